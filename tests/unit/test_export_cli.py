@@ -88,6 +88,39 @@ def test_a_verdict_and_its_gate_are_in_junit_and_markdown(
     assert "warning `multimodal`" in text
 
 
+def test_a_load_has_its_sentence_and_its_response_times(
+    studies: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["export", "load", "--format", "markdown"])
+    assert "- load: read: 200/s as requested; response p90" in capsys.readouterr().out
+    main(["export", "load", "--format", "bencher"])
+    measures = json.loads(capsys.readouterr().out)["load"]
+    assert measures["response-p99"]["value"] == 0.003627007
+    assert measures["errors"]["value"] == 0
+
+
+def test_a_session_without_a_value(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Formats with failures report them; formats of values alone refuse."""
+    monkeypatch.chdir(tmp_path)
+    assert main(["run", "--quiet", "--study", "broken", "--runs", "2", "--", "false"])
+    capsys.readouterr()
+    written = {}
+    for name in FORMATS:
+        status = main(["export", "broken", "--format", name])
+        if status == 0:
+            written[name] = capsys.readouterr().out
+        else:
+            assert "broken@1" in capsys.readouterr().err
+    assert tuple(written) == ("prometheus", "openmetrics", "junit", "markdown")
+    assert 'bw_failed_trials{test="false"} 1.0' in written["prometheus"]
+    assert '<error message="`false` exited with status 1' in written["junit"]
+    assert "serious `command-failed`" in written["markdown"]
+
+
 def test_a_search_has_its_answer_with_its_interval(
     studies: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

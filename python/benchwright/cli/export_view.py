@@ -16,6 +16,7 @@ from benchwright.core.results import Estimate
 from benchwright.core.search import PeakResult
 from benchwright.core.search_text import sample_text
 from benchwright.decide.stopping import statistic_label
+from benchwright.page.loads import read_loads
 from benchwright.page.stored import StoredTest, read_tests
 from benchwright.report.answer import (
     State,
@@ -31,10 +32,12 @@ from benchwright.report.export.view import (
     ExportTest,
     ExportTrial,
     ExportView,
+    distinct,
     unit_of,
 )
 from benchwright.stats.metric_rules import TIMES
 from benchwright.study.contents import (
+    NULL_KIND,
     SEARCH_KINDS,
     first_machine,
     stored_baseline,
@@ -44,6 +47,9 @@ from benchwright.study.journal import StoredSession, Study
 
 _ALWAYS = (*TIMES, "rss_bytes")
 """Metrics of every command, exported where they are not 0 in all trials."""
+_OF_LOADS = ("response_ns_p50", "response_ns_p99", "errors")
+"""Metrics of a load, exported too."""
+_KINDS = {NULL_KIND: "compare --null"}
 _NAN = math.nan
 
 
@@ -84,10 +90,12 @@ def _tests_view(
         detail=session.detail,
         baseline=stored_baseline(session.info),
     )
+    loads = read_loads(stored)
     asked = tuple(text.partition(":")[0] for text in wanted)
+    names = distinct(one.name for one in stored.tests)
     tests = tuple(
-        _test(one, row, asked)
-        for one, row in zip(stored.tests, answer.tests, strict=True)
+        _test(one, row, name, asked)
+        for one, row, name in zip(stored.tests, answer.tests, names, strict=True)
     )
     return ExportView(
         **_head(study, session),
@@ -97,6 +105,7 @@ def _tests_view(
         about_session=stored.about_session,
         groups=answer.groups,
         answer=answer,
+        sentences=tuple(f"{one.name}: {one.sentence}" for one in loads),
     )
 
 
@@ -106,7 +115,7 @@ def _head(study: Study, session: StoredSession) -> dict[str, Any]:
     return {
         "study": study.path.resolve().name,
         "session": session.number,
-        "kind": session.info.kind,
+        "kind": _KINDS.get(session.info.kind, session.info.kind),
         "status": session.status,
         "version": session.info.version,
         "started_ns": session.info.started_ns,
@@ -114,26 +123,30 @@ def _head(study: Study, session: StoredSession) -> dict[str, Any]:
     }
 
 
-def _test(test: StoredTest, row: TestAnswer, asked: Sequence[str]) -> ExportTest:
+def _test(
+    test: StoredTest, row: TestAnswer, name: str, asked: Sequence[str]
+) -> ExportTest:
     plan = test.contents.plan
     rule = plan.stopping
     watched = rule.metrics if isinstance(rule, UntilPrecise) else ()
     measured = [name for name in _ALWAYS if any(_values(test, name))]
+    if "achieved_rate_per_s" in test.columns or "rate_per_s" in test.columns:
+        measured = [*_OF_LOADS, *measured]
     first = [row.metric] if row.metric else []
-    names = dict.fromkeys(
+    metrics = dict.fromkeys(
         (*first, *watched, *test.rules.declared, *measured, *asked),
     )
     better = {spec.name: spec.better for spec in plan.metrics}
     return ExportTest(
-        name=test.name,
-        base=name_without_levels(test.name, dict(plan.sample)),
+        name=name,
+        base=name_without_levels(name, dict(plan.sample)),
         keys=plan.sample,
         command="; ".join(command.text for command in plan.phases.exec),
         threads=plan.threads,
         metrics=tuple(
-            _metric(test, name, better.get(name, "lower"))
-            for name in names
-            if name in test.columns
+            _metric(test, metric, better.get(metric, "lower"))
+            for metric in metrics
+            if metric in test.columns
         ),
         trials=tuple(
             _trial(test, one)
@@ -246,25 +259,24 @@ def _search_view(study: Study, session: StoredSession) -> ExportView:
     )
     name, kind = study.path.resolve().name, session.info.kind
     if kind == "peak":
-        from benchwright.report.peak import peak_headline, peak_sentence
+        from benchwright.report.peak import peak_sentence
 
         peak = peak_report(experiment, ledger, verdict, about)
         tests = [_peak_test(name, peak.sample, peak.result, peak.status)]
         status, named = peak.status, [("", one) for one in peak.findings]
-        sentences = (peak_headline(peak), peak_sentence(peak))
+        sentence = peak_sentence(peak)
         spent = sum(one.trial.cost_s for one in peak.trials)
     elif kind == "ramp":
-        from benchwright.report.ramp import ramp_headline, ramp_sentence
+        from benchwright.report.ramp import ramp_sentence
 
         ramp = ramp_report(experiment, ledger, verdict, about)
         tests = list(_ramp_tests(name, ramp))
         status, named = ramp.status, [("", one) for one in ramp.findings]
-        sentences = (ramp_headline(ramp), ramp_sentence(ramp))
+        sentence = ramp_sentence(ramp)
         spent = sum(one.trial.cost_s for one in ramp.trials)
     else:
         from benchwright.report.surface import (
             named_findings,
-            surface_headline,
             surface_sentence,
         )
 
@@ -274,7 +286,7 @@ def _search_view(study: Study, session: StoredSession) -> ExportView:
             for one in surface.result.results
         ]
         status, named = surface.status, named_findings(surface)
-        sentences = (surface_headline(surface), surface_sentence(surface))
+        sentence = surface_sentence(surface)
         spent = surface.result.cost_s
     head = _head(study, session)
     return ExportView(
@@ -283,7 +295,7 @@ def _search_view(study: Study, session: StoredSession) -> ExportView:
         tests=tuple(tests),
         about_session=tuple(finding for _, finding in named),
         groups=finding_groups(named),
-        sentences=sentences,
+        sentences=(sentence,),
     )
 
 

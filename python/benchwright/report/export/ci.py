@@ -20,7 +20,7 @@ from benchwright.core.text import (
 from benchwright.core.untrusted import one_line
 from benchwright.report.answer import concerned_text
 from benchwright.report.answer_text import answer_rows
-from benchwright.report.comparison import gate_sentence, sentence
+from benchwright.report.comparison import gate_sentence, null_sentence, sentence
 from benchwright.report.export.view import (
     Exported,
     ExportMetric,
@@ -124,8 +124,7 @@ def markdown(view: ExportView) -> Exported:
         f": {markdown_text(view.status)}\n"
     ]
     if view.sentences:
-        headline, text = view.sentences
-        blocks.append(f"**{markdown_text(headline)}**. {markdown_text(text)}\n")
+        blocks.append("".join(f"- {markdown_text(one)}\n" for one in view.sentences))
     for comparison in view.comparisons:
         blocks += _comparison_blocks(comparison)
     if view.answer is not None:
@@ -141,6 +140,8 @@ def markdown(view: ExportView) -> Exported:
 def _comparison_blocks(comparison: ComparisonResult) -> Iterator[str]:
     lines = [sentence(v, comparison) for v in comparison.verdicts if v.judged]
     lines += [gate_sentence(gate) for gate in comparison.gates]
+    if comparison.null is not None:
+        lines.append(null_sentence(comparison.null))
     yield "".join(f"- {markdown_text(line)}\n" for line in lines)
     rows = [["metric", "candidate", "ratio", "interval", "verdict"]]
     for v in comparison.verdicts:

@@ -23,8 +23,8 @@ from benchwright.report.export.view import (
     ExportView,
     distinct,
     json_text,
+    measured_tests,
     moment,
-    refusal,
     without_unit,
 )
 
@@ -37,11 +37,10 @@ def github_action_benchmark(view: ExportView) -> Exported:
     A file has one direction: that of the first test's main metric. Metrics of the other direction
     are left out.
     """
-    if not view.measured:
-        raise refusal("github-action-benchmark", "no test of this session has a value")
-    direction = view.measured[0].metrics[0].better
+    tests = measured_tests(view, "github-action-benchmark")
+    direction = tests[0].metrics[0].better
     benches, others = [], []
-    for test in view.measured:
+    for test in tests:
         for metric in test.metrics:
             if metric.better == direction:
                 benches.append(_bench(view, test, metric))
@@ -86,9 +85,8 @@ def bencher(view: ExportView) -> Exported:
 
     The elapsed time is Bencher's own measure `latency`, in nanoseconds.
     """
-    if not view.measured:
-        raise refusal("bencher", "no test of this session has a value")
-    return Exported(json_text({test.name: _measures(test) for test in view.measured}))
+    tests = measured_tests(view, "bencher")
+    return Exported(json_text({test.name: _measures(test) for test in tests}))
 
 
 def _measures(test: ExportTest) -> dict[str, dict[str, float]]:
@@ -124,12 +122,11 @@ def perfherder(view: ExportView) -> Exported:
 
     A suite is a test, its extra options are the levels, its subtests are the metrics.
     """
-    if not view.measured:
-        raise refusal("perfherder", "no test of this session has a value")
+    tests = measured_tests(view, "perfherder")
     left_out: list[str] = []
     document = {
         "framework": {"name": "benchwright"},
-        "suites": [_suite(test, left_out) for test in view.measured],
+        "suites": [_suite(test, left_out) for test in tests],
     }
     line = msgspec.json.encode(document).decode()
     return Exported(f"PERFHERDER_DATA: {line}\n", left_out=tuple(left_out))
@@ -185,7 +182,7 @@ def otava(view: ExportView) -> Exported:
         for test in one.measured:
             by_test.setdefault(test.name, []).append((one, test))
     if not by_test:
-        raise refusal("otava", "no test of this study has a value")
+        measured_tests(view, "otava")
     names = distinct(map(_file_name, by_test))
     config, files, left_out = ["tests:"], [], []
     for name, (test_name, points) in zip(names, by_test.items(), strict=True):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 import statistics
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from benchwright.core.untrusted import one_line
@@ -22,6 +22,7 @@ from benchwright.report.export.view import (
     ExportView,
     distinct,
     json_text,
+    measured_tests,
     moment,
     refusal,
     without_unit,
@@ -32,13 +33,13 @@ from benchwright.report.export.view import (
 
 def hyperfine(view: ExportView) -> Exported:
     """Return the document of `hyperfine --export-json`: times in seconds, memory in bytes."""
-    tests = _timed(view, "hyperfine")
+    tests = _timed_tests(view, "hyperfine")
     results = [_hyperfine_result(test) for test in tests]
     return Exported(json_text({"results": results}), left_out=_others(view, tests))
 
 
 def _hyperfine_result(test: ExportTest) -> dict[str, Any]:
-    trials = [trial for trial in test.trials if trial.counts]
+    trials = _timed(test)
     times = _values(trials, "elapsed")
     result: dict[str, Any] = {
         "command": test.name,
@@ -52,26 +53,27 @@ def _hyperfine_result(test: ExportTest) -> dict[str, Any]:
     result |= {"min": min(times), "max": max(times), "times": times}
     if memory := _values(trials, "rss_bytes"):
         result["memory_usage_byte"] = [round(one) for one in memory]
-    # hyperfine writes null for a process that a signal ended.
-    codes = [None if trial.status > 128 else trial.status for trial in trials]
-    result["exit_codes"] = codes
+    result["exit_codes"] = [trial.status for trial in trials]
     if test.keys:
         result["parameters"] = dict(test.keys)
     return result
 
 
-def _timed(view: ExportView, form: str) -> list[ExportTest]:
-    """Return the tests with elapsed times; raise InputError if there is none."""
-    found = [test for test in view.tests if _counted(test, "elapsed")]
-    if not found:
-        message = f"it describes times of commands, which this bw {view.kind} has not"
+def _timed_tests(view: ExportView, form: str) -> list[ExportTest]:
+    """Return the tests with a trial that counts. Raises InputError if there is none."""
+    found = [test for test in view.tests if _timed(test)]
+    if not found and not any(test.trials for test in view.tests):
+        message = f"it describes times of runs, which this bw {view.kind} does not have"
         hint = "formats for any metric: benchfmt, bencher, openmetrics, perfherder"
         raise refusal(form, message, hint)
+    if not found:
+        measured_tests(view, form)
     return found
 
 
-def _counted(test: ExportTest, name: str) -> list[float]:
-    return _values([trial for trial in test.trials if trial.counts], name)
+def _timed(test: ExportTest) -> list[ExportTrial]:
+    """Return the trials that count and have an elapsed time."""
+    return [one for one in test.trials if one.counts and "elapsed" in one.values]
 
 
 def _values(trials: Sequence[ExportTrial], name: str) -> list[float]:
@@ -104,13 +106,11 @@ def pyperf(view: ExportView) -> Exported:
     Raises InputError where pyperf would call the better value the slower one, and for values that
     pyperf does not read.
     """
-    benchmarks = [_pyperf_benchmark(test, test.metrics[0]) for test in view.measured]
-    if not benchmarks:
-        raise refusal("pyperf", "no test of this session has a value")
-    common: dict[str, Any] = {
-        "perf_version": "2.10.0",
-        "benchwright_version": view.version,
-    }
+    benchmarks = [
+        _pyperf_benchmark(test, test.metrics[0])
+        for test in measured_tests(view, "pyperf")
+    ]
+    common: dict[str, Any] = {"benchwright_version": view.version}
     for fact, name in _PYPERF_FACTS.items():
         if text := one_line(view.facts.get(fact, "")):
             common[name] = int(text) if text.isdecimal() else text
@@ -180,6 +180,7 @@ def benchfmt(view: ExportView) -> Exported:
     configuration differs into separate tables, so a session's number would prevent the comparison
     of two sessions; it is in a comment.
     """
+    tests = measured_tests(view, "benchfmt")
     lines = [
         f"# bw {view.kind} {one_line(view.study)}@{view.session}, {view.status}",
         "goos: linux",
@@ -188,24 +189,21 @@ def benchfmt(view: ExportView) -> Exported:
         lines.append(f"goarch: {_GO_ARCHITECTURES.get(machine, machine)}")
     if model := one_line(view.facts.get("cpu.model", "")):
         lines.append(f"cpu: {model}")
-    metrics = {one.name: one for test in view.tests for one in test.metrics}
-    lines += [f"Unit {_go_unit(one)} better={one.better}" for one in metrics.values()]
-    names = distinct(_go_name(test) for test in view.measured)
-    for test, name in zip(view.measured, names, strict=True):
-        lines += _go_lines(test, f"{name}-{test.threads}")
-    if not view.measured:
-        raise refusal("benchfmt", "no test of this session has a value")
-    return Exported("\n".join(lines) + "\n", left_out=_others(view, view.measured))
+    metrics = {one.name: one for test in tests for one in test.metrics}
+    units = dict(zip(metrics, distinct(map(_go_unit, metrics.values())), strict=True))
+    lines += [
+        f"Unit {units[name]} better={one.better}" for name, one in metrics.items()
+    ]
+    for test, name in zip(tests, distinct(map(_go_name, tests)), strict=True):
+        lines += _go_lines(test, f"{name}-{test.threads}", units)
+    return Exported("\n".join(lines) + "\n", left_out=_others(view, tests))
 
 
-def _go_lines(test: ExportTest, name: str) -> Iterator[str]:
-    counted = [trial for trial in test.trials if trial.counts]
-    rows: list[dict[str, float]] = [trial.values for trial in counted]
-    if not counted:
-        rows = [{one.name: one.estimate.value for one in test.metrics}]
-    for row in rows:
+def _go_lines(test: ExportTest, name: str, units: Mapping[str, str]) -> Iterator[str]:
+    rows = [trial.values for trial in test.trials if trial.counts]
+    for row in rows or [{one.name: one.estimate.value for one in test.metrics}]:
         values = [
-            f"{one.base.of(row[one.name])!r} {_go_unit(one)}"
+            f"{one.base.of(row[one.name])!r} {units[one.name]}"
             for one in test.metrics
             if one.name in row
         ]
@@ -246,26 +244,23 @@ def jmh(view: ExportView) -> Exported:
 
     The main metric is the primary one; the others are its secondary metrics.
     """
-    if not view.measured:
-        raise refusal("jmh", "no test of this session has a value")
+    tests = measured_tests(view, "jmh")
     names = [
-        "bw." + (_NOT_IN_JAVA_NAME.sub("_", test.base).strip("_") or "test")
-        for test in view.measured
+        f"bw.{_NOT_IN_JAVA_NAME.sub('_', test.base).strip('_') or 'test'}"
+        for test in tests
     ]
-    known = [(name, test.keys) for name, test in zip(names, view.measured, strict=True)]
-    if len(set(known)) < len(known):
+    known = {(name, test.keys) for name, test in zip(names, tests, strict=True)}
+    if len(known) < len(tests):
         names = distinct(names)
-    entries = [
-        _jmh_entry(test, name) for test, name in zip(view.measured, names, strict=True)
-    ]
-    return Exported(json_text(entries), left_out=_others(view, view.measured))
+    entries = [_jmh_entry(test, name) for test, name in zip(tests, names, strict=True)]
+    return Exported(json_text(entries), left_out=_others(view, tests))
 
 
 def _jmh_entry(test: ExportTest, name: str) -> dict[str, Any]:
     main, *others = test.metrics
     warmups = sum(trial.ok and trial.warmup for trial in test.trials)
     entry: dict[str, Any] = {
-        "jmhVersion": "1.37",
+        "jmhVersion": "1.37",  # of the format; readers require it
         "benchmark": name,
         "mode": "thrpt" if main.better == "higher" else "avgt",
         "threads": test.threads,
@@ -331,9 +326,12 @@ def _percentile(ordered: Sequence[float], share: float) -> float:
 
 
 def google_benchmark(view: ExportView) -> Exported:
-    """Return the document of `--benchmark_format=json`: an entry for each trial, then the
-    aggregates; real and CPU time in nanoseconds, other metrics as counters."""
-    tests = _timed(view, "google-benchmark")
+    """Return the document of `--benchmark_format=json`: an entry for each trial that counts, then
+    the aggregates; real and CPU time in nanoseconds, other metrics as counters.
+
+    Failed trials are left out: compare.py takes the times of an entry with an error for results.
+    """
+    tests = _timed_tests(view, "google-benchmark")
     context: dict[str, Any] = {
         "date": moment(view.started_ns).isoformat(timespec="seconds"),
         "executable": "bw",
@@ -356,33 +354,27 @@ def google_benchmark(view: ExportView) -> Exported:
 
 def _google_entries(test: ExportTest, family: int) -> Iterator[dict[str, Any]]:
     name = "/".join([one_line(test.base), *(f"{k}:{v}" for k, v in test.keys)])
-    trials = [trial for trial in test.trials if not trial.warmup]
+    trials = _timed(test)
     counters = [
         one for one in test.metrics if one.name not in ("elapsed", "user", "system")
     ]
-    rows = []
-    for index, trial in enumerate(trials):
-        head = {
-            "name": name,
-            "family_index": family,
-            "per_family_instance_index": 0,
-            "run_name": name,
-            "run_type": "iteration",
-            "repetitions": len(trials),
-            "repetition_index": index,
-            "threads": test.threads,
-            "iterations": 1,
-        }
-        if not trial.ok or "elapsed" not in trial.values:
-            message = f"the trial failed with exit status {trial.status}"
-            yield {**head, "error_occurred": True, "error_message": message}
-            continue
-        times = _google_times(trial)
-        rows.append(times)
+    rows = [_google_times(trial) for trial in trials]
+    head = {
+        "name": name,
+        "family_index": family,
+        "per_family_instance_index": 0,
+        "run_name": name,
+        "repetitions": len(trials),
+        "threads": test.threads,
+        "time_unit": "ns",
+    }
+    for index, (trial, times) in enumerate(zip(trials, rows, strict=True)):
         yield {
             **head,
+            "run_type": "iteration",
+            "repetition_index": index,
+            "iterations": 1,
             **times,
-            "time_unit": "ns",
             **{
                 one.name: trial.values[one.name]
                 for one in counters
@@ -393,18 +385,13 @@ def _google_entries(test: ExportTest, family: int) -> Iterator[dict[str, Any]]:
         if len(rows) < 2:
             break
         yield {
+            **head,
             "name": f"{name}_{what}",
-            "family_index": family,
-            "per_family_instance_index": 0,
-            "run_name": name,
             "run_type": "aggregate",
-            "repetitions": len(trials),
-            "threads": test.threads,
             "aggregate_name": what,
             "aggregate_unit": "time",
             "iterations": len(rows),
             **{key: of([row[key] for row in rows]) for key in rows[0]},
-            "time_unit": "ns",
         }
 
 

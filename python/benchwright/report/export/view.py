@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from benchwright.core.comparison import Better, ComparisonResult
-from benchwright.core.errors import argument_error
+from benchwright.core.errors import InputError, argument_error
 from benchwright.core.plan import Pairs
 from benchwright.core.results import Estimate, Finding
 from benchwright.core.text import written_unit
@@ -117,7 +117,7 @@ class ExportView(msgspec.Struct, frozen=True, kw_only=True):
     """The name of its directory."""
     session: int
     kind: str
-    """`run`, `compare`, `null`, `ramp`, `peak` or `surface`."""
+    """`run`, `compare`, `compare --null`, `ramp`, `peak` or `surface`."""
     status: str
     version: str
     """Of the Benchwright that measured."""
@@ -136,7 +136,7 @@ class ExportView(msgspec.Struct, frozen=True, kw_only=True):
     answer: SessionAnswer | None = None
     """None for a search."""
     sentences: tuple[str, ...] = ()
-    """Of a search: the answer in a few words, then as a sentence."""
+    """The answer of a search, the answer of each load."""
     earlier: tuple[ExportView, ...] = ()
     """The sessions of the study before it, oldest first, for formats of series; else none."""
 
@@ -161,9 +161,18 @@ class Exported(msgspec.Struct, frozen=True):
     """What the session has and the format has no place for, a sentence for each."""
 
 
-def refusal(form: str, message: str, hint: str = "") -> Exception:
+def refusal(form: str, message: str, hint: str = "") -> InputError:
     """Return the error for a session that a format cannot represent."""
     return argument_error("--format", form, f"{form}: {message}", hint)
+
+
+def measured_tests(view: ExportView, form: str) -> tuple[ExportTest, ...]:
+    """Return the tests that have a figure. Raises InputError if there is none."""
+    if not view.measured:
+        message = f"no test of {view.study}@{view.session} has a value"
+        hint = "for what failed: junit, markdown, prometheus"
+        raise refusal(form, message, hint)
+    return view.measured
 
 
 # -- Units, names and times ------------------------------------------------------------
