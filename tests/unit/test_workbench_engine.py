@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from benchwright.core.errors import Interrupted
 from benchwright.core.load import (
     ChainDraws,
+    FileSetMaking,
     FileSetResult,
     IntervalResult,
     LoadResult,
@@ -40,6 +41,7 @@ from benchwright.load.engine_values import (
     merged,
 )
 from benchwright.load.spec_toml import EngineSettings, read_spec
+from benchwright.report.parts import spent_text
 from benchwright.stats.hdr_histogram import Histogram
 
 MEAN = parse_criterion("40ms")
@@ -323,9 +325,18 @@ def test_a_load_starts_after_the_limits_of_the_making_hold_again(
     assert " ".join(steps) + failure == noted
     # Without limits there is nothing to wait for.
     steps.clear()
-    say_lines([lines["result"]], monkeypatch, noted=steps.append)
-    generator.run(LoadRun(Probe(1, 10.0), {}, 1, tmp_path, lambda _: False))
+    made = FileSetMaking(10, 10, 10, 0, 0, 0, 0, making_ns=2_500_000_000)
+    files = FileSetResult(
+        *(1, 10, 0, 0, 10, 10, 10), (), (), (), (), (), *(0, 0, 0), made
+    )
+    result = msgspec.structs.replace(result_of(10, 10), file_set=files)
+    line = msgspec.to_builtins(result) | {"type": "result"}
+    say_lines([line], monkeypatch, noted=steps.append)
+    trial = generator.run(LoadRun(Probe(1, 10.0), {}, 1, tmp_path, lambda _: False))
     assert steps == ["goes", "result"]
+    assert trial.making_s == 2.5
+    spent = spent_text(10.0, 20.0, 1, trial.making_s)
+    assert spent == "10 s of load, 2.5 s of making file sets, 20 s in total, in 1 trial"
 
 
 # -- intervals ---------------------------------------------------------------------------

@@ -222,6 +222,8 @@ class LoadTrial(msgspec.Struct, frozen=True, kw_only=True):
     """Doubts about the generator: codes such as `closed-loop-generator`."""
     started_ns: int = 0
     """CLOCK_REALTIME [ns]; 0 in a simulation."""
+    making_s: float = 0.0
+    """Part of the cost in which the file set was examined and made, without limits of I/O [s]."""
     use: ResourceUse | None = None
     """Use of the machine meanwhile; no policy looks at it."""
     remote_use: RemoteUse | None = None

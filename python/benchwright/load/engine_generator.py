@@ -358,6 +358,7 @@ class EngineGenerator:
             failure=_why_nothing(result),
             marks=tuple(dict.fromkeys(_marks(result, request, self._criteria))),
             started_ns=result.started_ns,
+            making_s=_making_s(result),
         )
 
     def _fault(self, fault: EngineFault, probe: Probe) -> LoadTrial:
@@ -373,6 +374,11 @@ class EngineGenerator:
             if where is not None:
                 error = mistake(where, fault.code, fault.message, fault.remedy)
         raise error
+
+
+def _making_s(result: LoadResult) -> float:
+    made = None if result.file_set is None else result.file_set.made
+    return 0.0 if made is None else made.making_ns / 1e9
 
 
 def failed_trial(probe: Probe, failure: str, marks: tuple[str, ...] = ()) -> LoadTrial:

@@ -252,6 +252,7 @@ def search_trial_entry(
         failure=trial.failure or None,
         purpose=one.probe.purpose,
         started_ns=trial.started_ns or None,
+        making_s=trial.making_s or UNSET,
         **members,
     )
 

@@ -43,10 +43,12 @@ def report_text(*blocks: Iterable[str], findings: Iterable[Finding] = ()) -> str
     return visible_lines("\n\n".join(part for part in parts if part)) + "\n"
 
 
-def spent_text(load_s: float, cost_s: float, trials: int) -> str:
-    """Return what a search cost: `40 s of load, 52 s in total, in 4 trials`."""
+def spent_text(load_s: float, cost_s: float, trials: int, making_s: float = 0.0) -> str:
+    """Return what a search cost: `40 s of load, 52 s in total, in 4 trials`; with `making_s`
+    also how long file sets were made."""
     load, cost = duration_text(load_s), duration_text(cost_s)
-    return f"{load} of load, {cost} in total, in {plural(trials, 'trial')}"
+    made = f", {duration_text(making_s)} of making file sets" if making_s else ""
+    return f"{load} of load{made}, {cost} in total, in {plural(trials, 'trial')}"
 
 
 # -- Why a test ended, as a line -------------------------------------------------------

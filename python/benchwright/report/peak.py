@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Literal, Unpack
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from benchwright.core.plan import Pairs
 from benchwright.core.results import Finding
@@ -323,7 +324,8 @@ _NO_CLAIM = (PeakStatus.FAILED, PeakStatus.FAILS_AT_LOWEST, PeakStatus.NEVER_FAI
 def _spent(report: PeakReport) -> str:
     load_s = sum(trial.trial.lasted_s for trial in report.trials)
     cost_s = sum(trial.trial.cost_s for trial in report.trials)
-    spent = spent_text(load_s, cost_s, len(report.trials))
+    making_s = sum(trial.trial.making_s for trial in report.trials)
+    spent = spent_text(load_s, cost_s, len(report.trials), making_s)
     return f"{spent}; policy {report.policy}, seed {report.seed}"
 
 
@@ -471,6 +473,8 @@ class PeakTrialEntry(msgspec.Struct, frozen=True, kw_only=True):
     marks: tuple[str, ...]
     purpose: str
     started_ns: int | None
+    making_s: float | UnsetType = UNSET
+    """How long the file set was examined and made [s]."""
 
 
 class CurvePointEntry(msgspec.Struct, frozen=True):

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Unpack
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from benchwright.core.plan import Pairs
 from benchwright.core.ramp import (
@@ -171,7 +172,8 @@ def ramp_fields(report: RampReport, *, verbose: bool = False) -> Iterator[Field]
         yield ("sample", sample_text(report.sample))
     load_s = sum(trial.trial.lasted_s for trial in report.trials)
     cost_s = sum(trial.trial.cost_s for trial in report.trials)
-    spent = spent_text(load_s, cost_s, len(report.trials))
+    making_s = sum(trial.trial.making_s for trial in report.trials)
+    spent = spent_text(load_s, cost_s, len(report.trials), making_s)
     yield ("spent", f"{spent}; seed {report.seed}")
     yield ("ended", one_line(f"{report.status}: {report.detail}"))
 
@@ -426,6 +428,8 @@ class RampTrialEntry(msgspec.Struct, frozen=True, kw_only=True):
     marks: tuple[str, ...]
     purpose: str
     started_ns: int | None
+    making_s: float | UnsetType = UNSET
+    """How long the file set was examined and made [s]."""
 
 
 class RampDocument(
