@@ -17,6 +17,7 @@ from pathlib import Path
 
 import msgspec
 
+from benchwright.cli.ls import LsOptions
 from benchwright.cli.stats_options import STEPS, StatsOptions
 from benchwright.cli.why import WhyOptions
 from benchwright.load.file_toml import CHAIN, FILES, chain_keys, files_filament
@@ -48,13 +49,14 @@ TABLES: dict[str, tuple[str, Form | type[msgspec.Struct]]] = {
     "chain": ("workload-toml.md", CHAIN),
     "run": ("workload-toml.md", LoadOptions),
     "why": ("why.md", WhyOptions),
+    "ls": ("studies.md", LsOptions),
     "transformations": ("stats.md", StatsOptions),
     **{
         kind.name: ("generators.md", kind) for kind in ProgramGenerator.__subclasses__()
     },
 }
 """The name of a marker: the page, and the request or the form whose keys the table lists."""
-COMMANDS = {"why": "", "transformations": STEPS}
+COMMANDS = {"why": "", "ls": "", "transformations": STEPS}
 """Tables of the options of a command, with or without a key: those below this heading."""
 
 

@@ -33,6 +33,8 @@ READERS = {
     "compare": ("compare", "STUDY", "OTHER"),
     "plot": ("plot", "arm", "STUDY", "--json"),
     "env": ("env", "STUDY"),
+    "ls": ("ls", "STUDY"),
+    "show": ("show", "STUDY"),
 }
 
 

@@ -198,6 +198,12 @@ def _parser_of(name: str) -> Callable[[Any], None]:
             from benchwright.cli.compare import add_parser
         case "resume":
             from benchwright.cli.resume import add_parser
+        case "ls":
+            from benchwright.cli.ls import add_parser
+        case "show":
+            from benchwright.cli.show import add_parser
+        case "tag":
+            from benchwright.cli.tag import add_parser
         case "stats":
             from benchwright.cli.stats import add_parser
         case "plot":

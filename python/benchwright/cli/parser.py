@@ -37,6 +37,9 @@ COMMANDS = {
         "surface": "map the peak rate over a server's factors, from a few samples",
     },
     "Read results": {
+        "ls": "list the sessions of studies, and of the studies in a folder",
+        "show": "print one session: command, answers, commit, machine, files",
+        "tag": "add tags, a note or a name to a session",
         "stats": "print tables and statistics of studies, .res files, CSV, GNU time",
         "plot": "draw charts of results as EPS, PDF, SVG or PNG",
         "report": "write studies as one HTML page: the answer, and why to trust it",

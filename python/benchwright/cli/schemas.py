@@ -29,6 +29,7 @@ from benchwright.report.plan import PlanDocument
 from benchwright.report.quiet import QuietDocument
 from benchwright.report.ramp import RampDocument
 from benchwright.report.run import CompareDocument, RunDocument
+from benchwright.report.sessions import LsDocument, ShowDocument, TagDocument
 from benchwright.report.stats_json import PredicateDocument, StatsDocument
 from benchwright.report.surface import SurfaceDocument
 from benchwright.report.trace import (
@@ -48,6 +49,9 @@ DOCUMENTS: tuple[type[msgspec.Struct], ...] = (
     RunDocument,
     PlanDocument,
     CompareDocument,
+    LsDocument,
+    ShowDocument,
+    TagDocument,
     ReportDocument,
     StatsDocument,
     PredicateDocument,

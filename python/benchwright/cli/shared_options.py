@@ -143,7 +143,6 @@ class AboutOptions(msgspec.Struct, frozen=True):
             parse_tag,
             hint="write --tag nightly --tag release-2.1",
             rare=True,
-            needs="study",
         ),
     ] = ()
     note: Annotated[

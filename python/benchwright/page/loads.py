@@ -42,8 +42,8 @@ from benchwright.report.load import (
     COLUMNS,
     TIMES,
     LoadDocument,
-    LoadReport,
     file_set_text,
+    headline_report,
     load_document_of,
     load_headline,
     load_sentence,
@@ -67,22 +67,12 @@ class StoredLoad(msgspec.Struct, frozen=True):
     @property
     def sentence(self) -> str:
         """Its answer."""
-        return load_sentence(self.result, self._report)
+        return load_sentence(self.result, headline_report(self.document))
 
     @property
     def headline(self) -> str:
         """Its answer in a few words."""
-        return load_headline(self.result, self._report)
-
-    @property
-    def _report(self) -> LoadReport:
-        loop, request = self.document.loop, self.document.request
-        return LoadReport(
-            target="",
-            open_loop=loop.open,
-            asked_per_s=self.document.asked_rate_per_s,
-            duration_ns=request.get("duration_ns"),
-        )
+        return load_headline(self.result, headline_report(self.document))
 
 
 def read_loads(stored: StoredTests) -> tuple[StoredLoad, ...]:

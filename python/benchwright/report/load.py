@@ -594,6 +594,16 @@ def load_document_of(
     return None
 
 
+def headline_report(document: LoadDocument) -> LoadReport:
+    """Return what the sentence and the headline of a stored load need besides its result."""
+    return LoadReport(
+        target="",
+        open_loop=document.loop.open,
+        asked_per_s=document.asked_rate_per_s,
+        duration_ns=document.request.get("duration_ns"),
+    )
+
+
 def stored_text(
     document: LoadDocument,
     width: int,

@@ -217,6 +217,7 @@ def resume_session(
     undone: RestoreResult | None = None,
 ) -> int:
     """Resume a stored session; return the exit status. `notes` are shown first."""
+    study.record_resume(stored.number)
     ended = end_leftovers(stored.info.options["token"])
     recovery = recover(study, stored.number, cause_of_crash(stored.info))
     output.note(f"resuming session {stored.number} of {study.path}")

@@ -81,6 +81,13 @@ class EndPayload(msgspec.Struct, frozen=True):
     """CLOCK_REALTIME [ns]; 0: unknown, as in sessions of version 0.1."""
 
 
+class ResumePayload(msgspec.Struct, frozen=True):
+    """Payload of a `resume` entry."""
+
+    resumed_ns: int
+    """CLOCK_REALTIME [ns]."""
+
+
 class StoredSession(msgspec.Struct, frozen=True):
     """A session in its current state; `status` is that of its last end."""
 
@@ -320,6 +327,11 @@ class Study:
         """Record how a session ended; a resumed one may end again."""
         payload = EndPayload(status, detail, time.time_ns())
         self.append(number, [NewEntry("end", "end", payload)])
+
+    def record_resume(self, number: int) -> None:
+        """Record that a session is resumed now."""
+        payload = ResumePayload(time.time_ns())
+        self.append(number, [NewEntry("resume", "resume", payload)])
 
     def record_about(self, number: int, about: SessionAbout) -> None:
         """Record the name, tags and note that a session has from now on. Raises StudyError."""

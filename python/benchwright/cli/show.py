@@ -1,0 +1,140 @@
+"""`bw show`: one session of a study in full."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+
+from benchwright.cli.parser import add_command
+from benchwright.cli.terminal import painter, report_width, write_answer
+from benchwright.suite.common_options import Json
+from benchwright.suite.options import Option, add_options, request_from
+
+if TYPE_CHECKING:
+    from benchwright.report.sessions import ShownSession, StoredFiles
+    from benchwright.study.selection import StudyPart
+
+SESSION = Option(
+    "study, or one of its sessions by number or name: DIR, DIR@2, DIR@NAME",
+    "STUDY",
+    default="the last session of ./bw-study",
+    positional=True,
+    names="directory",
+    default_key="study",
+)
+
+
+class ShowOptions(msgspec.Struct, frozen=True):
+    """The options of `bw show`."""
+
+    study: Annotated[str, SESSION] = "bw-study"
+    json: Json = False
+
+
+def add_parser(commands: Any) -> None:
+    """Add `bw show` to the commands."""
+    parser = add_command(commands, "show")
+    add_options(parser, ShowOptions)
+    parser.set_defaults(handler=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run `bw show`; return the exit code. Raises InputError, StudyError."""
+    from benchwright.report.sessions import show_document, show_text
+
+    request = request_from(ShowOptions, arguments)
+    shown = _shown(session_named(request.study))
+    write_answer(
+        json=request.json,
+        document=lambda: show_document(shown),
+        text=lambda: show_text(shown),
+    )
+    return 0
+
+
+def session_named(text: str) -> StudyPart:
+    """Return the session that an argument names. Raises InputError for a test."""
+    from benchwright.core.errors import argument_error
+    from benchwright.study.selection import split_selector
+
+    part = split_selector(Path(text))
+    if part.test is not None:
+        message = f"{text} names a test, and this command is about a session"
+        raise argument_error("STUDY", text, message, f"leave out :{part.test}")
+    return part
+
+
+def _shown(part: StudyPart) -> ShownSession:
+    import sys
+
+    from benchwright.page.headline import headline
+    from benchwright.page.stored import read_tests
+    from benchwright.report.answer import answer_entries, answer_of, input_of_contents
+    from benchwright.report.answer_text import answer_lines, group_lines
+    from benchwright.report.sessions import ShownSession
+    from benchwright.study.catalogue import record_of, sessions_now
+    from benchwright.study.contents import SEARCH_KINDS, stored_baseline, tests_of
+    from benchwright.study.findings import session_findings, stored_findings
+    from benchwright.study.journal import Study
+
+    with contextlib.closing(Study.open_to_read(part.place)) as study:
+        number = part.of(study).number
+        (session,) = (one for one in sessions_now(study) if one.number == number)
+        tests = tests_of(study, number)
+        record = record_of(study, session, part.place, tests)
+        files = tuple(_files(part.place, number))
+        short = headline(study, session, tests)
+        if session.info.kind in SEARCH_KINDS:
+            stored = stored_findings(study, number)
+            about = (
+                session_findings(study, number) if stored is None else stored.session
+            )
+            inputs = []
+        else:
+            read = read_tests(study, session, "")
+            about = read.about_session
+            inputs = [
+                input_of_contents(test.contents, test.findings) for test in read.tests
+            ]
+    answer = answer_of(
+        inputs,
+        about,
+        status=session.status,
+        detail=session.detail,
+        baseline=stored_baseline(session.info),
+    )
+    width, paint = report_width(), painter(sys.stdout)
+    lines = answer_lines(answer, width, paint)
+    # The table of bw stats: arms and loads have none here.
+    alone = len(answer.tests) == 1 and answer.tests[0].trials <= 1
+    is_other = alone or all(test.is_arm for test in answer.tests)
+    return ShownSession(
+        record,
+        short,
+        (short,) if is_other else tuple(lines),
+        tuple(group_lines(answer.groups, len(answer.tests), width, paint)),
+        answer_entries(answer),
+        answer.groups,
+        files,
+    )
+
+
+def _files(study: Path, session: int) -> Iterator[StoredFiles]:
+    """Yield the files of a session in each folder of its study."""
+    from benchwright.report.sessions import StoredFiles
+
+    for folder in ("logs", "results", "watched"):
+        sizes = []
+        for place, _, names in os.walk(study / folder / f"s{session}"):
+            for name in names:
+                # A session that runs also removes files.
+                with contextlib.suppress(OSError):
+                    sizes.append(os.lstat(os.path.join(place, name)).st_size)
+        if sizes:
+            yield StoredFiles(f"{folder}/s{session}", len(sizes), sum(sizes))

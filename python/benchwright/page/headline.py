@@ -1,0 +1,147 @@
+"""The answer of a stored session in one line: `sort: 834 ms ± 1.8 %`.
+
+Purpose: a row of `bw ls`, of thousands of sessions. Decision: it is made of the same answers and
+headlines as every report, without findings, charts and explanations, which take most of the time
+that a report takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from benchwright.core.comparison import ComparisonResult
+from benchwright.core.load import LoadResult
+from benchwright.core.text import plural
+from benchwright.report.answer import (
+    TestAnswer,
+    answer_of,
+    answer_sentence,
+    estimate_text,
+    input_of_contents,
+)
+from benchwright.study.contents import (
+    SEARCH_KINDS,
+    TestContents,
+    stored_baseline,
+)
+from benchwright.study.journal import StoredSession, Study
+
+
+def headline(
+    study: Study, session: StoredSession, tests: Sequence[TestContents]
+) -> str:
+    """Return the answer of a session in one line; empty where it has none yet. `tests`: those of
+    the session.
+
+    Raises StudyError for a record that cannot be read.
+    """
+    if session.info.kind in SEARCH_KINDS:
+        return _of_search(study, session)
+    if any(test.plan.arm is not None for test in tests):
+        from benchwright.page.stored import recorded_comparisons
+
+        found = recorded_comparisons(study, session.number)
+        if found and (text := _of_comparison(found[0])):
+            more = f", and {plural(len(found) - 1, 'comparison')}"
+            return text + (more if len(found) > 1 else "")
+    if load := _of_load(study, session, tests):
+        return load
+    answer = answer_of(
+        [input_of_contents(test) for test in tests],
+        status=session.status,
+        detail=session.detail,
+        baseline=stored_baseline(session.info),
+    )
+    return _of_tests(answer.tests)
+
+
+def _of_comparison(comparison: ComparisonResult) -> str:
+    """Return the noise of a null comparison, or the first verdict and what the gates decided."""
+    from benchwright.report.comparison import (
+        gates_headline,
+        null_headline,
+        verdict_headline,
+    )
+
+    if comparison.rule.exactly is not None and comparison.null is not None:
+        return null_headline(comparison.null)
+    judged = [verdict for verdict in comparison.verdicts if verdict.judged]
+    parts = [verdict_headline(one, comparison) for one in judged[:1]]
+    if comparison.gates:
+        parts.append(gates_headline(comparison.gates))
+    return "; ".join(parts)
+
+
+def _of_tests(rows: Sequence[TestAnswer]) -> str:
+    """Return the answer of one test, or between which results those of several lie."""
+    if len(rows) == 1:
+        return answer_sentence(rows[0]).partition(" (")[0]
+    known = [(row, row.estimate) for row in rows if row.estimate is not None]
+    if not known:
+        return f"{plural(len(rows), 'test')}, no result" if rows else ""
+    known.sort(key=lambda pair: pair[1].value)
+    if len(known) == 1 or len({row.metric for row in rows}) > 1:
+        row, estimate = known[0]
+        more = f", and {plural(len(rows) - 1, 'test')}"
+        return f"{row.name}: {_labelled(row)}{estimate_text(estimate)}{more}"
+    (low, least), (high, most) = known[0], known[-1]
+    return (
+        f"{plural(len(rows), 'test')}: {_labelled(low)}{estimate_text(least)} ({low.name}) to "
+        f"{estimate_text(most)} ({high.name})"
+    )
+
+
+def _labelled(row: TestAnswer) -> str:
+    return "" if row.label == "elapsed" else f"{row.label} "
+
+
+def _of_load(
+    study: Study, session: StoredSession, tests: Sequence[TestContents]
+) -> str:
+    """Return the answer of a session that is one load; empty for another one."""
+    if len(tests) != 1 or len(tests[0].trials) != 1:
+        return ""
+    from benchwright.report.load import (
+        headline_report,
+        load_document_of,
+        load_headline,
+    )
+
+    (test,) = tests
+    document = load_document_of(
+        study.path, session.number, test.plan.name, test.trials[0]
+    )
+    if document is None:
+        return ""
+    try:
+        result = msgspec.convert(document.result, LoadResult)
+    except msgspec.ValidationError:
+        # Another program's document: any command can print this schema's name.
+        return ""
+    return load_headline(result, headline_report(document))
+
+
+def _of_search(study: Study, session: StoredSession) -> str:
+    from benchwright.report.peak import peak_headline
+    from benchwright.report.ramp import ramp_headline
+    from benchwright.report.searches import (
+        peak_report,
+        ramp_report,
+        stored_verdict,
+        surface_report,
+    )
+    from benchwright.report.surface import surface_headline
+    from benchwright.run.ledger import Ledger
+    from benchwright.run.search import search_experiment
+
+    ledger = Ledger(study, session.number)
+    experiment: Any = search_experiment(session.info)
+    verdict = stored_verdict(experiment, session, ledger)
+    if session.info.kind == "peak":
+        return peak_headline(peak_report(experiment, ledger, verdict, (), ()))
+    if session.info.kind == "ramp":
+        return ramp_headline(ramp_report(experiment, ledger, verdict, (), ()))
+    return surface_headline(surface_report(experiment, ledger, verdict, ()))
