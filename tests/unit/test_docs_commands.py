@@ -46,6 +46,7 @@ OTHER_PROGRAMS = {
     "otava, node_exporter, bencher": "--adapter --collector --config-file",
     "python3": "--bind",
     "sort": "--parallel",
+    "git": "--bare",
     "k6, memtier, oha": "--data-size --latency-correction --no-tui --output-format"
     " --rate-limiting --ratio --seconds",
     "systemd-escape": "--path --template",

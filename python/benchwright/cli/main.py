@@ -228,6 +228,8 @@ def _parser_of(name: str) -> Callable[[Any], None]:
             from benchwright.cli.live import add_parser
         case "why":
             from benchwright.cli.why import add_parser
+        case "history":
+            from benchwright.cli.history import add_parser
         case "quiet":
             from benchwright.cli.quiet import add_parser
         case "chill":

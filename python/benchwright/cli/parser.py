@@ -46,6 +46,7 @@ COMMANDS = {
         "export": "write results in the formats of other tools and of CI",
         "live": "show a study in a browser, while its session runs",
         "why": "explain what limited each result: CPU, disk, network, others",
+        "history": "show how results changed, run after run, and which change is real",
     },
     "Prepare the machine": {
         "quiet": "prepare the machine for a benchmark, and restore it afterwards",
@@ -122,6 +123,9 @@ def unknown_command(word: str) -> str:
 class CommandParser(argparse.ArgumentParser):
     """An argument parser without abbreviations and without control characters in its messages."""
 
+    default_command = ""
+    """The command below this one that the words belong to if they name none of them."""
+
     def __init__(self, **options: Any) -> None:
         super().__init__(**{"allow_abbrev": False, **options})
 
@@ -137,6 +141,8 @@ class CommandParser(argparse.ArgumentParser):
         """
         if self.prog == "bw":
             return _HELP
+        if self.default_command:
+            return self.of([self.default_command]).format_help()
         declared = {a: getattr(a, DECLARED, None) for a in self._actions}
         rare = [action for action, option in declared.items() if option and option.rare]
         if not rare:
@@ -158,6 +164,8 @@ class CommandParser(argparse.ArgumentParser):
 
     def complete_help(self) -> str:
         """Return the help with a description of every option."""
+        if self.default_command:
+            return self.of([self.default_command]).complete_help()
         return _HELP if self.prog == "bw" else super().format_help()
 
     def parse_known_args(  # type: ignore[override]
@@ -167,6 +175,8 @@ class CommandParser(argparse.ArgumentParser):
     ) -> tuple[argparse.Namespace, list[str]]:
         """Parse as argparse does, but an optional value follows `=` only, and arguments may stand
         among the options: argparse reports those after an option as unknown."""
+        if self.default_command and args is not None:
+            args = self._with_command(args)
         words = None if args is None else [self._with_value(word) for word in args]
         found, unknown = super().parse_known_args(words, namespace)
         several = [a for a in self._actions if not a.option_strings and a.nargs == "*"]
@@ -175,6 +185,12 @@ class CommandParser(argparse.ArgumentParser):
             setattr(found, action.dest, [*getattr(found, action.dest), *unknown])
             unknown = []
         return found, unknown
+
+    def _with_command(self, words: Sequence[str]) -> Sequence[str]:
+        """Return the words with the default command before them, if they name no command."""
+        if words and (words[0] in ("-h", "--help") or self.of(words[:1]) is not self):
+            return words
+        return [self.default_command, *words]
 
     def _with_value(self, word: str) -> str:
         """Return `--shell=/bin/sh` for `--shell`, and other words as they are."""

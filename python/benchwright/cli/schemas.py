@@ -23,6 +23,12 @@ from benchwright.report.export.document import (
     ExportDocument,
     ExportFormatsDocument,
 )
+from benchwright.report.history_document import (
+    HistoryAcceptDocument,
+    HistoryAddDocument,
+    HistoryDocument,
+    HistoryNotesDocument,
+)
 from benchwright.report.load import LoadDocument
 from benchwright.report.peak import PeakDocument
 from benchwright.report.plan import PlanDocument
@@ -56,6 +62,10 @@ DOCUMENTS: tuple[type[msgspec.Struct], ...] = (
     StatsDocument,
     PredicateDocument,
     WhyDocument,
+    HistoryDocument,
+    HistoryAddDocument,
+    HistoryAcceptDocument,
+    HistoryNotesDocument,
     PlotDocument,
     ExportDocument,
     ExportFormatsDocument,

@@ -14,6 +14,7 @@ from typing import Literal
 import msgspec
 
 from benchwright.core.machine import Fact
+from benchwright.core.results import Estimate
 
 Better = Literal["lower", "higher"]
 """Which direction of a metric is an improvement."""
@@ -58,6 +59,8 @@ class HistoryPoint(msgspec.Struct, frozen=True, kw_only=True):
     """The full hash of the measured commit; None if it is unknown."""
     commit_time_ns: int | None = None
     """When it was committed [ns since 1970]."""
+    dirty: bool = False
+    """Whether files of the repository differed from the commit."""
     tags: tuple[str, ...] = ()
     environment: str = ""
     """Hash of the facts that may change the figures on this machine; empty if unknown."""
@@ -72,8 +75,22 @@ class HistoryPoint(msgspec.Struct, frozen=True, kw_only=True):
     by their name."""
 
     def __post_init__(self) -> None:
-        assert math.isfinite(self.estimate)
-        assert (self.low is None) == (self.high is None)
+        # Points also come from files of others, so this is no assertion.
+        if not math.isfinite(self.estimate) or (self.low is None) != (
+            self.high is None
+        ):
+            raise ValueError("a point has a finite value, and both ends or none")
+
+    def as_estimate(self) -> Estimate:
+        """Return the value with its interval, whose ends are NaN where there is none."""
+        ends = (
+            math.nan if self.low is None else self.low,
+            math.nan if self.high is None else self.high,
+        )
+        confidence = math.nan if self.confidence is None else self.confidence
+        return Estimate(
+            self.estimate, *ends, confidence, "stored", self.trials, self.unit
+        )
 
     def standard_error(self, share: float) -> float | None:
         """Return the standard error of the value's logarithm, if the ends of the interval are `share`
@@ -132,7 +149,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     """The machine in words, such as `AMD EPYC, 2 CPUs, 24 GiB`."""
 
 
-class History(msgspec.Struct, frozen=True, kw_only=True):
+class RunHistory(msgspec.Struct, frozen=True, kw_only=True):
     """Series, and what is known about their environments and machines."""
 
     series: tuple[Series, ...]

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
 ABSENT = "-"
 """Text of an absent figure."""
@@ -81,6 +82,11 @@ def duration_ns_text(ns: float | None, digits: int = 3) -> str:
 def signed_duration_ns_text(ns: float) -> str:
     """Return a difference of times in nanoseconds with its sign: `+1.2 ms`, `-3 us`, `0`."""
     return signed_text(duration_ns_text(ns)) if ns else "0"
+
+
+def moment_text(ns: int) -> str:
+    """Return a moment [ns since 1970] as `2026-11-23 02:30`, in UTC."""
+    return f"{datetime.fromtimestamp(ns // 10**9, UTC):%Y-%m-%d %H:%M}"
 
 
 def size_text(size: float | None, digits: int = 3) -> str:
@@ -200,6 +206,8 @@ def heading_with_unit(label: str, unit: str) -> str:
 
 def plural(number: int, noun: str) -> str:
     """Return `1 trial`, `3 trials`, `12 searches`."""
+    if noun.endswith("series"):
+        return f"{number:,} {noun}"
     ending = "es" if noun.endswith(("ch", "s", "sh", "x")) else "s"
     return f"{number:,} {noun}{'' if number == 1 else ending}"
 

@@ -293,6 +293,16 @@ _CODES: dict[str, Code] = {
         "Warm up in PRESETUP, or report the result as that of a cold start; the table includes "
         "all trials.",
     ),
+    "outlier-run": Code(
+        Severity.NOTE,
+        "Read the findings of that run (bw why STUDY). It counts for no level: one run alone is no "
+        "change.",
+    ),
+    "environment-changed-between-runs": Code(
+        Severity.WARNING,
+        "Runs before and after are not compared. To compare them, measure an old commit again in "
+        "the new environment (bw compare). --ignore FACT if the change cannot matter.",
+    ),
     "outliers": Code(
         Severity.NOTE,
         "Read the logs of those trials. The table includes them; they do not affect the median "

@@ -124,7 +124,7 @@ def environment_of(capture: MachineCapture | None) -> Environment | None:
     named = capture.named()
     disk = _value(named, "workdir.device").rpartition("/")[2]
     facts = tuple(
-        fact
+        msgspec.structs.replace(fact, source="")
         for name, fact in sorted(named.items())
         if fact.weight is not FactWeight.EXPECTED and _divides(name, named, disk)
     )
@@ -171,6 +171,7 @@ def segments_of(
             known,
             environment=point.environment or known.environment,
             command=point.command or known.command,
+            unit=point.unit,
         )
     ends = [*(place - 1 for place, _ in starts[1:]), len(points) - 1]
     return tuple(
@@ -189,6 +190,8 @@ def _changes(
     commands = before.command, after.command
     if all(commands) and commands[0] != commands[1] and not ignored(COMMAND):
         found.append(f"command: {one_line(commands[0])}, then {one_line(commands[1])}")
+    if before.unit != after.unit:
+        found.append(f"unit: {before.unit or 'none'}, then {after.unit or 'none'}")
     one, other = (
         environments.get(before.environment),
         environments.get(after.environment),

@@ -13,7 +13,7 @@ from benchwright.core.comparison import (
     NullResult,
     Verdict,
 )
-from benchwright.core.text import p_cell, percent_text, plural
+from benchwright.core.text import moment_text, p_cell, percent_text, plural
 from benchwright.core.untrusted import visible
 from benchwright.page.document import (
     Block,
@@ -32,7 +32,6 @@ from benchwright.page.figures import (
     estimate_number,
     keyed,
     label_of,
-    moment_text,
     number_of,
     scale_of,
     share_number,

@@ -200,15 +200,16 @@ class Tile(msgspec.Struct, frozen=True):
 
 
 class ReportPart(msgspec.Struct, frozen=True, kw_only=True):
-    """The report of one session."""
+    """The report of one session, or of a history."""
 
     id: str
     """`p1`, `p2`: the prefix of its ids and keys."""
     title: str
     study: str
     session: int
+    """Its number; 0 for a history."""
     kind: str
-    """`run`, `compare`, `null`, `ramp`, `peak` or `surface`."""
+    """`run`, `compare`, `null`, `ramp`, `peak`, `surface` or `history`."""
     status: str
     started: str
     """UTC, such as `2026-11-23 02:30`."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from datetime import UTC, datetime
 from typing import TypeVar
 
 import msgspec
@@ -162,11 +161,6 @@ def count_number(key: str, count: int, *, link: str = "") -> Number:
 def as_sentence(text: str) -> str:
     """Return a text as a sentence of the page: with a capital letter and a full stop."""
     return f"{text[:1].upper()}{text[1:].removesuffix('.')}."
-
-
-def moment_text(ns: int) -> str:
-    """Return a moment [ns since 1970] as `2026-11-23 02:30`, in UTC."""
-    return f"{datetime.fromtimestamp(ns // 10**9, UTC):%Y-%m-%d %H:%M}"
 
 
 # -- Tables -----------------------------------------------------------------------------

@@ -198,6 +198,7 @@ _SESSION_KINDS = {
     "ramp": "ramp",
     "peak": "peak search",
     "surface": "surface",
+    "history": "history",
 }
 
 

@@ -11,7 +11,7 @@ import msgspec
 
 from benchwright.core.comparison import describe_comparison, describe_test
 from benchwright.core.machine import MachineCapture
-from benchwright.core.text import plural
+from benchwright.core.text import moment_text, plural
 from benchwright.core.untrusted import one_line, visible
 from benchwright.findings.environment import difference, value_text
 from benchwright.page.document import (
@@ -26,7 +26,6 @@ from benchwright.page.document import (
     TableBlock,
     Words,
 )
-from benchwright.page.figures import moment_text
 from benchwright.page.stored import StoredTests
 from benchwright.report.documents import encode
 from benchwright.report.env import GROUPS, shown_value, taken_text

@@ -18,7 +18,7 @@ from benchwright.core.search_text import (
     sample_text,
 )
 from benchwright.core.surface import Sample
-from benchwright.core.text import duration_text, percent_text, plural
+from benchwright.core.text import duration_text, moment_text, percent_text, plural
 from benchwright.core.text_table import Field
 from benchwright.core.untrusted import one_line, visible
 from benchwright.decide.ramp.profile import band_of
@@ -43,7 +43,6 @@ from benchwright.page.figures import (
     estimate_number,
     finding_lines,
     keyed,
-    moment_text,
     number_of,
     scale_of,
     share_number,

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from benchwright.core.observation import Trial, TrialEnding
 from benchwright.core.results import Estimate, Finding, Summary
-from benchwright.core.text import percent_text, plural, quantity_text
+from benchwright.core.text import moment_text, percent_text, plural, quantity_text
 from benchwright.core.untrusted import visible
 from benchwright.page.comparison import (
     comparison_section,
@@ -37,7 +37,6 @@ from benchwright.page.figures import (
     finding_lines,
     label_of,
     mean_of,
-    moment_text,
     number_of,
     scale_of,
     share_number,

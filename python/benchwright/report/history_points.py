@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from benchwright.core.history import HistoryPoint, Run, SeriesKey
-from benchwright.core.machine import MachineCapture
+from benchwright.core.machine import revision_of
 from benchwright.core.plan import TestPlan
 from benchwright.core.results import Finding, Severity
 from benchwright.findings.history import (
@@ -43,6 +43,7 @@ def read_run(study: Study, session: StoredSession) -> Run:
     that failed or have no value. Raises StudyError for a record that cannot be read."""
     machine = first_machine(study, session.number)
     environment = environment_of(machine)
+    revision = None if machine is None else revision_of(machine)
     points: list[tuple[SeriesKey, HistoryPoint]] = []
     if session.info.kind not in SEARCH_KINDS:
         common = HistoryPoint(
@@ -52,7 +53,12 @@ def read_run(study: Study, session: StoredSession) -> Run:
             started_ns=session.info.started_ns,
             estimate=0.0,
             trials=0,
-            commit=_fact(machine, "git.commit"),
+            commit=None if revision is None else revision.commit,
+            commit_time_ns=None
+            if revision is None or revision.committed_s is None
+            else revision.committed_s * 10**9,
+            dirty=revision is not None and bool(revision.dirty),
+            tags=session.about.tags,
             environment="" if environment is None else environment.id,
         )
         stored = stored_findings(study, session.number)
@@ -129,8 +135,3 @@ def _command(plan: TestPlan) -> str:
     """Return what a trial runs, as a person would type it."""
     phases = plan.phases
     return "; ".join(one.text for one in (*phases.setup, *phases.exec))
-
-
-def _fact(machine: MachineCapture | None, name: str) -> str | None:
-    fact = None if machine is None else machine.named().get(name)
-    return None if fact is None else fact.value

@@ -1,21 +1,39 @@
-"""Histories as they are stored: folders of studies, and history files."""
+"""Histories as they are stored: folders of studies, and history files.
+
+Decision: a history file is one SQLite file, written in one transaction for each command, with a
+rollback journal: between two commands nothing lies beside it, so it can be copied, cached and sent. A run
+is stored once, whoever adds it and from whichever copy of its study; one that was resumed since
+replaces itself. Points are stored in the order of runs, so adding a run to many series writes
+neighbouring pages: 10,000 points in a file of 5 million take 0.2 to 0.5 s (benches/history_append.py).
+Rejected: one text file for each run (10^4 series of 500 runs take seconds to read), DuckDB (a dependency of
+30 MB). Non-goal: trials; a history has what a comparison over time needs, the study has the rest.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import os
-from collections.abc import Iterable, Iterator
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
+import msgspec
+
+from benchwright.core.errors import StudyError
 from benchwright.core.history import (
     Acceptance,
     Environment,
-    History,
     HistoryPoint,
     Run,
+    RunHistory,
     Series,
     SeriesKey,
 )
+from benchwright.core.machine import Fact
 from benchwright.study.directory import JOURNAL
+
+# -- From runs to series ---------------------------------------------------------------
 
 _DEPTH = 4
 """How deep below a folder studies are looked for."""
@@ -43,7 +61,7 @@ def history_of(
     runs: Iterable[Run],
     acceptances: Iterable[Acceptance] = (),
     skipped: Iterable[str] = (),
-) -> History:
+) -> RunHistory:
     """Return the series of these runs, in order of their keys, each point once."""
     points: dict[SeriesKey, dict[str, HistoryPoint]] = {}
     environments: dict[str, Environment] = {}
@@ -61,10 +79,378 @@ def history_of(
         )
         for key, found in sorted(points.items())
     )
-    return History(
+    return RunHistory(
         series=tuple(series),
         environments=environments,
         machines=machines,
         acceptances=tuple(acceptances),
         skipped=tuple(skipped),
     )
+
+
+# -- The history file; version 1 -------------------------------------------------------
+
+HISTORY_FILE = "bw-history.db"
+"""The name of a history file that the user does not name."""
+_APPLICATION_ID = 0x62776869
+"""`bwhi`, in the database's header."""
+_VERSION = 1
+_BUSY_S = 10.0
+"""How long a command waits for another one that writes to the file [s]."""
+_MAGIC = b"SQLite format 3\0"
+
+_SCHEMA = f"""
+PRAGMA application_id = {_APPLICATION_ID};
+PRAGMA user_version = {_VERSION};
+BEGIN;
+CREATE TABLE environment (
+    id TEXT PRIMARY KEY,
+    facts BLOB NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE TABLE machine (
+    id TEXT PRIMARY KEY,
+    words TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE TABLE measured (
+    id INTEGER PRIMARY KEY,
+    command TEXT NOT NULL,
+    unit TEXT NOT NULL,
+    better TEXT NOT NULL CHECK (better IN ('lower', 'higher')),
+    UNIQUE (command, unit, better)
+) STRICT;
+CREATE TABLE series (
+    id INTEGER PRIMARY KEY,
+    test TEXT NOT NULL,
+    metric TEXT NOT NULL,
+    machine TEXT NOT NULL REFERENCES machine (id),
+    UNIQUE (test, metric, machine)
+) STRICT;
+CREATE TABLE run (
+    id INTEGER PRIMARY KEY,
+    name TEXT NOT NULL UNIQUE,
+    digest BLOB NOT NULL,
+    study TEXT NOT NULL,
+    session INTEGER NOT NULL,
+    started_ns INTEGER NOT NULL,
+    "commit" TEXT,
+    commit_time_ns INTEGER,
+    dirty INTEGER NOT NULL,
+    tags TEXT NOT NULL,
+    environment TEXT REFERENCES environment (id)
+) STRICT;
+CREATE INDEX run_by_start ON run (started_ns);
+CREATE TABLE point (
+    run INTEGER NOT NULL REFERENCES run (id),
+    series INTEGER NOT NULL REFERENCES series (id),
+    estimate REAL NOT NULL,
+    low REAL,
+    high REAL,
+    confidence REAL,
+    trials INTEGER NOT NULL,
+    measured INTEGER NOT NULL REFERENCES measured (id),
+    codes TEXT NOT NULL,
+    state TEXT NOT NULL,
+    asked INTEGER NOT NULL,
+    PRIMARY KEY (run, series)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE acceptance (
+    id INTEGER PRIMARY KEY,
+    name TEXT NOT NULL UNIQUE,
+    record BLOB NOT NULL
+) STRICT;
+CREATE TRIGGER acceptance_never_changes BEFORE UPDATE ON acceptance
+BEGIN SELECT raise(ABORT, 'acceptances are append-only'); END;
+CREATE TRIGGER acceptance_never_goes BEFORE DELETE ON acceptance
+BEGIN SELECT raise(ABORT, 'acceptances are append-only'); END;
+COMMIT;
+"""
+
+
+class AddedRuns(msgspec.Struct, frozen=True):
+    """How many runs a command added to a history."""
+
+    new: int
+    replaced: int
+    """Known runs that have other values now, because they were resumed or tagged."""
+    known: int
+    """Known runs without a change."""
+    points: int
+    """Points of new and replaced runs."""
+
+
+def is_history_file(path: Path) -> bool:
+    """Return whether a path is a history file, by its header."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(72)
+    except OSError:
+        return False
+    return head.startswith(_MAGIC) and head[68:72] == _APPLICATION_ID.to_bytes(4)
+
+
+class HistoryFile:
+    """A history file. Open it with one of the two class methods, in a `with` statement."""
+
+    def __init__(self, path: Path, database: sqlite3.Connection) -> None:
+        self.path = path
+        self._database = database
+
+    @classmethod
+    @contextlib.contextmanager
+    def open_to_read(cls, path: Path) -> Iterator[HistoryFile]:
+        """Open an existing history file. Raises StudyError if it is none or damaged."""
+        with _reporting(path):
+            _check(path)
+            address = f"{path.absolute().as_uri()}?mode=ro"
+            database = sqlite3.connect(address, uri=True, timeout=_BUSY_S)
+            with contextlib.closing(database):
+                _check_version(path, database)
+                yield cls(path, database)
+
+    @classmethod
+    @contextlib.contextmanager
+    def open_to_write(cls, path: Path) -> Iterator[HistoryFile]:
+        """Open a history file for one transaction, which is durable at the end of the `with`
+        statement; make the file if it does not exist.
+
+        Raises StudyError as `open_to_read`, and if it cannot be written.
+        """
+        with _reporting(path):
+            if path.exists() and path.stat().st_size:
+                _check(path)
+            database = sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None)
+            with contextlib.closing(database):
+                database.execute("PRAGMA synchronous = FULL")
+                database.execute("PRAGMA foreign_keys = ON")
+                if not database.execute("PRAGMA application_id").fetchone()[0]:
+                    database.executescript(_SCHEMA)
+                _check_version(path, database)
+                database.execute("BEGIN IMMEDIATE")
+                yield cls(path, database)
+                database.execute("COMMIT")
+
+    # -- writing ------------------------------------------------------------------------
+
+    def add(self, runs: Iterable[Run]) -> AddedRuns:
+        """Add runs with at least one point each; a known run is stored once."""
+        new = replaced = known = points = 0
+        for run in runs:
+            digest = _digest(run)
+            name = run.points[0][1].run
+            found = self._database.execute(
+                "SELECT id, digest FROM run WHERE name = ?", (name,)
+            ).fetchone()
+            if found is not None and found[1] == digest:
+                known += 1
+                continue
+            if found is not None:
+                for table, column in (("point", "run"), ("run", "id")):
+                    statement = f"DELETE FROM {table} WHERE {column} = ?"
+                    self._database.execute(statement, found[:1])
+                replaced += 1
+            else:
+                new += 1
+            self._insert(run, digest)
+            points += len(run.points)
+        return AddedRuns(new, replaced, known, points)
+
+    def _insert(self, run: Run, digest: bytes) -> None:
+        execute = self._database.execute
+        first = run.points[0][1]
+        if run.environment is not None:
+            execute(
+                "INSERT INTO environment VALUES (?, ?) ON CONFLICT DO NOTHING",
+                (run.environment.id, msgspec.json.encode(run.environment.facts)),
+            )
+        (number,) = execute(
+            "INSERT INTO run (name, digest, study, session, started_ns, "
+            '"commit", commit_time_ns, dirty, tags, environment) '
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
+            (
+                *(first.run, digest, first.study, first.session, first.started_ns),
+                *(first.commit, first.commit_time_ns, first.dirty),
+                " ".join(first.tags),
+                None if run.environment is None else run.environment.id,
+            ),
+        ).fetchone()
+        keys = [(key.test, key.metric, key.machine) for key, _ in run.points]
+        machines = {(key.machine, run.machine) for key, _ in run.points}
+        self._database.executemany(
+            "INSERT INTO machine VALUES (?, ?) ON CONFLICT DO NOTHING", list(machines)
+        )
+        series = self._ids("series", ("test", "metric", "machine"), keys)
+        kinds = [(one.command, one.unit, one.better) for _, one in run.points]
+        measured = self._ids("measured", ("command", "unit", "better"), kinds)
+        rows = (
+            (
+                *(number, series[key], one.estimate, one.low, one.high),
+                *(one.confidence, one.trials, measured[kind], " ".join(one.codes)),
+                *(one.state, one.asked),
+            )
+            for (_, one), key, kind in zip(run.points, keys, kinds, strict=True)
+        )
+        self._database.executemany(
+            "INSERT INTO point VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", sorted(rows)
+        )
+
+    def _ids(
+        self, table: str, columns: Sequence[str], rows: Iterable[tuple[str, ...]]
+    ) -> dict[tuple[str, ...], int]:
+        """Return the id of each row of a table of names; new rows are added."""
+        distinct = list(dict.fromkeys(rows))
+        names, marks = ", ".join(columns), ", ".join("?" * len(columns))
+        self._database.executemany(
+            f"INSERT INTO {table} ({names}) VALUES ({marks}) ON CONFLICT DO NOTHING",
+            distinct,
+        )
+        where = " AND ".join(f"{column} = ?" for column in columns)
+        statement = f"SELECT id FROM {table} WHERE {where}"
+        return {
+            row: self._database.execute(statement, row).fetchone()[0]
+            for row in distinct
+        }
+
+    def accept(self, acceptance: Acceptance) -> bool:
+        """Add an acceptance; return whether it was not known yet."""
+        record = msgspec.json.encode(acceptance)
+        name = hashlib.sha256(record).hexdigest()[:16]
+        cursor = self._database.execute(
+            "INSERT INTO acceptance (name, record) VALUES (?, ?) ON CONFLICT DO NOTHING",
+            (name, record),
+        )
+        return cursor.rowcount > 0
+
+    # -- reading ------------------------------------------------------------------------
+
+    def series(self) -> list[SeriesKey]:
+        """Return the keys of all series, in order."""
+        rows = self._database.execute("SELECT test, metric, machine FROM series")
+        return sorted(SeriesKey(*row) for row in rows)
+
+    def runs(
+        self,
+        wanted: Callable[[SeriesKey], bool] = lambda _key: True,
+        since_ns: int = 0,
+    ) -> list[Run]:
+        """Return the runs from a time on, in the order of their starts, with their points of the
+        wanted series."""
+        execute = self._database.execute
+        keys = {
+            number: key
+            for number, *names in execute(
+                "SELECT id, test, metric, machine FROM series"
+            )
+            if wanted(key := SeriesKey(*names))
+        }
+        words = dict(execute("SELECT id, words FROM machine").fetchall())
+        measured = {
+            number: kind
+            for number, *kind in execute(
+                "SELECT id, command, unit, better FROM measured"
+            )
+        }
+        environments = {
+            name: Environment(name, msgspec.json.decode(facts, type=tuple[Fact, ...]))
+            for name, facts in execute("SELECT id, facts FROM environment")
+        }
+        execute("CREATE TEMP TABLE wanted (series INTEGER PRIMARY KEY)")
+        self._database.executemany(
+            "INSERT INTO temp.wanted VALUES (?)", ((number,) for number in keys)
+        )
+        found = []
+        for number, *head in execute(
+            'SELECT id, name, study, session, started_ns, "commit", commit_time_ns, dirty, '
+            "tags, environment FROM run WHERE started_ns >= ? ORDER BY started_ns, name",
+            (since_ns,),
+        ).fetchall():
+            name, study, session, started_ns, commit, committed_ns, *more = head
+            dirty, tags, facts = more
+            points = []
+            for series, kind, codes, *values in execute(
+                "SELECT series, measured, codes, estimate, low, high, confidence, trials, "
+                "state, asked FROM point WHERE run = ? AND series IN temp.wanted",
+                (number,),
+            ):
+                estimate, low, high, confidence, trials, state, asked = values
+                command, unit, better = measured[kind]
+                point = HistoryPoint(
+                    run=name,
+                    study=study,
+                    session=session,
+                    started_ns=started_ns,
+                    estimate=estimate,
+                    low=low,
+                    high=high,
+                    confidence=confidence,
+                    trials=trials,
+                    unit=unit,
+                    better=better,
+                    commit=commit,
+                    commit_time_ns=committed_ns,
+                    dirty=bool(dirty),
+                    tags=tuple(tags.split()),
+                    environment=facts or "",
+                    command=command,
+                    codes=tuple(codes.split()),
+                    state=state,
+                    asked=bool(asked),
+                )
+                points.append((keys[series], point))
+            if points:
+                machine = words[points[0][0].machine]
+                found.append(
+                    Run(
+                        points=tuple(points),
+                        environment=environments.get(facts),
+                        machine=machine,
+                    )
+                )
+        execute("DROP TABLE temp.wanted")
+        return found
+
+    def acceptances(self) -> list[Acceptance]:
+        """Return the acceptances in the order in which they were added."""
+        rows = self._database.execute("SELECT record FROM acceptance ORDER BY id")
+        return [msgspec.json.decode(record, type=Acceptance) for (record,) in rows]
+
+
+def _digest(run: Run) -> bytes:
+    """Return the hash of what a run says, wherever its study lies."""
+    points = [
+        (key, msgspec.structs.replace(point, study="")) for key, point in run.points
+    ]
+    environment = None if run.environment is None else run.environment.id
+    return hashlib.sha256(msgspec.json.encode((points, environment))).digest()[:16]
+
+
+@contextlib.contextmanager
+def _reporting(path: Path) -> Iterator[None]:
+    """Turn errors of SQLite and of the file system into StudyError `history-unusable`."""
+    try:
+        yield
+    except (sqlite3.Error, OSError, msgspec.MsgspecError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise StudyError(
+            "history-unusable",
+            f"cannot use the history file {path}: {reason}",
+            "give another file, or a copy of it from before",
+        ) from None
+
+
+def _check(path: Path) -> None:
+    if not is_history_file(path):
+        raise StudyError(
+            "not-a-history",
+            f"{path} is not a history file of bw",
+            "`bw history add STUDY --file FILE` makes one",
+        )
+
+
+def _check_version(path: Path, database: sqlite3.Connection) -> None:
+    (version,) = database.execute("PRAGMA user_version").fetchone()
+    if version != _VERSION:
+        raise StudyError(
+            "history-newer",
+            f"{path} has version {version} of the format, this bw reads version {_VERSION}",
+            "use the bw that wrote it",
+        )

@@ -1,0 +1,390 @@
+"""Runs the commands of `bw history`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from benchwright.cli.history_inputs import chosen_paths, read_runs
+from benchwright.cli.history_options import (
+    AcceptOptions,
+    AddOptions,
+    FeedOptions,
+    NotesOptions,
+    ShowOptions,
+    Since,
+)
+from benchwright.cli.output_file import check_output, write_output
+from benchwright.cli.terminal import painter, report_width, write_answer
+from benchwright.core.errors import Diagnostic, InputError, argument_error
+from benchwright.core.history import Acceptance, RunHistory
+from benchwright.core.text import plural
+from benchwright.core.untrusted import one_line, visible
+from benchwright.report.history import (
+    HistoryAnswer,
+    HistoryGate,
+    HistoryQuestion,
+    SeriesAnswer,
+    StepAnswer,
+    history_answer,
+    hold_gate,
+    run_text,
+)
+from benchwright.report.history_document import (
+    HistoryAcceptDocument,
+    HistoryAddDocument,
+    HistoryNotesDocument,
+    history_document,
+)
+from benchwright.report.history_text import gate_lines, history_lines, step_words
+from benchwright.report.parts import report_text
+from benchwright.stats.steps import FALSE_ALARMS
+from benchwright.study.history import (
+    HISTORY_FILE,
+    HistoryFile,
+    is_history_file,
+)
+from benchwright.study.history_notes import NOTES_REF, GitNotes
+from benchwright.suite.option_reader import OptionReader
+from benchwright.suite.options import request_from
+
+# -- bw history show -------------------------------------------------------------------
+
+
+def show(arguments: argparse.Namespace) -> int:
+    """Run `bw history show`; return the exit code. Raises InputError, StudyError."""
+    request = request_from(ShowOptions, arguments)
+    reader = OptionReader(request)
+    limit = reader.value("gate")
+    asked = _asked(reader)
+    if request.html is not None:
+        check_output(request.html, "--html", request.paths)
+    answer = _answer(request.paths, asked)
+    gate = None
+    if limit is not None:
+        gate = hold_gate(answer, max(limit, 0.0), frozenset(request.accept))
+    exit_status = 0 if gate is None else gate.exit_status
+    if request.html is not None:
+        _write_page(request.html, answer)
+    write_answer(
+        json=request.json,
+        document=lambda: history_document(answer, gate, exit_status),
+        text=lambda: _text(answer, gate, verbose=request.verbose),
+    )
+    return exit_status
+
+
+def _asked(reader: OptionReader) -> HistoryQuestion:  # type: ignore[type-arg]
+    """Return what is asked about. Raises InputError with all mistakes."""
+    request = reader.request
+    since: Since = reader.value("since", Since(moment_ns=0))
+    share: float = reader.value("false_alarms", FALSE_ALARMS)
+    if reader.found:
+        raise InputError(reader.found)
+    return HistoryQuestion(
+        tests=getattr(request, "tests", ()),
+        metrics=getattr(request, "metrics", ()),
+        since_ns=since.start_ns(time.time_ns()),
+        false_alarms=share,
+        ignored=request.ignored,
+    )
+
+
+def _answer(texts: Sequence[str], asked: HistoryQuestion) -> HistoryAnswer:
+    """Return the answer. Raises InputError where nothing fits what is asked about."""
+    read = read_runs(chosen_paths(texts), asked.wants, asked.since_ns)
+    history = read.history()
+    answer = history_answer(history, asked)
+    if not answer.series:
+        _refuse_unknown(history, asked, texts)
+    return answer
+
+
+def _refuse_unknown(
+    history: RunHistory, asked: HistoryQuestion, texts: Sequence[str]
+) -> None:
+    """Raise InputError for a test or a metric of which there is no series."""
+    every = history if history.series else read_runs(chosen_paths(texts)).history()
+    wrong: list[Diagnostic] = []
+    for option, given, known in (
+        ("--test", asked.tests, {one.key.test for one in every.series}),
+        ("--metric", asked.metrics, {one.key.metric for one in every.series}),
+    ):
+        if given:
+            there = ", ".join(sorted(known)) or "none"
+            message = f"no series has {option.removeprefix('--')} {', '.join(given)}"
+            hint = f"there are: {there}"
+            wrong.append(
+                Diagnostic("bad-argument", message, hint, file=option, text=given[0])
+            )
+    if wrong:
+        raise InputError(wrong)
+    if every.series and asked.since_ns:
+        raise argument_error("--since", "", "no run is as recent as that")
+
+
+def _text(answer: HistoryAnswer, gate: HistoryGate | None, *, verbose: bool) -> str:
+    width = report_width()
+    lines = history_lines(answer, width, painter(sys.stdout), verbose=verbose)
+    return report_text(lines, gate_lines(gate, width) if gate else ())
+
+
+def _write_page(path: str, answer: HistoryAnswer) -> None:
+    from benchwright.page.history import history_page
+    from benchwright.page.html import render_page
+
+    write_output(Path(path), render_page(history_page(answer)).encode())
+    print(visible(f"bw: wrote {path}"), file=sys.stderr)
+
+
+# -- bw history add --------------------------------------------------------------------
+
+
+def add(arguments: argparse.Namespace) -> int:
+    """Run `bw history add`; return the exit code. Raises InputError, StudyError."""
+    request = request_from(AddOptions, arguments)
+    file = Path(request.file or HISTORY_FILE)
+    paths = tuple(map(Path, request.paths or ("bw-study",)))
+    read = read_runs(paths)
+    with HistoryFile.open_to_write(file) as stored:
+        added = stored.add(read.runs)
+        for one in read.acceptances:
+            stored.accept(one)
+    document = HistoryAddDocument(
+        file=str(file),
+        new=added.new,
+        replaced=added.replaced,
+        known=added.known,
+        points=added.points,
+        skipped=read.skipped,
+    )
+    write_answer(
+        json=request.json,
+        document=lambda: document,
+        text=lambda: _added_text(document),
+    )
+    return 0
+
+
+def _added_text(document: HistoryAddDocument) -> str:
+    parts = [
+        f"{plural(document.new, 'new run')} ({plural(document.points, 'point')})",
+        *([f"{document.replaced} replaced"] if document.replaced else []),
+        *([f"{document.known} known"] if document.known else []),
+    ]
+    return report_text([f"{document.file}: {', '.join(parts)}", *document.skipped])
+
+
+# -- bw history accept -----------------------------------------------------------------
+
+
+def accept(arguments: argparse.Namespace) -> int:
+    """Run `bw history accept`; return the exit code. Raises InputError, StudyError."""
+    request = request_from(AcceptOptions, arguments)
+    asked = _asked(OptionReader(request))
+    reason = (request.reason or "").strip()
+    if not reason:
+        raise argument_error(
+            "--reason", "", "an acceptance has a reason", "add --reason TEXT"
+        )
+    paths = chosen_paths(request.paths)
+    name, _, which = request.step.rpartition("/")
+    # The series may be one that no session asked for.
+    whole = read_runs(paths).history()
+    metrics = tuple({one.key.metric for one in whole.series})
+    answers = [
+        *history_answer(whole, asked).series,
+        *history_answer(whole, msgspec.structs.replace(asked, metrics=metrics)).series,
+    ]
+    series = _named_series(request.step, name, answers)
+    place, step = _named_step(request.step, which, series)
+    point = series.series.points[place]
+    acceptance = Acceptance(
+        key=series.key,
+        run=point.run,
+        reason=one_line(reason),
+        accepted_ns=time.time_ns(),
+        by=_user(),
+    )
+    file = Path(request.file) if request.file else _file_of(paths)
+    with HistoryFile.open_to_write(file) as stored:
+        stored.accept(acceptance)
+    words = step_words(series, step) if step else "the level"
+    document = HistoryAcceptDocument(
+        file=str(file),
+        series=series.name,
+        study=point.study,
+        session=point.session,
+        commit=point.commit,
+        reason=acceptance.reason,
+    )
+    write_answer(
+        json=request.json,
+        document=lambda: document,
+        text=lambda: report_text(
+            [
+                f"{series.name}: accepted {words} from {run_text(point)} on, "
+                f"in {file}: {acceptance.reason}"
+            ]
+        ),
+    )
+    return 0
+
+
+def _named_series(
+    text: str, name: str, answers: Sequence[SeriesAnswer]
+) -> SeriesAnswer:
+    for is_named in (
+        lambda one: name in (one.id, one.name),
+        lambda one: name == one.key.test,
+    ):
+        found = {one.id: one for one in reversed(answers) if is_named(one)}
+        if len(found) == 1:
+            return next(iter(found.values()))
+        if found:
+            break
+    known = ", ".join(sorted({one.name for one in found.values() or answers}))
+    what = "several series are" if found else "no series is"
+    hint = f"write SERIES/STEP with one of: {known}"
+    raise argument_error("SERIES/STEP", text, f"{what} named {name!r}", hint)
+
+
+def _named_step(
+    text: str, which: str, series: SeriesAnswer
+) -> tuple[int, StepAnswer | None]:
+    """Return the place of the first point of the new level, and the step that begins there."""
+    for step in series.steps:
+        if which == str(step.number):
+            return step.index, step
+    points = series.series.points
+    if len(which) >= _SHORTEST_COMMIT:
+        for place, point in enumerate(points):
+            if point.commit is not None and point.commit.startswith(which):
+                of_step = (
+                    one for one in series.steps if one.first <= place <= one.last
+                )
+                return place, next(of_step, None)
+    steps = ", ".join(str(one.number) for one in series.steps) or "none"
+    message = f"{series.name} has no step {which!r}"
+    hint = f"steps: {steps}; or write {series.name}/COMMIT"
+    raise argument_error("SERIES/STEP", text, message, hint)
+
+
+_SHORTEST_COMMIT = 4
+
+
+def _file_of(paths: Sequence[Path]) -> Path:
+    """Return the history file that stores what is said about these paths."""
+    first = paths[0]
+    return first if is_history_file(first) else first / HISTORY_FILE
+
+
+def _user() -> str:
+    import getpass
+
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return ""
+
+
+# -- bw history feed -------------------------------------------------------------------
+
+
+def feed(arguments: argparse.Namespace) -> int:
+    """Run `bw history feed`; return the exit code. Raises InputError, StudyError."""
+    from benchwright.report.feeds import atom_feed, feed_entries, json_feed
+
+    request = request_from(FeedOptions, arguments)
+    if request.atom is None and request.json_feed is None:
+        message = "no feed is asked for"
+        raise argument_error(
+            "--atom", "", message, "add --atom FILE or --json-feed FILE"
+        )
+    asked = _asked(OptionReader(request))
+    outputs = (
+        ("--atom", request.atom, atom_feed),
+        ("--json-feed", request.json_feed, json_feed),
+    )
+    for option, path, _ in outputs:
+        if path is not None:
+            check_output(path, option, request.paths)
+    entries = feed_entries(_answer(request.paths, asked))
+    for _, path, render in outputs:
+        if path is not None:
+            write_output(Path(path), render(entries, request.url or "").encode())
+    print(f"bw: {plural(len(entries), 'change')}", file=sys.stderr)
+    return 0
+
+
+# -- bw history push, pull -------------------------------------------------------------
+
+
+def push(arguments: argparse.Namespace) -> int:
+    """Run `bw history push`; return the exit code. Raises StudyError."""
+    request = request_from(NotesOptions, arguments)
+    file, notes = _notes(request)
+    with HistoryFile.open_to_read(file) as stored:
+        runs, acceptances = stored.runs(), stored.acceptances()
+    remote = request.remote or "origin"
+    written = notes.push(remote, runs, acceptances)
+    document = HistoryNotesDocument(
+        file=str(file),
+        remote=remote,
+        ref=notes.ref,
+        commits=written.commits,
+        without_commit=written.without_commit,
+        elsewhere=written.elsewhere,
+    )
+    lines = [f"{notes.ref}: notes of {plural(written.commits, 'commit')} changed"]
+    for count, why in (
+        (written.without_commit, "without a commit, or of changed files: not sent"),
+        (written.elsewhere, "of commits that this repository does not have: not sent"),
+    ):
+        if count:
+            lines.append(f"{plural(count, 'run')} {why}")
+    write_answer(
+        json=request.json, document=lambda: document, text=lambda: report_text(lines)
+    )
+    return 0
+
+
+def pull(arguments: argparse.Namespace) -> int:
+    """Run `bw history pull`; return the exit code. Raises StudyError."""
+    request = request_from(NotesOptions, arguments)
+    file, notes = _notes(request)
+    remote = request.remote or "origin"
+    is_there = notes.fetch(remote)
+    found = notes.read()
+    with HistoryFile.open_to_write(file) as stored:
+        added = stored.add(found.runs)
+        for one in found.acceptances:
+            stored.accept(one)
+    skipped = [f"{remote} has no {notes.ref}"] if not is_there else []
+    if found.unreadable:
+        lines = plural(found.unreadable, "line")
+        skipped.append(f"{lines} of notes are not of this bw: not read")
+    document = HistoryAddDocument(
+        file=str(file),
+        new=added.new,
+        replaced=added.replaced,
+        known=added.known,
+        points=added.points,
+        skipped=tuple(skipped),
+    )
+    write_answer(
+        json=request.json,
+        document=lambda: document,
+        text=lambda: _added_text(document),
+    )
+    return 0
+
+
+def _notes(request: NotesOptions) -> tuple[Path, GitNotes]:
+    notes = GitNotes(Path(request.repository or "."), request.ref or NOTES_REF)
+    return Path(request.file or HISTORY_FILE), notes

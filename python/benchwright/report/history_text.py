@@ -1,0 +1,284 @@
+"""The answer of a history as text: a row for each series, its steps, then findings."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from benchwright.core.history import HistoryPoint
+from benchwright.core.results import Estimate
+from benchwright.core.text import (
+    list_text,
+    number_text,
+    p_cell,
+    percent_text,
+    plural,
+    signed_text,
+)
+from benchwright.core.text_table import (
+    TextColumn,
+    cells_in_unit,
+    fitting,
+    number_column,
+    table_lines,
+    text_column,
+    word_column,
+)
+from benchwright.core.untrusted import one_line, visible
+from benchwright.report.answer import finding_groups, half_width_percent
+from benchwright.report.answer_text import (
+    Paint,
+    finding_paragraphs,
+    group_lines,
+    unpainted,
+    wrapped,
+)
+from benchwright.report.history import (
+    HistoryAnswer,
+    HistoryGate,
+    SeriesAnswer,
+    StepAnswer,
+    commit_text,
+    day_text,
+    direction,
+)
+
+MOST_STEPS = 20
+"""Steps in the table, the newest first."""
+
+
+def history_lines(
+    answer: HistoryAnswer,
+    width: int,
+    paint: Paint = unpainted,
+    *,
+    verbose: bool = False,
+) -> list[str]:
+    """Return the answer as lines: the series, the steps, findings, what was not read."""
+    if not answer.series:
+        return ["no series", *answer.history.skipped]
+    blocks = [
+        list(_series_table(answer, width)),
+        [line for text in _sentences(answer.series) for line in wrapped(text, width)],
+        list(_step_table(answer, width)),
+        list(_findings(answer, width, paint, verbose=verbose)),
+        list(_notes(answer, width)),
+    ]
+    return [
+        line
+        for at, block in enumerate(filter(None, blocks))
+        for line in (["", *block] if at else block)
+    ]
+
+
+_MOST_SENTENCES = 12
+
+
+def _sentences(series: Sequence[SeriesAnswer]) -> Iterator[str]:
+    """Yield the answer of each series that differs or is undecided, and a sentence about all."""
+    if len(series) == 1:
+        yield sentence(series[0])
+        return
+    shown = [one for one in series if one.newest.verdict != "no difference"]
+    if len(shown) <= _MOST_SENTENCES:
+        yield from map(sentence, shown)
+    yield summary(series)
+
+
+def summary(series: Sequence[SeriesAnswer]) -> str:
+    """Return how many series differ: `1 of 4 series is slower, 3 have no difference`."""
+    counts = Counter(one.newest.verdict for one in series)
+    parts = []
+    for verdict in ("slower", "worse", "faster", "better", "undecided"):
+        if count := counts[verdict]:
+            parts.append(f"{count} {'is' if count == 1 else 'are'} {verdict}")
+    if count := counts["no difference"]:
+        parts.append(f"{count} {'has' if count == 1 else 'have'} no difference")
+    return f"of {len(series)} series, {list_text(parts)}"
+
+
+# -- The series ------------------------------------------------------------------------
+
+
+def _series_table(answer: HistoryAnswer, width: int) -> Iterator[str]:
+    series = answer.series
+    levels = [one.level for one in series]
+    units = {one.series.newest.unit for one in series}
+    if len(units) == 1:
+        values = [None if level is None else level.value for level in levels]
+        cells, unit = cells_in_unit(values, units.pop())
+        level_column = text_column(f"level {unit}".rstrip(), cells)
+    else:
+        level_column = text_column("level", [_level_cell(one) for one in series])
+    newest = [one.newest for one in series]
+    several = len(series) > 1
+    columns: list[tuple[int, TextColumn]] = [
+        (0, word_column("series", [visible(one.name) for one in series])),
+        (0, level_column),
+        (2, number_column("± %", [_half(level) for level in levels], 2)),
+        (3, number_column("runs", [len(one.series.points) for one in series])),
+        (3, number_column("steps", [len(one.steps) for one in series])),
+        (0, word_column("newest run", [one.verdict for one in newest])),
+        (1, text_column("change", [_change_cell(one.ratio) for one in newest])),
+        (4, text_column("P", [p_cell(one.p) for one in newest])),
+    ]
+    if several:
+        cells = [p_cell(one.p_adjusted) for one in newest]
+        columns.append((2, text_column("adjusted P", cells)))
+    yield from table_lines(fitting(columns, width))
+
+
+def _level_cell(one: SeriesAnswer) -> str:
+    cells, unit = cells_in_unit(
+        [None if one.level is None else one.level.value], one.series.newest.unit
+    )
+    return f"{cells[0]} {unit}".rstrip()
+
+
+def _half(level: Estimate | None) -> float | None:
+    if level is None:
+        return None
+    percent = half_width_percent(level)
+    return percent if math.isfinite(percent) else None
+
+
+def _change_cell(ratio: Estimate | None) -> str:
+    return "-" if ratio is None else signed_change(ratio.value)
+
+
+def signed_change(ratio: float) -> str:
+    """Return a ratio as a change: `+3.2 %`; a large one as `x 2.4`."""
+    if ratio >= _AS_FACTOR:
+        return f"x {number_text(ratio, 3)}"
+    return signed_text(percent_text(ratio - 1, 2))
+
+
+_AS_FACTOR = 2.0
+
+
+def change_and_interval(ratio: Estimate) -> str:
+    """Return `+7.9 % (+6.1 to +9.8 %)`."""
+    value, low, high = map(signed_change, (ratio.value, ratio.low, ratio.high))
+    if not math.isfinite(ratio.low) or not math.isfinite(ratio.high):
+        return value
+    if low.endswith(" %") and high.endswith(" %"):
+        low = low.removesuffix(" %")
+    return f"{value} ({low} to {high})"
+
+
+def sentence(one: SeriesAnswer) -> str:
+    """Return the answer of a series as a sentence."""
+    newest, points = one.newest, one.series.points
+    name = one_line(one.name)
+    if newest.verdict == "undecided" or newest.ratio is None or newest.since is None:
+        return f"{name}: undecided: {newest.why}"
+    size = change_and_interval(newest.ratio)
+    if newest.verdict == "no difference":
+        return f"{name}: no difference: the newest run has its level ({size})"
+    first = points[newest.since]
+    runs = plural(len(points) - newest.since, "run")
+    return f"{name}: {newest.verdict}: {size} since {_run(first)}, {runs}"
+
+
+def _run(point: HistoryPoint) -> str:
+    return " ".join(filter(None, (commit_text(point), day_text(point))))
+
+
+# -- The steps -------------------------------------------------------------------------
+
+
+def _step_table(answer: HistoryAnswer, width: int) -> Iterator[str]:
+    rows = [(one, step) for one in answer.series for step in one.steps]
+    rows.sort(key=lambda row: -row[0].series.points[row[1].index].started_ns)
+    shown = rows[:MOST_STEPS]
+    if not shown:
+        return
+    pairs = [commits_of(one, step) for one, step in shown]
+    columns = [
+        (0, word_column("step", [visible(step_name(*row)) for row in shown])),
+        (0, word_column("change", [step_words(*row) for row in shown])),
+        (0, word_column("95 % interval", [_interval(step) for _, step in shown])),
+        (0, word_column("after", [pair[0] for pair in pairs])),
+        (0, word_column("up to", [pair[1] for pair in pairs])),
+        (1, number_column("runs since", [_since(*row) for row in shown])),
+    ]
+    if any(step.accepted for _, step in shown):
+        accepted = [one_line(s.accepted.reason) if s.accepted else "" for _, s in shown]
+        columns.append((2, word_column("accepted", accepted)))
+    yield from table_lines(fitting(columns, width))
+    if len(rows) > len(shown):
+        yield f"and {len(rows) - len(shown)} earlier: --json has all"
+
+
+def step_name(one: SeriesAnswer, step: StepAnswer) -> str:
+    """Return the name of a step in commands: `sort/2`."""
+    return f"{one.name}/{step.number}"
+
+
+def step_words(one: SeriesAnswer, step: StepAnswer) -> str:
+    """Return a step as a change in words: `slower +7.9 %`."""
+    rises = step.ratio.value > 1
+    return (
+        f"{direction(one.series.newest, rises=rises)} {signed_change(step.ratio.value)}"
+    )
+
+
+def _interval(step: StepAnswer) -> str:
+    return change_and_interval(step.ratio).partition(" (")[2].rstrip(")") or "-"
+
+
+def commits_of(one: SeriesAnswer, step: StepAnswer) -> tuple[str, str]:
+    """Return the last run that surely has the old level and the first that surely has the new one."""
+    points = one.series.points
+    return _run(points[max(step.first - 1, 0)]), _run(points[step.last])
+
+
+def _since(one: SeriesAnswer, step: StepAnswer) -> int:
+    return len(one.series.points) - step.index
+
+
+# -- Findings and notes ----------------------------------------------------------------
+
+
+def _findings(
+    answer: HistoryAnswer, width: int, paint: Paint, *, verbose: bool
+) -> Iterator[str]:
+    named = [(one.name, finding) for one in answer.series for finding in one.findings]
+    if verbose:
+        yield from finding_paragraphs(named, width, paint)
+        return
+    groups = finding_groups(named)
+    yield from group_lines(groups, len(answer.series), width, paint, "series")
+    if groups:
+        yield "evidence and remedies: -v"
+
+
+def _notes(answer: HistoryAnswer, width: int) -> Iterator[str]:
+    machines = sorted({one.key.machine for one in answer.series})
+    for machine in machines if len(machines) > 1 else ():
+        words = one_line(answer.history.machines.get(machine, ""))
+        yield f"@{machine}: {words}"
+    for one in answer.series:
+        if one.undecided_from is not None and one.newest.verdict != "undecided":
+            first = one.series.points[one.undecided_from]
+            text = f"{one.name}: undecided since {_run(first)}: a new level, or chance"
+            yield from wrapped(text, width)
+    for text in answer.history.skipped:
+        yield from wrapped(text, width)
+
+
+# -- The gate --------------------------------------------------------------------------
+
+
+def gate_lines(gate: HistoryGate, width: int) -> list[str]:
+    """Return the outcome of a gate as lines."""
+    limit = percent_text(gate.limit)
+    text = f"gate {gate.outcome}: worse by more than {limit}"
+    if gate.failed:
+        names = ", ".join(map(one_line, gate.failed))
+        return wrapped(f"{text}: {names}", width)
+    if gate.undecided:
+        lines = (wrapped(one, width, "  ") for one in gate.undecided)
+        return [f"{text}?", *(line for one in lines for line in one)]
+    return [f"gate passed: no newest run is worse by more than {limit}"]
