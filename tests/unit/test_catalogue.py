@@ -354,9 +354,8 @@ def test_tags_are_added_and_removed(bw: Bw, tmp_path: Path) -> None:
 def test_a_default_of_a_configuration_file_tags_new_sessions_alone(
     bw: Bw, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    (tmp_path / "config/benchwright").mkdir(parents=True)
-    (tmp_path / "config/benchwright/config.toml").write_text('tag = ["ci"]\n')
+    (tmp_path / "config.toml").write_text('[run]\ntag = ["ci"]\n[tag]\ntag = ["no"]\n')
+    monkeypatch.setenv("BW_CONFIG", str(tmp_path / "config.toml"))
     make(tmp_path / "bw-study")
     assert json.loads(bw("tag", "--json")[1])["tags"] == []
     code, _, err = bw("run", "--runs", "1", "--no-watch", "--", "true")
