@@ -230,3 +230,40 @@ def test_values_in_base_units(
 ) -> None:
     base = in_base_unit(unit_of(name, declared))
     assert (base.of(value), base.name) == expected
+
+
+def test_threads_are_a_key(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """As in a history: the same command with other threads is another test."""
+    monkeypatch.chdir(tmp_path)
+    words = ["--quiet", "--study", "two", "--runs", "2", "--threads", "2"]
+    assert main(["run", *words, "--", "true"]) == 0
+    assert main(["run", "--quiet", "--study", "two", "--runs", "2", "--", "true"]) == 0
+    capsys.readouterr()
+    main(["export", "two@1", "--format", "benchfmt"])
+    assert "BenchmarkTrue/threads=2-2 1 " in capsys.readouterr().out
+    assert main(["export", "two", "--format", "otava", "-o", "two.yaml"]) == 0
+    assert (tmp_path / "two-true.csv").read_text().count("\n") == 2
+    assert (tmp_path / "two-true-threads=2.csv").read_text().count("\n") == 2
+
+
+def test_a_session_without_the_metric_is_no_point_of_a_series(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = ["--quiet", "--study", "two", "--runs", "2", "--name", "one"]
+    for more in ([], ["--metric", r"x~x=(\d)"], ["--metric", r"x~x=(\d)"]):
+        assert main(["run", *words, *more, "--", "echo", "x=5"]) == 0
+    asked = ["export", "two", "--format", "otava", "--metric", "x", "-o", "two.yaml"]
+    assert main(asked) == 0
+    rows = (tmp_path / "two-one.csv").read_text().splitlines()
+    assert [row.split(",")[2:] for row in rows] == [
+        ["session", "x"],
+        ["two@2", "5.0"],
+        ["two@3", "5.0"],
+    ]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 
 from benchwright.cli.parser import add_command
-from benchwright.core.errors import argument_error
+from benchwright.core.errors import InputError, argument_error
 from benchwright.suite.common_options import FOR_SCRIPTS, REPLACES, Json
 from benchwright.suite.options import Option, Text, add_options, request_from
 
@@ -161,12 +161,13 @@ def _view(
     view = read_view(study, session, source.test, metrics)
     if not series or source.session is not None:
         return view
-    earlier = tuple(
-        read_view(study, one, source.test, metrics)
-        for one in study.sessions()
-        if one.number < session.number and one.info.kind == session.info.kind
-    )
-    return msgspec.structs.replace(view, earlier=earlier)
+    earlier = []
+    for one in study.sessions():
+        if one.number < session.number and one.info.kind == session.info.kind:
+            # A session without the test, or the metric, is no point of the series.
+            with contextlib.suppress(InputError):
+                earlier.append(read_view(study, one, source.test, metrics))
+    return msgspec.structs.replace(view, earlier=tuple(earlier))
 
 
 def _written(place: Path, form: str, exported: Exported) -> tuple[FileEntry, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -35,6 +35,7 @@ from benchwright.report.export.view import (
     distinct,
     unit_of,
 )
+from benchwright.report.history_points import test_name
 from benchwright.stats.metric_rules import TIMES
 from benchwright.study.contents import (
     NULL_KIND,
@@ -44,6 +45,9 @@ from benchwright.study.contents import (
 )
 from benchwright.study.findings import session_findings, stored_findings
 from benchwright.study.journal import StoredSession, Study
+
+if TYPE_CHECKING:
+    from benchwright.report.ramp import RampReport
 
 _ALWAYS = (*TIMES, "rss_bytes")
 """Metrics of every command, exported where they are not 0 in all trials."""
@@ -92,7 +96,7 @@ def _tests_view(
     )
     loads = read_loads(stored)
     asked = tuple(text.partition(":")[0] for text in wanted)
-    names = distinct(one.name for one in stored.tests)
+    names = distinct(test_name(one.contents.plan) for one in stored.tests)
     tests = tuple(
         _test(one, row, name, asked)
         for one, row, name in zip(stored.tests, answer.tests, names, strict=True)
@@ -137,10 +141,12 @@ def _test(
         (*first, *watched, *test.rules.declared, *measured, *asked),
     )
     better = {spec.name: spec.better for spec in plan.metrics}
+    threads = (("threads", str(plan.threads)),)
+    keys = plan.sample if test_name(plan) == plan.name else plan.sample + threads
     return ExportTest(
         name=name,
-        base=name_without_levels(name, dict(plan.sample)),
-        keys=plan.sample,
+        base=name_without_levels(name, dict(keys)),
+        keys=keys,
         command="; ".join(command.text for command in plan.phases.exec),
         threads=plan.threads,
         metrics=tuple(
@@ -319,12 +325,10 @@ def _peak_test(
     )
 
 
-def _ramp_tests(name: str, report: Any) -> Iterable[ExportTest]:
-    from benchwright.core.text import number_text
-
+def _ramp_tests(name: str, report: RampReport) -> Iterable[ExportTest]:
     result = report.result
     for point in () if result is None else result.points:
-        level = (str(result.axis), number_text(point.level, 6).replace(",", ""))
+        level = (str(report.goal.axis), f"{point.level:.6g}")
         figures = [_result("throughput", "/s", "higher", point.throughput)]
         for which in ("mean", "p50", "p99"):
             value = getattr(point, f"response_ms_{which}")

@@ -70,7 +70,7 @@ def read_run(study: Study, session: StoredSession) -> Run:
             if found is None:
                 found = input_findings(parsed_test(test, study.path))
             points += (
-                (SeriesKey(_test_name(test.plan), metric, fingerprint), point)
+                (SeriesKey(test_name(test.plan), metric, fingerprint), point)
                 for metric, point in _points_of_test(test, found, session, common)
             )
     return Run(
@@ -124,7 +124,7 @@ def _points_of_test(
         )
 
 
-def _test_name(plan: TestPlan) -> str:
+def test_name(plan: TestPlan) -> str:
     """Return the name of a test with its number of threads, if it has several."""
     if plan.threads == 1 or any(name.lower() == "threads" for name, _ in plan.sample):
         return plan.name

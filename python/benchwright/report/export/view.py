@@ -206,7 +206,7 @@ _BASE_UNITS = {
     "512 B": BaseUnit("B", 512),
     "%": BaseUnit("share", 0.01),
 }
-_UNIT_IN_NAME = re.compile(r"(?:^|_)(ns|us|ms|bytes|per_s)(?=_|$)")
+_UNIT_IN_NAME = re.compile(r"(?<=.)_(ns|us|ms|bytes|per_s)(?=_|$)")
 _OF_NAME = {"bytes": "B", "per_s": "/s"}
 
 
