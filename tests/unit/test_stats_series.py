@@ -11,7 +11,6 @@ import numpy.typing as npt
 import pytest
 from scipy import stats
 
-from benchwright.stats.change_points import change_points
 from benchwright.stats.dependence import autocorrelations, average_ranks, dependence
 from benchwright.stats.distribution import (
     modified_z,
@@ -98,13 +97,6 @@ def test_modified_z_is_scaled_as_scipys_mad() -> None:
 # -- levels on clean series -------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("n", [10, 30, 200])
-def test_change_points_on_clean_series_are_rare(n: int) -> None:
-    series = clean(3000 if n < 100 else 1000, n)
-    hits = sum(bool(change_points(row)) for row in series)
-    assert at_most(hits, len(series), 0.01)
-
-
 @pytest.mark.parametrize("n", [10, 11, 30, 100])
 @pytest.mark.parametrize("alpha", [0.05, 0.01])
 def test_the_threshold_of_outliers_is_that_of_its_level(n: int, alpha: float) -> None:
@@ -143,20 +135,6 @@ def test_a_long_tail_is_neither_outlier_nor_mode(shape: str) -> None:
 
 
 # -- what they find -----------------------------------------------------------------------------
-
-
-def test_a_step_is_found_where_it_is() -> None:
-    values = np.concatenate([clean(1, 20)[0], clean(1, 20, 2)[0] + 6])
-    assert change_points(values) == (20,)
-    assert change_points(values[::-1]) == (20,)
-    two = np.concatenate([values, clean(1, 15, 3)[0] - 6])
-    assert change_points(two) == (20, 40)
-
-
-def test_above_1000_values_a_change_is_found_among_means_of_neighbours() -> None:
-    values = np.concatenate([clean(1, 1500)[0], clean(1, 1501, 2)[0] + 3])
-    (place,) = change_points(values)
-    assert abs(place - 1500) <= 4
 
 
 def test_mser_removes_a_step_and_tells_both_means() -> None:
@@ -246,7 +224,6 @@ SHORT = [(), (1.0,), (1.0, 2.0), (math.nan,), (math.inf, -math.inf), (3.0,) * 9]
 
 @pytest.mark.parametrize("values", SHORT)
 def test_too_few_values_say_nothing(values: tuple[float, ...]) -> None:
-    assert change_points(values) == ()
     assert outliers(values) == ()
     assert two_modes(values) is None
     assert mser_truncation(values).removed == 0
@@ -256,7 +233,6 @@ def test_too_few_values_say_nothing(values: tuple[float, ...]) -> None:
 
 def test_constant_values_say_nothing() -> None:
     values = np.full(40, 0.1)
-    assert change_points(values) == ()
     assert outliers(values) == ()
     assert two_modes(values) is None
     assert mser_truncation(values).removed == 0
@@ -280,7 +256,6 @@ def test_ticks_are_neither_outliers_nor_modes(tick: float, mean_ticks: float) ->
     series = tick * np.random.default_rng(SEED).binomial(6, mean_ticks / 6, (300, 30))
     assert at_most(sum(bool(outliers(row, 0.01)) for row in series), 300, 0.02)
     assert sum(two_modes(row, 0.01) is not None for row in series) == 0
-    assert at_most(sum(bool(change_points(row)) for row in series), 300, 0.02)
 
 
 @pytest.mark.parametrize("scale", [1e-300, 1e300])
@@ -288,7 +263,6 @@ def test_size_changes_no_answer(scale: float) -> None:
     values = np.concatenate([clean(1, 30)[0], clean(1, 8, 2)[0] + 20])
     values[3] = 55.0
     large = values * scale
-    assert change_points(large) == change_points(values) != ()
     assert [o.place for o in outliers(large)] == [o.place for o in outliers(values)]
     assert mser_truncation(large).removed == mser_truncation(values).removed
     assert mser_truncation(large).p == pytest.approx(mser_truncation(values).p)
@@ -304,7 +278,7 @@ def test_size_changes_no_answer(scale: float) -> None:
 
 def test_the_widest_range_of_numbers_overflows_nowhere() -> None:
     values = np.tile([-1.7e308, 1.7e308, 1e-300], 10)
-    for answer in (change_points, outliers, two_modes, mser_truncation, dependence):
+    for answer in (outliers, two_modes, mser_truncation, dependence):
         answer(values)
     assert math.isfinite(theil_sen(values).value)
     assert math.isfinite(mann_kendall(values).p)

@@ -66,11 +66,30 @@ def test_the_newest_value_alone_is_undecided_and_three_like_it_are_a_step() -> N
     assert after.steps[0].change == pytest.approx(0.5, abs=0.1)
 
 
-def test_a_slow_wave_is_correlation_and_no_steps() -> None:
-    values = 0.1 * np.sin(np.arange(120) / 6) + noise(120, 0.01)
-    fit = find_steps(values)
-    assert fit.correlation > 0.8
-    assert fit.steps == ()
+def autoregressive(rho: float, n: int, seed: int) -> npt.NDArray[np.float64]:
+    values = noise(n, 1.0, seed)
+    for at in range(1, n):
+        values[at] = rho * values[at - 1] + math.sqrt(1 - rho * rho) * values[at]
+    return values
+
+
+def test_correlated_values_are_no_steps() -> None:
+    fit = find_steps(autoregressive(0.8, 120, 3))
+    assert fit.correlation > 0.6
+    assert (fit.steps, fit.wanders) == ((), False)
+
+
+def test_a_slope_is_no_staircase() -> None:
+    fit = find_steps(0.01 * np.arange(100) + noise(100, 0.02))
+    assert (fit.steps, fit.wanders) == ((), True)
+
+
+def test_large_moves_of_a_level_that_wanders_have_no_p() -> None:
+    wave = 0.1 * np.sin(np.arange(120) / 6) + noise(120, 0.01)
+    fit = find_steps(wave)
+    assert fit.wanders
+    assert fit.steps
+    assert all(math.isnan(step.p) for step in fit.steps)
 
 
 def test_counts_that_are_nearly_always_equal_change_with_two_values() -> None:
@@ -93,6 +112,28 @@ def test_a_few_uncertain_values_make_no_step() -> None:
     assert len(find_steps(values, standard_errors=errors).steps) == 2
     errors[40:46] = 0.06
     assert find_steps(values, standard_errors=errors).steps == ()
+
+
+@pytest.mark.parametrize("tick", [0.004, 0.01])
+@pytest.mark.parametrize("mean_ticks", [0.4, 1.5, 3.0])
+def test_ticks_are_rarely_steps(tick: float, mean_ticks: float) -> None:
+    """CPU times of short commands: 0, 1, 2 ticks."""
+    series = tick * np.random.default_rng(SEED).binomial(6, mean_ticks / 6, (200, 30))
+    hits = sum(bool(find_steps(row, false_alarms=0.01).steps) for row in series)
+    # Three standard errors above 2 % of 200.
+    assert hits <= 10
+
+
+def test_equal_values_have_no_step() -> None:
+    assert find_steps(np.full(40, 0.1)).steps == ()
+
+
+@pytest.mark.parametrize("n", [10, 30, 200])
+def test_a_smaller_rate_of_false_alarms_is_kept(n: int) -> None:
+    series = 10 + np.random.default_rng(SEED).normal(size=(400, n))
+    hits = sum(bool(find_steps(row, false_alarms=0.01).steps) for row in series)
+    # Three standard errors above 1 % of 400.
+    assert hits <= 10
 
 
 @pytest.mark.parametrize("n", range(MIN_VALUES))
@@ -149,12 +190,13 @@ def test_a_change_is_first_unclear_then_reported_then_the_new_level() -> None:
 
 
 def test_a_look_at_a_stored_level_is_the_look_that_repeats_all() -> None:
-    values = stepped(0.3)
-    verdict = None
+    values, start = stepped(0.3), 0
     for end in range(1, 101):
-        start = 0 if verdict is None else verdict.level_start
         verdict = newest_differs(values[:end], level_start=start)
-        assert repr(verdict) == repr(newest_differs(values[:end]))
+        start = verdict.level_start
+        if end in (5, 60, 62, 70, 100):
+            assert repr(verdict) == repr(newest_differs(values[:end]))
+    assert start > 0
 
 
 def test_many_series_have_the_verdicts_of_each() -> None:

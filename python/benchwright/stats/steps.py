@@ -9,7 +9,7 @@ from typing import Literal
 
 import msgspec
 
-from benchwright.core.numeric import np
+from benchwright.core.numeric import np, npt
 from benchwright.stats import special
 from benchwright.stats.arrays import FloatArray, SampleValues
 
@@ -25,6 +25,10 @@ from benchwright.stats.arrays import FloatArray, SampleValues
 # step; m maximizes gain - m * threshold. A slow wave is explained by correlation as well as by
 # steps, so it has little gain: the null distribution of gain / m hardly depends on the
 # correlation, and one table of thresholds is right for all (tests/calibration/test_steps.py).
+# A step must also fit better than a straight line through both of its levels, so that a slope is
+# not reported as stairs. A series whose neighbours correlate by 0.9 or more and in which no step
+# is left has no level to return to: its few moves that account for the largest part of all
+# variation are reported, marked as `wanders`.
 # Decision: rejected are a threshold on residual variance alone (PELT, binary segmentation,
 # E-divisive), which calls half of all correlated series changed, and a bootstrap of each
 # series, which costs a second a series and estimates the same correlation with more noise.
@@ -70,7 +74,8 @@ class Step(msgspec.Struct, frozen=True):
     """Ends of the 95 % interval of `change`."""
     high: float
     p: float
-    """Share of stationary series that have a step as clear as this one by chance."""
+    """Share of stationary series that have a step as clear as this one by chance. NaN
+    in a series that wanders."""
 
     @property
     def ratio(self) -> float:
@@ -101,6 +106,9 @@ class StepFit(msgspec.Struct, frozen=True):
     """Standard deviation of the noise, spikes limited; NaN for too few values."""
     correlation: float = math.nan
     """Correlation of neighbours, at least 0."""
+    wanders: bool = False
+    """Whether the level moves without steps: neighbours correlate by 0.9 or more, and no step
+    explains that. `steps` are then the few largest moves, which no error rate holds for."""
 
 
 def find_steps(
@@ -128,8 +136,8 @@ def find_steps(
     price = threshold(n, false_alarms)
     base = _running_median(_certain(scaled, errors))
     limited = _limited(scaled, base, errors)
-    cuts = _best_cuts(limited, errors.floor, price)
-    return _described(scaled, limited, errors, cuts, price, unit)
+    cuts, wanders = _best_cuts(limited, errors.floor, price)
+    return _described(scaled, limited, errors, cuts, price, unit, wanders)
 
 
 # -- The threshold ----------------------------------------------------------------------------
@@ -181,9 +189,9 @@ def _criterion(
 
 def _fitted(data: FloatArray, cuts: Sequence[int]) -> FloatArray:
     """Return the level at each value: the mean of its segment."""
-    edges = [0, *cuts, data.size]
-    means = np.add.reduceat(data, edges[:-1]) / np.diff(edges)
-    return np.repeat(means, np.diff(edges))
+    starts = np.array([0, *cuts])
+    lengths = np.array([*cuts, data.size]) - starts
+    return np.repeat(np.add.reduceat(data, starts) / lengths, lengths)
 
 
 def _minus_twice_log(data: FloatArray, cuts: Sequence[int], floor: float) -> float:
@@ -198,11 +206,54 @@ def _minus_twice_log(data: FloatArray, cuts: Sequence[int], floor: float) -> flo
 # -- Partitions -------------------------------------------------------------------------------
 
 
-def _best_cuts(data: FloatArray, floor: float, price: float) -> list[int]:
-    """Return the starts of levels, without the first, that maximize gain - price * steps."""
-    paths = _partitions(data, max(2, min(data.size // 10, MAX_STEPS)))
+def _best_cuts(data: FloatArray, floor: float, price: float) -> tuple[list[int], bool]:
+    """Return the starts of levels, without the first, and whether the series wanders.
+
+    They maximize gain - price * steps. If no step remains in a series that wanders, they are its
+    few large moves.
+    """
+    width = -(-data.size // MAX_VALUES)
+    means = data[: data.size // width * width].reshape(-1, width).mean(axis=1)
+    paths = _partitions(means, max(2, min(means.size // 10, MAX_STEPS)))
+    paths = [[cut * width for cut in cuts] for cuts in paths]
     scores = [_minus_twice_log(data, cuts, floor) + price * len(cuts) for cuts in paths]
-    return paths[int(np.argmin(scores))]
+    cuts = _without_slopes(data, paths[int(np.argmin(scores))])
+    if cuts or _neighbours_correlation(data) < _WANDERS:
+        return cuts, False
+    rests = [data - _fitted(data, cuts) for cuts in paths]
+    share = _MOVE * math.log(data.size) / data.size * float(rests[0] @ rests[0])
+    left = [float(rest @ rest) + share * m for m, rest in enumerate(rests)]
+    return _without_slopes(data, paths[int(np.argmin(left))]), True
+
+
+def _neighbours_correlation(data: FloatArray) -> float:
+    rest = data - data.mean()
+    return float(rest[1:] @ rest[:-1]) / max(float(rest @ rest), 1e-300)
+
+
+def _without_slopes(data: FloatArray, cuts: list[int]) -> list[int]:
+    """Return the steps without those where a straight line through both levels fits better."""
+    cuts = list(cuts)
+    while cuts:
+        edges = [0, *cuts, data.size]
+        better = []
+        for a, b, c in zip(edges, edges[1:], edges[2:], strict=False):
+            both = data[a:c] - data[a:c].mean()
+            ramp = np.arange(c - a) - (c - a - 1) / 2
+            line = both @ both - (ramp @ both) ** 2 / (ramp @ ramp)
+            rest = both - _fitted(both, [b - a])
+            better.append(float(rest @ rest - line) / max(float(both @ both), 1e-300))
+        worst = int(np.argmax(better))
+        if better[worst] <= 0:
+            break
+        del cuts[worst]
+    return cuts
+
+
+_WANDERS = 0.9
+"""A series whose neighbours correlate by this has no level to return to."""
+_MOVE = 5.0
+"""In such a series a step accounts for this share of all variation * log(n) / n."""
 
 
 def _partitions(data: FloatArray, most: int) -> list[list[int]]:
@@ -289,19 +340,31 @@ def _running_median(data: FloatArray) -> FloatArray:
 def _limited(data: FloatArray, base: FloatArray, errors: _Errors) -> FloatArray:
     """Return the values, at most `_LIMIT` robust deviations from a base.
 
-    Where most values are equal, a single different one is replaced by its base, and others stay.
+    Where all values but one and those of steps are equal, the one is replaced by its base.
     """
     rest = data - base
     scale = _MAD * float(np.median(np.abs(rest)))
     if scale <= 1e-9:
-        same = np.sign(rest)
-        alone = np.ones(rest.size, dtype=bool)
-        alone[1:] &= same[1:] != same[:-1]
-        alone[:-1] &= same[:-1] != same[1:]
-        return np.where(alone, base, data)
+        alone = _alone(rest[None])[0]
+        if alone.sum() < _TWO_ALONE:
+            return np.where(alone, base, data)
+        scale = math.sqrt(float(rest @ rest) / rest.size)
     if errors.excess is not None:
         rest = rest * scale / np.sqrt(scale * scale + errors.excess)
     return base + np.clip(rest, -_LIMIT * scale, _LIMIT * scale)
+
+
+def _alone(rest: FloatArray) -> npt.NDArray[np.bool_]:
+    """Return which deviations, shape `(series, n)`, have neighbours of another sign."""
+    sign = np.sign(rest)
+    alone: npt.NDArray[np.bool_] = sign != 0
+    alone[:, 1:] &= sign[:, 1:] != sign[:, :-1]
+    alone[:, :-1] &= sign[:, :-1] != sign[:, 1:]
+    return alone
+
+
+_TWO_ALONE = 2
+"""So many single deviations among equal values are noise."""
 
 
 # -- What is reported of a fit ----------------------------------------------------------------
@@ -314,11 +377,12 @@ def _described(
     cuts: list[int],
     price: float,
     unit: float,
+    wanders: bool,
 ) -> StepFit:
     """Return a partition's steps, with intervals, its spikes and its undecided end."""
     n, floor = data.size, errors.floor
     gains = _gains(limited, cuts, floor)
-    while gains and min(gains) < price:
+    while gains and min(gains) < price and not wanders:
         del cuts[int(np.argmin(gains))]
         gains = _gains(limited, cuts, floor)
     edges = [0, *cuts, n]
@@ -334,7 +398,16 @@ def _described(
     correlation = float(phi)
     variance = max(float(squares.sum()) / max(n - len(cuts) - 1, 1), floor)
     steps = tuple(
-        _step(limited, cuts, at, variance, correlation, floor, gain, unit)
+        _step(
+            limited,
+            cuts,
+            at,
+            variance,
+            correlation,
+            floor,
+            math.nan if wanders else _p_value(gain, n),
+            unit,
+        )
         for at, gain in enumerate(gains)
     )
     far = np.abs(data - _fitted(limited, cuts)) > _spike_limit(n) * math.sqrt(variance)
@@ -344,7 +417,13 @@ def _described(
     if since is not None:
         spikes = [place for place in spikes if place < since]
     return StepFit(
-        steps, tuple(spikes), since, more, math.sqrt(variance) * unit, correlation
+        steps,
+        tuple(spikes),
+        since,
+        more,
+        math.sqrt(variance) * unit,
+        correlation,
+        wanders,
     )
 
 
@@ -369,7 +448,7 @@ def _step(
     variance: float,
     correlation: float,
     floor: float,
-    gain: float,
+    p: float,
     unit: float,
 ) -> Step:
     n, cut = data.size, cuts[at]
@@ -389,7 +468,7 @@ def _step(
         change * unit,
         (change - reach) * unit,
         (change + reach) * unit,
-        _p_value(gain, n),
+        p,
     )
 
 
@@ -524,6 +603,11 @@ class LevelVerdict(msgspec.Struct, frozen=True):
     gain: float = math.nan
     """Likelihood gain of a step, to compare with the threshold."""
     threshold: float = math.nan
+
+    @property
+    def p(self) -> float:
+        """Share of stationary series with such a gain at any of their looks; NaN for too few values."""
+        return min(FALSE_ALARMS * math.exp((self.threshold - self.gain) / _PER_E), 1.0)
 
 
 def look_threshold(looks: int) -> float:
@@ -689,6 +773,10 @@ def _limited_rows(
     """Return deviations, limited as by `_limited`, and the floors of the noise's variances."""
     floor = tiny * tiny + 1e-300
     same = scale <= tiny
+    if same.any():
+        same &= _alone(rest).sum(axis=1, keepdims=True) < _TWO_ALONE
+        rough = np.sqrt((rest * rest).mean(axis=1, keepdims=True))
+        scale = np.where(scale > tiny, scale, rough)
     reach = _LIMIT * scale
     if errors is not None:
         variances = errors * errors
@@ -702,9 +790,5 @@ def _limited_rows(
         rest = np.where(same, rest, rest * shrink)
     limited = np.clip(rest, -reach, reach)
     if same.any():
-        sign = np.sign(rest)
-        alone = np.ones(rest.shape, dtype=bool)
-        alone[:, 1:] &= sign[:, 1:] != sign[:, :-1]
-        alone[:, :-1] &= sign[:, :-1] != sign[:, 1:]
-        limited = np.where(same, np.where(alone, 0.0, rest), limited)
+        limited = np.where(same, np.where(_alone(rest), 0.0, rest), limited)
     return limited, floor

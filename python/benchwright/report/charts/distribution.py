@@ -4,12 +4,12 @@ their course over epochs.
 Decision: these modes draw every value. They mark the median with its exact interval between
 order statistics, because a mean says little about a distribution's shape. Warm-up and change
 points are marked, but no value is removed.
-Sources: K. Preston White 1997 (MSER; `stats.drift`); `stats.change_points`; `stats.intervals`.
+Sources: K. Preston White 1997 (MSER; `stats.drift`); `stats.steps`; `stats.intervals`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import count
 
 import msgspec
@@ -32,16 +32,17 @@ from benchwright.report.charts.plot_data import (
 )
 from benchwright.report.charts.source import AxisPosition, PlotComponent, PlotTest
 from benchwright.report.charts.trials import ShownTrial
-from benchwright.stats.change_points import change_points
 from benchwright.stats.drift import mser_truncation
 from benchwright.stats.intervals import exact_ranks, quantile_interval
 from benchwright.stats.probability_plot import (
     FEWEST_OF_PROBABILITY_PLOT,
     probability_plot,
 )
+from benchwright.stats.steps import find_steps
 
 MOST_PANELS = 60
 _WARM_UP_P = 0.01
+_CHANGE_P = 0.01
 """Maximum P value of a warm-up: MSER truncates stationary series too, so what it removes must
 also differ significantly from the rest."""
 
@@ -217,9 +218,15 @@ def _marked(point: PlotPoint) -> PlotPoint:
     if point.values is None:
         return point
     values = point.values.values
-    late = [at for at in change_points(values) if 2 * at >= len(values)]
+    late = [at for at in _change_points(values) if 2 * at >= len(values)]
     truncation = mser_truncation(values[: late[0] if late else None])
     removed = truncation.removed if truncation.p <= _WARM_UP_P else 0
-    changes = tuple(removed + at for at in change_points(values[removed:]))
+    changes = tuple(removed + at for at in _change_points(values[removed:]))
     marked = msgspec.structs.replace(point.values, removed=removed, changes=changes)
     return msgspec.structs.replace(point, values=marked)
+
+
+def _change_points(values: Sequence[float]) -> tuple[int, ...]:
+    """Return where a level begins; 1 % of series without a change have any."""
+    fit = find_steps(values, false_alarms=_CHANGE_P)
+    return () if fit.wanders else tuple(step.index for step in fit.steps)

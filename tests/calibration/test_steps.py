@@ -1,0 +1,300 @@
+"""Are the steps of a series what they are said to be, and the looks at its newest value?
+
+Stationary series of 100 values of six noises: how many have a step. A step at value 60: how often
+it is found, and after how many values. The coverage of the intervals. Looks at stationary series:
+how many have any alarm. BW_CALIBRATION=full has more series, and the peers beside; BW_TCPD is a folder
+with the Turing Change Point Dataset. Fixed seeds.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from benchwright.stats.steps import find_steps, newest_verdicts
+from change_scores import (
+    Detector,
+    all_series,
+    no_change,
+    ours,
+    ours_on_logarithms,
+    own_series,
+    peers,
+    scores,
+)
+
+Array = npt.NDArray[np.float64]
+Noise = Callable[[np.random.Generator, tuple[int, int]], Array]
+
+FULL = os.environ.get("BW_CALIBRATION") == "full"
+SEED = 20_261_123
+SERIES = 1000 if FULL else 200
+LENGTH, STEP_AT = 100, 60
+LEVEL = 0.05
+LOOKS = 1000 if FULL else 300
+WATCHED = 400 if FULL else 40
+
+
+def normal(rng: np.random.Generator, shape: tuple[int, int]) -> Array:
+    """Normal times, CV 5 %."""
+    return np.log1p(0.05 * rng.standard_normal(shape))
+
+
+def lognormal(rng: np.random.Generator, shape: tuple[int, int]) -> Array:
+    """Lognormal times, CV 30 %."""
+    return 0.3 * rng.standard_normal(shape)
+
+
+def spikes(rng: np.random.Generator, shape: tuple[int, int]) -> Array:
+    """Normal times, CV 2 %; 2 % of them are 15 to 45 % longer."""
+    rare = (rng.random(shape) < 0.02) * rng.uniform(0.15, 0.45, shape)
+    return np.log1p(0.02 * rng.standard_normal(shape)) + np.log1p(rare)
+
+
+def bimodal(rng: np.random.Generator, shape: tuple[int, int]) -> Array:
+    """Normal times, CV 2 %; 15 % of them are 10 % longer."""
+    slow = 0.1 * (rng.random(shape) < 0.15)
+    return np.log1p(0.02 * rng.standard_normal(shape)) + np.log1p(slow)
+
+
+def autoregressive(rho: float) -> Noise:
+    def draw(rng: np.random.Generator, shape: tuple[int, int]) -> Array:
+        values = rng.standard_normal(shape)
+        for at in range(1, shape[1]):
+            values[:, at] *= math.sqrt(1 - rho * rho)
+            values[:, at] += rho * values[:, at - 1]
+        return np.log1p(0.05 * values)
+
+    draw.__name__ = f"AR(1) {rho}"
+    return draw
+
+
+NOISES: list[Noise] = [
+    normal,
+    lognormal,
+    spikes,
+    bimodal,
+    autoregressive(0.3),
+    autoregressive(0.6),
+]
+by_name = pytest.mark.parametrize("noise", NOISES, ids=lambda noise: noise.__name__)
+
+
+def drawn(noise: Noise, series: int, length: int = LENGTH, seed: int = SEED) -> Array:
+    rng = np.random.default_rng([seed, *noise.__name__.encode()])
+    return noise(rng, (series, length))
+
+
+def stepped(noise: Noise, sdevs: float, series: int, length: int = LENGTH) -> Array:
+    """Return series with a step of so many standard deviations of the noise."""
+    values = drawn(noise, series, length)
+    values[:, STEP_AT:] += sdevs * drawn(noise, 2000).std()
+    return values
+
+
+def at_most(hits: int, of: int, rate: float) -> bool:
+    """Return whether that many hits are compatible with the rate: three standard errors."""
+    return hits <= of * rate + 3 * math.sqrt(of * rate * (1 - rate))
+
+
+def at_least(hits: int, of: int, rate: float) -> bool:
+    return at_most(of - hits, of, 1 - rate)
+
+
+def near(changes: list[int]) -> bool:
+    return any(abs(at - STEP_AT) <= 2 for at in changes)
+
+
+# -- steps of a whole series ------------------------------------------------------------------
+
+
+@pytest.mark.timeout(900)
+@by_name
+def test_a_stationary_series_rarely_has_a_step(noise: Noise) -> None:
+    series = drawn(noise, SERIES)
+    for name, detector in (peers() if FULL else {"ours": ours}).items():
+        found = detector(list(series if name == "ours" else np.exp(series[:400])))
+        hits = sum(bool(one) for one in found)
+        points = sum(map(len, found)) / len(found)
+        print(
+            f"{noise.__name__}, {name}: {hits / len(found):.1%}, {points:.2f} a series"
+        )
+        if name == "ours":
+            assert at_most(hits, len(found), LEVEL)
+
+
+@pytest.mark.parametrize("n", [10, 20, 50, 200, 500])
+@pytest.mark.skipif(not FULL, reason="in the full form")
+@pytest.mark.timeout(900)
+@by_name
+def test_other_lengths_keep_the_level(noise: Noise, n: int) -> None:
+    series = drawn(noise, 2000 if n < 200 else 400, n)
+    hits = sum(bool(one) for one in ours(list(series)))
+    print(f"{noise.__name__}, {n} values: {hits / len(series):.1%}")
+    assert at_most(hits, len(series), LEVEL)
+
+
+@pytest.mark.parametrize(
+    ("sdevs", "rate"), [(1.0, 0.0), (1.5, 0.0), (2.0, 0.85), (3.0, 0.97)]
+)
+@pytest.mark.timeout(900)
+@by_name
+def test_a_step_is_found_within_two_values(
+    noise: Noise, sdevs: float, rate: float
+) -> None:
+    if not FULL and (noise is not normal or not rate):
+        pytest.skip("in the full form")
+    series = stepped(noise, sdevs, SERIES // 2 if FULL else SERIES)
+    for name, detector in (peers() if FULL else {"ours": ours}).items():
+        found = detector(list(series if name == "ours" else np.exp(series[:200])))
+        hits = sum(near(one) for one in found)
+        more = sum(len(one) > 1 for one in found)
+        print(
+            f"{noise.__name__}, {sdevs} sd, {name}: {hits / len(found):.1%},"
+            f" more than one {more / len(found):.1%}"
+        )
+        if name == "ours" and noise is normal:
+            assert at_least(hits, len(found), rate)
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(("sdevs", "most"), [(2.0, 5), (3.0, 3)])
+@by_name
+def test_a_step_is_found_soon(noise: Noise, sdevs: float, most: int) -> None:
+    if not FULL and noise is not normal:
+        pytest.skip("in the full form")
+    series = stepped(noise, sdevs, 200 if FULL else 40)
+    beside = FULL and noise is normal
+    for name, detector in (peers() if beside else {"ours": ours}).items():
+        delays = _delays(detector, series if name == "ours" else np.exp(series[:60]))
+        median, slow = np.quantile(delays, [0.5, 0.9])
+        print(
+            f"{noise.__name__}, {sdevs} sd, {name}: delay {median:g}, p90 {slow:g} values"
+        )
+        if name == "ours" and noise is normal:
+            assert median <= most
+
+
+def _delays(detector: Detector, series: Array) -> Array:
+    """Return after how many values of the new level each step is found first; 40 for never."""
+    delays = np.full(len(series), 40)
+    for end in range(STEP_AT + 1, LENGTH + 1):
+        left = np.flatnonzero(delays == 40)
+        found = detector([series[at, :end] for at in left])
+        for at, changes in zip(left, found, strict=True):
+            if near(changes):
+                delays[at] = end - STEP_AT
+    return np.asarray(delays, dtype=np.float64)
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("sdevs", [1.5, 2.0, 3.0])
+@by_name
+def test_the_intervals_hold_the_step(noise: Noise, sdevs: float) -> None:
+    if not FULL and (noise is not normal or sdevs != 2):
+        pytest.skip("in the full form")
+    change = sdevs * drawn(noise, 2000).std()
+    found = [find_steps(one) for one in stepped(noise, sdevs, SERIES // 2)]
+    steps = [fit.steps[0] for fit in found if len(fit.steps) == 1]
+    places = sum(step.first <= STEP_AT <= step.last for step in steps)
+    sizes = sum(step.low <= change <= step.high for step in steps)
+    width = np.mean([step.last - step.first + 1 for step in steps])
+    print(
+        f"{noise.__name__}, {sdevs} sd: place {places / len(steps):.1%} ({width:.1f} values),"
+        f" size {sizes / len(steps):.1%}, of {len(steps)}"
+    )
+    if noise is normal:
+        # Of the steps that were found: those that look too large are found more often.
+        assert at_least(places, len(steps), 0.93)
+        assert at_least(sizes, len(steps), 0.93)
+
+
+@pytest.mark.skipif(not FULL, reason="in the full form")
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("share", [0.5, 1.0, 2.0])
+def test_known_standard_errors_keep_the_level(share: float) -> None:
+    """A third of the values has an error of its own of so many deviations of the rest."""
+    rng = np.random.default_rng(SEED)
+    errors = 0.05 * share * (rng.random((SERIES, LENGTH)) < 1 / 3)
+    series = drawn(normal, SERIES) + errors * rng.standard_normal(errors.shape)
+    hits = sum(
+        bool(find_steps(one, standard_errors=e).steps)
+        for one, e in zip(series, errors, strict=True)
+    )
+    print(f"errors of {share} deviations: {hits / SERIES:.1%}")
+    assert at_most(hits, SERIES, LEVEL)
+
+
+# -- looks at the newest value ----------------------------------------------------------------
+
+
+@pytest.mark.timeout(900)
+@by_name
+def test_years_of_looks_rarely_raise_an_alarm(noise: Noise) -> None:
+    if not FULL and noise.__name__ not in ("spikes", "AR(1) 0.6"):
+        pytest.skip("in the full form")
+    verdicts = newest_verdicts(list(drawn(noise, WATCHED, LOOKS)))
+    hits = sum(verdict.level_start > 0 for verdict in verdicts)
+    print(f"{noise.__name__}: {hits / WATCHED:.1%} of series in {LOOKS} looks")
+    assert at_most(hits, WATCHED, LEVEL)
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("sdevs", [2.0, 3.0])
+@by_name
+def test_a_look_differs_soon_after_a_step(noise: Noise, sdevs: float) -> None:
+    if not FULL and noise is not normal:
+        pytest.skip("in the full form")
+    series = stepped(noise, sdevs, 400 if FULL else 100)
+    delays = np.full(len(series), 40.0)
+    for end in range(STEP_AT + 1, LENGTH + 1):
+        verdicts = newest_verdicts(
+            list(series[:, :end]), level_starts=[0] * len(series)
+        )
+        differs = np.array([verdict.state == "differs" for verdict in verdicts])
+        delays[differs & (delays == 40)] = end - STEP_AT
+    median, slow = np.quantile(delays, [0.5, 0.9])
+    print(f"{noise.__name__}, {sdevs} sd: delay {median:g}, p90 {slow:g} looks")
+    if noise is normal:
+        assert median <= (9 if sdevs == 2 else 5)
+
+
+# -- annotated series -------------------------------------------------------------------------
+
+
+def test_annotated_series_are_divided_as_by_people() -> None:
+    f1, cover = scores(own_series(), ours)
+    nothing, _ = scores(own_series(), no_change)
+    print(f"six series: F1 {f1:.3f}, cover {cover:.3f}; no change: F1 {nothing:.3f}")
+    assert f1 >= 0.9
+    assert cover >= 0.85
+
+
+@pytest.mark.skipif("BW_TCPD" not in os.environ, reason="BW_TCPD is not set")
+def test_the_turing_change_point_dataset() -> None:
+    series = all_series()
+    others = {"ours, logarithms": ours_on_logarithms, "no change": no_change}
+    found = {
+        name: scores(series, detector) for name, detector in (peers() | others).items()
+    }
+    print(f"{len(series)} series")
+    for name, (f1, cover) in found.items():
+        print(f"{name}: F1 {f1:.3f}, cover {cover:.3f}")
+    assert found["ours"][0] >= 0.744
+    assert found["ours"][1] >= 0.706
+
+
+def test_the_scores_are_those_of_the_benchmark() -> None:
+    """Examples of TCPDBench's metrics."""
+    from change_scores import covering, f1
+
+    assert f1([[10, 20], [11, 20], [10], [0, 5]], [10, 20]) == pytest.approx(1.0)
+    assert f1([[], [10], [50]], [10]) == pytest.approx(0.9090909090909091)
+    assert covering([[10, 20], [10], [0, 5]], [10, 20], 45) == pytest.approx(
+        0.7962962962962963
+    )
