@@ -100,6 +100,8 @@ def spec_of(server: Server, out: Path) -> Path:
             rf"(?m)^{name} = \[.*\]$", f"{name} = {list(levels)}", text, count=1
         )
         assert n, f"{server.spec} has no factor {name}"
+    # Of the levels that the example has.
+    text = re.sub(r"(?m)^samples = \d+$", "", text)
     spec.write_text(text)
     return spec
 
