@@ -39,6 +39,11 @@ FILLED["NAME"] = "junit"  # a format of `bw export`; elsewhere any word is a nam
 
 OTHER_PROGRAMS = {
     "benches/*.py": "--first --only --out --cap --long --peers --quick --repetitions --control --rounds --no-truth",
+    "asv, hyperfine, k6, pyperf": "--record-samples --export-csv --export-json --parameter --out"
+    " --summary-export --track-memory",
+    "cargo-criterion": "--message-format",
+    "Google Benchmark, pytest-benchmark": "--benchmark_out --benchmark_report_aggregates_only"
+    " --benchmark-json --benchmark-save-data",
     "bw-sampler": "--kmsg --proc --sys",
     "a command with a secret": "--community --user",
     "fio": "--bs --fdatasync --filename --fsync --invalidate --iodepth --loops --number_ios --rate_iops"

@@ -45,6 +45,9 @@ from benchwright.suite.comparison import ComparisonRequest, rule_from_request
 from benchwright.suite.rules import parse_metric
 from benchwright.suite.template import file_friendly
 
+_MOST_NAMED = 30
+"""Names of tests that an error lists."""
+
 
 def chosen(text: str, option: str) -> ParsedInput:
     """Return the test that `STUDY[:TEST]` or a file's path names.
@@ -54,11 +57,15 @@ def chosen(text: str, option: str) -> ParsedInput:
     """
     inputs = read_inputs([text])
     if len(inputs) == 1:
-        if all(values is None for values in _values(inputs[0], ())):
+        if all(not values for values in _values(inputs[0], ())):
+            if inputs[0].summaries:
+                raise _only_estimates(text, option, inputs[0])
             message = f"{text} has no completed trial"
             raise argument_error(option, text, message, "run it, or name another one")
         return inputs[0]
-    names = ", ".join(one.name for one in inputs)
+    names = ", ".join(one.name for one in inputs[:_MOST_NAMED])
+    if len(inputs) > _MOST_NAMED:
+        names += f" and {len(inputs) - _MOST_NAMED} more"
     message = (
         f"{text} contains {len(inputs)} tests" if inputs else f"{text} contains no test"
     )
@@ -66,6 +73,17 @@ def chosen(text: str, option: str) -> ParsedInput:
     raise InputError(
         [Diagnostic("bad-argument", message, hint, file=option, text=text)]
     )
+
+
+def _only_estimates(text: str, option: str, one: ParsedInput) -> InputError:
+    """Return the error for a file with estimates and no values of trials."""
+    tool = one.origin.tool if one.origin else "its tool"
+    message = f"{text} contains estimates by {tool} and no values of single trials"
+    hint = (
+        "bw compare needs the values; bw stats prints the estimates side by side. Let the tool "
+        "write its values (docs/import.md says how)"
+    )
+    return argument_error(option, text, message, hint)
 
 
 def all_chosen(texts: Sequence[str]) -> list[ParsedInput]:
@@ -145,7 +163,7 @@ def interleaved_baseline(text: str, request: ComparisonRequest) -> ComparisonReq
 
 def compare_stored(arguments: argparse.Namespace, request: ComparisonRequest) -> int:
     """Compare stored results and print the outcome; return the exit code."""
-    inputs = all_chosen(arguments.inputs)
+    inputs = _with_compared_metrics(all_chosen(arguments.inputs), request)
     request = _with_known_metrics(request, inputs)
     names = arm_names(arguments.inputs, inputs)
     comparison = comparison_of(inputs, names, request)
@@ -213,6 +231,29 @@ def comparison_of(
         "stored", f"stored results, {counts} trials, {how}", answered, 1
     )
     return conclude(rule, history, names, stop)
+
+
+def _with_compared_metrics(
+    inputs: Sequence[ParsedInput], request: ComparisonRequest
+) -> list[ParsedInput]:
+    """Return the inputs; those of other tools' files declare only what all inputs have: the main
+    metrics of their tools, and those of the request."""
+    there = [set(_names(one)) for one in inputs]
+    main = {name for one in inputs if one.origin for name in one.origin.main}
+    asked = {word.casefold() for word in request.metrics}
+
+    def declares(name: str) -> bool:
+        chosen_metric = not main or name in main or name.casefold() in asked
+        return chosen_metric and all(name in names for names in there)
+
+    return [
+        one
+        if one.origin is None
+        else msgspec.structs.replace(
+            one, specs=tuple(spec for spec in one.specs if declares(spec.name))
+        )
+        for one in inputs
+    ]
 
 
 def _with_known_metrics(
@@ -346,6 +387,8 @@ def arm_names(texts: Sequence[str], inputs: Sequence[ParsedInput]) -> list[str]:
 
 
 def _name(text: str, parsed_input: ParsedInput, parts: int = 1) -> str:
-    """Return the name of a stored arm, with the last `parts` components of its path."""
-    short = "/".join(text.rstrip("/").split("/")[-parts:])
+    """Return the name of a stored arm, with the last `parts` components of its path; the name of its
+    test, which can contain slashes, is added to it."""
+    path = text.removesuffix(f":{parsed_input.name}").rstrip("/")
+    short = "/".join(path.split("/")[-parts:])
     return short if parsed_input.name in short else f"{short}:{parsed_input.name}"

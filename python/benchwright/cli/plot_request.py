@@ -45,7 +45,9 @@ from benchwright.suite.options import request_from
 # parsers of `bw stats` read the files.
 
 _PATTERN = frozenset("*?[")
-_JOURNAL_HINT = "a file, a pattern of files, a study, or STUDY:TEST (quote patterns)"
+_JOURNAL_HINT = (
+    "a file, a pattern of files, a study, FILE:TEST or STUDY:TEST (quote patterns)"
+)
 
 
 def groups_of(pairs: Sequence[tuple[str, str]]) -> list[PlotGroup]:
@@ -84,6 +86,7 @@ def _source(parsed_input: ParsedInput) -> PlotTest:
         sample=parsed_input.sample,
         stop=parsed_input.stop,
         arm=parsed_input.arm,
+        summaries=parsed_input.summaries,
     )
 
 

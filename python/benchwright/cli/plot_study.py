@@ -204,7 +204,8 @@ def fitting_request(
     groups: Sequence[PlotGroup], request: ChartRequest, *, errorbars: bool
 ) -> ChartRequest:
     """Return the request with the mode and the quantity that fit these tests: lines along a
-    factor that is a number, else the trials as points; the metric of the stopping rule.
+    factor that is another number for each of them, else the trials as points; the metric of the
+    stopping rule.
 
     `errorbars`: whether the request names their kind; else they are those of the answer.
     """
@@ -215,7 +216,11 @@ def fitting_request(
         request = changed(request, components=_main_component(groups))
     split, factor = split_by_factors(groups, request.factor)
     places = axis_positions(split, factor, [])
-    lines = places.numeric and all(len(group) > 1 for group in places.groups)
+    lines = (
+        places.numeric
+        and not places.ambiguous
+        and all(len(group) > 1 for group in places.groups)
+    )
     return changed(request, mode=PlotMode.LINE if lines else PlotMode.POINTS)
 
 
@@ -227,4 +232,4 @@ def _main_component(groups: Sequence[PlotGroup]) -> tuple[str, ...]:
                 if reached.metric in test.columns:
                     return (reached.metric,)
     tests = [test for group in groups for test in group.sources]
-    return ("elapsed",) if all("elapsed" in test.columns for test in tests) else ()
+    return ("elapsed",) if all(test.has("elapsed") for test in tests) else ()

@@ -15,6 +15,7 @@ from benchwright.core.errors import argument_error
 from benchwright.core.observation import Trial, TrialEnding
 from benchwright.core.plan import MetricSpec
 from benchwright.core.results import Finding, Summary
+from benchwright.core.text import percent_text, plural
 from benchwright.findings.environment import separate_findings
 from benchwright.findings.examine import Questions
 from benchwright.report.answer import (
@@ -68,7 +69,11 @@ def document_of(
             *_apart(inputs, baseline),
             *(finding for one in told for finding in one.findings),
         ],
-        notices=[*left_out, *(notice for one in told for notice in one.notices)],
+        notices=[
+            *left_out,
+            *_shared([notice for one in told for notice in one.stated]),
+            *(notice for one in told for notice in one.notices),
+        ],
         baseline=baseline,
         confidence=request.confidence,
         comparisons=_comparisons(told, request, baseline),
@@ -108,6 +113,8 @@ class _Reported(msgspec.Struct, frozen=True):
     notices: list[StatsNotice]
     sample: dict[str, tuple[float, ...]]
     """The values of every shown quantity, for the t-tests."""
+    stated: list[StatsNotice]
+    """Whose estimates the rows without values are."""
 
 
 def _reported(
@@ -123,7 +130,18 @@ def _reported(
     observed = observe_trials(trials, book)
     found = metric_columns(observed, book)
     shown = book.shown((*found, *book.declared), everything=request.everything)
-    summaries = summarise_columns(found, shown, book, request.confidence)
+    # Of a quantity without a value there is a row only if the file states its estimate.
+    given = [one for one in parsed_input.summaries if one.name not in found]
+    without = {one.name for one in given}
+    computed = [name for name in shown if name not in without]
+    rows = {
+        one.name: one
+        for one in (
+            *summarise_columns(found, computed, book, request.confidence),
+            *(stated_row(one, book) for one in given),
+        )
+    }
+    summaries = tuple(rows[name] for name in book.ordered(rows))
     questions = Questions(least_changes=request.least_changes, rules=request.rules)
     present = [found[name] for name in shown if name in found]
     return _Reported(
@@ -150,6 +168,7 @@ def _reported(
             ),
         ],
         {column.name: column.values for column in present},
+        _stated(parsed_input, given),
     )
 
 
@@ -160,6 +179,49 @@ def _skipped(parsed_input: ParsedInput) -> list[StatsNotice]:
     names = ", ".join(parsed_input.skipped)
     text = f"Left out, without any number: {names}."
     return [StatsNotice(parsed_input.name, text, math.inf)]
+
+
+def stated_row(summary: Summary, book: MetricRules) -> Summary:
+    """Return the row of a quantity that a file states, with the label of its quantity."""
+    return msgspec.structs.replace(summary, label=book.row(summary.name).label)
+
+
+def _stated(
+    parsed_input: ParsedInput, summaries: Sequence[Summary]
+) -> list[StatsNotice]:
+    """Return notices that say whose estimates the rows without values are."""
+    tool = parsed_input.origin.tool if parsed_input.origin else "the file"
+    by_interval: dict[str, list[str]] = {}
+    for one in summaries:
+        interval = "without an interval"
+        if math.isfinite(one.low):
+            level = ""
+            if math.isfinite(one.confidence):
+                level = f"{percent_text(one.confidence)} "
+            of = "" if math.isfinite(one.mean) else " of the median"
+            interval = f"with its {level}interval{of}"
+        by_interval.setdefault(interval, []).append(one.name)
+    return [
+        StatsNotice(
+            parsed_input.name,
+            f"Stated by {tool} {interval}: {', '.join(names)}.",
+            math.inf,
+        )
+        for interval, names in by_interval.items()
+    ]
+
+
+def _shared(notices: Sequence[StatsNotice]) -> list[StatsNotice]:
+    """Return the notices; those with one text about several inputs as one."""
+    subjects: dict[str, list[str]] = {}
+    for one in notices:
+        subjects.setdefault(one.text, []).append(one.subject)
+    return [
+        StatsNotice(names[0], text, math.inf)
+        if len(names) == 1
+        else StatsNotice(plural(len(names), "input"), text, math.inf)
+        for text, names in subjects.items()
+    ]
 
 
 def _comparisons(

@@ -29,7 +29,16 @@ if TYPE_CHECKING:
 
 GROUP = "benchwright.parsers"
 _HEAD_BYTES = 4096
-READS = "it must be a study, a .res file, CSV with a header line, or GNU time output"
+_MOST_NAMED = 30
+"""Names of tests that an error lists."""
+OTHER_TOOLS = (
+    "of hyperfine, pyperf, pytest-benchmark, asv, go test -bench, JMH, Google Benchmark, criterion, "
+    "fio, k6, Otava or github-action-benchmark"
+)
+READS = (
+    "it must be a study, a .res file, CSV with a header line, GNU time output, or results "
+    f"{OTHER_TOOLS}"
+)
 
 
 def parsers() -> list[ResultParser]:
@@ -38,10 +47,18 @@ def parsers() -> list[ResultParser]:
     A plug-in with the name of a built-in parser replaces it. Raises InputError for a plug-in
     that cannot be loaded.
     """
+    from benchwright.study import foreign
     from benchwright.study.parsers import text
     from benchwright.study.parsers.study import PARSER
 
-    ours = (PARSER, text.RES_PARSER, text.CSV_PARSER, text.GNU_TIME_PARSER)
+    # Before CSV, whose detection looks at one line.
+    ours: tuple[ResultParser, ...] = (
+        PARSER,
+        text.RES_PARSER,
+        *foreign.PARSERS,
+        text.CSV_PARSER,
+        text.GNU_TIME_PARSER,
+    )
     found: dict[str, ResultParser] = {parser.name: parser for parser in ours}
     for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
         if point.value.startswith("benchwright.study.parsers.") and point.name in found:
@@ -78,8 +95,37 @@ def read_inputs(paths: Sequence[str], advice: str = "") -> list[ParsedInput]:
     return _distinct(inputs)
 
 
+def read_history(paths: Sequence[str]) -> list[ParsedInput]:
+    """Return the tests of every commit in files of other tools, in order; each has its origin.
+
+    A study is read like any input: by its last session. Raises InputError for all paths that cannot be
+    read.
+    """
+    known = parsers()
+    inputs: list[ParsedInput] = []
+    wrong: list[Diagnostic] = []
+    for text in paths:
+        try:
+            found = _read(text, known, READS, history=True)
+            inputs += [
+                msgspec.structs.replace(one, source=text, test=one.name)
+                for one in found
+            ]
+        except InputError as error:
+            wrong.extend(error.diagnostics)
+        except OSError as error:
+            wrong.append(_not_read(text, f"{text}: {error.strerror or error}", READS))
+    if wrong:
+        raise InputError(wrong)
+    return inputs
+
+
 def _read(
-    text: str, result_parsers: Sequence[ResultParser], advice: str
+    text: str,
+    result_parsers: Sequence[ResultParser],
+    advice: str,
+    *,
+    history: bool = False,
 ) -> list[ParsedInput]:
     path = Path(text)
     head = b""
@@ -88,18 +134,60 @@ def _read(
             head = file.read(_HEAD_BYTES)
     for parser in result_parsers:
         if parser.detect(path, head):
+            read = getattr(parser, "history", parser.read) if history else parser.read
             try:
-                return parser.read(path)
+                found: list[ParsedInput] = read(path)
+                return found
             except (OperatingError, OSError):
                 raise
             except ValueError as error:
                 message = f"{text}: {parser.name}: {error}"
                 raise InputError([_not_read(text, message, advice)]) from error
     if not path.exists():
-        raise FileNotFoundError(ENOENT, strerror(ENOENT), text)
+        place, name = _file_and_test(text)
+        if place is None:
+            raise FileNotFoundError(ENOENT, strerror(ENOENT), text)
+        tests = _read(place, result_parsers, advice, history=history)
+        return _named(text, name, tests)
     names = ", ".join(parser.name for parser in result_parsers)
     message = f"{text}: no parser recognises this input (tried: {names})"
+    if path.is_file():
+        message = _damage(path, head) or message
     raise InputError([_not_read(text, message, advice)])
+
+
+def _file_and_test(text: str) -> tuple[str | None, str]:
+    """Return the file and the test of `FILE:TEST`, the longest file first; None without one."""
+    for at in reversed([at for at, letter in enumerate(text) if letter == ":"]):
+        if at and Path(text[:at]).exists():
+            return text[:at], text[at + 1 :]
+    return None, ""
+
+
+def _named(text: str, name: str, tests: Sequence[ParsedInput]) -> list[ParsedInput]:
+    """Return the tests with a name. Raises InputError with the names that there are."""
+    chosen = [one for one in tests if one.name == name]
+    if not chosen:
+        names = list(dict.fromkeys(one.name for one in tests))
+        more = f" and {len(names) - _MOST_NAMED} more" * (len(names) > _MOST_NAMED)
+        hint = f"there are: {', '.join(names[:_MOST_NAMED])}{more}"
+        message = f"{text}: there is no test {name!r}"
+        raise InputError([_not_read(text, message, hint)])
+    return chosen
+
+
+def _damage(path: Path, head: bytes) -> str:
+    """Return what is wrong with a file that begins like JSON; empty if it does not, or if it is JSON
+    of another kind."""
+    from benchwright.study.foreign import DamagedJson, load_json, may_be_json
+
+    if not may_be_json(path, head):
+        return ""
+    try:
+        load_json(path)
+    except DamagedJson as error:
+        return f"{path} begins like JSON, but is damaged or incomplete: {error}"
+    return f"{path} is JSON of a form that no parser recognises"
 
 
 def _not_read(file: str, message: str, hint: str) -> Diagnostic:
@@ -163,7 +251,12 @@ def _with_command(parsed_input: ParsedInput, command: str) -> ParsedInput:
     before, after = ({b.epoch for b in of} for of in (parsed_input.blocks, blocks))
     gone = len(before) - len(after)
     return msgspec.structs.replace(
-        parsed_input, blocks=blocks, trials=None, findings=None, deselected=gone
+        parsed_input,
+        blocks=blocks,
+        trials=None,
+        findings=None,
+        deselected=gone,
+        summaries=parsed_input.summaries if not gone else (),
     )
 
 
@@ -216,6 +309,7 @@ def _names_of(inputs: Iterable[ParsedInput]) -> list[str]:
             else (block for trial in one.trials for block in trial.blocks)
         )
         found += dict.fromkeys(name for block in blocks for name in block.values)
+        found += [summary.name for summary in one.summaries]
     return found
 
 

@@ -203,7 +203,7 @@ def request_of(arguments: argparse.Namespace) -> StatsRequest:
     reader = OptionReader(asked)
     paths = (*asked.inputs, *words) or study_here()
     if not paths:
-        hint = "give a study directory, a .res file, CSV or GNU time output"
+        hint = "give a study directory, a .res file, CSV, GNU time output or another tool's results"
         reader.wrong("INPUT", "", "no input, and no study ./bw-study", hint)
     threshold = reader.value("threshold", 2.0)
     confidence = reader.value("confidence", 0.95)

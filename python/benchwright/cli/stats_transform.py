@@ -105,7 +105,12 @@ def _input(part: _TransformPart) -> ParsedInput:
     blocks = tuple(block for trial in counted for block in trial.blocks)
     gone = part.source.deselected + len(part.trials) - len(trials)
     return msgspec.structs.replace(
-        part.source, blocks=blocks, trials=trials, findings=None, deselected=gone
+        part.source,
+        blocks=blocks,
+        trials=trials,
+        findings=None,
+        deselected=gone,
+        summaries=(),
     )
 
 

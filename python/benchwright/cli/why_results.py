@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from benchwright.cli.stats_inputs import read_inputs
+from benchwright.cli.stats_inputs import OTHER_TOOLS, read_inputs
 from benchwright.core.errors import StudyError, argument_error
 from benchwright.core.results import Summary
 from benchwright.decide.stopping import main_metric, statistic_label
@@ -36,7 +36,7 @@ from benchwright.study.selection import StudyPart, split_selector
 
 _READS = (
     "bw why explains a study, which bw run stores in ./bw-study, or a file of results: .res, "
-    "CSV with a header line, GNU time output"
+    f"CSV with a header line, GNU time output, or results {OTHER_TOOLS}"
 )
 
 

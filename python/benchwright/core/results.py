@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from typing import Literal
 
 import msgspec
 
@@ -40,7 +41,9 @@ class ReachedPrecision(msgspec.Struct, frozen=True):
 class Summary(msgspec.Struct, frozen=True):
     """One row of Getstats' table for one quantity of one test.
 
-    A figure that the data cannot give is NaN: LOW, HIGH, SDEV and HW for n < 2.
+    A figure that the data cannot give is NaN: LOW, HIGH, SDEV and HW for n < 2. With the method
+    `stated`, the figures are those that another tool wrote, without values; what it did not write
+    is NaN, its number of values 0.
     """
 
     name: str
@@ -64,6 +67,7 @@ class Summary(msgspec.Struct, frozen=True):
     """Least-squares slope over epochs, unit per epoch."""
     sum: float
     confidence: float = 0.95
+    method: Literal["student-t", "stated"] = "student-t"
 
 
 # -- A finding about a result: data that travels with it, not a log line ------------

@@ -197,7 +197,7 @@ def column_headings(section: InputSection) -> list[str]:
 def row_cells(line: QuantityLine) -> list[str]:
     """Return one quantity's cells, one for each of the section's headings."""
     decimals = decimals_of(line)
-    texts = [line.summary.label, str(line.summary.count)]
+    texts = [line.summary.label, count_text(line.summary)]
     texts.extend(
         percent(figure(line)) if name.endswith("%") else number(figure(line), decimals)
         for name, figure in FIGURES
@@ -205,6 +205,12 @@ def row_cells(line: QuantityLine) -> list[str]:
     if line.overhead_percent is not None:
         texts.append(percent(line.overhead_percent))
     return texts
+
+
+def count_text(summary: Summary) -> str:
+    """Return the number of values; `-` where a file states an estimate but not of how many."""
+    unknown = summary.method == "stated" and not summary.count
+    return ABSENT if unknown else str(summary.count)
 
 
 def has_overhead(section: InputSection) -> bool:

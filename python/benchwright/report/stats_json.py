@@ -44,8 +44,11 @@ class QuantityEntry(msgspec.Struct, frozen=True, kw_only=True):
     half_width_percent: float | None
     slope: float | None
     sum: float | None
-    confidence: float
-    method: Literal["student-t"]
+    confidence: float | None
+    """null where a file states an estimate without it."""
+    method: Literal["student-t", "stated"]
+    """`stated`: as another tool wrote it, with its interval or without one; `count` is 0 if the
+    file does not say it."""
     overhead_percent: float | None
 
 
@@ -191,7 +194,6 @@ def _quantity_entry(line: QuantityLine) -> QuantityEntry:
         **msgspec.structs.asdict(summary),
         sdev_percent=line.sdev_percent,
         half_width_percent=line.half_width_percent,
-        method="student-t",
         overhead_percent=line.overhead_percent,
     )
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from benchwright.core.results import Summary
 from benchwright.core.text import heading_with_unit, quantity_text
 from benchwright.core.text_table import TextColumn, cells_in_unit, table_lines
 from benchwright.core.untrusted import visible
@@ -25,6 +26,7 @@ from benchwright.report.stats_document import (
     QuantityLine,
     StatsReport,
     column_headings,
+    count_text,
     notice_lines,
     percent,
     row_cells,
@@ -171,14 +173,14 @@ def tables_with_units(
     rows: dict[int, list[str]] = {}
     for found in lines.values():
         values = [_shown(line, figure(line)) for line in found for figure in plain]
-        means = [line.summary.mean for line in found]
+        means = [_typical(line.summary) for line in found]
         cells, unit = cells_in_unit(values, found[0].summary.unit, typical=means)
         for place, line in enumerate(found):
             first = place * len(plain)
             last = () if line.overhead_percent is None else (line.overhead_percent,)
             rows[id(line)] = [
                 heading_with_unit(line.summary.label, unit),
-                str(line.summary.count),
+                count_text(line.summary),
                 *cells[first : first + len(plain)],
                 *map(percent, (*(figure(line) for figure in shares), *last)),
             ]
@@ -195,6 +197,11 @@ def _shown(line: QuantityLine, value: float) -> float:
     """Return a figure as a person reads it: Wait is elapsed less CPU time, which is negative if
     a process runs on several CPUs, or by the resolution of its clocks; it did not wait then."""
     return max(value, 0.0) if line.summary.name == "wait" else value
+
+
+def _typical(summary: Summary) -> float:
+    """Return the mean; the median where a file states only that."""
+    return summary.mean if math.isfinite(summary.mean) else summary.median
 
 
 def _is_constant(line: QuantityLine) -> bool:

@@ -111,10 +111,15 @@ def input_findings(
     Raises InputError for a rule that fails.
     """
     asked = questions or Questions()
+    # What a file only states is not missing from its trials.
+    stated = {summary.name for summary in one.summaries}
+    trials = trials_of(one)
+    if stated and not trials:
+        return ()
     evidence = Evidence(
         name=one.name,
-        trials=trials_of(one),
-        specs=one.specs,
+        trials=trials,
+        specs=tuple(spec for spec in one.specs if spec.name not in stated),
         rule=one.rule,
         stop=one.stop,
         sample=one.sample,

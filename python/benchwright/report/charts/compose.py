@@ -163,7 +163,7 @@ def compose_plot(
         groups, factor = split_by_factors(groups, factor)
     components = _components(groups, request, wrong)
     for group in groups if components or not wrong else ():
-        if not any(c.name in s.columns for s in group.sources for c in components):
+        if not any(s.has(c.name) for s in group.sources for c in components):
             wrong.append(_empty(group, components))
     places = axis_positions(groups, factor, wrong)
     if factor is None and request.mode in _OF_TESTS and places.ambiguous:
@@ -199,7 +199,7 @@ def _empty(group: PlotGroup, components: Sequence[PlotComponent]) -> Diagnostic:
     tests = ", ".join(source.title for source in group.sources)
     why = f"{tests} has no completed trial"
     hint = "failed and void trials are not plotted; `bw stats` lists them"
-    if any(source.columns for source in group.sources):
+    if any(source.columns or source.stated for source in group.sources):
         why = f"{tests} has no {', '.join(c.label for c in components)}"
         hint = "choose other --components"
     message = f"the series {group.name!r} has nothing to draw: {why}"
@@ -256,7 +256,7 @@ def _missing_findings(plot: PlotData) -> tuple[Finding, ...]:
             if point.value is None:
                 what = f"{series.component}: {point.gap}; a gap, not zero"
                 findings.append(make_finding("missing-metric", where, what))
-            elif point.low is None and _has_bars(plot):
+            elif point.low is None and _has_bars(plot) and point.method != "stated":
                 findings.extend(_without_bar(plot, point, where))
     return tuple(dict.fromkeys(findings))
 

@@ -326,12 +326,14 @@ def _points_panel(plot: PlotData, style: ChartStyle) -> Panel:
     tests = [
         ShownTest(
             f"{series.name} {point.label}" if len(plot.blocks) > 1 else point.label,
-            tuple(map(ShownTrial, point.values.epochs, point.values.values)),
+            ()
+            if point.values is None
+            else tuple(map(ShownTrial, point.values.epochs, point.values.values)),
             _estimate(plot, point),
         )
         for series in plot.series
         for point in series.points
-        if point.values is not None
+        if point.values is not None or point.method == "stated"
     ]
     bars = [test.estimate.low for test in tests if test.estimate is not None]
     below = any(low < 0 for low in bars) and _zero_or_none(plot) is not None
@@ -344,6 +346,8 @@ def _estimate(plot: PlotData, point: PlotPoint) -> Estimate | None:
         return None
     low, high = (math.nan if end is None else end for end in (point.low, point.high))
     level = plot.confidence if plot.errorbars in ("t", "interval") else 0.0
+    if point.method == "stated":
+        level = point.confidence
     return Estimate(point.value, low, high, level, point.method, point.n)
 
 

@@ -10,7 +10,7 @@ import msgspec
 from benchwright.core.errors import Diagnostic, InputError
 from benchwright.core.plan import StopDecision
 from benchwright.core.quantity import finite
-from benchwright.core.results import Estimate
+from benchwright.core.results import Estimate, Summary
 from benchwright.report.charts.plot_data import (
     ABSENT,
     PlotMode,
@@ -109,6 +109,9 @@ def plot_point(
     column = source.columns.get(component.name)
     x = place.number if place.number is not None else 0.0
     if column is None:
+        if component.name in source.stated:
+            stated = source.stated[component.name]
+            return _stated_point(source.test, stated, place.label, x, plan.request)
         return PlotPoint(source.test, place.label, x, gap=ABSENT)
     request = plan.request
     own = reached_estimate(source.stop, component.name)
@@ -122,6 +125,26 @@ def plot_point(
         low=finite(bar.low),
         high=finite(bar.high),
         method=bar.method if finite(bar.low) is not None else "",
+    )
+
+
+def _stated_point(
+    test: str, stated: Summary, label: str, x: float, request: ChartRequest
+) -> PlotPoint:
+    """Return the point of an estimate that a file states: its mean, else its median, with the file's
+    own interval or without one."""
+    value = finite(stated.mean)
+    bars = request.errorbars != "none"
+    return PlotPoint(
+        test=test,
+        label=label,
+        x=x,
+        n=stated.count,
+        value=finite(stated.median) if value is None else value,
+        low=finite(stated.low) if bars else None,
+        high=finite(stated.high) if bars else None,
+        method=stated.method,
+        confidence=stated.confidence,
     )
 
 

@@ -77,6 +77,9 @@ class PlotPoint(msgspec.Struct, frozen=True):
     high: float | None = None
     method: str = ""
     """Method of the error bar."""
+    confidence: float = 0.0
+    """Of an interval that another tool's file states, NaN if the file does not state it; 0 for other
+    points, which have the plot's."""
     short: tuple[tuple[str, str], ...] = ()
     """Tests with too few trials for an error bar, each with its number of trials; empty: this
     test."""

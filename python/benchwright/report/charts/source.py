@@ -11,6 +11,7 @@ from benchwright.core.errors import Diagnostic
 from benchwright.core.observation import Trial, TrialEnding
 from benchwright.core.plan import ComparisonArm, MetricSpec, Pairs, StopDecision
 from benchwright.core.quantity import parse_size_bytes
+from benchwright.core.results import Summary
 from benchwright.report.charts.trials import TrialState, trial_state
 from benchwright.stats.aggregate import (
     MetricColumn,
@@ -55,6 +56,12 @@ class PlotTest(msgspec.Struct, frozen=True):
     """Its comparison and position in it; None if it is not an arm."""
     left_out: tuple[LeftOutTrial, ...] = ()
     """Its trials that are in no column."""
+    stated: dict[str, Summary] = {}
+    """Estimates of quantities without values, as another tool's file states them."""
+
+    def has(self, name: str) -> bool:
+        """Return whether there are values, or an estimate, of a quantity."""
+        return name in self.columns or name in self.stated
 
     @property
     def title(self) -> str:
@@ -89,17 +96,21 @@ def plot_test_of(
     sample: Pairs = (),
     stop: StopDecision | None = None,
     arm: ComparisonArm | None = None,
+    summaries: Sequence[Summary] = (),
 ) -> PlotTest:
-    """Return a test's columns, which exclude trials that do not count."""
+    """Return a test's columns, which exclude trials that do not count, and the estimates of
+    quantities without a column."""
     trials = tuple(trials)
     book = MetricRules(specs)
     found = metric_columns(observe_trials(trials, book), book)
-    rows = {name: book.row(name) for name in found}
+    stated = {one.name: one for one in summaries if one.name not in found}
+    rows = {name: book.row(name) for name in (*found, *stated)}
     return PlotTest(
         test=test,
         columns=found,
         labels={name: row.label for name, row in rows.items()},
-        units={name: row.unit for name, row in rows.items()},
+        units={name: row.unit for name, row in rows.items()}
+        | {name: one.unit for name, one in stated.items()},
         sample=sample,
         threads=trials[0].threads if trials else None,
         failed=sum(trial.ending in _FAILED for trial in trials),
@@ -110,6 +121,7 @@ def plot_test_of(
             for trial in trials
             if (state := trial_state(trial)) != "counted"
         ),
+        stated=stated,
     )
 
 
@@ -118,7 +130,7 @@ def components_of(groups: Iterable[PlotGroup]) -> tuple[PlotComponent, ...]:
     found: dict[str, PlotComponent] = {}
     for group in groups:
         for source in group.sources:
-            for name in source.columns:
+            for name in (*source.columns, *source.stated):
                 unit = source.units[name]
                 found.setdefault(name, PlotComponent(name, source.labels[name], unit))
     return tuple(found[name] for name in MetricRules().ordered(found))

@@ -170,8 +170,13 @@ def _estimates(
     known = [
         finite(one.low) is not None and finite(one.high) is not None for _, one in means
     ]
-    levels = {one.confidence for _, one in means if one.confidence}
-    percent = f"{100 * levels.pop():g} % " if len(levels) == 1 else ""
+    levels = {
+        one.confidence
+        for (_, one), both in zip(means, known, strict=True)
+        if both and one.confidence
+    }
+    level = levels.pop() if len(levels) == 1 else math.nan
+    percent = f"{100 * level:g} % " if math.isfinite(level) else ""
     label = f"estimate, {percent}interval" if any(known) else "estimate"
     ends = [
         (one.low * scale, one.high * scale) if both else (None, None)

@@ -20,9 +20,26 @@ from benchwright.core.errors import Diagnostic, InputError
 from benchwright.core.machine import MachineCapture
 from benchwright.core.observation import CpuProfile, MeasurementBlock, Trial
 from benchwright.core.plan import ComparisonArm, MetricSpec, StopDecision, StoppingRule
-from benchwright.core.results import Finding
+from benchwright.core.results import Finding, Summary
 from benchwright.findings.observed import ObservedFiles
 from benchwright.stats.aggregate import trials_of_blocks
+
+
+class FileOrigin(msgspec.Struct, frozen=True, kw_only=True):
+    """What a file of another tool says about where its numbers come from."""
+
+    tool: str
+    """Its name and, if the file has it, its version: `pyperf 2.10.0`."""
+    commit: str = ""
+    """The measured commit, as the file has it; empty if it is unknown."""
+    commit_time_ns: int | None = None
+    """When it was committed [ns since 1970]."""
+    started_ns: int | None = None
+    """When it was measured [ns since 1970]."""
+    machine: str = ""
+    """The machine's name."""
+    main: tuple[str, ...] = ()
+    """The quantities that a comparison judges, of many; empty for all that are declared."""
 
 
 class ParsedInput(msgspec.Struct, frozen=True):
@@ -64,6 +81,11 @@ class ParsedInput(msgspec.Struct, frozen=True):
     """The machine at its session's start, if it is stored."""
     files: ObservedFiles | None = None
     """The files of its profiles and characterized I/O, if the source has them."""
+    summaries: tuple[Summary, ...] = ()
+    """What a file states about quantities of which it has no values: in tables as it is, with the
+    file's own interval or without one."""
+    origin: FileOrigin | None = None
+    """Where the numbers of another tool's file come from."""
 
 
 def trials_of(one: ParsedInput) -> tuple[Trial, ...]:
@@ -74,10 +96,19 @@ def trials_of(one: ParsedInput) -> tuple[Trial, ...]:
 
 
 class ResultParser(Protocol):
-    """The interface of a plug-in's `PARSER` object."""
+    """The interface of a plug-in's `PARSER` object.
 
-    name: str
-    description: str
+    A parser of a file with several commits also has `history(path)`, which returns the tests of each
+    commit, with its origin.
+    """
+
+    @property
+    def name(self) -> str:
+        """The name of the format, in messages."""
+
+    @property
+    def description(self) -> str:
+        """What it reads, in a few words."""
 
     def detect(self, path: Path, head: bytes) -> bool:
         """Return whether this parser reads the file; `head` is the file's first bytes."""

@@ -178,7 +178,10 @@ class _CsvParser:
             return False
         first = head.split(b"\n", 1)[0]
         return path.suffix.lower() == ".csv" or (
-            first.count(b",") > 0 and b"=" not in first and b"elapsed" in first.lower()
+            first.count(b",") > 0
+            and b"=" not in first
+            and b"elapsed" in first.lower()
+            and not first.lstrip().startswith((b"{", b"["))
         )
 
     def read(self, path: Path) -> list[ParsedInput]:

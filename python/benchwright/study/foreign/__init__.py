@@ -1,0 +1,43 @@
+"""Files of other tools, read as the inputs of `bw stats`.
+
+Purpose: the parsers (study/parsers/api.py) of other tools' formats. Each is recognised by its
+content, never by its name; values are converted to base units once, here; what a file does not say is
+absent. Decision: values become measurement blocks, so tables, comparisons, charts and findings work as
+for our own results. A quantity of which a file has only an estimate is a `Summary` with the method
+`stated`: shown with the tool's own interval, or without one.
+"""
+
+from __future__ import annotations
+
+from benchwright.study.foreign.commands import HYPERFINE
+from benchwright.study.foreign.compiled import (
+    BENCHFMT,
+    CRITERION,
+    GOOGLE_BENCHMARK,
+    JMH,
+)
+from benchwright.study.foreign.json_file import DamagedJson, load_json, may_be_json
+from benchwright.study.foreign.load_tools import FIO, K6_POINTS, K6_SUMMARY
+from benchwright.study.foreign.python_tools import ASV, PYPERF, PYTEST_BENCHMARK
+from benchwright.study.foreign.runs import imported_runs
+from benchwright.study.foreign.trackers import ACTION, ACTION_STORE, OTAVA
+from benchwright.study.parsers.api import ResultParser
+
+__all__ = ["PARSERS", "DamagedJson", "imported_runs", "load_json", "may_be_json"]
+
+PARSERS: tuple[ResultParser, ...] = (
+    HYPERFINE,
+    PYTEST_BENCHMARK,
+    GOOGLE_BENCHMARK,
+    PYPERF,
+    JMH,
+    FIO,
+    K6_SUMMARY,
+    K6_POINTS,
+    ASV,
+    CRITERION,
+    ACTION,
+    ACTION_STORE,
+    BENCHFMT,
+    OTAVA,
+)
