@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
-from benchwright.cli.parser import add_command
+from benchwright.cli.parser import add_command, sentence_of
 from benchwright.core.errors import InputError, argument_error
 from benchwright.suite.common_options import FOR_SCRIPTS, REPLACES, Json
 from benchwright.suite.options import Option, Text, add_options, request_from
@@ -54,7 +54,7 @@ class ExportOptions(msgspec.Struct, frozen=True):
     format: Annotated[
         Text,
         Option(
-            "format of the export",
+            f"format: {', '.join(_FORMATS)}",
             "NAME",
             choices=_FORMATS,
             no_default=FOR_SCRIPTS,
@@ -96,7 +96,7 @@ def add_parser(commands: Any) -> None:
     parser = add_command(
         commands,
         "export",
-        more="A format without a place for something leaves it out, and says so on stderr.",
+        description=f"{sentence_of('export')}\nWhat a format has no place for is left out.",
         epilog=_EXAMPLES,
     )
     add_options(parser, ExportOptions)

@@ -63,7 +63,28 @@ def junit(view: ExportView) -> Exported:
         suites.insert(0, suite_of(name, cases, spent or view.duration_ns, found))
     for suite in suites:
         suite.set("timestamp", f"{moment(view.started_ns):%Y-%m-%dT%H:%M:%S}")
+        suite.insert(0, _properties(view))
     return Exported(junit_text(f"bw {view.kind}", suites))
+
+
+def _properties(view: ExportView) -> ElementTree.Element:
+    """Return what was measured where, which readers show beside the cases."""
+    named = {
+        "study": f"{view.study}@{view.session}",
+        "benchwright": view.version,
+        **{name: view.facts.get(name, "") for name in _PROPERTIES},
+    }
+    element = ElementTree.Element("properties")
+    for name, value in named.items():
+        if value:
+            ElementTree.SubElement(
+                element, "property", name=name, value=xml_text(one_line(value))
+            )
+    return element
+
+
+_PROPERTIES = ("git.commit", "host.name", "cpu.model", "cpu.threads", "kernel.release")
+"""Facts of the machine."""
 
 
 def _case(view: ExportView, test: ExportTest) -> ElementTree.Element:
