@@ -236,7 +236,7 @@ def _go_unit(metric: ExportMetric) -> str:
 
 # -- JMH -------------------------------------------------------------------------------
 
-_NOT_IN_JAVA_NAME = re.compile(r"\W+", re.ASCII)
+_NOT_IN_JAVA_NAME = re.compile(r"\W+")
 
 
 def jmh(view: ExportView) -> Exported:
