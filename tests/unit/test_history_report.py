@@ -132,6 +132,13 @@ def test_a_spike_is_a_finding_and_no_step() -> None:
     assert "000001e" in finding.evidence
 
 
+def test_a_level_that_wanders_is_a_finding() -> None:
+    wave = {at: 1 + 0.2 * math.sin(at / 8) for at in range(60)}
+    found = only(history(series_of("sort", wave, noise=0.003)))
+    assert [finding.code for finding in found.findings] == ["level-wanders"]
+    assert all(math.isnan(step.p) for step in found.steps)
+
+
 def test_runs_of_two_environments_are_not_compared() -> None:
     runs = series_of("sort", {0: 1.0, 30: 1.2}, changed=30)
     found = only(history(runs))

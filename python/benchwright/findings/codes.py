@@ -298,6 +298,11 @@ _CODES: dict[str, Code] = {
         "Read the findings of that run (bw why STUDY). It counts for no level: one run alone is no "
         "change.",
     ),
+    "level-wanders": Code(
+        Severity.WARNING,
+        "Find what drifts on the machine. The steps are the largest moves and have no P-value: "
+        "confirm them side by side (bw compare of the commits).",
+    ),
     "environment-changed-between-runs": Code(
         Severity.WARNING,
         "Runs before and after are not compared. To compare them, measure an old commit again in "

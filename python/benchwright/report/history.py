@@ -231,6 +231,8 @@ class _Levels(msgspec.Struct, frozen=True, kw_only=True):
     steps: tuple[StepAnswer, ...]
     outliers: tuple[int, ...]
     undecided_from: int | None
+    wanders: tuple[Segment, ...]
+    """Segments without a level to return to."""
     start: int
     """The first point with which the newest one is compared: of its segment, or of the level that
     was accepted last."""
@@ -246,6 +248,7 @@ def _levels_of(series: Series, history: RunHistory, asked: HistoryQuestion) -> _
     steps: list[StepAnswer] = []
     outliers: list[int] = []
     undecided = None
+    wanders = []
     for segment in segments:
         fit = _fit(points[segment.first : segment.last + 1], asked.false_alarms)
         outliers += (segment.first + one for one in fit.spikes)
@@ -258,6 +261,8 @@ def _levels_of(series: Series, history: RunHistory, asked: HistoryQuestion) -> _
         for step in fit.steps:
             steps.append(_step_answer(points, segment, step, len(steps) + 1, accepted))
         undecided = fit.undecided_from
+        if fit.wanders:
+            wanders.append(segment)
     last = segments[-1].first
     return _Levels(
         segments=segments,
@@ -265,6 +270,7 @@ def _levels_of(series: Series, history: RunHistory, asked: HistoryQuestion) -> _
         steps=tuple(steps),
         outliers=tuple(outliers),
         undecided_from=None if undecided is None else last + undecided,
+        wanders=tuple(wanders),
         start=max(
             (at for at in range(last, len(points)) if points[at].run in accepted),
             default=last,
@@ -399,7 +405,7 @@ def _newest_answer(
         values[at] for at in range(begin, end) if at + of.start not in of.outliers
     ]
     ratio = _ratio(before or values[begin:end], values[end:])
-    p = _p_of_look(found)
+    p = found.p
     return NewestAnswer(
         verdict="no difference"
         if is_same
@@ -411,18 +417,6 @@ def _newest_answer(
         more=0,
         why="",
     )
-
-
-def _p_of_look(found: LevelVerdict) -> float:
-    """Return the share of stationary series with such a gain at any look; NaN without a gain. It
-    falls with the gain as that of a step does (stats/steps.py)."""
-    if math.isnan(found.gain):
-        return math.nan
-    return min(1.0, FALSE_ALARMS * math.exp((found.threshold - found.gain) / _PER_E))
-
-
-_PER_E = 3.0
-"""Gain by which the share falls to 1 / e."""
 
 
 def direction(point: HistoryPoint, *, rises: bool) -> NewestVerdict:
@@ -473,6 +467,13 @@ def _findings(
                 f"{quantity_text(level.value, level.unit)})"
             )
             yield make_finding("outlier-run", name, evidence)
+    for segment in of.wanders:
+        runs = points[segment.first], points[segment.last]
+        evidence = (
+            f"from the run of {run_text(runs[0])} to that of {run_text(runs[1])} each run is "
+            "close to the one before it, and no step explains that"
+        )
+        yield make_finding("level-wanders", name, evidence)
     for segment in of.segments[1:]:
         evidence = (
             f"{changes_text(segment.changes)} since the run of "

@@ -570,7 +570,7 @@ _MOST_MORE = 30
 # Limits: by simulation to 1,000 looks. Sources: D. Siegmund and E. Venkatraman 1995, Using the generalized
 # likelihood ratio statistic for sequential detection of a change-point, Annals of Statistics 23(1).
 
-_LOOK_100 = 21.0
+_LOOK_100 = 21.5
 """Threshold after 100 looks: at most 5 % of series of each noise of the calibration have a larger
 gain at any of their first 1000 looks."""
 _LOOK_GROWTH = 2.0
