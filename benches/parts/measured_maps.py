@@ -52,6 +52,8 @@ NEAR = 0.05
 PUBLISHED_LINES = (LINEAR, BINSEARCH, BINSEARCH_SEEDED, MODEL, POLYNOMIAL_LINES[0])
 OUR_LINES = (QGS, Line("monotone (ours)", "monotone"))
 OUR_TARGETS = Targets(NEAR, kind=ClaimKind.RATE)
+"""What the examples ask; it is less than the published policies' region where a curve is steep, so
+ours are also asked for that."""
 _SPREAD = 0.02
 """Assumed error of a search without an interval."""
 
@@ -153,7 +155,9 @@ def policy_costs(peaks: Peaks) -> Iterator[PolicyCost]:
     for line in PUBLISHED_LINES:
         yield _cost(line.label, peaks, mapped(peaks, line, step=step))
     for line in OUR_LINES:
-        yield _cost(line.label, peaks, mapped(peaks, line, OUR_TARGETS))
+        for claim, targets in (("rate:5%", OUR_TARGETS), ("region:10%", Targets())):
+            label = f"{line.label}, {claim}"
+            yield _cost(label, peaks, mapped(peaks, line, targets))
 
 
 def _cost(label: str, peaks: Peaks, found: Mapping) -> PolicyCost:
