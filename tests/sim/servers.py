@@ -162,6 +162,7 @@ SIZES = (
     SimServer(
         "fast", Queue(4, Exponential(70e-6)), criteria=(FAST_MEAN,), start_rate=12e3
     ),
+    SimServer("steep", Queue(2, Exponential(0.0015)), start_rate=100.0),
     SimServer("thrash", Thrashing(4, Exponential(0.015), 200, 2.0)),
 )
 ODD = (

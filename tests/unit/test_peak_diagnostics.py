@@ -84,6 +84,13 @@ def test_a_run_far_beyond_the_limit_is_the_end_of_a_wall() -> None:
     assert wall(RATE_GOAL, [WALL[0], trial(1590, [50.0] * 20), history[2]]) == ""
 
 
+def test_errors_that_begin_at_a_rate_are_no_wall() -> None:
+    few = [msgspec.structs.replace(run, values={"error_ratio": 0.0}) for run in WALL]
+    most = msgspec.structs.replace(few[1], values={"error_ratio": 0.2})
+    goal = msgspec.structs.replace(RATE_GOAL, criteria=(ERRORS, R_SAT))
+    assert wall(goal, [few[0], most, few[2]]) == ""
+
+
 def test_a_wall_is_nothing_to_a_claim_of_the_region() -> None:
     assert wall(GOAL, WALL) == ""
     assert shape_findings(GOAL, WALL) == ()

@@ -196,10 +196,11 @@ def _drop_z(
 
 def wall(goal: PeakGoal, history: Sequence[LoadTrial]) -> str:
     """Return evidence that the response is still low just below a rate that is too high; '' where it
-    is not, or for a claim of the region."""
-    if goal.claim.kind is ClaimKind.REGION:
-        return ""
+    is not, for a claim of the region, and where the goal's first criterion is no response."""
     criterion = goal.criteria[0]
+    timed = criterion.statistic in ("mean", "percentile")
+    if goal.claim.kind is ClaimKind.REGION or not timed:
+        return ""
     usable = [t for t in history if t.ending is not LoadEnding.FAILED]
     too_high: list[float] = []
     quiet: list[tuple[float, float]] = []

@@ -1,6 +1,7 @@
 """Step 4 of a decision: the next run of the queue-guided search.
 
-First the climb, from the start rate to rates on both sides of the peak. Then, for a claim of the
+First the climb, from the start rate to rates on both sides of the peak; where nothing waits yet, to
+a rate close to one that is too high, which shows a wall (diagnostics.py). Then, for a claim of the
 region, one overloaded run. After that, among a few loads (near the answer, well below it,
 overloaded) and lengths, the run that is expected to reduce the claim's variance most per second,
 including restart and warm-up; where one run is enough for the claim, the cheapest such run.

@@ -224,7 +224,8 @@ and 0.9 of the peak had a response of 3 ms of 40;"""
 CLIMB_QUIET_BRACKET = 1.1
 """... until the ratio of the lowest rate that is too high to the highest that held is below this,"""
 CLIMB_QUIET_LAST = (1.1, 1.15, 1.2)
-"""... and a run was made at the former divided by the middle of these, or between the others."""
+"""... and a run held between the former divided by the last and by the first of these; one is made at
+the former divided by the second."""
 CLIMB_QUIET_APART = 0.02
 """Minimum relative distance from the rates that were tried, because a generator may miss a rate."""
 CLIMB_DESCENT = (2.0, 4.0, 16.0)
