@@ -275,6 +275,17 @@ def test_a_gate_fails_for_a_worse_newest_run_alone() -> None:
     assert hold_gate(faster, 0.03).outcome == "passed"
 
 
+def test_a_gate_below_the_noise_of_one_run_is_undecided() -> None:
+    noisy = history_answer(
+        history(series_of("sort", {0: 1.0}, noise=0.1)), HistoryQuestion()
+    )
+    assert hold_gate(noisy, 0.5).outcome == "passed"
+    gate = hold_gate(noisy, 0.05)
+    assert gate.outcome == "undecided"
+    assert "one run is known to" in gate.undecided[0]
+    assert hold_gate(noisy, 0.0).outcome == "passed"
+
+
 def test_a_serious_finding_makes_a_gate_undecided() -> None:
     runs = series_of("sort", {0: 1.0, 40: 1.1}, runs=44, codes=("command-failed",))
     answer = history_answer(history(runs), HistoryQuestion())

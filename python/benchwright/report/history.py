@@ -531,21 +531,35 @@ class HistoryGate(msgspec.Struct, frozen=True, kw_only=True):
 def hold_gate(
     answer: HistoryAnswer, limit: float, accepted_codes: Container[str] = ()
 ) -> HistoryGate:
-    """Return the outcome of a gate. It is undecided where a verdict is, and where a serious finding
-    concerns the newest run, unless its code is accepted."""
+    """Return the outcome of a gate.
+
+    It is undecided where a verdict is, where one run is known less well than the limit, and where a
+    serious finding concerns the newest run, unless its code is accepted. A limit of 0 fails for
+    every difference that is found.
+    """
     failed, undecided = [], []
     for one in answer.series:
+        newest, ratio = one.newest, one.newest.ratio
         codes = [c for c in one.series.newest.codes if c not in accepted_codes]
-        if one.newest.verdict == "undecided":
-            undecided.append(f"{one.name}: {one.newest.why}")
+        if ratio is None or newest.verdict == "undecided":
+            undecided.append(f"{one.name}: {newest.why}")
         elif codes:
             undecided.append(f"{one.name}: the newest run has {', '.join(codes)}")
-        elif one.newest.is_worse and one.newest.ratio is not None:
-            ratio = one.newest.ratio.value
-            worse = ratio - 1 if one.better == "lower" else 1 - ratio
+        elif newest.is_worse:
+            worse = ratio.value - 1 if one.better == "lower" else 1 - ratio.value
             if worse > limit:
                 failed.append(one.name)
+        elif newest.verdict == "no difference" and 0 < limit < _reach(ratio):
+            undecided.append(
+                f"{one.name}: one run is known to ±{percent_text(_reach(ratio), 2)} of its "
+                "level: measure longer, or raise the limit"
+            )
     return HistoryGate(limit=limit, failed=tuple(failed), undecided=tuple(undecided))
+
+
+def _reach(ratio: Estimate) -> float:
+    """Return how far the upper end of a ratio is from it, as a share."""
+    return ratio.high / ratio.value - 1
 
 
 # -- Words -----------------------------------------------------------------------------

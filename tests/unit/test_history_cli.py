@@ -1,0 +1,247 @@
+"""`bw history` as typed: what it reads, stores, accepts, writes, and its exit codes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from benchwright.cli.history_options import parse_since
+from benchwright.cli.main import main
+from benchwright.core.history import HistoryPoint, Run, SeriesKey
+from benchwright.study.history import HistoryFile
+
+DAY_NS = 86_400 * 10**9
+START_NS = 1_790_000_000 * 10**9
+VALUES = (1.00, 1.02, 0.99, 1.01, 0.98, 1.00, 1.03, 0.97, 1.01, 0.99)
+
+
+def runs(
+    count: int, slower_from: int = 1000, commits: tuple[str, ...] = ()
+) -> list[Run]:
+    """Return runs of two tests, of which `sort` is slower by half from a run on."""
+    found = []
+    for at in range(count):
+        value = VALUES[at % len(VALUES)]
+        points = []
+        for test, factor in (
+            ("gzip", 1.0),
+            ("sort", 1.5 if at >= slower_from else 1.0),
+        ):
+            points.append(
+                (
+                    SeriesKey(test, "elapsed", "0123abcd"),
+                    HistoryPoint(
+                        run=f"run-{at}",
+                        study="bw-study",
+                        session=at + 1,
+                        started_ns=START_NS + at * DAY_NS,
+                        estimate=value * factor,
+                        low=value * factor * 0.99,
+                        high=value * factor * 1.01,
+                        confidence=0.95,
+                        trials=10,
+                        unit="s",
+                        commit=commits[at] if at < len(commits) else f"{at:040x}",
+                        command=test,
+                    ),
+                )
+            )
+        found.append(Run(points=tuple(points), environment=None, machine="AMD, 2 CPUs"))
+    return found
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def stored(path: Path, some: list[Run]) -> None:
+    with HistoryFile.open_to_write(path) as file:
+        file.add(some)
+
+
+def answer(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, object]:
+    capsys.readouterr()
+    assert main(["history", *words, "--json"]) == 0
+    found: dict[str, object] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def series(document: dict[str, object], test: str) -> dict[str, object]:
+    (found,) = [one for one in document["series"] if one["test"] == test]  # type: ignore[attr-defined]
+    return found
+
+
+def test_the_default_is_the_history_file_here(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stored(here / "bw-history.db", runs(20))
+    assert main(["history"]) == 0
+    text = capsys.readouterr().out
+    assert "of 2 series, 2 have no difference" in text
+    for words in (["show"], ["bw-history.db"], ["."]):
+        assert main(["history", *words]) == 0
+        assert capsys.readouterr().out == text
+
+
+def test_help_of_history_is_that_of_show_and_lists_the_commands(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        main(["history", "--help"])
+    text = capsys.readouterr().out
+    assert text.startswith("usage: bw history [PATH...] [options]")
+    for command in ("show", "add", "accept", "feed", "push", "pull"):
+        assert f"  {command} " in text
+    assert "--gate" in text
+
+
+@pytest.mark.parametrize(
+    ("words", "place"),
+    [
+        (["absent"], "PATH"),
+        (["text.txt"], "PATH"),
+        (["empty"], "PATH"),
+        (["--test", "nothing"], "--test"),
+        (["--metric", "nothing"], "--metric"),
+        (["--since", "yesterday"], "--since"),
+        (["--since", "2199-01-01"], "--since"),
+        (["--false-alarms", "2"], "--false-alarms"),
+        (["--gate", "fast"], "--gate"),
+        (["--html", "absent/page.html"], "--html"),
+        (["accept", "sort/1"], "--reason"),
+        (["accept", "sort/1", "--reason", "why"], "SERIES/STEP"),
+        (["accept", "nothing/1", "--reason", "why"], "SERIES/STEP"),
+        (["feed"], "--atom"),
+    ],
+)
+def test_bad_input_is_refused_at_its_place(
+    here: Path, capsys: pytest.CaptureFixture[str], words: list[str], place: str
+) -> None:
+    stored(here / "bw-history.db", runs(20))
+    (here / "text.txt").write_text("no history")
+    (here / "empty").mkdir()
+    assert main(["history", *words]) == 2
+    assert capsys.readouterr().err.startswith((f"{place}:", f"bw: {place}:"))
+
+
+@pytest.mark.parametrize(
+    ("text", "start_ns"),
+    [
+        ("2026-11-01", 1793491200 * 10**9),
+        ("2026-11-01 12:30", (1793491200 + 45000) * 10**9),
+        ("2026-11-01T12:30+02:00", (1793491200 + 45000 - 7200) * 10**9),
+        ("2d", 98 * DAY_NS),
+        ("1w", 93 * DAY_NS),
+        ("24h", 99 * DAY_NS),
+    ],
+)
+def test_since_is_a_day_or_an_age(text: str, start_ns: int) -> None:
+    assert parse_since(text).start_ns(100 * DAY_NS) == start_ns
+
+
+@pytest.mark.parametrize(
+    ("count", "gate", "status"),
+    [(28, "5%", 1), (28, "80%", 0), (20, "5%", 0), (5, "5%", 3)],
+)
+def test_a_gate_sets_the_exit_status(
+    here: Path, capsys: pytest.CaptureFixture[str], count: int, gate: str, status: int
+) -> None:
+    stored(here / "bw-history.db", runs(count, slower_from=22))
+    assert main(["history", "--gate", gate]) == status
+    outcome = {0: "passed", 1: "failed", 3: "undecided"}[status]
+    assert f"gate {outcome}" in capsys.readouterr().out
+
+
+def test_an_accepted_step_is_shown_and_lasts(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = here / "bw-history.db"
+    stored(file, runs(28, slower_from=22))
+    assert main(["history", "--gate", "5%"]) == 1
+    assert main(["history", "accept", "sort/1", "--reason", "new check"]) == 0
+    assert main(["history", "--gate", "5%"]) == 3
+    # More runs of the new level: the acceptance still belongs to the step.
+    stored(file, runs(45, slower_from=22))
+    (step,) = series(answer(capsys), "sort")["steps"]  # type: ignore[misc]
+    assert step["accepted"]["reason"] == "new check"
+    assert main(["history", "--gate", "5%"]) == 0
+
+
+def test_a_level_is_accepted_by_its_commit(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stored(here / "bw-history.db", runs(28, slower_from=22))
+    commit = f"{22:040x}"
+    words = ["accept", f"sort/{commit}", "--reason", "new check"]
+    assert main(["history", *words]) == 0
+    assert "accepted slower" in capsys.readouterr().out
+    assert main(["history", "--test", "sort", "--gate", "5%"]) == 3
+
+
+def test_a_history_file_is_added_to_another_with_its_acceptances(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stored(here / "one.db", runs(28, slower_from=22))
+    words = ["accept", "sort/1", "one.db", "--reason", "new check"]
+    assert main(["history", *words]) == 0
+    for known in (0, 28):
+        document = answer(capsys, "add", "one.db", "--file", "other.db")
+        assert (document["new"], document["known"]) == (28 - known, known)
+    assert answer(capsys, "other.db")["series"] == answer(capsys, "one.db")["series"]
+
+
+def test_feeds_and_page_are_written(here: Path) -> None:
+    stored(here / "bw-history.db", runs(28, slower_from=22))
+    feeds = ["--atom", "a.xml", "--json-feed", "b.json", "--url", "https://e.org/a.xml"]
+    assert main(["history", "feed", *feeds]) == 0
+    root = ElementTree.parse(here / "a.xml").getroot()
+    assert len(root.findall("{http://www.w3.org/2005/Atom}entry")) == 1
+    assert len(json.loads((here / "b.json").read_text())["items"]) == 1
+    assert main(["history", "--html", "page.html"]) == 0
+    assert "of 2 series, 1 is slower" in (here / "page.html").read_text()
+
+
+def test_a_damaged_study_in_a_folder_is_skipped_and_named(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "runs" / "bad").mkdir(parents=True)
+    (here / "runs" / "bad" / "journal.sqlite").write_text("no journal")
+    stored(here / "runs" / "bw-history.db", runs(20))
+    assert main(["history", "runs"]) == 0
+    assert "skipped runs/bad" in capsys.readouterr().out
+    assert main(["history", "runs/bad"]) == 2
+
+
+def test_runs_travel_by_git_notes(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def git(*words: str) -> str:
+        who = ["-c", "user.name=n", "-c", "user.email=e"]
+        done = subprocess.run(
+            ["git", *who, *words], capture_output=True, text=True, check=True
+        )
+        return done.stdout
+
+    git("init", "-q", "--bare", "origin.git")
+    git("clone", "-q", "origin.git", "one")
+    for at in range(12):
+        git("-C", "one", "commit", "-q", "--allow-empty", "-m", str(at))
+    git("-C", "one", "push", "-q", "origin", "HEAD")
+    git("clone", "-q", "origin.git", "other")
+    commits = tuple(git("-C", "one", "rev-list", "--reverse", "HEAD").split())
+    stored(here / "one.db", runs(14, commits=commits))
+    pushed = answer(capsys, "push", "--repository", "one", "--file", "one.db")
+    assert (pushed["commits"], pushed["elsewhere"]) == (12, 2)
+    pulled = answer(capsys, "pull", "--repository", "other", "--file", "other.db")
+    assert pulled["new"] == 12
+    there, here_ = (
+        series(answer(capsys, f"{name}.db"), "sort") for name in ("one", "other")
+    )
+    assert there["points"][:12] == here_["points"]  # type: ignore[index]
+    assert main(["history", "push", "--repository", "one", "--remote", "absent"]) == 2
