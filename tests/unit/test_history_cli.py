@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import subprocess
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -105,7 +107,7 @@ def test_help_of_history_is_that_of_show_and_lists_the_commands(
     ("words", "place"),
     [
         (["absent"], "PATH"),
-        (["text.txt"], "PATH"),
+        (["text.txt"], "INPUT"),
         (["empty"], "PATH"),
         (["--test", "nothing"], "--test"),
         (["--metric", "nothing"], "--metric"),
@@ -216,6 +218,53 @@ def test_a_damaged_study_in_a_folder_is_skipped_and_named(
     assert main(["history", "runs"]) == 0
     assert "skipped runs/bad" in capsys.readouterr().out
     assert main(["history", "runs/bad"]) == 2
+
+
+FOREIGN = Path(__file__).parents[1] / "golden" / "foreign"
+
+
+@pytest.mark.parametrize(
+    ("name", "points"),
+    [
+        ("data.js", {("throughput", "B/s"): 2, ("time", "elapsed"): 1}),
+        ("otava.csv", {("otava.csv", "elapsed"): 3, ("otava.csv", "peak_rss"): 2}),
+    ],
+)
+def test_files_of_other_tools_are_histories(
+    capsys: pytest.CaptureFixture[str],
+    name: str,
+    points: dict[tuple[str, str], int],
+) -> None:
+    found = answer(capsys, str(FOREIGN / name))["series"]
+    assert {
+        (one["test"], one["metric"]): len(one["points"])
+        for one in found  # type: ignore[attr-defined]
+    } == points
+    assert all(point["commit"] for one in found for point in one["points"])  # type: ignore[attr-defined]
+
+
+def test_a_step_in_a_file_of_otava_has_its_commits(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    commits = [hashlib.sha1(bytes([at])).hexdigest() for at in range(60)]
+    start = datetime(2026, 9, 1, tzinfo=UTC)
+    rows = [
+        f"{start + timedelta(days=at):%Y-%m-%d %H:%M:%S +0000},{commits[at]},"
+        f"{VALUES[at % 10] * (1.2 if at >= 30 else 1)}"
+        for at in range(60)
+    ]
+    (here / "t.csv").write_text("\n".join(["time,commit,latency", *rows]) + "\n")
+    (step,) = answer(capsys, "t.csv")["series"][0]["steps"]  # type: ignore[index]
+    after, up_to = step["after_commit"], step["up_to_commit"]
+    assert commits.index(after) < 30 <= commits.index(up_to)
+    assert answer(capsys, "add", "t.csv")["new"] == 60
+    assert answer(capsys, "add", "t.csv")["known"] == 60
+
+
+def test_a_directory_of_asv_is_a_history(capsys: pytest.CaptureFixture[str]) -> None:
+    found = answer(capsys, str(FOREIGN / "asv"))["series"]
+    assert found
+    assert all(point["commit"] for one in found for point in one["points"])  # type: ignore[attr-defined]
 
 
 def test_runs_travel_by_git_notes(

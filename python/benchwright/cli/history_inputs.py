@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from benchwright.core.errors import OperatingError, argument_error
+from benchwright.core.errors import InputError, OperatingError, argument_error
 from benchwright.core.history import Acceptance, Run, RunHistory, SeriesKey
 from benchwright.core.text import plural
 from benchwright.report.history_points import read_run
@@ -69,12 +69,10 @@ def read_runs(
             with HistoryFile.open_to_read(file) as history:
                 runs += history.runs(wanted, since_ns)
                 acceptances += history.acceptances()
-        if path.is_dir():
+        if path.is_dir() and (is_history_file(path / HISTORY_FILE) or _has_study(path)):
             runs += _runs_of_folder(path, skipped)
         elif not is_history_file(path):
-            message = f"{path} is no history file, study or folder"
-            hint = "`bw history add STUDY --file FILE` makes a history file"
-            raise argument_error("PATH", str(path), message, hint)
+            runs += _runs_of_other_tool(path)
     return ReadRuns(
         runs=tuple(runs),
         acceptances=tuple(dict.fromkeys(acceptances)),
@@ -90,20 +88,34 @@ def _history_files(path: Path) -> Iterator[Path]:
         yield inside
 
 
+def _has_study(folder: Path) -> bool:
+    return next(studies_below(folder), None) is not None
+
+
+def _runs_of_other_tool(path: Path) -> list[Run]:
+    """Return the runs of a file, or a directory, of another tool. Raises InputError."""
+    # Studies need no parser of other tools' files.
+    from benchwright.cli.stats_inputs import read_history
+    from benchwright.study.foreign import imported_runs
+
+    try:
+        return imported_runs(read_history([str(path)]))
+    except InputError:
+        if not path.is_dir():
+            raise
+        message = f"no study is below {path.absolute()}"
+        hint = "`bw run` stores one in ./bw-study; give the folder that has them"
+        raise argument_error("PATH", str(path), message, hint) from None
+
+
 def _runs_of_folder(folder: Path, skipped: list[str]) -> list[Run]:
     """Return the runs of the studies below a folder; add what cannot be read to `skipped`.
 
-    Raises InputError if the folder has neither studies nor a history file, StudyError if it is
-    itself a study that cannot be read.
+    Raises StudyError if the folder is itself a study that cannot be read.
     """
-    studies = list(studies_below(folder))
-    if not studies and not is_history_file(folder / HISTORY_FILE):
-        message = f"no study is below {folder.absolute()}"
-        hint = "`bw run` stores one in ./bw-study; give the folder that has them"
-        raise argument_error("PATH", str(folder), message, hint)
     runs: list[Run] = []
     empty = 0
-    for place in studies:
+    for place in studies_below(folder):
         try:
             found = list(runs_of_study(place))
         except OperatingError as error:

@@ -49,7 +49,7 @@ def parse_since(text: str) -> Since:
 Paths = Annotated[
     tuple[str, ...],
     Option(
-        "history file, study, or folder with studies below it",
+        "history file, study, folder with studies below it, or another tool's file",
         "PATH",
         default=f"./{_DEFAULT_FILE}; without it, the studies below .",
         positional=True,
@@ -161,7 +161,7 @@ class AddOptions(msgspec.Struct, frozen=True):
     paths: Annotated[
         tuple[str, ...],
         Option(
-            "study, folder with studies below it, or another history file",
+            "study, folder with studies below it, history file, or another tool's file",
             "PATH",
             default="./bw-study",
             positional=True,

@@ -278,9 +278,12 @@ def _levels_of(series: Series, history: RunHistory, asked: HistoryQuestion) -> _
     )
 
 
-def _logs(points: Sequence[HistoryPoint]) -> tuple[list[float], list[float]] | None:
-    """Return the logarithms and their standard errors, NaN where unknown; None if a value has
-    no logarithm."""
+_Logs = tuple[list[float], list[float] | None]
+"""Logarithms, and their standard errors, NaN where unknown; None if all are unknown."""
+
+
+def _logs(points: Sequence[HistoryPoint]) -> _Logs | None:
+    """Return the logarithms of the points; None if a value has none."""
     if any(one.estimate <= 0 for one in points):
         return None
     errors = []
@@ -288,7 +291,8 @@ def _logs(points: Sequence[HistoryPoint]) -> tuple[list[float], list[float]] | N
         confidence = one.confidence or 0.95
         found = one.standard_error(t_quantile(confidence, max(one.trials - 1, 1)))
         errors.append(math.nan if found is None else found)
-    return [math.log(one.estimate) for one in points], errors
+    is_known = any(map(math.isfinite, errors))
+    return [math.log(one.estimate) for one in points], errors if is_known else None
 
 
 def _fit(points: Sequence[HistoryPoint], false_alarms: float) -> StepFit:
@@ -382,7 +386,7 @@ def _newest_answers(
 def _newest_answer(
     newest: HistoryPoint,
     values: Sequence[float],
-    errors: Sequence[float],
+    errors: Sequence[float] | None,
     of: _Levels,
     found: LevelVerdict,
 ) -> NewestAnswer:
