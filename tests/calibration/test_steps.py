@@ -118,7 +118,7 @@ def near(changes: list[int]) -> bool:
 def test_a_stationary_series_rarely_has_a_step(noise: Noise) -> None:
     series = drawn(noise, SERIES)
     for name, detector in (peers() if FULL else {"ours": ours}).items():
-        found = detector(list(series if name == "ours" else np.exp(series[:400])))
+        found = detector(list(series if name == "ours" else np.exp(series[:100])))
         hits = sum(bool(one) for one in found)
         points = sum(map(len, found)) / len(found)
         print(
@@ -151,7 +151,7 @@ def test_a_step_is_found_within_two_values(
         pytest.skip("in the full form")
     series = stepped(noise, sdevs, SERIES // 2 if FULL else SERIES)
     for name, detector in (peers() if FULL else {"ours": ours}).items():
-        found = detector(list(series if name == "ours" else np.exp(series[:200])))
+        found = detector(list(series if name == "ours" else np.exp(series[:60])))
         hits = sum(near(one) for one in found)
         more = sum(len(one) > 1 for one in found)
         print(
@@ -171,7 +171,7 @@ def test_a_step_is_found_soon(noise: Noise, sdevs: float, most: int) -> None:
     series = stepped(noise, sdevs, 200 if FULL else 40)
     beside = FULL and noise is normal
     for name, detector in (peers() if beside else {"ours": ours}).items():
-        delays = _delays(detector, series if name == "ours" else np.exp(series[:60]))
+        delays = _delays(detector, series if name == "ours" else np.exp(series[:20]))
         median, slow = np.quantile(delays, [0.5, 0.9])
         print(
             f"{noise.__name__}, {sdevs} sd, {name}: delay {median:g}, p90 {slow:g} values"

@@ -43,6 +43,14 @@ def test_a_step_has_its_place_its_size_and_a_small_p() -> None:
     assert fit.undecided_from is None
 
 
+def test_a_spike_beside_a_step_does_not_move_it() -> None:
+    values = np.concatenate([noise(15, 0.006), noise(40, 0.006, 2) - 0.12])
+    values[10] -= 0.5
+    fit = find_steps(values)
+    assert [step.index for step in fit.steps] == [15]
+    assert fit.spikes == (10,)
+
+
 def test_a_bump_is_two_steps() -> None:
     values = noise(80)
     values[30:40] += 0.3

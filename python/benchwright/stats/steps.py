@@ -385,6 +385,13 @@ def _described(
     while gains and min(gains) < price and not wanders:
         del cuts[int(np.argmin(gains))]
         gains = _gains(limited, cuts, floor)
+    placed = _between_levels(data, cuts)
+    intervals = []
+    for at in range(len(cuts)):
+        place, *ends = _place(placed, cuts, at, floor)
+        intervals.append([min(cuts[at], ends[0]), max(cuts[at], ends[1])])
+        if not wanders:
+            cuts[at], intervals[at] = place, ends
     edges = [0, *cuts, n]
     if cuts:
         # The running median follows a step late, so the limits move to the levels.
@@ -404,7 +411,7 @@ def _described(
             at,
             variance,
             correlation,
-            floor,
+            intervals[at],
             math.nan if wanders else _p_value(gain, n),
             unit,
         )
@@ -447,14 +454,13 @@ def _step(
     at: int,
     variance: float,
     correlation: float,
-    floor: float,
+    interval: list[int],
     p: float,
     unit: float,
 ) -> Step:
     n, cut = data.size, cuts[at]
     edges = [0, *cuts, n]
     before, after = edges[at], edges[at + 2]
-    first, last = _place_interval(data, cuts, at, floor, before, after)
     change = float(data[cut:after].mean() - data[before:cut].mean())
     share = _mean_variance(cut - before, correlation) + _mean_variance(
         after - cut, correlation
@@ -463,8 +469,8 @@ def _step(
     reach = special.t_quantile(degrees, 0.975) * math.sqrt(variance * share)
     return Step(
         cut,
-        first,
-        last,
+        interval[0],
+        interval[1],
         change * unit,
         (change - reach) * unit,
         (change + reach) * unit,
@@ -472,31 +478,48 @@ def _step(
     )
 
 
-def _place_interval(
-    data: FloatArray, cuts: list[int], at: int, floor: float, before: int, after: int
-) -> tuple[int, int]:
-    """Return the ends of the smallest set of places with 95 % of the likelihood."""
-    cut = cuts[at]
-    least = _minus_twice_log(data, cuts, floor)
-    weights = {cut: 1.0}
+def _between_levels(data: FloatArray, cuts: list[int]) -> FloatArray:
+    """Return the values, limited beyond the levels of their segment and of its neighbours.
+
+    So a value beside a step may belong to either level.
+    """
+    edges = [0, *cuts, data.size]
+    levels = [float(np.median(data[a:b])) for a, b in itertools.pairwise(edges)]
+    lengths = np.diff(edges)
+    scale = _MAD * float(np.median(np.abs(data - np.repeat(levels, lengths))))
+    near = [levels[max(at - 1, 0) : at + 2] for at in range(len(levels))]
+    low = np.repeat([min(some) for some in near], lengths) - _LIMIT * scale
+    high = np.repeat([max(some) for some in near], lengths) + _LIMIT * scale
+    return np.clip(data, low, high)
+
+
+def _place(
+    data: FloatArray, cuts: list[int], at: int, floor: float
+) -> tuple[int, int, int]:
+    """Return the likeliest place of a step between its neighbours, and the ends of the smallest
+    set of places with 95 % of the likelihood."""
+    cut, edges = cuts[at], [0, *cuts, data.size]
+    before, after = edges[at], edges[at + 2]
+    found = {cut: _minus_twice_log(data, cuts, floor)}
     for side in (-1, 1):
         place = cut + side
         unlikely = 0
         while before + 1 < place < after - 1 and unlikely < _UNLIKELY_PLACES:
             moved = [*cuts[:at], place, *cuts[at + 1 :]]
-            weight = math.exp(
-                min((least - _minus_twice_log(data, moved, floor)) / 2, 50.0)
-            )
-            unlikely = unlikely + 1 if weight < 1e-4 else 0
-            weights[place] = weight
+            found[place] = _minus_twice_log(data, moved, floor)
+            unlikely = unlikely + 1 if found[place] > min(found.values()) + 18 else 0
             place += side
-    total, held, kept = sum(weights.values()), 0.0, []
-    for place, weight in sorted(weights.items(), key=lambda item: -item[1]):
+    best = min(found, key=found.__getitem__)
+    weights = {
+        place: math.exp((found[best] - value) / 2) for place, value in found.items()
+    }
+    total, held, inside = sum(weights.values()), 0.0, [best]
+    for place in sorted(weights, key=found.__getitem__):
         if held >= 0.95 * total:
             break
-        kept.append(place)
-        held += weight
-    return min(*kept, cut), max(*kept, cut)
+        inside.append(place)
+        held += weights[place]
+    return best, min(inside), max(inside)
 
 
 _UNLIKELY_PLACES = 5
