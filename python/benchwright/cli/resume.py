@@ -107,7 +107,7 @@ def resume(arguments: argparse.Namespace) -> int:
                     undone=arguments.undone,
                 )
         prepared = prepare_again(stored.info)
-        compared = comparison_request(prepared)
+        compared = comparison_request(prepared.info)
         if compared is not None and compared.checkouts:
             from benchwright.run.checkouts import prepare
 

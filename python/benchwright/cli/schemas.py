@@ -15,6 +15,7 @@ from benchwright.core.trace import (
 )
 from benchwright.notice.text import NoticeDocument
 from benchwright.page.document import ReportDocument
+from benchwright.report.bisect import BisectDocument
 from benchwright.report.charts.plot_data import PlotDocument
 from benchwright.report.chill import ChillDocument
 from benchwright.report.config import ConfigDocument
@@ -58,6 +59,7 @@ DOCUMENTS: tuple[type[msgspec.Struct], ...] = (
     LsDocument,
     ShowDocument,
     TagDocument,
+    BisectDocument,
     ReportDocument,
     StatsDocument,
     PredicateDocument,

@@ -122,7 +122,7 @@ class ProgramOutput(TerminalOutput):
 
     def _print(self, ended: SessionResult) -> None:
         session = self._experiment.session
-        request = comparison_request(self._experiment.prepared)
+        request = comparison_request(self._experiment.info)
         outcome = self._outcome(ended)
         if request is None or not session.comparisons:
             from benchwright.cli.outcome import print_outcome

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from benchwright.core.comparison import Checkout
 from benchwright.core.errors import BenchError, argument_error
-from benchwright.core.untrusted import visible_lines
+from benchwright.core.untrusted import one_line, visible_lines
 
 KEPT = 20
 """Checkouts in the cache; those used longest ago are removed."""
@@ -57,10 +57,36 @@ def resolved(revision: str, option: str, build: str | None) -> Checkout:
     repository = top.stdout.strip()
     below = os.path.relpath(os.path.realpath(here), os.path.realpath(repository))
     below = "" if below == os.curdir else below
-    commit = found.stdout.strip()
+    return _checkout(revision, found.stdout.strip(), repository, below, build)
+
+
+def _checkout(
+    revision: str, commit: str, repository: str, below: str, build: str | None
+) -> Checkout:
     said = "\0".join((repository, commit, build or ""))
     place = cache() / hashlib.sha256(said.encode()).hexdigest()[:16]
     return Checkout(revision, commit, repository, str(place), below, build)
+
+
+def between(old: Checkout, new: Checkout) -> list[Checkout]:
+    """Return the commits after the old one up to the new one, in order; of a merge only its own
+    side (first parents). Empty if the new one does not descend from the old one."""
+    range_ = f"{old.commit}..{new.commit}"
+    words = ["rev-list", "--reverse", "--first-parent", "--ancestry-path", range_]
+    listed = _git(words, new.repository)
+    if listed.returncode:
+        raise BenchError("no-commit", f"git rev-list {range_}: {_reason(listed)}")
+    found = [
+        _checkout(commit, commit, new.repository, new.below, new.build)
+        for commit in listed.stdout.split()
+    ]
+    return [*found[:-1], new] if found else []
+
+
+def subject_of(checkout: Checkout) -> str:
+    """Return the first line of the commit's message, with control characters escaped."""
+    words = ["log", "-1", "--format=%s", checkout.commit]
+    return one_line(_git(words, checkout.repository).stdout)
 
 
 def prepare(checkouts: Sequence[Checkout], say: Callable[[str], None]) -> None:

@@ -154,11 +154,11 @@ def prepare_comparison(
     return msgspec.structs.replace(prepared, info=info)
 
 
-def comparison_request(prepared: PreparedProgram) -> ComparisonRequest | None:
+def comparison_request(info: SessionInfo) -> ComparisonRequest | None:
     """Return the request of a session that compares commands; None for any other session."""
-    if prepared.info.program_main != COMPARISON:
+    if info.program_main != COMPARISON:
         return None
-    (source,) = prepared.info.sources
+    (source,) = info.sources
     return msgspec.json.decode(source[1], type=ComparisonRequest)
 
 
