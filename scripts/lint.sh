@@ -48,7 +48,7 @@ fi
 if command -v shellcheck >/dev/null; then
     # ssh-options holds the options of ssh, one a line: no script.
     # shellcheck disable=SC2046
-    step shellcheck -x scripts/*.sh examples/*.sh examples/commonsettings.d/* $(find python/benchwright/hooks -type f ! -name ssh-options) .ci/run packaging/rc.local packaging/data/scripts/bw-resume-at-boot
+    step shellcheck -x scripts/*.sh examples/*.sh examples/commonsettings.d/* $(find python/benchwright/hooks python/benchwright/wrappers -type f ! -name ssh-options) .ci/run packaging/rc.local packaging/data/scripts/bw-resume-at-boot
 else
     skip shellcheck "apt-get install shellcheck"
 fi

@@ -50,7 +50,7 @@ check_rust() {
 debian_packages() {
     local plugins
     plugins=/usr/lib/$(uname -m)-linux-gnu/ganesha
-    scripts/packages.sh postmark:postmark mkfs.ext4:e2fsprogs mkfs.xfs:xfsprogs \
+    scripts/packages.sh postmark:postmark mkfs.ext4:e2fsprogs mkfs.xfs:xfsprogs valgrind:valgrind \
         mkfs.btrfs:btrfs-progs findmnt:util-linux losetup:mount /usr/bin/time:time perl:perl shellcheck:shellcheck \
         nginx:nginx-light fio:fio blkreplay:blkreplay \
         pg_ctlcluster:postgresql pgbench:postgresql redis-server:redis-server \

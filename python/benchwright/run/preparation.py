@@ -25,7 +25,14 @@ from benchwright.suite.plan import Planned, PlannedTest, describe
 from benchwright.suite.program import Program, SourceFile
 from benchwright.suite.source import read_regular
 from benchwright.trial.bench import SESSION_TOKEN
-from benchwright.trial.programs import program_of, program_problem, resolve_hooks
+from benchwright.trial.programs import (
+    COUNTER,
+    counter_problem,
+    program_of,
+    program_problem,
+    resolve_hooks,
+    uncounted,
+)
 from benchwright.trial.protocol import ExecEnvironment
 
 # -- Whether the programs of a session exist, before its first trial -------------------
@@ -54,7 +61,7 @@ def missing_programs(
             continue
         own = {**environment, **dict(item.plan.environment)}
         for command in item.plan.phases.exec:
-            name = program_of(command.argv)
+            name = program_of(uncounted(command).argv)
             why = (
                 ""
                 if name is None
@@ -197,6 +204,7 @@ def rehearse(prepared: PreparedProgram) -> list[Planned]:
     tests = [item for item in planned if isinstance(item, PlannedTest)]
     wrong = _hook_errors(tests, prepared.info.directory)
     wrong |= _program_errors(prepared, planned)
+    wrong |= _counter_errors(tests)
     if wrong:
         raise InputError(list(wrong.values()))
     return planned
@@ -211,6 +219,19 @@ def _hook_errors(tests: Sequence[PlannedTest], directory: str) -> dict[str, Diag
             except ValueError as error:
                 wrong[f"hook {hook}"] = _diagnostic_at(item, "suite-hook", str(error))
     return wrong
+
+
+def _counter_errors(tests: Sequence[PlannedTest]) -> dict[str, Diagnostic]:
+    """Return a Diagnostic if instructions are to be counted and cannot be."""
+    for item in tests:
+        for command in item.plan.phases.exec:
+            if command.argv[0] == str(COUNTER):
+                why, hint = counter_problem(command.argv[1])
+                if why:
+                    place = Diagnostic("no-counter", why, hint, file="--instructions")
+                    return {"--instructions": place}
+                return {}
+    return {}
 
 
 def _program_errors(

@@ -212,6 +212,7 @@ class CommandRequest(msgspec.Struct, frozen=True):
     rest: common.Rest = None
     timeout: common.Timeout = None
     metrics: common.Metrics = ()
+    instructions: common.Instructions = None
     hooks: common.Hooks = ()
     output: common.Output = None
     names: common.Names = ()
@@ -267,7 +268,8 @@ class _CommandOptions(OptionReader[CommandRequest]):
         self._known = frozenset((*self._factors, THREADS))
         if len(self._factors) > MAX_FACTORS:
             self.wrong("-P", "", f"there are more than {MAX_FACTORS} factors")
-        metrics = self.declared(self.request.metrics)
+        request = self.request
+        metrics = self.declared(request.metrics, request.instructions)
         tests = self._tests(self._stopping(metrics))
         body: tuple[Step, ...] = (*self._settings(metrics), *tests)
         if THREADS not in self._factors:
@@ -343,7 +345,10 @@ class _CommandOptions(OptionReader[CommandRequest]):
             self.checked("--warmup", request.warmup, values.warmup_fault)
             where = at("--warmup", request.warmup)
             steps.append(step.SetWarmUp(fixed(request.warmup, where), where))
-        more = (request.timeout or None, request.output, request.hooks)
+        more = (
+            *(request.timeout or None, request.output, request.hooks),
+            request.instructions,
+        )
         return [*steps, *self.settings(metrics, *more)]
 
     def _seed(self) -> int | None:
@@ -483,7 +488,9 @@ class _CommandOptions(OptionReader[CommandRequest]):
         if minimum == 1 or maximum == 1:
             option = "--min-runs" if minimum == 1 else "--max-runs"
             self.wrong(option, "1", "a precision needs at least 2 runs")
-        names = ["elapsed", *(spec.name for spec in metrics)]
+        names = [spec.name for spec in metrics]
+        if request.instructions is None:
+            names.insert(0, "elapsed")
         mode = precise_mode(request.mode)
         first = FIRST_LOOK_TRIALS if mode == "watch" else PILOT_TRIALS
         return UntilPrecise(

@@ -62,6 +62,18 @@ Metrics = Annotated[
         flag="--metric",
     ),
 ]
+INSTRUCTIONS = ("perf", "callgrind")
+"""Programs that count the instructions of a command."""
+Instructions = Annotated[
+    Text,
+    Option(
+        "count each command's instructions by perf, or by callgrind, which is 50 times slower",
+        "=METHOD",
+        values.choice("method", *INSTRUCTIONS),
+        bare=INSTRUCTIONS[0],
+        only_user=True,
+    ),
+]
 SHELL = "/bin/sh"
 """The shell of `--shell` without a value."""
 Shell = Annotated[

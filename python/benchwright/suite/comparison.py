@@ -126,6 +126,7 @@ class ComparisonRequest(msgspec.Struct, frozen=True):
         ),
     ] = ()
     metrics: common.Metrics = ()
+    instructions: common.Instructions = None
     confidence: Annotated[
         Text,
         _question(
@@ -324,7 +325,7 @@ class ComparisonRuleOptions(OptionReader[ComparisonRequest]):
 
     def specs(self) -> list[MetricSpec]:
         """Return the metrics that are declared; mistakes are in `found`."""
-        return self.declared(self.request.metrics)
+        return self.declared(self.request.metrics, self.request.instructions)
 
     # -- the rule --------------------------------------------------------------------
 
@@ -343,7 +344,11 @@ class ComparisonRuleOptions(OptionReader[ComparisonRequest]):
             self.wrong("--max-time", request.max_time, message, hint)
         return ComparisonRule(
             arms=max(arms, 2),
-            metrics=compared_metrics(specs, [gate.metric for gate in gates]),
+            metrics=compared_metrics(
+                specs,
+                [gate.metric for gate in gates],
+                is_timed=request.instructions is None,
+            ),
             design=ComparisonDesign(design),
             mode="plan" if planned else "watch",
             minimum=minimum,
@@ -399,20 +404,22 @@ def revision_names(checkouts: Sequence[Checkout]) -> tuple[str, ...]:
 
 
 def compared_metrics(
-    specs: list[MetricSpec], gated: list[str]
+    specs: list[MetricSpec], gated: list[str], *, is_timed: bool = True
 ) -> tuple[ComparedMetric, ...]:
     """Return the metrics of a comparison.
 
     Elapsed time, declared metrics and the metrics of gates are judged; the other built-in
-    metrics are only shown.
+    metrics are only shown. `is_timed`: without it, elapsed time is one of those, because
+    counting instructions takes time itself.
     """
+    shown = BUILT_IN_METRICS if is_timed else ("elapsed", *BUILT_IN_METRICS)
     declared = {spec.name: spec for spec in specs}
     names = dict.fromkeys(("elapsed", *declared, *BUILT_IN_METRICS))
     return tuple(
         ComparedMetric(
             name,
             declared[name].better if name in declared else "lower",
-            judged=name not in BUILT_IN_METRICS or name in declared or name in gated,
+            judged=name not in shown or name in declared or name in gated,
             unit=declared[name].unit if name in declared else "",
         )
         for name in names
@@ -550,5 +557,5 @@ class _ComparisonOptions(ComparisonRuleOptions):
         self.checked("--threads", text, values.threads_fault)
         where = Where("--threads", text=text)
         steps: list[Step] = [step.SetThreads(fixed(text, where), where)]
-        more = (request.timeout, request.output, request.hooks)
+        more = (request.timeout, request.output, request.hooks, request.instructions)
         return [*steps, *self.settings(specs, *more)]

@@ -31,6 +31,7 @@ from benchwright.suite.rules import parse_metric, parse_termination
 from benchwright.suite.state import InterpreterState
 from benchwright.suite.template import file_friendly
 from benchwright.suite.values import NeverEnds, counted, decimal_number
+from benchwright.trial.programs import counting_instructions
 
 # --------------------------------------------------------------------------------------
 # One TEST: its epochs are interpreted one by one, or in advance, before they run.
@@ -163,7 +164,12 @@ class Repeated:
             phases=Phases(
                 presetup=tuple(phases.get(CommandMode.PRESETUP, ())),
                 setup=tuple(phases.get(CommandMode.SETUP, ())),
-                exec=tuple(phases[CommandMode.EXEC]),
+                exec=tuple(
+                    counting_instructions(command, state.instructions)
+                    if state.instructions
+                    else command
+                    for command in phases[CommandMode.EXEC]
+                ),
                 cleanup=tuple(phases.get(CommandMode.CLEANUP, ())),
                 postcleanup=tuple(phases.get(CommandMode.POSTCLEANUP, ())),
             ),
@@ -381,7 +387,8 @@ class _Interpreter:
         | step.SetWarmUp
         | step.SetOutput
         | step.Metric
-        | step.SetHooks,
+        | step.SetHooks
+        | step.CountInstructions,
     ) -> None:
         """Interpret a step that changes only variables and settings."""
         match one:
@@ -405,6 +412,8 @@ class _Interpreter:
                 self._metric(one)
             case step.SetHooks(names):
                 self.state.hooks = self._list(names)
+            case step.CountInstructions(method):
+                self.state.instructions = method
 
     # -- effects ---------------------------------------------------------------------
 

@@ -61,9 +61,13 @@ class OptionReader(Generic[R]):
                     values[option.field] = value
         return values
 
-    def declared(self, words: Sequence[str]) -> list[MetricSpec]:
-        """Return the metrics that the words of `--metric` declare."""
+    def declared(
+        self, words: Sequence[str], instructions: str | None = None
+    ) -> list[MetricSpec]:
+        """Return the metrics that --instructions and the words of `--metric` declare."""
         specs: list[MetricSpec] = []
+        if instructions is not None:
+            specs.append(MetricSpec("instructions"))
         for word in words:
             spec, faults = parse_metric(word)
             if spec is None:
@@ -127,8 +131,9 @@ class OptionReader(Generic[R]):
         timeout: str | None,
         output: str | None,
         hooks: Sequence[str],
+        instructions: str | None,
     ) -> list[Step]:
-        """Return the steps of --metric, --timeout, --output and --hook."""
+        """Return the steps of --metric, --timeout, --output, --hook and --instructions."""
         steps: list[Step] = [step.Metric(spec, Where("--metric")) for spec in specs]
         if timeout is not None:
             self.checked("--timeout", timeout, values.timeout_fault)
@@ -138,6 +143,9 @@ class OptionReader(Generic[R]):
             self.checked("--output", output, values.output_fault)
             where = at("--output", output)
             steps.append(step.SetOutput(fixed(output, where), where))
+        if instructions is not None:
+            method = self.value("instructions") or ""
+            steps.append(step.CountInstructions(method, Where("--instructions")))
         if hooks:
             where = Where("--hook")
             steps.append(step.SetHooks(tuple(fixed(h, where) for h in hooks), where))

@@ -286,8 +286,16 @@ class SetHooks(msgspec.Struct, frozen=True, tag=True):
     where: Where
 
 
+class CountInstructions(msgspec.Struct, frozen=True, tag=True):
+    """Count the instructions of every EXEC command, by `perf` or by `callgrind`."""
+
+    method: str
+    where: Where
+
+
 Step = (
-    Echo
+    CountInstructions
+    | Echo
     | Assign
     | ForEach
     | For

@@ -53,6 +53,7 @@ class InterpreterState:
         self.output_at = Where("")
         self.metrics: dict[str, MetricSpec] = {}
         self.hooks: tuple[str, ...] = ()
+        self.instructions = ""
 
     def copy(self) -> InterpreterState:
         """Return a state that changes independently of this one."""

@@ -28,6 +28,7 @@ from benchwright.trial.metrics import (
     parse_number,
     parse_numbers,
 )
+from benchwright.trial.programs import uncounted
 from benchwright.trial.protocol import EpochRecord
 
 ReadOutput = Callable[[ProcessRecord, Literal["out", "err"]], str | memoryview]
@@ -97,7 +98,7 @@ def _executed(
         MeasurementBlock(
             thread=process.thread,
             epoch=epoch,
-            command=plan.phases.exec[process.index].text,
+            command=uncounted(plan.phases.exec[process.index]).text,
             status=process.status,
             values=process_values(process),
         )

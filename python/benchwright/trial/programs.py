@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from benchwright.core.errors import BenchError
+from benchwright.core.plan import Command
 
 # -- Where our native programs are: the launcher, the load engine, the sampler ---------
 
@@ -58,6 +59,43 @@ def _find_program(what: str, variable: str) -> Path:
             f"run `make setup`, or set {variable} to its path",
         )
     return Path(found)
+
+
+# -- The instructions of a command --------------------------------------------------------
+
+COUNTER = Path(__file__).parent.parent / "wrappers" / "count-instructions"
+
+
+def counting_instructions(command: Command, method: str) -> Command:
+    """Return the command that runs another one and counts its instructions."""
+    return Command((str(COUNTER), method, *command.argv))
+
+
+def uncounted(command: Command) -> Command:
+    """Return the command whose instructions another one counts; any other command itself."""
+    is_counted = command.argv[0] == str(COUNTER)
+    return Command(command.argv[2:]) if is_counted else command
+
+
+def counter_problem(method: str) -> tuple[str, str]:
+    """Return why instructions cannot be counted here, and what to do; empty if they can."""
+    program = {"perf": "perf", "callgrind": "valgrind"}[method]
+    slower = "; --instructions=callgrind counts without the CPU's help, 50 times slower"
+    if shutil.which(program) is None:
+        hint = "install it: Debian has it in linux-perf" if method == "perf" else ""
+        return f"{program} is not installed", hint or "install valgrind"
+    if method == "perf":
+        # Only this question starts a program.
+        import subprocess
+
+        tried = ["perf", "stat", "-x", ";", "-e", "instructions:u", "--", "true"]
+        done = subprocess.run(tried, capture_output=True, text=True, check=False)
+        first = done.stderr.strip().partition(";")[0]
+        if not first.isdecimal():
+            why = "perf cannot count instructions on this machine"
+            hint = "a virtual machine needs a virtual PMU, and kernel.perf_event_paranoid at most 2"
+            return why, hint + slower
+    return "", ""
 
 
 # -- Measurement hooks, found by the name that the user gives --------------------------
