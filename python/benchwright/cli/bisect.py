@@ -14,20 +14,13 @@ import math
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
 
 import msgspec
 
 from benchwright.cli.compare import run as run_compare
+from benchwright.cli.history_options import COMPARING, CommitOptions
 from benchwright.cli.session_output import ProgramOutput
-from benchwright.cli.shared_options import (
-    RESULT,
-    WATCHING,
-    NotifyOptions,
-    StudyOptions,
-    TrialWatchOptions,
-    with_session_options,
-)
+from benchwright.cli.shared_options import with_session_options
 from benchwright.core.comparison import (
     Checkout,
     ComparisonResult,
@@ -56,48 +49,11 @@ from benchwright.run.session import ProgramExperiment
 from benchwright.study.directory import JOURNAL
 from benchwright.study.journal import Study
 from benchwright.suite.comparison import ComparisonRequest
-from benchwright.suite.options import Option, add_options, request_from
+from benchwright.suite.options import request_from
 from benchwright.suite.rules import parse_metric
 
 _ENDED = ("complete", "undecided", "failed")
 """States of a session whose comparison is not run again."""
-COMPARING = (
-    *(
-        "build",
-        "metrics",
-        "confidence",
-        "power",
-        "min_blocks",
-        "max_blocks",
-        "max_time",
-    ),
-    *("warmup", "seed", "shell", "threads", "setup", "cleanup", "rest", "timeout"),
-    *("output", "hooks"),
-)
-"""The options of each comparison."""
-
-
-class CommitOptions(msgspec.Struct, frozen=True):
-    """The two ends of a range of commits."""
-
-    old: Annotated[
-        str,
-        Option("commit, branch or tag before the change", "OLD", positional=True),
-    ] = ""
-    new: Annotated[
-        str,
-        Option("commit, branch or tag after it", "NEW", positional=True),
-    ] = "HEAD"
-
-
-def add_bisect_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of `bw history bisect` to its parser."""
-    add_options(parser, CommitOptions)
-    add_options(parser, ComparisonRequest, "each trial", only=COMPARING)
-    add_options(parser, StudyOptions, RESULT)
-    add_options(parser, NotifyOptions, RESULT)
-    add_options(parser, TrialWatchOptions, WATCHING)
-    parser.set_defaults(handler=bisect)
 
 
 def confirm(arguments: argparse.Namespace) -> int:

@@ -8,7 +8,17 @@ from typing import Any
 
 from benchwright.cli import history_options as options
 from benchwright.cli.parser import CommandParser, add_command
-from benchwright.suite.options import add_options
+from benchwright.cli.shared_options import (
+    RESULT,
+    WATCHING,
+    DetailOptions,
+    LiveOptions,
+    NotifyOptions,
+    StudyOptions,
+    TrialWatchOptions,
+)
+from benchwright.suite.comparison import ComparisonRequest
+from benchwright.suite.options import add_options, options_of
 
 # -- The commands of `bw history` --------------------------------------------------------
 #
@@ -23,6 +33,8 @@ commands (`bw history COMMAND --help`):
   feed    write the changes as an Atom or a JSON feed
   push    send the runs of a history file to a git remote, as notes of their commits
   pull    fetch the runs that others pushed into a history file
+  confirm compare two commits side by side, to decide whether a change is real
+  bisect  find the commit that made a change, by comparisons side by side
 """
 _EXAMPLES = """\
 examples:
@@ -42,7 +54,10 @@ def add_parser(commands: Any) -> None:
     parser: CommandParser = add_command(commands, "history")  # type: ignore[assignment]
     parser.default_command = "show"
     below = parser.add_subparsers(metavar="COMMAND", required=True)
-    for add in (_add_show, _add_add, _add_accept, _add_feed, _add_push, _add_pull):
+    for add in (
+        *(_add_show, _add_add, _add_accept, _add_feed, _add_push, _add_pull),
+        *(_add_confirm, _add_bisect),
+    ):
         add(below)
 
 
@@ -131,3 +146,67 @@ def _add_pull(below: Any) -> None:
         below, "pull", "fetch the runs that others pushed into a history file"
     )
     add_options(parser, options.NotesOptions)
+
+
+_COMMITS = """\
+Each commit is checked out into a clone in the user's cache and built there by --build; the
+command runs in it. The repository and the working tree stay as they are.
+
+examples:
+  bw history confirm v1.2 HEAD --build 'make -j2' -- './prog input'
+  bw history bisect v1.2 HEAD --build 'make -j2' --instructions=callgrind -- './prog input'
+"""
+
+
+def _add_confirm(below: Any) -> None:
+    def handler(arguments: argparse.Namespace) -> int:
+        from benchwright.cli.bisect import confirm
+
+        return confirm(arguments)
+
+    parser = _add(
+        below,
+        "confirm",
+        "compare two commits side by side, to decide whether a change is real",
+        _COMMITS + "\nexit status: as of bw compare",
+        handler,
+    )
+    parser.usage = "bw history confirm OLD [NEW] [options] -- 'COMMAND'"
+    add_options(parser, options.CommitOptions)
+    asked = (*options.COMPARING, *options.ASKING)
+    add_options(parser, ComparisonRequest, "each trial", only=asked)
+    for shared in (StudyOptions, DetailOptions, LiveOptions, NotifyOptions):
+        add_options(parser, shared, RESULT)
+    add_options(parser, TrialWatchOptions, WATCHING)
+    others = set(options_of(ComparisonRequest)) - set(asked)
+    unused = {name: getattr(ComparisonRequest(()), name) for name in others}
+    parser.set_defaults(
+        **unused, inputs=(), baseline=None, interleave_baseline=False, null_from=None
+    )
+
+
+def _add_bisect(below: Any) -> None:
+    def handler(arguments: argparse.Namespace) -> int:
+        from benchwright.cli.bisect import bisect
+
+        return bisect(arguments)
+
+    parser = _add(
+        below,
+        "bisect",
+        "find the commit that made a change, by comparisons side by side",
+        _COMMITS
+        + """
+A commit has the change if its interval, interleaved with OLD, lies beyond half of the
+difference of OLD and NEW. A comparison that the study holds already is not run again.
+
+exit status: 0 one commit, or no change; 1 a command failed; 2 bad input; 3 several commits
+are left, because the others could not be built or decided""",
+        handler,
+    )
+    parser.usage = "bw history bisect OLD [NEW] [options] -- 'COMMAND'"
+    add_options(parser, options.CommitOptions)
+    add_options(parser, ComparisonRequest, "each trial", only=options.COMPARING)
+    for shared in (StudyOptions, NotifyOptions):
+        add_options(parser, shared, RESULT)
+    add_options(parser, TrialWatchOptions, WATCHING)

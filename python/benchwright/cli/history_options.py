@@ -241,3 +241,38 @@ class NotesOptions(msgspec.Struct, frozen=True):
         Option("git repository", "DIR", default=".", names="directory"),
     ] = None
     json: Json = False
+
+
+# -- Commits: confirm and bisect ----------------------------------------------------------
+
+COMPARING = (
+    *(
+        "build",
+        "metrics",
+        "confidence",
+        "power",
+        "min_blocks",
+        "max_blocks",
+        "max_time",
+    ),
+    *("warmup", "seed", "shell", "threads", "setup", "cleanup", "rest", "timeout"),
+    *("output", "hooks", "instructions"),
+)
+"""The options of each comparison."""
+
+
+ASKING = ("margin", "fail_if", "accept", "design", "mode", "junit")
+"""Further options of one comparison."""
+
+
+class CommitOptions(msgspec.Struct, frozen=True):
+    """The two ends of a range of commits."""
+
+    old: Annotated[
+        str,
+        Option("commit, branch or tag before the change", "OLD", positional=True),
+    ] = ""
+    new: Annotated[
+        str,
+        Option("commit, branch or tag after it", "NEW", positional=True),
+    ] = "HEAD"
