@@ -164,3 +164,67 @@ def test_a_resumed_comparison_checks_its_commits_out_again(repository: Path) -> 
     assert done.stderr.count("checking out") == 2
     document = json.loads(done.stdout)
     assert document["commits"]["fast"] == git(repository, "rev-parse", "slow~1")
+
+
+# -- bw history confirm and bisect --------------------------------------------------------
+
+
+def with_commits(place: Path, count: int, change: int, broken: int) -> list[str]:
+    """Add commits to a repository, of which one makes the program slow and one does not build;
+    return the names of all, the fast one first."""
+    git(place, "checkout", "-q", "fast")
+    for number in range(1, count):
+        seconds = "0.01" if number < change else "0.06"
+        (place / "prog.in").write_text(f"#!/bin/sh\n# {number}\nsleep {seconds}\n")
+        (place / "broken").write_text("x" * (number == broken))
+        git(place, "add", ".")
+        git(place, "commit", "-qm", f"change {number}")
+    return git(place, "rev-list", "--reverse", "HEAD").split()
+
+
+def test_a_bisection_finds_the_commit_and_does_not_repeat_what_it_knows(
+    repository: Path,
+) -> None:
+    commits = with_commits(repository, 7, change=5, broken=3)
+    build = f"test ! -s broken && {BUILD}"
+    words = (
+        "history",
+        "bisect",
+        "fast",
+        "HEAD",
+        "--build",
+        build,
+        "--study",
+        "../study",
+    )
+    done = bw(repository, *words, "--json", "--", "./prog")
+    assert done.returncode == 0, done.stdout + done.stderr
+    document = json.loads(done.stdout)
+    assert [one["commit"] for one in document["candidates"]] == [commits[5]]
+    outcomes = {one["commit"]: one["outcome"] for one in document["steps"]}
+    assert outcomes[commits[3]] == "broken"
+    assert outcomes[commits[4]] == "old"
+    assert document["change"]["ratio"] > 1.5
+    again = bw(repository, *words, "--quiet", "--", "./prog")
+    assert again.returncode == 0
+    assert commits[5][:12] in again.stdout.splitlines()[0]
+    listed = json.loads(bw(repository, "ls", "../study", "--json").stdout)
+    # The ends, and each step that could be built.
+    assert len(listed["sessions"]) == 1 + len(document["steps"]) - 1
+
+
+def test_commits_that_do_not_differ_have_no_change_to_find(repository: Path) -> None:
+    commits = with_commits(repository, 3, change=9, broken=0)
+    words = ("--build", BUILD, "--margin", "40%", "--", "./prog")
+    ends = (commits[0], commits[-1])
+    done = bw(repository, "history", "confirm", *ends, "--study", "../a", *words)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "are equivalent within 40 %" in done.stdout
+    bisect = ("history", "bisect", *ends, "--build", BUILD, "--max-blocks", "12")
+    done = bw(repository, *bisect, "--json", "--study", "../b", "--", "./prog")
+    document = json.loads(done.stdout)
+    assert done.returncode == document["exit_status"]
+    assert (document["candidates"], document["limit"]) == ([], None)
+    wrong = bw(repository, "history", "bisect", commits[-1], commits[0], "--", "./prog")
+    assert wrong.returncode == 2
+    assert "give the older one first" in wrong.stderr

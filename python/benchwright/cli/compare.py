@@ -41,7 +41,6 @@ word after -- is one command line; the first is the baseline.
 
 examples:
   bw compare -- 'sort a' 'sort --parallel=4 a'     randomised blocks, until decided
-  bw compare --margin 2% --mode plan -- ./old ./new
   bw compare --null -- ./old                       the machine's noise floor
   bw compare --baseline main-study --fail-if 'slower by 3%' --junit out.xml -- ./new
   bw compare --commit main --commit HEAD --build make -- './prog input'
@@ -86,6 +85,7 @@ class StoredOptions(msgspec.Struct, frozen=True):
             "check out and build (--build) the commit of --baseline, and run its command "
             "side by side with the candidates",
             no_default="it decides what is compared",
+            rare=True,
         ),
     ] = False
     null_from: Annotated[

@@ -72,6 +72,7 @@ Instructions = Annotated[
         values.choice("method", *INSTRUCTIONS),
         bare=INSTRUCTIONS[0],
         only_user=True,
+        rare=True,
     ),
 ]
 SHELL = "/bin/sh"

@@ -212,6 +212,7 @@ class ComparisonRequest(msgspec.Struct, frozen=True):
             "warmup",
             default="1",
             key=True,
+            rare=True,
         ),
     ] = None
     seed: Annotated[
@@ -256,7 +257,7 @@ class ComparisonRequest(msgspec.Struct, frozen=True):
     is_null: Annotated[
         bool,
         _question(
-            "compare one command with itself: noise floor, false positives",
+            "compare one command with itself: noise floor",
             flag="--null",
             no_default="it decides what is compared",
         ),
@@ -264,8 +265,7 @@ class ComparisonRequest(msgspec.Struct, frozen=True):
     commits: Annotated[
         tuple[str, ...],
         _question(
-            "compare commits of this git repository (repeatable; the first is the "
-            "baseline): check each out, build it, and run the one command there",
+            "run the one command in this git commit, checked out and built (repeatable)",
             "REVISION",
             flag="--commit",
             no_default="it decides what is compared",
