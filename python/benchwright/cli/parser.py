@@ -40,7 +40,7 @@ COMMANDS = {
         "ls": "list the sessions of studies, and of the studies in a folder",
         "show": "print one session: command, answers, commit, machine, files",
         "tag": "add tags, a note or a name to a session",
-        "stats": "print tables and statistics of studies, and of other tools' results",
+        "stats": "print tables and statistics of studies and other tools' results",
         "plot": "draw charts of results as EPS, PDF, SVG or PNG",
         "report": "write studies as one HTML page: the answer, and why to trust it",
         "export": "write results in the formats of other tools and of CI",

@@ -103,7 +103,7 @@ class CommandRequest(msgspec.Struct, frozen=True):
     warmup: Annotated[
         Text,
         _stopping(
-            "trials before those that count; stored too",
+            "first trials that do not count",
             "N",
             values.faultless(values.warmup_fault),
             default="0",
