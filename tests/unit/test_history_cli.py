@@ -85,7 +85,7 @@ def test_the_default_is_the_history_file_here(
     stored(here / "bw-history.db", runs(20))
     assert main(["history"]) == 0
     text = capsys.readouterr().out
-    assert "of 2 series, 2 have no difference" in text
+    assert "2 series: 2 have no difference" in text
     for words in (["show"], ["bw-history.db"], ["."]):
         assert main(["history", *words]) == 0
         assert capsys.readouterr().out == text
@@ -206,7 +206,7 @@ def test_feeds_and_page_are_written(here: Path) -> None:
     assert len(root.findall("{http://www.w3.org/2005/Atom}entry")) == 1
     assert len(json.loads((here / "b.json").read_text())["items"]) == 1
     assert main(["history", "--html", "page.html"]) == 0
-    assert "of 2 series, 1 is slower" in (here / "page.html").read_text()
+    assert "2 series: 1 is slower" in (here / "page.html").read_text()
 
 
 def test_a_damaged_study_in_a_folder_is_skipped_and_named(

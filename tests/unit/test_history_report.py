@@ -360,6 +360,6 @@ def test_an_atom_feed_fits_the_schema(tmp_path: Path, *, empty: bool) -> None:
 def test_the_page_has_the_answer_and_hostile_names_are_text() -> None:
     page = render_page(history_page(history_answer(whole(), HistoryQuestion())))
     assert "<b>" not in page.replace("&lt;b&gt;", "")
-    assert "of 2 series, 1 is slower and 1 has no difference" in page
+    assert "2 series: 1 is slower and 1 has no difference" in page
     keys = re.findall(r'data-key="?([^" >]+)', page)
     assert len(keys) == len(set(keys))

@@ -159,8 +159,8 @@ def _series_table(series: Sequence[SeriesAnswer]) -> TableBlock:
             Column("Runs", numeric=True),
             Column("Newest run"),
             Column("Change (95 %)"),
-            Column("P", note="at any of the looks so far", numeric=True),
-            Column("Adjusted P", note="for all series together", numeric=True),
+            Column("P", note="at any of the looks so far"),
+            Column("Adjusted P", note="for all series together"),
         ),
         rows=tuple(rows),
     )
@@ -181,8 +181,8 @@ def _step_tables(series: Sequence[SeriesAnswer]) -> Iterator[Block]:
                 Words(visible(step_name(one, step))),
                 Words(step_words(one, step), tone=tone),
                 Words(change_and_interval(step.ratio)),
-                Words(visible(before), code=True),
-                Words(visible(after), code=True),
+                Words(visible(before)),
+                Words(visible(after)),
                 Words(accepted),
             )
         )
@@ -215,8 +215,8 @@ def _series_group(at: int, one: SeriesAnswer) -> Group:
                 title="Runs and levels",
                 sheet=series_sheet(one),
                 reading="Each point is a run with its interval, and the bands are the levels. A "
-                "step happened at one of the shaded runs. Runs before and after a change of the "
-                f"environment are not compared.{drawn}",
+                "step happened in the shaded range. A line is a change of the environment: runs on "
+                f"its two sides are not compared.{drawn}",
             ),
             _points_table(f"{_PART}.s{at}", identifier, one),
         ),

@@ -87,7 +87,7 @@ def _sentences(series: Sequence[SeriesAnswer]) -> Iterator[str]:
 
 
 def summary(series: Sequence[SeriesAnswer]) -> str:
-    """Return how many series differ: `1 of 4 series is slower, 3 have no difference`."""
+    """Return how many series differ: `4 series: 1 is slower and 3 have no difference`."""
     counts = Counter(one.newest.verdict for one in series)
     parts = []
     for verdict in ("slower", "worse", "faster", "better", "undecided"):
@@ -95,7 +95,7 @@ def summary(series: Sequence[SeriesAnswer]) -> str:
             parts.append(f"{count} {'is' if count == 1 else 'are'} {verdict}")
     if count := counts["no difference"]:
         parts.append(f"{count} {'has' if count == 1 else 'have'} no difference")
-    return f"of {len(series)} series, {list_text(parts)}"
+    return f"{plural(len(series), 'series')}: {list_text(parts)}"
 
 
 # -- The series ------------------------------------------------------------------------
@@ -175,7 +175,7 @@ def sentence(one: SeriesAnswer) -> str:
         return f"{name}: undecided: {newest.why}"
     size = change_and_interval(newest.ratio)
     if newest.verdict == "no difference":
-        return f"{name}: no difference: the newest run has its level ({size})"
+        return f"{name}: no difference: the newest run has its level, {size}"
     first = points[newest.since]
     runs = plural(len(points) - newest.since, "run")
     return f"{name}: {newest.verdict}: {size} since {_run(first)}, {runs}"

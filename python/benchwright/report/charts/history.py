@@ -31,7 +31,7 @@ def series_sheet(one: SeriesAnswer) -> Sheet:
 def series_panel(one: SeriesAnswer) -> Panel:
     """Return the runs of a series in the order of time, each with its interval.
 
-    Levels are lines with their intervals as bands; a step is shaded over the runs at one of which it
+    Levels are lines with their intervals as bands; a step is shaded between the runs between which it
     happened; a line is where the environment changed.
     """
     points = one.series.points
@@ -109,9 +109,10 @@ def _run_curves(one: SeriesAnswer, first: int, scale: float) -> Iterator[PanelCu
 def _spans(one: SeriesAnswer, first: int) -> Iterator[ShadedRange]:
     for step in one.steps:
         if step.index >= first:
-            low, high = step.first + 0.5, step.last + 0.5
+            # From the last run that has the old level to the first that has the new one.
+            low, high = float(step.first), step.last + 1.0
             label = "accepted step" if step.accepted else "step"
-            yield ShadedRange(label, low, high, at=step.index + 0.5, in_legend=True)
+            yield ShadedRange(label, low, high, in_legend=True)
     for segment in one.segments[1:]:
         if segment.first >= first:
             at = segment.first + 0.5
