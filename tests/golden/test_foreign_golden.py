@@ -413,8 +413,8 @@ def test_a_store_of_github_action_benchmark_is_a_history() -> None:
         (key.test, key.metric, point.estimate, point.unit, point.better)
         for key, point in points
     ] == [
-        ("throughput", "B/s", 1.5e6, "B/s", "higher"),
-        ("throughput", "B/s", 1.7e6, "B/s", "higher"),
+        ("throughput", "throughput", 1.5e6, "B/s", "higher"),
+        ("throughput", "throughput", 1.7e6, "B/s", "higher"),
         ("time", "elapsed", 0.0125, "s", "higher"),
     ]
     assert all(point.low is None for _, point in points)

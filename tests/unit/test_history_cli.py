@@ -226,7 +226,7 @@ FOREIGN = Path(__file__).parents[1] / "golden" / "foreign"
 @pytest.mark.parametrize(
     ("name", "points"),
     [
-        ("data.js", {("throughput", "B/s"): 2, ("time", "elapsed"): 1}),
+        ("data.js", {("throughput", "throughput"): 2, ("time", "elapsed"): 1}),
         ("otava.csv", {("otava.csv", "elapsed"): 3, ("otava.csv", "peak_rss"): 2}),
     ],
 )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from benchwright.core.errors import InputError, OperatingError, argument_error
+from benchwright.core.errors import OperatingError, argument_error
 from benchwright.core.history import Acceptance, Run, RunHistory, SeriesKey
 from benchwright.core.text import plural
 from benchwright.report.history_points import read_run
@@ -96,16 +96,13 @@ def _runs_of_other_tool(path: Path) -> list[Run]:
     """Return the runs of a file, or a directory, of another tool. Raises InputError."""
     # Studies need no parser of other tools' files.
     from benchwright.cli.stats_inputs import read_history
-    from benchwright.study.foreign import imported_runs
+    from benchwright.study.foreign import PARSERS, imported_runs
 
-    try:
-        return imported_runs(read_history([str(path)]))
-    except InputError:
-        if not path.is_dir():
-            raise
+    if path.is_dir() and not any(one.detect(path, b"") for one in PARSERS):
         message = f"no study is below {path.absolute()}"
         hint = "`bw run` stores one in ./bw-study; give the folder that has them"
-        raise argument_error("PATH", str(path), message, hint) from None
+        raise argument_error("PATH", str(path), message, hint)
+    return imported_runs(read_history([str(path)]))
 
 
 def _runs_of_folder(folder: Path, skipped: list[str]) -> list[Run]:

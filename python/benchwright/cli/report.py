@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
@@ -14,10 +14,15 @@ from benchwright.core.errors import argument_error
 from benchwright.suite.common_options import Json
 from benchwright.suite.options import Option, Text, add_options, request_from
 
+if TYPE_CHECKING:
+    from benchwright.page.files import FileResults
+    from benchwright.study.selection import StudyPart
+
 _EXAMPLES = """\
 examples:
   bw report                               the last session of ./bw-study
   bw report before@2 after -o both.html   two sessions on one page
+  bw report pyperf.json                   results of another tool
 """
 _HEAD_BYTES = 4096
 
@@ -28,7 +33,7 @@ class ReportOptions(msgspec.Struct, frozen=True):
     studies: Annotated[
         tuple[str, ...],
         Option(
-            "study or a part of it: DIR, DIR@SESSION or DIR:TEST",
+            "study or a part of it: DIR, DIR@SESSION or DIR:TEST; or a file of results",
             "STUDY",
             default="./bw-study",
             positional=True,
@@ -72,14 +77,13 @@ def run(arguments: argparse.Namespace) -> int:
     from benchwright.page.gather import gather_document
     from benchwright.page.html import has_uplot, needs_uplot, render_page
     from benchwright.report.documents import encode
-    from benchwright.study.selection import split_selector
 
     request = request_from(ReportOptions, arguments)
     texts = request.studies or ("bw-study",)
     if request.json and request.output not in (None, "-"):
         message = "--json prints on stdout"
         raise argument_error("--output", str(request.output), message, "redirect it")
-    sources = [split_selector(Path(text)) for text in texts]
+    sources = [_source(text) for text in texts]
     place = None if request.json else _place(request.output, sources[0].place)
     if place is not None:
         check_output(place, "--output", list(texts))
@@ -100,6 +104,26 @@ def run(arguments: argparse.Namespace) -> int:
     write_output(Path(place), page)
     print(visible(f"bw: wrote {place} ({size_text(len(page))})"), file=sys.stderr)
     return 0
+
+
+def _source(text: str) -> StudyPart | FileResults:
+    """Return what a text names: a study or a part of it, else a file or directory of results.
+
+    Raises InputError for a file that cannot be read.
+    """
+    from benchwright.cli.stats_inputs import file_of, read_inputs
+    from benchwright.page.files import FileResults
+    from benchwright.study.directory import JOURNAL
+    from benchwright.study.foreign import PARSERS
+    from benchwright.study.selection import split_selector
+
+    source = split_selector(Path(text))
+    place = file_of(text)
+    if (source.place / JOURNAL).exists() or place is None or place.name == JOURNAL:
+        return source
+    if place.is_dir() and not any(one.detect(place, b"") for one in PARSERS):
+        return source
+    return FileResults(place, tuple(read_inputs([text])))
 
 
 def _place(output: str | None, study: Path) -> str | None:

@@ -114,7 +114,8 @@ def read_history(paths: Sequence[str]) -> list[ParsedInput]:
         except InputError as error:
             wrong.extend(error.diagnostics)
         except OSError as error:
-            wrong.append(_not_read(text, f"{text}: {error.strerror or error}", READS))
+            message = f"{text}: {error.strerror or error}"
+            wrong.append(_not_read(text, message, READS))
     if wrong:
         raise InputError(wrong)
     return inputs
@@ -154,6 +155,12 @@ def _read(
     if path.is_file():
         message = _damage(path, head) or message
     raise InputError([_not_read(text, message, advice)])
+
+
+def file_of(text: str) -> Path | None:
+    """Return the file or directory of `FILE` or `FILE:TEST`; None if there is none."""
+    place = text if Path(text).exists() else _file_and_test(text)[0]
+    return None if place is None else Path(place)
 
 
 def _file_and_test(text: str) -> tuple[str | None, str]:

@@ -200,16 +200,16 @@ class Tile(msgspec.Struct, frozen=True):
 
 
 class ReportPart(msgspec.Struct, frozen=True, kw_only=True):
-    """The report of one session, or of a history."""
+    """The report of one session, of a history, or of a file."""
 
     id: str
     """`p1`, `p2`: the prefix of its ids and keys."""
     title: str
     study: str
     session: int
-    """Its number; 0 for a history."""
+    """Its number; 0 for a history and a file."""
     kind: str
-    """`run`, `compare`, `null`, `ramp`, `peak`, `surface` or `history`."""
+    """`run`, `compare`, `null`, `ramp`, `peak`, `surface`, `history` or `file`."""
     status: str
     started: str
     """UTC, such as `2026-11-23 02:30`."""

@@ -9,6 +9,7 @@ from benchwright import __version__
 from benchwright.core.errors import argument_error
 from benchwright.core.machine import MachineCapture
 from benchwright.page.document import ReportDocument, ReportPart
+from benchwright.page.files import FileResults, file_part
 from benchwright.page.origin import shared_section
 from benchwright.page.tests import tests_part
 from benchwright.study.contents import SEARCH_KINDS, first_machine
@@ -16,14 +17,18 @@ from benchwright.study.journal import StoredSession, Study
 from benchwright.study.selection import StudyPart
 
 
-def gather_document(sources: Sequence[StudyPart]) -> ReportDocument:
-    """Return the report of these sessions.
+def gather_document(sources: Sequence[StudyPart | FileResults]) -> ReportDocument:
+    """Return the report of these sessions and files.
 
     Raises StudyError for a study that cannot be read, InputError for an unknown session or test.
     """
     parts: list[ReportPart] = []
     machines: list[MachineCapture | None] = []
     for place, source in enumerate(sources, 1):
+        if isinstance(source, FileResults):
+            parts.append(file_part(source, f"p{place}"))
+            machines.append(None)
+            continue
         with contextlib.closing(Study.open_to_read(source.place)) as study:
             session = source.of(study)
             if source.test is not None and session.info.kind in SEARCH_KINDS:
@@ -33,7 +38,8 @@ def gather_document(sources: Sequence[StudyPart]) -> ReportDocument:
                 raise argument_error("STUDY", text, message, hint)
             parts.append(read_part(study, session, f"p{place}", source.test))
             machines.append(first_machine(study, session.number))
-    title = parts[0].title if len(parts) == 1 else f"{len(parts)} sessions"
+    several = "sessions" if all(part.session for part in parts) else "results"
+    title = parts[0].title if len(parts) == 1 else f"{len(parts)} {several}"
     shared = (shared_section(parts, machines),) if len(parts) > 1 else ()
     return ReportDocument(
         title=title, version=__version__, parts=tuple(parts), shared=shared

@@ -199,6 +199,7 @@ _SESSION_KINDS = {
     "peak": "peak search",
     "surface": "surface",
     "history": "history",
+    "file": "file",
 }
 
 

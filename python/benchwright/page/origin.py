@@ -154,7 +154,7 @@ def shared_section(
             columns=tuple(map(Column, ("Session", "Answer", "Status"))),
             rows=tuple(
                 (
-                    Words(f"{part.title}, session {part.session}", f"{part.id}-answer"),
+                    Words(_part_name(part), f"{part.id}-answer"),
                     Words(part.verdict[0].partition(" (")[0] if part.verdict else ""),
                     Words(part.status, tone=part.tone),
                 )
@@ -164,10 +164,10 @@ def shared_section(
     ]
     base = machines[0]
     for part, machine in zip(parts[1:], machines[1:], strict=True):
-        name = f"{part.title}, session {part.session}"
+        name = _part_name(part)
         if base is None or machine is None:
             text = (
-                f"{name}: a session without a record of its machine cannot be compared."
+                f"{name}: results without a record of their machine cannot be compared."
             )
             blocks.append(Prose(text, "doubtful"))
             continue
@@ -202,6 +202,11 @@ def shared_section(
         "whether a difference between results is real.",
         blocks=tuple(blocks),
     )
+
+
+def _part_name(part: ReportPart) -> str:
+    """Return the title of a part, with its session if it has one."""
+    return f"{part.title}, session {part.session}" if part.session else part.title
 
 
 # -- The method ------------------------------------------------------------------------

@@ -118,15 +118,32 @@ def tests_part(
         method_section(stored),
         data_section(stored),
     ]
+    return answered_part(stored, answer, sections, loads=loads)
+
+
+def answered_part(
+    stored: StoredTests,
+    answer: SessionAnswer,
+    sections: Sequence[Section],
+    *,
+    headline: str = "",
+    loads: Sequence[StoredLoad] = (),
+) -> ReportPart:
+    """Return the report of tests with its sections; `headline` replaces the first sentence of the
+    answer."""
+    session = stored.session
+    verdict = list(_verdict(stored, answer, loads))
+    if headline:
+        verdict[:1] = [headline]
     return ReportPart(
-        id=part,
-        title=visible(study.path.name),
-        study=visible(str(study.path)),
+        id=stored.id,
+        title=visible(stored.path.name),
+        study=visible(str(stored.path)),
         session=session.number,
         kind=session.info.kind,
         status=session.status,
         started=moment_text(session.info.started_ns),
-        verdict=tuple(map(visible, _verdict(stored, answer, loads))),
+        verdict=tuple(map(visible, verdict)),
         tone=_verdict_tone(stored),
         output=tuple(_output_of_failures(stored)),
         tiles=tuple(_tiles(stored, answer, loads)),
@@ -559,6 +576,8 @@ def trials_table(test: StoredTest, row: TestAnswer, *, brief: bool) -> TableBloc
         for name, rule in zip(names, rules, strict=True)
     ]
     first = trials[0].started_ns
+    # A file of another tool does not say when a trial began.
+    timed = not brief and any(trial.started_ns for trial in trials)
     began = [(trial.started_ns - first) / 1e9 for trial in trials]
     at_scale = scale_of(began, "s")
     rows = []
@@ -567,7 +586,7 @@ def trials_table(test: StoredTest, row: TestAnswer, *, brief: bool) -> TableBloc
         repeat = seen[trial.epoch] = seen.get(trial.epoch, 0) + 1
         key = f"{test.id}.{trial.epoch}" + ("" if repeat == 1 else f"~{repeat}")
         cells: list[Cell] = [Words(str(trial.epoch)), ending_words(trial)]
-        if not brief:
+        if timed:
             cells.append(number_of(f"{key}.at", at, at_scale, unit=False))
         cells += [
             number_of(f"{key}.{name}", own.get(name), scale, unit=False)
@@ -581,9 +600,9 @@ def trials_table(test: StoredTest, row: TestAnswer, *, brief: bool) -> TableBloc
             Column("Trial"),
             Column("Ended"),
             *(
-                []
-                if brief
-                else [Column(at_scale.heading("Start"), "after the first trial", True)]
+                [Column(at_scale.heading("Start"), "after the first trial", True)]
+                if timed
+                else []
             ),
             *(
                 Column(

@@ -474,7 +474,9 @@ GOOGLE_BENCHMARK = JsonFormat(
 # criterion's interval.
 
 _CRITERION_HINT = "give the directory target/criterion, or the lines of cargo criterion --message-format=json"
-_MOST_DIRECTORIES = 50_000
+_MOST_DIRECTORIES = 20_000
+_DEEPEST = 5
+"""From `target` to the results of a benchmark with a group, a function and a value."""
 _SLOPE = "elapsed_slope"
 _EVENT = b'{"reason":'
 
@@ -514,7 +516,7 @@ def _criterion_places(path: Path) -> Iterator[Path]:
     walk = itertools.islice(os.walk(path), _MOST_DIRECTORIES)
     for place, directories, files in walk:
         depth = len(Path(place).relative_to(path).parts)
-        if depth > 5:
+        if depth >= _DEEPEST:
             directories.clear()
         directories[:] = sorted(
             name for name in directories if name not in ("base", "report", "change")

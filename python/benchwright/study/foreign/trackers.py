@@ -44,7 +44,7 @@ from benchwright.study.parsers.text import CSV_PARSER
 _STORE = "window.BENCHMARK_DATA"
 _STORE_HINT = "give data.js of the branch gh-pages (dev/bench/data.js)"
 _BIGGER = "customBiggerIsBetter"
-_METRICS = {"s": ELAPSED, "1/s": THROUGHPUT}
+_METRICS = {"s": ELAPSED, "1/s": THROUGHPUT, "B/s": THROUGHPUT}
 
 
 def _is_action(value: Any) -> bool:

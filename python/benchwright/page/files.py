@@ -1,0 +1,239 @@
+"""The report of a file that another tool or a user wrote, instead of a session.
+
+Decision: its tests are those of a session with number 0 that is complete, so every section about trials is
+the one of studies. What only a session has (machine, method, rules) is left out, and what only such a
+file has, the estimates of another tool, is a table of its own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from benchwright.core.observation import TrialEnding
+from benchwright.core.plan import FixedCount, Phases, StopDecision, TestPlan
+from benchwright.core.results import Summary
+from benchwright.core.text import moment_text, percent_text, plural
+from benchwright.core.untrusted import visible
+from benchwright.page.document import (
+    Cell,
+    Column,
+    Number,
+    ReportPart,
+    Section,
+    TableBlock,
+    Words,
+)
+from benchwright.page.figures import number_of, scale_of
+from benchwright.page.origin import data_section, facts_table
+from benchwright.page.stored import StoredTest, StoredTests
+from benchwright.page.tests import answered_part, results_section, tests_section
+from benchwright.report.answer import answer_of, input_of_contents
+from benchwright.stats.aggregate import metric_columns, observe_trials
+from benchwright.stats.metric_rules import MetricRules
+from benchwright.study.contents import TestContents
+from benchwright.study.findings import input_findings
+from benchwright.study.journal import SessionInfo, StoredSession
+from benchwright.study.parsers.api import ParsedInput, trials_of
+
+KIND = "file"
+
+
+class FileResults(msgspec.Struct, frozen=True):
+    """The tests of one file."""
+
+    place: Path
+    inputs: tuple[ParsedInput, ...]
+
+
+def file_part(results: FileResults, part: str) -> ReportPart:
+    """Return the report of a file's tests; `part` is the prefix of its ids, such as `p1`."""
+    inputs = results.inputs
+    origins = [one.origin for one in inputs if one.origin is not None]
+    started = min(
+        (o.started_ns for o in origins if o.started_ns is not None), default=None
+    )
+    if started is None:
+        started = results.place.stat().st_mtime_ns if results.place.exists() else 0
+    stored = StoredTests(
+        id=part,
+        path=results.place,
+        session=StoredSession(0, _session_info(results.place, started), "complete"),
+        tests=tuple(
+            _test(f"{part}.t{place}", one)
+            for place, one in enumerate(inputs, 1)
+            if trials_of(one)
+        ),
+        about_session=(),
+        comparisons=(),
+        machines=(),
+    )
+    answer = answer_of(
+        [input_of_contents(test.contents, test.findings) for test in stored.tests]
+    )
+    estimates = _estimates_section(part, inputs)
+    sections = [
+        *([results_section(stored, answer)] if len(stored.tests) > 1 else []),
+        *([estimates] if estimates is not None else []),
+        *([tests_section(stored, answer)] if stored.tests else []),
+        _origin_section(part, results, started),
+        *([_data(stored)] if stored.tests else []),
+    ]
+    return answered_part(stored, answer, sections, headline=_headline(inputs, stored))
+
+
+def _session_info(place: Path, started_ns: int) -> SessionInfo:
+    return SessionInfo(
+        started_ns=started_ns,
+        version="",
+        boot_id="",
+        directory=str(place.parent),
+        arguments=(),
+        defines=(),
+        program_main="",
+        sources=(),
+        options={},
+        kind=KIND,
+    )
+
+
+def _test(identifier: str, one: ParsedInput) -> StoredTest:
+    rules, trials = MetricRules(one.specs), trials_of(one)
+    observed = observe_trials(trials, rules)
+    count = sum(trial.ending is TrialEnding.OK for trial in trials)
+    plan = TestPlan(
+        name=one.name,
+        stopping=FixedCount(len(trials)),
+        phases=Phases(),
+        sample=one.sample,
+        metrics=one.specs,
+    )
+    stop = StopDecision("count", plural(count, "trial"), answered=bool(count))
+    return StoredTest(
+        identifier,
+        TestContents(key=identifier, plan=plan, trials=list(trials), stop=stop),
+        one,
+        rules,
+        observed,
+        metric_columns(observed, rules),
+        input_findings(one, observed=observed),
+    )
+
+
+def _data(stored: StoredTests) -> Section:
+    """Return the data as files; all of it is in the results."""
+    lead = "The same numbers for other programs."
+    return msgspec.structs.replace(data_section(stored), lead=lead)
+
+
+def _headline(inputs: Sequence[ParsedInput], stored: StoredTests) -> str:
+    """Return what the file has, as no test of it asked a question; empty for a single test, of which
+    the answer is the figure."""
+    if len(inputs) == 1 and stored.tests:
+        return ""
+    tools = sorted({one.origin.tool for one in inputs if one.origin is not None})
+    whose = f" by {', '.join(tools)}" if tools else ""
+    tests = plural(len(inputs), "test")
+    if not stored.tests:
+        return f"Estimates of {tests}{whose}, without values of trials."
+    return f"Results of {tests}{whose}."
+
+
+def _estimates_section(part: str, inputs: Sequence[ParsedInput]) -> Section | None:
+    """Return the quantities of which the file has only estimates; None if there are none."""
+    rows = [
+        row
+        for place, one in enumerate(inputs, 1)
+        for row in _estimate_rows(f"{part}.t{place}", one)
+    ]
+    if not rows:
+        return None
+    return Section(
+        id=f"{part}-estimates",
+        title="Estimates of the tool",
+        lead="What the file states without the values of trials: with its own interval, or without one.",
+        blocks=(
+            TableBlock(
+                id=f"{part}-stated",
+                title="Estimates",
+                columns=(
+                    Column("Test"),
+                    Column("Quantity"),
+                    Column("Mean", numeric=True),
+                    Column("Median", numeric=True),
+                    Column("Interval"),
+                    Column("Values", "how many the tool had"),
+                ),
+                rows=tuple(rows),
+            ),
+        ),
+    )
+
+
+def _estimate_rows(identifier: str, one: ParsedInput) -> Iterator[tuple[Cell, ...]]:
+    rules = MetricRules(one.specs)
+    for summary in one.summaries:
+        key = f"{identifier}.stated.{summary.name}"
+        scale = scale_of((summary.mean, summary.median), summary.unit)
+        mean = number_of(f"{key}.mean", summary.mean, scale)
+        median = number_of(f"{key}.median", summary.median, scale)
+        if math.isfinite(summary.mean):
+            mean = _with_interval(mean, summary)
+        else:
+            median = _with_interval(median, summary)
+        interval = ""
+        if math.isfinite(summary.low):
+            ends = (scale.text(summary.low, unit=False), scale.text(summary.high))
+            level = ""
+            if math.isfinite(summary.confidence):
+                level = f" ({percent_text(summary.confidence)})"
+            interval = f"{ends[0]} to {ends[1]}{level}"
+        yield (
+            Words(visible(one.name)),
+            Words(visible(rules.row(summary.name).label)),
+            mean,
+            median,
+            Words(interval or "none"),
+            Words(str(summary.count) if summary.count else "unknown"),
+        )
+
+
+def _with_interval(number: Number, summary: Summary) -> Number:
+    """Return the number with the ends of its interval, for JSON; the table has them in a column."""
+    if not math.isfinite(summary.low):
+        return number
+    known = math.isfinite(summary.confidence)
+    return msgspec.structs.replace(
+        number,
+        low=summary.low,
+        high=summary.high,
+        confidence=summary.confidence if known else None,
+    )
+
+
+def _origin_section(part: str, results: FileResults, started_ns: int) -> Section:
+    """Return where the numbers come from, as far as the file has it."""
+    origins = [one.origin for one in results.inputs if one.origin is not None]
+    rows: list[tuple[Cell, ...]] = [
+        (Words("File"), Words(visible(str(results.place)), code=True))
+    ]
+    for label, values in (
+        ("Written by", [one.tool for one in origins]),
+        ("Machine", [one.machine for one in origins]),
+        ("Commit", [one.commit for one in origins]),
+    ):
+        known = list(dict.fromkeys(filter(None, values)))
+        if known:
+            rows.append((Words(label), Words(visible(", ".join(known[:5])))))
+    dated = any(one.started_ns is not None for one in origins)
+    label = "Measured" if dated else "File of"
+    rows.append((Words(label), Words(f"{moment_text(started_ns)} UTC")))
+    return Section(
+        id=f"{part}-origin",
+        title="Where the numbers come from",
+        lead="A file has no record of the machine and of how it was measured beyond this.",
+        blocks=(facts_table(f"{part}-origin-facts", "Origin", rows),),
+    )
