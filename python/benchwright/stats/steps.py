@@ -16,8 +16,8 @@ from benchwright.stats.arrays import FloatArray, SampleValues
 # Purpose: a history of runs has steps (a commit made the program slower), spikes (one disturbed
 # run) and neighbours that resemble each other (a machine that is slow for a week). Only the first
 # are changes.
-# Model: piecewise constant levels with stationary AR(1) noise, by default of logarithms, so that a
-# step is a ratio. Values are first limited to 3 robust deviations from a running median of 9, so
+# Model: piecewise constant levels with stationary AR(1) noise. Of logarithms, so that a step is a
+# ratio, where the caller gives logarithms. Values are first limited to 3 robust deviations from a running median of 9, so
 # that a spike counts no more than a moderate value.
 # Method: for m = 0, 1, 2, ... steps the partition with the least squared error (exact dynamic
 # programming); then the likelihood of each partition with the noise's deviation and correlation as
@@ -583,15 +583,16 @@ _MOST_MORE = 30
 # Purpose: after each run, "does the program still have its present level?", with an error rate
 # for all the looks together and not for each.
 # Method: the likelihood gain of one step among the last 60 values of the present level, as above,
-# against a threshold that grows with the logarithm of the number of looks: the rate of false alarms
-# falls faster than 1 / looks, so that their sum is bounded. The level
-# begins at the last change that was reported (or accepted), so an answer depends on the values since then
-# alone: one integer is all that a store keeps of a series.
+# against a threshold that grows with the logarithm of the number of looks, so that later looks
+# share what earlier ones leave of the rate. The level begins at the last change that was reported
+# (or accepted), so an answer depends on the values since then alone: one integer is all that a
+# store keeps of a series.
 # Decision: rejected are e-detectors and CUSUM for a given size of step. Their guarantee holds for
 # any number of looks without simulation, but needs independent values whose deviation is
 # known; both are estimated here from the values, with the correlation.
-# Limits: by simulation to 1,000 looks. Sources: D. Siegmund and E. Venkatraman 1995, Using the generalized
-# likelihood ratio statistic for sequential detection of a change-point, Annals of Statistics 23(1).
+# Non-goals: a bound for ever. The rate is simulated for 1,000 looks at one level.
+# Sources: D. Siegmund and E. Venkatraman 1995, Using the generalized likelihood ratio statistic for
+# sequential detection of a change-point, Annals of Statistics 23(1).
 
 _LOOK_100 = 21.5
 """Threshold after 100 looks: at most 5 % of series of each noise of the calibration have a larger
