@@ -13,7 +13,7 @@ import pytest
 
 from benchwright.cli.history_options import parse_since
 from benchwright.cli.main import main
-from benchwright.core.history import HistoryPoint, Run, SeriesKey
+from benchwright.core.history import Acceptance, HistoryPoint, Run, SeriesKey
 from benchwright.study.history import HistoryFile
 
 DAY_NS = 86_400 * 10**9
@@ -173,6 +173,28 @@ def test_an_accepted_step_is_shown_and_lasts(
     (step,) = series(answer(capsys), "sort")["steps"]  # type: ignore[misc]
     assert step["accepted"]["reason"] == "new check"
     assert main(["history", "--gate", "5%"]) == 0
+
+
+def test_an_acceptance_about_a_folder_is_stored_in_it(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["run", "--runs", "2", "--study", "results/one", "true"]
+    assert main(words) == 0
+    (found,) = answer(capsys)["series"]  # type: ignore[misc]
+    acceptance = Acceptance(
+        key=SeriesKey("true", "elapsed", found["machine"]),
+        run="other",
+        reason="why",
+        accepted_ns=1,
+    )
+    with HistoryFile.open_to_write(here / "bw-history.db") as file:
+        file.accept(acceptance)
+    # The file has no run, so the studies below are the history, with its acceptances.
+    assert len(answer(capsys)["series"]) == 1  # type: ignore[arg-type]
+    (here / "bw-history.db").unlink()
+    commit = ["accept", "true/c0ffee", "--reason", "why"]
+    assert main(["history", *commit]) == 2
+    assert not (here / "bw-history.db").exists()
 
 
 def test_a_level_is_accepted_by_its_commit(

@@ -26,9 +26,14 @@ Wanted = Callable[[SeriesKey], bool]
 
 
 def default_paths() -> tuple[Path, ...]:
-    """Return the history file of the current directory; without one, the directory itself."""
+    """Return the history file of the current directory; without one that has runs, the directory."""
     file = Path(HISTORY_FILE)
-    return (file if is_history_file(file) else Path(),)
+    if is_history_file(file):
+        with HistoryFile.open_to_read(file) as history:
+            # One with acceptances alone belongs to the studies below.
+            if history.series():
+                return (file,)
+    return (Path(),)
 
 
 def chosen_paths(texts: Sequence[str]) -> tuple[Path, ...]:

@@ -89,7 +89,8 @@ class HistoryStepEntry(msgspec.Struct, frozen=True, kw_only=True):
     up_to_commit: str | None
     """The commit of the first run that has the new level."""
     ratio: EstimateEntry
-    p: float
+    p: float | None
+    """Share of stationary series with a step as clear as this one; null where the level wanders."""
     is_worse: bool
     accepted: AcceptanceEntry | None
 
@@ -226,6 +227,7 @@ def _step_entry(one: SeriesAnswer, step: StepAnswer) -> HistoryStepEntry:
         after_commit=points[max(step.first - 1, 0)].commit,
         up_to_commit=points[step.last].commit,
         ratio=estimate_entry(step.ratio),
+        p=finite(step.p),
         accepted=step.accepted and entry(AcceptanceEntry, step.accepted),
     )
 
