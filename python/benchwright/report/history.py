@@ -465,22 +465,23 @@ def _findings(
         level = next(value for first, last, value in of.levels if first <= at <= last)
         if level is not None:
             ratio = points[at].estimate / level.value
+            # The date is a detail: a group of findings shows the range of all figures before it.
             evidence = (
-                f"the run of {run_text(points[at])} is {change_text(ratio)} its level "
+                f"one run is {change_text(ratio)} its level "
                 f"({quantity_text(points[at].estimate, points[at].unit)} of "
-                f"{quantity_text(level.value, level.unit)})"
+                f"{quantity_text(level.value, level.unit)}); it is that of {run_text(points[at])}"
             )
             yield make_finding("outlier-run", name, evidence)
     for segment in of.wanders:
         runs = points[segment.first], points[segment.last]
         evidence = (
-            f"from the run of {run_text(runs[0])} to that of {run_text(runs[1])} each run is "
-            "close to the one before it, and no step explains that"
+            "each run is close to the one before it, and no step explains that; from the run of "
+            f"{run_text(runs[0])} to that of {run_text(runs[1])}"
         )
         yield make_finding("level-wanders", name, evidence)
     for segment in of.segments[1:]:
         evidence = (
-            f"{changes_text(segment.changes)} since the run of "
+            f"{changes_text(segment.changes)}; since the run of "
             f"{run_text(points[segment.first])}, after {plural(segment.first, 'run')}"
         )
         yield make_finding("environment-changed-between-runs", name, evidence)

@@ -259,11 +259,18 @@ def _notes(answer: HistoryAnswer, width: int) -> Iterator[str]:
     for machine in machines if len(machines) > 1 else ():
         words = one_line(answer.history.machines.get(machine, ""))
         yield f"@{machine}: {words}"
-    for one in answer.series:
-        if one.undecided_from is not None and one.newest.verdict != "undecided":
-            first = one.series.points[one.undecided_from]
-            text = f"{one.name}: undecided since {_run(first)}: a new level, or chance"
-            yield from wrapped(text, width)
+    doubtful = [
+        (one, one.undecided_from)
+        for one in answer.series
+        if one.undecided_from is not None and one.newest.verdict != "undecided"
+    ]
+    for one, place in doubtful[:_MOST_SENTENCES]:
+        first = _run(one.series.points[place])
+        text = f"{one.name}: the runs since {first} may have a new level, or are chance"
+        yield from wrapped(text, width)
+    if len(doubtful) > _MOST_SENTENCES:
+        more = plural(len(doubtful) - _MOST_SENTENCES, "more series")
+        yield f"{more} may have a new level: --json has all"
     for text in answer.history.skipped:
         yield from wrapped(text, width)
 
