@@ -65,6 +65,38 @@ def accepted(number: int) -> Acceptance:
     )
 
 
+def test_the_oldest_runs_are_removed_until_the_file_is_small_enough(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "h.db"
+    facts = [
+        Environment(f"e{n}", (Fact("kernel.release", "x" * 3000),)) for n in range(100)
+    ]
+    runs = [
+        msgspec.structs.replace(run(number), environment=facts[number])
+        for number in range(100)
+    ]
+    with HistoryFile.open_to_write(path) as file:
+        file.add(reversed(runs))
+        file.accept(accepted(1))
+    full = path.stat().st_size
+    with HistoryFile.open_to_write(path) as file:
+        dropped = file.drop_oldest(full // 2)
+    assert path.stat().st_size <= full // 2
+    assert 0 < dropped < 100
+    with HistoryFile.open_to_read(path) as file:
+        kept = [one.points[0][1].session for one in file.runs()]
+        assert file.acceptances() == [accepted(1)]
+    assert kept == list(range(dropped, 100))
+    # What remains needs more than one byte: the newest run stays.
+    with HistoryFile.open_to_write(path) as file:
+        assert file.drop_oldest(1) == 100 - dropped - 1
+        assert file.drop_oldest(full) == 0
+    with HistoryFile.open_to_read(path) as file:
+        assert [one.points[0][1].session for one in file.runs()] == [99]
+        assert file.series() == list(KEYS)
+
+
 def test_a_file_returns_what_was_added(tmp_path: Path) -> None:
     path = tmp_path / "h.db"
     runs = [run(2, 2.5, "c0ffee"), run(1)]

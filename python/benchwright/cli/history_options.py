@@ -8,7 +8,7 @@ from typing import Annotated
 
 import msgspec
 
-from benchwright.core.quantity import share_within
+from benchwright.core.quantity import parse_size_bytes, share_within
 from benchwright.suite.common_options import FOR_SCRIPTS, REPLACES, Json, Verbose
 from benchwright.suite.options import Option, Text
 
@@ -170,6 +170,15 @@ class AddOptions(msgspec.Struct, frozen=True):
         ),
     ] = ()
     file: File = None
+    max_size: Annotated[
+        Text,
+        Option(
+            "remove the oldest runs while the history file is larger than this",
+            "50MiB",
+            parse_size_bytes,
+            hint="write --max-size 50MiB",
+        ),
+    ] = None
     json: Json = False
 
 

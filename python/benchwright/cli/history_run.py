@@ -148,6 +148,10 @@ def _write_page(path: str, answer: HistoryAnswer) -> None:
 def add(arguments: argparse.Namespace) -> int:
     """Run `bw history add`; return the exit code. Raises InputError, StudyError."""
     request = request_from(AddOptions, arguments)
+    reader = OptionReader(request)
+    max_bytes: int | None = reader.value("max_size")
+    if reader.found:
+        raise InputError(reader.found)
     file = Path(request.file or HISTORY_FILE)
     paths = tuple(map(Path, request.paths or ("bw-study",)))
     read = read_runs(paths)
@@ -155,6 +159,7 @@ def add(arguments: argparse.Namespace) -> int:
         added = stored.add(read.runs)
         for one in read.acceptances:
             stored.accept(one)
+        dropped = 0 if max_bytes is None else stored.drop_oldest(max_bytes)
     document = HistoryAddDocument(
         file=str(file),
         new=added.new,
@@ -162,6 +167,7 @@ def add(arguments: argparse.Namespace) -> int:
         known=added.known,
         points=added.points,
         skipped=read.skipped,
+        dropped=dropped,
     )
     write_answer(
         json=request.json,
@@ -176,6 +182,11 @@ def _added_text(document: HistoryAddDocument) -> str:
         f"{plural(document.new, 'new run')} ({plural(document.points, 'point')})",
         *([f"{document.replaced} replaced"] if document.replaced else []),
         *([f"{document.known} known"] if document.known else []),
+        *(
+            [f"{plural(document.dropped, 'oldest run')} removed"]
+            if document.dropped
+            else []
+        ),
     ]
     return report_text([f"{document.file}: {', '.join(parts)}", *document.skipped])
 

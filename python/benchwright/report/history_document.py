@@ -258,6 +258,8 @@ class HistoryAddDocument(
     """Of new and replaced runs."""
     skipped: tuple[str, ...]
     """What was not read, and why."""
+    dropped: int = 0
+    """Oldest runs that were removed, because the file was larger than `--max-size`."""
 
 
 class HistoryAcceptDocument(

@@ -194,6 +194,7 @@ class HistoryFile:
     def __init__(self, path: Path, database: sqlite3.Connection) -> None:
         self.path = path
         self._database = database
+        self._has_free_pages = False
 
     @classmethod
     @contextlib.contextmanager
@@ -226,8 +227,11 @@ class HistoryFile:
                     database.executescript(_SCHEMA)
                 _check_version(path, database)
                 database.execute("BEGIN IMMEDIATE")
-                yield cls(path, database)
+                stored = cls(path, database)
+                yield stored
                 database.execute("COMMIT")
+                if stored._has_free_pages:
+                    database.execute("VACUUM")
 
     # -- writing ------------------------------------------------------------------------
 
@@ -309,6 +313,40 @@ class HistoryFile:
             row: self._database.execute(statement, row).fetchone()[0]
             for row in distinct
         }
+
+    def drop_oldest(self, max_bytes: int) -> int:
+        """Remove the oldest runs until the file has at most this size [bytes], and return how many
+        were removed.
+
+        The newest run and all acceptances stay, whatever the size. The file shrinks when it is closed.
+        """
+        execute = self._database.execute
+        dropped = 0
+        while True:
+            (pages,) = execute("PRAGMA page_count").fetchone()
+            (free,) = execute("PRAGMA freelist_count").fetchone()
+            (page_bytes,) = execute("PRAGMA page_size").fetchone()
+            (runs,) = execute("SELECT count(*) FROM run").fetchone()
+            if (pages - free) * page_bytes <= max_bytes or runs <= 1:
+                return dropped
+            oldest = execute(
+                "SELECT id FROM run ORDER BY started_ns, name LIMIT ?",
+                (max(1, runs // 50),),
+            ).fetchall()
+            self._database.executemany("DELETE FROM point WHERE run = ?", oldest)
+            self._database.executemany("DELETE FROM run WHERE id = ?", oldest)
+            for table, column, user in (
+                ("environment", "environment", "run"),
+                ("measured", "measured", "point"),
+                ("series", "series", "point"),
+                ("machine", "machine", "series"),
+            ):
+                execute(
+                    f"DELETE FROM {table} WHERE id NOT IN "
+                    f"(SELECT {column} FROM {user} WHERE {column} IS NOT NULL)"
+                )
+            dropped += len(oldest)
+            self._has_free_pages = True
 
     def accept(self, acceptance: Acceptance) -> bool:
         """Add an acceptance; return whether it was not known yet."""
