@@ -49,6 +49,7 @@ OTHER_PROGRAMS = {
     "fio": "--bs --fdatasync --filename --fsync --invalidate --iodepth --loops --number_ios --rate_iops"
     " --rate_process --read_iolog --replay_redirect --rw --rwmixread --sync",
     "otava, node_exporter, bencher": "--adapter --collector --config-file",
+    "pytest with the fixture bw_gate": "--bw-undecided",
     "python3": "--bind",
     "sort": "--parallel",
     "git": "--bare",

@@ -7,6 +7,7 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).parents[2] / "python" / "benchwright"
 ROOMS = (
+    "api",
     "cli",
     "page",
     "report",

@@ -108,8 +108,14 @@ _NO_CONFIG = Option(
 """Removed from the words before they are parsed, so that it can stand anywhere before `--`."""
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run `bw` with these arguments and return its exit code."""
+def main(
+    argv: Sequence[str] | None = None,
+    on_error: Callable[[Exception], None] | None = None,
+) -> int:
+    """Run `bw` with these arguments and return its exit code.
+
+    `on_error` receives an operating error, which is printed too.
+    """
     words, files = _configured(sys.argv[1:] if argv is None else argv)
     command = next((word for word in words if not word.startswith("-")), "")
     if not words:
@@ -123,7 +129,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     named = (command,) if command in SUMMARIES else ()
     # The list of commands is necessary only for the help of `bw` itself.
     alone = bool(named) and words[0] == command
-    return _guarded(lambda: parser(named, listed=not alone), words, files)
+    return _guarded(lambda: parser(named, listed=not alone), words, files, on_error)
 
 
 def _configured(argv: Sequence[str]) -> tuple[list[str], list[ConfigFile]]:
@@ -257,11 +263,12 @@ def _guarded(
     make: Callable[[], CommandParser],
     argv: Sequence[str],
     files: Sequence[ConfigFile] = (),
+    on_error: Callable[[Exception], None] | None = None,
 ) -> int:
     terminal.prepare()
     try:
         with _interruptible():
-            return _status_of(make(), argv, files)
+            return _status_of(make(), argv, files, on_error)
     except KeyboardInterrupt:
         return 130
 
@@ -285,7 +292,10 @@ def _interruptible() -> Iterator[None]:
 
 
 def _status_of(
-    parser: CommandParser, argv: Sequence[str], files: Sequence[ConfigFile]
+    parser: CommandParser,
+    argv: Sequence[str],
+    files: Sequence[ConfigFile],
+    on_error: Callable[[Exception], None] | None,
 ) -> int:
     undone = undo_leftovers(argv)
     words, command = _split_command(list(argv))
@@ -309,6 +319,8 @@ def _status_of(
         terminal.silence_stdout()
         return 0
     except Exception as error:
+        if on_error is not None:
+            on_error(error)
         return _reported(error, arguments)
     return status
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from benchwright import make_callable
+
 if TYPE_CHECKING:
     from benchwright.load.filament import Batch, Filament
     from benchwright.load.samples import iter_samples, read_samples
@@ -33,3 +35,6 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+make_callable(__name__)

@@ -1,0 +1,275 @@
+"""`run`, `compare`, `load` and `peak`: the program in a child process, its document as a type.
+
+Decision: a child process, not the same code in this one (docs/decisions/0018-library.md). A Python
+process with threads, a large heap and a garbage collector would disturb the trials beside it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from benchwright.api.child_error import decode_error
+from benchwright.api.results import (
+    CompareResult,
+    LoadResult,
+    PeakResult,
+    Place,
+    RunResult,
+)
+from benchwright.api.words import Value, option_words, text_of
+from benchwright.core.errors import (
+    BenchError,
+    Diagnostic,
+    InputError,
+    Interrupted,
+    argument_error,
+)
+from benchwright.report.load import LoadDocument, load_document_of
+from benchwright.report.peak import PeakDocument
+from benchwright.report.run import CompareDocument, RunDocument
+from benchwright.study.contents import tests_of
+from benchwright.study.journal import Study
+
+D = TypeVar("D")
+_INTERRUPTED = 130
+_MOST_SHOWN = 2000
+"""Characters of a message that an exception contains."""
+Word = str | os.PathLike[str]
+
+
+def run(
+    *commands: Word | Sequence[Word],
+    study: Word | None = None,
+    progress: bool = False,
+    config: bool = True,
+    **options: Value,
+) -> RunResult:
+    """Measure commands, or run a suite, and return the answers.
+
+    A text is a command line, a program or a suite, as in `bw run`; a list is one command with its
+    arguments. `study`: the study directory; without it a temporary one, which lives as long as the
+    result. `progress`: show it on stderr. `config`: read configuration files. Options: those of
+    `bw run`, with `_` for `-`. Raises the errors of `benchwright.core.errors`; a failed or undecided
+    measurement is a result.
+    """
+    lists = [one for one in commands if not isinstance(one, str | os.PathLike)]
+    if lists and len(commands) > 1:
+        message = "a command as a list is measured alone"
+        raise argument_error("commands", repr(commands), message, "write each as text")
+    words: list[str] = []
+    after = _texts("commands", lists[0]) if lists else []
+    if not lists:
+        words = _texts("commands", commands)
+    place = _place(study)
+    done = _call("run", words, options, after, place, progress=progress, config=config)
+    document = _decoded(done, RunDocument)
+    return RunResult(document=document, messages=done.messages, place=place)
+
+
+def compare(
+    *commands: Word,
+    study: Word | None = None,
+    progress: bool = False,
+    config: bool = True,
+    **options: Value,
+) -> CompareResult:
+    """Compare commands side by side, or stored results, and return verdicts and gates.
+
+    A text is one command line; the first is the baseline. A path (`pathlib.Path`) is a stored result,
+    as is each text of `inputs=`. `baseline=`: a stored baseline of the commands. Other arguments and
+    errors: as in `run`.
+    """
+    stored = [one for one in commands if isinstance(one, os.PathLike)]
+    if stored and len(stored) < len(commands):
+        message = "some are commands (text), others stored results (paths)"
+        hint = "for a stored baseline: compare('COMMAND', baseline='STUDY')"
+        raise argument_error("commands", repr(commands), message, hint)
+    words = _texts("commands", commands)
+    place = None if stored or "inputs" in options else _place(study)
+    if place is None and study is not None:
+        message = "stored results are compared without a study"
+        raise argument_error("study", str(study), message, "leave study out")
+    before, after = (words, []) if stored else ([], words)
+    done = _call(
+        "compare", before, options, after, place, progress=progress, config=config
+    )
+    document = _decoded(done, CompareDocument)
+    return CompareResult(document=document, messages=done.messages, place=place)
+
+
+def load(
+    workload: Word | None = None,
+    *,
+    study: Word | None = None,
+    progress: bool = False,
+    config: bool = True,
+    **options: Value,
+) -> LoadResult:
+    """Apply load to a target and return response times and rates.
+
+    `workload`: a workload file. With `study`, the load is a trial that the study stores; without
+    it, nothing is stored. Other arguments and errors: as in `run`.
+    """
+    words = [] if workload is None else _texts("workload", [workload])
+    place = None if study is None else _place(study)
+    done = _call("load", words, options, [], place, progress=progress, config=config)
+    if place is None:
+        document = _decoded(done, LoadDocument)
+    else:
+        document = _stored_load(_decoded(done, RunDocument))
+    return LoadResult(
+        document=document,
+        messages=done.messages,
+        place=place,
+        exit_status=done.status,
+    )
+
+
+def peak(
+    spec: Word | None = None,
+    *,
+    study: Word | None = None,
+    progress: bool = False,
+    config: bool = True,
+    **options: Value,
+) -> PeakResult:
+    """Find the highest rate that a server sustains within limits, and return the search.
+
+    `spec`: the file that describes server, load and criteria, or with `target=` a workload. Other
+    arguments and errors: as in `run`.
+    """
+    words = [] if spec is None else _texts("spec", [spec])
+    place = _place(study)
+    done = _call("peak", words, options, [], place, progress=progress, config=config)
+    document = _decoded(done, PeakDocument)
+    return PeakResult(
+        document=document,
+        messages=done.messages,
+        place=place,
+        exit_status=done.status,
+    )
+
+
+def _place(study: Word | None) -> Place:
+    if study is not None:
+        return Place(Path(os.path.abspath(os.fspath(study))))
+    return Place.temporary()
+
+
+def _texts(where: str, words: Sequence[object]) -> list[str]:
+    try:
+        return [text_of(word) for word in words]
+    except ValueError as error:
+        raise InputError([Diagnostic("bad-argument", str(error), file=where)]) from None
+
+
+# -- The child process -----------------------------------------------------------------
+
+
+class _Done(msgspec.Struct, frozen=True):
+    """What the child process left."""
+
+    status: int
+    output: bytes
+    messages: str
+    """What it printed on stderr; empty if that was shown."""
+
+
+def _call(
+    command: str,
+    words: Sequence[str],
+    options: dict[str, Value],
+    after: Sequence[str],
+    place: Place | None,
+    *,
+    progress: bool,
+    config: bool,
+) -> _Done:
+    """Run a command of bw; `after`: the words after `--`.
+
+    Raises the operating error of the program, and Interrupted if it was interrupted.
+    """
+    flags = option_words(command, options)
+    for word in words:
+        if word.startswith("-"):
+            hint = "write an option as a keyword argument, and a command as a list"
+            raise argument_error("commands", word, f"{word!r} is an option", hint)
+    line = [command, "--json", *flags, *words]
+    if place is not None:
+        line.append(f"--study={place.path}")
+    if not progress:
+        line.append("--quiet")
+    if not config:
+        line.append("--no-config")
+    if after:
+        line += ["--", *after]
+    with tempfile.TemporaryDirectory(prefix="bw-call-") as scratch:
+        error = Path(scratch) / "error.json"
+        child = subprocess.Popen(
+            [sys.executable, "-P", "-m", "benchwright.api.child", str(error), *line],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=None if progress else subprocess.PIPE,
+            # Ctrl-C reaches this process only, which passes it on once.
+            process_group=0,
+        )
+        output, messages = _wait(child)
+        text = (messages or b"").decode(errors="replace")
+        if error.exists():
+            raise decode_error(error.read_bytes())
+    if child.returncode == _INTERRUPTED:
+        raise Interrupted(f"bw {command} was interrupted")
+    if not output.strip():
+        raise _without_document(command, child.returncode, text)
+    return _Done(child.returncode, output, text)
+
+
+def _wait(child: subprocess.Popen[bytes]) -> tuple[bytes, bytes | None]:
+    """Return what the child printed; after Ctrl-C, stop it, wait until it has restored the machine
+    and raise KeyboardInterrupt."""
+    try:
+        return child.communicate()
+    except BaseException:
+        with contextlib.suppress(ProcessLookupError):
+            child.send_signal(signal.SIGINT)
+        child.communicate()
+        raise
+
+
+def _without_document(command: str, status: int, text: str) -> InputError | BenchError:
+    """Return the error of a program that printed no document: of its parser, or of a crash."""
+    last = text.strip()[-_MOST_SHOWN:]
+    if status == 2:
+        message = last.rpartition(" error: ")[2] or "the arguments were refused"
+        return InputError([Diagnostic("bad-argument", message, file=f"bw {command}")])
+    return BenchError(
+        "no-document", f"bw {command} ended with {status} and no result", last
+    )
+
+
+def _decoded(done: _Done, kind: type[D]) -> D:
+    return msgspec.json.decode(done.output, type=kind)
+
+
+def _stored_load(document: RunDocument) -> LoadDocument:
+    """Return the load of a session that has one trial. Raises BenchError if the trial has none."""
+    path = Path(document.study)
+    with contextlib.closing(Study.open_to_read(path)) as study:
+        for test in tests_of(study, document.session):
+            for trial in test.trials:
+                name = test.plan.name
+                found = load_document_of(path, document.session, name, trial)
+                if found is not None:
+                    return found
+    hint = f"bw show {path}@{document.session}"
+    raise BenchError("no-document", f"the load failed: {document.detail}", hint)

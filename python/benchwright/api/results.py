@@ -1,0 +1,220 @@
+"""The results of the Python API: the document of the command as a type, with what readers ask first.
+
+Decision: the types of `--json` are the types of the API, so that there is one description of a
+result (`bw schema KIND`). A result adds the study and its HTML in notebooks.
+"""
+
+from __future__ import annotations
+
+import html
+import shutil
+import tempfile
+import weakref
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from benchwright.api.studies import OpenStudy, open_study
+from benchwright.core.errors import argument_error
+from benchwright.core.load import LoadResult as EngineResult
+from benchwright.core.text import number_text
+from benchwright.report.answer import AnswerEntry
+from benchwright.report.comparison import GateEntry, VerdictEntry
+from benchwright.report.documents import FindingEntry
+from benchwright.report.load import LoadDocument
+from benchwright.report.peak import PeakDocument
+from benchwright.report.run import CompareDocument, RunDocument
+
+UNDECIDED = 3
+"""The exit status of a command without an answer."""
+
+
+class Place:
+    """A study directory; a temporary one is removed with the last result that refers to it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @classmethod
+    def temporary(cls) -> Place:
+        """Return a new temporary directory."""
+        parent = tempfile.mkdtemp(prefix="bw-study-")
+        place = cls(Path(parent) / "study")
+        weakref.finalize(place, shutil.rmtree, parent, ignore_errors=True)
+        return place
+
+
+class _Result(msgspec.Struct, frozen=True, kw_only=True):
+    """What all results have."""
+
+    messages: str
+    """What the command printed on stderr; empty with `progress=True`."""
+    place: Place | None
+    """The study directory; None if nothing was stored."""
+
+    def open_study(self) -> OpenStudy:
+        """Return the stored study. Raises InputError if nothing was stored."""
+        if self.place is None:
+            hint = "give study='DIR'"
+            raise argument_error("study", "", "this result was not stored", hint)
+        return open_study(self.place.path, keep=self.place)
+
+
+class RunResult(_Result, frozen=True, kw_only=True):
+    """The answers of `run`."""
+
+    document: RunDocument
+
+    @property
+    def exit_status(self) -> int:
+        """That of the command: 0 done, 1 a benchmark failed, 3 undecided."""
+        return self.document.exit_status
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether each test has its answer."""
+        return self.exit_status == 0
+
+    @property
+    def answers(self) -> tuple[AnswerEntry, ...]:
+        """The answer of each test, in order."""
+        return self.document.answers
+
+    @property
+    def findings(self) -> tuple[FindingEntry, ...]:
+        """What makes the answers doubtful."""
+        return self.document.findings
+
+    def __getitem__(self, test: str) -> AnswerEntry:
+        """Return the answer of a test by its name. Raises KeyError."""
+        for answer in self.answers:
+            if test in (answer.test, answer.name):
+                return answer
+        raise KeyError(test)
+
+    def _repr_html_(self) -> str:
+        return _session_html(self, self.document.session)
+
+
+class CompareResult(_Result, frozen=True, kw_only=True):
+    """The verdicts and gates of `compare`."""
+
+    document: CompareDocument
+
+    @property
+    def exit_status(self) -> int:
+        """That of the command: 0 decided, 1 a gate or a command failed, 3 undecided."""
+        return self.document.exit_status
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether the comparison, and each gate, has an answer."""
+        return self.exit_status != UNDECIDED
+
+    @property
+    def verdicts(self) -> tuple[VerdictEntry, ...]:
+        """The verdict on each candidate and metric."""
+        return self.document.verdicts
+
+    @property
+    def gates(self) -> tuple[GateEntry, ...]:
+        """The result of each `fail_if`."""
+        return self.document.gates
+
+    @property
+    def findings(self) -> tuple[FindingEntry, ...]:
+        """What makes the verdicts doubtful."""
+        return self.document.findings
+
+    def _repr_html_(self) -> str:
+        if self.place is not None and self.document.session is not None:
+            return _session_html(self, self.document.session)
+        heads = ("metric", "candidate", "baseline", "ratio", "low", "high", "verdict")
+        rows = [
+            (
+                *(one.metric, one.candidate, one.baseline),
+                *map(_figure, (one.ratio.value, one.ratio.low, one.ratio.high)),
+                str(one.verdict or "undecided"),
+            )
+            for one in self.verdicts
+        ]
+        return table_html(heads, rows)
+
+
+class LoadResult(_Result, frozen=True, kw_only=True):
+    """The response times and rates of `load`."""
+
+    document: LoadDocument
+    exit_status: int
+    """That of the command: 0 done, 1 too many operations failed."""
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """Rates, counts and response times by name [units of the name]."""
+        return self.document.metrics
+
+    @property
+    def engine(self) -> EngineResult:
+        """The result of the engine, with its intervals and distributions."""
+        return msgspec.convert(self.document.result, EngineResult)
+
+    @property
+    def findings(self) -> tuple[FindingEntry, ...]:
+        """What makes the figures doubtful."""
+        return self.document.findings
+
+    def _repr_html_(self) -> str:
+        if self.place is not None:
+            return _session_html(self, None)
+        rows = [(name, _figure(value)) for name, value in self.metrics.items()]
+        return table_html(("metric", "value"), rows)
+
+
+class PeakResult(_Result, frozen=True, kw_only=True):
+    """The search of `peak`."""
+
+    document: PeakDocument
+    exit_status: int
+    """That of the command: 0 found, 1 a failure, 3 undecided."""
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether the first claim is reached."""
+        return self.exit_status == 0
+
+    @property
+    def rate(self) -> float | None:
+        """The peak rate [operations per second]; None without one."""
+        return self.document.peak_rate
+
+    @property
+    def interval(self) -> tuple[float | None, float | None] | None:
+        """The interval of the peak rate; None without one."""
+        return self.document.interval
+
+    @property
+    def findings(self) -> tuple[FindingEntry, ...]:
+        """What makes the answer doubtful."""
+        return self.document.findings
+
+    def _repr_html_(self) -> str:
+        return _session_html(self, self.document.session)
+
+
+def _session_html(result: _Result, session: int | None) -> str:
+    return result.open_study().html(session)
+
+
+def table_html(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table of HTML; every text is escaped."""
+    head = "".join(f"<th>{html.escape(one)}</th>" for one in heads)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>"
+        for row in rows
+    )
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _figure(value: float | None) -> str:
+    return "" if value is None else number_text(value)

@@ -1,0 +1,196 @@
+"""`open_study`: the sessions, tests and trials of a study as tables."""
+
+from __future__ import annotations
+
+import contextlib
+import html
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from benchwright.api.frames import StudyFrame
+from benchwright.page.stored import StoredTests, read_tests
+from benchwright.report.sessions import SessionEntry, session_entry
+from benchwright.study.catalogue import record_of, sessions_now
+from benchwright.study.contents import SEARCH_KINDS, tests_of
+from benchwright.study.journal import Study
+from benchwright.study.selection import StudyPart
+
+_SESSION_TYPES = {
+    "session": "int64",
+    "name": "text",
+    "kind": "text",
+    "state": "text",
+    "started_ns": "int64",
+    "lasted_ns": "int64",
+    "tests": "int64",
+    "commit": "text",
+    "host": "text",
+    "cpu": "text",
+    "detail": "text",
+}
+_TEST_TYPES = {
+    "session": "int64",
+    "test": "text",
+    "threads": "int64",
+    "sample": "text",
+    "trials": "int64",
+    "metric": "text",
+    "unit": "text",
+    "mean": "float64",
+    "median": "float64",
+    "low": "float64",
+    "high": "float64",
+    "sdev": "float64",
+    "stopped": "text",
+}
+_TRIAL_TYPES = {
+    "session": "int64",
+    "test": "text",
+    "epoch": "int64",
+    "threads": "int64",
+    "sample": "text",
+    "ending": "text",
+    "warmup": "int64",
+    "started_ns": "int64",
+    "duration_ns": "int64",
+}
+Row = Mapping[str, Any]
+
+
+class OpenStudy(msgspec.Struct, frozen=True):
+    """A study that can be read. Each property reads it again, so that it may grow meanwhile."""
+
+    path: Path
+    keep: object = None
+    """What must live as long as this, such as a temporary directory."""
+
+    @property
+    def sessions(self) -> StudyFrame:
+        """One row for each session."""
+        return _frame(map(_session_row, self.session_entries()), _SESSION_TYPES)
+
+    @property
+    def tests(self) -> StudyFrame:
+        """One row for each test and quantity, with its interval [in `unit`]."""
+        return _frame(
+            (row for tests in self._stored() for row in _test_rows(tests)), _TEST_TYPES
+        )
+
+    @property
+    def trials(self) -> StudyFrame:
+        """One row for each trial; its quantities are columns, in base units: seconds, bytes."""
+        rows = [row for tests in self._stored() for row in _trial_rows(tests)]
+        names = dict.fromkeys(name for row in rows for name in row)
+        types = {name: _TRIAL_TYPES.get(name, "float64") for name in names}
+        return _frame(rows, _TRIAL_TYPES | types)
+
+    def session_entries(self) -> tuple[SessionEntry, ...]:
+        """Return the sessions as `bw ls --json` has them, without their answers."""
+        with contextlib.closing(Study.open_to_read(self.path)) as study:
+            return tuple(
+                session_entry(
+                    record_of(study, one, self.path, tests_of(study, one.number)), ""
+                )
+                for one in sessions_now(study)
+            )
+
+    def html(self, session: int | None = None) -> str:
+        """Return answer, results and their chart of a session as HTML; None: the last session.
+
+        The page is in a frame of its own, so that neither its style nor its script changes the notebook.
+        """
+        from benchwright.page.gather import gather_document
+        from benchwright.page.html import render_page
+
+        number = None if session is None else str(session)
+        document = gather_document([StudyPart(self.path, number)])
+        parts = tuple(
+            msgspec.structs.replace(part, sections=part.sections[:1])
+            for part in document.parts
+        )
+        page = render_page(msgspec.structs.replace(document, parts=parts))
+        return (
+            '<iframe sandbox="allow-scripts" style="width:100%;height:36rem;border:0" '
+            f'title="Benchwright" srcdoc="{html.escape(page)}"></iframe>'
+        )
+
+    def _repr_html_(self) -> str:
+        return self.sessions._repr_html_()
+
+    def _stored(self) -> Iterator[StoredTests]:
+        with contextlib.closing(Study.open_to_read(self.path)) as study:
+            for session in sessions_now(study):
+                if session.info.kind not in SEARCH_KINDS:
+                    yield read_tests(study, session, f"p{session.number}")
+
+
+def open_study(path: str | Path, keep: object = None) -> OpenStudy:
+    """Return a study to read; `keep` lives as long as it does.
+
+    Raises StudyError for a directory without a study, or a damaged one.
+    """
+    place = Path(path)
+    Study.open_to_read(place).close()
+    return OpenStudy(place, keep)
+
+
+def _frame(rows: Any, types: Mapping[str, str]) -> StudyFrame:
+    listed: Sequence[Row] = list(rows)
+    columns = {name: [row.get(name) for row in listed] for name in types}
+    return StudyFrame(columns, types)
+
+
+def _session_row(one: SessionEntry) -> Row:
+    revision = one.revision
+    same = ("session", "name", "kind", "state", "started_ns", "lasted_ns")
+    return {
+        **{name: getattr(one, name) for name in same},
+        "tests": len(one.tests),
+        "commit": None if revision is None else revision.commit,
+        "host": one.host,
+        "cpu": one.cpu,
+        "detail": one.detail,
+    }
+
+
+def _test_rows(stored: StoredTests) -> Iterator[Row]:
+    for test in stored.tests:
+        plan, stop = test.contents.plan, test.contents.stop
+        for summary in test.summaries():
+            yield {
+                "session": stored.session.number,
+                "test": test.name,
+                "threads": plan.threads,
+                "sample": json.dumps(dict(plan.sample)),
+                "trials": summary.count,
+                "metric": summary.name,
+                "unit": summary.unit,
+                "mean": summary.mean,
+                "median": summary.median,
+                "low": summary.low,
+                "high": summary.high,
+                "sdev": summary.sdev,
+                "stopped": None if stop is None else stop.reason,
+            }
+
+
+def _trial_rows(stored: StoredTests) -> Iterator[Row]:
+    for test in stored.tests:
+        sample = json.dumps(dict(test.contents.plan.sample))
+        for trial in test.trials:
+            yield {
+                **test.values_of(trial),
+                "session": stored.session.number,
+                "test": test.name,
+                "epoch": trial.epoch,
+                "threads": trial.threads,
+                "sample": sample,
+                "ending": trial.ending.value,
+                "warmup": int(trial.warmup),
+                "started_ns": trial.started_ns,
+                "duration_ns": trial.duration_ns,
+            }
