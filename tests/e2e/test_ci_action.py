@@ -34,7 +34,7 @@ BUILD = "cp prog.in prog; chmod +x prog"
 # Other tests change limits of the machine, and may cause messages of the kernel.
 ACCEPTED = ("environment-changed-between-trials", "errors-in-kernel-log")
 INPUTS = {
-    "command": "./prog",
+    "command": "./prog input",
     "build": BUILD,
     "fail-if": "slower by 30%",
     "margin": "30%",
@@ -50,12 +50,14 @@ class Job:
     workspace: Path
     runner: Path
     """What GitHub stores outside the job: caches and artifacts, and the job's temporary directory."""
-    event: str = "push"
+    base_ref: str = ""
+    """The target branch of the pull request that started the job."""
     number: int = 1
     failed: str = ""
     """The name of the step that failed."""
     status: int = 0
     outputs: dict[str, str] = field(default_factory=dict)
+    path: str = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     log: str = ""
     summary: str = ""
 
@@ -64,7 +66,7 @@ class Job:
         known = {
             **{f"inputs.{name}": value for name, value in inputs.items()},
             **self.outputs,
-            "github.event_name": self.event,
+            "github.base_ref": self.base_ref,
             "github.ref_name": "main",
             "github.run_id": str(self.number),
             "github.run_attempt": "1",
@@ -76,10 +78,11 @@ class Job:
         return EXPRESSION.sub(lambda found: self.value(found[1], inputs), text)
 
     def holds(self, condition: str, inputs: dict[str, str]) -> bool:
-        """Return the value of an `if`: comparisons with `!=`, joined by `&&`."""
-        parts = [part.split(" != ") for part in condition.split(" && ")]
+        """Return the value of an `if`: comparisons joined by `&&`."""
+        parts = [part.split(" ") for part in condition.split(" && ")]
         return all(
-            self.value(left, inputs) != right.strip("'") for left, right in parts
+            (self.value(left, inputs) == right.strip("'")) == (sign == "==")
+            for left, sign, right in parts
         )
 
     def run(self, **given: str) -> None:
@@ -117,11 +120,10 @@ class Job:
         (temp / "script.sh").write_text(step["run"])
         environment = {
             **os.environ,
-            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "PATH": self.path,
             "RUNNER_TEMP": str(temp),
             "GITHUB_WORKSPACE": str(self.workspace),
-            "GITHUB_EVENT_NAME": self.event,
-            "GITHUB_BASE_REF": "main" if self.event == "pull_request" else "",
+            "GITHUB_BASE_REF": self.base_ref,
             **{f"GITHUB_{name}": str(file) for name, file in files.items()},
             **{
                 name: self.filled(text, inputs)
@@ -142,6 +144,8 @@ class Job:
         self.log += done.stdout
         self.status = done.returncode
         self.summary += files["STEP_SUMMARY"].read_text()
+        for line in files["PATH"].read_text().splitlines():
+            self.path = f"{line}:{self.path}"
         for line in files["OUTPUT"].read_text().splitlines():
             name, _, value = line.partition("=")
             self.outputs[f"steps.{step['id']}.outputs.{name}"] = value
@@ -149,7 +153,6 @@ class Job:
     def use(self, action: str, words: dict[str, str]) -> None:
         """Do what one of GitHub's actions does."""
         caches = self.runner / "caches"
-        caches.mkdir(exist_ok=True)
         if action == "actions/upload-artifact":
             place = self.runner / "artifacts" / words["name"]
             place.mkdir(parents=True)
@@ -161,6 +164,7 @@ class Job:
                 shutil.copy(found[-1], self.workspace / words["path"])
         else:
             assert action == "actions/cache/save"
+            caches.mkdir(exist_ok=True)
             shutil.copy(self.workspace / words["path"], caches / words["key"])
 
     @property
@@ -211,8 +215,8 @@ def inputs(**more: str) -> dict[str, str]:
 def test_a_regression_is_stopped(job: Job) -> None:
     git(job.workspace, "checkout", "-q", "regression")
     git(job.workspace, "update-ref", "refs/remotes/origin/main", "noise")
-    job.event = "pull_request"
-    job.run(**inputs())
+    job.base_ref = "main"
+    job.run(**inputs(history="history.db"))
     assert (job.failed, job.status, job.verdict) == ("Verdict", 1, "failed"), job.log
     assert "::error::" in job.log
     assert "head: failed: ratio" in job.summary
@@ -221,6 +225,8 @@ def test_a_regression_is_stopped(job: Job) -> None:
     assert (results / "compare.json").stat().st_size > 0
     (gate,) = ElementTree.parse(results / "gate.xml").getroot().iter("failure")
     assert "slower by 30%" in "".join(gate.itertext()) + str(gate.attrib)
+    # The code of a pull request writes no cache.
+    assert not (job.runner / "caches").exists()
 
 
 def test_noise_is_not_stopped_and_histories_are_kept(job: Job) -> None:
@@ -282,6 +288,13 @@ def test_a_wrong_job_fails_with_its_reason(
     assert not (job.workspace / "stolen").exists()
 
 
+def test_without_bw_the_job_says_what_to_do(job: Job) -> None:
+    job.path = "/usr/bin:/bin"
+    job.run(**inputs())
+    assert (job.status, job.failed) == (2, "Install Benchwright")
+    assert "set the input install" in job.log
+
+
 def test_the_first_commit_has_no_base(job: Job) -> None:
     git(job.workspace, "checkout", "-q", "first")
     job.run(**inputs())
@@ -335,7 +348,7 @@ def test_the_template_for_gitlab(
         **{name: str(text) for name, text in GITLAB["variables"].items()},
         "XDG_CACHE_HOME": os.environ["XDG_CACHE_HOME"],
         "CI_MERGE_REQUEST_DIFF_BASE_SHA": base,
-        "BW_COMMAND": "./prog",
+        "BW_COMMAND": "./prog input",
         "BW_BUILD": BUILD,
         "BW_MAX_TIME": "2m",
         "BW_ACCEPT": " ".join(ACCEPTED),
