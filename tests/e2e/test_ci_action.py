@@ -14,6 +14,7 @@ import re
 import shutil
 import subprocess
 import sys
+import zipfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -286,6 +287,27 @@ def test_a_wrong_job_fails_with_its_reason(
     assert message in job.log
     assert job.verdict in ("", "error")
     assert not (job.workspace / "stolen").exists()
+
+
+def test_the_wheel_of_the_input_is_installed_and_used(job: Job) -> None:
+    wheel = job.workspace / "benchwright-9-py3-none-any.whl"
+    program = zipfile.ZipInfo("benchwright-9.data/scripts/bw")
+    program.external_attr = 0o100755 << 16
+    lines = (
+        "#!python",
+        "import sys",
+        "sys.exit('--version' not in sys.argv and 'of wheel')",
+    )
+    about = "Metadata-Version: 2.1\nName: benchwright\nVersion: 9\n"
+    kind = "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+    with zipfile.ZipFile(wheel, "w") as file:
+        file.writestr(program, "\n".join(lines))
+        file.writestr("benchwright-9.dist-info/METADATA", about)
+        file.writestr("benchwright-9.dist-info/WHEEL", kind)
+        file.writestr("benchwright-9.dist-info/RECORD", "")
+    job.run(**inputs(install=f"./{wheel.name}"))
+    assert job.failed == "Compare", job.log
+    assert "of wheel" in job.log
 
 
 def test_without_bw_the_job_says_what_to_do(job: Job) -> None:
