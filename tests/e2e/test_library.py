@@ -87,6 +87,17 @@ def test_a_stored_load_is_read_from_its_study(tmp_path: Path) -> None:
     assert len(load.open_study().trials) == 1
 
 
+def test_a_search_that_ends_early_is_an_undecided_result() -> None:
+    peak = benchwright.peak(
+        target="null", limit=["p99 < 5ms"], max_trials=1, run_length="1s"
+    )
+    assert (peak.exit_status, peak.is_decided) == (3, False)
+    assert len(peak.document.trials) == 1
+    study = peak.open_study()
+    assert study.sessions["kind"] == ["peak"]
+    assert len(study.trials) == 0
+
+
 GATES = """
 def test_slower(bw_gate):
     bw_gate("sleep 0.05", baseline="sleep 0.01", fail_if="slower by 3%", max_blocks=12)

@@ -104,8 +104,6 @@ def _words(option: Option, value: Value) -> list[str]:
     texts = _texts(option, value)
     if option.positional:
         return texts
-    if option.kind == "values" or option.several:
-        return [option.flag, *texts] if texts else []
     if option.flag.startswith("--"):
         return [f"{option.flag}={text}" for text in texts]
     return [word for text in texts for word in (option.flag, text)]
@@ -118,7 +116,7 @@ def _texts(option: Option, value: Value) -> list[str]:
             raise ValueError(f"{option.name} must be one value, not {value!r}")
         return [f"{name}={_levels(one)}" for name, one in value.items()]
     if isinstance(value, Sequence) and not isinstance(value, str):
-        if option.kind == "list" or option.kind == "values":
+        if option.kind == "list":
             return [text_of(one) for one in value]
         # --threads 1,2,4: one text with commas.
         return [_levels(value)]
