@@ -234,7 +234,8 @@ def test_a_log_that_a_live_writer_begins_anew_is_not_judged(
             writer.append(1, [NewEntry("finding", "f", {"n": number})])
         shutil.copy(place / WAL, tmp_path / "log")
         data = bytearray((tmp_path / "log").read_bytes())
-        data[60] ^= 1
+        # A salt of the first frame: the writer's index does not look at it again.
+        data[41] ^= 1
         (place / WAL).write_bytes(data)
         try:
             assert len(records(place)) > 0

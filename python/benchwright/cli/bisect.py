@@ -52,6 +52,8 @@ from benchwright.suite.comparison import ComparisonRequest
 from benchwright.suite.options import request_from
 from benchwright.suite.rules import parse_metric
 
+_LARGEST = 0.9
+"""Of a limit, as a share; a gate takes no more than 100 %, and a change of more is seen at this too."""
 _ENDED = ("complete", "undecided", "failed")
 """States of a session whose comparison is not run again."""
 
@@ -121,6 +123,7 @@ class _Bisection:
             status = 0 if verdict.verdict is Verdict.EQUIVALENT else 3
             return self._document(change, None, None, status)
         limit = math.sqrt(verdict.ratio.value)
+        limit = min(max(limit, 1 / (1 + _LARGEST)), 1 + _LARGEST)
         share = max(limit, 1 / limit) - 1
         gate = f"{self._metric} {verdict.verdict} by {100 * share:.4g}%"
         change = msgspec.structs.replace(change, outcome=CommitOutcome.NEW)

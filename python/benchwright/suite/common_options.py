@@ -71,7 +71,6 @@ Instructions = Annotated[
         "=METHOD",
         values.choice("method", *INSTRUCTIONS),
         bare=INSTRUCTIONS[0],
-        only_user=True,
         rare=True,
     ),
 ]
