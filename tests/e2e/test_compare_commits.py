@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -211,6 +212,24 @@ def test_a_bisection_finds_the_commit_and_does_not_repeat_what_it_knows(
     listed = json.loads(bw(repository, "ls", "../study", "--json").stdout)
     # The ends, and each step that could be built.
     assert len(listed["sessions"]) == 1 + len(document["steps"]) - 1
+
+
+@pytest.mark.skipif(shutil.which("valgrind") is None, reason="valgrind is missing")
+def test_a_bisection_by_instructions_judges_them(repository: Path) -> None:
+    for number in range(3):
+        loops = 1000 if number < 2 else 3000
+        text = f"i=0; while [ $i -lt {loops} ]; do i=$((i + 1)); done # {number}"
+        (repository / "prog.in").write_text(f"#!/bin/sh\n{text}\n")
+        git(repository, "commit", "-qam", f"loops {number}")
+    commits = git(repository, "rev-list", "--reverse", "HEAD~3..HEAD").split()
+    words = ("--instructions=callgrind", "--build", BUILD, "--study", "../study")
+    done = bw(
+        repository, "history", "bisect", "HEAD~2", *words, "--json", "--", "./prog"
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    document = json.loads(done.stdout)
+    assert document["metric"] == "instructions"
+    assert [one["commit"] for one in document["candidates"]] == [commits[2]]
 
 
 def test_commits_that_do_not_differ_have_no_change_to_find(repository: Path) -> None:

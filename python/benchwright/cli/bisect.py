@@ -109,7 +109,9 @@ class _Bisection:
         self._request = request
         self._commits = commits
         named = [parse_metric(word)[0] for word in request.metrics]
-        self._metric = next((spec.name for spec in named if spec), "elapsed")
+        # With --instructions, elapsed time is only shown.
+        usual = "elapsed" if request.instructions is None else "instructions"
+        self._metric = next((spec.name for spec in named if spec), usual)
         self._steps: list[BisectedCommit] = []
 
     def run(self) -> BisectDocument:

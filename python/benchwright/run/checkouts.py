@@ -94,17 +94,16 @@ def prepare(checkouts: Sequence[Checkout], say: Callable[[str], None]) -> None:
 
     Raises BenchError with the last lines of git's or the build's output.
     """
-    for checkout in checkouts:
-        with _locked(Path(checkout.place)):
+    places = [Path(checkout.place) for checkout in checkouts]
+    for checkout, place in zip(checkouts, places, strict=True):
+        with _locked(place):
             _prepare(checkout, say)
-    _forget_oldest({Path(checkout.place) for checkout in checkouts})
+    _forget_oldest(set(places))
 
 
 def _prepare(checkout: Checkout, say: Callable[[str], None]) -> None:
-    tree, built = (
-        Path(checkout.place) / "tree",
-        Path(checkout.place) / "tree" / ".git" / BUILT,
-    )
+    tree = Path(checkout.place) / "tree"
+    built = tree / ".git" / BUILT
     if built.exists():
         os.utime(checkout.place)
         return
@@ -163,7 +162,7 @@ def _checked(
     with open(log, "w+b") as output:
         done = subprocess.run(
             words,
-            cwd=directory or Path(checkout.place),
+            cwd=directory or checkout.place,
             env={**os.environ, "GIT_TERMINAL_PROMPT": "0"},
             stdin=subprocess.DEVNULL,
             stdout=output,
