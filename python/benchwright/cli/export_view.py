@@ -248,17 +248,13 @@ _STATES: dict[str, State] = {
 def _search_view(study: Study, session: StoredSession) -> ExportView:
     """Return a search; each kind imports its policies, so only this one's are imported."""
     from benchwright.report.searches import (
+        open_search,
         peak_report,
         ramp_report,
-        stored_verdict,
         surface_report,
     )
-    from benchwright.run.ledger import Ledger
-    from benchwright.run.search import search_experiment
 
-    ledger = Ledger(study, session.number)
-    experiment: Any = search_experiment(session.info)
-    verdict = stored_verdict(experiment, session, ledger)
+    experiment, ledger, verdict = open_search(study, session)
     stored = stored_findings(study, session.number)
     about = (
         session_findings(study, session.number) if stored is None else stored.session

@@ -123,17 +123,13 @@ def response_group(word: str) -> PlotGroup | None:
 def search_sheet(study: Study, session: StoredSession) -> Sheet:
     """Return the chart of a stored search, which may be incomplete, with the cost of each trial."""
     from benchwright.report.searches import (
+        open_search,
         peak_report,
         ramp_report,
-        stored_verdict,
         surface_report,
     )
-    from benchwright.run.ledger import Ledger
-    from benchwright.run.search import search_experiment
 
-    ledger = Ledger(study, session.number)
-    experiment: Any = search_experiment(session.info)
-    verdict = stored_verdict(experiment, session, ledger)
+    experiment, ledger, verdict = open_search(study, session)
     if session.info.kind == "surface":
         from benchwright.report.charts.surface import surface_sheet
 

@@ -8,7 +8,6 @@ that a report takes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 
@@ -128,18 +127,14 @@ def _of_search(study: Study, session: StoredSession) -> str:
     from benchwright.report.peak import peak_headline
     from benchwright.report.ramp import ramp_headline
     from benchwright.report.searches import (
+        open_search,
         peak_report,
         ramp_report,
-        stored_verdict,
         surface_report,
     )
     from benchwright.report.surface import surface_headline
-    from benchwright.run.ledger import Ledger
-    from benchwright.run.search import search_experiment
 
-    ledger = Ledger(study, session.number)
-    experiment: Any = search_experiment(session.info)
-    verdict = stored_verdict(experiment, session, ledger)
+    experiment, ledger, verdict = open_search(study, session)
     if session.info.kind == "peak":
         return peak_headline(peak_report(experiment, ledger, verdict, (), ()))
     if session.info.kind == "ramp":

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
 
 import msgspec
 
@@ -81,9 +80,9 @@ from benchwright.report.ramp import (
 )
 from benchwright.report.searches import (
     found_peaks,
+    open_search,
     peak_report,
     ramp_report,
-    stored_verdict,
     surface_report,
 )
 from benchwright.report.surface import (
@@ -96,8 +95,6 @@ from benchwright.report.surface import (
 )
 from benchwright.report.why import named_results
 from benchwright.run.explained_loads import explained_loads
-from benchwright.run.ledger import Ledger
-from benchwright.run.search import search_experiment
 from benchwright.study.contents import machines_of, search_trials_of
 from benchwright.study.findings import session_findings, stored_findings
 from benchwright.study.journal import StoredSession, Study
@@ -120,9 +117,7 @@ class SearchAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 def search_part(study: Study, session: StoredSession, part: str) -> ReportPart:
     """Return the report of a session that searches over loads."""
-    ledger = Ledger(study, session.number)
-    experiment: Any = search_experiment(session.info)
-    verdict = stored_verdict(experiment, session, ledger)
+    experiment, ledger, verdict = open_search(study, session)
     stored = stored_findings(study, session.number)
     about = (
         session_findings(study, session.number) if stored is None else stored.session

@@ -7,7 +7,7 @@ each function imports its own kind, because each kind imports its policies.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 import msgspec
 
@@ -19,10 +19,14 @@ from benchwright.findings.search_profiles import search_profile_findings
 from benchwright.report.why import DisturbedLoads, disturbed_loads
 from benchwright.run.explained_loads import explained_loads
 from benchwright.run.ledger import Ledger
-from benchwright.run.search import SearchExperiment, recorded_trials
+from benchwright.run.search import (
+    SearchExperiment,
+    recorded_trials,
+    search_experiment,
+)
 from benchwright.run.session import SessionVerdict
 from benchwright.study.contents import search_trials_of
-from benchwright.study.journal import StoredSession
+from benchwright.study.journal import StoredSession, Study
 from benchwright.study.keys import search_key
 
 if TYPE_CHECKING:
@@ -43,6 +47,21 @@ def stored_verdict(
         return experiment.verdict(experiment.result)
     detail = stored.detail or "it has not ended"
     return SessionVerdict(stored.status, detail, 0)
+
+
+class OpenedSearch(NamedTuple):
+    """A stored search, which may be incomplete, ready for its report."""
+
+    experiment: Any
+    ledger: Ledger
+    verdict: SessionVerdict
+
+
+def open_search(study: Study, session: StoredSession) -> OpenedSearch:
+    """Return a session of a search as its report reads it."""
+    ledger = Ledger(study, session.number)
+    experiment: Any = search_experiment(session.info)
+    return OpenedSearch(experiment, ledger, stored_verdict(experiment, session, ledger))
 
 
 class _SearchOverLoads(TypedDict):
