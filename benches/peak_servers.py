@@ -131,6 +131,7 @@ def measure(server: Server, asked: argparse.Namespace, out: Path) -> Measured:
     outcomes: list[Outcome] = []
     runs: list[LongRun] = []
     controls: list[float] = []
+    fixed = asked.control
 
     def do(step: Step, share: float | None = None) -> None:
         outcomes.append(run(step, out))
@@ -143,9 +144,12 @@ def measure(server: Server, asked: argparse.Namespace, out: Path) -> Measured:
             controls.append(trials[0].get("values", {}).get(CONTROL_KEY, math.nan))
 
     def control() -> None:
-        peak = asked.control / CONTROL_SHARE if asked.control else _best_guess(outcomes)
-        if peak:
-            words = fixed_run(CONTROL_SHARE * peak, asked.control_length, asked.seed)
+        nonlocal fixed
+        if not fixed and (peak := _best_guess(outcomes)):
+            # The same rate from here on: later answers show what changed.
+            fixed = CONTROL_SHARE * peak
+        if fixed:
+            words = fixed_run(fixed, asked.control_length, asked.seed)
             name = f"control-{len(controls) + 1}"
             do(Step(server, name, (*words, *criteria_words(asked))), CONTROL_SHARE)
 
