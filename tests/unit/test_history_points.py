@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import tarfile
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from benchwright.cli.main import main
-from benchwright.core.history import Environment, HistoryPoint
+from benchwright.core.history import Environment, HistoryPoint, Run, SeriesKey
 from benchwright.core.machine import Fact, FactWeight, MachineCapture
 from benchwright.findings.history import (
     environment_of,
@@ -17,9 +18,14 @@ from benchwright.findings.history import (
     machine_fingerprint,
     segments_of,
 )
-from benchwright.report.history_points import read_run
-from benchwright.study.history import history_of, studies_below
+from benchwright.report.history_points import (
+    measured_digest,
+    read_run,
+    search_name,
+)
+from benchwright.study.history import HistoryFile, history_of, studies_below
 from benchwright.study.journal import Study
+from benchwright.suite.program import SourceFile
 
 FACTS = {
     "cpu.model": "AMD EPYC",
@@ -174,3 +180,113 @@ def test_studies_of_a_folder_are_one_history(
     assert history.environments.keys() == {first.environment}
     text = msgspec.json.encode(history.series)
     assert msgspec.json.decode(text, type=list) != []
+
+
+STUDIES = Path(__file__).parents[1] / "data" / "studies-0.1"
+
+
+@pytest.mark.parametrize(
+    ("kind", "points"),
+    [
+        ("peak", {("awk", "peak_rate"): ("undecided", ("search-undecided",))}),
+        ("ramp", {("awk", "throughput"): ("answered", ())}),
+        (
+            "surface",
+            {
+                (f"map:workers={workers}", "peak_rate"): (
+                    "undecided",
+                    ("search-undecided",),
+                )
+                for workers in (1, 2, 4)
+            },
+        ),
+        # It has only a guess.
+        ("interrupted-peak", {}),
+    ],
+)
+def test_the_answer_of_a_search_is_a_point(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    kind: str,
+    points: dict[tuple[str, str], tuple[str, tuple[str, ...]]],
+) -> None:
+    with tarfile.open(STUDIES / f"{kind}.tar.xz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    place = tmp_path / kind
+    with contextlib.closing(Study.open_to_read(place)) as study:
+        (session,) = study.sessions()
+        run = read_run(study, session)
+    found = {(key.test, key.metric): one for key, one in run.points}
+    assert {name: (one.state, one.codes) for name, one in found.items()} == points
+    main(["export", str(place), "--format", "bencher"])
+    exported = capsys.readouterr().out
+    for (_, metric), one in found.items():
+        assert (one.unit, one.better, one.asked) == ("/s", "higher", True)
+        assert str(one.estimate) in exported
+        if metric == "peak_rate":
+            assert one.low is not None
+            assert one.low < one.estimate < (one.high or 0)
+            assert one.command.startswith("peak rate with mean response < 40 ms; load")
+
+
+def test_a_gate_is_undecided_by_a_search_that_did_not_answer(tmp_path: Path) -> None:
+    file = tmp_path / "history.db"
+    key = SeriesKey("server", "peak_rate", "m")
+    rates = [1000 + 7 * (at % 4) for at in range(12)]
+
+    def write(*codes: str) -> list[str]:
+        file.unlink(missing_ok=True)
+        with HistoryFile.open_to_write(file) as stored:
+            stored.add(
+                Run(
+                    points=(
+                        (
+                            key,
+                            msgspec.structs.replace(
+                                point(at, None),
+                                estimate=float(rate),
+                                better="higher",
+                                codes=codes if at == len(rates) - 1 else (),
+                            ),
+                        ),
+                    ),
+                    environment=None,
+                    machine="",
+                )
+                for at, rate in enumerate(rates)
+            )
+        return ["history", str(file), "--gate", "10%"]
+
+    assert main(write()) == 0
+    assert main(write("search-undecided")) == 3
+    assert main([*write("search-undecided"), "--accept", "search-undecided"]) == 0
+    rates[-3:] = [700, 702, 704]
+    assert main(write()) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "same"),
+    [
+        ('[load]\ntarget = "h"\n[peak]\nbudget = "2m"\n', True),
+        ('[load]\ntarget = "h2"\n[peak]\nbudget = "1m"\n', False),
+    ],
+)
+def test_only_load_and_server_are_what_a_search_measures(text: str, same: bool) -> None:
+    before = '# A comment.\n[load]\ntarget = "h"\n[peak]\nbudget = "1m"\n'
+    digests = {
+        measured_digest(SourceFile("spec.toml", said), {}) for said in (before, text)
+    }
+    assert len(digests) == (1 if same else 2)
+
+
+def test_a_search_is_named_after_what_it_loads() -> None:
+    target = 'target = "http://[::1]:80/"'
+    names = [
+        search_name(SourceFile("specs/server.toml", ""), {}),
+        search_name(SourceFile("--target", f"[load]\n{target}"), {}),
+        search_name(
+            SourceFile("--target", f'[load]\n{target}\nworkload = "mix.toml"'), {}
+        ),
+        search_name(None, {"command": "/opt/wrk -R {rate}"}),
+    ]
+    assert names == ["server", "http://[::1]:80/", "mix", "wrk"]

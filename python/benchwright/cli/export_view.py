@@ -43,7 +43,6 @@ from benchwright.study.contents import (
     first_machine,
     stored_baseline,
 )
-from benchwright.study.findings import session_findings, stored_findings
 from benchwright.study.journal import StoredSession, Study
 
 if TYPE_CHECKING:
@@ -246,54 +245,33 @@ _STATES: dict[str, State] = {
 
 
 def _search_view(study: Study, session: StoredSession) -> ExportView:
-    """Return a search; each kind imports its policies, so only this one's are imported."""
-    from benchwright.report.searches import (
-        open_search,
-        peak_report,
-        ramp_report,
-        surface_report,
-    )
+    """Return a search; each kind imports its policies, so no other session imports them."""
+    from benchwright.report.peak import PeakReport, peak_sentence
+    from benchwright.report.ramp import RampReport, ramp_sentence
+    from benchwright.report.searches import stored_report
+    from benchwright.report.surface import named_findings, surface_sentence
 
-    experiment, ledger, verdict = open_search(study, session)
-    stored = stored_findings(study, session.number)
-    about = (
-        session_findings(study, session.number) if stored is None else stored.session
-    )
-    name, kind = study.path.resolve().name, session.info.kind
-    if kind == "peak":
-        from benchwright.report.peak import peak_sentence
-
-        peak = peak_report(experiment, ledger, verdict, about)
-        tests = [_peak_test(name, peak.sample, peak.result, peak.status)]
-        status, named = peak.status, [("", one) for one in peak.findings]
-        sentence = peak_sentence(peak)
-        spent = sum(one.trial.cost_s for one in peak.trials)
-    elif kind == "ramp":
-        from benchwright.report.ramp import ramp_sentence
-
-        ramp = ramp_report(experiment, ledger, verdict, about)
-        tests = list(_ramp_tests(name, ramp))
-        status, named = ramp.status, [("", one) for one in ramp.findings]
-        sentence = ramp_sentence(ramp)
-        spent = sum(one.trial.cost_s for one in ramp.trials)
+    report = stored_report(study, session)
+    name = study.path.resolve().name
+    named = [("", one) for one in report.findings]
+    if isinstance(report, PeakReport):
+        spent_s = sum(one.trial.cost_s for one in report.trials)
+        tests = [_peak_test(name, report.sample, report.result, report.status)]
+        sentence = peak_sentence(report)
+    elif isinstance(report, RampReport):
+        spent_s = sum(one.trial.cost_s for one in report.trials)
+        tests = list(_ramp_tests(name, report))
+        sentence = ramp_sentence(report)
     else:
-        from benchwright.report.surface import (
-            named_findings,
-            surface_sentence,
-        )
-
-        surface = surface_report(experiment, ledger, verdict, about)
-        tests = [
-            _peak_test(name, one.sample, one.found, one.found.status)
-            for one in surface.result.results
-        ]
-        status, named = surface.status, named_findings(surface)
-        sentence = surface_sentence(surface)
-        spent = surface.result.cost_s
+        results = report.result.results
+        tests = [_peak_test(name, o.sample, o.found, o.found.status) for o in results]
+        sentence = surface_sentence(report)
+        named = named_findings(report)
+        spent_s = report.result.cost_s
     head = _head(study, session)
     return ExportView(
-        **{**head, "status": status},
-        duration_ns=round(spent * 1e9),
+        **{**head, "status": report.status},
+        duration_ns=round(spent_s * 1e9),
         tests=tuple(tests),
         about_session=tuple(finding for _, finding in named),
         groups=finding_groups(named),
@@ -304,12 +282,8 @@ def _search_view(study: Study, session: StoredSession) -> ExportView:
 def _peak_test(
     name: str, sample: Pairs, found: PeakResult | None, status: str
 ) -> ExportTest:
-    metrics: tuple[ExportMetric, ...] = ()
-    if found is not None and found.peak_rate is not None:
-        shown = found.interval or Estimate(
-            found.peak_rate, _NAN, _NAN, found.claim.confidence, found.policy, 0
-        )
-        metrics = (_result("peak_rate", "/s", "higher", shown),)
+    rate = None if found is None else found.rate_estimate()
+    metrics = () if rate is None else (_result("peak_rate", "/s", "higher", rate),)
     return ExportTest(
         name=f"{name}:{sample_text(sample)}" if sample else name,
         base=name,

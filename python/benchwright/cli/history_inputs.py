@@ -130,7 +130,8 @@ def _runs_of_folder(folder: Path, skipped: list[str]) -> list[Run]:
         runs += filled
     if empty:
         sessions = plural(empty, "session")
-        skipped.append(f"{sessions} without a value: failed, searches or comparisons")
+        why = "failed, a comparison, or a search without an answer"
+        skipped.append(f"{sessions} without a value: {why}")
     return runs
 
 

@@ -80,7 +80,7 @@ def _shown(part: StudyPart) -> ShownSession:
     from benchwright.report.sessions import ShownSession
     from benchwright.study.catalogue import record_of, sessions_now
     from benchwright.study.contents import SEARCH_KINDS, stored_baseline, tests_of
-    from benchwright.study.findings import session_findings, stored_findings
+    from benchwright.study.findings import findings_about_session
     from benchwright.study.journal import Study
 
     with contextlib.closing(Study.open_to_read(part.place)) as study:
@@ -91,10 +91,7 @@ def _shown(part: StudyPart) -> ShownSession:
         files = tuple(_files(part.place, number))
         short = headline(study, session, tests)
         if session.info.kind in SEARCH_KINDS:
-            stored = stored_findings(study, number)
-            about = (
-                session_findings(study, number) if stored is None else stored.session
-            )
+            about = findings_about_session(study, number)
             inputs = []
         else:
             read = read_tests(study, session, "")

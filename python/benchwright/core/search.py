@@ -303,6 +303,15 @@ class PeakResult(msgspec.Struct, frozen=True, kw_only=True):
     findings: tuple[Finding, ...] = ()
     shape: CurveShape | None = None
 
+    def rate_estimate(self) -> Estimate | None:
+        """Return the peak rate with its interval, whose ends are NaN where there is none; None
+        without a rate."""
+        if self.peak_rate is None:
+            return None
+        ends, confidence = (math.nan, math.nan), self.claim.confidence
+        bare = Estimate(self.peak_rate, *ends, confidence, self.policy, 0)
+        return self.interval or bare
+
 
 # --------------------------------------------------------------------------------------
 # The stored form of a search: its trials and a peak search's answer.

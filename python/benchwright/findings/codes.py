@@ -495,6 +495,11 @@ _CODES: dict[str, Code] = {
         "Look at `bw plot --mode normal`; make trials longer, or use a policy that does not assume "
         "normal responses (qgs, monotone): Student's intervals of these loads are approximate.",
     ),
+    "search-undecided": Code(
+        Severity.SERIOUS,
+        "Give the search more time or trials (--budget, --max-trials), or claim less (region:20%): it "
+        "ended before its claim held.",
+    ),
     "surface-sample-failed": Code(
         Severity.WARNING,
         "Fix the server at that sample and run `bw resume`; the model does not include the sample.",

@@ -96,7 +96,7 @@ from benchwright.report.surface import (
 from benchwright.report.why import named_results
 from benchwright.run.explained_loads import explained_loads
 from benchwright.study.contents import machines_of, search_trials_of
-from benchwright.study.findings import session_findings, stored_findings
+from benchwright.study.findings import findings_about_session
 from benchwright.study.journal import StoredSession, Study
 
 
@@ -118,10 +118,7 @@ class SearchAnswer(msgspec.Struct, frozen=True, kw_only=True):
 def search_part(study: Study, session: StoredSession, part: str) -> ReportPart:
     """Return the report of a session that searches over loads."""
     experiment, ledger, verdict = open_search(study, session)
-    stored = stored_findings(study, session.number)
-    about = (
-        session_findings(study, session.number) if stored is None else stored.session
-    )
+    about = findings_about_session(study, session.number)
     trials = search_trials_of(study, session.number)
     loads = explained_loads(ledger, session.info)
     kind = session.info.kind

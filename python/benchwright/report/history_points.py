@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import math
-from collections.abc import Iterator, Sequence
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
 from benchwright.core.history import HistoryPoint, Run, SeriesKey
 from benchwright.core.machine import revision_of
-from benchwright.core.plan import TestPlan
-from benchwright.core.results import Finding, Severity
+from benchwright.core.plan import Pairs, TestPlan
+from benchwright.core.ramp import RampStatus
+from benchwright.core.results import Estimate, Finding, Severity
+from benchwright.core.search import PeakStatus
+from benchwright.core.search_text import criterion_text, sample_text
+from benchwright.core.surface import MEASURED_STATUSES
 from benchwright.findings.history import (
     environment_of,
     machine_fingerprint,
@@ -29,6 +37,13 @@ from benchwright.study.contents import (
 from benchwright.study.findings import input_findings, stored_findings
 from benchwright.study.journal import StoredSession, Study
 from benchwright.study.parsers.study import parsed_test
+from benchwright.suite.program import SourceFile
+from benchwright.suite.template import command_name
+
+if TYPE_CHECKING:
+    from benchwright.report.peak import PeakReport
+    from benchwright.report.ramp import RampReport
+    from benchwright.report.surface import SurfaceReport
 
 
 def run_identity(session: StoredSession) -> str:
@@ -39,43 +54,59 @@ def run_identity(session: StoredSession) -> str:
 
 
 def read_run(study: Study, session: StoredSession) -> Run:
-    """Return the points of a session; none of a search, of the arms of a comparison, and of tests
-    that failed or have no value. Raises StudyError for a record that cannot be read."""
+    """Return the points of a session; none of the arms of a comparison, of tests that failed or
+    have no value, and of searches that found no more than a bound. Raises StudyError for a
+    record that cannot be read."""
     machine = first_machine(study, session.number)
     environment = environment_of(machine)
     revision = None if machine is None else revision_of(machine)
-    points: list[tuple[SeriesKey, HistoryPoint]] = []
-    if session.info.kind not in SEARCH_KINDS:
-        common = HistoryPoint(
-            run=run_identity(session),
-            study=str(study.path),
-            session=session.number,
-            started_ns=session.info.started_ns,
-            estimate=0.0,
-            trials=0,
-            commit=None if revision is None else revision.commit,
-            commit_time_ns=None
-            if revision is None or revision.committed_s is None
-            else revision.committed_s * 10**9,
-            dirty=revision is not None and bool(revision.dirty),
-            tags=session.about.tags,
-            environment="" if environment is None else environment.id,
-        )
-        stored = stored_findings(study, session.number)
-        fingerprint = machine_fingerprint(machine)
-        for test in tests_of(study, session.number):
-            if test.plan.arm is not None:
-                continue
-            found = None if stored is None else stored.tests.get(test.key)
-            if found is None:
-                found = input_findings(parsed_test(test, study.path))
-            points += (
-                (SeriesKey(test_name(test.plan), metric, fingerprint), point)
-                for metric, point in _points_of_test(test, found, session, common)
-            )
+    common = HistoryPoint(
+        run=run_identity(session),
+        study=str(study.path),
+        session=session.number,
+        started_ns=session.info.started_ns,
+        estimate=0.0,
+        trials=0,
+        commit=None if revision is None else revision.commit,
+        commit_time_ns=None
+        if revision is None or revision.committed_s is None
+        else revision.committed_s * 10**9,
+        dirty=revision is not None and bool(revision.dirty),
+        tags=session.about.tags,
+        environment="" if environment is None else environment.id,
+    )
+    is_search = session.info.kind in SEARCH_KINDS
+    found = (_points_of_search if is_search else _points_of_tests)(
+        study, session, common
+    )
+    fingerprint = machine_fingerprint(machine)
+    points = (
+        (SeriesKey(test, metric, fingerprint), point) for test, metric, point in found
+    )
     return Run(
         points=tuple(points), environment=environment, machine=machine_text(machine)
     )
+
+
+# -- A session of tests ----------------------------------------------------------------
+
+_NamedPoint = tuple[str, str, HistoryPoint]
+"""A point with the names of its test and its metric."""
+
+
+def _points_of_tests(
+    study: Study, session: StoredSession, common: HistoryPoint
+) -> Iterator[_NamedPoint]:
+    """Yield the points of a session; `common` has what all of them share."""
+    stored = stored_findings(study, session.number)
+    for test in tests_of(study, session.number):
+        if test.plan.arm is not None:
+            continue
+        found = None if stored is None else stored.tests.get(test.key)
+        if found is None:
+            found = input_findings(parsed_test(test, study.path))
+        for metric, point in _points_of_test(test, found, session, common):
+            yield test_name(test.plan), metric, point
 
 
 def _points_of_test(
@@ -84,8 +115,7 @@ def _points_of_test(
     session: StoredSession,
     common: HistoryPoint,
 ) -> Iterator[tuple[str, HistoryPoint]]:
-    """Yield a point for each quantity of a test; `common` has what all points of the session
-    share."""
+    """Yield a point for each quantity of a test."""
     (answer,) = answer_of(
         [input_of_contents(test, findings)],
         status=session.status,
@@ -97,24 +127,16 @@ def _points_of_test(
     rules = MetricRules(plan.metrics)
     better = {spec.name: spec.better for spec in plan.metrics}
     asked = {answer.metric, *(one.metric for one in answer.others)}
-    serious = (one for one in findings if one.severity is Severity.SERIOUS)
-    codes = tuple(sorted({one.code for one in serious}))
+    codes = _serious(findings)
     columns = metric_columns(observe_trials(test.trials, rules), rules)
     for name, column in columns.items():
         estimate = estimate_of(plan.stopping, test.stop, column, rules)
         if rules.row(name).computed or not math.isfinite(estimate.value):
             continue
-        bounded = math.isfinite(estimate.low) and math.isfinite(estimate.high)
         yield (
             name,
             msgspec.structs.replace(
-                common,
-                estimate=estimate.value,
-                low=estimate.low if bounded else None,
-                high=estimate.high if bounded else None,
-                confidence=estimate.confidence if bounded else None,
-                trials=estimate.n,
-                unit=estimate.unit,
+                _with_estimate(common, estimate),
                 better=better.get(name, "lower"),
                 command=_command(plan),
                 codes=codes,
@@ -122,6 +144,25 @@ def _points_of_test(
                 asked=name in asked,
             ),
         )
+
+
+def _with_estimate(point: HistoryPoint, estimate: Estimate) -> HistoryPoint:
+    """Return a point with this value, and with its interval where both ends are known."""
+    bounded = math.isfinite(estimate.low) and math.isfinite(estimate.high)
+    return msgspec.structs.replace(
+        point,
+        estimate=estimate.value,
+        low=estimate.low if bounded else None,
+        high=estimate.high if bounded else None,
+        confidence=estimate.confidence if bounded else None,
+        trials=estimate.n,
+        unit=estimate.unit,
+    )
+
+
+def _serious(findings: Iterable[Finding]) -> tuple[str, ...]:
+    serious = (one for one in findings if one.severity is Severity.SERIOUS)
+    return tuple(sorted({one.code for one in serious}))
 
 
 def test_name(plan: TestPlan) -> str:
@@ -135,3 +176,123 @@ def _command(plan: TestPlan) -> str:
     """Return what a trial runs, as a person would type it."""
     phases = plan.phases
     return "; ".join(one.text for one in (*phases.setup, *phases.exec))
+
+
+# -- A session of a search -------------------------------------------------------------
+#
+# The answer of a peak search, and of each sample of a surface, is its peak rate; that of a ramp is
+# the throughput at which it saturates. Decision: a bound is no estimate, and an interrupted search
+# has only a guess, so they have no point. A search that ended before its claim held has a point with
+# a serious finding, so that no gate decides by it.
+
+_SEARCH_TABLES = ("peak", "ramp", "surface", "factors")
+"""Tables of a spec about the search itself; the others are about what it measures."""
+
+
+class _SearchPoint(NamedTuple):
+    """The answer of a search at one sample."""
+
+    sample: Pairs
+    metric: str
+    estimate: Estimate
+    what: str
+    """What the value is, in words."""
+    is_answered: bool
+    findings: Sequence[Finding]
+
+
+def _points_of_search(
+    study: Study, session: StoredSession, common: HistoryPoint
+) -> Iterator[_NamedPoint]:
+    """Yield the point of each sample of a search; `common` has what all of them share."""
+    # Each kind of search imports its policies, which no session of tests needs.
+    from benchwright.report.searches import stored_report
+    from benchwright.run.search import stored_spec
+
+    spec = stored_spec(session.info)
+    request = msgspec.json.decode(session.info.sources[0][1])
+    name = search_name(spec, request)
+    measured = measured_digest(spec, request)
+    for one in _answers_of(stored_report(study, session)):
+        codes = set(_serious(one.findings))
+        if not one.is_answered:
+            codes.add("search-undecided")
+        yield (
+            ":".join((name, *(f"{factor}={level}" for factor, level in one.sample))),
+            one.metric,
+            msgspec.structs.replace(
+                _with_estimate(common, one.estimate),
+                unit="/s",
+                better="higher",
+                command=f"{one.what}; load and server {measured}",
+                codes=tuple(sorted(codes)),
+                state="answered" if one.is_answered else "undecided",
+            ),
+        )
+
+
+def _answers_of(
+    report: PeakReport | RampReport | SurfaceReport,
+) -> Iterator[_SearchPoint]:
+    from benchwright.report.peak import PeakReport
+    from benchwright.report.ramp import RampReport
+    from benchwright.report.surface import named_findings
+
+    if isinstance(report, RampReport):
+        found = report.result
+        if found is not None and found.saturation is not None:
+            what = f"throughput at saturation, over {report.goal.axis}"
+            is_answered = report.status == RampStatus.SATURATED
+            at = found.saturation.throughput
+            yield _SearchPoint(
+                report.sample, "throughput", at, what, is_answered, report.findings
+            )
+        return
+    if isinstance(report, PeakReport):
+        criteria, peaks = report.criteria, [(report.sample, report.result)]
+        is_stopped = report.status == "interrupted"
+        named = [("", one) for one in report.findings]
+    else:
+        criteria = report.goal.peak.criteria
+        peaks = [(one.sample, one.found) for one in report.result.results]
+        is_stopped = False
+        named = named_findings(report)
+    what = f"peak rate with {', '.join(map(criterion_text, criteria))}"
+    for sample, peak in peaks:
+        if peak is None or peak.status not in MEASURED_STATUSES or is_stopped:
+            continue
+        rate = peak.rate_estimate()
+        if rate is not None:
+            own = ("", sample_text(sample))
+            findings = [one for subject, one in named if subject in own]
+            is_answered = peak.status is PeakStatus.FOUND
+            rate = msgspec.structs.replace(rate, n=peak.trials)
+            yield _SearchPoint(sample, "peak_rate", rate, what, is_answered, findings)
+
+
+def search_name(spec: SourceFile | None, request: Mapping[str, Any]) -> str:
+    """Return what a search is about: the name of its spec or workload, its target, or the program
+    that applies its load."""
+    from benchwright.load.target_spec import TARGET_FILE
+
+    if spec is None:
+        return command_name(request["command"].split()[0])
+    if spec.path != TARGET_FILE:
+        return PurePath(spec.path).stem
+    load = tomllib.loads(spec.text)["load"]
+    workload = PurePath(load.get("workload", ""))
+    return str(workload.stem or load["target"])
+
+
+def measured_digest(spec: SourceFile | None, request: Mapping[str, Any]) -> str:
+    """Return a hash of the load and the server of a search: 8 hexadecimal digits."""
+    if spec is None:
+        names = ("command", "response", "throughput")
+        said: object = [request.get(name) for name in names]
+    else:
+        tables = tomllib.loads(spec.text)
+        for name in _SEARCH_TABLES:
+            tables.pop(name, None)
+        said = (tables, [text for _, text in spec.beside])
+    text = json.dumps(said, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:8]

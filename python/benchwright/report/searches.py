@@ -26,6 +26,7 @@ from benchwright.run.search import (
 )
 from benchwright.run.session import SessionVerdict
 from benchwright.study.contents import search_trials_of
+from benchwright.study.findings import findings_about_session
 from benchwright.study.journal import StoredSession, Study
 from benchwright.study.keys import search_key
 
@@ -62,6 +63,21 @@ def open_search(study: Study, session: StoredSession) -> OpenedSearch:
     ledger = Ledger(study, session.number)
     experiment: Any = search_experiment(session.info)
     return OpenedSearch(experiment, ledger, stored_verdict(experiment, session, ledger))
+
+
+def stored_report(
+    study: Study, session: StoredSession
+) -> PeakReport | RampReport | SurfaceReport:
+    """Return the report of a session of a search, which may be incomplete, with its findings.
+
+    Raises StudyError for a record that cannot be read.
+    """
+    experiment, ledger, verdict = open_search(study, session)
+    about = findings_about_session(study, session.number)
+    if session.info.kind == "surface":
+        return surface_report(experiment, ledger, verdict, about)
+    make = peak_report if session.info.kind == "peak" else ramp_report
+    return make(experiment, ledger, verdict, about)
 
 
 class _SearchOverLoads(TypedDict):

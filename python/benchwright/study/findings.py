@@ -98,6 +98,15 @@ def session_findings(study: Study, session: int) -> tuple[Finding, ...]:
     return tuple(dict.fromkeys((*changed, *recorded_findings(study, session))))
 
 
+def findings_about_session(study: Study, session: int) -> tuple[Finding, ...]:
+    """Return the findings about a session as a whole: stored, else computed again.
+
+    Raises StudyError `journal-damaged` for a record that cannot be read.
+    """
+    stored = stored_findings(study, session)
+    return session_findings(study, session) if stored is None else stored.session
+
+
 def input_findings(
     one: ParsedInput,
     questions: Questions | None = None,
