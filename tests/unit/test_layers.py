@@ -11,6 +11,7 @@ ROOMS = (
     "cli",
     "page",
     "report",
+    "pool",
     "run",
     "load",
     "suite",
