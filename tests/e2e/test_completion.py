@@ -77,6 +77,18 @@ needs_shell = [
         (("bw", "help", "pe"), {"peak"}, {"run"}),
         (("bw", "schema", "st"), {"stats"}, {"run"}),
         (("bw", "compare", "--accept", "too"), {"too-few-trials"}, {"drift"}),
+        (("bw", "history", ""), {"show", "add", "bisect"}, {"--gate"}),
+        # Words that name no command belong to `show`.
+        (("bw", "history", "--fal"), {"--false-alarms"}, {"--file"}),
+        (("bw", "history", "bw-study", "--ga"), {"--gate"}, {"--grep"}),
+        (("bw", "history", "--accept", "search"), {"search-undecided"}, {"drift"}),
+        (("bw", "history", "accept", "sort/1", "--re"), {"--reason"}, {"--ref"}),
+        (("bw", "history", "push", "--re"), {"--ref", "--remote"}, {"--reason"}),
+        (("bw", "history", "confirm", "v1", "--fail"), {"--fail-if"}, {"--file"}),
+        (("bw", "history", "bisect", "v1", "--bui"), {"--build"}, {"--fail-if"}),
+        (("bw", "ls", "--state", ""), {"undecided", "running"}, {"suite.toml"}),
+        (("bw", "tag", "bw-study", "--no"), {"--note"}, {"--name"}),
+        (("bw", "export", "--format", "go"), {"google-benchmark"}, {"jmh"}),
     ],
 )
 def test_a_word_is_completed(
@@ -95,6 +107,17 @@ def test_bash_completes_files_where_an_option_takes_one(place: Path) -> None:
     assert by_bash(place, "bw", "run", "su") == {"suite.toml"}
     assert by_bash(place, "bw", "run", "--runs", "3", "su") == {"suite.toml"}
     assert by_bash(place, "bw", "load", "res") == set()
+    assert by_bash(place, "bw", "history", "add", "res") == {"results.csv"}
+    assert by_bash(place, "bw", "history", "--html", "res") == {"results.csv"}
+    assert by_bash(place, "bw", "export", "-o", "res") == {"results.csv"}
+    for command in ("ls", "show", "tag", "export"):
+        assert by_bash(place, "bw", command, "") == {"bw-study"}
+
+
+@pytest.mark.skipif(shutil.which("fish") is None, reason="needs fish")
+def test_fish_completes_files_beside_the_commands_of_history(place: Path) -> None:
+    assert {"results.csv", "show"} <= by_fish(place, "bw", "history", "")
+    assert "results.csv" not in by_fish(place, "bw", "history", "push", "")
 
 
 def test_bash_completes_the_command_after_the_dashes(place: Path) -> None:
@@ -111,6 +134,12 @@ def test_bash_completes_the_command_after_the_dashes(place: Path) -> None:
         ("bw stats resu", "bw stats results.csv "),
         ("bw trace capt", "bw trace capture "),
         ("bw compare --fail-i", "bw compare --fail-if "),
+        ("bw history bis", "bw history bisect "),
+        ("bw history resu", "bw history results.csv "),
+        ("bw history --htm", "bw history --html "),
+        ("bw history bw-study --gat", "bw history bw-study --gate "),
+        ("bw history add resu", "bw history add results.csv "),
+        ("bw export --format goo", "bw export --format google-benchmark "),
     ],
 )
 def test_zsh_completes_a_line(place: Path, typed: str, completed: str) -> None:

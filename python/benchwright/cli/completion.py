@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from benchwright.cli.parser import SUMMARIES, add_command
+from benchwright.cli.parser import SUMMARIES, CommandParser, add_command
 from benchwright.suite.options import DECLARED, Option, add_options, request_from
 
 SHELLS = ("bash", "zsh", "fish")
@@ -102,11 +102,46 @@ def completion_script(shell: str) -> str:
     from benchwright.cli.main import parser
 
     root = parser()
+    defaults = []
     for words in root.commands():
-        for action in root.of(words)._actions:
+        one = root.of(words)
+        for action in one._actions:
             _prepare(action)
+        if one.default_command:
+            _add_options_of_default(one)
+            defaults.append((words[-1], one.default_command))
     script: str = shtab.complete(root, shell)
+    for command, default in defaults:
+        script = _with_files(script, shell, command, default)
     return script.rstrip("\n") + "\n" + (_OF_COMMAND if shell == "bash" else "")
+
+
+def _add_options_of_default(parser: CommandParser) -> None:
+    """Let `bw history` complete the options of `bw history show`, which its words belong to unless
+    they name another command."""
+    for action in parser.of([parser.default_command])._actions:
+        known = parser._option_string_actions.keys()
+        if action.option_strings and known.isdisjoint(action.option_strings):
+            parser._add_action(action)
+
+
+def _with_files(script: str, shell: str, command: str, default: str) -> str:
+    """Return the script with files among the first words of `bw COMMAND`, which shtab completes by the
+    names of its commands alone. bash offers files where no name fits, as it is told to."""
+    if shell == "fish":
+        files = "(__fish_complete_path (commandline -ct))"
+        return (
+            f"{script}\ncomplete -c bw -n '_shtab_bw_using {command}' -ka \"{files}\"\n"
+        )
+    if shell != "zsh":
+        return script
+    described = f"  _describe 'bw {command} commands' _commands\n"
+    assert described in script
+    script = script.replace(described, f"{described}  _files\n")
+    of_default = rf"_arguments -C -s \$_shtab_bw_{command}_{default}_options ;;\n"
+    cases = re.compile(rf"( +){default}\) ({of_default})(?: +.*;;\n)*")
+    assert cases.search(script)
+    return cases.sub(lambda found: f"{found[0]}{found[1]}*) {found[2]}", script)
 
 
 def _prepare(action: argparse.Action) -> None:
