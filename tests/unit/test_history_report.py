@@ -31,9 +31,9 @@ from benchwright.report.history import (
     HistoryQuestion,
     SeriesAnswer,
     history_answer,
-    hold_gate,
 )
 from benchwright.report.history_document import history_document
+from benchwright.report.history_newest import hold_gate
 from benchwright.report.history_text import gate_lines, history_lines
 from benchwright.study.history import history_of
 

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import math
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import pytest
 
 from benchwright.stats.steps import (
     MIN_VALUES,
+    TAIL,
+    NewestComparison,
     find_steps,
+    newest_comparisons,
     newest_differs,
     newest_verdicts,
 )
@@ -237,3 +241,81 @@ def test_uncertain_values_hardly_differ() -> None:
     errors[60:] = 0.3
     sure = newest_differs(values, standard_errors=errors, level_start=0)
     assert sure.state in ("same", "unclear")
+
+
+def test_the_newest_values_are_compared_with_the_level_before_without_its_spikes() -> (
+    None
+):
+    rng = np.random.default_rng(5)
+    values = np.concatenate([rng.normal(0, 0.05, 60), rng.normal(0.5, 0.05, 20)])
+    values[30] = 3.0
+
+    def compared(end: int) -> NewestComparison | None:
+        (found,) = newest_comparisons([values[:end]], newest_verdicts([values[:end]]))
+        return found
+
+    same = compared(60)
+    assert same is not None
+    assert (same.end, same.old.n, same.new.n) == (59, 58, 1)
+    assert same.old.mean == pytest.approx(np.delete(values[:59], 30).mean())
+    assert same.old.sdev == pytest.approx(np.delete(values[:59], 30).std(ddof=1))
+    assert compared(61) is None
+    start = newest_differs(values[:68]).level_start
+    assert start == pytest.approx(60, abs=2)
+    for end in range(65, start + 9):
+        change = compared(end)
+        assert change is not None
+        assert (change.end, change.old.n, change.new.n) == (
+            start,
+            start - 1,
+            end - start,
+        )
+    again = compared(80)
+    assert again is not None
+    # The looks put the start too early; those values are spikes of the new level.
+    assert (again.end, again.old.n) == (79, 19)
+    assert start < 60
+
+
+def test_the_last_values_and_the_starts_of_two_levels_are_enough_for_a_look() -> None:
+    rng = np.random.default_rng(6)
+    series = [
+        np.concatenate([rng.normal(0, 1, at), rng.normal(6, 1, 400 - at)])
+        for at in (50, 300, 380, 391, 395, 397, 399)
+    ]
+    errors = [
+        None,
+        *(np.where(rng.random(400) < 0.5, 0.3, math.nan) for _ in series[1:]),
+    ]
+    before = newest_verdicts(
+        [values[:-1] for values in series],
+        standard_errors=[None if e is None else e[:-1] for e in errors],
+    )
+    whole = newest_verdicts(series, standard_errors=errors)
+    offset = 400 - TAIL
+    tails = [values[offset:] for values in series]
+    own = [None if e is None else e[offset:] for e in errors]
+    found = newest_verdicts(
+        tails,
+        standard_errors=own,
+        level_starts=[one.level_start - offset for one in before],
+        befores=[one.before - offset for one in before],
+    )
+    for one, other in zip(whole, found, strict=True):
+        moved = msgspec.structs.replace(
+            other,
+            level_start=other.level_start + offset,
+            before=other.before + offset,
+            since=None if other.since is None else other.since + offset,
+        )
+        assert repr(moved) == repr(one)
+    assert len({one.state for one in whole}) > 2
+    for one, other in zip(
+        newest_comparisons(series, whole, standard_errors=errors),
+        newest_comparisons(tails, found, standard_errors=own),
+        strict=True,
+    ):
+        assert (one is None) == (other is None)
+        if one is not None and other is not None:
+            moved = msgspec.structs.replace(other, end=other.end + offset)
+            assert repr(moved) == repr(one)

@@ -27,12 +27,10 @@ from benchwright.core.text import plural
 from benchwright.core.untrusted import one_line, visible
 from benchwright.report.history import (
     HistoryAnswer,
-    HistoryGate,
     HistoryQuestion,
     SeriesAnswer,
     StepAnswer,
     history_answer,
-    hold_gate,
     run_text,
 )
 from benchwright.report.history_document import (
@@ -41,6 +39,7 @@ from benchwright.report.history_document import (
     HistoryNotesDocument,
     history_document,
 )
+from benchwright.report.history_newest import HistoryGate, hold_gate
 from benchwright.report.history_text import gate_lines, history_lines, step_words
 from benchwright.report.parts import report_text
 from benchwright.stats.steps import FALSE_ALARMS

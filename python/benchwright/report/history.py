@@ -9,10 +9,8 @@ is adjusted by Benjamini and Hochberg, and both P-values are shown.
 from __future__ import annotations
 
 import fnmatch
-import hashlib
 import math
-from collections.abc import Container, Iterator, Sequence
-from typing import Literal
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -28,30 +26,31 @@ from benchwright.core.history import (
 from benchwright.core.results import Estimate, Finding
 from benchwright.core.text import (
     moment_text,
-    p_text,
     percent_text,
     plural,
     quantity_text,
 )
 from benchwright.findings.codes import make_finding
 from benchwright.findings.history import segments_of
-from benchwright.stats.input_comparison import benjamini_hochberg
-from benchwright.stats.intervals import t_half_width, t_quantile
+from benchwright.report.history_newest import (
+    NewestAnswer,
+    adjusted,
+    logs_of,
+    newest_answer,
+    no_ratio,
+    series_id,
+    series_names,
+)
+from benchwright.stats.intervals import t_half_width
 from benchwright.stats.moments import moments
 from benchwright.stats.steps import (
     FALSE_ALARMS,
-    LevelVerdict,
     Step,
     StepFit,
     find_steps,
-    newest_differs,
+    newest_comparisons,
     newest_verdicts,
 )
-
-NewestVerdict = Literal[
-    "slower", "faster", "worse", "better", "no difference", "undecided"
-]
-"""About the newest run; `slower` and `faster` for times, else `worse` and `better`."""
 
 
 class StepAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,31 +68,6 @@ class StepAnswer(msgspec.Struct, frozen=True, kw_only=True):
     p: float
     is_worse: bool
     accepted: Acceptance | None
-
-
-class NewestAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """How the newest run of a series compares with its level before."""
-
-    verdict: NewestVerdict
-    ratio: Estimate | None
-    """The newest value / the level; None where that is undecided."""
-    since: int | None
-    """The place of the first point of the new level, or of the newest point where it does not
-    differ; None where it is undecided."""
-    p: float
-    """Share of stationary series with such a difference at any look so far; NaN where it is
-    undecided."""
-    p_adjusted: float
-    """For all series of the answer together."""
-    more: int
-    """The number of further runs that would decide; 0 if it is decided, or if that is unknown."""
-    why: str
-    """Why it is undecided; empty otherwise."""
-
-    @property
-    def is_worse(self) -> bool:
-        """Whether it differs in the wrong direction."""
-        return self.verdict in ("slower", "worse")
 
 
 class SeriesAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -124,6 +98,22 @@ class SeriesAnswer(msgspec.Struct, frozen=True, kw_only=True):
     def level(self) -> Estimate | None:
         """The present level; None if its points have no logarithm."""
         return self.levels[-1][2]
+
+    @property
+    def newest_point(self) -> HistoryPoint:
+        """Its last point."""
+        return self.series.newest
+
+    @property
+    def since_point(self) -> HistoryPoint:
+        """The point at `newest.since`; the last one where that is None."""
+        return self.series.points[-self.runs_since]
+
+    @property
+    def runs_since(self) -> int:
+        """The number of points from there on."""
+        since = self.newest.since
+        return 1 if since is None else len(self.series.points) - since
 
     @property
     def better(self) -> Better:
@@ -163,13 +153,6 @@ def _matches(name: str, patterns: Sequence[str]) -> bool:
     return any(name == one or fnmatch.fnmatchcase(name, one) for one in patterns)
 
 
-def series_id(key: SeriesKey) -> str:
-    """Return the name of a series in commands: 6 hexadecimal digits."""
-    return hashlib.sha256("\0".join(msgspec.structs.astuple(key)).encode()).hexdigest()[
-        :6
-    ]
-
-
 def history_answer(history: RunHistory, asked: HistoryQuestion) -> HistoryAnswer:
     """Return the answer for the series that are asked about."""
     chosen = []
@@ -177,9 +160,9 @@ def history_answer(history: RunHistory, asked: HistoryQuestion) -> HistoryAnswer
         points = tuple(p for p in one.points if p.started_ns >= asked.since_ns)
         if points and asked.wants(one.key) and (asked.metrics or points[-1].asked):
             chosen.append(Series(one.key, points))
-    names = _names([one.key for one in chosen])
+    names = series_names([one.key for one in chosen])
     levels = [_levels_of(one, history, asked) for one in chosen]
-    newest = _newest_answers(chosen, levels)
+    newest = adjusted(_newest_answers(chosen, levels), asked.false_alarms)
     found = [
         SeriesAnswer(
             id=series_id(one.key),
@@ -198,26 +181,10 @@ def history_answer(history: RunHistory, asked: HistoryQuestion) -> HistoryAnswer
         )
     ]
     return HistoryAnswer(
-        series=_adjusted(found, asked.false_alarms),
+        series=tuple(found),
         history=history,
         false_alarms=asked.false_alarms,
     )
-
-
-def _names(keys: Sequence[SeriesKey]) -> list[str]:
-    """Return the shortest names: the metric, and the machine, where the test alone is not enough."""
-    metrics = {key.metric for key in keys}
-    machines = {key.machine for key in keys}
-    return [
-        " ".join(
-            (
-                key.test,
-                *([key.metric] if len(metrics) > 1 else []),
-                *([f"@{key.machine}"] if len(machines) > 1 else []),
-            )
-        )
-        for key in keys
-    ]
 
 
 # -- Levels and steps ------------------------------------------------------------------
@@ -278,25 +245,8 @@ def _levels_of(series: Series, history: RunHistory, asked: HistoryQuestion) -> _
     )
 
 
-_Logs = tuple[list[float], list[float] | None]
-"""Logarithms, and their standard errors, NaN where unknown; None if all are unknown."""
-
-
-def _logs(points: Sequence[HistoryPoint]) -> _Logs | None:
-    """Return the logarithms of the points; None if a value has none."""
-    if any(one.estimate <= 0 for one in points):
-        return None
-    errors = []
-    for one in points:
-        confidence = one.confidence or 0.95
-        found = one.standard_error(t_quantile(confidence, max(one.trials - 1, 1)))
-        errors.append(math.nan if found is None else found)
-    is_known = any(map(math.isfinite, errors))
-    return [math.log(one.estimate) for one in points], errors if is_known else None
-
-
 def _fit(points: Sequence[HistoryPoint], false_alarms: float) -> StepFit:
-    logs = _logs(points)
+    logs = logs_of(points)
     if logs is None:
         return StepFit()
     values, errors = logs
@@ -309,7 +259,7 @@ def _level(
     """Return a level: the geometric mean of its points without outliers, with Student's interval
     of their logarithms."""
     inner = [points[at] for at in range(first, last + 1) if at not in outliers]
-    logs = _logs(inner)
+    logs = logs_of(inner)
     if logs is None or not inner:
         return None
     found = moments(logs[0])
@@ -366,96 +316,26 @@ def _newest_answers(
     says depends on its points alone.
     """
     logs = [
-        _logs(one.points[of.start :]) for one, of in zip(series, levels, strict=True)
+        logs_of(one.points[of.start :]) for one, of in zip(series, levels, strict=True)
     ]
     known = [one for one in logs if one is not None]
-    verdicts = iter(
-        newest_verdicts(
-            [values for values, _ in known],
-            standard_errors=[errors for _, errors in known],
+    values = [values for values, _ in known]
+    errors = [errors for _, errors in known]
+    verdicts = newest_verdicts(values, standard_errors=errors)
+    compared = newest_comparisons(values, verdicts, standard_errors=errors)
+    found = zip(verdicts, compared, strict=True)
+    answers = []
+    for one, of, of_logs in zip(series, levels, logs, strict=True):
+        if of_logs is None:
+            answers.append(no_ratio())
+            continue
+        size = len(of_logs[0])
+        answers.append(
+            newest_answer(
+                one.newest, *next(found), runs=size, size=size, offset=of.start
+            )
         )
-    )
-    return [
-        _undecided("a value is 0 or less, so the runs have no ratio")
-        if of_logs is None
-        else _newest_answer(one.newest, *of_logs, of, next(verdicts))
-        for one, of, of_logs in zip(series, levels, logs, strict=True)
-    ]
-
-
-def _newest_answer(
-    newest: HistoryPoint,
-    values: Sequence[float],
-    errors: Sequence[float] | None,
-    of: _Levels,
-    found: LevelVerdict,
-) -> NewestAnswer:
-    if found.state == "unclear":
-        assert found.since is not None
-        last = len(values) - found.since
-        which = "newest run" if last == 1 else f"last {last} runs"
-        return _undecided(f"the {which} may differ", found.more)
-    if found.state == "short" and not found.level_start:
-        return _undecided(f"{plural(len(values), 'run')} so far", found.more)
-    is_same = found.state == "same"
-    end = len(values) - 1 if is_same else found.level_start
-    # The level before starts at the last step before it, or with the first run.
-    starts = [0, *(step.index - of.start for step in of.steps)]
-    begin = max(start for start in starts if 0 <= start < end)
-    if found.state == "short":
-        # A change is the answer until its new level has enough runs to be compared with.
-        found = newest_differs(values, standard_errors=errors, level_start=begin)
-    before = [
-        values[at] for at in range(begin, end) if at + of.start not in of.outliers
-    ]
-    ratio = _ratio(before or values[begin:end], values[end:])
-    p = found.p
-    return NewestAnswer(
-        verdict="no difference"
-        if is_same
-        else direction(newest, rises=ratio.value > 1),
-        ratio=ratio,
-        since=of.start + end,
-        p=p,
-        p_adjusted=p,
-        more=0,
-        why="",
-    )
-
-
-def direction(point: HistoryPoint, *, rises: bool) -> NewestVerdict:
-    """Return the word for a value that is larger, or smaller, than before."""
-    is_worse = rises == (point.better == "lower")
-    if point.unit == "s":
-        return "slower" if is_worse else "faster"
-    return "worse" if is_worse else "better"
-
-
-def _undecided(why: str, more: int = 0) -> NewestAnswer:
-    return NewestAnswer(
-        verdict="undecided",
-        ratio=None,
-        since=None,
-        p=math.nan,
-        p_adjusted=math.nan,
-        more=more,
-        why=f"{why}; {plural(more, 'more run')} would decide" if more else why,
-    )
-
-
-def _ratio(old: Sequence[float], new: Sequence[float]) -> Estimate:
-    """Return the ratio of two levels of logarithms, `new` / `old`, with Student's interval for one
-    standard deviation: that of a single new value is unknown."""
-    before, after = moments(old), moments(new)
-    degrees = before.n + after.n - 2
-    squares = sum((m.n - 1) * m.sdev**2 for m in (before, after) if m.n > 1)
-    half = math.inf
-    if degrees > 0:
-        sdev = math.sqrt(squares / degrees)
-        half = t_quantile(0.95, degrees) * sdev * math.sqrt(1 / before.n + 1 / after.n)
-    change = after.mean - before.mean
-    ends = math.exp(change - half), math.exp(change + half)
-    return Estimate(math.exp(change), *ends, 0.95, "pooled-t", before.n + after.n)
+    return answers
 
 
 def _findings(
@@ -485,86 +365,6 @@ def _findings(
             f"{run_text(points[segment.first])}, after {plural(segment.first, 'run')}"
         )
         yield make_finding("environment-changed-between-runs", name, evidence)
-
-
-def _adjusted(
-    found: Sequence[SeriesAnswer], false_alarms: float
-) -> tuple[SeriesAnswer, ...]:
-    """Return the answers with the P-values adjusted for all of them; a difference that is not clear
-    among them is undecided."""
-    if not found:
-        return ()
-    adjusted = benjamini_hochberg([one.newest.p for one in found]).tolist()
-    shown = []
-    for one, p in zip(found, adjusted, strict=True):
-        newest = msgspec.structs.replace(one.newest, p_adjusted=p)
-        # Without a P-value it is NaN, and not above.
-        if newest.verdict != "no difference" and p > false_alarms:
-            among = f"{p_text(p)} among {plural(len(found), 'series')}"
-            why = f"{newest.verdict} with {p_text(newest.p)}, but {among}"
-            newest = msgspec.structs.replace(newest, verdict="undecided", why=why)
-        shown.append(msgspec.structs.replace(one, newest=newest))
-    return tuple(shown)
-
-
-# -- The gate --------------------------------------------------------------------------
-
-
-class HistoryGate(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether a newest run is worse than its level by more than a limit."""
-
-    limit: float
-    """As a share."""
-    failed: tuple[str, ...]
-    """The names of the series that are worse by more."""
-    undecided: tuple[str, ...]
-    """Why it is undecided, one sentence for each series."""
-
-    @property
-    def outcome(self) -> Literal["passed", "failed", "undecided"]:
-        """Its result; a failed series counts more than an undecided one."""
-        if self.failed:
-            return "failed"
-        return "undecided" if self.undecided else "passed"
-
-    @property
-    def exit_status(self) -> int:
-        """The exit status of the command."""
-        return {"passed": 0, "failed": 1, "undecided": 3}[self.outcome]
-
-
-def hold_gate(
-    answer: HistoryAnswer, limit: float, accepted_codes: Container[str] = ()
-) -> HistoryGate:
-    """Return the outcome of a gate.
-
-    It is undecided where a verdict is, where one run is known less well than the limit, and where a
-    serious finding concerns the newest run, unless its code is accepted. A limit of 0 fails for
-    every difference that is found.
-    """
-    failed, undecided = [], []
-    for one in answer.series:
-        newest, ratio = one.newest, one.newest.ratio
-        codes = [c for c in one.series.newest.codes if c not in accepted_codes]
-        if ratio is None or newest.verdict == "undecided":
-            undecided.append(f"{one.name}: {newest.why}")
-        elif codes:
-            undecided.append(f"{one.name}: the newest run has {', '.join(codes)}")
-        elif newest.is_worse:
-            worse = ratio.value - 1 if one.better == "lower" else 1 - ratio.value
-            if worse > limit:
-                failed.append(one.name)
-        elif newest.verdict == "no difference" and 0 < limit < _reach(ratio):
-            undecided.append(
-                f"{one.name}: one run is known to ±{percent_text(_reach(ratio), 2)} of its "
-                "level: measure longer, or raise the limit"
-            )
-    return HistoryGate(limit=limit, failed=tuple(failed), undecided=tuple(undecided))
-
-
-def _reach(ratio: Estimate) -> float:
-    """Return how far the upper end of a ratio is from it, as a share."""
-    return ratio.high / ratio.value - 1
 
 
 # -- Words -----------------------------------------------------------------------------

@@ -16,11 +16,10 @@ from benchwright.report.documents import (
 )
 from benchwright.report.history import (
     HistoryAnswer,
-    HistoryGate,
-    NewestVerdict,
     SeriesAnswer,
     StepAnswer,
 )
+from benchwright.report.history_newest import HistoryGate, NewestVerdict
 from benchwright.report.history_text import sentence
 
 

@@ -36,13 +36,12 @@ from benchwright.report.answer_text import (
 )
 from benchwright.report.history import (
     HistoryAnswer,
-    HistoryGate,
     SeriesAnswer,
     StepAnswer,
     commit_text,
     day_text,
-    direction,
 )
+from benchwright.report.history_newest import HistoryGate, JudgedSeries, direction
 
 MOST_STEPS = 20
 """Steps in the table, the newest first."""
@@ -75,7 +74,7 @@ def history_lines(
 _MOST_SENTENCES = 12
 
 
-def _sentences(series: Sequence[SeriesAnswer]) -> Iterator[str]:
+def _sentences(series: Sequence[JudgedSeries]) -> Iterator[str]:
     """Yield the answer of each series that differs or is undecided, and a sentence about all."""
     if len(series) == 1:
         yield sentence(series[0])
@@ -86,7 +85,7 @@ def _sentences(series: Sequence[SeriesAnswer]) -> Iterator[str]:
     yield summary(series)
 
 
-def summary(series: Sequence[SeriesAnswer]) -> str:
+def summary(series: Sequence[JudgedSeries]) -> str:
     """Return how many series differ: `4 series: 1 is slower and 3 have no difference`."""
     counts = Counter(one.newest.verdict for one in series)
     parts = []
@@ -167,18 +166,17 @@ def change_and_interval(ratio: Estimate) -> str:
     return f"{value} ({low} to {high})"
 
 
-def sentence(one: SeriesAnswer) -> str:
+def sentence(one: JudgedSeries) -> str:
     """Return the answer of a series as a sentence."""
-    newest, points = one.newest, one.series.points
+    newest = one.newest
     name = one_line(one.name)
     if newest.verdict == "undecided" or newest.ratio is None or newest.since is None:
         return f"{name}: undecided: {newest.why}"
     size = change_and_interval(newest.ratio)
     if newest.verdict == "no difference":
         return f"{name}: no difference: the newest run has its level, {size}"
-    first = points[newest.since]
-    runs = plural(len(points) - newest.since, "run")
-    return f"{name}: {newest.verdict}: {size} since {_run(first)}, {runs}"
+    runs = plural(one.runs_since, "run")
+    return f"{name}: {newest.verdict}: {size} since {_run(one.since_point)}, {runs}"
 
 
 def _run(point: HistoryPoint) -> str:

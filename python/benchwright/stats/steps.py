@@ -5,13 +5,14 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, TypeVar
 
 import msgspec
 
 from benchwright.core.numeric import np, npt
 from benchwright.stats import special
 from benchwright.stats.arrays import FloatArray, SampleValues
+from benchwright.stats.moments import Moments, moments
 
 # Purpose: a history of runs has steps (a commit made the program slower), spikes (one disturbed
 # run) and neighbours that resemble each other (a machine that is slow for a week). Only the first
@@ -585,8 +586,9 @@ _MOST_MORE = 30
 # Method: the likelihood gain of one step among the last 60 values of the present level, as above,
 # against a threshold that grows with the logarithm of the number of looks, so that later looks
 # share what earlier ones leave of the rate. The level begins at the last change that was reported
-# (or accepted), so an answer depends on the values since then alone: one integer is all that a
-# store keeps of a series.
+# (or accepted). The newest values are compared with the last 200 of the level before them, so an answer
+# depends on where the last two levels begin and on the values since: a store keeps these two
+# integers of a series (report/history_levels.py).
 # Decision: rejected are e-detectors and CUSUM for a given size of step. Their guarantee holds for
 # any number of looks without simulation, but needs independent values whose deviation is
 # known; both are estimated here from the values, with the correlation.
@@ -603,6 +605,8 @@ WINDOW = 200
 """The present level is known from at most this many values."""
 _TAIL_LOOK = 60
 """Maximum of values that a look tests as a new level."""
+TAIL = WINDOW + _TAIL_LOOK
+"""So many last values of a series are enough for a look at the newest and for its comparison."""
 
 LevelState = Literal["short", "same", "unclear", "differs"]
 """`short`: the level has too few values to compare with. `unclear`: the newest values differ, but
@@ -627,6 +631,8 @@ class LevelVerdict(msgspec.Struct, frozen=True):
     gain: float = math.nan
     """Likelihood gain of a step, to compare with the threshold."""
     threshold: float = math.nan
+    before: int = 0
+    """The first value of the level before the present one."""
 
     @property
     def p(self) -> float:
@@ -660,15 +666,18 @@ def newest_verdicts(
     *,
     standard_errors: Sequence[SampleValues | None] | None = None,
     level_starts: Sequence[int] | None = None,
+    befores: Sequence[int] | None = None,
 ) -> list[LevelVerdict]:
-    """Return `newest_differs` of many series; those of one length are computed together."""
+    """Return `newest_differs` of many series; those of one length are computed together.
+
+    `level_starts` and `befores` are those of the verdicts before the newest value, and may be
+    negative: only the last `TAIL` values of a series are needed.
+    """
     data = [np.asarray(values, dtype=np.float64) for values in series]
-    errors = [
-        None if e is None else np.asarray(e, dtype=np.float64)
-        for e in (standard_errors or [None] * len(data))
-    ]
+    errors = _error_arrays(standard_errors, len(data))
     if level_starts is not None:
-        return _looks(data, errors, [values.size for values in data], level_starts)
+        ends = [values.size for values in data]
+        return _looks(data, errors, ends, level_starts, befores or [0] * len(data))
     verdicts = [LevelVerdict("short", 0, more=MIN_VALUES) for _ in data]
     for end in range(1, max((values.size for values in data), default=0) + 1):
         long = [at for at, values in enumerate(data) if values.size >= end]
@@ -677,39 +686,66 @@ def newest_verdicts(
             [errors[at] for at in long],
             [end] * len(long),
             [verdicts[at].level_start for at in long],
+            [verdicts[at].before for at in long],
         )
         for at, verdict in zip(long, found, strict=True):
             verdicts[at] = verdict
     return verdicts
 
 
+def _error_arrays(
+    standard_errors: Sequence[SampleValues | None] | None, count: int
+) -> list[FloatArray | None]:
+    return [
+        None if e is None else np.asarray(e, dtype=np.float64)
+        for e in (standard_errors or [None] * count)
+    ]
+
+
+_ROWS = 256
+"""Series of one length that are computed together: their arrays fit into a CPU's cache."""
+
+_T = TypeVar("_T")
+
+
+def _batches(rows: Sequence[_T]) -> list[Sequence[_T]]:
+    return [rows[at : at + _ROWS] for at in range(0, len(rows), _ROWS)]
+
+
 def _looks(
-    data: list[FloatArray],
-    errors: list[FloatArray | None],
+    data: Sequence[FloatArray],
+    errors: Sequence[FloatArray | None],
     ends: Sequence[int],
     starts: Sequence[int],
+    befores: Sequence[int],
 ) -> list[LevelVerdict]:
     """Return one look at each series, at its values from its start to its end."""
     verdicts: list[LevelVerdict | None] = [None] * len(data)
-    alike: dict[tuple[int, bool], list[int]] = {}
+    alike: dict[int, list[int]] = {}
     for at, (end, start) in enumerate(zip(ends, starts, strict=True)):
         n = end - start
         if n <= MIN_VALUES:
-            verdicts[at] = LevelVerdict("short", start, more=MIN_VALUES + 1 - n)
+            verdicts[at] = LevelVerdict(
+                "short", start, more=MIN_VALUES + 1 - n, before=befores[at]
+            )
         else:
-            alike.setdefault((min(n, WINDOW), errors[at] is not None), []).append(at)
-    for (n, has_errors), places in alike.items():
-        table = np.array([data[at][ends[at] - n : ends[at]] for at in places])
-        own = (
-            np.array([errors[at][ends[at] - n : ends[at]] for at in places])  # type: ignore[index]
-            if has_errors
-            else None
-        )
-        found = _look(table, own)
-        for row, at in enumerate(places):
-            start, values = starts[at], data[at][: ends[at]]
-            limit = look_threshold(values.size - start)
-            verdicts[at] = _verdict(found, row, limit, start, values)
+            alike.setdefault(min(n, WINDOW), []).append(at)
+    unknown = np.full(WINDOW, math.nan)
+    for n, same in alike.items():
+        for places in _batches(same):
+            table = np.array([data[at][ends[at] - n : ends[at]] for at in places])
+            own = np.array(
+                [
+                    unknown[:n] if of is None else of[ends[at] - n : ends[at]]
+                    for at in places
+                    for of in (errors[at],)
+                ]
+            )
+            found = _look(table, own if np.isfinite(own).any() else None)
+            for row, at in enumerate(places):
+                verdicts[at] = _verdict(
+                    found, row, starts[at], befores[at], data[at][: ends[at]]
+                )
     return [verdict for verdict in verdicts if verdict is not None]
 
 
@@ -726,23 +762,30 @@ class _Look(msgspec.Struct, frozen=True):
 
 
 def _verdict(
-    found: _Look, row: int, limit: float, start: int, values: FloatArray
+    found: _Look, row: int, start: int, before: int, values: FloatArray
 ) -> LevelVerdict:
     """Return the verdict on a row of looks; `values` end with the newest."""
     gain, tail, n = float(found.gain[row]), int(found.tail[row]), values.size
+    limit = look_threshold(n - start)
     doubtful = gain >= _DOUBT * limit
     if not doubtful:
         if not found.far[row]:
             level = float(found.level[row])
-            return LevelVerdict("same", start, None, 0, level, math.nan, gain, limit)
+            return LevelVerdict(
+                "same", start, None, 0, level, math.nan, gain, limit, before
+            )
         tail = 1
     since = n - tail
     level = float(np.median(values[max(start, since - WINDOW) : since]))
     change = float(np.median(values[since:])) - level
     if gain >= limit:
-        return LevelVerdict("differs", since, since, 0, level, change, gain, limit)
+        return LevelVerdict(
+            "differs", since, since, 0, level, change, gain, limit, start
+        )
     more = max(math.ceil(tail * limit / gain) - tail, 1) if doubtful else MIN_SEGMENT
-    return LevelVerdict("unclear", start, since, more, level, change, gain, limit)
+    return LevelVerdict(
+        "unclear", start, since, more, level, change, gain, limit, before
+    )
 
 
 def _look(table: FloatArray, errors: FloatArray | None) -> _Look:
@@ -804,15 +847,106 @@ def _limited_rows(
     reach = _LIMIT * scale
     if errors is not None:
         variances = errors * errors
-        with np.errstate(all="ignore"):
-            typical = np.nanmedian(variances, axis=1, keepdims=True)
-        typical = np.where(np.isfinite(typical), typical, 0.0)
+        is_whole = np.isfinite(variances).all(axis=1)
+        typical = np.zeros_like(scale)
+        typical[is_whole] = np.median(variances[is_whole], axis=1, keepdims=True)
+        some = ~is_whole & np.isfinite(variances).any(axis=1)
+        if some.any():
+            typical[some] = np.nanmedian(variances[some], axis=1, keepdims=True)
         floor = np.maximum(floor, typical)
         excess = np.fmax(variances - typical, 0.0)
         with np.errstate(all="ignore"):
             shrink = scale / np.sqrt(scale * scale + excess)
-        rest = np.where(same, rest, rest * shrink)
+        # A value without any excess stays as it is, whatever the rounding of the root.
+        rest = np.where(same | (excess == 0), rest, rest * shrink)
     limited = np.clip(rest, -reach, reach)
     if same.any():
         limited = np.where(same, np.where(_alone(rest), 0.0, rest), limited)
     return limited, floor
+
+
+# -- The newest values beside the level before them ---------------------------------------------
+
+
+class NewestComparison(msgspec.Struct, frozen=True):
+    """The newest values of a series, and the level before them."""
+
+    end: int
+    """The first of the newest values: where the present level begins if it differs from the one
+    before, else the last value."""
+    old: Moments
+    """Of at most the last `WINDOW` values before them, without spikes."""
+    new: Moments
+    p: float
+    """As of a verdict."""
+
+
+def newest_comparisons(
+    series: Sequence[SampleValues],
+    verdicts: Sequence[LevelVerdict],
+    *,
+    standard_errors: Sequence[SampleValues | None] | None = None,
+) -> list[NewestComparison | None]:
+    """Return what the verdicts of `newest_verdicts` about the same values compare.
+
+    None where a verdict is unclear, and where there is no level to compare with. A change is compared
+    with the level before it until the new level has enough values.
+    """
+    data = [np.asarray(values, dtype=np.float64) for values in series]
+    errors = _error_arrays(standard_errors, len(data))
+    spans: dict[int, list[tuple[int, int]]] = {}
+    changed = []
+    for at, verdict in enumerate(verdicts):
+        start, before = verdict.level_start, verdict.before
+        if verdict.state == "unclear" or (verdict.state == "short" and before == start):
+            continue
+        if verdict.state == "same":
+            begin, end = start, data[at].size - 1
+        else:
+            begin, end = before, start
+            changed.append(at)
+        spans.setdefault(end - max(begin, end - WINDOW), []).append((at, end))
+    short = [at for at in changed if verdicts[at].state == "short"]
+    again = _looks(
+        [data[at] for at in short],
+        [errors[at] for at in short],
+        [data[at].size for at in short],
+        [verdicts[at].before for at in short],
+        [0] * len(short),
+    )
+    p = {at: verdict.p for at, verdict in zip(short, again, strict=True)}
+    found: list[NewestComparison | None] = [None] * len(data)
+    for n, alike in spans.items():
+        for rows in _batches(alike):
+            table = np.array([data[at][end - n : end] for at, end in rows])
+            olds = _level_moments(table)
+            for (at, end), old in zip(rows, olds, strict=True):
+                new = moments(data[at][end:])
+                found[at] = NewestComparison(end, old, new, p.get(at, verdicts[at].p))
+    return found
+
+
+def _level_moments(table: FloatArray) -> list[Moments]:
+    """Return the moments of each row, shape `(series, n)`, without its spikes."""
+    n = table.shape[1]
+    middle = np.median(table, axis=1, keepdims=True)
+    x = table - middle
+    scale = _MAD * np.median(np.abs(x), axis=1, keepdims=True)
+    tiny = 1e-12 * np.abs(table).max(axis=1, keepdims=True)
+    limited, _ = _limited_rows(x, scale, tiny, None)
+    limited -= limited.mean(axis=1, keepdims=True)
+    spread = np.sqrt((limited * limited).mean(axis=1, keepdims=True))
+    used = np.abs(x) <= _spike_limit(n) * np.maximum(spread, tiny)
+    counts = used.sum(axis=1)
+    means = np.where(used, x, 0.0).sum(axis=1) / counts
+    rest = np.where(used, x - means[:, None], 0.0)
+    variances = (rest * rest).sum(axis=1) / np.maximum(counts - 1, 1)
+    return [
+        Moments(*row)
+        for row in zip(
+            counts.tolist(),
+            (middle[:, 0] + means).tolist(),
+            np.sqrt(variances).tolist(),
+            strict=True,
+        )
+    ]
