@@ -44,7 +44,7 @@ examples:
   bw compare --null -- ./old                       the machine's noise floor
   bw compare --baseline main-study --fail-if 'slower by 3%' --junit out.xml -- ./new
   bw compare --commit main --commit HEAD --build make -- './prog input'
-  bw compare old-study:sort new-study:sort         stored results
+  bw compare old-study new-study                   stored results, test by test
 
 exit status: 0 decided (with --fail-if: passed); 1 a gate or a command failed;
 2 bad input; 3 undecided; 130 interrupted (continue with `bw resume`)"""
@@ -64,7 +64,7 @@ class StoredOptions(msgspec.Struct, frozen=True):
     inputs: Annotated[
         tuple[str, ...],
         Option(
-            "stored results: studies, .res files, CSV; the first is the baseline",
+            "stored results: studies or files, compared test by test; the first is the baseline",
             "STUDY[:TEST]",
             positional=True,
             names="file",

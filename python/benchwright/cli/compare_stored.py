@@ -1,16 +1,19 @@
 """Stored results for `bw compare`: as the baseline for commands, or as all arms.
 
 Arms of the same comparison are paired by their blocks. Other results are compared by Welch's
-test on logarithms, with the finding that the arms were not interleaved.
+test on logarithms, with the finding that the arms were not interleaved. Inputs with several tests
+are compared test by test: each is a comparison, and their P-values are adjusted together.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
+from msgspec import UNSET
 
 from benchwright.cli.compare_outcome import print_comparison_document, write_junit
 from benchwright.cli.outcome import findings_text, print_blocks
@@ -21,6 +24,8 @@ from benchwright.core.comparison import (
     ComparisonDesign,
     ComparisonResult,
     ComparisonRule,
+    GateOutcome,
+    GateVerdict,
     StoredArm,
     Verdict,
 )
@@ -28,9 +33,16 @@ from benchwright.core.errors import Diagnostic, InputError, argument_error
 from benchwright.core.machine import revision_of
 from benchwright.core.observation import TrialEnding
 from benchwright.core.plan import MetricSpec, StopDecision
+from benchwright.core.results import Finding
+from benchwright.core.text import plural
+from benchwright.core.untrusted import one_line
 from benchwright.decide.compare.conclusion import conclude
-from benchwright.decide.compare.decision import judged_pairs
-from benchwright.decide.compare.evidence import ComparisonBuilder, MetricValues
+from benchwright.decide.compare.decision import OtherQuestions, questions_of
+from benchwright.decide.compare.evidence import (
+    ComparisonBuilder,
+    ComparisonHistory,
+    MetricValues,
+)
 from benchwright.findings.comparison import comparison_findings, hold_doubtful
 from benchwright.findings.environment import separate_findings
 from benchwright.findings.examine import Questions
@@ -55,60 +67,157 @@ def chosen(text: str, option: str) -> ParsedInput:
     Raises InputError if there are several tests (with their names), or if the test has no
     complete trial.
     """
-    inputs = read_inputs([text])
+    return _single(text, option, read_inputs([text]))
+
+
+def _single(text: str, option: str, inputs: Sequence[ParsedInput]) -> ParsedInput:
     if len(inputs) == 1:
-        if all(not values for values in _values(inputs[0], ())):
-            if inputs[0].summaries:
-                raise _only_estimates(text, option, inputs[0])
-            message = f"{text} has no completed trial"
-            raise argument_error(option, text, message, "run it, or name another one")
+        if why := _why_no_values(inputs[0]):
+            message, hint = why
+            raise argument_error(option, text, f"{text} {message}", hint)
         return inputs[0]
-    names = ", ".join(one.name for one in inputs[:_MOST_NAMED])
-    if len(inputs) > _MOST_NAMED:
-        names += f" and {len(inputs) - _MOST_NAMED} more"
     message = (
         f"{text} contains {len(inputs)} tests" if inputs else f"{text} contains no test"
     )
+    names = _named([one.name for one in inputs])
     hint = f"write {text}:TEST; there are: {names}" if inputs else ""
-    raise InputError(
-        [Diagnostic("bad-argument", message, hint, file=option, text=text)]
-    )
+    raise argument_error(option, text, message, hint)
 
 
-def _only_estimates(text: str, option: str, one: ParsedInput) -> InputError:
-    """Return the error for a file with estimates and no values of trials."""
+def _named(names: Sequence[str]) -> str:
+    """Return names as text, at most 30 of them."""
+    more = len(names) - _MOST_NAMED
+    text = ", ".join(names[:_MOST_NAMED])
+    return f"{text} and {more} more" if more > 0 else text
+
+
+def _why_no_values(one: ParsedInput) -> tuple[str, str] | None:
+    """Return why an input has no values of trials, and what to do; None if it has some."""
+    if any(_values(one, ())):
+        return None
+    if not one.summaries:
+        return "has no completed trial", "run it, or name another one"
     tool = one.origin.tool if one.origin else "its tool"
-    message = f"{text} contains estimates by {tool} and no values of single trials"
-    hint = (
+    return (
+        f"contains estimates by {tool} and no values of single trials",
         "bw compare needs the values; bw stats prints the estimates side by side. Let the tool "
-        "write its values (docs/import.md says how)"
+        "write its values (docs/import.md says how)",
     )
-    return argument_error(option, text, message, hint)
 
 
-def all_chosen(texts: Sequence[str]) -> list[ParsedInput]:
-    """Return the test that each text names.
+class ComparedTest(msgspec.Struct, frozen=True):
+    """The results of one test: an arm for each input of the command line."""
+
+    name: str
+    """Empty where every input has a single test."""
+    inputs: tuple[ParsedInput, ...]
+    arms: tuple[str, ...]
+    """The names of the arms."""
+
+
+class ComparedInputs(msgspec.Struct, frozen=True, kw_only=True):
+    """What the inputs of a command line have in common, and what not."""
+
+    arms: tuple[str, ...]
+    """The names of the inputs."""
+    tests: tuple[ComparedTest, ...]
+    """At least one."""
+    only_in: dict[str, tuple[str, ...]] = {}
+    """By the name of an input: its tests that another input does not have."""
+    without_values: dict[str, str] = {}
+    """By test: why it cannot be compared, though every input has it."""
+
+
+def compared_inputs(texts: Sequence[str]) -> ComparedInputs:
+    """Return the tests to compare: that of each input, or, if one has several, those of the same
+    name.
 
     Raises InputError with all mistakes; two texts for the same trials are one.
     """
-    parsed_inputs: list[ParsedInput] = []
+    read: list[list[ParsedInput]] = []
     wrong: list[Diagnostic] = []
     for text in texts:
         try:
-            parsed_inputs.append(chosen(text, "INPUT"))
+            read.append(read_inputs([text]))
         except InputError as error:
-            wrong += [
-                _perhaps_a_command(diagnostic, text) for diagnostic in error.diagnostics
-            ]
+            wrong += [_perhaps_a_command(one, text) for one in error.diagnostics]
     if wrong:
         raise InputError(wrong)
-    for place, one in enumerate(parsed_inputs):
-        for before in range(place):
-            if trials_of(one) == trials_of(parsed_inputs[before]):
-                message = f"{texts[before]} and {texts[place]} are the same trials"
-                hint = "compare two tests, or two runs of one"
-                raise argument_error("INPUT", texts[place], message, hint)
-    return parsed_inputs
+    several = any(len(inputs) > 1 for inputs in read)
+    return _tests_in_all(texts, read) if several else _one_test(texts, read)
+
+
+def _one_test(
+    texts: Sequence[str], read: Sequence[Sequence[ParsedInput]]
+) -> ComparedInputs:
+    wrong: list[Diagnostic] = []
+    for text, inputs in zip(texts, read, strict=True):
+        try:
+            _single(text, "INPUT", inputs)
+        except InputError as error:
+            wrong += error.diagnostics
+    if wrong:
+        raise InputError(wrong)
+    singles = tuple(inputs[0] for inputs in read)
+    _refuse_same(texts, [[one] for one in singles])
+    arms = tuple(arm_names(texts, singles))
+    return ComparedInputs(arms=arms, tests=(ComparedTest("", singles, arms),))
+
+
+def _tests_in_all(
+    texts: Sequence[str], read: Sequence[Sequence[ParsedInput]]
+) -> ComparedInputs:
+    """Return the tests whose names are in all inputs. Raises InputError if none is comparable."""
+    arms = tuple(_distinct_paths(texts))
+    by_name = [{one.name: one for one in inputs} for inputs in read]
+    common = [name for name in by_name[0] if all(name in there for there in by_name)]
+    tests, without = [], {}
+    for name in common:
+        inputs = tuple(there[name] for there in by_name)
+        reasons = [
+            f"{arm} {why[0]}"
+            for arm, one in zip(arms, inputs, strict=True)
+            if (why := _why_no_values(one))
+        ]
+        if reasons:
+            without[name] = "; ".join(reasons)
+        else:
+            own = tuple(f"{arm}:{name}" for arm in arms)
+            tests.append(ComparedTest(name, inputs, own))
+    if not tests:
+        there = "; ".join(
+            f"{arm}: {_named(list(names))}"
+            for arm, names in zip(arms, by_name, strict=True)
+        )
+        message = "no test is in all inputs"
+        if without:
+            name, reason = next(iter(without.items()))
+            message = f"no test of all inputs can be compared: {name}: {reason}"
+        hint = f"name a test of each, such as {texts[0]}:TEST; there are: {there}"
+        raise argument_error("INPUT", " ".join(texts), message, hint)
+    _refuse_same(
+        texts, [[test.inputs[at] for test in tests] for at in range(len(arms))]
+    )
+    return ComparedInputs(
+        arms=arms,
+        tests=tuple(tests),
+        only_in={
+            arm: tuple(name for name in names if name not in common)
+            for arm, names in zip(arms, by_name, strict=True)
+            if not set(names) <= set(common)
+        },
+        without_values=without,
+    )
+
+
+def _refuse_same(texts: Sequence[str], inputs: Sequence[Sequence[ParsedInput]]) -> None:
+    """Raise InputError if two inputs have the same trials."""
+    trials = [[trials_of(one) for one in of_text] for of_text in inputs]
+    for place, before in itertools.combinations(range(len(texts)), 2):
+        if trials[place] == trials[before]:
+            message = f"{texts[place]} and {texts[before]} are the same trials"
+            hint = "compare two tests, or two runs of one"
+            raise argument_error("INPUT", texts[before], message, hint)
 
 
 def _perhaps_a_command(diagnostic: Diagnostic, text: str) -> Diagnostic:
@@ -163,30 +272,29 @@ def interleaved_baseline(text: str, request: ComparisonRequest) -> ComparisonReq
 
 def compare_stored(arguments: argparse.Namespace, request: ComparisonRequest) -> int:
     """Compare stored results and print the outcome; return the exit code."""
-    inputs = _with_compared_metrics(all_chosen(arguments.inputs), request)
-    request = _with_known_metrics(request, inputs)
-    names = arm_names(arguments.inputs, inputs)
-    comparison = comparison_of(inputs, names, request)
-    findings = list(comparison_findings(comparison))
-    findings += separate_findings(
-        [(name, one.machine) for name, one in zip(names, inputs, strict=True)]
-    )
-    # Findings are computed again: the sessions may not have judged the same metrics.
-    questions = Questions(also=comparison.rule.judged)
-    for one, name in zip(inputs, names, strict=True):
-        findings += one.session_findings
-        arm = msgspec.structs.replace(one, name=name)
-        findings += input_findings(arm, questions)
-    comparison = hold_doubtful(comparison, findings)
+    found = compared_inputs(arguments.inputs)
+    tests = [_with_compared_metrics(test, request) for test in found.tests]
+    results = compared_together(tests, request)
+    about = _findings_about_inputs(found.arms, tests)
+    findings: list[Finding] = []
+    for place, (test, result) in enumerate(zip(tests, results, strict=True)):
+        own = _findings_about_test(test, result)
+        results[place] = hold_doubtful(result, [*about, *own])
+        findings += own
+    findings += about
+    comparison = _joined(found, results) if tests[0].name else results[0]
     head = {
         "study": None,
         "session": None,
         "status": "complete" if comparison.exit_status != 3 else "undecided",
         "detail": comparison.stop.detail,
         "exit_status": comparison.exit_status,
+        "only_in": found.only_in or UNSET,
+        "without_values": found.without_values or UNSET,
     }
     if arguments.junit:
         write_junit(arguments.junit, comparison, findings)
+    names = {arm for test in tests for arm in test.arms}
     named = [(one.subject if one.subject in names else "", one) for one in findings]
     groups = finding_groups(named)
     if arguments.json:
@@ -197,6 +305,7 @@ def compare_stored(arguments: argparse.Namespace, request: ComparisonRequest) ->
     print_blocks(
         [
             render_comparison(comparison, table_width()),
+            "\n".join(map(one_line, _not_compared(found))),
             findings_text(
                 groups, named, len(names), more=more, verbose=verbose, noun="input"
             ),
@@ -205,10 +314,117 @@ def compare_stored(arguments: argparse.Namespace, request: ComparisonRequest) ->
     return comparison.exit_status
 
 
+def _not_compared(found: ComparedInputs) -> Iterator[str]:
+    for test, why in found.without_values.items():
+        yield f"{test} is not compared: {why}"
+    for arm, names in found.only_in.items():
+        yield f"only in {arm}: {_named(names)}"
+
+
+def _findings_about_inputs(
+    arms: Sequence[str], tests: Sequence[ComparedTest]
+) -> list[Finding]:
+    """Return the findings about the sessions of the inputs, and about their machines."""
+    machines = [one.machine for one in tests[0].inputs]
+    names = arms if tests[0].name else tests[0].arms
+    found = list(separate_findings(list(zip(names, machines, strict=True))))
+    for test in tests:
+        found += (finding for one in test.inputs for finding in one.session_findings)
+    return list(dict.fromkeys(found))
+
+
+def _findings_about_test(test: ComparedTest, result: ComparisonResult) -> list[Finding]:
+    """Return the findings about a comparison's design and its arms. Those about the arms are computed
+    again: the sessions may not have judged the same metrics."""
+    found = list(comparison_findings(result))
+    questions = Questions(also=result.rule.judged)
+    for one, name in zip(test.inputs, test.arms, strict=True):
+        found += input_findings(msgspec.structs.replace(one, name=name), questions)
+    return found
+
+
+def _joined(
+    found: ComparedInputs, results: Sequence[ComparisonResult]
+) -> ComparisonResult:
+    """Return the comparisons of several tests as one: its gates and verdicts are those of all tests,
+    and it is undecided where one of them is, or where a test has no values."""
+    rule = results[0].rule
+    metrics = {one.name: one for result in results for one in result.rule.metrics}
+    missing = [
+        GateVerdict(gate, f"{arm}:{test}", GateOutcome.UNDECIDED, why, test=test)
+        for test, why in found.without_values.items()
+        for gate in rule.gates
+        for arm in found.arms[1:]
+    ]
+    tests = [test.name for test in found.tests]
+    of_tests = list(zip(tests, results, strict=True))
+    answered = not found.without_values and all(one.stop.answered for one in results)
+    count = plural(len(tests), "test")
+    return ComparisonResult(
+        arms=found.arms,
+        rule=msgspec.structs.replace(rule, metrics=tuple(metrics.values())),
+        verdicts=tuple(
+            msgspec.structs.replace(one, test=test)
+            for test, result in of_tests
+            for one in result.verdicts
+        ),
+        gates=tuple(
+            msgspec.structs.replace(one, test=test)
+            for test, result in of_tests
+            for one in result.gates
+        )
+        + tuple(missing),
+        stop=StopDecision("stored", f"stored results of {count}", answered, 1),
+        blocks=sum(one.blocks for one in results),
+        failed_blocks=sum(one.failed_blocks for one in results),
+        duration_ns=sum(one.duration_ns for one in results),
+    )
+
+
 def comparison_of(
-    inputs: Sequence[ParsedInput], names: list[str], request: ComparisonRequest
+    inputs: Sequence[ParsedInput], names: Sequence[str], request: ComparisonRequest
 ) -> ComparisonResult:
     """Return the comparison of stored arms; the first is the baseline."""
+    (result,) = compared_together(
+        [ComparedTest("", tuple(inputs), tuple(names))], request
+    )
+    return result
+
+
+class _Evidence(msgspec.Struct, frozen=True):
+    """What a comparison of stored arms is decided by."""
+
+    rule: ComparisonRule
+    history: ComparisonHistory
+    arms: Sequence[str]
+    detail: str
+
+
+def compared_together(
+    tests: Sequence[ComparedTest], request: ComparisonRequest
+) -> list[ComparisonResult]:
+    """Return the comparison of each test, with P-values that are adjusted for all of them."""
+    opened = [_evidence(test, request) for test in tests]
+    asked = [questions_of(one.rule, one.history) for one in opened]
+    results = []
+    for place, one in enumerate(opened):
+        beside = [*asked[:place], *asked[place + 1 :]]
+        others = OtherQuestions(
+            tuple(p for each in beside for p in each.verdicts),
+            tuple(p for each in beside for p in each.gates),
+        )
+        stop = StopDecision("stored", one.detail, answered=False, looks=1)
+        found = conclude(one.rule, one.history, one.arms, stop, others=others)
+        judged = [v for v in found.verdicts if v.judged]
+        if judged and all(v.verdict is not Verdict.UNDECIDED for v in judged):
+            stop = msgspec.structs.replace(stop, answered=True)
+        results.append(msgspec.structs.replace(found, stop=stop))
+    return results
+
+
+def _evidence(test: ComparedTest, request: ComparisonRequest) -> _Evidence:
+    inputs = test.inputs
+    request = _with_known_metrics(request, inputs)
     specs = {spec.name: spec for one in inputs for spec in one.specs}
     rule = rule_from_request(request, len(inputs), list(specs.values()))
     rule = msgspec.structs.replace(rule, metrics=_shared(rule, inputs))
@@ -218,26 +434,18 @@ def comparison_of(
     builder = ComparisonBuilder(rule)
     for block in blocks:
         builder.add(block)
-    history = builder.history()
-    found = conclude(rule, history, names, StopDecision("stored", "stored results"))
-    answered = all(
-        v.verdict is not Verdict.UNDECIDED for v in found.verdicts if v.judged
-    )
-    if not judged_pairs(rule):
-        answered = False
     counts = ", ".join(str(sum(x is not None for x in _values(i, ()))) for i in inputs)
     how = "paired by block" if paired else "each at its own time"
-    stop = StopDecision(
-        "stored", f"stored results, {counts} trials, {how}", answered, 1
-    )
-    return conclude(rule, history, names, stop)
+    detail = f"stored results, {counts} trials, {how}"
+    return _Evidence(rule, builder.history(), test.arms, detail)
 
 
 def _with_compared_metrics(
-    inputs: Sequence[ParsedInput], request: ComparisonRequest
-) -> list[ParsedInput]:
-    """Return the inputs; those of other tools' files declare only what all inputs have: the main
+    test: ComparedTest, request: ComparisonRequest
+) -> ComparedTest:
+    """Return the test; inputs of other tools' files declare only what all inputs have: the main
     metrics of their tools, and those of the request."""
+    inputs = test.inputs
     there = [set(_names(one)) for one in inputs]
     main = {name for one in inputs if one.origin for name in one.origin.main}
     asked = {word.casefold() for word in request.metrics}
@@ -246,14 +454,15 @@ def _with_compared_metrics(
         chosen_metric = not main or name in main or name.casefold() in asked
         return chosen_metric and all(name in names for names in there)
 
-    return [
+    declared = (
         one
         if one.origin is None
         else msgspec.structs.replace(
             one, specs=tuple(spec for spec in one.specs if declares(spec.name))
         )
         for one in inputs
-    ]
+    )
+    return msgspec.structs.replace(test, inputs=tuple(declared))
 
 
 def _with_known_metrics(
@@ -377,11 +586,25 @@ def _values(
 
 def arm_names(texts: Sequence[str], inputs: Sequence[ParsedInput]) -> list[str]:
     """Return distinct names of the arms, with as many parts of each path as necessary."""
-    names = [_name(text, one) for text, one in zip(texts, inputs, strict=True)]
+
+    def name(place: int, parts: int) -> str:
+        return _name(texts[place], inputs[place], parts)
+
+    return _distinct(texts, name)
+
+
+def _distinct_paths(texts: Sequence[str]) -> list[str]:
+    """Return distinct names of inputs: the last parts of their paths."""
+    return _distinct(texts, lambda at, parts: _last_parts(texts[at], parts))
+
+
+def _distinct(texts: Sequence[str], name: Callable[[int, int], str]) -> list[str]:
+    """Return the names of these places, by `name(place, parts)`, with few parts of their paths."""
+    names = [name(place, 1) for place in range(len(texts))]
     for parts in range(2, 1 + max(text.count("/") + 1 for text in texts)):
         names = [
-            _name(text, one, parts) if names.count(name) > 1 else name
-            for text, one, name in zip(texts, inputs, names, strict=True)
+            name(place, parts) if names.count(one) > 1 else one
+            for place, one in enumerate(names)
         ]
     return names
 
@@ -389,6 +612,9 @@ def arm_names(texts: Sequence[str], inputs: Sequence[ParsedInput]) -> list[str]:
 def _name(text: str, parsed_input: ParsedInput, parts: int = 1) -> str:
     """Return the name of a stored arm, with the last `parts` components of its path; the name of its
     test, which can contain slashes, is added to it."""
-    path = text.removesuffix(f":{parsed_input.name}").rstrip("/")
-    short = "/".join(path.split("/")[-parts:])
+    short = _last_parts(text.removesuffix(f":{parsed_input.name}"), parts)
     return short if parsed_input.name in short else f"{short}:{parsed_input.name}"
+
+
+def _last_parts(path: str, parts: int) -> str:
+    return "/".join(path.rstrip("/").split("/")[-parts:])

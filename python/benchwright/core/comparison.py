@@ -231,6 +231,8 @@ class MetricVerdict(msgspec.Struct, frozen=True):
     """Codes of the findings that leave it undecided."""
     otherwise: Verdict | None = None
     """What it would be without them."""
+    test: str = ""
+    """The test that both arms ran, where a comparison is of several tests."""
 
 
 class GateVerdict(msgspec.Struct, frozen=True):
@@ -244,6 +246,8 @@ class GateVerdict(msgspec.Struct, frozen=True):
     """Codes of the findings that leave it undecided."""
     otherwise: GateOutcome | None = None
     """What it would be without them."""
+    test: str = ""
+    """As of a verdict."""
 
 
 class NullFloor(msgspec.Struct, frozen=True):

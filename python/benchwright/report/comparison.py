@@ -30,7 +30,14 @@ from benchwright.core.comparison import (
 )
 from benchwright.core.observation import Trial
 from benchwright.core.results import Estimate
-from benchwright.core.text import number_text, p_cell, p_text, percent_text, plural
+from benchwright.core.text import (
+    list_text,
+    number_text,
+    p_cell,
+    p_text,
+    percent_text,
+    plural,
+)
 from benchwright.core.text_table import (
     cells_in_unit,
     fitting,
@@ -61,6 +68,8 @@ def render_comparison(
     Where the table is wider than `width`, columns are left out. `commands`: the command of each
     arm by its name; they come first where the names do not distinguish the arms.
     """
+    if any(v.test for v in comparison.verdicts):
+        return _several_tests(comparison, width)
     legend = "".join(_legend(comparison.arms, commands))
     parts = [*filter(None, [legend]), _table(comparison, width)]
     # The gates are the question if there are any: they decide the exit status.
@@ -171,6 +180,84 @@ def _has_figure(v: MetricVerdict) -> bool:
     """Return whether a metric's mean is not 0; `system` of short commands can be 0."""
     means = ((v.n_baseline, v.mean_baseline), (v.n_candidate, v.mean_candidate))
     return any(n and math.isfinite(mean) and mean != 0 for n, mean in means)
+
+
+# -- the table of several tests -----------------------------------------------------------
+
+_MOST_SENTENCES = 12
+
+
+def _several_tests(comparison: ComparisonResult, width: int | None) -> str:
+    """Return a row for each verdict, what the gates decided, and the differences in words."""
+    judged = [v for v in comparison.verdicts if v.judged]
+    different = [v for v in judged if v.verdict in (Verdict.SLOWER, Verdict.FASTER)]
+    different.sort(key=lambda v: v.verdict is not Verdict.SLOWER)
+    sentences = [sentence(v, comparison) for v in different[:_MOST_SENTENCES]]
+    if len(different) > _MOST_SENTENCES:
+        sentences.append(f"and {len(different) - _MOST_SENTENCES} more differ")
+    return report_text(
+        _tests_table(judged, comparison, width),
+        [_verdict_counts(judged, comparison)],
+        _several_gates(comparison.gates),
+        sentences,
+    )
+
+
+def _tests_table(
+    judged: Sequence[MetricVerdict], comparison: ComparisonResult, width: int | None
+) -> list[str]:
+    units = [_unit_of(v.metric, comparison) for v in judged]
+    means = [
+        cells_in_unit([v.mean_baseline, v.mean_candidate], unit)
+        for v, unit in zip(judged, units, strict=True)
+    ]
+    ratios = [[v.ratio.value, v.ratio.low, v.ratio.high] for v in judged]
+    several = {
+        "METRIC": [v.metric for v in judged],
+        "ARM": [v.candidate.removesuffix(f":{v.test}") for v in judged],
+    }
+    columns = [
+        (0, word_column("TEST", (one_line(v.test) for v in judged))),
+        *(
+            (0, word_column(heading, cells))
+            for heading, cells in several.items()
+            if len(set(cells)) > 1
+        ),
+        (1, text_column("N", (f"{v.n_baseline}, {v.n_candidate}" for v in judged))),
+        (2, text_column("BASELINE", (cells[0] for cells, _ in means))),
+        (2, text_column("CANDIDATE", (cells[1] for cells, _ in means))),
+        (2, word_column("", (unit for _, unit in means))),
+        *((0, one) for one in number_columns(["RATIO", "LOW", "HIGH"], ratios)),
+        (0, word_column("VERDICT", (str(v.verdict) for v in judged))),
+        (3, text_column("P(adj)", (p_cell(v.p_adjusted) for v in judged))),
+        (4, percent_column("MIN DETECTABLE", [v.smallest_effect for v in judged])),
+    ]
+    shown = [column for _, column in columns]
+    return list(table_lines(shown if width is None else fitting(columns, width)))
+
+
+def _verdict_counts(
+    judged: Sequence[MetricVerdict], comparison: ComparisonResult
+) -> str:
+    """Return `new against old, 12 tests: 1 slower, 10 equivalent, 1 undecided`."""
+    order = (Verdict.SLOWER, Verdict.FASTER, Verdict.EQUIVALENT, Verdict.UNDECIDED)
+    found = [v.verdict for v in judged]
+    counts = [f"{found.count(one)} {one}" for one in order if one in found]
+    baseline, *candidates = comparison.arms
+    tests = plural(len({v.test for v in judged}), "test")
+    return f"{list_text(candidates)} against {baseline}, {tests}: {', '.join(counts)}"
+
+
+def _several_gates(gates: Sequence[GateVerdict]) -> Iterator[str]:
+    """Yield the outcome of all gates, then the failed and the undecided ones."""
+    if not gates:
+        return
+    yield gates_headline(gates)
+    for outcome in (GateOutcome.FAILED, GateOutcome.UNDECIDED):
+        chosen = [gate for gate in gates if gate.outcome is outcome]
+        yield from map(gate_sentence, chosen[:_MOST_SENTENCES])
+        if len(chosen) > _MOST_SENTENCES:
+            yield f"and {len(chosen) - _MOST_SENTENCES} more {outcome}"
 
 
 # -- sentences ---------------------------------------------------------------------------
@@ -373,6 +460,8 @@ class VerdictEntry(msgspec.Struct, frozen=True, kw_only=True):
     widened: float
     held_by: tuple[str, ...]
     otherwise: Verdict | None
+    test: str | UnsetType = UNSET
+    """The test that both arms ran, where stored results of several tests are compared."""
 
 
 class GateEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -385,6 +474,7 @@ class GateEntry(msgspec.Struct, frozen=True, kw_only=True):
     detail: str
     held_by: tuple[str, ...]
     otherwise: GateOutcome | None
+    test: str | UnsetType = UNSET
 
 
 class NullEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -416,6 +506,10 @@ class CompareHead(msgspec.Struct, frozen=True, kw_only=True):
     profile_differences: tuple[str, ...] | UnsetType = UNSET
     commits: dict[str, str] | UnsetType = UNSET
     """The commit of each arm that was checked out."""
+    only_in: dict[str, tuple[str, ...]] | UnsetType = UNSET
+    """Of stored results with several tests: those that only some of them have, by arm."""
+    without_values: dict[str, str] | UnsetType = UNSET
+    """Tests that all of them have and that cannot be compared, with the reason."""
 
 
 class ComparisonEntry(CompareHead, frozen=True, kw_only=True):
@@ -469,9 +563,16 @@ def _verdict_entry(v: MetricVerdict, comparison: ComparisonResult) -> VerdictEnt
         unit=_unit_of(v.metric, comparison),
         ratio=entry(RatioEntry, v.ratio),
         n=ArmCounts(v.n_baseline, v.n_candidate),
+        test=v.test or UNSET,
     )
 
 
 def _gate_entry(gate: GateVerdict) -> GateEntry:
     condition = gate.gate
-    return entry(GateEntry, gate, condition=condition.text, metric=condition.metric)
+    return entry(
+        GateEntry,
+        gate,
+        condition=condition.text,
+        metric=condition.metric,
+        test=gate.test or UNSET,
+    )

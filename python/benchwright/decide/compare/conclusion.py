@@ -30,10 +30,12 @@ from benchwright.core.quantity import finite
 from benchwright.core.results import Estimate
 from benchwright.core.text import percent_text
 from benchwright.decide.compare.decision import (
+    ALONE,
     CONSTANT_FROM,
     ComparedPair,
     JudgedGate,
     NextBlock,
+    OtherQuestions,
     PairVerdict,
     adjustment,
     decide_comparison,
@@ -67,9 +69,13 @@ def conclude(
     names: Sequence[str],
     stop: StopDecision,
     null: NullResult | None = None,
+    others: OtherQuestions = ALONE,
 ) -> ComparisonResult:
-    """Return the comparison's answer; `names` are the names of the arms, the baseline first."""
-    verdicts = verdicts_of(rule, history)
+    """Return the comparison's answer; `names` are the names of the arms, the baseline first.
+
+    `others`: what is judged together with it, which the adjusted P-values take into account.
+    """
+    verdicts = verdicts_of(rule, history, others)
     return ComparisonResult(
         arms=tuple(names),
         rule=rule,
@@ -79,6 +85,7 @@ def conclude(
                 names,
                 metric,
                 _answer(rule, history, (metric.name, place), verdicts),
+                others,
             )
             for metric in rule.metrics
             for place in range(1, rule.arms)
@@ -90,7 +97,7 @@ def conclude(
                 judged.outcome,
                 _gate_detail(rule, history, judged),
             )
-            for judged in gates_of(rule, history)
+            for judged in gates_of(rule, history, others)
         ),
         stop=stop,
         blocks=history.blocks,
@@ -129,7 +136,11 @@ def _answer(
 
 
 def _metric_verdict(
-    rule: ComparisonRule, names: Sequence[str], metric: ComparedMetric, answer: _Answer
+    rule: ComparisonRule,
+    names: Sequence[str],
+    metric: ComparedMetric,
+    answer: _Answer,
+    others: OtherQuestions,
 ) -> MetricVerdict:
     evidence = answer.evidence
     return MetricVerdict(
@@ -146,8 +157,8 @@ def _metric_verdict(
         ratio=ratio_estimate(rule, evidence),
         p=answer.p,
         p_adjusted=math.nan if evidence.unfit else answer.p_adjusted,
-        adjustment=adjustment(rule) if metric.judged else "none",
-        smallest_effect=_smallest_share(rule, evidence, metric),
+        adjustment=adjustment(rule, others) if metric.judged else "none",
+        smallest_effect=_smallest_share(rule, evidence, metric, others),
         verdict=answer.verdict,
         reason=answer.reason,
         widened=dependence_factor(evidence),
@@ -160,12 +171,16 @@ def _mean(evidence: MetricEvidence, arm: Moments) -> float:
 
 
 def _smallest_share(
-    rule: ComparisonRule, evidence: MetricEvidence, metric: ComparedMetric
+    rule: ComparisonRule,
+    evidence: MetricEvidence,
+    metric: ComparedMetric,
+    others: OtherQuestions,
 ) -> float:
     """Return the smallest effect as a share; NaN where there is no interval."""
     if evidence.unfit or why_no_interval(rule, evidence):
         return math.nan
-    hypotheses = len(judged_pairs(rule)) if metric.judged else 1
+    asked = len(judged_pairs(rule)) + len(others.verdicts)
+    hypotheses = asked if metric.judged else 1
     return _exp(smallest_effect(rule, evidence, hypotheses)) - 1
 
 

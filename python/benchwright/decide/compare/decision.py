@@ -10,6 +10,7 @@ Sources: decide/precision.py; tests/calibration/test_compare.py measures the err
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Literal
 
@@ -238,13 +239,41 @@ class PairVerdict(msgspec.Struct, frozen=True):
     p_adjusted: float
 
 
-def verdicts_of(
+class OtherQuestions(msgspec.Struct, frozen=True):
+    """The P-values of other comparisons that are judged together with one, before adjustment."""
+
+    verdicts: tuple[float, ...] = ()
+    gates: tuple[float, ...] = ()
+
+
+ALONE = OtherQuestions()
+"""Nothing is judged together with a comparison."""
+
+
+def questions_of(rule: ComparisonRule, history: ComparisonHistory) -> OtherQuestions:
+    """Return the P-values of a comparison's own verdicts and gates, before adjustment."""
+    return OtherQuestions(_p_values(rule, history), _gate_p_values(rule, history))
+
+
+def _p_values(rule: ComparisonRule, history: ComparisonHistory) -> tuple[float, ...]:
+    return tuple(_p_value(rule, history.evidence[pair]) for pair in judged_pairs(rule))
+
+
+def _gate_p_values(
     rule: ComparisonRule, history: ComparisonHistory
+) -> tuple[float, ...]:
+    return tuple(
+        _p_value(rule, history.evidence[pair], gate_limit(rule, gate))
+        for gate, pair in _gated_pairs(rule)
+    )
+
+
+def verdicts_of(
+    rule: ComparisonRule, history: ComparisonHistory, others: OtherQuestions = ALONE
 ) -> dict[ComparedPair, PairVerdict]:
     """Return the verdict of every judged pair."""
     pairs = judged_pairs(rule)
-    p_values = [_p_value(rule, history.evidence[pair]) for pair in pairs]
-    adjusted = _adjusted(rule, p_values)
+    adjusted = _adjusted(rule, _p_values(rule, history), others.verdicts)
     return {
         pair: PairVerdict(_verdict(rule, history, pair, p), p)
         for pair, p in zip(pairs, adjusted, strict=True)
@@ -259,19 +288,23 @@ def _p_value(
     return 1.0 if evidence.unfit else p_value(rule, evidence, null)
 
 
-def _adjusted(rule: ComparisonRule, p_values: list[float]) -> list[float]:
-    """Return the P-values adjusted for their number: by Holm where a gate may fail a build,
-    by Benjamini and Hochberg where only a table is printed."""
-    if len(p_values) < 2:
+def _adjusted(
+    rule: ComparisonRule, p_values: Sequence[float], others: Sequence[float]
+) -> Sequence[float]:
+    """Return the P-values adjusted for their number, with the others: by Holm where a gate may fail
+    a build, by Benjamini and Hochberg where only a table is printed."""
+    every = [*p_values, *others]
+    if len(every) < 2:
         return p_values
     from benchwright.stats.input_comparison import benjamini_hochberg, holm
 
-    return [float(p) for p in (holm if rule.gates else benjamini_hochberg)(p_values)]
+    adjusted = (holm if rule.gates else benjamini_hochberg)(every)
+    return [float(p) for p in adjusted[: len(p_values)]]
 
 
-def adjustment(rule: ComparisonRule) -> str:
+def adjustment(rule: ComparisonRule, others: OtherQuestions = ALONE) -> str:
     """Return the name of the adjustment."""
-    if len(judged_pairs(rule)) < 2:
+    if len(judged_pairs(rule)) + len(others.verdicts) < 2:
         return "none"
     return "holm" if rule.gates else "benjamini-hochberg"
 
@@ -305,24 +338,27 @@ def _better(rule: ComparisonRule, name: str) -> str:
     return next(metric.better for metric in rule.metrics if metric.name == name)
 
 
-def gates_of(rule: ComparisonRule, history: ComparisonHistory) -> list[JudgedGate]:
+def gates_of(
+    rule: ComparisonRule, history: ComparisonHistory, others: OtherQuestions = ALONE
+) -> list[JudgedGate]:
     """Return the outcome of every gate for every candidate.
 
     A gate fails when the whole interval lies beyond its limit and the P-value of the
     limit, adjusted over all gates and candidates, agrees.
     """
-    pairs = [
+    pairs = _gated_pairs(rule)
+    adjusted = _adjusted(rule, _gate_p_values(rule, history), others.gates)
+    return [
+        JudgedGate(gate, pair, _outcome(rule, history, JudgedLimit(gate, pair, p)))
+        for (gate, pair), p in zip(pairs, adjusted, strict=True)
+    ]
+
+
+def _gated_pairs(rule: ComparisonRule) -> list[tuple[Gate, ComparedPair]]:
+    return [
         (gate, (gate.metric, place))
         for gate in rule.gates
         for place in range(1, rule.arms)
-    ]
-    p_values = [
-        _p_value(rule, history.evidence[pair], gate_limit(rule, gate))
-        for gate, pair in pairs
-    ]
-    return [
-        JudgedGate(gate, pair, _outcome(rule, history, JudgedLimit(gate, pair, p)))
-        for (gate, pair), p in zip(pairs, _adjusted(rule, p_values), strict=True)
     ]
 
 
