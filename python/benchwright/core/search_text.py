@@ -10,6 +10,7 @@ import math
 from benchwright.core.plan import Pairs
 from benchwright.core.results import Estimate
 from benchwright.core.search import Claim, ClaimKind, Criterion, PeakResult, PeakStatus
+from benchwright.core.surface import GangEffects
 from benchwright.core.text import ABSENT, number_text, percent_text, rate_text
 
 
@@ -107,3 +108,18 @@ def binding_criterion(
     """Return the criterion that limits the peak, or the only one."""
     named = (criterion for criterion in criteria if criterion.key == result.binding)
     return next(named, criteria[0] if len(criteria) == 1 else None)
+
+
+def gangs_text(gangs: GangEffects) -> str:
+    """Return how gangs differ: `gangs differ by 2.1 % (0.4 % to 3.9 % at 95 %)`."""
+    difference = gangs.difference
+    level, high = (
+        percent_text(difference.confidence, 10),
+        percent_text(difference.high, 2),
+    )
+    if gangs.differ:
+        return (
+            f"gangs differ by {percent_text(difference.value, 2)} "
+            f"({percent_text(difference.low, 2)} to {high} at {level})"
+        )
+    return f"no difference between gangs was found; it is at most {high} (at {level})"

@@ -169,6 +169,8 @@ class SampleResult(msgspec.Struct, frozen=True):
     found: PeakResult
     seeded_from: Sample = ()
     """The measured neighbour whose peak and shape the search began with; (): none."""
+    gang: str = ""
+    """Of a pool: the gang of hosts that measured it; "": no pool."""
 
     @property
     def peak_rate(self) -> float | None:
@@ -183,9 +185,49 @@ class SampleRequest(msgspec.Struct, frozen=True):
     goal: PeakGoal
     seeded_from: Sample = ()
     why: str = ""
-    """For a person: `design`, `least known`, `spread`."""
+    """For a person: `anchor`, `design`, `least known`, `spread`."""
     spent_s: float = 0.0
     """Of a mapping with a deadline: time since its begin, without interruptions [s]."""
+    gang: str = ""
+    """Of a pool: the gang that is to search it; "": no pool."""
+
+
+class GangNames(msgspec.Struct, frozen=True):
+    """The gangs of a pool that search the samples of a surface side by side."""
+
+    names: tuple[str, ...]
+    """One name for each set of hosts."""
+    anchor: bool = True
+    """Whether every gang searches the first sample, so that they can be compared."""
+
+    def __post_init__(self) -> None:
+        assert self.names
+        assert len(set(self.names)) == len(self.names)
+
+
+class GangEffect(msgspec.Struct, frozen=True):
+    """How the peaks of one gang differ from those of the mean gang."""
+
+    gang: str
+    searches: int
+    """Searches on this gang that found a peak."""
+    effect: Estimate
+    """Peak on this gang / peak on the mean gang - 1, shrunk towards 0."""
+
+
+class GangEffects(msgspec.Struct, frozen=True):
+    """How the gangs of a pool differ in the peaks that they find."""
+
+    gangs: tuple[GangEffect, ...]
+    """In the order of their names."""
+    difference: Estimate
+    """Peak on the fastest gang / peak on the slowest one - 1; the lower end of the interval is 0 where
+    no gang is known to differ from the others."""
+
+    @property
+    def differ(self) -> bool:
+        """Whether gangs are known to differ, at the interval's confidence."""
+        return self.difference.low > 0
 
 
 class Coefficient(msgspec.Struct, frozen=True):
@@ -267,6 +309,13 @@ class SurfaceResult(msgspec.Struct, frozen=True, kw_only=True):
     """Number of samples that were not searched because the deadline had come."""
     missing: tuple[Sample, ...] = ()
     """Those of them that the design names; an adaptive design chooses the others later."""
+    gangs: GangEffects | None = None
+    """None: fewer than two gangs found a peak."""
+
+    @property
+    def searched(self) -> int:
+        """The number of different samples that were searched: every gang searches the anchor."""
+        return len({result.sample for result in self.results})
 
 
 def make_factor(

@@ -327,6 +327,11 @@ _CODES: dict[str, Code] = {
         "Measure both side by side (bw compare -- 'A' 'B'): the difference includes everything that "
         "changed in between.",
     ),
+    "gang-confounded": Code(
+        Severity.WARNING,
+        "Measure both on the same gang (the arms of one bw compare always are), or let every gang "
+        "measure an anchor: hosts of one type differ by some per cent.",
+    ),
     "difference-not-in-user-time": Code(
         Severity.NOTE,
         "Judge user time too (--metric user), or measure side by side: other processes "
@@ -537,6 +542,11 @@ _CODES: dict[str, Code] = {
         Severity.WARNING,
         'Use a Gaussian process (model = "gaussian-process"): the surface is not a '
         "polynomial, and more samples will not change that; the bands include the misfit.",
+    ),
+    "gangs-differ": Code(
+        Severity.NOTE,
+        "Use hosts of one type, and run `bw env` on them to see what differs. The map is that of the "
+        "mean gang: the differences are removed from the peaks.",
     ),
     "surface-noise-assumed": Code(
         Severity.NOTE,

@@ -12,8 +12,9 @@ not the program's: elapsed time differs, user time does not.
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
@@ -26,7 +27,7 @@ from benchwright.core.comparison import (
     Verdict,
 )
 from benchwright.core.results import Finding, Severity
-from benchwright.core.text import signed_percent_text
+from benchwright.core.text import list_text, signed_percent_text
 from benchwright.findings import thresholds as t
 from benchwright.findings.codes import make_finding
 from benchwright.findings.series import ExaminedSeries, examine_series
@@ -34,7 +35,7 @@ from benchwright.stats.aggregate import MetricColumn
 from benchwright.stats.metric_rules import MetricRules
 from benchwright.stats.moments import finite_values
 
-_HOLDS_GATES = ("not-interleaved",)
+_HOLDS_GATES = ("not-interleaved", "gang-confounded")
 """Codes of findings that are not serious and make a gate undecided."""
 _HOLDS_VERDICTS = ("difference-not-in-user-time",)
 """Codes of findings that make the verdict on elapsed time undecided."""
@@ -64,6 +65,32 @@ def comparison_findings(comparison: ComparisonResult) -> tuple[Finding, ...]:
         evidence = "comparing a command with itself found a difference on this machine"
         found.append(make_finding("biased-null", subject, evidence))
     return (*found, *_not_in_user_time(comparison))
+
+
+def gang_confounded(
+    gangs: Mapping[str, Collection[str]], anchored: Collection[str] = ()
+) -> Finding | None:
+    """Return the finding about results that different gangs of a pool measured; None if their
+    difference is not that of the gangs.
+
+    `gangs`: the gangs that measured each result, by its name; those of a result that no pool measured
+    are empty. `anchored`: the gangs that measured one common anchor. Two results can be compared if a
+    gang measured both, or if anchors relate all gangs that measured them.
+    """
+    apart = [
+        (one, other)
+        for one, other in itertools.combinations(gangs, 2)
+        if gangs[one]
+        and gangs[other]
+        and not set(gangs[one]) & set(gangs[other])
+        and not {*gangs[one], *gangs[other]} <= set(anchored)
+    ]
+    if not apart:
+        return None
+    named = dict.fromkeys(itertools.chain.from_iterable(apart))
+    measured = (f"{name} by {list_text(sorted(gangs[name]))}" for name in named)
+    evidence = f"no gang measured both: {'; '.join(measured)}; the difference includes that of the hosts"
+    return make_finding("gang-confounded", list_text(list(named)), evidence)
 
 
 def _not_in_user_time(comparison: ComparisonResult) -> list[Finding]:

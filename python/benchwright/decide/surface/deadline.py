@@ -29,40 +29,70 @@ class TimeLeft(msgspec.Struct, frozen=True):
     """Time until the deadline [s]."""
     begins: bool = False
     """Whether no search has begun within this deadline."""
+    free_s: tuple[float, ...] = (0.0,)
+    """Time until each gang of a pool is free, at most: what is left of the budgets of its searches
+    [s]. Without a pool, one that is free."""
+    held_s: float | None = None
+    """Of a pool: time for which the searches that ended held their gangs [s]; None: `spent_s`."""
 
 
 class TimeShare(msgspec.Struct, frozen=True):
     """What the time left is enough for."""
 
     searches: int
-    """Number of samples that can still be searched."""
+    """Number of searches that can still be made."""
     budget_s: float
     """Budget of the next search [s]."""
+    gang: int = 0
+    """Index of the gang that makes the next search."""
 
 
 def time_share(
-    goal: SurfaceGoal, results: Sequence[SampleResult], time: TimeLeft
+    goal: SurfaceGoal,
+    results: Sequence[SampleResult],
+    time: TimeLeft,
+    to_come: int | None = None,
+    gang_order: Sequence[int] = (),
 ) -> TimeShare:
-    """Return how many of the samples still to come can be searched, and the budget of the next one.
+    """Return how many of the searches still to come can be made, and the budget of the next one.
 
-    The first search of a deadline always has a budget: all of the time, if it is short.
+    `to_come`: number of searches still to come; None: one for each sample without a result.
+    `gang_order`: of a pool, the gangs (indexes of `time.free_s`) of these searches and of more; a gang
+    without time for another search is passed over. The first search of a deadline always has a
+    budget: all of the time, if it is short.
     """
+    to_come = goal.samples - len(results) if to_come is None else to_come
+    gang_order = gang_order or (0,) * to_come
     cost_s = math.fsum(result.found.cost_s for result in results)
     # Decisions, recording and the start of a session cost time beside the trials.
-    beside_s = max(time.spent_s - cost_s, 0.0) / len(results) if results else 0.0
+    held_s = time.spent_s if time.held_s is None else time.held_s
+    beside_s = max(held_s - cost_s, 0.0) / len(results) if results else 0.0
     assert goal.deadline_s is not None
     low_s, high_s = tuning.END_RANGE_S
     end_s = min(max(tuning.END_SHARE * goal.deadline_s, low_s), high_s)
-    left_s = time.left_s - end_s
     least_s = least_search_s(goal, results)
-    affordable = int(left_s / (least_s + beside_s))
-    last = left_s >= tuning.LAST_SEARCH_SHARE * least_s + beside_s
-    searches = max(affordable, int(last or time.begins))
-    searches = min(searches, goal.samples - len(results))
-    if searches <= 0:
+    left_s = [time.left_s - end_s - free_s for free_s in time.free_s]
+    room = [
+        max(
+            int(left / (least_s + beside_s)),
+            int(left >= tuning.LAST_SEARCH_SHARE * least_s + beside_s),
+        )
+        for left in left_s
+    ]
+    if gang_order and time.begins:
+        room[gang_order[0]] = max(room[gang_order[0]], 1)
+    made = [0] * len(room)
+    order: list[int] = []
+    for gang in gang_order:
+        if len(order) < to_come and made[gang] < room[gang]:
+            made[gang] += 1
+            order.append(gang)
+    if not order:
         return TimeShare(0, 0.0)
-    budget_s = max(left_s / searches - beside_s, tuning.SHORTEST_BUDGET_S)
-    return TimeShare(searches, math.floor(10 * budget_s) / 10)
+    following = order[0]
+    budget_s = left_s[following] / made[following] - beside_s
+    budget_s = max(budget_s, tuning.SHORTEST_BUDGET_S)
+    return TimeShare(len(order), math.floor(10 * budget_s) / 10, following)
 
 
 def least_search_s(goal: SurfaceGoal, results: Sequence[SampleResult]) -> float:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from functools import lru_cache
 
 import msgspec
@@ -32,9 +33,10 @@ from benchwright.decide.surface.coding import (
     points_of,
     terms_for,
 )
-from benchwright.decide.surface.deadline import TimeLeft, time_share
+from benchwright.decide.surface.deadline import TimeLeft, TimeShare, time_share
+from benchwright.decide.surface.gangs import responses_of
 from benchwright.decide.surface.gaussian_process import even_points, fit_process
-from benchwright.decide.surface.model import sample_responses, with_peak
+from benchwright.decide.surface.model import with_peak
 
 # -- optimal designs: which samples determine a polynomial best -------------------------------------
 #
@@ -265,14 +267,18 @@ def next_sample(
     if len(results) >= goal.samples:
         return None
     if time is None:
-        return _chosen(goal, results, all_follow=True)
+        return chosen_sample(goal, results, ())
     share = time_share(goal, results, time)
     if not share.searches:
         return None
-    all_follow = len(results) + share.searches == goal.samples
-    if goal.design is DesignKind.ADAPTIVE:
-        goal = msgspec.structs.replace(goal, samples=len(results) + share.searches)
-    wanted = _chosen(goal, results, all_follow=all_follow)
+    wanted = chosen_sample(goal, results, (), left=share.searches)
+    return within_share(wanted, share, time)
+
+
+def within_share(
+    wanted: SampleRequest, share: TimeShare, time: TimeLeft
+) -> SampleRequest:
+    """Return a request whose search has at most this share of the time as its budget."""
     budget_s = min(share.budget_s, wanted.goal.budget_s or math.inf)
     inner = msgspec.structs.replace(wanted.goal, budget_s=budget_s)
     return msgspec.structs.replace(wanted, goal=inner, spent_s=time.spent_s)
@@ -283,35 +289,59 @@ def missing_samples(
 ) -> tuple[Sample, ...]:
     """Return the samples of the design that have no result; an adaptive design names its first
     ones only."""
-    tried = {result.sample for result in results}
-    left = [sample for sample in initial_samples(goal) if sample not in tried]
-    return tuple(left[: goal.samples - len(results)])
+    return _waiting(goal, {result.sample for result in results})
 
 
-def _chosen(
-    goal: SurfaceGoal, results: Sequence[SampleResult], *, all_follow: bool
+def _waiting(goal: SurfaceGoal, begun: AbstractSet[Sample]) -> tuple[Sample, ...]:
+    left = [sample for sample in initial_samples(goal) if sample not in begun]
+    return tuple(left[: goal.samples - len(begun)])
+
+
+def chosen_sample(
+    goal: SurfaceGoal,
+    results: Sequence[SampleResult],
+    running: Sequence[Sample],
+    *,
+    left: int | None = None,
 ) -> SampleRequest:
-    """Return the next sample; `all_follow`: all samples of the design will be searched."""
-    tried = [result.sample for result in results]
-    waiting = missing_samples(goal, results)
-    if waiting and tried and not all_follow and goal.design is not DesignKind.ADAPTIVE:
-        farthest = _farthest_from(goal.factors, tried, waiting)
+    """Return the next sample of a design that is not complete.
+
+    `running`: samples whose searches have begun, but whose results are not used yet. `left`: number
+    of searches for which there is time; None: all of the design.
+    """
+    known = [result.sample for result in results]
+    begun = [*known, *running]
+    count = len(set(begun))
+    all_follow = left is None or count + left >= goal.samples
+    if goal.design is DesignKind.ADAPTIVE and left is not None:
+        goal = msgspec.structs.replace(goal, samples=min(goal.samples, count + left))
+    waiting = _waiting(goal, set(begun))
+    if waiting and begun and not all_follow and goal.design is not DesignKind.ADAPTIVE:
+        farthest = _farthest_from(goal.factors, begun, waiting)
+        return sample_wanted(goal, results, farthest, "design")
+    if waiting and running and not known:
+        farthest = _farthest_from(goal.factors, running, waiting)
         return sample_wanted(goal, results, farthest, "design")
     if waiting:
-        return sample_wanted(
-            goal, results, _nearest_to(goal.factors, tried, waiting), "design"
-        )
-    left = [sample for sample in candidates(goal.factors) if sample not in tried]
-    process = fit_process(
-        goal.factors, sample_responses(results, log=goal.log_response)
-    )
+        nearest = _nearest_to(goal.factors, known, waiting)
+        return sample_wanted(goal, results, nearest, "design")
+    free = [sample for sample in candidates(goal.factors) if sample not in begun]
+    process = fit_process(goal.factors, responses_of(goal, results))
     if process is None:
-        farthest = _farthest_from(goal.factors, tried, left)
+        farthest = _farthest_from(goal.factors, begun, free)
         return sample_wanted(goal, results, farthest, "spread")
-    _, sd = process.response(left)
+    _, sd = process.believing(running).response(free)
     # Values that differ only by rounding are a tie; the first one wins.
-    best = left[int(np.argmax(np.round(sd / sd.max(), 9)))]
+    best = free[int(np.argmax(np.round(sd / sd.max(), 9)))]
     return sample_wanted(goal, results, best, "least known")
+
+
+def middle_sample(goal: SurfaceGoal) -> Sample:
+    """Return the sample of the first part of the design that is nearest to all others of it: from
+    there, searches of the others start with a peak that is not far from their own."""
+    first = initial_samples(goal)
+    away = _distances(goal.factors, first, first).sum(axis=1)
+    return first[int(np.argmin(np.round(away, 9)))]
 
 
 def sample_wanted(

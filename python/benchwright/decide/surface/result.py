@@ -15,9 +15,11 @@ import msgspec
 from benchwright.core.numeric import np
 from benchwright.core.results import Estimate, Finding
 from benchwright.core.search import PeakStatus
+from benchwright.core.search_text import gangs_text
 from benchwright.core.surface import (
     DesignKind,
     Factor,
+    GangEffects,
     ModelFit,
     ModelKind,
     Prediction,
@@ -30,6 +32,7 @@ from benchwright.core.text import duration_text, list_text, percent_text, plural
 from benchwright.decide.surface import tuning
 from benchwright.decide.surface.coding import candidates, columns_of, terms_of
 from benchwright.decide.surface.design import missing_samples
+from benchwright.decide.surface.gangs import gang_effects, responses_of
 from benchwright.decide.surface.gaussian_process import fit_process
 from benchwright.decide.surface.model import (
     SurfaceModel,
@@ -37,11 +40,11 @@ from benchwright.decide.surface.model import (
     cross_validated,
     expected_error,
     has_interval,
-    sample_responses,
     with_peak,
 )
 from benchwright.decide.surface.polynomial import Polynomial, fit_polynomial
 from benchwright.findings.codes import make_finding
+from benchwright.stats import special
 
 
 def surface_of(
@@ -49,16 +52,18 @@ def surface_of(
 ) -> SurfaceResult:
     """Return the surface of these results; `at_deadline`: the deadline ended the mapping."""
     model = fit_surface(goal, results)
+    gangs = gang_effects(goal, results)
     every = candidates(goal.factors)
     surface = SurfaceResult(
         results=tuple(results),
         fit=None if model is None else _fit(goal, model, every),
         validation=None if model is None else cross_validated(model, goal.confidence),
         predictions=() if model is None else _predictions(goal, model, results, every),
-        findings=surface_findings(goal, results, model),
+        findings=surface_findings(goal, results, model, gangs),
         load_s=math.fsum(result.found.load_s for result in results),
         cost_s=math.fsum(result.found.cost_s for result in results),
         trials=sum(result.found.trials for result in results),
+        gangs=gangs,
     )
     return _with_left_out(goal, surface) if at_deadline else surface
 
@@ -68,7 +73,7 @@ def _with_left_out(goal: SurfaceGoal, surface: SurfaceResult) -> SurfaceResult:
     about them."""
     assert goal.deadline_s is not None
     missing = missing_samples(goal, surface.results)
-    left_out = goal.samples - len(surface.results)
+    left_out = goal.samples - surface.searched
     names = [sample_text(one) for one in missing[: tuning.SAMPLES_SHOWN]]
     if left_out > len(names):
         names.append(f"{left_out - len(names)} more")
@@ -101,7 +106,7 @@ def fit_surface(
     goal: SurfaceGoal, results: Sequence[SampleResult]
 ) -> SurfaceModel | None:
     """Return the goal's model; None where too few samples have a peak."""
-    responses = sample_responses(results, log=goal.log_response)
+    responses = responses_of(goal, results)
     if goal.model is ModelKind.GAUSSIAN_PROCESS:
         return fit_process(goal.factors, responses)
     optimal = goal.design in (DesignKind.D_OPTIMAL, DesignKind.I_OPTIMAL)
@@ -126,9 +131,7 @@ def _predictions(
     results: Sequence[SampleResult],
     samples: Sequence[Sample],
 ) -> tuple[Prediction, ...]:
-    measured = {
-        result.sample: measured_estimate(result) for result in with_peak(results)
-    }
+    measured = measured_estimates(goal, results)
     predicted = zip(samples, *bands(model, samples, goal.confidence), strict=True)
     return tuple(
         Prediction(
@@ -154,6 +157,27 @@ def measured_estimate(result: SampleResult) -> Estimate:
     return Estimate(rate, math.nan, math.nan, confidence, "none", 0, "1/s")
 
 
+def measured_estimates(
+    goal: SurfaceGoal, results: Sequence[SampleResult]
+) -> dict[Sample, Estimate]:
+    """Return the peak of each sample that has one, with its interval; those of a pool as the mean gang
+    would have found them."""
+    found = with_peak(results)
+    if len({result.gang for result in found}) < 2:
+        return {result.sample: measured_estimate(result) for result in found}
+    responses = responses_of(goal, results)
+    relative = responses.noise_sd / (1 if responses.log else responses.rates)
+    reach = np.exp(special.normal_quantile((1 + goal.confidence) / 2) * relative)
+    return {
+        sample: Estimate(
+            rate, rate / by, rate * by, goal.confidence, "mean-gang", 1, "1/s"
+        )
+        for sample, rate, by in zip(
+            responses.samples, responses.rates.tolist(), reach.tolist(), strict=True
+        )
+    }
+
+
 def outside(factors: Sequence[Factor], sample: Sample) -> tuple[str, ...]:
     """Return the names of the numeric factors whose level is outside the range of the given levels."""
     return tuple(
@@ -173,7 +197,10 @@ def _is_outside(factor: Factor, level: str) -> bool:
 
 
 def surface_findings(
-    goal: SurfaceGoal, results: Sequence[SampleResult], model: SurfaceModel | None
+    goal: SurfaceGoal,
+    results: Sequence[SampleResult],
+    model: SurfaceModel | None,
+    gangs: GangEffects | None = None,
 ) -> tuple[Finding, ...]:
     """Return the findings about a surface; the most serious kinds come first."""
     return (
@@ -181,6 +208,7 @@ def surface_findings(
         *_no_model(results, model),
         *_bound_samples(results),
         *_missed_claims(results),
+        *_different_gangs(gangs),
         *_few_samples(goal, results),
         *_fit_findings(goal, model),
         *_assumed_noise(results),
@@ -231,10 +259,21 @@ def _missed_claims(results: Sequence[SampleResult]) -> Iterator[Finding]:
         yield make_finding("surface-claim-missed", "searches", evidence)
 
 
+def _different_gangs(gangs: GangEffects | None) -> Iterator[Finding]:
+    if gangs is not None and gangs.differ:
+        slowest = min(gangs.gangs, key=lambda one: one.effect.value)
+        evidence = (
+            f"{gangs_text(gangs)}; {slowest.gang} is the slowest, by "
+            f"{percent_text(-slowest.effect.value, 2)} of the mean gang's peaks"
+        )
+        yield make_finding("gangs-differ", "pool", evidence)
+
+
 def _few_samples(
     goal: SurfaceGoal, results: Sequence[SampleResult]
 ) -> Iterator[Finding]:
-    have, terms = len(with_peak(results)), 1 + len(columns_of(goal.factors))
+    have = len({result.sample for result in with_peak(results)})
+    terms = 1 + len(columns_of(goal.factors))
     if have >= tuning.FEWEST_SAMPLES_PER_TERM * terms or goal.samples >= goal.count:
         return
     evidence = (

@@ -33,6 +33,21 @@ the last load: requests in flight after an overload (some seconds), findings, th
 END_RANGE_S = (2.0, 10.0)
 """Its limits."""
 
+# -- gangs of a pool (batch.py, gangs.py) ---------------------------------------------------------------
+
+GANG_SDS = (0.002, 0.005, 0.0125, 0.03, 0.08)
+"""Standard deviations of the gangs' effects that are averaged over: from no effect that matters to
+hosts of different types."""
+FREE_GANG_SD = 1.0
+"""The same without shrinking."""
+GANG_WIDENING = 1.2
+"""Factor of the standard deviations of the effects: on surfaces with bottlenecks the errors of 60 pools of
+four gangs were 1.1 (10 samples) to 1.2 times (24 and 32) what the process expects, because it takes a
+kink for noise of one sample."""
+CLAIM_SHARE = 0.8
+"""Share of the interval's error with which a difference between gangs is claimed where there is none; the
+rest is that of a difference larger than stated."""
+
 # -- the exchange of rows (design.py) -------------------------------------------------------------
 
 DESIGN_STARTS = 20
