@@ -25,6 +25,7 @@ from benchwright.machine.sources import (
     present_fact,
     reason_of,
 )
+from benchwright.study.git import git_words
 
 # --------------------------------------------------------------------------------------
 # The benchmarked programs: their files, hashes, packages and versions.
@@ -308,18 +309,15 @@ def version_facts(
 # -- The git commit of the working directory, its time, and whether files differ from it ----
 #
 # Decision: the commit is read from `.git`. Its time is in a compressed object, and detecting
-# changed files needs the index and many stat(2) calls, so git is run, without locks, hooks,
-# monitors or untracked files, and within the capture's time limit. Source: gitrepository-layout(5).
+# changed files needs the index and many stat(2) calls, so git is run, without locks and untracked
+# files, and within the capture's time limit. Source: gitrepository-layout(5).
 
-_GIT = (
-    *("git", "--no-optional-locks", "--no-replace-objects"),
-    *("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"),
-)
-_STATUS = (
-    *(*_GIT, "status", "--porcelain"),
+_AS_IT_IS = ("--no-optional-locks", "--no-replace-objects")
+_STATUS = git_words(
+    *(*_AS_IT_IS, "status", "--porcelain"),
     *("--untracked-files=no", "--ignore-submodules=all"),
 )
-_TIME = (*_GIT, "rev-list", "--max-count=1", "--timestamp", "HEAD")
+_TIME = git_words(*_AS_IT_IS, "rev-list", "--max-count=1", "--timestamp", "HEAD")
 _COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?\Z")
 
 

@@ -18,10 +18,12 @@ import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from benchwright.core.comparison import Checkout
 from benchwright.core.errors import BenchError, argument_error
 from benchwright.core.untrusted import one_line, visible_lines
+from benchwright.study.git import git_words, run_git
 
 KEPT = 20
 """Checkouts in the cache; those used longest ago are removed."""
@@ -43,14 +45,14 @@ def resolved(revision: str, option: str, build: str | None) -> Checkout:
     Raises InputError if there is no repository, or no such commit in it.
     """
     here = os.getcwd()
-    top = _git(["rev-parse", "--show-toplevel"], here)
-    if top.returncode:
+    top = _git(here, "rev-parse", "--show-toplevel")
+    if top.status:
         message = f"{here} is in no git repository: {_reason(top)}"
         hint = "start bw in the repository whose commits are compared"
         raise argument_error(option, revision, message, hint)
-    named = ["rev-parse", "--verify", "--end-of-options", f"{revision}^{{commit}}"]
-    found = _git(named, here)
-    if found.returncode:
+    named = f"{revision}^{{commit}}"
+    found = _git(here, "rev-parse", "--verify", "--end-of-options", named)
+    if found.status:
         message = f"there is no commit {revision!r} in {top.stdout.strip()}"
         hint = "write a commit, branch or tag; a shallow clone needs `git fetch --unshallow`"
         raise argument_error(option, revision, message, hint)
@@ -72,9 +74,9 @@ def between(old: Checkout, new: Checkout) -> list[Checkout]:
     """Return the commits after the old one up to the new one, in order; of a merge only its own
     side (first parents). Empty if the new one does not descend from the old one."""
     range_ = f"{old.commit}..{new.commit}"
-    words = ["rev-list", "--reverse", "--first-parent", "--ancestry-path", range_]
-    listed = _git(words, new.repository)
-    if listed.returncode:
+    words = ("rev-list", "--reverse", "--first-parent", "--ancestry-path", range_)
+    listed = _git(new.repository, *words)
+    if listed.status:
         raise BenchError("no-commit", f"git rev-list {range_}: {_reason(listed)}")
     found = [
         _checkout(commit, commit, new.repository, new.below, new.build)
@@ -85,8 +87,8 @@ def between(old: Checkout, new: Checkout) -> list[Checkout]:
 
 def subject_of(checkout: Checkout) -> str:
     """Return the first line of the commit's message, with control characters escaped."""
-    words = ["log", "-1", "--format=%s", checkout.commit]
-    return one_line(_git(words, checkout.repository).stdout)
+    words = ("log", "-1", "--format=%s", checkout.commit)
+    return one_line(_git(checkout.repository, *words).stdout)
 
 
 def prepare(checkouts: Sequence[Checkout], say: Callable[[str], None]) -> None:
@@ -112,14 +114,14 @@ def _prepare(checkout: Checkout, say: Callable[[str], None]) -> None:
     name = "" if checkout.revision == checkout.commit else f"{checkout.revision} "
     how = "" if checkout.build is None else f", and running `{checkout.build}`"
     say(f"checking out {name}{short} in {tree}{how}")
-    words = ["clone", "--quiet", "--shared", "--no-checkout", "--", checkout.repository]
-    _checked(["git", *words, str(tree)], checkout, "clone-failed", "cannot clone")
-    switch = ["checkout", "--quiet", "--detach", checkout.commit]
-    what = f"cannot check out {short}"
-    _checked(["git", "-C", str(tree), *_NO_HOOKS, *switch], checkout, "no-commit", what)
+    clone = ("clone", "--quiet", "--shared", "--no-checkout", "--", checkout.repository)
+    _checked(git_words(*clone, str(tree)), checkout, "clone-failed", "cannot clone")
+    what, below = f"cannot check out {short}", ("-C", str(tree))
+    switch = ("checkout", "--quiet", "--detach", checkout.commit)
+    _checked(git_words(*below, *switch), checkout, "no-commit", what)
     if (tree / ".gitmodules").exists():
-        modules = ["submodule", "--quiet", "update", "--init", "--recursive"]
-        _checked(["git", "-C", str(tree), *modules], checkout, "no-commit", what)
+        modules = ("submodule", "--quiet", "update", "--init", "--recursive")
+        _checked(git_words(*below, *modules), checkout, "no-commit", what)
     if not os.path.isdir(checkout.directory):
         message = f"{checkout.revision} ({short}) has no directory {checkout.below}"
         raise BenchError("no-commit", message, "start bw in a directory of all commits")
@@ -130,24 +132,23 @@ def _prepare(checkout: Checkout, say: Callable[[str], None]) -> None:
     built.touch()
 
 
-_NO_HOOKS = ("-c", "core.hooksPath=/dev/null", "-c", "advice.detachedHead=false")
+class _Answer(NamedTuple):
+    """What git printed, and its exit status."""
+
+    status: int
+    stdout: str
+    stderr: str
 
 
-def _git(words: Sequence[str], directory: str) -> subprocess.CompletedProcess[str]:
-    """Run git, without a question to the user, and return what it printed."""
+def _git(directory: str, *words: str) -> _Answer:
+    """Run git in a directory. Raises BenchError without git."""
     try:
-        return subprocess.run(
-            ["git", *words],
-            cwd=directory,
-            env={**os.environ, "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-        )
+        done = run_git(words, directory)
     except FileNotFoundError:
         message = "git is not installed, and commits are checked out by it"
         raise BenchError("no-git", message, "install git") from None
+    texts = (text.decode(errors="replace") for text in (done.stdout, done.stderr))
+    return _Answer(done.returncode, *texts)
 
 
 def _checked(
@@ -177,7 +178,7 @@ def _checked(
     raise BenchError(code, message, f"all of its output: {log}")
 
 
-def _reason(done: subprocess.CompletedProcess[str]) -> str:
+def _reason(done: _Answer) -> str:
     lines = done.stderr.strip().splitlines()
     return lines[-1].removeprefix("fatal: ") if lines else "no reason given"
 

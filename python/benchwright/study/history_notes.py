@@ -9,7 +9,6 @@ written. Rejected: the history file itself as a blob (two pushes cannot be merge
 
 from __future__ import annotations
 
-import os
 import subprocess
 from collections.abc import Iterable, Sequence
 from pathlib import Path, PurePath
@@ -25,6 +24,7 @@ from benchwright.core.history import (
     SeriesKey,
 )
 from benchwright.core.text import plural
+from benchwright.study.git import git_environment, run_git
 
 NOTES_REF = "refs/notes/benchwright"
 _INCOMING = "refs/notes/benchwright-incoming"
@@ -221,19 +221,18 @@ class GitNotes:
 
     def _git_bytes(self, *arguments: str, stdin: bytes = b"") -> bytes:
         """Run git in the repository; return its output. Raises StudyError `git-failed`."""
-        environment = dict(os.environ)
+        environment = git_environment(may_ask=True)
         # A program makes these notes, and a runner of CI often has no name for git.
         for name in ("AUTHOR", "COMMITTER"):
             environment.setdefault(f"GIT_{name}_NAME", "bw history")
             environment.setdefault(f"GIT_{name}_EMAIL", "bw@localhost")
         try:
-            done = subprocess.run(
-                ["git", "-C", str(self._repository), *arguments],
-                input=stdin,
-                capture_output=True,
-                env=environment,
-                timeout=_GIT_S,
-                check=False,
+            done = run_git(
+                arguments,
+                str(self._repository),
+                stdin=stdin,
+                environment=environment,
+                timeout_s=_GIT_S,
             )
         except FileNotFoundError:
             raise StudyError(
