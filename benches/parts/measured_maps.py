@@ -32,7 +32,7 @@ from paper_searches import (
 )
 
 from benchwright.core.results import Estimate
-from benchwright.core.search import Claim, ClaimKind, PeakResult, PeakStatus
+from benchwright.core.search import Claim, ClaimKind, ClaimResult, PeakStatus
 from benchwright.core.surface import Factor, Sample, SampleResult, make_factor
 from benchwright.decide.surface.coding import candidates
 
@@ -83,7 +83,7 @@ def _result(sample: Sample, found: dict[str, Any]) -> SampleResult:
     low, high = found["interval"] or reach
     return SampleResult(
         sample,
-        PeakResult(
+        ClaimResult(
             status=PeakStatus(found["status"]),
             detail=found["detail"],
             claim=Claim(ClaimKind.RATE, 0.05),

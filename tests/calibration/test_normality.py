@@ -13,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from benchwright.core.search import Criterion, LoadTrial, PeakGoal, PeakResult, Probe
+from benchwright.core.search import ClaimResult, Criterion, LoadTrial, PeakGoal, Probe
 from benchwright.decide.peak.policy import policy_named
 from benchwright.decide.peak.search import next_peak_step
 from hand_written import mean_response_ms
@@ -58,7 +58,7 @@ def reported(policy: str, noise: Noise, sd: float) -> float:
                     values={LIMIT.key: value},
                 )
             )
-        assert isinstance(step, PeakResult)
+        assert isinstance(step, ClaimResult)
         codes = {finding.code for finding in step.findings}
         alarms.append("responses-not-normal" in codes)
     share = float(np.mean(alarms))

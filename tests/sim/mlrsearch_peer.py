@@ -25,9 +25,9 @@ from MLRsearch import (  # type: ignore[import-untyped]
 
 from benchwright.core.search import (
     Claim,
+    ClaimResult,
     Criterion,
     LoadTrial,
-    PeakResult,
     PeakStatus,
     Probe,
 )
@@ -119,11 +119,11 @@ def mlrsearch(server: SimServer, seed: int, claim: Claim, *, by_share: bool) -> 
     return search
 
 
-def _result(found: GoalResult, search: Search, policy: str) -> PeakResult:
+def _result(found: GoalResult, search: Search, policy: str) -> ClaimResult:
     """Return its answer as a search's result."""
     low, high = found.relevant_lower_bound, found.relevant_upper_bound
     both = low is not None and high is not None
-    return PeakResult(
+    return ClaimResult(
         status=PeakStatus.FOUND if both else PeakStatus.UNDECIDED,
         detail="the middle of the relevant bounds" if both else "a bound is missing",
         claim=search.goal.claim,

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchwright.core.results import Estimate
-from benchwright.core.search import Claim, ClaimKind, PeakResult, PeakStatus
+from benchwright.core.search import Claim, ClaimKind, ClaimResult, PeakStatus
 from benchwright.core.surface import Factor, Sample, SampleResult, make_factor
 from benchwright.decide.surface.coding import candidates
 
@@ -101,7 +101,7 @@ def searched(sample: Sample, rate: float, noise: float) -> SampleResult:
     """Return the result of a search that found a rate, with an interval of 95 %."""
     reach = float(np.exp(1.96 * noise))
     interval = Estimate(rate, rate / reach, rate * reach, 0.95, "simulated", 1, "1/s")
-    found = PeakResult(
+    found = ClaimResult(
         status=PeakStatus.FOUND,
         detail="simulated",
         claim=Claim(ClaimKind.RATE, 0.05),

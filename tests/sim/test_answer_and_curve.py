@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
-from benchwright.core.search import Claim, ClaimKind, PeakGoal, PeakResult
+from benchwright.core.search import Claim, ClaimKind, ClaimResult, PeakGoal
 from benchwright.decide.peak.policy import policy_named
 from benchwright.decide.peak.search import next_peak_step
 from held_out import BY_NAME
@@ -35,7 +35,7 @@ AGAINST = "answer-against-curve"
 
 def results_of(
     policy: str, server: str, claim: Claim, seed: int
-) -> Iterator[tuple[int, PeakGoal, PeakResult]]:
+) -> Iterator[tuple[int, PeakGoal, ClaimResult]]:
     """Yield what a search reports at its end, and had it been cut after each trial."""
     goal = BY_NAME[server].goal(claim, unit_of(seed))
     search = search_of(policy_named(policy), BY_NAME[server], seed, claim)
@@ -44,11 +44,11 @@ def results_of(
     for trials in range(1, len(search.history)):
         cut = msgspec.structs.replace(goal, max_trials=trials)
         found = next_peak_step(policy_named(policy), cut, search.history[:trials])
-        if isinstance(found, PeakResult):
+        if isinstance(found, ClaimResult):
             yield trials, goal, found
 
 
-def contradiction(goal: PeakGoal, found: PeakResult) -> tuple[float, float] | None:
+def contradiction(goal: PeakGoal, found: ClaimResult) -> tuple[float, float] | None:
     """Return a rate of the curve, and its response as a share of the limit, that the answer
     excludes: beyond the limit below the interval, or below the answer beyond what the claim
     allows."""

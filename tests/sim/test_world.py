@@ -16,11 +16,11 @@ import sim_server
 from benchwright.core.search import (
     Claim,
     ClaimKind,
+    ClaimResult,
     Criterion,
     LoadEnding,
     LoadTrial,
     PeakGoal,
-    PeakResult,
     PeakStatus,
     Probe,
 )
@@ -192,7 +192,7 @@ class Ladder:
 
     name = "ladder"
 
-    def next(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> Probe | PeakResult:
+    def next(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> Probe | ClaimResult:
         if len(history) == 3:
             return self.best(goal, history)
         rate = goal.start_rate * (1 + len(history))
@@ -207,8 +207,8 @@ class Ladder:
     ) -> bool:
         return len(history) == 1 and so_far.lasted_s >= 4
 
-    def best(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> PeakResult:
-        return PeakResult(
+    def best(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> ClaimResult:
+        return ClaimResult(
             status=PeakStatus.FOUND,
             detail="",
             claim=goal.claim,

@@ -23,11 +23,11 @@ import numpy as np
 from benchwright.core.plan import Pairs
 from benchwright.core.search import (
     Claim,
+    ClaimResult,
     Criterion,
     LoadEnding,
     LoadTrial,
     PeakGoal,
-    PeakResult,
     Probe,
 )
 from benchwright.decide.peak.policy import Policy
@@ -140,7 +140,7 @@ class Search:
     goal: PeakGoal
     history: list[LoadTrial] = field(default_factory=list)
     probes: list[Probe] = field(default_factory=list)
-    result: PeakResult | None = None
+    result: ClaimResult | None = None
 
     @property
     def load_s(self) -> float:
@@ -171,7 +171,7 @@ def play(
     )
     while True:
         step = next_peak_step(policy, goal, search.history)
-        if isinstance(step, PeakResult):
+        if isinstance(step, ClaimResult):
             search.result = step
             return search
         bench.age_s = search.cost_s

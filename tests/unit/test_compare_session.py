@@ -23,7 +23,7 @@ from benchwright.run.session import SessionVerdict as Ended
 from benchwright.study.contents import NULL_KIND, last_null, tests_of
 from benchwright.study.journal import SessionInfo, Study
 from benchwright.suite.comparison import ComparisonRequest, program_from_comparison
-from benchwright.trial.bench import RunResult
+from benchwright.trial.bench import BatchResult
 from benchwright.trial.fake import FakeBench
 from benchwright.trial.protocol import ExecEnvironment, RunRequest
 
@@ -89,7 +89,7 @@ class Breaking(FakeBench):
 
     def run(
         self, request: RunRequest, *, abandoned: Callable[[], bool] = lambda: False
-    ) -> RunResult:
+    ) -> BatchResult:
         self._left -= 1
         if self._left < 0:
             raise BenchError("launcher-gone", "killed")

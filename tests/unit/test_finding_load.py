@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from benchwright.core.load import LoadResult, LoopModel, TimeDistribution
+from benchwright.core.load import EngineResult, LoopModel, TimeDistribution
 from benchwright.core.results import Finding, Severity
 from benchwright.core.text import duration_ns_text
 from benchwright.findings.load import load_findings
@@ -33,7 +33,7 @@ def document() -> dict[str, Any]:
 
 def doubts(found: dict[str, Any], loop: LoopModel = OPEN) -> dict[str, Finding]:
     """Return the doubts about a result by their codes; no code is given twice."""
-    listed = load_findings(msgspec.convert(found, LoadResult), loop, "null")
+    listed = load_findings(msgspec.convert(found, EngineResult), loop, "null")
     by_code = {one.code: one for one in listed}
     assert len(by_code) == len(listed)
     assert all(one.evidence and one.remedy for one in listed)

@@ -65,12 +65,12 @@ def test_a_loads_own_lines_are_read_back() -> None:
 
     import msgspec
 
-    from benchwright.core.load import LoadResult
+    from benchwright.core.load import EngineResult
     from benchwright.core.results import Finding
     from benchwright.load.engine import aplog_text, load_metrics
 
     path = Path(__file__).parents[1] / "golden" / "load" / "result.json"
-    result = msgspec.json.decode(path.read_bytes(), type=LoadResult)
+    result = msgspec.json.decode(path.read_bytes(), type=EngineResult)
     doubt = Finding("generator-late", Severity.NOTE, "x", "a\nb")
     parsed = parse_aplog(aplog_text(result, [doubt]))
     (section,) = parsed.sections

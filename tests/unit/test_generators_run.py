@@ -33,7 +33,7 @@ from benchwright.load.generators.run import (
     run_generator,
 )
 from benchwright.load.generators.wrk2 import Wrk2
-from benchwright.trial.bench import RunResult
+from benchwright.trial.bench import BatchResult
 from benchwright.trial.protocol import EpochRecord, RunRequest
 
 SECOND_NS = 10**9
@@ -66,7 +66,7 @@ class StandIn:
 
     def run(
         self, request: RunRequest, *, abandoned: Callable[[], bool] = lambda: False
-    ) -> RunResult:
+    ) -> BatchResult:
         self.requests.append(request)
         program, logs = self._program, Path(request.logs)
         for name, text in program.files.items():
@@ -92,7 +92,7 @@ class StandIn:
             error=program.error,
         )
         epoch = EpochRecord(0, 1, ending, 77, 2 * SECOND_NS, 0, 0, (record,))
-        return RunResult((epoch,), "complete")
+        return BatchResult((epoch,), "complete")
 
     def interrupt(self, *, cleanup: bool) -> None:
         self.interrupts += 1
@@ -372,7 +372,7 @@ def test_a_log_that_cannot_be_read_meanwhile_is_told_at_the_end(
     class Slow(StandIn):
         def run(
             self, request: RunRequest, *, abandoned: Callable[[], bool] = lambda: False
-        ) -> RunResult:
+        ) -> BatchResult:
             result = super().run(request, abandoned=abandoned)
             for _ in range(3):
                 assert looks.acquire(timeout=60), "nobody looked at it"

@@ -10,23 +10,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchwright.core.load import LoadResult
+from benchwright.core.load import EngineResult
 from benchwright.load.engine import aplog_text, load_metrics
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "load" / "result.json"
 PERCENTILES = ("p50", "p90", "p99", "p99_9", "p99_99")
 
 
-def result(**counts: int) -> LoadResult:
+def result(**counts: int) -> EngineResult:
     """Return the golden result, without its errors, with these counts."""
     found: dict[str, Any] = msgspec.json.decode(GOLDEN.read_bytes())
     found["counts"] |= {"errors": 0, **counts}
     for kind in found["kinds"].values():
         kind["errors"] = {}
-    return msgspec.convert(found, LoadResult)
+    return msgspec.convert(found, EngineResult)
 
 
-def told(found: LoadResult, prefix: str = "") -> list[str]:
+def told(found: EngineResult, prefix: str = "") -> list[str]:
     """Return which percentiles of response times are among the numbers."""
     names = load_metrics(found)
     return [p for p in PERCENTILES if f"{prefix}response_ns_{p}" in names]

@@ -11,9 +11,9 @@ import msgspec
 import pytest
 
 from benchwright.core.load import (
+    EngineResult,
     FileSetProgress,
     LoadProgress,
-    LoadResult,
     TimeDistribution,
 )
 from benchwright.core.progress import PlainProgress
@@ -31,17 +31,17 @@ from benchwright.report.load import (
 GOLDEN = Path(__file__).parents[1] / "golden" / "load" / "result.json"
 
 
-def report_of(result: LoadResult, **options: Any) -> str:
+def report_of(result: EngineResult, **options: Any) -> str:
     """Return the report of a result, of an open loop unless the options differ."""
     return load_text(
         result, (), LoadReport(**{"target": "T", "open_loop": True, **options})
     )
 
 
-def changed(**changes: Any) -> LoadResult:
+def changed(**changes: Any) -> EngineResult:
     """Return the golden result with some members changed."""
     found = msgspec.json.decode(GOLDEN.read_bytes())
-    return msgspec.convert({**found, **changes}, LoadResult)
+    return msgspec.convert({**found, **changes}, EngineResult)
 
 
 def text(**changes: Any) -> str:
@@ -49,7 +49,7 @@ def text(**changes: Any) -> str:
     return report_of(changed(**changes))
 
 
-def sentence(result: LoadResult, **options: Any) -> str:
+def sentence(result: EngineResult, **options: Any) -> str:
     """Return the first line of a report."""
     return report_of(result, **options).partition("\n")[0]
 
@@ -144,7 +144,7 @@ def test_what_never_ended_leaves_percentiles_unknown() -> None:
 
 
 def test_a_closed_loop_has_no_intended_rate() -> None:
-    result = msgspec.json.decode(GOLDEN.read_bytes(), type=LoadResult)
+    result = msgspec.json.decode(GOLDEN.read_bytes(), type=EngineResult)
     report = report_of(result, open_loop=False, asked_per_s=10_000)
     assert "rate        offered 9,998/s, achieved 9,997.8/s in 5 s" in report
     assert "; 9,997.8/s in a closed loop; " in report
@@ -157,7 +157,7 @@ def test_rates_are_of_the_measured_part() -> None:
     assert "/s in 700 ms\n" in text(**cut, elapsed_ns=680_000_000)
     report = text(**cut, elapsed_ns=2_700_000_000)
     assert "/s in 700 ms; the last ended 2 s later\n" in report
-    result = msgspec.convert({**found, "elapsed_ns": 7_000_000_000}, LoadResult)
+    result = msgspec.convert({**found, "elapsed_ns": 7_000_000_000}, EngineResult)
     report = report_of(result, warm_up_ns=2 * 10**9)
     assert "achieved 9,997.8/s in 5 s after 2 s of warm-up\n" in report
 
@@ -229,7 +229,7 @@ def test_the_making_of_a_file_set_is_shown_before_its_load() -> None:
 
 
 def test_the_rate_that_was_asked_stands_beside_what_was_drawn_of_it() -> None:
-    result = msgspec.json.decode(GOLDEN.read_bytes(), type=LoadResult)
+    result = msgspec.json.decode(GOLDEN.read_bytes(), type=EngineResult)
     report = report_of(result, asked_per_s=10_000)
     assert "\nrate        requested 10,000/s (9,998/s drawn), offered" in report
     report = report_of(result, asked_per_s=9998.0)

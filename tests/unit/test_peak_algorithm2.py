@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from benchwright.core.search import (
     Claim,
     ClaimKind,
+    ClaimResult,
     Criterion,
     LoadEnding,
     LoadTrial,
     PeakGoal,
-    PeakResult,
     PeakStatus,
     Probe,
 )
@@ -62,7 +62,7 @@ def played(
     policy: Policy,
     goal: PeakGoal,
     value: Callable[[int, float], float] = lambda _n, rate: mean_response_ms(rate),
-) -> tuple[list[LoadTrial], PeakResult]:
+) -> tuple[list[LoadTrial], ClaimResult]:
     """Return a search; `value` gives a trial's mean response by its number and rate."""
     history: list[LoadTrial] = []
     while isinstance(step := next_peak_step(policy, goal, history), Probe):
@@ -293,7 +293,7 @@ def test_trials_at_other_loads_are_left_aside() -> None:
     history, found = played(policy, GOAL, wobbling)
     strange: Sequence[LoadTrial] = [trial(77.0), trial(999.0), *history, trial(5.0)]
     step = next_peak_step(policy, GOAL, strange)
-    assert isinstance(step, PeakResult)
+    assert isinstance(step, ClaimResult)
     assert (step.peak_rate, step.status) == (found.peak_rate, found.status)
 
 

@@ -11,11 +11,11 @@ from benchwright.core.results import Severity
 from benchwright.core.search import (
     Claim,
     ClaimKind,
+    ClaimResult,
     Criterion,
     LoadEnding,
     LoadTrial,
     PeakGoal,
-    PeakResult,
     PeakStatus,
     Probe,
 )
@@ -85,7 +85,7 @@ def test_what_is_remembered_changes_nothing() -> None:
 class Endless(QueueGuided):
     """A guided search that never converges."""
 
-    def next(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> Probe | PeakResult:
+    def next(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> Probe | ClaimResult:
         """Return the same probe for ever."""
         return Probe(100.0, 10.0, "focus")
 
@@ -133,10 +133,10 @@ def test_a_criterion_without_a_curve_is_told_as_the_reason() -> None:
 class Found(QueueGuided):
     """A guided search that has found something whatever it is told."""
 
-    def __init__(self, result: PeakResult) -> None:
+    def __init__(self, result: ClaimResult) -> None:
         self.result = result
 
-    def next(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> Probe | PeakResult:
+    def next(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> Probe | ClaimResult:
         """Return what was found."""
         return self.result
 
@@ -166,10 +166,10 @@ def test_a_drift_takes_the_answer_away() -> None:
     late = msgspec.structs.replace(search.history[-1], cost_s=600.0)
     policy = DefaultPeakPolicy(guided=Found(search.result))
     steady = policy.next(search.goal, [*search.history, first, late, first])
-    assert isinstance(steady, PeakResult)
+    assert isinstance(steady, ClaimResult)
     assert steady.status is PeakStatus.FOUND
     found = policy.next(search.goal, [*search.history, first, late, last])
-    assert isinstance(found, PeakResult)
+    assert isinstance(found, ClaimResult)
     assert found.status is PeakStatus.UNDECIDED
     assert found.peak_rate == search.result.peak_rate
     assert found.interval == search.result.interval

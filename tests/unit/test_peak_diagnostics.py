@@ -10,12 +10,12 @@ from benchwright.core.results import Estimate, Severity
 from benchwright.core.search import (
     Claim,
     ClaimKind,
+    ClaimResult,
     Criterion,
     CurvePoint,
     LoadSeries,
     LoadTrial,
     PeakGoal,
-    PeakResult,
     PeakStatus,
     VarianceComponents,
 )
@@ -231,13 +231,13 @@ def curve_of_a_queue(rate: float) -> float:
     return 10 + 1.2 * rate / (260 - rate) * 30 / (1.2 * 230 / 30)
 
 
-def answered() -> PeakResult:
+def answered() -> ClaimResult:
     """Return a result whose curve is that of a queue, with its peak at 230/s."""
     points = tuple(
         CurvePoint(float(rate), 0.97 * level, level, 1.03 * level)
         for rate, level in ((rate, curve_of_a_queue(float(rate))) for rate in RATES)
     )
-    return PeakResult(
+    return ClaimResult(
         status=PeakStatus.FOUND,
         detail="",
         claim=GOAL.claim,
@@ -300,9 +300,9 @@ def test_an_interval_above_a_rate_that_failed_is_contradicted() -> None:
         trial(1505, [20.0 + 4 * second for second in range(60)]),
     ]
 
-    def answer(low: float, high: float) -> PeakResult:
+    def answer(low: float, high: float) -> ClaimResult:
         interval = Estimate((low + high) / 2, low, high, 0.95, "by hand", 3, "1/s")
-        return PeakResult(
+        return ClaimResult(
             status=PeakStatus.FOUND,
             detail="",
             claim=Claim(),

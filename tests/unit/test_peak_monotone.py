@@ -12,12 +12,12 @@ import pytest
 from benchwright.core.search import (
     Claim,
     ClaimKind,
+    ClaimResult,
     Criterion,
     LoadEnding,
     LoadSeries,
     LoadTrial,
     PeakGoal,
-    PeakResult,
     PeakStatus,
     Probe,
 )
@@ -59,7 +59,7 @@ def run(probe: Probe, key: str, curve: Curve, noise: float, seed: int) -> LoadTr
     )
 
 
-def searched(goal: PeakGoal, curve: Curve, noise: float = 0.1) -> PeakResult:
+def searched(goal: PeakGoal, curve: Curve, noise: float = 0.1) -> ClaimResult:
     """Return what a search of a curve came to."""
     history: list[LoadTrial] = []
     key = goal.criteria[0].key
@@ -244,7 +244,7 @@ POLICIES = pytest.mark.parametrize(
 )
 
 
-def refused(policy: Policy, claim: Claim) -> tuple[PeakResult, list[LoadTrial]]:
+def refused(policy: Policy, claim: Claim) -> tuple[ClaimResult, list[LoadTrial]]:
     """Return the search of a server far from its limit at 200/s, where it refuses."""
     goal = PeakGoal(criteria=(MEAN,), start_rate=50.0, claim=claim)
     history: list[LoadTrial] = []

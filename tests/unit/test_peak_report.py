@@ -16,13 +16,13 @@ from benchwright.core.results import Estimate, Finding, Severity
 from benchwright.core.search import (
     Claim,
     ClaimKind,
+    ClaimResult,
     Criterion,
     CurvePoint,
     CurveShape,
     LoadEnding,
     LoadSeries,
     LoadTrial,
-    PeakResult,
     PeakStatus,
     Probe,
     SearchTrial,
@@ -71,7 +71,7 @@ def trial(number: int, rate: float, mean_ms: float, **fields: Any) -> SearchTria
 STORED: dict[str, Any] = {"study": "s", "session": 1, "exit_status": 0}
 """Where a search is kept, and how it ended."""
 
-RESULT = PeakResult(
+RESULT = ClaimResult(
     status=PeakStatus.FOUND,
     detail="region:10% holds with probability 0.973",
     claim=Claim(),

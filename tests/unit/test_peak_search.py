@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchwright.core.search import (
+    ClaimResult,
     Criterion,
     CurvePoint,
     LoadEnding,
     LoadTrial,
     PeakGoal,
-    PeakResult,
     PeakStatus,
     Probe,
 )
@@ -75,7 +75,7 @@ def healthy(probe: Probe, _number: int) -> LoadTrial:
 
 def played(
     goal: PeakGoal, bench: Bench, policy: str = "binsearch"
-) -> tuple[list[LoadTrial], PeakResult]:
+) -> tuple[list[LoadTrial], ClaimResult]:
     history: list[LoadTrial] = []
     while isinstance(
         step := next_peak_step(policy_named(policy), goal, history), Probe
@@ -85,7 +85,7 @@ def played(
     return history, step
 
 
-def codes(found: PeakResult) -> list[str]:
+def codes(found: ClaimResult) -> list[str]:
     return [finding.code for finding in found.findings]
 
 
@@ -420,8 +420,8 @@ class Staying:
     def leaves(self, *_: object) -> bool:
         return False
 
-    def best(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> PeakResult:
-        return PeakResult(
+    def best(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> ClaimResult:
+        return ClaimResult(
             status=PeakStatus.UNDECIDED,
             detail="best",
             claim=goal.claim,
@@ -460,7 +460,7 @@ def test_every_policy_ends_where_the_limit_is_inside_the_noise(
 
 def test_an_answer_that_the_curve_contradicts_says_so() -> None:
     class Contradicted(Staying):
-        def best(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> PeakResult:
+        def best(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> ClaimResult:
             points = (CurvePoint(80.0, 40.0, 60.0, 80.0),)
             return msgspec.structs.replace(
                 super().best(goal, history), binding=R_SAT.key, curve=points
@@ -468,7 +468,7 @@ def test_an_answer_that_the_curve_contradicts_says_so() -> None:
 
     goal = goal_of(budget_s=5.0)
     found = next_peak_step(Contradicted(), goal, [ran(Probe(100.0, 10.0), 30.0)])
-    assert isinstance(found, PeakResult)
+    assert isinstance(found, ClaimResult)
     assert found.detail.startswith("5 s budget used up")
     (finding,) = (f for f in found.findings if f.code == "answer-against-curve")
     assert "mean response is 60 ms at 80/s, below the answer" in finding.evidence

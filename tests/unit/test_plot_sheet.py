@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from benchwright.core.load import LoadResult
+from benchwright.core.load import EngineResult
 from benchwright.core.trace import TraceComparison, TraceStatistics
 from benchwright.report.charts.load import NamedLoad, load_sheet, rate_panel
 from benchwright.report.charts.render import printable_sheet, render_sheet
@@ -40,7 +40,7 @@ def stat(**changes: Any) -> TraceStatistics:
     return msgspec.convert({**golden("stat"), **changes}, TraceStatistics)
 
 
-def load(hdr: str | None = None) -> LoadResult:
+def load(hdr: str | None = None) -> EngineResult:
     """Return a load's result whose issue error has this histogram."""
     document = json.loads((GOLDEN / "load" / "result.json").read_text())
     known = golden("stat")["response_ns"]["hdr"]
@@ -48,7 +48,7 @@ def load(hdr: str | None = None) -> LoadResult:
     for kind in document["kinds"].values():
         for name in ("issue_error_ns", "response_ns", "service_ns"):
             kind[name]["hdr"] = known
-    return msgspec.convert(document, LoadResult)
+    return msgspec.convert(document, EngineResult)
 
 
 def panels(sheet: Sheet) -> dict[str, Panel]:
@@ -175,7 +175,7 @@ def test_a_last_interval_that_was_cut_is_no_rate_of_its_own() -> None:
     whole |= {"intended": 2000, "completed": 2000}
     cut = {**whole, "start_ns": 10**9, "length_ns": 10**6, "completed": 43}
     found["intervals"] = [whole, cut]
-    panel = rate_panel([NamedLoad("a", msgspec.convert(found, LoadResult))])
+    panel = rate_panel([NamedLoad("a", msgspec.convert(found, EngineResult))])
     for curve in panel.curves:
         assert (curve.x, curve.y) == ((0.0, 1.0), (2000.0, 2000.0))
 
@@ -184,6 +184,6 @@ def test_time_in_which_the_generator_stood_still_is_a_gap() -> None:
     found = msgspec.json.decode(RESULT.read_bytes())
     one = {**found["intervals"][0], "length_ns": 10**9, "completed": 7, "intended": 7}
     found["intervals"] = [{**one, "start_ns": at * 10**9} for at in (0, 5)]
-    panel = rate_panel([NamedLoad("a", msgspec.convert(found, LoadResult))])
+    panel = rate_panel([NamedLoad("a", msgspec.convert(found, EngineResult))])
     for curve in panel.curves:
         assert (curve.x, curve.y) == ((0.0, 1.0, 5.0, 6.0), (7.0, None, 7.0, 7.0))

@@ -17,7 +17,7 @@ from benchwright.core.comparison import (
     NullResult,
     Verdict,
 )
-from benchwright.core.load import LoadResult
+from benchwright.core.load import EngineResult
 from benchwright.core.observation import MeasurementBlock, Trial, TrialEnding
 from benchwright.core.plan import StopDecision
 from benchwright.core.resource_use import CpuUse, DiskUse, NetworkUse, ResourceUse
@@ -253,7 +253,7 @@ def whole_load() -> NamedLoad:
     for kind in document["kinds"].values():
         for name in ("issue_error_ns", "response_ns", "service_ns"):
             kind[name]["hdr"] = trace["response_ns"]["hdr"]
-    return NamedLoad("a", msgspec.convert(document, LoadResult))
+    return NamedLoad("a", msgspec.convert(document, EngineResult))
 
 
 def test_the_three_times_of_a_load_by_percentile() -> None:

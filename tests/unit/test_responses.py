@@ -13,11 +13,11 @@ import pytest
 from benchwright.cli.main import main
 from benchwright.core.search import (
     Claim,
+    ClaimResult,
     Criterion,
     CurvePoint,
     LoadEnding,
     LoadTrial,
-    PeakResult,
     PeakStatus,
     Probe,
     SearchTrial,
@@ -60,12 +60,12 @@ def trial(
     return SearchTrial(1, Probe(rate, 10.0), load, sample)
 
 
-def result(*rates: float) -> PeakResult:
+def result(*rates: float) -> ClaimResult:
     """Return a result whose curve is 10 ms at 100/s and doubles every 100/s."""
     curve = tuple(
         CurvePoint(rate, 0.0, 10 * 2 ** (rate / 100 - 1), 99.0) for rate in rates
     )
-    return PeakResult(
+    return ClaimResult(
         status=PeakStatus.FOUND,
         detail="",
         claim=Claim(),

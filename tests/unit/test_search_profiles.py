@@ -16,10 +16,10 @@ from benchwright.core.ramp import RampAxis, RampPoint, RampResult, RampStatus
 from benchwright.core.results import Estimate
 from benchwright.core.search import (
     Claim,
+    ClaimResult,
     LoadEnding,
     LoadTrial,
     PeakAnswer,
-    PeakResult,
     PeakStatus,
     Probe,
     SearchTrial,
@@ -116,7 +116,7 @@ def _about(value: float) -> Estimate:
 
 
 def test_the_answer_of_a_peak_search_is_its_first_claims() -> None:
-    found = PeakResult(
+    found = ClaimResult(
         status=PeakStatus.FOUND, detail="", claim=Claim(), policy="qgs", peak_rate=7.5
     )
     assert answer_load(PeakAnswer((found,))) == 7.5

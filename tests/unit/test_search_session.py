@@ -19,13 +19,13 @@ from benchwright.core.plan import Pairs
 from benchwright.core.search import (
     Claim,
     ClaimKind,
+    ClaimResult,
     Criterion,
     LoadEnding,
     LoadSeries,
     LoadTrial,
     PeakAnswer,
     PeakGoal,
-    PeakResult,
     PeakStatus,
     Probe,
     SearchTrial,
@@ -360,7 +360,7 @@ class Patient:
 
     name = "patient"
 
-    def next(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> Probe | PeakResult:
+    def next(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> Probe | ClaimResult:
         wanted = 3 if goal.claim.tolerance >= 0.1 else 5
         if len(history) < wanted:
             return Probe(100.0 + len(history), 1.0 + 10 * goal.claim.tolerance)
@@ -375,8 +375,8 @@ class Patient:
     ) -> bool:
         return so_far.lasted_s >= 10 * goal.claim.tolerance
 
-    def best(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> PeakResult:
-        return PeakResult(
+    def best(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> ClaimResult:
+        return ClaimResult(
             status=PeakStatus.FOUND,
             detail=goal.claim.text,
             claim=goal.claim,
@@ -514,7 +514,7 @@ def test_a_trial_comes_back_from_the_journal_as_it_was(
     ],
 )
 def test_each_ending_has_its_exit_status(status: PeakStatus, exit_status: int) -> None:
-    found = PeakResult(
+    found = ClaimResult(
         status=PeakStatus.FOUND, detail="one", claim=Claim(), policy="qgs"
     )
     other = msgspec.structs.replace(found, status=status, detail="two")

@@ -22,7 +22,7 @@ from benchwright.study.journal import SessionInfo, Study
 from benchwright.suite.command_line import CommandRequest, program_from_command
 from benchwright.suite.compile import load
 from benchwright.suite.program import Program
-from benchwright.trial.bench import RunResult
+from benchwright.trial.bench import BatchResult
 from benchwright.trial.fake import FakeBench
 from benchwright.trial.protocol import ExecEnvironment, RunRequest
 
@@ -94,7 +94,7 @@ class Breaking(FakeBench):
 
     def run(
         self, request: RunRequest, *, abandoned: Callable[[], bool] = lambda: False
-    ) -> RunResult:
+    ) -> BatchResult:
         self._left -= 1
         if self._left < 0:
             raise BenchError("launcher-gone", "killed")
@@ -264,7 +264,7 @@ class OneByOne(Breaking):
 
     def run(
         self, request: RunRequest, *, abandoned: Callable[[], bool] = lambda: False
-    ) -> RunResult:
+    ) -> BatchResult:
         request = msgspec.structs.replace(request, epochs=1)
         return super().run(request, abandoned=abandoned)
 
@@ -432,12 +432,12 @@ class Pressed(FakeBench):
 
     def run(
         self, request: RunRequest, *, abandoned: Callable[[], bool] = lambda: False
-    ) -> RunResult:
+    ) -> BatchResult:
         result = super().run(request, abandoned=abandoned)
         self._left -= 1
         if self._left == 0 and self.performer is not None:
             self.performer.interrupt()
-            return RunResult(result.epochs[:-1], "interrupted")
+            return BatchResult(result.epochs[:-1], "interrupted")
         return result
 
 
@@ -501,7 +501,7 @@ class Dying(Breaking):
 
     def run(
         self, request: RunRequest, *, abandoned: Callable[[], bool] = lambda: False
-    ) -> RunResult:
+    ) -> BatchResult:
         try:
             return super().run(request, abandoned=abandoned)
         except BenchError:

@@ -14,10 +14,10 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct
 
 from benchwright.core.search import (
     Claim,
+    ClaimResult,
     Criterion,
     CurveShape,
     PeakGoal,
-    PeakResult,
     PeakStatus,
 )
 from benchwright.core.surface import (
@@ -72,7 +72,7 @@ def goal(samples: int = 10, **more: object) -> SurfaceGoal:
 
 def ending(sample: Sample, status: PeakStatus, rate: float | None) -> SampleResult:
     """Return a result without an interval."""
-    found = PeakResult(
+    found = ClaimResult(
         status=status, detail="it said so", claim=Claim(), policy="p", peak_rate=rate
     )
     return SampleResult(sample, found)

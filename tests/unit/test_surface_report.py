@@ -10,7 +10,7 @@ import pytest
 
 from benchwright.core.errors import InputError
 from benchwright.core.results import Finding, Severity
-from benchwright.core.search import Claim, Criterion, PeakGoal, PeakResult, PeakStatus
+from benchwright.core.search import Claim, ClaimResult, Criterion, PeakGoal, PeakStatus
 from benchwright.core.surface import (
     DesignKind,
     Factor,
@@ -85,7 +85,7 @@ def ten() -> SurfaceReport:
     results: tuple[SampleResult, ...] = ()
     while (wanted := next_sample(asked, results)) is not None:
         results = (*results, searched(wanted.sample, RATES[wanted.sample], 0.03))
-    failed = PeakResult(
+    failed = ClaimResult(
         status=PeakStatus.FAILED, detail="no start", claim=Claim(), policy="qgs"
     )
     last = SampleResult(results[-1].sample, failed)

@@ -9,7 +9,7 @@ import pytest
 from benchwright.core.observation import ProcessRecord, TrialEnding
 from benchwright.core.resource_use import ResourceUse
 from benchwright.run.watching import BatchWatcher, Windows, exec_window
-from benchwright.trial.bench import BenchProcesses, RunResult
+from benchwright.trial.bench import BatchResult, BenchProcesses
 from benchwright.trial.protocol import EpochRecord
 from benchwright.watch.observer import ObserverError, ObserverSet, Watch
 
@@ -68,7 +68,7 @@ def seen(
     """Return the uses of a batch with these records, of the test t."""
     with watching.batch("t", records[0].epoch, len(records)):
         pass
-    return watching.with_uses("t", RunResult(records, "complete")).uses
+    return watching.with_uses("t", BatchResult(records, "complete")).uses
 
 
 def test_the_first_to_begin_is_the_last_to_end(tmp_path: Path) -> None:

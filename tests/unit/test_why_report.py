@@ -21,9 +21,9 @@ from benchwright.core.resource_use import CgroupUse, ResourceUse, TaskUse
 from benchwright.core.results import Finding, Severity
 from benchwright.core.search import (
     Claim,
+    ClaimResult,
     LoadTrial,
     PeakAnswer,
-    PeakResult,
     PeakStatus,
     Probe,
     SearchTrial,
@@ -473,7 +473,7 @@ def searched(
             trial = SearchTrial(count, Probe(rate, 1.0), load)
             ledger.note(f"search/0/trial/{count}", encode_stored(trial))
         if answer:
-            found = PeakResult(
+            found = ClaimResult(
                 status=PeakStatus.FOUND,
                 detail="found",
                 claim=Claim(),

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from benchwright.core.errors import Interrupted
 from benchwright.core.load import (
     ChainDraws,
+    EngineResult,
     FileSetMaking,
     FileSetResult,
     IntervalResult,
-    LoadResult,
 )
 from benchwright.core.search import Criterion, Probe
 from benchwright.load import request as r
@@ -149,7 +149,7 @@ def test_histograms_are_merged_value_by_value(parts: list[list[int]]) -> None:
         assert whole.count.tolist() == expected.count.tolist()
 
 
-def result_of(intended: int, answered: int, **counts: int) -> LoadResult:
+def result_of(intended: int, answered: int, **counts: int) -> EngineResult:
     """Return what the engine tells of a load of ten seconds whose responses took 10 ms."""
     none = dict.fromkeys(
         [
@@ -193,7 +193,7 @@ def result_of(intended: int, answered: int, **counts: int) -> LoadResult:
         "workers": [],
         "environment": {"memory_locked": True},
     }
-    return msgspec.convert(said, LoadResult)
+    return msgspec.convert(said, EngineResult)
 
 
 def test_what_waited_at_the_end_was_cut_short_and_is_no_error() -> None:
@@ -222,7 +222,7 @@ def test_behind_what_never_ended_all_is_lost() -> None:
 
 
 def say(
-    result: LoadResult, monkeypatch: pytest.MonkeyPatch, *, interrupted: bool = False
+    result: EngineResult, monkeypatch: pytest.MonkeyPatch, *, interrupted: bool = False
 ) -> None:
     """Let the engine answer so, and an interrupt come after its answer."""
     answer = msgspec.to_builtins(result) | {"type": "result"}

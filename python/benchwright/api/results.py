@@ -17,7 +17,7 @@ import msgspec
 
 from benchwright.api.studies import OpenStudy, open_study
 from benchwright.core.errors import argument_error
-from benchwright.core.load import LoadResult as EngineResult
+from benchwright.core.load import EngineResult
 from benchwright.core.text import number_text
 from benchwright.report.answer import AnswerEntry
 from benchwright.report.comparison import GateEntry, VerdictEntry

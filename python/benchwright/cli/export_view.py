@@ -13,7 +13,7 @@ from benchwright.core.errors import argument_error
 from benchwright.core.observation import Trial, TrialEnding
 from benchwright.core.plan import Pairs, UntilPrecise
 from benchwright.core.results import Estimate
-from benchwright.core.search import PeakResult
+from benchwright.core.search import ClaimResult
 from benchwright.core.search_text import sample_text
 from benchwright.decide.stopping import statistic_label
 from benchwright.page.loads import read_loads
@@ -280,7 +280,7 @@ def _search_view(study: Study, session: StoredSession) -> ExportView:
 
 
 def _peak_test(
-    name: str, sample: Pairs, found: PeakResult | None, status: str
+    name: str, sample: Pairs, found: ClaimResult | None, status: str
 ) -> ExportTest:
     rate = None if found is None else found.rate_estimate()
     metrics = () if rate is None else (_result("peak_rate", "/s", "higher", rate),)

@@ -103,7 +103,7 @@ def _add_show(below: Any) -> None:
     parser.usage = (
         "bw history [PATH...] [options]\n       bw history COMMAND [arguments]"
     )
-    add_options(parser, options.ShowOptions)
+    add_options(parser, options.HistoryOptions)
 
 
 def _add_add(below: Any) -> None:

@@ -114,7 +114,7 @@ Ignored = Annotated[
 ]
 
 
-class ShowOptions(msgspec.Struct, frozen=True):
+class HistoryOptions(msgspec.Struct, frozen=True):
     """The options of `bw history`."""
 
     paths: Paths = ()

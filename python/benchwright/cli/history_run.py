@@ -15,8 +15,8 @@ from benchwright.cli.history_options import (
     AcceptOptions,
     AddOptions,
     FeedOptions,
+    HistoryOptions,
     NotesOptions,
-    ShowOptions,
     Since,
 )
 from benchwright.cli.output_file import check_output, write_output
@@ -57,7 +57,7 @@ from benchwright.suite.options import request_from
 
 def show(arguments: argparse.Namespace) -> int:
     """Run `bw history show`; return the exit code. Raises InputError, StudyError."""
-    request = request_from(ShowOptions, arguments)
+    request = request_from(HistoryOptions, arguments)
     reader = OptionReader(request)
     limit = reader.value("gate")
     asked = _asked(reader)

@@ -30,7 +30,7 @@ _END_S = 5.0
 """A viewer ends within this time after its session."""
 
 
-class ShowOptions(msgspec.Struct, frozen=True):
+class LivePageOptions(msgspec.Struct, frozen=True):
     """The options of `bw live`."""
 
     study: Annotated[
@@ -57,7 +57,7 @@ def add_parser(commands: Any) -> None:
         more="Prints the address of the page, and serves it until Ctrl-C.",
         epilog=_EXAMPLES,
     )
-    add_options(parser, ShowOptions)
+    add_options(parser, LivePageOptions)
     parser.set_defaults(handler=show)
 
 
@@ -69,7 +69,7 @@ def show(arguments: argparse.Namespace) -> int:
     from benchwright.run.viewer import url_of_viewer
     from benchwright.study.journal import Study
 
-    request = request_from(ShowOptions, arguments)
+    request = request_from(LivePageOptions, arguments)
     reader = OptionReader(request)
     port = reader.value("port") or 0
     if reader.found:

@@ -168,7 +168,7 @@ def load_session_sheet(
     study: Study, session: StoredSession, name: str | None = None
 ) -> Sheet | None:
     """Return the loads of a session's trials; None if a test is no load of `bw load`."""
-    from benchwright.core.load import LoadResult
+    from benchwright.core.load import EngineResult
     from benchwright.report.charts.load import NamedLoad, load_sheet
     from benchwright.report.load import load_document_of
 
@@ -183,7 +183,7 @@ def load_session_sheet(
                 study.path, session.number, test.plan.name, trial
             )
             if document is not None:
-                result = msgspec.convert(document.result, LoadResult)
+                result = msgspec.convert(document.result, EngineResult)
                 loads.append(NamedLoad(f"{name_of} {trial.epoch}", result))
         if not loads:
             return None

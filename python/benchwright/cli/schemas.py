@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from benchwright.core.load import LoadResult
+from benchwright.core.load import EngineResult
 from benchwright.core.trace import (
     CaptureResult,
     ConvertResult,
@@ -89,7 +89,7 @@ DOCUMENTS: tuple[type[msgspec.Struct], ...] = (
     ConfigDocument,
 )
 _ENGINE_ANSWERS: dict[type[msgspec.Struct], type[msgspec.Struct]] = {
-    LoadDocument: LoadResult,
+    LoadDocument: EngineResult,
     TraceStatDocument: TraceStatistics,
     TraceCompareDocument: TraceComparison,
     TraceConvertDocument: ConvertResult,

@@ -284,7 +284,7 @@ class SamplesResult(msgspec.Struct, frozen=True):
     """Why writing ended before the run did; None if it did not."""
 
 
-class LoadResult(msgspec.Struct, frozen=True):
+class EngineResult(msgspec.Struct, frozen=True):
     """The complete result of a run of the load engine."""
 
     schema: str

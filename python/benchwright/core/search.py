@@ -274,8 +274,8 @@ class PeakStatus(enum.StrEnum):
     """The server or the generator did."""
 
 
-class PeakResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of a search."""
+class ClaimResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of a peak search for one claim."""
 
     status: PeakStatus
     detail: str
@@ -337,19 +337,19 @@ class SearchTrial(msgspec.Struct, frozen=True):
 class PeakAnswer(msgspec.Struct, frozen=True):
     """The answer of a peak search, claim by claim, in the requested order."""
 
-    claims: tuple[PeakResult, ...]
+    claims: tuple[ClaimResult, ...]
     """All from the same trials; one where a single thing was claimed."""
 
     def __post_init__(self) -> None:
         assert self.claims
 
     @property
-    def first(self) -> PeakResult:
+    def first(self) -> ClaimResult:
         """The result for the first claim."""
         return self.claims[0]
 
     @property
-    def deciding(self) -> PeakResult:
+    def deciding(self) -> ClaimResult:
         """The first result that was not found, else the first of all: why the search ended."""
         missed = (
             claim for claim in self.claims if claim.status is not PeakStatus.FOUND

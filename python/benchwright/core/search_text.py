@@ -9,7 +9,7 @@ import math
 
 from benchwright.core.plan import Pairs
 from benchwright.core.results import Estimate
-from benchwright.core.search import Claim, ClaimKind, Criterion, PeakResult, PeakStatus
+from benchwright.core.search import Claim, ClaimKind, ClaimResult, Criterion, PeakStatus
 from benchwright.core.surface import GangEffects
 from benchwright.core.text import ABSENT, number_text, percent_text, rate_text
 
@@ -103,7 +103,7 @@ def sample_text(sample: Pairs) -> str:
 
 
 def binding_criterion(
-    result: PeakResult, criteria: tuple[Criterion, ...]
+    result: ClaimResult, criteria: tuple[Criterion, ...]
 ) -> Criterion | None:
     """Return the criterion that limits the peak, or the only one."""
     named = (criterion for criterion in criteria if criterion.key == result.binding)

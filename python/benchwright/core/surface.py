@@ -18,7 +18,7 @@ import msgspec
 from benchwright.core.plan import Pairs
 from benchwright.core.quantity import parse_duration_ns, parse_share, parse_size_bytes
 from benchwright.core.results import Estimate, Finding
-from benchwright.core.search import PeakGoal, PeakResult, PeakStatus
+from benchwright.core.search import ClaimResult, PeakGoal, PeakStatus
 
 Sample = Pairs
 """A level of each factor, in the factors' order: (("disks", "2"), ("nfsd", "16"))."""
@@ -166,7 +166,7 @@ class SampleResult(msgspec.Struct, frozen=True):
     """The result of the search at one sample, including a failure."""
 
     sample: Sample
-    found: PeakResult
+    found: ClaimResult
     seeded_from: Sample = ()
     """The measured neighbour whose peak and shape the search began with; (): none."""
     gang: str = ""

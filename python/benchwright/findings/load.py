@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from benchwright.core.load import (
+    EngineResult,
     IntervalResult,
-    LoadResult,
     LoopModel,
     SamplesResult,
     TimeDistribution,
@@ -160,7 +160,7 @@ _TAILS = (
 
 
 def load_findings(
-    result: LoadResult, loop: LoopModel, subject: str
+    result: EngineResult, loop: LoopModel, subject: str
 ) -> tuple[Finding, ...]:
     """Return every finding about a result, the most serious first."""
     order = list(Severity)[::-1]
@@ -169,7 +169,7 @@ def load_findings(
 
 
 def _load_findings(
-    result: LoadResult, loop: LoopModel, subject: str
+    result: EngineResult, loop: LoopModel, subject: str
 ) -> Iterator[Finding]:
     if result.interrupted:
         ran = duration_ns_text(result.measured_ns or result.elapsed_ns)
@@ -226,7 +226,7 @@ def _trace_in_load(trace: TraceResult, subject: str) -> Iterator[Finding]:
 # -- the generator ---------------------------------------------------------------------
 
 
-def _late(result: LoadResult, loop: LoopModel, subject: str) -> Iterator[Finding]:
+def _late(result: EngineResult, loop: LoopModel, subject: str) -> Iterator[Finding]:
     counts = result.counts
     judged = _late_open if loop.open else _late_closed
     reasons, grave = judged(result, loop)
@@ -246,7 +246,7 @@ def _late(result: LoadResult, loop: LoopModel, subject: str) -> Iterator[Finding
     yield make_finding("generator-late", subject, evidence, severity)
 
 
-def _late_open(result: LoadResult, loop: LoopModel) -> tuple[list[str], bool]:
+def _late_open(result: EngineResult, loop: LoopModel) -> tuple[list[str], bool]:
     """Return texts about late arrivals, and whether most arrivals were late."""
     del loop
     lateness, limit = result.lateness_ns, _late_limit_ns(result)
@@ -260,7 +260,7 @@ def _late_open(result: LoadResult, loop: LoopModel) -> tuple[list[str], bool]:
     return [reason], most
 
 
-def _late_closed(result: LoadResult, loop: LoopModel) -> tuple[list[str], bool]:
+def _late_closed(result: EngineResult, loop: LoopModel) -> tuple[list[str], bool]:
     """Return texts about the empty slots of a closed loop, and whether the generator paused."""
     mean, share = result.lateness_ns.mean, _empty_share(result, loop)
     if not mean or mean <= t.LATE_NS or share is None or share < t.EMPTY_SHARE:
@@ -272,7 +272,7 @@ def _late_closed(result: LoadResult, loop: LoopModel) -> tuple[list[str], bool]:
     return [reason], share > t.EMPTY_SERIOUS and result.elapsed_ns >= t.START_NS
 
 
-def _empty_share(result: LoadResult, loop: LoopModel) -> float | None:
+def _empty_share(result: EngineResult, loop: LoopModel) -> float | None:
     """Return lateness as a share of lateness, service and think time, from 0 to 1; without think
     time if the number of slots is unknown; None if lateness or service is unknown."""
     lateness, measured = result.lateness_ns, result.measured_ns
@@ -284,7 +284,7 @@ def _empty_share(result: LoadResult, loop: LoopModel) -> float | None:
     return None if service is None else lateness.mean / (lateness.mean + service)
 
 
-def _late_limit_ns(result: LoadResult) -> float:
+def _late_limit_ns(result: EngineResult) -> float:
     """Return the limit of the p99 of lateness, a share of the service time [ns].
 
     Response times are not used: they contain the lateness that is judged.
@@ -292,7 +292,7 @@ def _late_limit_ns(result: LoadResult) -> float:
     return max(t.LATE_SHARE * (result.all.service_ns.p50 or 0), t.LATE_NS)
 
 
-def _late_tail(result: LoadResult, subject: str) -> Iterator[Finding]:
+def _late_tail(result: EngineResult, subject: str) -> Iterator[Finding]:
     """Yield a finding if the generator causes only the far tail; `null` has no other tail."""
     if result.target.kind == "null":
         return
@@ -310,7 +310,7 @@ def _late_tail(result: LoadResult, subject: str) -> Iterator[Finding]:
             return
 
 
-def _not_offered(result: LoadResult, subject: str) -> Iterator[Finding]:
+def _not_offered(result: EngineResult, subject: str) -> Iterator[Finding]:
     counts = result.counts
     intended, offered = result.intended_rate_per_s, result.offered_rate_per_s
     reasons = []
@@ -334,7 +334,7 @@ def _not_offered(result: LoadResult, subject: str) -> Iterator[Finding]:
 # -- the target ------------------------------------------------------------------------
 
 
-def _saturated(result: LoadResult, subject: str) -> Iterator[Finding]:
+def _saturated(result: EngineResult, subject: str) -> Iterator[Finding]:
     reasons = []
     growth = _backlog(result)
     if growth is not None:
@@ -354,7 +354,7 @@ def _saturated(result: LoadResult, subject: str) -> Iterator[Finding]:
         yield make_finding("target-saturated", subject, "; ".join(reasons))
 
 
-def _unknown(result: LoadResult) -> str:
+def _unknown(result: EngineResult) -> str:
     """Return the percentile from which on response times are unknown; empty if all are known."""
     for word, _, beyond in (("p50", "p50", 0.5), *_TAILS):
         if not result.response_known("all", beyond):
@@ -362,7 +362,7 @@ def _unknown(result: LoadResult) -> str:
     return ""
 
 
-def _backlog(result: LoadResult) -> tuple[int, int] | None:
+def _backlog(result: EngineResult) -> tuple[int, int] | None:
     """Return the backlog at the middle and at the end if it grew, else None.
 
     At the end at least 1 % of an interval's arrivals must wait: fewer are a burst.
@@ -379,7 +379,7 @@ def _waits(interval: IntervalResult) -> bool:
     return interval.waiting >= max(1, t.NOT_OFFERED * interval.intended)
 
 
-def _failed(result: LoadResult, subject: str) -> Iterator[Finding]:
+def _failed(result: EngineResult, subject: str) -> Iterator[Finding]:
     counts = result.counts
     if counts.errors:
         kinds = [(k, v) for k, v in sorted(result.kinds.items()) if k != "all"]
@@ -415,7 +415,7 @@ def _failed(result: LoadResult, subject: str) -> Iterator[Finding]:
 # -- the measurement -------------------------------------------------------------------
 
 
-def _clock_findings(result: LoadResult, subject: str) -> Iterator[Finding]:
+def _clock_findings(result: EngineResult, subject: str) -> Iterator[Finding]:
     clock = result.clock
     reasons = []
     if clock.drift_ppm is not None and abs(clock.drift_ppm) > t.CLOCK_DRIFT_PPM:
@@ -434,7 +434,7 @@ def _clock_findings(result: LoadResult, subject: str) -> Iterator[Finding]:
         yield make_finding("clock-slow", subject, evidence)
 
 
-def _few_samples(result: LoadResult, subject: str) -> Iterator[Finding]:
+def _few_samples(result: EngineResult, subject: str) -> Iterator[Finding]:
     """Yield a finding about percentiles of all response times with too few operations."""
     times: TimeDistribution = result.all.response_ns
     if not times.count:

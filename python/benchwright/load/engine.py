@@ -13,9 +13,9 @@ import msgspec
 
 from benchwright.core.errors import BenchError, Diagnostic, InputError, OperatingError
 from benchwright.core.load import (
+    EngineResult,
     FileSetProgress,
     LoadProgress,
-    LoadResult,
     TimeDistribution,
 )
 from benchwright.core.results import Finding
@@ -42,7 +42,7 @@ SCHEMA = "load/1"
 class EngineAnswer(msgspec.Struct, frozen=True):
     """The result of a run: as types, and as the engine wrote it."""
 
-    result: LoadResult
+    result: EngineResult
     document: dict[str, Any]
 
 
@@ -96,7 +96,7 @@ def decode_line(line: bytes) -> EngineLine:
 
 
 def _answer(document: dict[str, Any]) -> EngineAnswer:
-    result = msgspec.convert(document, LoadResult)
+    result = msgspec.convert(document, EngineResult)
     if result.schema != SCHEMA:
         raise msgspec.ValidationError(f"its schema is {result.schema}, not {SCHEMA}")
     if "all" not in result.kinds:
@@ -418,7 +418,7 @@ _COUNTS = ("completed", "errors", "dropped", "skipped", "held", "waiting", "unfi
 """Counts that are metrics; `--json` has all counts."""
 
 
-def load_metrics(result: LoadResult) -> dict[str, float]:
+def load_metrics(result: EngineResult) -> dict[str, float]:
     """Return every number of a result by name; omit missing values."""
     found = dict(_rates(result))
     found |= {name: getattr(result.counts, name) for name in _COUNTS}
@@ -438,12 +438,12 @@ def load_metrics(result: LoadResult) -> dict[str, float]:
     return {name: float(v) for name, v in found.items() if v is not None}
 
 
-def _known_response(result: LoadResult, kind: str, name: str) -> bool:
+def _known_response(result: EngineResult, kind: str, name: str) -> bool:
     """Return whether a statistic of response times is known; mean and max always are."""
     return name not in _BEYOND or result.response_known(kind, _BEYOND[name])
 
 
-def _rates(result: LoadResult) -> Iterator[tuple[str, float | None]]:
+def _rates(result: EngineResult) -> Iterator[tuple[str, float | None]]:
     yield "rate_per_s", result.achieved_rate_per_s
     yield "intended_rate_per_s", result.intended_rate_per_s
     yield "offered_rate_per_s", result.offered_rate_per_s
@@ -455,7 +455,7 @@ def _named(
     return {f"{prefix}_{name}": getattr(times, name) for name in names}
 
 
-def aplog_text(result: LoadResult, findings: Iterable[Finding]) -> str:
+def aplog_text(result: EngineResult, findings: Iterable[Finding]) -> str:
     """Return the text that a load appends to APLOG: findings as blocks, numbers as lines."""
     blocks = "".join(f"\n[finding]\n{_finding(finding)}" for finding in findings)
     lines = "".join(

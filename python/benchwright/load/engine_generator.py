@@ -13,10 +13,10 @@ import msgspec
 
 from benchwright.core.errors import BenchError, Interrupted
 from benchwright.core.load import (
+    EngineResult,
     FileSetProgress,
     IntervalResult,
     LoadProgress,
-    LoadResult,
 )
 from benchwright.core.search import Criterion, LoadEnding, LoadTrial, Probe
 from benchwright.findings.file_set import (
@@ -376,7 +376,7 @@ class EngineGenerator:
         raise error
 
 
-def _making_s(result: LoadResult) -> float:
+def _making_s(result: EngineResult) -> float:
     made = None if result.file_set is None else result.file_set.made
     return 0.0 if made is None else made.making_ns / 1e9
 
@@ -415,7 +415,7 @@ def _trial_of(
     )
 
 
-def _why_nothing(result: LoadResult) -> str:
+def _why_nothing(result: EngineResult) -> str:
     """Return why no operation succeeded; empty if one did."""
     whole = result.all
     if whole.response_ns.count or not result.counts.intended:
@@ -427,7 +427,7 @@ def _why_nothing(result: LoadResult) -> str:
     return f"of {result.counts.intended} operations none succeeded: {', '.join(told)}"
 
 
-def _metrics(result: LoadResult, criteria: tuple[Criterion, ...]) -> dict[str, float]:
+def _metrics(result: EngineResult, criteria: tuple[Criterion, ...]) -> dict[str, float]:
     """Return the values of the criteria that limit a metric of the engine."""
     metrics = load_metrics(result)
     wanted = {
@@ -437,7 +437,7 @@ def _metrics(result: LoadResult, criteria: tuple[Criterion, ...]) -> dict[str, f
 
 
 def _marks(
-    result: LoadResult, request: r.LoadRequest, criteria: tuple[Criterion, ...]
+    result: EngineResult, request: r.LoadRequest, criteria: tuple[Criterion, ...]
 ) -> list[str]:
     """Return the marks of a doubtful load: a late generator, one behind its rate, a wrong mix."""
     marks = []
@@ -461,14 +461,14 @@ def _marks(
 
 
 def _lateness_scale_ns(
-    result: LoadResult, criteria: tuple[Criterion, ...]
+    result: EngineResult, criteria: tuple[Criterion, ...]
 ) -> float | None:
     """Return the time with which lateness is compared [ns]; None if there is none."""
     limits_s = limits_s_of(criteria)
     return 1e9 * min(limits_s) if limits_s else result.all.response_ns.p99
 
 
-def _fell_behind(result: LoadResult, request: r.LoadRequest) -> bool:
+def _fell_behind(result: EngineResult, request: r.LoadRequest) -> bool:
     """Return whether arrivals were not issued although the target had capacity."""
     counts = result.counts
     full = counts.held or counts.dropped

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from benchwright.core.load import IntervalResult, LoadResult
+from benchwright.core.load import EngineResult, IntervalResult
 from benchwright.core.numeric import np, npt
 from benchwright.core.search import Criterion, LoadSeries
 from benchwright.load.criteria import within_ns
@@ -140,7 +140,7 @@ def _error_ratio(tally: OperationCounts) -> float | None:
 
 
 def counts_of(
-    result: LoadResult, lasted_s: float, patience_s: float
+    result: EngineResult, lasted_s: float, patience_s: float
 ) -> OperationCounts:
     """Return the counts of a load that is over; operations arrived for `lasted_s`.
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import msgspec
 
 from benchwright.core.comparison import ComparisonResult
-from benchwright.core.load import LoadResult
+from benchwright.core.load import EngineResult
 from benchwright.core.text import plural
 from benchwright.report.answer import (
     TestAnswer,
@@ -116,7 +116,7 @@ def _of_load(
     if document is None:
         return ""
     try:
-        result = msgspec.convert(document.result, LoadResult)
+        result = msgspec.convert(document.result, EngineResult)
     except msgspec.ValidationError:
         # Another program's document: any command can print this schema's name.
         return ""

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from benchwright.core.load import LoadResult, TimeDistribution
+from benchwright.core.load import EngineResult, TimeDistribution
 from benchwright.core.text import DECIMAL_UNITS, plural, scaled_text
 from benchwright.core.untrusted import visible
 from benchwright.page.document import (
@@ -62,7 +62,7 @@ class StoredLoad(msgspec.Struct, frozen=True):
     name: str
     test: StoredTest
     document: LoadDocument
-    result: LoadResult
+    result: EngineResult
 
     @property
     def sentence(self) -> str:
@@ -91,7 +91,7 @@ def read_loads(stored: StoredTests) -> tuple[StoredLoad, ...]:
         for trial, document in loads[: _MOST_LOADS - len(found)]:
             name = test.name if len(loads) == 1 else f"{test.name}, trial {trial.epoch}"
             try:
-                result = msgspec.convert(document.result, LoadResult)
+                result = msgspec.convert(document.result, EngineResult)
             except msgspec.ValidationError:
                 continue
             key = f"{test.id}.load{trial.epoch}"
@@ -304,6 +304,6 @@ def _counts_table(load: StoredLoad) -> TableBlock:
     )
 
 
-def _file_set(result: LoadResult) -> str:
+def _file_set(result: EngineResult) -> str:
     files = result.file_set
     return "" if files is None else f" File set: {file_set_text(files)}."

@@ -10,7 +10,7 @@ import msgspec
 
 from benchwright.core.ramp import RampAxis, RampPoint
 from benchwright.core.results import Estimate, Finding
-from benchwright.core.search import Criterion, LoadEnding, PeakResult, SearchTrial
+from benchwright.core.search import ClaimResult, Criterion, LoadEnding, SearchTrial
 from benchwright.core.search_text import (
     binding_criterion,
     criterion_name,
@@ -333,7 +333,7 @@ def _claims_table(part: str, report: PeakReport) -> TableBlock:
 
 def _peak_rate(
     key: str,
-    found: PeakResult | None,
+    found: ClaimResult | None,
     scale: Scale | None = None,
     link: str = "",
 ) -> Number:
@@ -614,7 +614,7 @@ def _samples_table(part: str, report: SurfaceReport) -> TableBlock:
             band = Estimate(one.value, one.low, one.high, confidence, "model", 0)
         return estimate_number(f"{key}.model", band, scale)
 
-    def found(sample: Sample) -> PeakResult | None:
+    def found(sample: Sample) -> ClaimResult | None:
         return results[sample].found if sample in results else None
 
     samples = list(dict.fromkeys((*results, *predictions)))

@@ -10,12 +10,12 @@ from typing import Annotated, Any
 import msgspec
 
 from benchwright.core.load import (
+    EngineResult,
     FileSetProgress,
     FileSetResult,
     KindResult,
     LoadCounts,
     LoadProgress,
-    LoadResult,
     SequenceResult,
     TimeDistribution,
     TraceResult,
@@ -126,7 +126,7 @@ class LoadReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def load_text(
-    result: LoadResult, findings: Sequence[Finding], report: LoadReport
+    result: EngineResult, findings: Sequence[Finding], report: LoadReport
 ) -> str:
     """Return the report, ending with a newline."""
     table = list(_table(result, verbose=report.verbose))
@@ -150,7 +150,7 @@ def _finding_lines(findings: Sequence[Finding], report: LoadReport) -> list[str]
     return group_lines(finding_groups(named), 1, report.width, report.paint)
 
 
-def load_sentence(result: LoadResult, report: LoadReport) -> str:
+def load_sentence(result: EngineResult, report: LoadReport) -> str:
     """Return the answer: `read: 10,000/s as requested; response p99 105 us; 0 of 50,000 failed;
     issue error p99 28 us`."""
     names = [kind for kind, _ in shown_kinds(result) if kind != "all"]
@@ -166,7 +166,7 @@ def load_sentence(result: LoadResult, report: LoadReport) -> str:
     return f"{kinds}: {'; '.join(parts)}"
 
 
-def load_headline(result: LoadResult, report: LoadReport) -> str:
+def load_headline(result: EngineResult, report: LoadReport) -> str:
     """Return the answer in a few words: `10,000/s as requested; response p99 105 us`."""
     parts = _clauses(result, report)[:2]
     if result.interrupted:
@@ -175,7 +175,7 @@ def load_headline(result: LoadResult, report: LoadReport) -> str:
     return f"{text[:1].upper()}{text[1:]}"
 
 
-def _clauses(result: LoadResult, report: LoadReport) -> list[str]:
+def _clauses(result: EngineResult, report: LoadReport) -> list[str]:
     """Return the clauses of the answer, the most important first."""
     counts, every = result.counts, result.all
     if result.achieved_rate_per_s is None or not counts.issued:
@@ -193,7 +193,7 @@ def _clauses(result: LoadResult, report: LoadReport) -> list[str]:
     return [*parts, f"issue error {_tail_text(result, every.issue_error_ns)}"]
 
 
-def _rate_clause(result: LoadResult, report: LoadReport) -> str:
+def _rate_clause(result: EngineResult, report: LoadReport) -> str:
     """Return `10,000/s as requested`, or how much of the requested rate was achieved."""
     achieved, drawn = result.achieved_rate_per_s or 0.0, result.intended_rate_per_s
     if not report.open_loop or not drawn:
@@ -226,7 +226,7 @@ def _other_rate(drawn: float, wish: float, operations: int) -> bool:
 
 
 def _tail_text(
-    result: LoadResult, times: TimeDistribution, *, is_response: bool = False
+    result: EngineResult, times: TimeDistribution, *, is_response: bool = False
 ) -> str:
     """Return `p99 105 us`: the highest percentile up to p99 with enough operations beyond it."""
     if not times.count:
@@ -243,7 +243,7 @@ def _tail_text(
     return f"{title} {duration_ns_text(getattr(times, name))}"
 
 
-def _fields(result: LoadResult, report: LoadReport) -> Iterator[Field]:
+def _fields(result: EngineResult, report: LoadReport) -> Iterator[Field]:
     intended = _intended(result, report.asked_per_s) if report.open_loop else ""
     yield ("target", _target(result, report.target))
     yield ("rate", _rates(result, intended) + _measured(result, report.warm_up_ns))
@@ -272,7 +272,7 @@ def _fields(result: LoadResult, report: LoadReport) -> Iterator[Field]:
             yield ("absent", absent)
 
 
-def _target(result: LoadResult, target: str) -> str:
+def _target(result: EngineResult, target: str) -> str:
     made = result.target
     parts = [target]
     if made.engine is not None:
@@ -282,7 +282,7 @@ def _target(result: LoadResult, target: str) -> str:
     return ", ".join(parts)
 
 
-def _clock(result: LoadResult) -> str:
+def _clock(result: EngineResult) -> str:
     clock = result.clock
     text = clock.source
     if clock.hz is not None:
@@ -292,14 +292,14 @@ def _clock(result: LoadResult) -> str:
     return text
 
 
-def _workers(result: LoadResult) -> str:
+def _workers(result: EngineResult) -> str:
     number = len(result.workers)
     cpus = [str(worker.cpu) for worker in result.workers if worker.cpu is not None]
     text = plural(number, "worker")
     return text + (f" on cpu {', '.join(cpus)}" if cpus else "")
 
 
-def _intended(result: LoadResult, asked_per_s: float | None) -> str:
+def _intended(result: EngineResult, asked_per_s: float | None) -> str:
     intended_rate_per_s = result.intended_rate_per_s
     if intended_rate_per_s is None:
         return ""
@@ -313,7 +313,7 @@ def _intended(result: LoadResult, asked_per_s: float | None) -> str:
     )
 
 
-def _rates(result: LoadResult, intended: str) -> str:
+def _rates(result: EngineResult, intended: str) -> str:
     offered, achieved = result.offered_rate_per_s, result.achieved_rate_per_s
     if offered is None and achieved is None:
         return "none: no operation started"
@@ -323,7 +323,7 @@ def _rates(result: LoadResult, intended: str) -> str:
     return text
 
 
-def _measured(result: LoadResult, warm_up_ns: int) -> str:
+def _measured(result: EngineResult, warm_up_ns: int) -> str:
     """Return the length of the measured part, with the warm-up before and the wait after it."""
     length_ns = result.measured_ns
     if length_ns is None:
@@ -337,7 +337,7 @@ def _measured(result: LoadResult, warm_up_ns: int) -> str:
     return text
 
 
-def _counts(result: LoadResult) -> str:
+def _counts(result: EngineResult) -> str:
     counts = result.counts
     always = (
         f"{counts.intended:,} intended, {counts.issued:,} issued, "
@@ -353,7 +353,7 @@ def _counts(result: LoadResult) -> str:
     return always + "".join(f", {number:,} {name}" for name, number in rest if number)
 
 
-def _trace(trace: TraceResult, result: LoadResult) -> str:
+def _trace(trace: TraceResult, result: EngineResult) -> str:
     policies = (
         ("lines skipped", trace.skipped_lines),
         ("reordered", trace.reordered),
@@ -382,7 +382,7 @@ class _TimeRow(msgspec.Struct, frozen=True):
     is_response: bool
 
 
-def _table(result: LoadResult, *, verbose: bool) -> Iterator[str]:
+def _table(result: EngineResult, *, verbose: bool) -> Iterator[str]:
     """Yield the table of times, all in one unit; of many kinds, the response times of each."""
     kinds = shown_kinds(result)
     short = len(kinds) > _MANY_KINDS and not verbose
@@ -417,7 +417,7 @@ def _unit(times: Sequence[TimeDistribution]) -> tuple[float, str]:
 
 
 def _percentile_column(
-    result: LoadResult,
+    result: EngineResult,
     rows: Sequence[_TimeRow],
     column: tuple[str, str, float],
     scale: float,
@@ -444,13 +444,13 @@ def _in(scale: float, ns: float | None) -> float | None:
     return None if ns is None else round(ns / 1e9 / scale, _FINEST)
 
 
-def shown_kinds(result: LoadResult) -> list[tuple[str, KindResult]]:
+def shown_kinds(result: EngineResult) -> list[tuple[str, KindResult]]:
     """Return each kind, and `all` if there are several kinds."""
     kinds = [(k, v) for k, v in result.kinds.items() if k != "all" and v.operations]
     return kinds if len(kinds) == 1 else [*kinds, ("all", result.all)]
 
 
-def _below(result: LoadResult, table: Sequence[str]) -> Iterator[str]:
+def _below(result: EngineResult, table: Sequence[str]) -> Iterator[str]:
     if any(_MARK in line for line in table):
         yield f"{_MARK} fewer than {FEW_BEYOND} operations lie beyond it"
     if any(_ABOVE in line for line in table):
@@ -497,7 +497,7 @@ def file_set_text(files: FileSetResult) -> str:
     return f"{text}, in {duration_ns_text(made.making_ns)}{without}"
 
 
-def shown_chains(result: LoadResult) -> list[tuple[str, SequenceResult]]:
+def shown_chains(result: EngineResult) -> list[tuple[str, SequenceResult]]:
     """Return the chains with more than one operation; others are in the table of kinds."""
     return [
         (name, one)
@@ -506,7 +506,7 @@ def shown_chains(result: LoadResult) -> list[tuple[str, SequenceResult]]:
     ]
 
 
-def _chain_table(result: LoadResult) -> Iterator[str]:
+def _chain_table(result: EngineResult) -> Iterator[str]:
     """Yield an empty line and the table of chains; nothing where there are none."""
     chains = shown_chains(result)
     if not chains:
@@ -568,7 +568,7 @@ class LoadDocument(
     request: dict[str, Any]
     """The request that the engine received."""
     loop: LoopEntry
-    result: Annotated[dict[str, Any], engine_answer("LoadResult")]
+    result: Annotated[dict[str, Any], engine_answer("EngineResult")]
     """The engine's result with every member that it sent."""
     asked_rate_per_s: float | None
     metrics: dict[str, float]
@@ -626,7 +626,7 @@ def stored_text(
         paint=paint,
         verbose=verbose,
     )
-    return load_text(msgspec.convert(document.result, LoadResult), (), report)
+    return load_text(msgspec.convert(document.result, EngineResult), (), report)
 
 
 def load_document(

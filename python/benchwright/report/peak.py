@@ -14,11 +14,11 @@ from benchwright.core.results import Finding
 from benchwright.core.search import (
     Claim,
     ClaimKind,
+    ClaimResult,
     Criterion,
     CurvePoint,
     CurveShape,
     LoadEnding,
-    PeakResult,
     PeakStatus,
     SearchTrial,
     VarianceComponents,
@@ -86,7 +86,7 @@ class PeakReport(msgspec.Struct, frozen=True, kw_only=True):
     detail: str
     criteria: tuple[Criterion, ...]
     claims: tuple[Claim, ...]
-    results: tuple[PeakResult | None, ...]
+    results: tuple[ClaimResult | None, ...]
     """One for each claim."""
     trials: tuple[SearchTrial, ...]
     policy: str
@@ -101,7 +101,7 @@ class PeakReport(msgspec.Struct, frozen=True, kw_only=True):
     disturbed: DisturbedLoads = DisturbedLoads()
 
     @property
-    def result(self) -> PeakResult | None:
+    def result(self) -> ClaimResult | None:
         """The result for the first claim."""
         return self.results[0]
 
@@ -295,7 +295,7 @@ def peak_fields(report: PeakReport) -> Iterator[Field]:
     yield ("ended", one_line(f"{report.status}: {report.detail}"))
 
 
-def _peak(result: PeakResult) -> str:
+def _peak(result: ClaimResult) -> str:
     if result.peak_rate is None:
         return "unknown"
     rate = bound_text(result.peak_rate, result.status)
@@ -306,7 +306,7 @@ def _peak(result: PeakResult) -> str:
 
 
 def _claim(
-    claim: Claim, result: PeakResult | None, criteria: tuple[Criterion, ...]
+    claim: Claim, result: ClaimResult | None, criteria: tuple[Criterion, ...]
 ) -> str:
     binding = None if result is None else binding_criterion(result, criteria)
     text = f"{claim.text}: {claim_text(claim, binding)}"
@@ -329,7 +329,7 @@ def _spent(report: PeakReport) -> str:
     return f"{spent}; policy {report.policy}, seed {report.seed}"
 
 
-def _noise(result: PeakResult) -> Iterator[Field]:
+def _noise(result: ClaimResult) -> Iterator[Field]:
     """Yield the noise within a run of `_NOISE_S` and between runs, as standard deviations."""
     within, between = result.components.within_s, result.components.between
     parts = []
@@ -399,7 +399,7 @@ def _remarks(trials: Sequence[SearchTrial]) -> Iterator[str]:
 # -- the curve ---------------------------------------------------------------------------
 
 
-def _curve_table(result: PeakResult, criteria: tuple[Criterion, ...]) -> Iterator[str]:
+def _curve_table(result: ClaimResult, criteria: tuple[Criterion, ...]) -> Iterator[str]:
     """Yield the response at a few rates, with its band."""
     criterion = binding_criterion(result, criteria)
     if not result.curve or criterion is None or result.status in _NO_CLAIM:
@@ -557,7 +557,7 @@ def peak_document(
     return encode(document)
 
 
-def _answer(result: PeakResult | None, claim: Claim) -> dict[str, Any]:
+def _answer(result: ClaimResult | None, claim: Claim) -> dict[str, Any]:
     """Return the members that answer a claim."""
     interval = None if result is None else result.interval
     return {

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from benchwright.core.ramp import RampAxis, RampGoal
 from benchwright.core.search import (
+    ClaimResult,
     Criterion,
     LoadEnding,
     LoadTrial,
-    PeakResult,
     PeakStatus,
     Probe,
     SearchTrial,
@@ -64,7 +64,7 @@ def peak_running_text(
 
 
 def peak_trial_text(
-    done: SearchTrial, criterion: Criterion, best: PeakResult | None, spent_s: float
+    done: SearchTrial, criterion: Criterion, best: ClaimResult | None, spent_s: float
 ) -> str:
     """Return a trial's line: request, measurement, the peak so far, cost.
 
@@ -79,7 +79,7 @@ def peak_trial_text(
     return "; ".join(part for part in parts if part)
 
 
-def peak_so_far_text(best: PeakResult) -> str:
+def peak_so_far_text(best: ClaimResult) -> str:
     """Return the current estimate of the peak: `peak 231 to 242/s at 95 %, claim 87 %`."""
     if best.status in (PeakStatus.FAILED, PeakStatus.FAILS_AT_LOWEST):
         return ""

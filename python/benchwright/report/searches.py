@@ -13,7 +13,7 @@ import msgspec
 
 from benchwright.core.plan import Pairs
 from benchwright.core.results import Finding
-from benchwright.core.search import PeakResult, SearchTrial
+from benchwright.core.search import ClaimResult, SearchTrial
 from benchwright.findings.explanation import Explanation
 from benchwright.findings.search_profiles import search_profile_findings
 from benchwright.report.why import DisturbedLoads, disturbed_loads
@@ -126,7 +126,7 @@ def peak_report(
 
     plan, answer = experiment.plan, experiment.result
     shared = _search_over_loads(experiment, ledger, verdict, about_session, loads)
-    results: tuple[PeakResult | None, ...]
+    results: tuple[ClaimResult | None, ...]
     if answer is None:
         best = experiment.best_so_far(shared["trials"])
         results = (best, *(None for _ in plan.claims[1:]))
@@ -208,7 +208,7 @@ def surface_report(
 
 def found_peaks(
     experiment: Any, ledger: Ledger, trials: Sequence[SearchTrial]
-) -> dict[Pairs, PeakResult]:
+) -> dict[Pairs, ClaimResult]:
     """Return the result at each sample of a peak search or a surface, so far; empty for a ramp."""
     kind = experiment.info.kind
     if kind == "surface":

@@ -16,10 +16,10 @@ import msgspec
 
 from benchwright.core.errors import Diagnostic, InputError, argument_error
 from benchwright.core.search import (
+    ClaimResult,
     LoadTrial,
     PeakAnswer,
     PeakGoal,
-    PeakResult,
     PeakStatus,
     Probe,
     SearchTrial,
@@ -73,7 +73,7 @@ def peak_search(
     )
 
 
-def best_so_far(plan: PeakPlan, history: Sequence[LoadTrial]) -> PeakResult | None:
+def best_so_far(plan: PeakPlan, history: Sequence[LoadTrial]) -> ClaimResult | None:
     """Return the result for the first claim after these trials; None without trials."""
     if not history:
         return None
@@ -81,7 +81,7 @@ def best_so_far(plan: PeakPlan, history: Sequence[LoadTrial]) -> PeakResult | No
         _goals(plan, watched=False)[0], max_trials=len(history)
     )
     peak_step = next_peak_step(policy_named(plan.policy), goal, history)
-    assert isinstance(peak_step, PeakResult), "there is no trial left to ask for"
+    assert isinstance(peak_step, ClaimResult), "there is no trial left to ask for"
     return peak_step
 
 
@@ -119,7 +119,7 @@ class PeakExperiment(OneSearchExperiment[PeakAnswer]):
         """Return how a session with this answer ends."""
         return peak_verdict(result)
 
-    def best_so_far(self, trials: Sequence[SearchTrial]) -> PeakResult | None:
+    def best_so_far(self, trials: Sequence[SearchTrial]) -> ClaimResult | None:
         """Return the result for the first claim after these trials; None without trials."""
         return best_so_far(self.plan, [trial.trial for trial in trials])
 
@@ -159,7 +159,7 @@ def _goals(plan: PeakPlan, *, watched: bool) -> tuple[PeakGoal, ...]:
 def _step(
     policy: Policy, goals: Sequence[PeakGoal], history: Sequence[LoadTrial]
 ) -> Probe | PeakAnswer:
-    results: list[PeakResult] = []
+    results: list[ClaimResult] = []
     for goal in goals:
         answer = next_peak_step(policy, goal, history)
         if isinstance(answer, Probe):

@@ -15,7 +15,7 @@ from benchwright.core.plan import Command, CommandMode, Pairs, TestPlan
 from benchwright.run.viewer import Viewer
 from benchwright.run.watching import BatchWatcher
 from benchwright.study.logs import log_directory
-from benchwright.trial.bench import Bench, RunResult
+from benchwright.trial.bench import BatchResult, Bench
 from benchwright.trial.programs import resolve_hooks
 from benchwright.trial.protocol import (
     ExecEnvironment,
@@ -79,7 +79,7 @@ class Performer:
             raise Interrupted
         return max(process.status for process in result.epochs[0].processes)
 
-    def epochs(self, plan: TestPlan, first: int, count: int) -> RunResult:
+    def epochs(self, plan: TestPlan, first: int, count: int) -> BatchResult:
         """Run a batch of epochs; the result may have fewer records than `count`."""
         request = self._request(plan, first, count)
         if self._watching is None:
@@ -107,7 +107,7 @@ class Performer:
             self._logs(plan.name),
         )
 
-    def _run(self, request: RunRequest) -> RunResult:
+    def _run(self, request: RunRequest) -> BatchResult:
         return self._bench.run(request, abandoned=lambda: self.interrupts >= 1)
 
     def environment(self, *pairs: Pairs) -> Pairs:

@@ -34,7 +34,7 @@ from benchwright.study.logs import (
     log_directory,
     output_text,
 )
-from benchwright.trial.bench import RunResult
+from benchwright.trial.bench import BatchResult
 from benchwright.trial.observe import observe
 from benchwright.trial.protocol import test_environment
 
@@ -189,7 +189,7 @@ class RunningTest:
         """Number of counted trials that failed."""
         return sum(trial.ending is not TrialEnding.OK for trial in self.trials)
 
-    def _observed(self, plan: TestPlan, result: RunResult) -> list[Trial]:
+    def _observed(self, plan: TestPlan, result: BatchResult) -> list[Trial]:
         study, session = self._ledger.study, self._ledger.session
 
         def output(process: ProcessRecord, stream: Stream) -> str | memoryview:
@@ -251,7 +251,7 @@ class RunningTest:
         self,
         plan: TestPlan,
         trials: Sequence[Trial],
-        result: RunResult,
+        result: BatchResult,
         keys: tuple[str, ...],
     ) -> tuple[list[Trial], VoidPayload | None]:
         """Separate the trials that count from one that was cut short or stops the session."""

@@ -19,7 +19,7 @@ from benchwright.core.results import Finding
 from benchwright.findings.codes import make_finding
 from benchwright.study.journal import SessionInfo
 from benchwright.study.logs import file_name
-from benchwright.trial.bench import BenchProcesses, RunResult
+from benchwright.trial.bench import BatchResult, BenchProcesses
 from benchwright.trial.protocol import EpochRecord
 from benchwright.watch.named_servers import server_pids
 from benchwright.watch.observer import (
@@ -243,7 +243,7 @@ class BatchWatcher:
         except (OSError, OperatingError) as error:
             return [unwatched_use(windows, str(error))]
 
-    def with_uses(self, test: str, result: RunResult) -> RunResult:
+    def with_uses(self, test: str, result: BatchResult) -> BatchResult:
         """Return a batch's result with the resource use and the profiles of its trials."""
         windows = [w for w in map(exec_window, result.epochs) if w is not None]
         if windows:

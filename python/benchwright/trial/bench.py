@@ -31,7 +31,7 @@ from benchwright.trial.protocol import (
 # -- The port to a bench: what a session needs from a place where trials run -----------
 
 
-class RunResult(msgspec.Struct, frozen=True):
+class BatchResult(msgspec.Struct, frozen=True):
     """The records of one request, in order, and why it ended."""
 
     epochs: tuple[EpochRecord, ...]
@@ -61,7 +61,7 @@ class Bench(Protocol):
 
     def run(
         self, request: RunRequest, *, abandoned: Callable[[], bool] = ...
-    ) -> RunResult:
+    ) -> BatchResult:
         """Run a batch and return its records; do not start if `abandoned()` is true.
 
         Raises BenchError.
@@ -154,7 +154,7 @@ class LauncherClient:
 
     def run(
         self, request: RunRequest, *, abandoned: Callable[[], bool] = _never
-    ) -> RunResult:
+    ) -> BatchResult:
         """Run a batch and return its records. Raises BenchError."""
         request = msgspec.structs.replace(request, id=self._next_id)
         self._next_id += 1
@@ -163,18 +163,18 @@ class LauncherClient:
         self._running = self._sending = True
         try:
             if abandoned():
-                return RunResult((), "interrupted")
+                return BatchResult((), "interrupted")
             self._send(request)
             return self._collect(request)
         except BenchError:
             if self._forced:
-                return RunResult((), "interrupted")
+                return BatchResult((), "interrupted")
             raise
         finally:
             self._running = self._sending = False
             self._pending.clear()
 
-    def _collect(self, request: RunRequest) -> RunResult:
+    def _collect(self, request: RunRequest) -> BatchResult:
         epochs: list[EpochRecord] = []
         while True:
             reply = self._read()
@@ -182,7 +182,7 @@ class LauncherClient:
                 case EpochRecord():
                     epochs.append(reply)
                 case BatchDone(id=request.id):
-                    return RunResult(tuple(epochs), reply.reason)
+                    return BatchResult(tuple(epochs), reply.reason)
                 case RequestRefused():
                     raise BenchError("launcher-refused", reply.message)
                 case _:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from benchwright.core.observation import ProcessRecord, TrialEnding
-from benchwright.trial.bench import BenchProcesses, RunResult
+from benchwright.trial.bench import BatchResult, BenchProcesses
 from benchwright.trial.protocol import EpochRecord, RunRequest
 
 Behaviour = Callable[[RunRequest, int, int], float]
@@ -32,10 +32,10 @@ class FakeBench:
 
     def run(
         self, request: RunRequest, *, abandoned: Callable[[], bool] = lambda: False
-    ) -> RunResult:
+    ) -> BatchResult:
         """Return one record per epoch, with the times that the behaviour returns."""
         if abandoned():
-            return RunResult((), "interrupted")
+            return BatchResult((), "interrupted")
         self.requests.append(request)
         epochs = tuple(
             self._epoch(request, epoch)
@@ -43,7 +43,7 @@ class FakeBench:
                 request.first_epoch, request.first_epoch + request.epochs
             )
         )
-        return RunResult(epochs, "complete")
+        return BatchResult(epochs, "complete")
 
     def interrupt(self, *, cleanup: bool) -> None:
         """Nothing runs between two calls, so there is nothing to end."""

@@ -39,7 +39,7 @@ from benchwright.core.processes import (
     parse_stat,
 )
 from benchwright.core.remote import PATH, RemoteSettings
-from benchwright.trial.bench import BenchProcesses, LauncherClient, RunResult
+from benchwright.trial.bench import BatchResult, BenchProcesses, LauncherClient
 from benchwright.trial.programs import SHIPPED_HOOKS, find_launcher, find_sampler
 from benchwright.trial.protocol import RunRequest, merge_pairs
 from benchwright.watch.named_servers import ServerProcesses, find_server
@@ -390,7 +390,7 @@ class RemoteBench(LauncherClient):
 
     def run(
         self, request: RunRequest, *, abandoned: Callable[[], bool] = lambda: False
-    ) -> RunResult:
+    ) -> BatchResult:
         """Run a batch there and return its records. Raises BenchError."""
         logs = Path(request.logs)
         own = tuple(pair for pair in request.environment if pair[0] not in _OURS)

@@ -26,11 +26,11 @@ import msgspec
 
 from benchwright.core.results import Finding
 from benchwright.core.search import (
+    ClaimResult,
     Criterion,
     LoadEnding,
     LoadTrial,
     PeakGoal,
-    PeakResult,
     PeakStatus,
     Probe,
 )
@@ -54,7 +54,7 @@ from benchwright.decide.peak.trials import TrialCache, lowest_failed
 CURVED_STATISTICS = ("mean", "percentile")
 """Statistics for which a queue's curve is known."""
 
-Step = TypeVar("Step", Probe | PeakResult, PeakResult)
+Step = TypeVar("Step", Probe | ClaimResult, ClaimResult)
 
 
 class SearchMode(msgspec.Struct, frozen=True):
@@ -75,7 +75,7 @@ class DefaultPeakPolicy:
         self.guided = guided or QueueGuided()
         self.fallback = fallback or Monotone()
 
-    def next(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> Probe | PeakResult:
+    def next(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> Probe | ClaimResult:
         """Return the next probe, or the result."""
         mode, step = self._step(goal, history, self.guided.next, self.fallback.next)
         if isinstance(step, Probe):
@@ -105,7 +105,7 @@ class DefaultPeakPolicy:
         guided_goal = _goal_of_criterion(goal, criterion)
         return self.guided.leaves(guided_goal, history, probe, so_far)
 
-    def best(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> PeakResult:
+    def best(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> ClaimResult:
         """Return the best answer now."""
         mode, result = self._step(goal, history, self.guided.best, self.fallback.best)
         return _with_findings(result, mode, goal, history)
@@ -123,13 +123,13 @@ class DefaultPeakPolicy:
             return mode, fallback(goal, history)
         guided_goal = _goal_of_criterion(goal, mode.criterion)
         step = guided(guided_goal, history)
-        answer: Probe | PeakResult = step
+        answer: Probe | ClaimResult = step
         if (
             isinstance(step, Probe)
             and len(history) >= tuning.CONTRADICTION_FEWEST_TRIALS
         ):
             answer = self.guided.best(guided_goal, history)
-        if isinstance(answer, PeakResult):
+        if isinstance(answer, ClaimResult):
             misfit = misfit_findings(guided_goal, history, answer)
             if misfit:
                 return SearchMode(None, misfit), fallback(goal, history)
@@ -198,15 +198,15 @@ def _goal_of_criterion(goal: PeakGoal, criterion: Criterion) -> PeakGoal:
     return msgspec.structs.replace(goal, criteria=(criterion,))
 
 
-def _is_refused(step: Probe | PeakResult, history: Sequence[LoadTrial]) -> bool:
+def _is_refused(step: Probe | ClaimResult, history: Sequence[LoadTrial]) -> bool:
     """Return whether a probe or an answer is at or above a rate that failed."""
     rate = step.rate if isinstance(step, Probe) else step.peak_rate
     return rate is not None and rate >= lowest_failed(history)
 
 
 def _with_findings(
-    result: PeakResult, mode: SearchMode, goal: PeakGoal, history: Sequence[LoadTrial]
-) -> PeakResult:
+    result: ClaimResult, mode: SearchMode, goal: PeakGoal, history: Sequence[LoadTrial]
+) -> ClaimResult:
     """Return a result with the findings about the server; undecided where it drifted."""
     codes = {finding.code for finding in mode.findings}
     late = [

@@ -18,11 +18,11 @@ from benchwright.core.numeric import NDArray, np
 from benchwright.core.results import Finding, Severity
 from benchwright.core.search import (
     ClaimKind,
+    ClaimResult,
     Criterion,
     LoadEnding,
     LoadTrial,
     PeakGoal,
-    PeakResult,
 )
 from benchwright.core.search_text import criterion_name
 from benchwright.core.text import percent_text, plural
@@ -115,7 +115,7 @@ def refusal_findings(history: Sequence[LoadTrial]) -> tuple[Finding, ...]:
 
 
 def misfit_findings(
-    goal: PeakGoal, history: Sequence[LoadTrial], result: PeakResult
+    goal: PeakGoal, history: Sequence[LoadTrial], result: ClaimResult
 ) -> tuple[Finding, ...]:
     """Return the finding about a curve or an interval that its own runs contradict."""
     evidence = misfit(goal, history, result) or contradiction(goal, history, result)
@@ -442,7 +442,7 @@ class _ResultCurve(msgspec.Struct, frozen=True):
         return left, abs(left) / scale
 
 
-def misfit(goal: PeakGoal, history: Sequence[LoadTrial], result: PeakResult) -> str:
+def misfit(goal: PeakGoal, history: Sequence[LoadTrial], result: ClaimResult) -> str:
     """Return evidence that runs near a result's answer contradict its curve, or ''.
 
     The curve is that of the goal's first criterion.
@@ -467,7 +467,7 @@ def misfit(goal: PeakGoal, history: Sequence[LoadTrial], result: PeakResult) -> 
 
 
 def contradiction(
-    goal: PeakGoal, history: Sequence[LoadTrial], result: PeakResult
+    goal: PeakGoal, history: Sequence[LoadTrial], result: ClaimResult
 ) -> str:
     """Return evidence that a long run failed below a result's interval, or held above it; or ''.
 
@@ -491,7 +491,7 @@ def contradiction(
     return ""
 
 
-def _result_curve(criterion: Criterion, result: PeakResult) -> _ResultCurve | None:
+def _result_curve(criterion: Criterion, result: ClaimResult) -> _ResultCurve | None:
     """Return the curve of a result; None where the curve or its noise is missing."""
     noise_s = result.components.within_s
     points = [p for p in result.curve if min(p.low, p.middle) > 0]

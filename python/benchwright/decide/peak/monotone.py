@@ -20,11 +20,11 @@ from benchwright.core.numeric import np
 from benchwright.core.results import Estimate
 from benchwright.core.search import (
     ClaimKind,
+    ClaimResult,
     Criterion,
     CurvePoint,
     LoadTrial,
     PeakGoal,
-    PeakResult,
     PeakStatus,
     Probe,
     VarianceComponents,
@@ -54,7 +54,7 @@ class Monotone:
 
     name = "monotone"
 
-    def next(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> Probe | PeakResult:
+    def next(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> Probe | ClaimResult:
         """Return the next probe, or the result."""
         if not history:
             length_s = goal.run_length_s or tuning.MONOTONE_CLIMB_S
@@ -64,7 +64,7 @@ class Monotone:
             return state.result(PeakStatus.FOUND)
         return state.jump() or state.probe()
 
-    def best(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> PeakResult:
+    def best(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> ClaimResult:
         """Return the best answer now."""
         if not history:
             return no_trial_result(goal, self.name)
@@ -139,12 +139,12 @@ class _MonotoneState:
             return 0.0
         return self.known.probability(self.claim, self.rate())
 
-    def result(self, status: PeakStatus) -> PeakResult:
+    def result(self, status: PeakStatus) -> ClaimResult:
         """Return the answer as a result."""
         rate, probability = rounded_rate(self.rate()), self.probability()
         binding = self.known.binding(rate)
         tail = (1 - self.claim.confidence) / 2
-        return PeakResult(
+        return ClaimResult(
             status=status,
             detail=f"{self.claim.text} holds with probability {probability:.3f}, assuming "
             "only that the response grows with the rate",
@@ -207,7 +207,7 @@ class _MonotoneState:
         ]
         return tuple(sorted(points, key=lambda point: point.rate))
 
-    def jump(self) -> PeakResult | None:
+    def jump(self) -> ClaimResult | None:
         """Return the result of a search for a region that does not exist, once it is certain that
         the response jumps between a rate that works and one that is too high; else None."""
         gap = self.crossing

@@ -13,9 +13,9 @@ from typing import Protocol
 from benchwright.core.search import (
     Claim,
     ClaimKind,
+    ClaimResult,
     LoadTrial,
     PeakGoal,
-    PeakResult,
     PeakStatus,
     Probe,
     rounded_bound,
@@ -31,7 +31,7 @@ class Policy(Protocol):
     def name(self) -> str:
         """The name for `--policy`."""
 
-    def next(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> Probe | PeakResult:
+    def next(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> Probe | ClaimResult:
         """Return the next probe, or the result."""
 
     def leaves(
@@ -46,13 +46,13 @@ class Policy(Protocol):
         `so_far` is the trial as it would be if the probe ended now.
         """
 
-    def best(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> PeakResult:
+    def best(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> ClaimResult:
         """Return the best answer so far, for when the budget or the number of trials is used up."""
 
 
-def no_trial_result(goal: PeakGoal, policy: str) -> PeakResult:
+def no_trial_result(goal: PeakGoal, policy: str) -> ClaimResult:
     """Return the result of a policy of this name without any usable trial."""
-    return PeakResult(
+    return ClaimResult(
         status=PeakStatus.UNDECIDED,
         detail="no usable trial",
         claim=goal.claim,

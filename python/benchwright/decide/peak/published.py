@@ -22,12 +22,12 @@ import msgspec
 from benchwright.core.results import Estimate, Finding
 from benchwright.core.search import (
     ClaimKind,
+    ClaimResult,
     Criterion,
     CurvePoint,
     LoadEnding,
     LoadTrial,
     PeakGoal,
-    PeakResult,
     PeakStatus,
     Probe,
     rounded_rate,
@@ -517,7 +517,7 @@ class Algorithm2(PaperPolicy, frozen=True):
             run_length_s=goal.run_length_s or PAPER_RUN_LENGTH_S,
         )
 
-    def next(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> Probe | PeakResult:
+    def next(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> Probe | ClaimResult:
         """Return the next probe, or the result."""
         replayed = replay_algorithm2(self, goal, history)
         if replayed.pick is not None:
@@ -527,14 +527,14 @@ class Algorithm2(PaperPolicy, frozen=True):
             return self._result(goal, replayed, PeakStatus.FOUND)
         return self._result(goal, replayed, PeakStatus.UNDECIDED)
 
-    def best(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> PeakResult:
+    def best(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> ClaimResult:
         """Return the best answer so far: a load near the limit, or the highest load that held."""
         replayed = replay_algorithm2(self, goal, history)
         return self._result(goal, replayed, PeakStatus.UNDECIDED)
 
     def _result(
         self, goal: PeakGoal, replayed: ReplayedSearch, status: PeakStatus
-    ) -> PeakResult:
+    ) -> ClaimResult:
         answer = _best_load(self.targets(goal), replayed)
         parts = [] if answer is None else [_answer_text(answer, goal.claim.confidence)]
         if status is PeakStatus.FOUND and self.cautions:
@@ -586,9 +586,9 @@ def result_at(
     loads: Sequence[LoadResponse],
     answer: LoadResponse | None,
     end: PolicyEnd,
-) -> PeakResult:
+) -> ClaimResult:
     """Return the result of a paper's policy: the answer, its bracket and the curve."""
-    return PeakResult(
+    return ClaimResult(
         status=end.status,
         detail=end.detail,
         claim=goal.claim,
@@ -683,7 +683,7 @@ class Strawman(PaperPolicy, frozen=True):
 
     name: str = "strawman"
 
-    def next(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> Probe | PeakResult:
+    def next(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> Probe | ClaimResult:
         """Return the next probe, or as the result the highest load that did not saturate."""
         loads, due = self.played(goal, history)
         if due is None:
@@ -715,13 +715,13 @@ class Strawman(PaperPolicy, frozen=True):
             last = rate
         return tuple(loads), None
 
-    def best(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> PeakResult:
+    def best(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> ClaimResult:
         """Return the highest load so far that does not saturate the server."""
         return self._result(goal, self.played(goal, history)[0], PeakStatus.UNDECIDED)
 
     def _result(
         self, goal: PeakGoal, loads: Sequence[LoadResponse], status: PeakStatus
-    ) -> PeakResult:
+    ) -> ClaimResult:
         held = [load for load in loads if not load.saturated]
         answer = max(held, key=lambda load: load.rate) if held else None
         detail = (

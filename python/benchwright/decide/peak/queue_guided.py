@@ -20,11 +20,11 @@ from benchwright.core.numeric import np
 from benchwright.core.results import Estimate
 from benchwright.core.search import (
     ClaimKind,
+    ClaimResult,
     CurvePoint,
     CurveShape,
     LoadTrial,
     PeakGoal,
-    PeakResult,
     PeakStatus,
     Probe,
     VarianceComponents,
@@ -59,7 +59,7 @@ class QueueGuided:
 
     name = "qgs"
 
-    def next(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> Probe | PeakResult:
+    def next(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> Probe | ClaimResult:
         """Return the next probe, or the result."""
         bracket = bracket_of(goal, history)
         climb = next_climb(goal, bracket)
@@ -70,7 +70,7 @@ class QueueGuided:
             return _result(state, PeakStatus.FOUND)
         return next_run(state)
 
-    def best(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> PeakResult:
+    def best(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> ClaimResult:
         """Return the best answer now."""
         if not history:
             return no_trial_result(goal, self.name)
@@ -155,7 +155,7 @@ def _may_stop(state: SearchState) -> bool:
     )
 
 
-def _result(state: SearchState, status: PeakStatus) -> PeakResult:
+def _result(state: SearchState, status: PeakStatus) -> ClaimResult:
     """Return the answer as a result: the best answer, or the median of the peak where the best
     answer is more probably wrong than right.
 
@@ -166,7 +166,7 @@ def _result(state: SearchState, status: PeakStatus) -> PeakResult:
     if answer.probability < 0.5 and claim.kind is not ClaimKind.SLO:
         answer = answer_at(claim, posterior, posterior.quantile(0.5))
     noise_s = posterior.mean(posterior.noise_s)
-    return PeakResult(
+    return ClaimResult(
         status=status,
         detail=f"{claim.text} holds with probability {answer.probability:.3f}",
         claim=claim,

@@ -17,11 +17,11 @@ import msgspec
 
 from benchwright.core.results import Finding
 from benchwright.core.search import (
+    ClaimResult,
     Criterion,
     LoadEnding,
     LoadTrial,
     PeakGoal,
-    PeakResult,
     PeakStatus,
     Probe,
 )
@@ -48,7 +48,7 @@ from benchwright.findings.codes import make_finding
 
 def next_peak_step(
     policy: Policy, goal: PeakGoal, history: Sequence[LoadTrial]
-) -> Probe | PeakResult:
+) -> Probe | ClaimResult:
     """Return the next probe of a search, or its result.
 
     Pure: depends only on its arguments. `history` contains every trial so far, including
@@ -80,14 +80,14 @@ class _PeakStep(msgspec.Struct, frozen=True):
     history: Sequence[LoadTrial]
     resolved: ResolvedHistory
 
-    def next(self) -> Probe | PeakResult:
+    def next(self) -> Probe | ClaimResult:
         """Return the next probe, or the result."""
         if self.resolved.fatal is not None:
             return self._failed(self.resolved.fatal)
         if self.resolved.retry is not None:
             return self._within_budget(self.resolved.retry)
         step = self.policy.next(self.goal, self.resolved.trials)
-        if isinstance(step, PeakResult):
+        if isinstance(step, ClaimResult):
             return self._finished(step)
         end = self._at_bound(step)
         if end is not None:
@@ -103,7 +103,7 @@ class _PeakStep(msgspec.Struct, frozen=True):
         length_s = max(probe.duration_s, fewest_s)
         return msgspec.structs.replace(probe, rate=rate, duration_s=length_s)
 
-    def _at_bound(self, probe: Probe) -> PeakResult | None:
+    def _at_bound(self, probe: Probe) -> ClaimResult | None:
         """Return the result of a search that requests a rate beyond a tested bound; else None."""
         low, high = lowest_rate(self.goal), highest_rate(self.goal)
         if self._exhausted(low, beyond=probe.rate < low, at=probe.rate <= low) is False:
@@ -118,7 +118,7 @@ class _PeakStep(msgspec.Struct, frozen=True):
             )
         return self._between_steps(probe)
 
-    def _between_steps(self, probe: Probe) -> PeakResult | None:
+    def _between_steps(self, probe: Probe) -> ClaimResult | None:
         """Return the result of a search that requests a rate between two adjacent rates of the
         generator and has tested both often; None while more trials there may help."""
         step = self.goal.rate_step
@@ -146,7 +146,7 @@ class _PeakStep(msgspec.Struct, frozen=True):
             return None
         return all_hold(self.goal, trials)
 
-    def _fails_at(self, rate: float) -> PeakResult:
+    def _fails_at(self, rate: float) -> ClaimResult:
         trials = [
             t for t in self.resolved.trials if math.isclose(counted_rate(t), rate)
         ]
@@ -157,13 +157,13 @@ class _PeakStep(msgspec.Struct, frozen=True):
         binding = failing[0][0].key if failing else ""
         return self._bound(PeakStatus.FAILS_AT_LOWEST, rate, detail, binding)
 
-    def _holds_at(self, rate: float, what: str) -> PeakResult:
+    def _holds_at(self, rate: float, what: str) -> ClaimResult:
         detail = f"every criterion still holds at {rate_text(rate)}, {what}"
         return self._bound(PeakStatus.NEVER_FAILS, rate, detail, "")
 
     def _bound(
         self, status: PeakStatus, rate: float, detail: str, binding: str
-    ) -> PeakResult:
+    ) -> ClaimResult:
         return msgspec.structs.replace(
             self.policy.best(self.goal, self.resolved.trials),
             status=status,
@@ -177,7 +177,7 @@ class _PeakStep(msgspec.Struct, frozen=True):
 
     # Trials, budget, failure ----------------------------------------------------
 
-    def _at_one_rate(self, rate: float) -> PeakResult | None:
+    def _at_one_rate(self, rate: float) -> ClaimResult | None:
         """Return the result of a search that has so many trials at one rate that another one
         would not decide the claim; else None."""
         here = [trial for trial in self.resolved.trials if trial.rate == rate]
@@ -201,7 +201,7 @@ class _PeakStep(msgspec.Struct, frozen=True):
         )
         return f"{criterion_name(criterion)} {low} to {high}, limit {limit}"
 
-    def _within_budget(self, probe: Probe) -> Probe | PeakResult:
+    def _within_budget(self, probe: Probe) -> Probe | ClaimResult:
         goal = self.goal
         if len(self.history) >= goal.max_trials:
             text = f"stopped after {plural(goal.max_trials, 'trial')} (--max-trials)"
@@ -227,14 +227,14 @@ class _PeakStep(msgspec.Struct, frozen=True):
             return self.goal.restart_s
         return sum(trial.cost_s - trial.lasted_s for trial in worked) / len(worked)
 
-    def _given_up(self, status: PeakStatus, text: str) -> PeakResult:
+    def _given_up(self, status: PeakStatus, text: str) -> ClaimResult:
         best = self.policy.best(self.goal, self.resolved.trials)
         detail = "; ".join(part for part in (text, best.detail) if part)
         return self._finished(
             msgspec.structs.replace(best, status=status, detail=detail)
         )
 
-    def _against(self, result: PeakResult) -> Finding | None:
+    def _against(self, result: ClaimResult) -> Finding | None:
         """Return the finding about a result whose own curve contradicts its answer: below the
         interval the response is beyond the limit, or below the answer by more than the claim
         allows. None where it does not."""
@@ -268,13 +268,13 @@ class _PeakStep(msgspec.Struct, frozen=True):
         )
         return make_finding("answer-against-curve", SEARCH_SUBJECT, evidence)
 
-    def _failed(self, trial: LoadTrial) -> PeakResult:
+    def _failed(self, trial: LoadTrial) -> ClaimResult:
         detail = (
             f"the probe at {trial.rate:.5g}/s failed twice, and no lower rate has worked: "
             f"{trial.failure}"
         )
         return self._finished(
-            PeakResult(
+            ClaimResult(
                 status=PeakStatus.FAILED,
                 detail=detail,
                 claim=self.goal.claim,
@@ -282,7 +282,7 @@ class _PeakStep(msgspec.Struct, frozen=True):
             )
         )
 
-    def _finished(self, result: PeakResult) -> PeakResult:
+    def _finished(self, result: ClaimResult) -> ClaimResult:
         """Return the result with the trials, times and findings that every search reports."""
         against = self._against(result)
         findings = (

@@ -13,7 +13,7 @@ from functools import partial
 
 import msgspec
 
-from benchwright.core.load import IntervalResult, LoadResult, TimeDistribution
+from benchwright.core.load import EngineResult, IntervalResult, TimeDistribution
 from benchwright.core.numeric import np
 from benchwright.report.charts.sheet import (
     AxisUnit,
@@ -40,7 +40,7 @@ class NamedLoad(msgspec.Struct, frozen=True):
     """A load's result and its name in the legend."""
 
     name: str
-    result: LoadResult
+    result: EngineResult
 
 
 def load_sheet(loads: Sequence[NamedLoad]) -> Sheet:

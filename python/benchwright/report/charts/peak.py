@@ -15,10 +15,10 @@ import msgspec
 
 from benchwright.core.numeric import np
 from benchwright.core.search import (
+    ClaimResult,
     Criterion,
     LoadEnding,
     LoadTrial,
-    PeakResult,
     SearchTrial,
 )
 from benchwright.core.search_text import (
@@ -249,7 +249,7 @@ def _top(points: Sequence[TrialPoint], criterion: Criterion) -> float:
 
 
 def _right(
-    result: PeakResult | None, points: Sequence[TrialPoint], top: float
+    result: ClaimResult | None, points: Sequence[TrialPoint], top: float
 ) -> float | None:
     """Return the upper end of the rate axis, which leaves out rates far above those with a
     value on the page; None if there are none to leave out."""
@@ -296,7 +296,7 @@ def _columns(
     return tuple(x for x, _ in points), tuple(y for _, y in points)
 
 
-def _curve(result: PeakResult | None, top: float) -> list[PanelCurve]:
+def _curve(result: ClaimResult | None, top: float) -> list[PanelCurve]:
     """Return the curve with its band, cut at the end of the value axis."""
     if result is None or result.interval is None:
         return []
@@ -319,7 +319,7 @@ def _at_most(value: float, top: float) -> float | None:
     return value if value <= top else None
 
 
-def _spans(result: PeakResult | None) -> tuple[ShadedRange, ...]:
+def _spans(result: ClaimResult | None) -> tuple[ShadedRange, ...]:
     if result is None or result.peak_rate is None:
         return ()
     rate = result.peak_rate
@@ -328,7 +328,7 @@ def _spans(result: PeakResult | None) -> tuple[ShadedRange, ...]:
     return (ShadedRange("peak", result.interval.low, result.interval.high, rate),)
 
 
-def _peak_marks(result: PeakResult | None) -> tuple[LevelLine, ...]:
+def _peak_marks(result: ClaimResult | None) -> tuple[LevelLine, ...]:
     if result is None or not result.peak_rate:
         return ()
     return (LevelLine("peak", result.peak_rate),)

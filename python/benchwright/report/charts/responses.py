@@ -14,10 +14,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from benchwright.core.numeric import np
 from benchwright.core.plan import Pairs
 from benchwright.core.search import (
+    ClaimResult,
     Criterion,
     CurvePoint,
     LoadEnding,
-    PeakResult,
     SearchTrial,
 )
 from benchwright.core.search_text import criterion_name, sample_text
@@ -40,7 +40,7 @@ MOST_OF_PAGE = 9
 def response_tests(
     trials: Sequence[SearchTrial],
     criteria: Sequence[Criterion],
-    found: Mapping[Pairs, PeakResult],
+    found: Mapping[Pairs, ClaimResult],
 ) -> tuple[PlotTest, ...]:
     """Return the loads that have at least three responses, those with most first; else all responses
     relative to the curves of `found`, by sample, as one test. Empty where there are too few."""
@@ -117,7 +117,7 @@ def _test(
 
 
 def _relative(
-    trials: Sequence[SearchTrial], found: Mapping[Pairs, PeakResult]
+    trials: Sequence[SearchTrial], found: Mapping[Pairs, ClaimResult]
 ) -> tuple[PlotTest, ...]:
     values: dict[int, float] = {}
     for number, one in enumerate(trials, 1):
