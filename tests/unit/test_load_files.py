@@ -108,11 +108,11 @@ def test_operations_and_their_steps() -> None:
     )
     sizes = w.Weighted(((8192, 1), (16384, 3)))
     assert {chain.name: chain.steps[0] for chain in filament.chains} == {
-        "read": w.Step("read", sizes, "random"),
-        "write": w.Step("write", w.ConstantValue(100), "random"),
-        "append": w.Step("append", w.ConstantValue(100)),
-        "commit": w.Step("flush"),
-        "write_file": w.Step("write"),
+        "read": w.ChainStep("read", sizes, "random"),
+        "write": w.ChainStep("write", w.ConstantValue(100), "random"),
+        "append": w.ChainStep("append", w.ConstantValue(100)),
+        "commit": w.ChainStep("flush"),
+        "write_file": w.ChainStep("write"),
     }
 
 
@@ -124,12 +124,12 @@ def test_the_steps_of_a_chain_use_one_object_unless_they_choose() -> None:
     )
     assert filament.think == w.ConstantValue(2_000_000)
     assert filament.chains[0].steps == (
-        w.Step("open"),
-        w.Step("read", object="same"),
-        w.Step("write", w.ConstantValue(4096), "end", "same"),
-        w.Step("flush", object="same"),
-        w.Step("close", object="same"),
-        w.Step("getattr"),
+        w.ChainStep("open"),
+        w.ChainStep("read", object="same"),
+        w.ChainStep("write", w.ConstantValue(4096), "end", "same"),
+        w.ChainStep("flush", object="same"),
+        w.ChainStep("close", object="same"),
+        w.ChainStep("getattr"),
     )
 
 

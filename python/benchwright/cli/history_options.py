@@ -114,8 +114,8 @@ Ignored = Annotated[
 ]
 
 
-class HistoryOptions(msgspec.Struct, frozen=True):
-    """The options of `bw history`."""
+class SeriesOptions(msgspec.Struct, frozen=True):
+    """Which series are asked about, and how."""
 
     paths: Paths = ()
     tests: Tests = ()
@@ -123,6 +123,11 @@ class HistoryOptions(msgspec.Struct, frozen=True):
     since: SinceOption = None
     false_alarms: FalseAlarms = None
     ignored: Ignored = ()
+
+
+class HistoryOptions(SeriesOptions, frozen=True):
+    """The options of `bw history`."""
+
     gate: Annotated[
         Text,
         Option(
@@ -213,15 +218,9 @@ class AcceptOptions(msgspec.Struct, frozen=True):
     json: Json = False
 
 
-class FeedOptions(msgspec.Struct, frozen=True):
+class FeedOptions(SeriesOptions, frozen=True):
     """The options of `bw history feed`."""
 
-    paths: Paths = ()
-    tests: Tests = ()
-    metrics: Metrics = ()
-    since: SinceOption = None
-    false_alarms: FalseAlarms = None
-    ignored: Ignored = ()
     atom: Annotated[
         Text,
         Option("file for the Atom feed", "FILE", names="file", no_default=REPLACES),

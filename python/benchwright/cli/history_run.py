@@ -25,6 +25,7 @@ from benchwright.core.errors import Diagnostic, InputError, argument_error
 from benchwright.core.history import Acceptance, RunHistory
 from benchwright.core.text import plural
 from benchwright.core.untrusted import one_line, visible
+from benchwright.report.documents import entry
 from benchwright.report.history import (
     HistoryAnswer,
     HistoryQuestion,
@@ -45,6 +46,7 @@ from benchwright.report.parts import report_text
 from benchwright.stats.steps import FALSE_ALARMS
 from benchwright.study.history import (
     HISTORY_FILE,
+    AddedRuns,
     HistoryFile,
     is_history_file,
 )
@@ -159,21 +161,28 @@ def add(arguments: argparse.Namespace) -> int:
         for one in read.acceptances:
             stored.accept(one)
         dropped = 0 if max_bytes is None else stored.drop_oldest(max_bytes)
-    document = HistoryAddDocument(
+    _write_added(file, added, read.skipped, dropped, json=request.json)
+    return 0
+
+
+def _write_added(
+    file: Path,
+    added: AddedRuns,
+    skipped: Sequence[str],
+    dropped: int = 0,
+    *,
+    json: bool,
+) -> None:
+    document = entry(
+        HistoryAddDocument,
+        added,
         file=str(file),
-        new=added.new,
-        replaced=added.replaced,
-        known=added.known,
-        points=added.points,
-        skipped=read.skipped,
+        skipped=tuple(skipped),
         dropped=dropped,
     )
     write_answer(
-        json=request.json,
-        document=lambda: document,
-        text=lambda: _added_text(document),
+        json=json, document=lambda: document, text=lambda: _added_text(document)
     )
-    return 0
 
 
 def _added_text(document: HistoryAddDocument) -> str:
@@ -379,19 +388,7 @@ def pull(arguments: argparse.Namespace) -> int:
     if found.unreadable:
         lines = plural(found.unreadable, "line")
         skipped.append(f"{lines} of notes are not of this bw: not read")
-    document = HistoryAddDocument(
-        file=str(file),
-        new=added.new,
-        replaced=added.replaced,
-        known=added.known,
-        points=added.points,
-        skipped=tuple(skipped),
-    )
-    write_answer(
-        json=request.json,
-        document=lambda: document,
-        text=lambda: _added_text(document),
-    )
+    _write_added(file, added, skipped, json=request.json)
     return 0
 
 

@@ -165,7 +165,7 @@ def _tail(size: w.Distribution, bytes_: float) -> float:
 
 
 def operations_of(
-    steps: Sequence[w.Step], piece_bytes: int, file_size: w.Distribution
+    steps: Sequence[w.ChainStep], piece_bytes: int, file_size: w.Distribution
 ) -> Fraction:
     """Return the mean number of operations of a chain with these steps."""
     return sum(

@@ -165,7 +165,7 @@ class _WeightedChain(msgspec.Struct, frozen=True):
 
     name: str
     weight: int
-    steps: tuple[w.Step, ...]
+    steps: tuple[w.ChainStep, ...]
 
 
 def _step(
@@ -173,7 +173,7 @@ def _step(
     size: w.Distribution | None = None,
     location: Any = None,
     object: Any = "same",
-) -> w.Step:
+) -> w.ChainStep:
     """Return a step of a chain. Raises ValueError."""
     kind = {**_FLUSHES, **_WHOLE}.get(do, do)
     if do not in _TRANSFERS:
@@ -182,7 +182,9 @@ def _step(
                 raise ValueError(f"{key} has no effect on {do}")
     elif do == "append" and location is not None:
         raise ValueError("append always starts at the end of the file")
-    return w.Step(kind=kind, size=size, location=location or "start", object=object)
+    return w.ChainStep(
+        kind=kind, size=size, location=location or "start", object=object
+    )
 
 
 def _word(text: str) -> str:
@@ -202,11 +204,11 @@ _STEP = Form(
 )
 
 
-def _steps(table: TomlTable, key: str) -> tuple[w.Step, ...] | None:
+def _steps(table: TomlTable, key: str) -> tuple[w.ChainStep, ...] | None:
     """Return the steps of a chain: words, or tables with `do`; the first one chooses its object."""
     if not table.has(key, list):
         return None
-    found: list[w.Step | None] = []
+    found: list[w.ChainStep | None] = []
     for index, one in enumerate(table.values[key]):
         if isinstance(one, dict):
             found.append(read_form(table.inner(one, key, index), _STEP))
@@ -380,12 +382,12 @@ def files_filament(
     return made
 
 
-def _operation(name: str, sizes: Mapping[str, w.Distribution]) -> w.Step:
+def _operation(name: str, sizes: Mapping[str, w.Distribution]) -> w.ChainStep:
     """Return the step of an operation: reads and writes of a part are at random places."""
     kind = {**_FLUSHES, **_WHOLE}.get(name, name)
     if name in ("read", "write"):
-        return w.Step(kind=kind, size=sizes[name], location="random")
-    return w.Step(kind=kind, size=sizes.get(name))
+        return w.ChainStep(kind=kind, size=sizes[name], location="random")
+    return w.ChainStep(kind=kind, size=sizes.get(name))
 
 
 def check_files_filament(table: TomlTable) -> None:

@@ -29,7 +29,7 @@ from benchwright.machine.quiet.log_path import server_directory
 from benchwright.machine.quiet.server_resources import (
     GROUP_PREFIX,
     MOUNTS_PREFIX,
-    IoLimit,
+    LiftableLimit,
     io_limits,
     lift,
     put_back,
@@ -55,7 +55,7 @@ class ServerResourcesHeld:
         self._name = _new_name()
         self.groups: tuple[str, ...] = ()
         """Directories of the cgroups in which the server runs."""
-        self._io_limits: tuple[IoLimit, ...] = ()
+        self._io_limits: tuple[LiftableLimit, ...] = ()
         self.findings: tuple[Finding, ...] = ()
         """What could not be taken back."""
 

@@ -338,7 +338,7 @@ class Trace(_Type, frozen=True, tag="trace", omit_defaults=True, kw_only=True):
     devices: tuple[str, ...] | None = None
 
 
-class Step(msgspec.Struct, frozen=True, omit_defaults=True):
+class ChainStep(msgspec.Struct, frozen=True, omit_defaults=True):
     """One step of a chain: an operation, or the pieces of a transfer."""
 
     kind: str
@@ -354,7 +354,7 @@ class Chain(msgspec.Struct, frozen=True):
 
     name: str
     weight: int
-    steps: tuple[Step, ...]
+    steps: tuple[ChainStep, ...]
 
 
 class Files(_Type, frozen=True, tag="files", omit_defaults=True, kw_only=True):

@@ -45,7 +45,7 @@ from benchwright.stats.intervals import t_half_width
 from benchwright.stats.moments import moments
 from benchwright.stats.steps import (
     FALSE_ALARMS,
-    Step,
+    LevelStep,
     StepFit,
     find_steps,
     newest_comparisons,
@@ -278,7 +278,7 @@ def _level(
 def _step_answer(
     points: Sequence[HistoryPoint],
     segment: Segment,
-    step: Step,
+    step: LevelStep,
     number: int,
     accepted: dict[str, Acceptance],
 ) -> StepAnswer:

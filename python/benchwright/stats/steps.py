@@ -61,7 +61,7 @@ _TINY = 1e-18
 """Noise variance below which differences are rounding, relative to the values' square."""
 
 
-class Step(msgspec.Struct, frozen=True):
+class LevelStep(msgspec.Struct, frozen=True):
     """A change of a series' level."""
 
     index: int
@@ -95,7 +95,7 @@ class Step(msgspec.Struct, frozen=True):
 class StepFit(msgspec.Struct, frozen=True):
     """The steps and the spikes of a series."""
 
-    steps: tuple[Step, ...] = ()
+    steps: tuple[LevelStep, ...] = ()
     spikes: tuple[int, ...] = ()
     """Single values far from the level around them, from 0."""
     undecided_from: int | None = None
@@ -458,7 +458,7 @@ def _step(
     interval: list[int],
     p: float,
     unit: float,
-) -> Step:
+) -> LevelStep:
     n, cut = data.size, cuts[at]
     edges = [0, *cuts, n]
     before, after = edges[at], edges[at + 2]
@@ -468,7 +468,7 @@ def _step(
     )
     degrees = max((n - len(cuts) - 1) * (1 - correlation) / (1 + correlation), 3.0)
     reach = special.t_quantile(degrees, 0.975) * math.sqrt(variance * share)
-    return Step(
+    return LevelStep(
         cut,
         interval[0],
         interval[1],

@@ -556,7 +556,7 @@ def _remove_group(host: Host, group: Path) -> None:
 _ALL_OFF = "rbps=max wbps=max riops=max wiops=max"
 
 
-class IoLimit(msgspec.Struct, frozen=True):
+class LiftableLimit(msgspec.Struct, frozen=True):
     """A limit of a device that holds for a server, and what is written there to lift it."""
 
     file: Path
@@ -565,25 +565,25 @@ class IoLimit(msgspec.Struct, frozen=True):
     lifted: str
 
 
-def io_limits(changes: Sequence[SettingChange]) -> tuple[IoLimit, ...]:
+def io_limits(changes: Sequence[SettingChange]) -> tuple[LiftableLimit, ...]:
     """Return the limits of I/O among the changes of a server's resources."""
     return tuple(_io_limits_of(changes))
 
 
-def _io_limits_of(changes: Sequence[SettingChange]) -> Iterator[IoLimit]:
+def _io_limits_of(changes: Sequence[SettingChange]) -> Iterator[LiftableLimit]:
     for change in changes:
         if match := _THROTTLE.fullmatch(change.item):
-            yield IoLimit(Path(match[1]), match[2], change.new, change.old)
+            yield LiftableLimit(Path(match[1]), match[2], change.new, change.old)
         elif match := _GROUP.fullmatch(change.item):
             for limit in change.new.split(_BETWEEN):
                 name, _, text = limit.partition("=")
                 if device := _DEVICE.match(text):
                     lifted = _ALL_OFF if name == "io.max" else _UNLIMITED
                     file = Path(match[1], name)
-                    yield IoLimit(file, device[1], text[device.end() :], lifted)
+                    yield LiftableLimit(file, device[1], text[device.end() :], lifted)
 
 
-def lift(host: Host, limits: Sequence[IoLimit]) -> None:
+def lift(host: Host, limits: Sequence[LiftableLimit]) -> None:
     """Lift limits of I/O. Raises SettingRefused."""
     for limit in limits:
         host.write(limit.file, f"{limit.device} {limit.lifted}")
@@ -592,7 +592,7 @@ def lift(host: Host, limits: Sequence[IoLimit]) -> None:
             raise SettingRefused(f"{limit.file} still has {limit.device} {now}")
 
 
-def put_back(host: Host, limits: Sequence[IoLimit]) -> None:
+def put_back(host: Host, limits: Sequence[LiftableLimit]) -> None:
     """Set limits of I/O again, all that can be. Raises SettingRefused."""
     problems = []
     for limit in limits:

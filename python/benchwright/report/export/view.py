@@ -65,7 +65,7 @@ class ExportMetric(msgspec.Struct, frozen=True, kw_only=True):
         return (low, high) if math.isfinite(low) and math.isfinite(high) else None
 
     @property
-    def base(self) -> BaseUnit:
+    def base(self) -> UnitScale:
         """Its unit in the base unit, in which most formats have all values."""
         return in_base_unit(self.unit)
 
@@ -178,7 +178,7 @@ def measured_tests(view: ExportView, form: str) -> tuple[ExportTest, ...]:
 # -- Units, names and times ------------------------------------------------------------
 
 
-class BaseUnit(msgspec.Struct, frozen=True):
+class UnitScale(msgspec.Struct, frozen=True):
     """A unit as a part or a multiple of a base unit."""
 
     name: str
@@ -191,20 +191,20 @@ class BaseUnit(msgspec.Struct, frozen=True):
 
 
 _BASE_UNITS = {
-    "ms": BaseUnit("s", 1e-3),
-    "us": BaseUnit("s", 1e-6),
-    "µs": BaseUnit("s", 1e-6),
-    "ns": BaseUnit("s", 1e-9),
-    "min": BaseUnit("s", 60),
-    "kB": BaseUnit("B", 1e3),
-    "KB": BaseUnit("B", 1e3),
-    "MB": BaseUnit("B", 1e6),
-    "GB": BaseUnit("B", 1e9),
-    "KiB": BaseUnit("B", 1024),
-    "MiB": BaseUnit("B", 1024**2),
-    "GiB": BaseUnit("B", 1024**3),
-    "512 B": BaseUnit("B", 512),
-    "%": BaseUnit("share", 0.01),
+    "ms": UnitScale("s", 1e-3),
+    "us": UnitScale("s", 1e-6),
+    "µs": UnitScale("s", 1e-6),
+    "ns": UnitScale("s", 1e-9),
+    "min": UnitScale("s", 60),
+    "kB": UnitScale("B", 1e3),
+    "KB": UnitScale("B", 1e3),
+    "MB": UnitScale("B", 1e6),
+    "GB": UnitScale("B", 1e9),
+    "KiB": UnitScale("B", 1024),
+    "MiB": UnitScale("B", 1024**2),
+    "GiB": UnitScale("B", 1024**3),
+    "512 B": UnitScale("B", 512),
+    "%": UnitScale("share", 0.01),
 }
 _UNIT_IN_NAME = re.compile(r"(?<=.)_(ns|us|ms|bytes|per_s)(?=_|$)")
 _OF_NAME = {"bytes": "B", "per_s": "/s"}
@@ -219,12 +219,12 @@ def unit_of(name: str, declared: str) -> str:
     return _OF_NAME.get(found[1], found[1])
 
 
-def in_base_unit(unit: str) -> BaseUnit:
+def in_base_unit(unit: str) -> UnitScale:
     """Return a unit in its base unit; amounts of bytes per second too."""
     what, _, time = unit.partition("/")
     if time == "s" and (base := _BASE_UNITS.get(what)) and base.name == "B":
         return msgspec.structs.replace(base, name="B/s")
-    return _BASE_UNITS.get(unit, BaseUnit(unit))
+    return _BASE_UNITS.get(unit, UnitScale(unit))
 
 
 def without_unit(name: str) -> str:
