@@ -98,7 +98,7 @@ READ = {
 }
 ADDED = (
     *("groups", "finding_groups", "unit", "left_out", "answer"),
-    *("deadline_s", "missing", "held_by", "otherwise"),
+    *("deadline_s", "missing", "held_by", "otherwise", "gang", "gangs"),
 )
 """Members that documents have since."""
 MADE_IN = "/tmp/old-studies"

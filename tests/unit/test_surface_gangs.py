@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from benchwright.core.search import Criterion, PeakGoal
+from benchwright.core.search import Claim, Criterion, PeakGoal
 from benchwright.core.search_text import gangs_text
 from benchwright.core.surface import (
     DesignKind,
@@ -31,6 +31,12 @@ from benchwright.decide.surface.gaussian_process import fit_process
 from benchwright.decide.surface.model import sample_responses
 from benchwright.decide.surface.result import surface_of
 from benchwright.findings.comparison import gang_confounded
+from benchwright.report.surface import (
+    SurfaceDocument,
+    SurfaceReport,
+    surface_document,
+    surface_text,
+)
 from surfaces import factors, measured_peaks, randomised, searched, true_peaks
 
 PEAK = PeakGoal(criteria=(Criterion("response_ms_mean", 40.0),), start_rate=20.0)
@@ -158,7 +164,7 @@ def test_the_time_of_every_gang_is_shared_over_its_searches() -> None:
 
 def test_a_gang_without_time_is_passed_over() -> None:
     time = TimeLeft(0.0, 310.0, free_s=(0.0, 290.0))
-    share = time_share(TIMED, (), time, 6, (1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0))
+    share = time_share(TIMED, (), time, 6, (1, 0))
     assert (share.gang, share.searches, share.budget_s) == (0, 5, 60.0)
 
 
@@ -239,6 +245,43 @@ def test_results_of_one_gang_are_left_as_they_are() -> None:
     fitted, plain = responses_of(GOAL, results), sample_responses(results, log=True)
     assert fitted.samples == plain.samples
     assert (fitted.response == plain.response).all()
+
+
+# -- reports ---------------------------------------------------------------------------
+
+
+def test_reports_show_the_gangs() -> None:
+    goal = msgspec.structs.replace(GOAL, samples=24, design=DesignKind.I_OPTIMAL)
+    surface = surface_of(goal, slowed(0.03, 0.005))
+    report = SurfaceReport(
+        status="complete",
+        detail="done",
+        goal=goal,
+        claims=(Claim(),),
+        policy="qgs",
+        result=surface,
+    )
+    assert surface.gangs is not None
+    lines = surface_text(report).splitlines()
+    assert lines[0].endswith("24 of 32 samples searched")
+    said = next(line for line in lines if line.startswith("gangs "))
+    assert said.split(maxsplit=1)[1].startswith(gangs_text(surface.gangs))
+    # The anchor has a row for each gang.
+    anchor = surface.results[0].sample
+    levels = [level for _, level in anchor]
+    rows = [line.split() for line in lines]
+    assert [row[2] for row in rows if row[:2] == levels] == list(FOUR.names)
+    assert ["gang", "searches", "peaks", "interval", "at", "95", "%"] in rows
+    text = surface_document(report, study="", session=1, exit_status=0)
+    document = msgspec.json.decode(text, type=SurfaceDocument)
+    assert document.gangs is not None
+    assert document.gangs.differ
+    assert document.gangs.interval[0] == surface.gangs.difference.low
+    assert [one.gang for one in document.gangs.gangs] == list(FOUR.names)
+    assert [one.gang for one in document.samples[:4]] == list(FOUR.names)
+    # Exports and histories have one result for each sample.
+    assert len(surface.results) == 27
+    assert len(surface.by_sample) == surface.searched == 24
 
 
 # -- comparisons -----------------------------------------------------------------------

@@ -263,7 +263,7 @@ def _search_view(study: Study, session: StoredSession) -> ExportView:
         tests = list(_ramp_tests(name, report))
         sentence = ramp_sentence(report)
     else:
-        results = report.result.results
+        results = report.result.by_sample.values()
         tests = [_peak_test(name, o.sample, o.found, o.found.status) for o in results]
         sentence = surface_sentence(report)
         named = named_findings(report)

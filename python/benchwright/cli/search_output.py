@@ -405,7 +405,7 @@ class SurfaceOutput(SearchOutput["SurfaceExperiment"]):
             named=named_findings(report),
             document=partial(surface_document, report, self._drawn(result)),
             trials=search_trials_of(ended.ledger.study, ended.ledger.session),
-            answers={one.sample: one.found.peak_rate for one in result.results},
+            answers={at: one.found.peak_rate for at, one in result.by_sample.items()},
         )
 
     def _drawn(self, result: SurfaceResult) -> tuple[FileEntry, ...]:

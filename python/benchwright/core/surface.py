@@ -313,8 +313,18 @@ class SurfaceResult(msgspec.Struct, frozen=True, kw_only=True):
     """None: fewer than two gangs found a peak."""
 
     @property
+    def by_sample(self) -> dict[Sample, SampleResult]:
+        """One result for each sample; of the anchor, which every gang searches, the first one with a
+        peak."""
+        found: dict[Sample, SampleResult] = {}
+        for result in self.results:
+            if result.sample not in found or found[result.sample].peak_rate is None:
+                found[result.sample] = result
+        return found
+
+    @property
     def searched(self) -> int:
-        """The number of different samples that were searched: every gang searches the anchor."""
+        """The number of different samples that were searched."""
         return len({result.sample for result in self.results})
 
 

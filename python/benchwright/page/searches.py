@@ -595,15 +595,15 @@ def _surface_tiles(part: str, report: SurfaceReport) -> Iterator[Tile]:
 
 
 def _samples_table(part: str, report: SurfaceReport) -> TableBlock:
-    results = {one.sample: one for one in report.result.results}
+    results = report.result.results
     predictions = {one.sample: one for one in report.result.predictions}
     scale = scale_of(
-        [one.found.peak_rate for one in results.values()]
+        [one.found.peak_rate for one in results]
         + [one.value for one in predictions.values()],
         "/s",
         5,
     )
-    costs = scale_of([one.found.cost_s for one in results.values()], "s", 3)
+    costs = scale_of([one.found.cost_s for one in results], "s", 3)
     confidence = report.goal.confidence
     level = percent_text(confidence, 10)
 
@@ -614,14 +614,17 @@ def _samples_table(part: str, report: SurfaceReport) -> TableBlock:
             band = Estimate(one.value, one.low, one.high, confidence, "model", 0)
         return estimate_number(f"{key}.model", band, scale)
 
-    def found(sample: Sample) -> ClaimResult | None:
-        return results[sample].found if sample in results else None
-
-    samples = list(dict.fromkeys((*results, *predictions)))
+    searched = {one.sample for one in results}
+    rows: list[tuple[Sample, ClaimResult | None, str]] = [
+        *((one.sample, one.found, one.gang) for one in results),
+        *((sample, None, "") for sample in predictions if sample not in searched),
+    ]
+    gang: tuple[Column, Callable[[str, tuple[Sample, ClaimResult | None, str]], Cell]]
+    gang = (Column("Gang"), lambda _, one: Words(visible(one[2])))
     return table_of(
         f"{part}-samples",
         "Samples",
-        keyed(f"{part}.sample", [(one, found(one)) for one in samples]),
+        keyed(f"{part}.sample", rows),
         (
             *(
                 (
@@ -630,6 +633,7 @@ def _samples_table(part: str, report: SurfaceReport) -> TableBlock:
                 )
                 for place, factor in enumerate(report.goal.factors)
             ),
+            *((gang,) if any(one.gang for one in results) else ()),
             (
                 Column(f"Measured, {level} interval", numeric=True),
                 lambda key, one: _peak_rate(key, one[1], scale),

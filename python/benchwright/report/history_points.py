@@ -254,7 +254,7 @@ def _answers_of(
         named = [("", one) for one in report.findings]
     else:
         criteria = report.goal.peak.criteria
-        peaks = [(one.sample, one.found) for one in report.result.results]
+        peaks = [(at, one.found) for at, one in report.result.by_sample.items()]
         is_stopped = False
         named = named_findings(report)
     what = f"peak rate with {', '.join(map(criterion_text, criteria))}"

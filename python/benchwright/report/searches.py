@@ -212,7 +212,8 @@ def found_peaks(
     """Return the result at each sample of a peak search or a surface, so far; empty for a ramp."""
     kind = experiment.info.kind
     if kind == "surface":
-        return {one.sample: one.found for one in experiment.recorded(ledger).results}
+        peaks = experiment.recorded(ledger).by_sample
+        return {at: one.found for at, one in peaks.items()}
     if kind != "peak" or not trials:
         return {}
     answer = experiment.recorded(ledger)

@@ -10,11 +10,12 @@ import msgspec
 
 from benchwright.core.results import Estimate, Finding
 from benchwright.core.search import Claim, PeakStatus
-from benchwright.core.search_text import sample_text
+from benchwright.core.search_text import gangs_text, sample_text
 from benchwright.core.surface import (
     CrossValidation,
     DesignKind,
     Factor,
+    GangEffects,
     LevelKind,
     ModelFit,
     ModelKind,
@@ -32,6 +33,7 @@ from benchwright.core.text import (
     percent_text,
     plural,
     rate_text,
+    signed_percent_text,
     was,
 )
 from benchwright.core.text_table import (
@@ -103,9 +105,7 @@ def named_findings(report: SurfaceReport) -> list[tuple[str, Finding]]:
 def surface_sentence(report: SurfaceReport) -> str:
     """Return the answer in one sentence: the range of the measured peaks, and where they are."""
     result = report.result
-    searched = (
-        f"{len(result.results)} of {plural(report.goal.count, 'sample')} searched"
-    )
+    searched = f"{result.searched} of {plural(report.goal.count, 'sample')} searched"
     if result.left_out:
         searched += f" by the deadline, {result.left_out} missing"
     ended = "" if report.status in _MAPPED else f"{report.status}: "
@@ -159,6 +159,7 @@ def surface_text(report: SurfaceReport) -> str:
         field_lines(surface_fields(report)),
         _samples(report),
         () if fit is None else _coefficients(fit),
+        () if report.result.gangs is None else _gangs(report.result.gangs),
         _requested_predictions(report),
     )
 
@@ -169,7 +170,7 @@ def surface_text(report: SurfaceReport) -> str:
 def surface_fields(report: SurfaceReport) -> Iterator[Field]:
     """Yield what a surface found, and how, as names and texts."""
     goal, result = report.goal, report.result
-    searched = f"{len(result.results)} of {plural(goal.count, 'sample')} searched"
+    searched = f"{result.searched} of {plural(goal.count, 'sample')} searched"
     yield ("surface", f"{searched}; design {goal.design}")
     yield ("factors", ", ".join(map(_factor_text, goal.factors)))
     fit, model = result.fit, "none"
@@ -177,6 +178,8 @@ def surface_fields(report: SurfaceReport) -> Iterator[Field]:
         model = f"{fit.kind} of {plural(fit.n, 'sample')}: {fit.text}"
     yield ("model", model)
     yield from _error_rows(result, chosen=goal.design is not DesignKind.FULL)
+    if result.gangs is not None:
+        yield ("gangs", f"{gangs_text(result.gangs)}; the model is of the mean gang")
     claims = ", ".join(claim.text for claim in report.claims)
     yield ("search", f"claim {claims}; policy {report.policy}, seed {goal.seed}")
     spent = spent_text(result.load_s, result.cost_s, result.trials)
@@ -237,7 +240,9 @@ def _error_rows(result: SurfaceResult, *, chosen: bool) -> Iterator[Field]:
 
 
 def _samples(report: SurfaceReport) -> Iterator[str]:
-    results = {result.sample: result for result in report.result.results}
+    results: dict[Sample, list[SampleResult]] = {}
+    for result in report.result.results:
+        results.setdefault(result.sample, []).append(result)
     predictions = {
         prediction.sample: prediction for prediction in report.result.predictions
     }
@@ -245,12 +250,19 @@ def _samples(report: SurfaceReport) -> Iterator[str]:
     shown = shown or list(results)
     shown += [sample for sample in results if sample not in set(shown)]
     names = [factor.name for factor in report.goal.factors]
+    pooled = any(result.gang for result in report.result.results)
     rows = [
-        [*_levels(sample), *_cells(results.get(sample), predictions.get(sample))]
+        [
+            *_levels(sample),
+            *([one.gang if one is not None else ""] if pooled else []),
+            *_cells(one, predictions.get(sample)),
+        ]
         for sample in shown
+        for one in results.get(sample, [None])
     ]
     level = f"at {percent_text(report.goal.confidence, 10)}"
-    heads = [*names, "measured", _interval_head(results.values())]
+    heads = [*names, *(["gang"] if pooled else [])]
+    heads += ["measured", _interval_head(report.result.results)]
     yield from _table([*heads, "model", f"band {level}"], rows)
     left = len(predictions) - len(shown)
     if left > 0:
@@ -340,6 +352,25 @@ def _coefficients(fit: ModelFit) -> Iterator[str]:
     yield "numeric factors run from -1 (lowest level) to 1 (highest)"
 
 
+def _gangs(gangs: GangEffects) -> Iterator[str]:
+    """Yield the effect of each gang, as differences from the mean gang."""
+    effects = [one.effect for one in gangs.gangs]
+    level = percent_text(gangs.difference.confidence, 10)
+    ends = (
+        f"{signed_percent_text(one.low, 1, 2)} to {signed_percent_text(one.high, 1, 2)}"
+        for one in effects
+    )
+    values = (signed_percent_text(one.value, 1, 2) for one in effects)
+    yield from table_lines(
+        [
+            text_column("gang", (one.gang for one in gangs.gangs)),
+            *number_columns(["searches"], [[one.searches] for one in gangs.gangs]),
+            text_column("peaks", values),
+            text_column(f"interval at {level}", ends),
+        ]
+    )
+
+
 def _requested_predictions(report: SurfaceReport) -> Iterator[str]:
     for one in report.asked:
         rate, band = _predicted_cells(one)
@@ -377,6 +408,29 @@ class SampleEntry(msgspec.Struct, frozen=True, kw_only=True):
     trials: int
     seconds: float
     load_s: float
+    gang: str | None
+    """Of a pool: the gang that measured it."""
+
+
+class GangEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """How the peaks of one gang differ from those of the mean gang, as a share."""
+
+    gang: str
+    searches: int
+    effect: float
+    interval: Ends
+
+
+class GangsEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """How the gangs of a pool differ."""
+
+    differ: bool
+    """Whether gangs are known to differ."""
+    difference: float
+    """Peak on the fastest gang / peak on the slowest one - 1."""
+    interval: Ends
+    confidence: float
+    gangs: tuple[GangEntry, ...]
 
 
 class CoefficientEntry(msgspec.Struct, frozen=True):
@@ -448,6 +502,8 @@ class SurfaceDocument(
     policy: str
     claims: tuple[str, ...]
     samples: tuple[SampleEntry, ...]
+    gangs: GangsEntry | None
+    """None: fewer than two gangs of a pool found a peak. The model is of the mean gang."""
     model: ModelEntry | None
     validation: ValidationEntry | None
     predictions: tuple[PredictionEntry, ...]
@@ -485,6 +541,7 @@ def surface_document(
         policy=report.policy,
         claims=tuple(claim.text for claim in report.claims),
         samples=tuple(map(_sample_entry, result.results)),
+        gangs=None if result.gangs is None else _gangs_entry(result.gangs),
         model=None if result.fit is None else _model_entry(result.fit),
         validation=None if checked is None else _validation_entry(checked),
         predictions=tuple(map(_prediction_entry, result.predictions)),
@@ -515,6 +572,26 @@ def _sample_entry(sample_result: SampleResult) -> SampleEntry:
         trials=found.trials,
         seconds=found.cost_s,
         load_s=found.load_s,
+        gang=sample_result.gang or None,
+    )
+
+
+def _gangs_entry(gangs: GangEffects) -> GangsEntry:
+    difference = gangs.difference
+    return GangsEntry(
+        differ=gangs.differ,
+        difference=difference.value,
+        interval=(difference.low, difference.high),
+        confidence=difference.confidence,
+        gangs=tuple(
+            GangEntry(
+                gang=one.gang,
+                searches=one.searches,
+                effect=one.effect.value,
+                interval=(one.effect.low, one.effect.high),
+            )
+            for one in gangs.gangs
+        ),
     )
 
 

@@ -2,11 +2,14 @@
 
 Search N is chosen from the results of the searches 1 to N - lag, in this order, and from the samples of
 those in between, which are taken to find what the model predicts. So the choice does not depend on
-the order in which results arrive. The searches are spread over the gangs at random: each gang
-has one of every `len(gangs)` searches. First every gang searches the anchor.
+the order in which results arrive. First every gang searches the anchor. The other searches are spread over
+the gangs in blocks, in each of which every gang has one search. Of the gangs that have none in this block, the one
+whose samples are farthest away searches the sample; of equally far ones a random one, by the seed.
 Decision: the lag is 2 k - 1 for k gangs, so that a gang can be one search ahead of the slowest. With a
 lag of k every gang waits for the slowest one: of 32 searches of four gangs whose lengths vary by
 30 %, the gangs worked 79 % of the time instead of 88 % (docs/surface.md has the cost in accuracy).
+Decision: the samples of each gang are spread over the space. At random some are neighbours, and the gang's effect
+looks like the surface: with all 32 samples on two gangs the error of the effects was 0.48 % instead of 0.34 %.
 Decision: the gang of a search is a function of the seed, and not the one that is free first, because
 gangs may differ: otherwise the surface depended on the order of arrival.
 Pure: the caller records what was chosen, and measures the time of a deadline.
@@ -14,7 +17,6 @@ Pure: the caller records what was chosen, and measures the time of a deadline.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -22,13 +24,15 @@ import msgspec
 from benchwright.core.numeric import np
 from benchwright.core.surface import (
     GangNames,
+    Sample,
     SampleRequest,
     SampleResult,
     SurfaceGoal,
 )
-from benchwright.decide.surface.deadline import TimeLeft, TimeShare, time_share
+from benchwright.decide.surface.deadline import TimeLeft, time_share
 from benchwright.decide.surface.design import (
     chosen_sample,
+    distance_to,
     middle_sample,
     sample_wanted,
     within_share,
@@ -74,23 +78,27 @@ def next_search(
     to_come = searches_of(goal, gangs) - len(wanted)
     if to_come <= 0:
         return None
-    order = _gang_order(goal, gangs, number, to_come)
-    share = TimeShare(to_come, math.inf, order[0])
+    following = _following(goal, gangs, wanted)
+    left = None
     if time is not None:
-        share = time_share(goal, results, time, to_come, order)
+        share = time_share(goal, results, time, to_come, following)
         if not wanted and share.searches < to_come:
             gangs = msgspec.structs.replace(gangs, anchor=False)
-            order = _gang_order(goal, gangs, number, goal.samples)
-            share = time_share(goal, results, time, goal.samples, order)
-    if not share.searches:
-        return None
+            following, to_come = _following(goal, gangs, wanted), goal.samples
+            share = time_share(goal, results, time, to_come, following)
+        if not share.searches:
+            return None
+        left = share.searches
     if len(wanted) < _anchors(gangs):
         chosen = sample_wanted(goal, results, middle_sample(goal), ANCHOR)
     else:
-        left = None if time is None else share.searches
         chosen = chosen_sample(goal, results, running, left=left)
+        following = _farthest_first(goal, gangs, wanted, following, chosen.sample)
+    if time is None:
+        return msgspec.structs.replace(chosen, gang=gangs.names[following[0]])
+    share = time_share(goal, results, time, to_come, following)
     chosen = msgspec.structs.replace(chosen, gang=gangs.names[share.gang])
-    return chosen if time is None else within_share(chosen, share, time)
+    return within_share(chosen, share, time)
 
 
 def _anchors(gangs: GangNames) -> int:
@@ -99,18 +107,35 @@ def _anchors(gangs: GangNames) -> int:
     return count if gangs.anchor and count > 1 else 0
 
 
-def _gang_order(
-    goal: SurfaceGoal, gangs: GangNames, number: int, searches: int
+def _following(
+    goal: SurfaceGoal, gangs: GangNames, wanted: Sequence[SampleRequest]
 ) -> tuple[int, ...]:
-    """Return the gangs (indexes) of the searches from `number` on: after the anchors in blocks, in each
-    of which every gang occurs once, in random order.
-
-    So many that every gang occurs at least `searches` times.
-    """
+    """Return the gangs (indexes) that have no search in the current block, in the order of the block: the
+    gangs' order for the anchors, and a random one for each block after them."""
     count, anchors = len(gangs.names), _anchors(gangs)
-    first = number - 1 - anchors
-    order = list(range(anchors + min(first, 0), anchors))
-    for block in range(max(first, 0) // count, (max(first, 0)) // count + searches + 1):
-        rng = np.random.default_rng((goal.seed, _ORDER_STREAM, block))
-        order += rng.permutation(count).tolist()
-    return tuple(order[max(first, 0) % count :])
+    if len(wanted) < anchors:
+        return tuple(range(len(wanted), count))
+    block, place = divmod(len(wanted) - anchors, count)
+    rng = np.random.default_rng((goal.seed, _ORDER_STREAM, block))
+    order = [int(gang) for gang in rng.permutation(count)]
+    begun = {one.gang for one in wanted[len(wanted) - place :]}
+    free = tuple(gang for gang in order if gangs.names[gang] not in begun)
+    return free or tuple(order)
+
+
+def _farthest_first(
+    goal: SurfaceGoal,
+    gangs: GangNames,
+    wanted: Sequence[SampleRequest],
+    following: Sequence[int],
+    sample: Sample,
+) -> tuple[int, ...]:
+    """Return these gangs in the order of the distance of a sample to the nearest one that the gang
+    searches, the anchor left out; the largest first."""
+
+    def away(gang: int) -> float:
+        name = gangs.names[gang]
+        own = [one for one in wanted if one.gang == name and one.why != ANCHOR]
+        return distance_to(goal.factors, [one.sample for one in own], sample)
+
+    return tuple(sorted(following, key=away, reverse=True))

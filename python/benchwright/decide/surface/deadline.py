@@ -10,6 +10,7 @@ Pure: the caller measures the time and records what was decided.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 
@@ -52,17 +53,16 @@ def time_share(
     results: Sequence[SampleResult],
     time: TimeLeft,
     to_come: int | None = None,
-    gang_order: Sequence[int] = (),
+    following: Sequence[int] = (0,),
 ) -> TimeShare:
     """Return how many of the searches still to come can be made, and the budget of the next one.
 
     `to_come`: number of searches still to come; None: one for each sample without a result.
-    `gang_order`: of a pool, the gangs (indexes of `time.free_s`) of these searches and of more; a gang
-    without time for another search is passed over. The first search of a deadline always has a
-    budget: all of the time, if it is short.
+    `following`: of a pool, the gangs (indexes of `time.free_s`) that are to make the next ones; then
+    all gangs make one each, again and again. A gang without time for another search is passed over. The
+    first search of a deadline always has a budget: all of the time, if it is short.
     """
     to_come = goal.samples - len(results) if to_come is None else to_come
-    gang_order = gang_order or (0,) * to_come
     cost_s = math.fsum(result.found.cost_s for result in results)
     # Decisions, recording and the start of a session cost time beside the trials.
     held_s = time.spent_s if time.held_s is None else time.held_s
@@ -79,20 +79,20 @@ def time_share(
         )
         for left in left_s
     ]
-    if gang_order and time.begins:
-        room[gang_order[0]] = max(room[gang_order[0]], 1)
+    if time.begins:
+        room[following[0]] = max(room[following[0]], 1)
     made = [0] * len(room)
+    rounds = itertools.repeat(range(len(room)), to_come)
     order: list[int] = []
-    for gang in gang_order:
+    for gang in itertools.chain(following, *rounds):
         if len(order) < to_come and made[gang] < room[gang]:
             made[gang] += 1
             order.append(gang)
     if not order:
         return TimeShare(0, 0.0)
-    following = order[0]
-    budget_s = left_s[following] / made[following] - beside_s
-    budget_s = max(budget_s, tuning.SHORTEST_BUDGET_S)
-    return TimeShare(len(order), math.floor(10 * budget_s) / 10, following)
+    gang = order[0]
+    budget_s = max(left_s[gang] / made[gang] - beside_s, tuning.SHORTEST_BUDGET_S)
+    return TimeShare(len(order), math.floor(10 * budget_s) / 10, gang)
 
 
 def least_search_s(goal: SurfaceGoal, results: Sequence[SampleResult]) -> float:

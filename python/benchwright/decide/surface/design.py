@@ -380,6 +380,18 @@ def nearest_result(
     return same[int(np.argmin(np.round(away, 9)))]
 
 
+def distance_to(
+    factors: Sequence[Factor], samples: Sequence[Sample], sample: Sample
+) -> float:
+    """Return the distance of a sample to the nearest of others; inf without others.
+
+    Rounded, so that equal distances are equal on every machine.
+    """
+    if not samples:
+        return math.inf
+    return round(float(_distances(factors, samples, [sample]).min()), 9)
+
+
 def initial_samples(goal: SurfaceGoal) -> tuple[Sample, ...]:
     """Return the samples of the design before anything is measured."""
     if goal.design is DesignKind.FULL:

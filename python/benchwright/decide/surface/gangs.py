@@ -3,7 +3,7 @@
 The logarithm of a peak is the surface plus an effect of its gang plus noise. The effects are random
 with one unknown standard deviation, and are estimated jointly with the surface (the process of
 `gaussian_process.py`, averaged over its hyperparameters): from the anchor, which every gang
-searches, and from all other samples, which are assigned to the gangs at random.
+searches, and from all other samples, which are spread over the gangs.
 Decision: the effects are shrunk. With a handful of samples on a gang, its own mean says little, and a
 correction by it would add more error than it removes. Rejected: effects as fixed terms of the model,
 which cost a sample for each gang; and anchors alone, which ignore most searches.
