@@ -76,6 +76,19 @@ def test_the_page_has_the_numbers_of_its_document(visit, place: Path) -> None:
     assert len(seen.requests) == 1
 
 
+def test_charts_of_runs_are_as_wide_as_the_text_and_explained_once(
+    visit, place: Path
+) -> None:
+    page = visit().open(place / "history.html")
+    charts = page.locator("figure.wide svg.chart")
+    boxes = [charts.nth(at).bounding_box() for at in range(charts.count())]
+    assert len(boxes) == 2
+    text = page.locator(".reading").first.bounding_box()
+    assert text is not None
+    assert all(box is not None and box["width"] >= text["width"] for box in boxes)
+    assert page.locator(".reading").count() == 1
+
+
 def test_names_are_text_and_a_point_says_which_commit_it_is(visit, place: Path) -> None:
     page = visit().open(place / "history.html")
     assert page.title() == "History of 40 runs"

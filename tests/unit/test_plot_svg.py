@@ -73,6 +73,16 @@ def parsed(text: str) -> ET.Element:
     return ET.fromstring(text)
 
 
+def test_a_legend_shows_a_range_and_a_single_value_as_the_plot_does() -> None:
+    spans = (
+        ShadedRange("step", 0, 1, in_legend=True),
+        ShadedRange("environment changed", 1, 1, at=1, in_legend=True),
+    )
+    root = parsed(svg(Panel("", X, Y, (curve(CurveForm.POINTS),), spans=spans)))
+    looks = [one.get("class") for one in root if one.get("class") in ("span", "at")]
+    assert looks[:2] == ["span", "at"]
+
+
 @pytest.mark.parametrize("form", CurveForm)
 @pytest.mark.parametrize("sideways", [False, True])
 def test_every_form_is_well_formed_and_small(form: CurveForm, sideways: bool) -> None:

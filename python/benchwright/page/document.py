@@ -116,7 +116,9 @@ class Picture(
     title: str
     sheet: Sheet
     reading: str
-    """How to read this."""
+    """How to read this; empty where an earlier picture of the same kind says it."""
+    wide: bool = False
+    """Whether it is as wide as a line of text, for many values in the order of time."""
     long: LongSeries | None = None
     brief: bool = False
     """Whether its points have no texts of their own, because the page has many charts."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from benchwright import __version__
 from benchwright.core.text import moment_text, p_cell, plural
-from benchwright.core.untrusted import visible
+from benchwright.core.untrusted import one_line, visible
 from benchwright.page.document import (
     Block,
     Cell,
@@ -23,6 +23,7 @@ from benchwright.page.document import (
     Words,
 )
 from benchwright.page.figures import (
+    as_sentence,
     count_number,
     estimate_number,
     finding_lines,
@@ -186,12 +187,14 @@ def _step_tables(series: Sequence[SeriesAnswer]) -> Iterator[Block]:
                 Words(accepted),
             )
         )
-    headings = ("Step", "Change", "With its interval", "After", "Up to", "Accepted")
+    headings = ["Step", "Change", "With its interval", "After", "Up to"]
+    if any(step.accepted for _, step in found):
+        headings.append("Accepted")
     yield TableBlock(
         id=f"{_PART}-steps",
         title="Steps, the newest first",
         columns=tuple(map(Column, headings)),
-        rows=tuple(rows),
+        rows=tuple(row[: len(headings)] for row in rows),
         note="A step happened after the run in the column After, and at the latest with that in the "
         "column Up to (95 %).",
     )
@@ -204,19 +207,24 @@ def _series_group(at: int, one: SeriesAnswer) -> Group:
         if len(one.series.points) > MOST_RUNS
         else ""
     )
+    text = sentence(one).removeprefix(f"{one_line(one.name)}: ")
+    reading = (
+        "Each point is a run with its interval, and the bands are the levels. A step happened in "
+        "the shaded range. A line is a change of the environment: runs on its two sides are not "
+        f"compared.{drawn}"
+    )
     return Group(
         id=identifier,
         title=visible(one.name),
-        sentence=visible(f"{sentence(one)}."),
+        sentence=as_sentence(visible(text)),
         tone=_TONES[one.newest.verdict],
         blocks=(
             Picture(
                 id=f"{identifier}-chart",
                 title="Runs and levels",
                 sheet=series_sheet(one),
-                reading="Each point is a run with its interval, and the bands are the levels. A "
-                "step happened in the shaded range. A line is a change of the environment: runs on "
-                f"its two sides are not compared.{drawn}",
+                wide=True,
+                reading=reading if at == 1 or drawn else "",
             ),
             _points_table(f"{_PART}.s{at}", identifier, one),
         ),

@@ -34,7 +34,12 @@ from benchwright.page.document import (
     ReportPart,
     Section,
 )
-from benchwright.report.charts.svg import CHART_CSS, sheet_svg
+from benchwright.report.charts.svg import (
+    CHART_CSS,
+    PANEL_WIDTH,
+    WIDE_PANEL,
+    sheet_svg,
+)
 from benchwright.report.flame_graph import INLINE_CSS, inline_flame_svg
 
 _ROOM = files("benchwright.page")
@@ -237,7 +242,12 @@ def _kind(block: msgspec.Struct) -> str:
 
 
 def _svg(picture: Picture) -> Markup:
-    drawn = sheet_svg(picture.sheet, prefix=picture.id, titles=not picture.brief)
+    drawn = sheet_svg(
+        picture.sheet,
+        prefix=picture.id,
+        width=WIDE_PANEL if picture.wide else PANEL_WIDTH,
+        titles=not picture.brief,
+    )
     return Markup(drawn)
 
 

@@ -385,9 +385,12 @@ def _draw_span(axes: Axes, span: ShadedRange) -> None:
     """Draw a range along the panel."""
     label = span.label if span.in_legend else None
     how: dict[str, Any] = {"color": GREY, "alpha": 0.18, "linewidth": 0, "zorder": 0}
-    axes.axvspan(span.low, span.high, label=label, **how)
+    is_line = span.low == span.high
+    if not is_line:
+        axes.axvspan(span.low, span.high, label=label, **how)
     if span.at is not None:
-        axes.axvline(span.at, color=GREY, linewidth=1, zorder=0.5)
+        name = label if is_line else None
+        axes.axvline(span.at, color=GREY, linewidth=1, zorder=0.5, label=name)
 
 
 def _write_span(axes: Axes, span: ShadedRange) -> None:

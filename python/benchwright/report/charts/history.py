@@ -19,7 +19,7 @@ from benchwright.report.history import SeriesAnswer, run_text
 
 MOST_RUNS = 500
 """Of a longer series, the newest ones are drawn."""
-_RUN, _OUTLIER, _DOUBTFUL, _LEVEL = 0, 1, 2, 7
+_RUN, _OUTLIER, _DOUBTFUL, _LEVEL = 0, 1, 3, 7
 """Colours (style.py)."""
 
 

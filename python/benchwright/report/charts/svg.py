@@ -36,6 +36,7 @@ from benchwright.report.charts.sheet import (
 from benchwright.report.charts.ticks import tick_labels, tick_positions
 
 PANEL_WIDTH = 340
+WIDE_PANEL = 520
 """Width of a panel in its own units; a letter is 7 of them wide."""
 _PLOT_HEIGHT = 180.0
 _ROW = 26.0
@@ -277,6 +278,8 @@ class _Drawing:
     def _sample(self, one: PanelCurve | ShadedRange, x: float, y: float) -> str:
         box = f'x="{_n(x)}" y="{_n(y - 4)}" width="20" height="9"'
         if isinstance(one, ShadedRange):
+            if one.low == one.high:
+                return f'<path class="at" d="M{_n(x + 10)} {_n(y - 6)}v13"/>'
             return f'<rect class="span" {box}/>'
         line = f'<path class="{{}}" d="M{_n(x)} {_n(y)}h20"/>'
         if one.form is CurveForm.BARS:
