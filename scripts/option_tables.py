@@ -32,6 +32,7 @@ from benchwright.load.workload_toml import access_keys, access_of
 from benchwright.suite.comparison import ComparisonRequest
 from benchwright.suite.form import Form
 from benchwright.suite.options import options_of
+from benchwright.suite.pool import POOL
 
 DOCS = Path(__file__).parents[1] / "docs"
 TABLES: dict[str, tuple[str, Form | type[msgspec.Struct]]] = {
@@ -42,6 +43,7 @@ TABLES: dict[str, tuple[str, Form | type[msgspec.Struct]]] = {
     "compare": ("suite-toml.md", ComparisonRequest),
     "ramp": ("ramp.md", RampRequest),
     "surface": ("surface.md", SURFACE),
+    "pool": ("pool.md", POOL),
     "peak": ("workbench.md", PeakRequest),
     "access": ("workload-toml.md", Form(access_keys(network=False), access_of)),
     "files": ("workload-toml.md", FILES),

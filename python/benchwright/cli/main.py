@@ -228,6 +228,8 @@ def _parser_of(name: str) -> Callable[[Any], None]:
             from benchwright.cli.peak import add_parser
         case "surface":
             from benchwright.cli.surface import add_parser
+        case "pool":
+            from benchwright.cli.pool import add_parser
         case "export":
             from benchwright.cli.export import add_parser
         case "live":

@@ -10,7 +10,7 @@ import msgspec
 
 from benchwright.cli.live import live_port, live_view
 from benchwright.cli.parser import add_command
-from benchwright.cli.shared_options import LiveOptions
+from benchwright.cli.shared_options import LiveOptions, gangs_of
 from benchwright.suite.common_options import Json, Quiet, Verbose
 from benchwright.suite.options import Option, add_options, request_from
 
@@ -104,6 +104,7 @@ def resume(arguments: argparse.Namespace) -> int:
                         verbose=request.verbose,
                     ),
                     notes=[changed] if changed else [],
+                    gangs=gangs_of(stored.info),
                     undone=arguments.undone,
                 )
         prepared = prepare_again(stored.info)

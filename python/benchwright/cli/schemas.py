@@ -33,6 +33,7 @@ from benchwright.report.history_document import (
 from benchwright.report.load import LoadDocument
 from benchwright.report.peak import PeakDocument
 from benchwright.report.plan import PlanDocument
+from benchwright.report.pool import PoolDocument
 from benchwright.report.quiet import QuietDocument
 from benchwright.report.ramp import RampDocument
 from benchwright.report.run import CompareDocument, RunDocument
@@ -78,6 +79,7 @@ DOCUMENTS: tuple[type[msgspec.Struct], ...] = (
     TraceCaptureDocument,
     RampDocument,
     PeakDocument,
+    PoolDocument,
     SurfaceDocument,
     QuietDocument,
     ChillDocument,

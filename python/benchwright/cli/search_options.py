@@ -24,6 +24,9 @@ from benchwright.cli.shared_options import (
     StudyOptions,
     WatchOptions,
     drawn_seed,
+    gangs_of,
+    pool_of,
+    with_pool,
     with_session_options,
 )
 from benchwright.core.errors import Diagnostic, InputError, argument_error
@@ -349,7 +352,10 @@ def begin_search(
     info = msgspec.structs.replace(
         info, sources=(*info.sources, *experiment.spec.files)
     )
-    experiment.info = with_session_options(info, arguments)
+    info = with_session_options(info, arguments)
+    if kind == "surface":
+        info = with_pool(info, pool_of(arguments, experiment.spec.pool))
+    experiment.info = info
     experiment.check()
     output = search_output(
         experiment,
@@ -360,4 +366,6 @@ def begin_search(
     )
     study = Path(arguments.study)
     with live_view(study, live_port(arguments)):
-        return run_session(experiment, study, output, undone=arguments.undone)
+        return run_session(
+            experiment, study, output, gangs=gangs_of(info), undone=arguments.undone
+        )

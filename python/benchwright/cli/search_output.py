@@ -362,8 +362,8 @@ class SurfaceOutput(SearchOutput["SurfaceExperiment"]):
     def sample_begins(self, number: int, wanted: SampleRequest) -> None:
         """Print the sample whose search starts."""
         self._running = wanted
-        samples = self.experiment.plan.goal.samples
-        self.note(sample_opening_text(number, samples, wanted))
+        searches = self.experiment.searches
+        self.note(sample_opening_text(number, searches, wanted))
 
     def trial_ended(self, trials: Sequence[SearchTrial]) -> None:
         """Show a trial, and the best answer so far at its sample."""

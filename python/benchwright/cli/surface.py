@@ -13,7 +13,7 @@ from benchwright.cli.search_options import (
     print_stored_search,
     spec_source,
 )
-from benchwright.cli.shared_options import drawn_seed
+from benchwright.cli.shared_options import PoolOptions, drawn_seed
 from benchwright.core.errors import argument_error
 from benchwright.load.search_options import INNER, PeakRequest, SurfaceRequest
 from benchwright.suite.options import add_options, given, request_from
@@ -46,6 +46,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     add_options(parser, SpecArgument, helps={"spec": _SPEC})
     add_options(parser, SurfaceRequest)
     add_options(parser, PeakRequest, only=INNER, helps={"start": _START})
+    add_options(parser, PoolOptions, "the mapping")
     add_session(parser)
     parser.set_defaults(handler=run)
 
@@ -71,7 +72,7 @@ def _check(arguments: argparse.Namespace) -> None:
     if arguments.command_argv is not None:
         hint = "bw surface SPEC.toml: the spec defines the server and its load"
         raise argument_error("--", "", "bw surface takes no command after --", hint)
-    new = given(arguments, PeakRequest, SurfaceRequest, *NEW_SESSION)
+    new = given(arguments, PeakRequest, SurfaceRequest, PoolOptions, *NEW_SESSION)
     new = [option for option in new if option.name not in ("plot", "predict")]
     if arguments.spec is None and new:
         option = new[0].flag

@@ -46,6 +46,11 @@ class PoolSettings(msgspec.Struct, frozen=True, kw_only=True):
         assert self.retries >= 0
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the gangs."""
+        return tuple(f"g{number}" for number in range(1, self.gangs + 1))
+
+    @property
     def text(self) -> str:
         """The settings in a few words: `local, 4 gangs`."""
         return f"{self.engine}, {self.gangs} gang{'s' if self.gangs > 1 else ''}"
@@ -120,13 +125,13 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     """A part of a session that one gang runs whole."""
 
     place: str
-    """Identifies it within the session; part of its journal keys: `1`, `12`, `1@g2`."""
+    """Identifies it within the session; part of its journal keys: `1`, `12`."""
     name: str
     """For a person: `sample 7`, `test sort`."""
     prefixes: tuple[str, ...]
     """The journal's entries with these prefixes are those of the task."""
     gang: str = ""
-    """The only gang that can run it, such as an anchor; empty: any."""
+    """The gang whose turn it is: another one runs it after a void attempt, or if this gang is lost; empty: any."""
     seconds: float | None = None
     """Expected length [s]; None: unknown."""
 

@@ -19,6 +19,7 @@ import msgspec
 PROC = Path("/proc")
 _STAT = re.compile(r"(\d+) \((.*)\) (\S) (.*)", re.DOTALL)
 """The name is in parentheses and may itself contain blanks and parentheses."""
+_PR_SET_PDEATHSIG = 1
 _PF_KTHREAD = 0x00200000
 _KTHREADD = 2
 
@@ -162,3 +163,11 @@ def signal_all(processes: Iterable[Process], number: int) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             if is_alive(process.identity):
                 os.kill(process.pid, number)
+
+
+def die_with_parent() -> None:
+    """End this process by SIGTERM when its parent ends; also after an exec."""
+    import ctypes
+    import signal
+
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)

@@ -235,6 +235,10 @@ UNSTEADY_CODES = (
 MACHINE_CODES: dict[str, Code] = merge_tables(LIMITER_CODES, MACHINE_FINDING_CODES)
 
 _CODES: dict[str, Code] = {
+    "pool-host-excluded": Code(
+        Severity.WARNING,
+        "Repair the host, or leave it out: bw pool status prints why each attempt was void.",
+    ),
     "command-failed": Code(
         Severity.SERIOUS,
         "Read the command's output in the study's logs; failed trials are not in the results.",

@@ -23,6 +23,7 @@ import msgspec
 from benchwright.core.named_server import NamedServer
 from benchwright.core.notice import NoticeSettings
 from benchwright.core.plan import Command, Pairs
+from benchwright.core.pool import PoolSettings
 from benchwright.core.remote import RemoteSettings
 from benchwright.core.search import Claim, PeakGoal
 from benchwright.core.server_resources import ServerResources
@@ -171,6 +172,8 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True):
     """Notices about the end of a search; None: the spec has none."""
     servers: tuple[NamedServer, ...] = ()
     """Running servers that the load uses."""
+    pool: PoolSettings | None = None
+    """The pool for the samples of a surface; None: they are searched one after the other here."""
     places: dict[str, Where] = {}
     """The position of a table or `table.key`, for errors that are detected later."""
     files: tuple[tuple[str, str], ...] = ()

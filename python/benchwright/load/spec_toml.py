@@ -73,6 +73,7 @@ from benchwright.suite.form import (
     read_form,
 )
 from benchwright.suite.options import keys_of
+from benchwright.suite.pool import read_pool
 from benchwright.suite.program import Template, Where
 from benchwright.suite.source import Unreadable, read_regular, read_text
 from benchwright.suite.template import brace_template
@@ -260,7 +261,7 @@ ReadTable = Callable[[TomlTable, Spec], Any]
 
 TOP = (
     *("server", "load", "files", "filament", "factors", "peak", "ramp", "surface"),
-    *("notify", "remote", "target"),
+    *("notify", "remote", "target", "pool"),
 )
 _PEAK = ("criteria", *keys_of(PeakRequest))
 _ADDRESS = re.compile(r"(?:\[[0-9a-fA-F:.]+\]|[\w.-]+):([0-9]{1,5})", re.ASCII)
@@ -337,7 +338,7 @@ def _spec_at(
 ) -> Spec:
     """Return the contents of a spec whose values are those of a sample."""
     peak = top.table("peak")
-    notices = top.table("notify")
+    notices, pool = top.table("notify"), top.table("pool")
     server, load = _server(top), _load(top)
     spec = Spec(
         file=file,
@@ -351,6 +352,7 @@ def _spec_at(
         policy=None if peak is None else peak.choice("policy", POLICY_NAMES),
         notify=None if notices is None else notify_of(notices),
         servers=servers_of(top),
+        pool=None if pool is None else read_pool(pool),
         places=_positions(top),
     )
     if peak is not None:

@@ -61,11 +61,17 @@ class FetchTask(msgspec.Struct, frozen=True, tag="fetch"):
     id: str
 
 
+class ForgetTask(msgspec.Struct, frozen=True, tag="forget"):
+    """Remove an attempt whose result is in the study."""
+
+    id: str
+
+
 class EndLease(msgspec.Struct, frozen=True, tag="end"):
     """End the running task and the agent."""
 
 
-Question = AskHello | RunTask | FetchTask | EndLease
+Question = AskHello | RunTask | FetchTask | ForgetTask | EndLease
 
 
 # -- From the agent ---------------------------------------------------------------------
@@ -88,6 +94,8 @@ class TaskEnded(msgspec.Struct, frozen=True, tag="ended"):
     """A task has ended."""
 
     verdict: TaskVerdict
+    ends: bool = False
+    """Whether the lease ends too: the agent takes no other task."""
 
 
 class TaskResult(msgspec.Struct, frozen=True, tag="result"):
@@ -99,3 +107,8 @@ class TaskResult(msgspec.Struct, frozen=True, tag="result"):
 
 
 Answer = AgentHello | TaskEnded | TaskResult
+
+
+def line_of(message: Question | Answer) -> bytes:
+    """Return a message as a line."""
+    return msgspec.json.encode(message) + b"\n"

@@ -113,6 +113,10 @@ class Ledger:
         if key not in self._outcomes:
             self._append([NewEntry("outcome", key, outcome, None)])
 
+    def adopt(self, entries: Sequence[NewEntry]) -> None:
+        """Record entries, among them copies of those of another journal, in one durable write."""
+        self._append(entries)
+
     def has_checkpoint(self, key: str) -> bool:
         """Return whether this checkpoint was written."""
         return key in self._checkpoints

@@ -25,6 +25,7 @@ from benchwright.core.observation import FoldedStacks
 from benchwright.core.quiet import QuietSettings, RestoreResult
 from benchwright.core.results import Finding
 from benchwright.machine.capture import capture
+from benchwright.run.gangs import Gangs, OpenGangs
 from benchwright.run.ledger import Ledger
 from benchwright.run.notices import (
     NoticeContents,
@@ -100,6 +101,8 @@ class SessionSite(msgspec.Struct, frozen=True):
     """The live view of the study, if there is one."""
     recovery: Recovery
     """What to clean up after a crash; empty in a new session."""
+    gangs: Gangs | None = None
+    """The pool that runs the session's parts; None: they run here."""
 
 
 class SessionResult(msgspec.Struct, frozen=True):
@@ -180,12 +183,13 @@ def run_session(
     study: Path,
     output: OutputT,
     *,
+    gangs: OpenGangs | None = None,
     undone: RestoreResult | None = None,
 ) -> int:
     """Run an experiment as a new session of a study, which is made if it does not exist;
     return the exit status.
 
-    `undone` is what this `bw` restored at its start, after a killed one.
+    `gangs` opens its pool, if it has one. `undone` is what this `bw` restored at its start, after a killed one.
     """
     with contextlib.closing(Study.create_or_open(study)) as opened:
         for earlier in opened.sessions():
@@ -204,7 +208,7 @@ def run_session(
                 f"session {number} of {study}; {kept} (bw ls {quote(str(study))})"
             )
         ledger = Ledger(opened, number)
-        return _run(experiment, ledger, output, Recovery(), undone)
+        return _run(experiment, ledger, output, Recovery(), undone, gangs)
 
 
 def resume_session(
@@ -214,6 +218,7 @@ def resume_session(
     output: OutputT,
     *,
     notes: Sequence[str] = (),
+    gangs: OpenGangs | None = None,
     undone: RestoreResult | None = None,
 ) -> int:
     """Resume a stored session; return the exit status. `notes` are shown first."""
@@ -231,7 +236,7 @@ def resume_session(
     for text in notes:
         output.note(text)
     ledger = Ledger(study, stored.number)
-    return _run(experiment, ledger, output, recovery, undone)
+    return _run(experiment, ledger, output, recovery, undone, gangs)
 
 
 def cause_of_crash(info: SessionInfo) -> str:
@@ -247,6 +252,7 @@ def _run(
     output: OutputT,
     recovery: Recovery,
     undone: RestoreResult | None,
+    open_gangs: OpenGangs | None,
 ) -> int:
     study, info = ledger.study, experiment.info
     stop, programs = StopRequests(), experiment.programs()
@@ -260,7 +266,11 @@ def _run(
                 servers_of(info, experiment.servers),
                 of_loads=experiment.is_search,
             )
-            site = SessionSite(ledger, bench, watching, stop, viewer, recovery)
+            pool = (
+                contextlib.nullcontext()
+                if open_gangs is None
+                else open_gangs(ledger, output.note)
+            )
             with (
                 contextlib.closing(watching),
                 _stop_signals(stop.request),
@@ -268,12 +278,17 @@ def _run(
                 quiet,
             ):
                 record_machine(study, ledger.session, programs)
-                verdict = experiment.run(site, output)
+                with pool as gangs:
+                    site = SessionSite(
+                        ledger, bench, watching, stop, viewer, recovery, gangs
+                    )
+                    verdict = experiment.run(site, output)
+                found = () if gangs is None else gangs.findings()
                 if not experiment.is_search:
                     # Again: a fact that differs now changed between trials.
                     with _after_the_end("the machine as it is now", output):
                         record_machine(study, ledger.session, programs)
-        recorded = (*quiet.findings, *watching.findings())
+        recorded = (*quiet.findings, *watching.findings(), *found)
         findings = experiment.findings(ledger, verdict, recorded)
         _store_findings(ledger, findings, recorded, output)
     study.check_there()

@@ -519,7 +519,8 @@ class OneSearchExperiment(SearchExperiment[ResultT, SearchListener]):
 
     def recorded(self, ledger: Ledger) -> ResultT | None:
         """Return the recorded result."""
-        return recorded_result(ledger, self.planned(watched=False).kind)
+        search = self.planned(watched=False)
+        return recorded_result(ledger, search.kind, search.key)
 
 
 def record_searches(

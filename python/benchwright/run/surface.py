@@ -10,21 +10,31 @@ deadline that ends a mapping is recorded (`surface/N/deadline`), and a resume be
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
+from benchwright.core.errors import BenchError
+from benchwright.core.pool import Task, VoidReason
 from benchwright.core.search import (
     PeakAnswer,
     PeakStatus,
     decode_stored,
     encode_stored,
 )
-from benchwright.core.surface import SampleRequest, SampleResult, SurfaceResult
+from benchwright.core.surface import (
+    GangNames,
+    SampleRequest,
+    SampleResult,
+    SurfaceResult,
+)
 from benchwright.core.text import plural
+from benchwright.decide.surface.batch import next_search, results_needed, searches_of
 from benchwright.decide.surface.deadline import TimeLeft
 from benchwright.decide.surface.design import next_sample
 from benchwright.decide.surface.result import surface_of
@@ -33,12 +43,16 @@ from benchwright.load.spec import samples_to_check
 from benchwright.load.spec_toml import read_spec
 from benchwright.load.surface_spec import read_surface
 from benchwright.load.workbench import Workbench
+from benchwright.run.gangs import Gangs, TaskEnd
 from benchwright.run.ledger import Ledger
 from benchwright.run.observers import LoadWatcher
-from benchwright.run.peak import peak_search
+from benchwright.run.peak import peak_search, peak_verdict
 from benchwright.run.search import (
+    OneSearchExperiment,
+    Search,
     SearchExperiment,
     SearchListener,
+    record_searches,
     recorded_result,
     recorded_trials,
     run_search,
@@ -47,8 +61,17 @@ from benchwright.run.search import (
 )
 from benchwright.run.search_requests import SurfacePlan, surface_plan
 from benchwright.run.session import SessionVerdict
-from benchwright.study.journal import SessionInfo
-from benchwright.study.keys import deadline_key, search_key, wanted_key
+from benchwright.study.findings import recorded_findings
+from benchwright.study.journal import SessionInfo, Study
+from benchwright.study.keys import (
+    deadline_key,
+    search_key,
+    wanted_key,
+)
+from benchwright.study.pool import pool_record, stored_pool
+
+if TYPE_CHECKING:
+    from benchwright.run.runner import SessionSite
 
 
 class SurfaceListener(SearchListener, Protocol):
@@ -82,6 +105,32 @@ class SurfaceExperiment(SearchExperiment[SurfaceResult, SurfaceListener]):
         )
         self.samples = tuple(samples_to_check(spec.factors))
 
+    @property
+    def searches(self) -> int:
+        """The number of searches: with a pool, each gang searches the anchor too."""
+        pool = stored_pool(self.info)
+        if pool is None:
+            return self.plan.goal.samples
+        return searches_of(self.plan.goal, GangNames(pool.names))
+
+    def run(self, site: SessionSite, listener: SurfaceListener) -> SessionVerdict:
+        """Search the samples here, or on the gangs of a pool."""
+        gangs = site.gangs
+        if gangs is None:
+            return super().run(site, listener)
+
+        def search() -> SessionVerdict:
+            site.stop.pass_to(gangs.interrupt)
+            site.stop.check()
+            listener.search_begins()
+            self.result = run_surface_on_gangs(self.plan, gangs, site.ledger, listener)
+            self.bench_findings = recorded_findings(
+                site.ledger.study, site.ledger.session
+            )
+            return self.verdict(self.result)
+
+        return record_searches(site.ledger, search)
+
     def search(
         self,
         workbench: Workbench,
@@ -102,6 +151,38 @@ class SurfaceExperiment(SearchExperiment[SurfaceResult, SurfaceListener]):
         return surface_verdict(result)
 
 
+class SampleExperiment(OneSearchExperiment[PeakAnswer]):
+    """The experiment of one search of a surface, as a gang of a pool runs it."""
+
+    notify = None
+
+    def __init__(self, info: SessionInfo, number: int, wanted: SampleRequest) -> None:
+        """`number`: of the search. Raises InputError as `SurfaceExperiment`."""
+        surface = SurfaceExperiment(info)
+        super().__init__(
+            info,
+            surface.spec,
+            criteria=surface.criteria,
+            # Each search has loads of its own, as in a session that runs one after the other.
+            seed=surface.seed + _SEEDS_APART * number,
+            plot=None,
+        )
+        self.samples = (wanted.sample,)
+        self._plan = surface.plan.inner(wanted.goal, wanted.sample)
+        self._key = search_key(number)
+
+    def planned(self, *, watched: bool) -> Search[PeakAnswer]:
+        """Return the search."""
+        return peak_search(self._plan, watched=watched, key=self._key)
+
+    def verdict(self, result: PeakAnswer) -> SessionVerdict:
+        """Return how the gang's session ends: `failed` if the server or the generator failed."""
+        return peak_verdict(result)
+
+
+_SEEDS_APART = 100_003
+
+
 def run_surface(
     plan: SurfacePlan,
     workbench: Workbench,
@@ -116,13 +197,16 @@ def run_surface(
     continue; the session can be resumed after both.
     """
     results: list[SampleResult] = []
-    begun_s = clock() - _spent_before_s(plan, ledger)
+    begun_s = clock() - _spent_before_s(ledger)
     while True:
         spent_s = clock() - begun_s
-        wanted = _next_wanted(plan, results, ledger, spent_s)
+        # In a simulation time passes in trials only.
+        spent_s = max(spent_s, math.fsum(one.found.cost_s for one in results))
+        number = len(results) + 1
+        choose = partial(next_sample, plan.goal, results)
+        wanted = _next_wanted(plan, number, choose, ledger, spent_s)
         if wanted is None:
             break
-        number = len(results) + 1
         listener.sample_begins(number, wanted)
         search = peak_search(
             plan.inner(wanted.goal, wanted.sample),
@@ -130,36 +214,140 @@ def run_surface(
             key=search_key(number),
         )
         answer = run_search(search, workbench, ledger, listener, watcher).result
-        result = SampleResult(wanted.sample, answer.deciding, wanted.seeded_from)
+        result = _sample_result(wanted, answer)
         listener.sample_ended(number, result)
         results.append(result)
-    at_deadline = len(results) < plan.goal.samples
+    return _surface(plan, results)
+
+
+def run_surface_on_gangs(
+    plan: SurfacePlan,
+    gangs: Gangs,
+    ledger: Ledger,
+    listener: SurfaceListener,
+    clock: Callable[[], float] = time.monotonic,
+) -> SurfaceResult:
+    """Have the gangs of a pool search samples side by side, from the start or after a resume, and return
+    the surface. Raises as `run_surface`."""
+    names = GangNames(gangs.names)
+    measured_by = _gangs_of_searches(ledger)
+    wanted: list[SampleRequest] = []
+    ended: dict[int, SampleResult] = {}
+    running = 0
+    begun_s = clock() - _spent_before_s(ledger)
+
+    def choose(time_left: TimeLeft | None) -> SampleRequest | None:
+        return next_search(plan.goal, names, wanted, ended, time_left)
+
+    while True:
+        number = len(wanted) + 1
+        known = all(one in ended for one in range(1, results_needed(number, names) + 1))
+        request = None
+        if known:
+            spent_s = clock() - begun_s
+            request = _next_wanted(plan, number, choose, ledger, spent_s)
+        if request is not None:
+            wanted.append(request)
+            answer = recorded_result(ledger, PeakAnswer, search_key(number))
+            if answer is not None:
+                gang = measured_by[number]
+                ended[number] = _sample_result(request, answer, gang)
+                continue
+            listener.sample_begins(number, request)
+            task = Task(
+                place=str(number),
+                name=f"search {number}",
+                prefixes=(f"{search_key(number)}/",),
+                gang=request.gang,
+            )
+            gangs.submit(task, bytes(encode_stored(request)).decode())
+            running += 1
+        elif running:
+            end = gangs.next_end()
+            running -= 1
+            number = int(end.task.place)
+            answer = recorded_result(ledger, PeakAnswer, search_key(number))
+            if answer is None:
+                answer = _failed_answer(plan, number, wanted[number - 1], end)
+            result = _sample_result(wanted[number - 1], answer, end.attempt.gang)
+            ended[number] = result
+            listener.sample_ended(number, result)
+        else:
+            break
+    results = [ended[number] for number in sorted(ended)]
+    return _surface(plan, results)
+
+
+def _sample_result(
+    wanted: SampleRequest, answer: PeakAnswer, gang: str = ""
+) -> SampleResult:
+    return SampleResult(wanted.sample, answer.deciding, wanted.seeded_from, gang)
+
+
+def _surface(plan: SurfacePlan, results: Sequence[SampleResult]) -> SurfaceResult:
+    """Return the surface of a mapping that is over."""
+    searched = {result.sample for result in results}
+    at_deadline = len(searched) < plan.goal.samples
     return surface_of(plan.goal, results, at_deadline=at_deadline)
+
+
+def _failed_answer(
+    plan: SurfacePlan, number: int, wanted: SampleRequest, end: TaskEnd
+) -> PeakAnswer:
+    """Return the answer of a search that failed in every attempt, from the last gang's study.
+
+    Raises BenchError if the attempts were void for another reason.
+    """
+    attempt = end.attempt
+    if attempt.void is VoidReason.SERVER_FAILED and end.study.exists():
+        with contextlib.closing(Study.open_to_read(end.study)) as study:
+            answer = _recorded_answer(plan, number, wanted, Ledger(study, 1))
+        if answer is not None:
+            return answer
+    raise BenchError(
+        "pool-gave-up",
+        f"{attempt.name} was void in {plural(attempt.number, 'attempt')}, the last one on "
+        f"gang {attempt.gang}: {attempt.void} ({attempt.detail})",
+        "`bw resume` tries again",
+    )
+
+
+def _gangs_of_searches(ledger: Ledger) -> dict[int, str]:
+    """Return the gang that measured each search of a pool."""
+    attempts = pool_record(ledger.study, ledger.session).attempts.values()
+    return {
+        int(one.place): one.gang for one in attempts if one.ended_ns and not one.void
+    }
 
 
 def recorded_surface(plan: SurfacePlan, ledger: Ledger) -> SurfaceResult:
     """Return the surface of the recorded samples."""
+    place = len(_recorded_requests(ledger)) + 1
+    at_deadline = ledger.recorded(deadline_key(place), float) is not None
     results = recorded_results(plan, ledger)
-    place = len(results) + 1
-    ended = ledger.recorded(deadline_key(place), float) is not None
-    begun = ledger.recorded(wanted_key(place), msgspec.Raw) is not None
-    return surface_of(plan.goal, results, at_deadline=ended and not begun)
+    return surface_of(plan.goal, results, at_deadline=at_deadline)
 
 
 def recorded_results(plan: SurfacePlan, ledger: Ledger) -> tuple[SampleResult, ...]:
     """Return the samples whose searches ended, including failed ones."""
     found = []
-    for number in range(1, plan.goal.samples + 1):
-        text = ledger.recorded(wanted_key(number), msgspec.Raw)
-        if text is None:
-            break
-        wanted = decode_stored(text, SampleRequest)
+    measured_by = _gangs_of_searches(ledger)
+    for number, wanted in enumerate(_recorded_requests(ledger), 1):
         answer = _recorded_answer(plan, number, wanted, ledger)
         if answer is not None:
-            found.append(
-                SampleResult(wanted.sample, answer.deciding, wanted.seeded_from)
-            )
+            gang = measured_by.get(number, "")
+            found.append(_sample_result(wanted, answer, gang))
     return tuple(found)
+
+
+def _recorded_requests(ledger: Ledger) -> list[SampleRequest]:
+    """Return the searches that were chosen, in order."""
+    found: list[SampleRequest] = []
+    while (
+        text := ledger.recorded(wanted_key(len(found) + 1), msgspec.Raw)
+    ) is not None:
+        found.append(decode_stored(text, SampleRequest))
+    return found
 
 
 def _recorded_answer(
@@ -200,48 +388,48 @@ def surface_verdict(result: SurfaceResult) -> SessionVerdict:
 
 
 def _next_wanted(
-    plan: SurfacePlan, results: Sequence[SampleResult], ledger: Ledger, spent_s: float
+    plan: SurfacePlan,
+    number: int,
+    choose: Callable[[TimeLeft | None], SampleRequest | None],
+    ledger: Ledger,
+    spent_s: float,
 ) -> SampleRequest | None:
-    """Return the next sample, from the journal if it was chosen before; None at the end, or after
+    """Return the next search, from the journal if it was chosen before; None at the end, or after
     the deadline has come, which is recorded."""
-    place = len(results) + 1
-    recorded = ledger.recorded(wanted_key(place), msgspec.Raw)
+    recorded = ledger.recorded(wanted_key(number), msgspec.Raw)
     if recorded is not None:
         return decode_stored(recorded, SampleRequest)
     goal = plan.goal
     if goal.deadline_s is None:
-        wanted = next_sample(goal, results)
+        wanted = choose(None)
     else:
-        # In a simulation time passes in trials only.
-        spent_s = max(spent_s, math.fsum(one.found.cost_s for one in results))
-        came = _deadlines(plan, ledger)
-        begins_s = came.get(place, max(came.values(), default=0.0))
+        came = _deadlines(ledger)
+        begins_s = came.get(number, max(came.values(), default=0.0))
         left_s = begins_s + goal.deadline_s - spent_s
-        time_left = TimeLeft(spent_s, left_s, begins=place in came or not results)
-        wanted = next_sample(goal, results, time_left)
-        if wanted is None and len(results) < goal.samples:
-            ledger.note(deadline_key(place), spent_s)
+        begins = number in came or number == 1
+        wanted = choose(TimeLeft(spent_s, left_s, begins=begins))
+        chosen = {request.sample for request in _recorded_requests(ledger)}
+        if wanted is None and len(chosen) < goal.samples:
+            ledger.note(deadline_key(number), spent_s)
     if wanted is not None:
-        ledger.note(wanted_key(place), encode_stored(wanted))
+        ledger.note(wanted_key(number), encode_stored(wanted))
     return wanted
 
 
-def _deadlines(plan: SurfacePlan, ledger: Ledger) -> dict[int, float]:
-    """Return when each deadline came [s], by the place of the sample that was not searched."""
-    places = range(1, plan.goal.samples + 1)
-    recorded = {place: ledger.recorded(deadline_key(place), float) for place in places}
-    return {place: at_s for place, at_s in recorded.items() if at_s is not None}
+def _deadlines(ledger: Ledger) -> dict[int, float]:
+    """Return when each deadline came [s], by the number of the search that was not begun."""
+    numbers = range(1, len(_recorded_requests(ledger)) + 2)
+    recorded = {one: ledger.recorded(deadline_key(one), float) for one in numbers}
+    return {number: at_s for number, at_s in recorded.items() if at_s is not None}
 
 
-def _spent_before_s(plan: SurfacePlan, ledger: Ledger) -> float:
+def _spent_before_s(ledger: Ledger) -> float:
     """Return the time that earlier runs of the session spent, as far as it is recorded [s]: until
     the last sample was chosen, and in the trials of its search."""
-    spent_s = max(_deadlines(plan, ledger).values(), default=0.0)
-    for place in range(plan.goal.samples, 0, -1):
-        text = ledger.recorded(wanted_key(place), msgspec.Raw)
-        if text is not None:
-            trials, _ = recorded_trials(search_key(place), ledger)
-            chosen_s = decode_stored(text, SampleRequest).spent_s
-            trials_s = math.fsum(trial.trial.cost_s for trial in trials)
-            return max(spent_s, chosen_s + trials_s)
-    return spent_s
+    spent_s = max(_deadlines(ledger).values(), default=0.0)
+    requests = _recorded_requests(ledger)
+    if not requests:
+        return spent_s
+    trials, _ = recorded_trials(search_key(len(requests)), ledger)
+    trials_s = math.fsum(trial.trial.cost_s for trial in trials)
+    return max(spent_s, requests[-1].spent_s + trials_s)

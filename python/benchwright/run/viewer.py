@@ -41,7 +41,7 @@ def connect_to_viewer(study: Path) -> socket.socket | None:
         return None
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     try:
-        with _directory(study) as place:
+        with short_path(study) as place:
             connection.connect(f"{place}/{SOCKET}")
     except OSError:
         connection.close()
@@ -69,7 +69,7 @@ def listen_for_sessions(study: Path) -> socket.socket:
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     try:
         (study / SOCKET).unlink(missing_ok=True)
-        with _directory(study) as place:
+        with short_path(study) as place:
             listener.bind(f"{place}/{SOCKET}")
         (study / SOCKET).chmod(0o600)
         listener.listen(8)
@@ -80,9 +80,9 @@ def listen_for_sessions(study: Path) -> socket.socket:
 
 
 @contextlib.contextmanager
-def _directory(study: Path) -> Iterator[str]:
+def short_path(directory: Path) -> Iterator[str]:
     """Yield a short path to a directory: an address has at most 107 bytes (unix(7))."""
-    descriptor = os.open(study, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         yield f"/proc/self/fd/{descriptor}"
     finally:

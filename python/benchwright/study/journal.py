@@ -109,6 +109,9 @@ class NewEntry(msgspec.Struct, frozen=True):
     payload: object
     begin: int | None = None
     """Sequence number of the `begin` entry that this one closes."""
+    copied: int | None = None
+    """Sequence number of the entry of another journal that this one is a copy of; `begin` is then one of
+    that journal, and is replaced by the number of its copy in the same call of `append`."""
 
 
 class JournalEntry(msgspec.Struct, frozen=True):
@@ -307,14 +310,18 @@ class Study:
         """
         self.check_there()
         chain, numbers = self._chain, []
+        copies: dict[int | None, int] = {}
         with _reporting_write_errors(self.path):
             self._database.execute("BEGIN IMMEDIATE")
             try:
                 for entry in entries:
-                    row, chain = _entry_row(session, entry, chain)
+                    is_copy = entry.copied is not None
+                    begin = copies.get(entry.begin) if is_copy else entry.begin
+                    row, chain = _entry_row(session, entry, begin, chain)
                     cursor = self._database.execute(_INSERT, row)
                     assert cursor.lastrowid is not None
                     numbers.append(cursor.lastrowid)
+                    copies[entry.copied] = cursor.lastrowid
                 self._database.execute("COMMIT")
             except BaseException:
                 if self._database.in_transaction:
@@ -462,8 +469,8 @@ _INSERT = (
 
 
 def _entry_row(
-    session: int, entry: NewEntry, chain: bytes
+    session: int, entry: NewEntry, begin: int | None, chain: bytes
 ) -> tuple[tuple[object, ...], bytes]:
     payload = msgspec.json.encode(entry.payload)
-    own = chain_hash(chain, (session, entry.kind, entry.key, entry.begin), payload)
-    return (session, entry.kind, entry.key, entry.begin, payload, own), own
+    own = chain_hash(chain, (session, entry.kind, entry.key, begin), payload)
+    return (session, entry.kind, entry.key, begin, payload, own), own

@@ -26,6 +26,7 @@ from pathlib import Path
 
 import msgspec
 
+from benchwright.core.processes import die_with_parent
 from benchwright.watch.characterize.bpftrace_program import (
     Depth,
     EventFields,
@@ -218,7 +219,6 @@ def _print_line(what: dict[str, object]) -> None:
 
 TRACEFS = Path("/sys/kernel/tracing")
 _DEBUGFS = Path("/sys/kernel/debug/tracing")
-_PR_SET_PDEATHSIG = 1
 _CLONE_NEWNS = 0x00020000
 _MS_REC, _MS_PRIVATE = 0x4000, 0x40000
 MAP_KEYS = 16384
@@ -260,11 +260,6 @@ def main() -> int:
         resource.setrlimit(resource.RLIMIT_MEMLOCK, (resource.RLIM_INFINITY,) * 2)
     os.environ["BPFTRACE_MAP_KEYS_MAX"] = str(MAP_KEYS)
     return os.execv(task.bpftrace, [task.bpftrace, "-f", "json", "-e", text])
-
-
-def die_with_parent() -> None:
-    """End this process when its parent ends; also after an exec."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
 
 
 def tracefs() -> Path:

@@ -1,0 +1,555 @@
+"""The controller: leases gangs, gives them tasks, and records what they measured, until the session ends.
+
+It acts on the decisions of `PoolPlan` (decide/pool.py) and records each attempt in the journal before it begins. It may be killed at any moment: agents go on,
+and the next controller of the session finds their leases at the engine, hears from each agent what runs and what has ended, and
+continues. An attempt that no agent knows is void. Nothing is sent to an agent between the order and the end of a task.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import shutil
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+
+from benchwright import __version__
+from benchwright.core.errors import BenchError, Interrupted, argument_error
+from benchwright.core.pool import (
+    POOL_OPTION,
+    Attempt,
+    Lease,
+    LeaseState,
+    PoolKind,
+    PoolSettings,
+    Task,
+    VoidReason,
+)
+from benchwright.core.results import Finding
+from benchwright.decide.pool import (
+    Assign,
+    CloseLease,
+    GiveUp,
+    OpenLease,
+    PoolPlan,
+)
+from benchwright.findings.codes import make_finding
+from benchwright.pool import protocol as p
+from benchwright.pool.adopt import Damaged, adopt, unpack
+from benchwright.pool.engine import Channel, PoolEngine
+from benchwright.pool.local import LocalEngine
+from benchwright.run.gangs import OpenGangs, TaskEnd
+from benchwright.run.ledger import Ledger
+from benchwright.run.notices import NOTIFY_OPTION
+from benchwright.study.journal import SessionInfo
+from benchwright.study.keys import attempt_key, lease_key
+from benchwright.study.pool import pool_record, stored_pool
+
+_POLL_S = 0.25
+"""How often the engine is asked about leases that wait or whose agent does not answer."""
+_SILENT_S = 60.0
+"""A lease whose agent cannot be reached for this time is closed."""
+_BAD_INPUT = 2
+_SLURM_PROGRAMS = ("sbatch", "squeue", "srun", "scancel")
+
+
+def pool_directory(study: Path, session: int) -> Path:
+    """Return the directory of a session's pool: what its gangs measured, and the agents of local gangs."""
+    return study / "pool" / f"s{session}"
+
+
+def check_engine(settings: PoolSettings) -> None:
+    """Raise InputError if the engine of a pool cannot work on this machine."""
+    if settings.engine is PoolKind.SLURM:
+        missing = [name for name in _SLURM_PROGRAMS if shutil.which(name) is None]
+        message = f"Slurm's program {missing[0] if missing else ''} is missing"
+        hint = (
+            "install the packages slurm-client and munge (Debian), on a machine from "
+            "which jobs of the cluster can be submitted; or use --pool local:gangs=N"
+        )
+        raise argument_error("--pool", "slurm", message, hint)
+
+
+def open_gangs(info: SessionInfo) -> OpenGangs | None:
+    """Return the function that opens the pool of a session; None if it has none."""
+    settings = stored_pool(info)
+    if settings is None:
+        return None
+
+    @contextlib.contextmanager
+    def opened(ledger: Ledger, note: Callable[[str], None]) -> Iterator[GangController]:
+        place = pool_directory(ledger.study.path, ledger.session)
+        engine = LocalEngine(place / "agents", settings.lease_s)
+        controller = GangController(engine, settings, info, ledger, note)
+        try:
+            controller.start()
+            yield controller
+        finally:
+            controller.close()
+
+    return opened
+
+
+class _Agent:
+    """The open channel to the agent of a lease."""
+
+    def __init__(self, lease: Lease, channel: Channel) -> None:
+        self.lease = lease
+        self.channel = channel
+        self.buffer = b""
+        self.due = 0
+        """Number of bytes of a result that have not come yet."""
+        self.result: list[bytes] = []
+        self.verdict: p.TaskVerdict | None = None
+        """Of the attempt whose result is being fetched."""
+
+    def ask(self, question: p.Question) -> None:
+        self.channel.send(p.line_of(question))
+
+    def messages(self, data: bytes) -> Iterator[p.Answer | bytes]:
+        """Yield the answers, and the results after them, that are whole now."""
+        self.buffer += data
+        while self.buffer:
+            if self.due:
+                part, self.buffer = self.buffer[: self.due], self.buffer[self.due :]
+                self.due -= len(part)
+                self.result.append(part)
+                if self.due == 0:
+                    whole, self.result = b"".join(self.result), []
+                    yield whole
+                continue
+            line, newline, rest = self.buffer.partition(b"\n")
+            if not newline:
+                return
+            self.buffer = rest
+            answer = msgspec.json.decode(line, type=p.Answer)
+            if isinstance(answer, p.TaskResult):
+                self.due = answer.size
+            yield answer
+
+
+class GangController:
+    """The pool of one session (`Gangs` in run/gangs.py)."""
+
+    def __init__(
+        self,
+        engine: PoolEngine,
+        settings: PoolSettings,
+        info: SessionInfo,
+        ledger: Ledger,
+        note: Callable[[str], None],
+    ) -> None:
+        self.names = settings.names
+        self._engine = engine
+        self._info = info
+        self._ledger = ledger
+        self._note = note
+        self._place = pool_directory(ledger.study.path, ledger.session)
+        self._plan = PoolPlan(settings, seed=int(info.options["token"], 16))
+        self._leases: dict[str, Lease] = {}
+        """The lease of each gang that waits or runs."""
+        self._agents: dict[str, _Agent] = {}
+        """The agents that have said hello or will, by gang."""
+        self._silent_since_s: dict[str, float] = {}
+        """Since when a running lease has no agent, by gang."""
+        self._orders: dict[str, tuple[Task, str]] = {}
+        """Each submitted task and its sample, by place."""
+        self._running: dict[str, Attempt] = {}
+        """The attempt that each gang runs."""
+        self._surviving: dict[str, p.TaskVerdict | None] = {}
+        """Attempts of an earlier controller whose task was not submitted yet, with the verdict, by place."""
+        self._numbers: dict[str, int] = {}
+        """The last attempt's number, by place."""
+        self._ends: deque[TaskEnd] = deque()
+        self._excluded: tuple[str, ...] = ()
+        self._refusal: BenchError | None = None
+        self._polled_s = 0.0
+        self._is_interrupted = False
+        self._wake, self._written = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self._wake, selectors.EVENT_READ)
+
+    # -- Gangs ----------------------------------------------------------------------------
+
+    def submit(self, task: Task, wanted: str = "") -> None:
+        """Have a task run by the first free gang."""
+        self._orders[task.place] = (task, wanted)
+        if task.place not in self._surviving:
+            self._plan.add([task])
+            return
+        verdict = self._surviving.pop(task.place)
+        gang = next(g for g, a in self._running.items() if a.place == task.place)
+        self._plan.add_running(task, gang)
+        if verdict is not None:
+            self._task_ended(self._agents[gang], verdict)
+
+    def next_end(self) -> TaskEnd:
+        """Wait until a task has ended. Raises Interrupted, BenchError, StudyError."""
+        while not self._ends:
+            self._act()
+            if not self._ends:
+                self._wait()
+        return self._ends.popleft()
+
+    def interrupt(self) -> None:
+        """Make `next_end` raise Interrupted."""
+        self._is_interrupted = True
+        with contextlib.suppress(OSError):
+            os.write(self._written, b"!")
+
+    def findings(self) -> tuple[Finding, ...]:
+        """Return a finding for each excluded host."""
+        return tuple(
+            make_finding(
+                "pool-host-excluded", host, "two attempts of tasks were void on it"
+            )
+            for host in self._excluded
+        )
+
+    # -- start and end --------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Find the leases and the attempts that a killed controller left. Raises BenchError."""
+        record = pool_record(self._ledger.study, self._ledger.session)
+        for attempt in record.attempts.values():
+            self._numbers[attempt.place] = attempt.number
+        unfinished = {
+            attempt.id: attempt
+            for attempt in record.attempts.values()
+            if not attempt.ended_ns
+        }
+        found = {lease.gang: lease for lease in self._engine.existing()}
+        for gang, lease in record.leases.items():
+            if gang not in found:
+                ended = msgspec.structs.replace(lease, state=LeaseState.ENDED)
+                self._plan.lease_changed(ended)
+                if lease.state is not LeaseState.ENDED:
+                    self._ledger.note(lease_key(lease.name, ended=True), ended)
+        for lease in found.values():
+            self._leases[lease.gang] = lease
+            if lease.state is LeaseState.WAITING:
+                self._plan.lease_changed(lease)
+                continue
+            hello = self._greeted(lease)
+            if hello is None:
+                self._lease_ended(self._engine_closed(lease))
+                continue
+            verdicts = {verdict.id: verdict for verdict in hello.verdicts}
+            for attempt in list(unfinished.values()):
+                if attempt.id == hello.running or attempt.id in verdicts:
+                    del unfinished[attempt.id]
+                    self._running[lease.gang] = attempt
+                    self._surviving[attempt.place] = verdicts.get(attempt.id)
+                    stub = Task(place=attempt.place, name=attempt.name, prefixes=())
+                    self._plan.add_running(stub, lease.gang)
+            self._plan.lease_changed(lease)
+        for attempt in unfinished.values():
+            detail = "no gang has it any more"
+            self._record_void(attempt, VoidReason.AGENT_LOST, detail)
+        if self._surviving:
+            names = ", ".join(sorted(one.name for one in self._running.values()))
+            self._note(f"continued with what the gangs run: {names}")
+
+    def _greeted(self, lease: Lease) -> p.AgentHello | None:
+        """Return the hello of an agent that runs since before this controller; None if it is not of use."""
+        agent = self._connected(lease)
+        until_s = time.monotonic() + _SILENT_S
+        while agent is not None and time.monotonic() < until_s:
+            if not self._selector.select(_POLL_S):
+                continue
+            with contextlib.suppress(OSError, msgspec.MsgspecError):
+                for answer in agent.messages(agent.channel.receive()):
+                    if isinstance(answer, p.AgentHello):
+                        return answer if answer.version == __version__ else None
+        return None
+
+    def close(self) -> None:
+        """End all leases; attempts that run are void."""
+        for attempt in self._running.values():
+            with contextlib.suppress(Exception):
+                self._record_void(
+                    attempt, VoidReason.CANCELLED, "the session was interrupted"
+                )
+        self._running.clear()
+        for lease in list(self._leases.values()):
+            with contextlib.suppress(BenchError):
+                ended = self._engine_closed(lease)
+                self._lease_ended(ended)
+        self._selector.close()
+        os.close(self._wake)
+        os.close(self._written)
+
+    def _engine_closed(self, lease: Lease) -> Lease:
+        self._disconnect(lease.gang)
+        self._engine.close(lease)
+        return msgspec.structs.replace(lease, state=LeaseState.ENDED)
+
+    # -- what happens ---------------------------------------------------------------------
+
+    def _wait(self) -> None:
+        """Wait for the next event of an agent, or until the engine is to be asked."""
+        if self._is_interrupted:
+            raise Interrupted
+        asks = any(gang not in self._agents for gang in self._leases)
+        for key, _ in self._selector.select(_POLL_S if asks else None):
+            if key.data is not None:
+                self._hear(key.data)
+        if self._is_interrupted:
+            raise Interrupted
+        now_s = time.monotonic()
+        if asks and now_s - self._polled_s >= _POLL_S:
+            self._polled_s = now_s
+            for lease in list(self._leases.values()):
+                if lease.gang not in self._agents:
+                    self._poll(lease, now_s)
+
+    def _poll(self, lease: Lease, now_s: float) -> None:
+        """Ask the engine about a lease without an agent; connect to the agent if it runs."""
+        lease = self._leases[lease.gang] = self._engine.state(lease)
+        if lease.state is LeaseState.ENDED:
+            self._lease_ended(lease)
+        elif lease.state is LeaseState.RUNNING:
+            since_s = self._silent_since_s.setdefault(lease.gang, now_s)
+            if self._connected(lease) is None and now_s - since_s > _SILENT_S:
+                detail = f"the agent could not be reached for {_SILENT_S:g} s"
+                ended = msgspec.structs.replace(
+                    self._engine_closed(lease),
+                    ended=VoidReason.HOST_LOST,
+                    detail=detail,
+                )
+                self._lease_ended(ended)
+
+    def _connected(self, lease: Lease) -> _Agent | None:
+        """Open the channel to the agent of a lease and ask it hello; None if it does not answer."""
+        try:
+            agent = _Agent(lease, self._engine.channel(lease))
+            agent.ask(p.AskHello())
+        except OSError:
+            return None
+        self._agents[lease.gang] = agent
+        self._selector.register(agent.channel, selectors.EVENT_READ, agent)
+        return agent
+
+    def _disconnect(self, gang: str) -> None:
+        agent = self._agents.pop(gang, None)
+        if agent is not None:
+            self._selector.unregister(agent.channel)
+            agent.channel.close()
+
+    def _hear(self, agent: _Agent) -> None:
+        gang = agent.lease.gang
+        try:
+            data = agent.channel.receive()
+            if data:
+                for answer in agent.messages(data):
+                    self._answered(agent, answer)
+                return
+        except (OSError, msgspec.MsgspecError):
+            pass
+        # The end of the channel: the next poll shows whether the agent is gone.
+        self._disconnect(gang)
+        self._wait_for_lease(agent)
+        self._silent_since_s[gang] = time.monotonic()
+        self._polled_s = 0.0
+
+    def _wait_for_lease(self, agent: _Agent) -> None:
+        """Give the gang no task until its agent says hello again, or its lease has ended."""
+        waits = msgspec.structs.replace(agent.lease, state=LeaseState.WAITING)
+        self._leases[waits.gang] = waits
+        self._plan.lease_changed(waits)
+
+    def _answered(self, agent: _Agent, answer: p.Answer | bytes) -> None:
+        match answer:
+            case p.AgentHello():
+                self._hello(agent, answer)
+            case p.TaskEnded(verdict, ends):
+                if ends:
+                    self._wait_for_lease(agent)
+                self._task_ended(agent, verdict)
+            case p.TaskResult(_, 0):
+                self._collected(agent, b"")
+            case bytes():
+                self._collected(agent, answer)
+
+    def _hello(self, agent: _Agent, hello: p.AgentHello) -> None:
+        """An agent can be reached: for the first time, or again."""
+        gang = agent.lease.gang
+        self._silent_since_s.pop(gang, None)
+        lease = msgspec.structs.replace(agent.lease, hosts=hello.hosts)
+        agent.lease = self._leases[gang] = lease
+        self._ledger.note(lease_key(lease.name, ended=False), lease)
+        self._plan.lease_changed(lease)
+        attempt = self._running.get(gang)
+        if attempt is None or attempt.id == hello.running:
+            return
+        ended = {verdict.id: verdict for verdict in hello.verdicts}.get(attempt.id)
+        if ended is None:
+            detail = "the agent does not have the task any more"
+            ended = p.TaskVerdict(
+                id=attempt.id, void=VoidReason.AGENT_LOST, detail=detail
+            )
+        self._task_ended(agent, ended)
+
+    def _lease_ended(self, lease: Lease) -> None:
+        gang = lease.gang
+        self._disconnect(gang)
+        del self._leases[gang]
+        attempt = self._running.pop(gang, None)
+        if attempt is not None:
+            void = lease.ended or VoidReason.AGENT_LOST
+            self._void(attempt, void, lease.detail)
+        self._ledger.note(lease_key(lease.name, ended=True), lease)
+        self._plan.lease_changed(lease)
+
+    # -- attempts -------------------------------------------------------------------------
+
+    def _task_ended(self, agent: _Agent, verdict: p.TaskVerdict) -> None:
+        attempt = self._running.get(agent.lease.gang)
+        if attempt is None or attempt.id != verdict.id:
+            return
+        if attempt.place in self._surviving:
+            self._surviving[attempt.place] = verdict
+        elif verdict.size and verdict.void in (None, VoidReason.SERVER_FAILED):
+            agent.verdict = verdict
+            self._send(agent, p.FetchTask(verdict.id))
+        else:
+            void = verdict.void or VoidReason.DAMAGED
+            self._end(agent, attempt, void, verdict.detail, verdict.status)
+
+    def _collected(self, agent: _Agent, result: bytes) -> None:
+        """Record the attempt whose result has come."""
+        attempt, verdict = self._running.get(agent.lease.gang), agent.verdict
+        if attempt is None or verdict is None:
+            return
+        agent.verdict = None
+        try:
+            study = unpack(result, verdict, self._place / attempt.id)
+            if verdict.void is None:
+                ended = msgspec.structs.replace(attempt, ended_ns=time.time_ns())
+                task, _ = self._orders[attempt.place]
+                adopt(self._ledger, ended, task.prefixes, study)
+                self._recorded(agent, ended)
+                return
+            void, detail = verdict.void, verdict.detail
+        except Damaged as damage:
+            void, detail = VoidReason.DAMAGED, str(damage)
+        self._end(agent, attempt, void, detail, verdict.status)
+
+    def _recorded(self, agent: _Agent, attempt: Attempt) -> None:
+        del self._running[attempt.gang]
+        self._plan.attempt_ended(attempt)
+        task, _ = self._orders[attempt.place]
+        self._ends.append(self._task_end(task, attempt))
+        self._send(agent, p.ForgetTask(attempt.id))
+
+    def _end(
+        self,
+        agent: _Agent,
+        attempt: Attempt,
+        void: VoidReason,
+        detail: str,
+        status: int,
+    ) -> None:
+        """End a void attempt whose agent is there."""
+        del self._running[attempt.gang]
+        self._void(attempt, void, detail)
+        self._send(agent, p.ForgetTask(attempt.id))
+        if status == _BAD_INPUT:
+            message = f"{attempt.name} on gang {attempt.gang}: {detail}"
+            raise BenchError("pool-task", message)
+
+    def _void(self, attempt: Attempt, void: VoidReason, detail: str) -> None:
+        self._plan.attempt_ended(self._record_void(attempt, void, detail))
+        where = f"{attempt.name} on gang {attempt.gang}"
+        self._note(f"{where} is void: {void}" + (f" ({detail})" if detail else ""))
+        for host in self._plan.excluded:
+            if host not in self._excluded:
+                self._note(f"host {host} is excluded after two void attempts")
+        self._excluded = self._plan.excluded
+
+    def _record_void(self, attempt: Attempt, void: VoidReason, detail: str) -> Attempt:
+        ended = msgspec.structs.replace(
+            attempt, ended_ns=time.time_ns(), void=void, detail=detail
+        )
+        self._ledger.note(attempt_key(attempt.id, "ended"), ended)
+        return ended
+
+    def _task_end(self, task: Task, attempt: Attempt) -> TaskEnd:
+        return TaskEnd(task, attempt, self._place / attempt.id / "study")
+
+    # -- what to do -----------------------------------------------------------------------
+
+    def _act(self) -> None:
+        """Do what the plan decides, until it decides nothing more. Raises BenchError."""
+        while actions := self._plan.next_actions(time.time_ns()):
+            for action in actions:
+                match action:
+                    case OpenLease():
+                        self._open(action)
+                    case CloseLease(lease):
+                        self._lease_ended(self._engine_closed(lease))
+                    case Assign():
+                        self._assign(action)
+                    case GiveUp(task, None):
+                        raise self._refusal or BenchError(
+                            "pool-no-gang", f"no gang is left that can run {task.name}"
+                        )
+                    case GiveUp(task, last):
+                        assert last is not None
+                        self._ends.append(self._task_end(task, last))
+
+    def _open(self, action: OpenLease) -> None:
+        try:
+            lease = self._engine.open(action.gang, action.number, action.excluded)
+        except BenchError as error:
+            self._refusal = error
+            self._note(f"gang {action.gang}: {error.message}")
+            self._plan.lease_refused(action.gang)
+            return
+        self._leases[action.gang] = lease
+        self._plan.lease_changed(lease)
+        self._polled_s = 0.0
+
+    def _assign(self, action: Assign) -> None:
+        task, wanted = self._orders[action.task.place]
+        lease = action.lease
+        number = self._numbers[task.place] = self._numbers.get(task.place, 0) + 1
+        attempt = Attempt(
+            place=task.place,
+            name=task.name,
+            number=number,
+            gang=lease.gang,
+            lease=lease.name,
+            hosts=lease.hosts,
+            began_ns=time.time_ns(),
+        )
+        self._ledger.note(attempt_key(attempt.id, "begun"), attempt)
+        self._running[lease.gang] = attempt
+        order = p.TaskOrder(
+            attempt=attempt,
+            info=_info_of_task(self._info),
+            prefixes=task.prefixes,
+            wanted=wanted,
+        )
+        self._send(self._agents[lease.gang], p.RunTask(order))
+
+    def _send(self, agent: _Agent, question: p.Question) -> None:
+        """Send a question; if the agent is gone, the end of its channel shows it."""
+        with contextlib.suppress(OSError):
+            agent.ask(question)
+
+
+def _info_of_task(info: SessionInfo) -> SessionInfo:
+    """Return what the session of a task stores: a token of its own, no notices and no pool."""
+    options = {
+        key: value
+        for key, value in info.options.items()
+        if key not in (POOL_OPTION, NOTIFY_OPTION)
+    }
+    options["token"] = os.urandom(8).hex()
+    return msgspec.structs.replace(info, options=options)

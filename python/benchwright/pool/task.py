@@ -1,0 +1,125 @@
+"""One task in a process of its own: a part of a session, run as a session of a study on the gang's host.
+
+`python -m benchwright.pool.task DIRECTORY`: reads the order there, runs its session in the study beside it, and writes how it ended
+(pool/agent.py names the files).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from benchwright.core.errors import OperatingError, StudyError
+from benchwright.core.pool import VoidReason
+from benchwright.core.processes import die_with_parent
+from benchwright.core.progress import NoProgress
+from benchwright.core.search import decode_stored
+from benchwright.core.surface import SampleRequest
+from benchwright.pool.agent import ENDED, ORDER, STUDY, failed_by
+from benchwright.pool.protocol import TaskOrder, TaskVerdict
+from benchwright.report.progress import SessionProgress
+from benchwright.run.notices import NoticeContents
+from benchwright.run.runner import SessionResult, run_session
+from benchwright.run.search import SilentSearch
+from benchwright.study.journal import UNWRITABLE
+
+if TYPE_CHECKING:
+    from benchwright.core.observation import FoldedStacks
+    from benchwright.core.quiet import QuietResult, RestoreResult
+    from benchwright.core.results import Finding
+    from benchwright.run.runner import Experiment
+
+_INTERRUPTED = 130
+
+
+class TaskOutput(SilentSearch):
+    """The output of a task: warnings in the file of its output, and its verdict."""
+
+    def __init__(self) -> None:
+        self.progress = SessionProgress(NoProgress())
+        self.ended: SessionResult | None = None
+
+    def draw(self, stacks: FoldedStacks, title: str) -> str:
+        """Return the flame graph of a trial's profile, as SVG."""
+        from benchwright.report.flame_graph import flame_svg
+
+        return flame_svg(stacks, title)
+
+    def note(self, text: str) -> None:
+        """Show nothing."""
+
+    def warn(self, text: str) -> None:
+        """Write a line to the output."""
+        print(text, flush=True)
+
+    def print(self, ended: SessionResult) -> None:
+        """Keep the result for the verdict."""
+        self.ended = ended
+
+    def notice(self, ended: SessionResult) -> NoticeContents:  # noqa: ARG002
+        """Return nothing: the controller sends the notices of the session."""
+        return NoticeContents()
+
+    def quieted(self, quiet: QuietResult) -> None:
+        """Show nothing."""
+
+    def restored(self, restored: RestoreResult, *, late: bool) -> None:
+        """Show nothing."""
+
+    def not_restored(self, finding: Finding) -> None:
+        """Show nothing: the session records the finding."""
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+def experiment_of(order: TaskOrder) -> Experiment[Any]:
+    """Return the experiment of the part that an order names. Raises InputError."""
+    from benchwright.run.surface import SampleExperiment
+
+    wanted = decode_stored(msgspec.Raw(order.wanted.encode()), SampleRequest)
+    return SampleExperiment(order.info, int(order.attempt.place), wanted)
+
+
+def run_task(place: Path) -> TaskVerdict:
+    """Run the task in this directory to its end, and return how it ended."""
+    order = msgspec.json.decode((place / ORDER).read_bytes(), type=TaskOrder)
+    attempt, output = order.attempt.id, TaskOutput()
+    try:
+        os.chdir(order.info.directory)
+        status = run_session(experiment_of(order), place / STUDY, output)
+    except OSError as error:
+        return failed_by(attempt, error)
+    except OperatingError as error:
+        full = isinstance(error, StudyError) and error.code == UNWRITABLE
+        void = VoidReason.DISK_FULL if full else VoidReason.SERVER_FAILED
+        status = error.exit_status
+        return TaskVerdict(id=attempt, void=void, detail=str(error), status=status)
+    assert output.ended is not None, "a session that returns was printed"
+    verdict = output.ended.verdict
+    void_or_none = None
+    if status == _INTERRUPTED:
+        void_or_none = VoidReason.CANCELLED
+    elif verdict.status == "failed":
+        void_or_none = VoidReason.SERVER_FAILED
+    return TaskVerdict(
+        id=attempt, void=void_or_none, detail=verdict.detail, status=status
+    )
+
+
+def main(words: list[str]) -> int:
+    """Run the task in the directory that the words name."""
+    die_with_parent()
+    (directory,) = words
+    place = Path(directory)
+    verdict = run_task(place)
+    (place / ENDED).write_bytes(msgspec.json.encode(verdict))
+    return verdict.status
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

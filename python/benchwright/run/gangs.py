@@ -1,0 +1,47 @@
+"""What a session needs from a pool: gangs that run tasks of it, and record them in its journal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from benchwright.core.pool import Attempt, Task
+from benchwright.core.results import Finding
+from benchwright.run.ledger import Ledger
+
+
+class TaskEnd(msgspec.Struct, frozen=True):
+    """A task has ended: it is recorded, or all its attempts were void."""
+
+    task: Task
+    attempt: Attempt
+    """The last one."""
+    study: Path
+    """The study of the last attempt; it may not exist after a void one."""
+
+
+class Gangs(Protocol):
+    """Runs tasks; `pool/controller.py` implements it."""
+
+    names: tuple[str, ...]
+    """The gangs: `g1`, `g2`, ..."""
+
+    def submit(self, task: Task, wanted: str = "") -> None:
+        """Have a task run. `wanted`: the sample of a surface, as it is stored."""
+
+    def next_end(self) -> TaskEnd:
+        """Wait until a task has ended. Raises Interrupted, BenchError."""
+
+    def interrupt(self) -> None:
+        """Make `next_end` raise Interrupted; safe to call in a signal handler."""
+
+    def findings(self) -> tuple[Finding, ...]:
+        """Return what was found about the hosts."""
+
+
+OpenGangs = Callable[[Ledger, Callable[[str], None]], AbstractContextManager[Gangs]]
+"""Returns the pool of a session; takes the function that shows a line of progress."""

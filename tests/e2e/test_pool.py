@@ -1,0 +1,299 @@
+"""Pools of local gangs with real processes: surfaces, kills, resumes.
+
+The generator is a formula that sleeps for a fixed time, so that kills meet running trials. Nothing here asserts a time:
+only what is recorded, what is void and why, and that nothing is left running.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchwright.core.processes import process_ids
+from benchwright.study.journal import Study
+from benchwright.study.pool import PoolRecord, pool_record
+
+BW = (sys.executable, "-m", "benchwright.cli.main")
+PATIENCE_S = 120.0
+GENERATOR = """
+echo $3-$4 >>begun
+sleep "${PACE:-0.05}"
+if [ -e broken ]; then echo "the disk is full" >&2; exit 1; fi
+exec awk -v rate="$1" -v seconds="$2" -v workers="$3" -v memory="$4" 'BEGIN {
+  capacity = 100 * sqrt(workers) * (1 + memory / 10)
+  mean = rate < capacity ? 1000 / (capacity - rate) : 10000
+  printf "{\\"offered\\": %d, \\"mean_ms\\": %.6f}\\n", rate * seconds, mean
+}'
+"""
+SPEC = """
+[load]
+generator = "command"
+command = "sh gen.sh {rate} {duration} {workers} {memory}"
+values = { response_ms_mean = "/mean_ms" }
+counts = { offered = "/offered", completed = "/offered" }
+
+[factors]
+workers = [1, 2, 4]
+memory = [1, 2, 4]
+
+[peak]
+criteria = ["mean response < 40ms"]
+start = "50"
+policy = "binsearch"
+run_length = "20s"
+max_trials = 3
+seed = 1
+
+[surface]
+samples = 5
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Path]:
+    """Return a directory with a spec and its generator; at the end no process of a pool is left."""
+    (tmp_path / "s.toml").write_text(SPEC)
+    (tmp_path / "gen.sh").write_text(GENERATOR)
+    yield tmp_path
+    left = processes_of(tmp_path)
+    for pid in left:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    assert left == []
+
+
+def processes_of(place: Path, module: str = "") -> list[int]:
+    """Return the agents and tasks whose command names the directory."""
+    found = []
+    for pid in process_ids():
+        with contextlib.suppress(OSError):
+            words = Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
+            named = any(word.startswith(str(place)) for word in words)
+            if named and f"benchwright.pool.{module}" in " ".join(words):
+                found.append(pid)
+    return found
+
+
+def begin(place: Path, *words: str, pace: str = "0.05") -> subprocess.Popen[str]:
+    """Start bw in the directory."""
+    return subprocess.Popen(
+        [*BW, *words, "--json"],
+        cwd=place,
+        env={**os.environ, "PACE": pace},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def ended(process: subprocess.Popen[str]) -> tuple[int, dict[str, Any], str]:
+    """Return exit status, the document, and the lines on stderr."""
+    out, err = process.communicate(timeout=PATIENCE_S)
+    return process.returncode, json.loads(out or "{}"), err
+
+
+def wait_until(is_so: Callable[[], object]) -> None:
+    """Wait until a condition holds."""
+    until = time.monotonic() + PATIENCE_S
+    while not is_so():
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+def trials_begun(place: Path) -> int:
+    """Return how many trials have begun."""
+    marks = place / "begun"
+    return len(marks.read_text().split()) if marks.exists() else 0
+
+
+def record_of(study: Path) -> PoolRecord:
+    """Return what the first session of a study recorded about its pool."""
+    with contextlib.closing(Study.open_to_read(study)) as opened:
+        return pool_record(opened, 1)
+
+
+def known(document: dict[str, Any]) -> dict[str, Any]:
+    """Return what does not depend on the clock, the directory, or on who measured."""
+    left = ("seconds", "study", "session", "plots", "samples", "cost_s", "findings")
+    return {name: value for name, value in document.items() if name not in left}
+
+
+def peaks(document: dict[str, Any]) -> list[object]:
+    """Return sample and peak of each search, in order."""
+    return [(one["sample"], one["peak_rate"]) for one in document["samples"]]
+
+
+def recorded_once(study: Path, searches: int) -> None:
+    """Assert that each search is recorded by one attempt, and that each attempt has ended."""
+    attempts = record_of(study).attempts.values()
+    recorded = [one.place for one in attempts if one.ended_ns and one.void is None]
+    assert sorted(recorded, key=int) == [str(n) for n in range(1, searches + 1)]
+    assert all(one.ended_ns for one in attempts)
+
+
+def test_gangs_map_the_same_surface_for_the_same_seed(place: Path) -> None:
+    words = ("surface", "s.toml", "--pool", "local:gangs=2")
+    status, first, err = ended(begin(place, *words, "--study", "a"))
+    assert status == 0, err
+    status, again, err = ended(begin(place, *words, "--study", "b"))
+    assert status == 0, err
+    assert known(again) == known(first)
+    assert peaks(again) == peaks(first)
+    recorded_once(place / "a", len(first["samples"]))
+    used = {one.gang for one in record_of(place / "a").attempts.values()}
+    assert used == {"g1", "g2"}
+
+
+def test_a_killed_controller_is_resumed_and_running_searches_go_on(place: Path) -> None:
+    words = ("surface", "s.toml", "--pool", "local:gangs=2")
+    status, whole, err = ended(begin(place, *words, "--study", "whole"))
+    assert status == 0, err
+    (place / "begun").unlink()
+    process = begin(place, *words, "--study", "cut", pace="0.5")
+    wait_until(lambda: trials_begun(place) >= 3)
+    before = set(record_of(place / "cut").attempts)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate(timeout=PATIENCE_S)
+    assert processes_of(place, "agent")
+    status, resumed, err = ended(begin(place, "resume", "cut"))
+    assert status == 0, err
+    assert known(resumed) == known(whole)
+    assert peaks(resumed) == peaks(whole)
+    recorded_once(place / "cut", len(whole["samples"]))
+    attempts = record_of(place / "cut").attempts
+    assert all(attempts[one].void is None for one in before)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_task_whose_agent_is_gone_runs_on_another_gang(
+    place: Path, number: signal.Signals
+) -> None:
+    words = ("surface", "s.toml", "--pool", "local:gangs=2")
+    process = begin(place, *words, "--study", "cut", pace="0.5")
+    wait_until(lambda: trials_begun(place) >= 2)
+    victim = processes_of(place, "agent")[0]
+    os.kill(victim, number)
+    status, document, err = ended(process)
+    assert status == 0, err
+    recorded_once(place / "cut", len(document["samples"]))
+    attempts = list(record_of(place / "cut").attempts.values())
+    (void,) = [one for one in attempts if one.void is not None]
+    expected = "agent-lost" if number is signal.SIGKILL else "preempted"
+    assert void.void == expected
+    (again,) = [one for one in attempts if one.place == void.place and not one.void]
+    assert again.gang != void.gang
+
+
+@pytest.mark.parametrize("module", ["agent", "task"])
+def test_an_attempt_that_was_stopped_is_void(place: Path, module: str) -> None:
+    words = ("surface", "s.toml", "--pool", "local:gangs=2")
+    process = begin(place, *words, "--study", "cut", pace="0.5")
+    wait_until(lambda: trials_begun(place) >= 2)
+    victim = processes_of(place, module)[0]
+    os.kill(victim, signal.SIGSTOP)
+    time.sleep(0.2)
+    os.kill(victim, signal.SIGCONT)
+    status, document, err = ended(process)
+    assert status == 0, err
+    recorded_once(place / "cut", len(document["samples"]))
+    voids = [one.void for one in record_of(place / "cut").attempts.values() if one.void]
+    assert voids == ["suspended"]
+
+
+def test_an_interrupt_ends_the_gangs_and_a_resume_continues(place: Path) -> None:
+    words = ("surface", "s.toml", "--pool", "local:gangs=2")
+    process = begin(place, *words, "--study", "cut", pace="0.5")
+    wait_until(lambda: trials_begun(place) >= 2)
+    os.kill(process.pid, signal.SIGINT)
+    status, _, err = ended(process)
+    assert status == 130, err
+    assert processes_of(place) == []
+    status, document, err = ended(begin(place, "resume", "cut"))
+    assert status == 0, err
+    recorded_once(place / "cut", len(document["samples"]))
+
+
+def test_a_server_that_fails_everywhere_fails_the_session(place: Path) -> None:
+    (place / "broken").touch()
+    words = ("surface", "s.toml", "--pool", "local:gangs=2,retries=1", "--study", "cut")
+    status, _, err = ended(begin(place, *words))
+    assert status == 1, err
+    attempts = list(record_of(place / "cut").attempts.values())
+    assert {one.void for one in attempts} == {"server-failed"}
+    assert "the disk is full" in attempts[0].detail
+    (place / "broken").unlink()
+    status, document, err = ended(begin(place, "resume", "cut"))
+    assert status == 0, err
+    assert all(one["peak_rate"] for one in document["samples"])
+
+
+def test_leases_that_end_are_opened_again(place: Path) -> None:
+    words = ("surface", "s.toml", "--pool", "local:gangs=2,lease=4s,retries=20")
+    process = begin(place, *words, "--study", "cut", pace="0.3")
+    status, document, err = ended(process)
+    assert status == 0, err
+    recorded_once(place / "cut", len(document["samples"]))
+    assert max(one.number for one in record_of(place / "cut").leases.values()) > 1
+
+
+def test_status_shows_gangs_and_void_attempts(place: Path) -> None:
+    (place / "broken").touch()
+    words = ("surface", "s.toml", "--pool", "local:gangs=2,retries=0", "--study", "cut")
+    status, _, err = ended(begin(place, *words))
+    assert status == 1, err
+    status, document, err = ended(begin(place, "pool", "status", "cut"))
+    assert status == 0, err
+    assert document["schema"] == "benchwright/pool/1"
+    assert [one["gang"] for one in document["gangs"]] == ["g1", "g2"]
+    assert {one["void"] for one in document["attempts"]} == {"server-failed"}
+    text = subprocess.run(
+        [*BW, "pool", "status", "cut"], cwd=place, capture_output=True, text=True
+    )
+    assert "void server-failed" in text.stdout
+
+
+@pytest.mark.parametrize(
+    ("pool", "message"),
+    [
+        ("local", "the number of gangs is missing"),
+        ("local:gangs=0", "not a whole number"),
+        ("local:gangs=2,partition=a", "partition is for slurm"),
+        ("local:gangs=2,speed=3", "there is no key 'speed'"),
+        ("moon:gangs=2", "must be local or slurm"),
+    ],
+)
+def test_a_wrong_pool_is_refused(place: Path, pool: str, message: str) -> None:
+    status, _, err = ended(begin(place, "surface", "s.toml", "--pool", pool))
+    assert status == 2
+    assert message in err
+
+
+def test_slurm_without_its_programs_names_the_packages(place: Path) -> None:
+    process = subprocess.run(
+        [*BW, "surface", "s.toml", "--pool", "slurm:partition=a,gangs=2"],
+        cwd=place,
+        env={**os.environ, "PATH": "/nonexistent"},
+        capture_output=True,
+        text=True,
+    )
+    assert process.returncode == 2
+    assert "slurm-client" in process.stderr
+
+
+def test_a_table_of_a_spec_opens_a_pool(place: Path) -> None:
+    with (place / "s.toml").open("a") as spec:
+        spec.write('\n[pool]\nengine = "local"\ngangs = 2\n')
+    status, document, err = ended(begin(place, "surface", "s.toml", "--study", "a"))
+    assert status == 0, err
+    recorded_once(place / "a", len(document["samples"]))
