@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import tarfile
 from pathlib import Path
@@ -9,9 +10,11 @@ from pathlib import Path
 import pytest
 
 from benchwright.cli import export
+from benchwright.cli.export_view import read_view
 from benchwright.cli.main import main
 from benchwright.report.export import FORMATS
 from benchwright.report.export.view import in_base_unit, unit_of
+from benchwright.study.journal import Study
 
 STUDIES = Path(__file__).parents[1] / "data" / "studies-0.1"
 SEARCHES = ("peak", "ramp", "surface")
@@ -266,4 +269,21 @@ def test_a_session_without_the_metric_is_no_point_of_a_series(
         ["session", "x"],
         ["two@2", "5.0"],
         ["two@3", "5.0"],
+    ]
+
+
+def test_a_time_of_zero_is_a_value_where_another_session_of_the_series_has_the_time(
+    studies: Path,
+) -> None:
+    """`system` is 0 in all trials of both tests, and is then no column of its own accord."""
+    with contextlib.closing(Study.open_to_read(studies / "run")) as study:
+        (session,) = study.sessions()
+        alone = read_view(study, session)
+        joined = read_view(study, session, also=("system",))
+    assert all(test.metric("system") is None for test in alone.tests)
+    found = [test.metric("system") for test in joined.tests]
+    assert [one and one.estimate.value for one in found] == [0.0, 0.0]
+    names = [[one.name for one in test.metrics] for test in joined.tests]
+    assert [[name for name in of_test if name != "system"] for of_test in names] == [
+        [one.name for one in test.metrics] for test in alone.tests
     ]

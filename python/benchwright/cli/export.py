@@ -161,12 +161,15 @@ def _view(
     view = read_view(study, session, source.test, metrics)
     if not series or source.session is not None:
         return view
+    # A time that is 0 in all trials of one session belongs to the series nevertheless.
+    also = {metric.name for test in view.tests for metric in test.metrics}
     earlier = []
     for one in study.sessions():
         if one.number < session.number and one.info.kind == session.info.kind:
             # A session without the test, or the metric, is no point of the series.
             with contextlib.suppress(InputError):
-                earlier.append(read_view(study, one, source.test, metrics))
+                found = read_view(study, one, source.test, metrics, tuple(also))
+                earlier.append(found)
     return msgspec.structs.replace(view, earlier=tuple(earlier))
 
 

@@ -61,11 +61,13 @@ def read_view(
     session: StoredSession,
     only: str | None = None,
     wanted: Sequence[str] = (),
+    also: Sequence[str] = (),
 ) -> ExportView:
     """Return a session as an export reads it; with `only`, the test of this name.
 
     `wanted`: the metrics to export, each as `NAME` or `NAME:higher`; empty for the main one, those
-    of the stopping rule, the declared ones, the times and peak memory.
+    of the stopping rule, the declared ones, the times and peak memory where they are not 0.
+    `also`: those that are exported where they are 0 too.
     Raises InputError for an unknown test or metric, StudyError for a record that cannot be read.
     """
     if session.info.kind in SEARCH_KINDS:
@@ -75,7 +77,8 @@ def read_view(
             raise argument_error("STUDY", only, message, hint)
         view = _search_view(study, session)
     else:
-        view = _tests_view(study, session, only, wanted)
+        asked = (*(text.partition(":")[0] for text in wanted), *also)
+        view = _tests_view(study, session, only, asked)
     return _with_metrics(view, wanted) if wanted else view
 
 
@@ -83,7 +86,7 @@ def read_view(
 
 
 def _tests_view(
-    study: Study, session: StoredSession, only: str | None, wanted: Sequence[str]
+    study: Study, session: StoredSession, only: str | None, asked: Sequence[str]
 ) -> ExportView:
     stored = read_tests(study, session, "", only)
     answer = answer_of(
@@ -94,7 +97,6 @@ def _tests_view(
         baseline=stored_baseline(session.info),
     )
     loads = read_loads(stored)
-    asked = tuple(text.partition(":")[0] for text in wanted)
     names = distinct(test_name(one.contents.plan) for one in stored.tests)
     tests = tuple(
         _test(one, row, name, asked)

@@ -282,5 +282,7 @@ class CommitOptions(msgspec.Struct, frozen=True):
     ] = ""
     new: Annotated[
         str,
-        Option("commit, branch or tag after it", "NEW", positional=True),
+        Option(
+            "commit, branch or tag after it", "NEW", default="HEAD", positional=True
+        ),
     ] = "HEAD"

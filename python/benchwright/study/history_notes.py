@@ -245,7 +245,11 @@ class GitNotes:
             raise StudyError("git-failed", message) from None
         if done.returncode:
             said = done.stderr.decode(errors="replace").strip() or "no message"
-            raise StudyError("git-failed", f"git {arguments[0]} failed: {said}")
+            message = f"git {arguments[0]} failed: {said}"
+            hint = ""
+            if arguments[0] in ("ls-remote", "fetch", "push"):
+                hint = "`git remote -v` lists the remotes; name one with --remote"
+            raise StudyError("git-failed", message, hint)
         return done.stdout
 
 
