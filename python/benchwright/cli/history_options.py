@@ -106,8 +106,8 @@ FalseAlarms = Annotated[
 Ignored = Annotated[
     tuple[str, ...],
     Option(
-        "fact of the environment whose change starts no segment: kernel.version, "
-        "'env.*', command (repeatable)",
+        "fact of the environment whose change starts no segment: 'kernel.*', "
+        "env.LANG, command (repeatable)",
         "FACT",
         flag="--ignore",
     ),
