@@ -9,6 +9,7 @@ import os
 import subprocess
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from urllib.parse import unquote
 from xml.etree import ElementTree
 
 import pytest
@@ -374,7 +375,7 @@ def test_an_added_run_is_judged_as_the_history_is(
 
 
 def read_page(folder: Path) -> str:
-    return html.unescape((folder / "page.html").read_text())
+    return unquote(html.unescape((folder / "page.html").read_text()))
 
 
 def test_a_file_near_its_limit_stores_runs_and_no_levels(

@@ -43,7 +43,12 @@ from benchwright.report.history_document import (
     newest_series_entry,
 )
 from benchwright.report.history_levels import NewestRuns, newest_runs, stored_starts
-from benchwright.report.history_newest import HistoryGate, LevelStart, hold_gate
+from benchwright.report.history_newest import (
+    HistoryGate,
+    LevelStart,
+    NewestSeries,
+    hold_gate,
+)
 from benchwright.report.history_text import (
     gate_lines,
     history_lines,
@@ -202,18 +207,20 @@ def _write_added(
     gate: HistoryGate | None = None,
     json: bool,
 ) -> None:
-    document = entry(
-        HistoryAddDocument,
-        added,
-        file=str(file),
-        skipped=tuple(skipped),
-        dropped=dropped,
-        exit_status=0 if gate is None else gate.exit_status,
-        gate=gate_entry(gate),
-    )
+    def document(series: Sequence[NewestSeries] = ()) -> HistoryAddDocument:
+        return entry(
+            HistoryAddDocument,
+            added,
+            file=str(file),
+            skipped=tuple(skipped),
+            dropped=dropped,
+            exit_status=0 if gate is None else gate.exit_status,
+            gate=gate_entry(gate),
+            series=tuple(map(newest_series_entry, series)),
+        )
 
     def text() -> str:
-        lines = _added_lines(document)
+        lines = _added_lines(document())
         if newest is None or gate is None:
             return report_text(lines)
         width = report_width()
@@ -222,10 +229,7 @@ def _write_added(
 
     write_answer(
         json=json,
-        document=lambda: msgspec.structs.replace(
-            document,
-            series=tuple(map(newest_series_entry, newest.series if newest else ())),
-        ),
+        document=lambda: document(newest.series if newest else ()),
         text=text,
     )
 
