@@ -297,3 +297,23 @@ def test_a_table_of_a_spec_opens_a_pool(place: Path) -> None:
     status, document, err = ended(begin(place, "surface", "s.toml", "--study", "a"))
     assert status == 0, err
     recorded_once(place / "a", len(document["samples"]))
+
+
+def test_gangs_share_the_time_of_a_deadline(place: Path) -> None:
+    spec = SPEC.replace('run_length = "20s"', 'run_length = "0.2s"')
+    spec = spec.replace("samples = 5", 'samples = 9\ndeadline = "6s"')
+    (place / "s.toml").write_text(spec)
+    status, document, _ = ended(
+        begin(place, "surface", "s.toml", "--pool", "local:gangs=2", pace="0.2")
+    )
+    assert status == (0 if document["model"] else 3)
+    assert document["status"] == "deadline"
+    assert document["left_out"] == 9 - len(peaks(document)) > 0
+    # Too short for an anchor on every gang.
+    searched = [sample for sample, _ in peaks(document)]
+    assert all(searched.count(one) == 1 for one in searched)
+    attempts = record_of(place / "bw-study").attempts.values()
+    assert {one.gang for one in attempts} == {"g1", "g2"}
+    _, resumed, _ = ended(begin(place, "resume", pace="0.2"))
+    assert peaks(resumed)[: len(searched)] == peaks(document)
+    assert len(peaks(resumed)) > len(searched)

@@ -24,7 +24,7 @@ from benchwright.decide.surface.batch import (
     results_needed,
     searches_of,
 )
-from benchwright.decide.surface.deadline import TimeLeft, time_share
+from benchwright.decide.surface.deadline import GangTimes, TimeLeft, time_share
 from benchwright.decide.surface.design import next_sample
 from benchwright.decide.surface.gangs import gang_effects, responses_of
 from benchwright.decide.surface.gaussian_process import fit_process
@@ -115,6 +115,25 @@ def test_every_gang_searches_the_anchor_first_and_an_equal_share_of_the_others()
     assert [one.gang for one in played(other, FOUR)[0][4:]] != gangs
 
 
+def test_a_gang_that_joins_later_searches_the_anchor_first() -> None:
+    wanted, ended = played(GOAL, GangNames(FOUR.names[:2]))
+    assert len(wanted) == 13
+    for one in (FOUR, GangNames(FOUR.names[:3])):
+        first = next_search(GOAL, one, wanted[:8], ended)
+        assert first is not None
+        assert (first.why, first.gang) == (ANCHOR, "g3")
+        assert first.sample == wanted[0].sample
+    # With fewer gangs, the map still has all its samples.
+    left = GangNames(("g2",))
+    alone = list(wanted[:8])
+    found = {number: result_of(one) for number, one in enumerate(alone, start=1)}
+    while (following := next_search(GOAL, left, alone, found)) is not None:
+        alone.append(following)
+        found[len(alone)] = result_of(following)
+    assert len({one.sample for one in alone}) == 12
+    assert len(alone) == 13
+
+
 def test_without_an_anchor_no_sample_is_searched_twice() -> None:
     wanted, _ = played(GOAL, msgspec.structs.replace(FOUR, anchor=False))
     assert len({one.sample for one in wanted}) == len(wanted) == 12
@@ -149,35 +168,107 @@ TIMED = msgspec.structs.replace(GOAL, deadline_s=3600.0)
 
 
 def test_the_time_of_every_gang_is_shared_over_its_searches() -> None:
-    time = TimeLeft(0.0, 3610.0, begins=True, free_s=(0.0,) * 4)
+    time = TimeLeft(0.0, 3610.0, begins=True)
     first = next_search(TIMED, FOUR, [], {}, time)
     assert first is not None
     # Fifteen searches of four gangs: g1 has four of them.
     assert first.goal.budget_s == 3600 / 4
     assert (first.why, first.gang) == (ANCHOR, "g1")
-    busy = TimeLeft(10.0, 3600.0, free_s=(900.0, 0.0, 0.0, 0.0))
-    second = next_search(TIMED, FOUR, [first], {}, busy)
+    second = next_search(TIMED, FOUR, [first], {}, TimeLeft(10.0, 3600.0))
     assert second is not None
     assert (second.gang, second.goal.budget_s) == ("g2", 3590 / 4)
     assert second.spent_s == 10.0
 
 
 def test_a_gang_without_time_is_passed_over() -> None:
-    time = TimeLeft(0.0, 310.0, free_s=(0.0, 290.0))
-    share = time_share(TIMED, (), time, 6, (1, 0))
+    gangs = GangTimes(free_s=(0.0, 290.0), following=(1, 0))
+    share = time_share(TIMED, (), TimeLeft(0.0, 310.0), 6, gangs)
     assert (share.gang, share.searches, share.budget_s) == (0, 5, 60.0)
 
 
 def test_a_deadline_that_is_too_short_for_the_anchors_has_none() -> None:
-    time = TimeLeft(0.0, 130.0, begins=True, free_s=(0.0,) * 4)
+    time = TimeLeft(0.0, 130.0, begins=True)
     short = msgspec.structs.replace(TIMED, deadline_s=120.0)
     wanted: list[SampleRequest] = []
     while len(wanted) < 7:
         following = next_search(short, FOUR, wanted, {}, time)
         assert following is not None
-        assert following.why == "design"
+        assert following.why != ANCHOR
         wanted.append(following)
     assert len({one.sample for one in wanted}) == 7
+
+
+BESIDE_S = 5.0
+"""Time of a search beside its trials."""
+
+
+def played_in_time(
+    goal: SurfaceGoal, gangs: GangNames, share: tuple[float, float], seed: int
+) -> tuple[list[SampleRequest], list[float]]:
+    """Return the searches of a map with a deadline, and when each ended [s].
+
+    A search takes a random part, within `share`, of its budget. A gang makes its searches one after
+    another.
+    """
+    assert goal.deadline_s is not None
+    rng = np.random.default_rng(seed)
+    wanted: list[SampleRequest] = []
+    ends: list[float] = []
+    costs: list[float] = []
+    now_s = 0.0
+    while True:
+        over = [n for n, end_s in enumerate(ends, start=1) if end_s <= now_s]
+        needed = results_needed(len(wanted) + 1, gangs)
+        if not set(range(1, needed + 1)) <= set(over):
+            now_s = min(end_s for end_s in ends if end_s > now_s)
+            continue
+        time = TimeLeft(
+            now_s,
+            goal.deadline_s - now_s,
+            begins=not wanted,
+            held_s=sum(costs[n - 1] + BESIDE_S for n in range(1, needed + 1)),
+        )
+        ended = {}
+        for n in over:
+            result = result_of(wanted[n - 1])
+            found = msgspec.structs.replace(
+                result.found, cost_s=costs[n - 1], load_s=costs[n - 1]
+            )
+            ended[n] = msgspec.structs.replace(result, found=found)
+        following = next_search(goal, gangs, wanted, ended, time)
+        if following is None:
+            return wanted, ends
+        begins_s = max(
+            [now_s]
+            + [
+                end_s
+                for one, end_s in zip(wanted, ends, strict=True)
+                if one.gang == following.gang
+            ]
+        )
+        budget_s = following.goal.budget_s
+        assert budget_s is not None
+        wanted.append(following)
+        costs.append(budget_s * float(rng.uniform(*share)))
+        ends.append(begins_s + costs[-1] + BESIDE_S)
+
+
+@pytest.mark.parametrize("deadline_s", [120.0, 300.0, 900.0, 3600.0])
+@pytest.mark.parametrize("count", [2, 4, 7])
+def test_maps_of_gangs_end_at_the_deadline(deadline_s: float, count: int) -> None:
+    gangs = GangNames(tuple(f"g{n}" for n in range(count)))
+    goal = msgspec.structs.replace(GOAL, deadline_s=deadline_s)
+    for seed in range(5):
+        # The first two searches of a gang do not know yet what is spent beside the trials.
+        wanted, ends = played_in_time(goal, gangs, (0.9, 1.0), seed)
+        assert max(ends) <= deadline_s + 2 * BESIDE_S
+        if deadline_s >= 900:
+            assert len(wanted) == searches_of(goal, gangs)
+        least = min(one.goal.budget_s or 0.0 for one in wanted)
+        assert least >= 30.0 - 0.1
+    # Searches that end early leave their time to the others.
+    early, _ = played_in_time(goal, gangs, (0.2, 0.5), 1)
+    assert len(early) >= len(wanted)
 
 
 # -- how the gangs differ --------------------------------------------------------------

@@ -237,6 +237,10 @@ def run_surface_on_gangs(
     begun_s = clock() - _spent_before_s(ledger)
 
     def choose(time_left: TimeLeft | None) -> SampleRequest | None:
+        if time_left is not None:
+            known = results_needed(len(wanted) + 1, names)
+            held_s = _held_s(ledger, known)
+            time_left = msgspec.structs.replace(time_left, held_s=held_s)
         return next_search(plan.goal, names, wanted, ended, time_left)
 
     while True:
@@ -245,7 +249,9 @@ def run_surface_on_gangs(
         request = None
         if known:
             spent_s = clock() - begun_s
-            request = _next_wanted(plan, number, choose, ledger, spent_s)
+            request = _next_wanted(
+                plan, number, choose, ledger, spent_s, last=not running
+            )
         if request is not None:
             wanted.append(request)
             answer = recorded_result(ledger, PeakAnswer, search_key(number))
@@ -318,6 +324,17 @@ def _gangs_of_searches(ledger: Ledger) -> dict[int, str]:
     return {
         int(one.place): one.gang for one in attempts if one.ended_ns and not one.void
     }
+
+
+def _held_s(ledger: Ledger, count: int) -> float:
+    """Return the time for which the first searches of a pool held their gangs [s]."""
+    attempts = pool_record(ledger.study, ledger.session).attempts.values()
+    held = (
+        one.ended_ns - one.began_ns
+        for one in attempts
+        if one.ended_ns and not one.void and int(one.place) <= count
+    )
+    return sum(held) / 1e9
 
 
 def recorded_surface(plan: SurfacePlan, ledger: Ledger) -> SurfaceResult:
@@ -393,9 +410,12 @@ def _next_wanted(
     choose: Callable[[TimeLeft | None], SampleRequest | None],
     ledger: Ledger,
     spent_s: float,
+    *,
+    last: bool = True,
 ) -> SampleRequest | None:
-    """Return the next search, from the journal if it was chosen before; None at the end, or after
-    the deadline has come, which is recorded."""
+    """Return the next search, from the journal if it was chosen before; None at the end, or if there is
+    no time for it. `last`: then the deadline has come, which is recorded; a running search may still
+    leave time to others."""
     recorded = ledger.recorded(wanted_key(number), msgspec.Raw)
     if recorded is not None:
         return decode_stored(recorded, SampleRequest)
@@ -409,7 +429,7 @@ def _next_wanted(
         begins = number in came or number == 1
         wanted = choose(TimeLeft(spent_s, left_s, begins=begins))
         chosen = {request.sample for request in _recorded_requests(ledger)}
-        if wanted is None and len(chosen) < goal.samples:
+        if wanted is None and last and len(chosen) < goal.samples:
             ledger.note(deadline_key(number), spent_s)
     if wanted is not None:
         ledger.note(wanted_key(number), encode_stored(wanted))

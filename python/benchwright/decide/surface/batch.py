@@ -29,7 +29,12 @@ from benchwright.core.surface import (
     SampleResult,
     SurfaceGoal,
 )
-from benchwright.decide.surface.deadline import TimeLeft, time_share
+from benchwright.decide.surface.deadline import (
+    GangTimes,
+    TimeLeft,
+    time_beside_s,
+    time_share,
+)
 from benchwright.decide.surface.design import (
     chosen_sample,
     distance_to,
@@ -46,7 +51,7 @@ _ORDER_STREAM = 16
 
 def searches_of(goal: SurfaceGoal, gangs: GangNames) -> int:
     """Return the number of searches of a surface, those of the anchor on every gang included."""
-    return goal.samples + max(_anchors(gangs) - 1, 0)
+    return _to_come(goal, gangs, ())
 
 
 def results_needed(number: int, gangs: GangNames) -> int:
@@ -73,38 +78,85 @@ def next_search(
     needed = results_needed(number, gangs)
     results = [ended[one] for one in range(1, needed + 1)]
     running = [request.sample for request in wanted[needed:]]
-    if wanted and wanted[0].why != ANCHOR:
-        gangs = msgspec.structs.replace(gangs, anchor=False)
-    to_come = searches_of(goal, gangs) - len(wanted)
+    to_come = _to_come(goal, gangs, wanted)
     if to_come <= 0:
         return None
     following = _following(goal, gangs, wanted)
-    left = None
+    left: int | None = None
+    free_s: tuple[float, ...] = ()
     if time is not None:
-        share = time_share(goal, results, time, to_come, following)
+        beside_s = time_beside_s(results, time)
+        free_s = _free_times(gangs, wanted, ended, time, beside_s)
+        times = GangTimes(free_s, following)
+        share = time_share(goal, results, time, to_come, times)
         if not wanted and share.searches < to_come:
             gangs = msgspec.structs.replace(gangs, anchor=False)
-            following, to_come = _following(goal, gangs, wanted), goal.samples
-            share = time_share(goal, results, time, to_come, following)
+            following = _following(goal, gangs, wanted)
+            to_come = _to_come(goal, gangs, wanted)
+            times = GangTimes(free_s, following)
+            share = time_share(goal, results, time, to_come, times)
         if not share.searches:
             return None
         left = share.searches
-    if len(wanted) < _anchors(gangs):
+    if _without_anchor(gangs, wanted):
         chosen = sample_wanted(goal, results, middle_sample(goal), ANCHOR)
     else:
         chosen = chosen_sample(goal, results, running, left=left)
         following = _farthest_first(goal, gangs, wanted, following, chosen.sample)
     if time is None:
         return msgspec.structs.replace(chosen, gang=gangs.names[following[0]])
-    share = time_share(goal, results, time, to_come, following)
+    share = time_share(goal, results, time, to_come, GangTimes(free_s, following))
     chosen = msgspec.structs.replace(chosen, gang=gangs.names[share.gang])
     return within_share(chosen, share, time)
 
 
-def _anchors(gangs: GangNames) -> int:
-    """Return the number of searches of the anchor: one for each gang; one gang needs none."""
-    count = len(gangs.names)
-    return count if gangs.anchor and count > 1 else 0
+def _without_anchor(
+    gangs: GangNames, wanted: Sequence[SampleRequest]
+) -> tuple[int, ...]:
+    """Return the gangs (indexes) that are still to search the anchor. None are if the first search is not
+    one of the anchor, or of a single gang."""
+    if not gangs.anchor or len(gangs.names) == 1:
+        return ()
+    if wanted and wanted[0].why != ANCHOR:
+        return ()
+    have = {one.gang for one in wanted if one.why == ANCHOR}
+    return tuple(n for n, name in enumerate(gangs.names) if name not in have)
+
+
+def _to_come(
+    goal: SurfaceGoal, gangs: GangNames, wanted: Sequence[SampleRequest]
+) -> int:
+    """Return the number of searches still to come."""
+    anchors = len(_without_anchor(gangs, wanted))
+    # The anchor is one of the samples.
+    again = anchors - 1 if anchors and not wanted else anchors
+    return goal.samples - len({request.sample for request in wanted}) + again
+
+
+def _free_times(
+    gangs: GangNames,
+    wanted: Sequence[SampleRequest],
+    ended: Mapping[int, SampleResult],
+    time: TimeLeft,
+    beside_s: float,
+) -> tuple[float, ...]:
+    """Return the time until each gang has made all its searches, if they use their whole budgets [s].
+
+    A search begins when it is chosen, or when its gang has ended the one before.
+    """
+    end_s = dict.fromkeys(gangs.names, 0.0)
+    running = dict.fromkeys(gangs.names, False)
+    for number, one in enumerate(wanted, start=1):
+        if one.gang in end_s:
+            takes_s = one.goal.budget_s or 0.0
+            if number in ended:
+                takes_s = ended[number].found.cost_s
+            running[one.gang] = number not in ended
+            begins_s = max(end_s[one.gang], one.spent_s)
+            end_s[one.gang] = begins_s + takes_s + beside_s
+    return tuple(
+        max(end_s[name] - time.spent_s, 0.0) if running[name] else 0.0 for name in end_s
+    )
 
 
 def _following(
@@ -112,10 +164,12 @@ def _following(
 ) -> tuple[int, ...]:
     """Return the gangs (indexes) that have no search in the current block, in the order of the block: the
     gangs' order for the anchors, and a random one for each block after them."""
-    count, anchors = len(gangs.names), _anchors(gangs)
-    if len(wanted) < anchors:
-        return tuple(range(len(wanted), count))
-    block, place = divmod(len(wanted) - anchors, count)
+    anchors = _without_anchor(gangs, wanted)
+    if anchors:
+        return anchors
+    count = len(gangs.names)
+    others = sum(request.why != ANCHOR for request in wanted)
+    block, place = divmod(others, count)
     rng = np.random.default_rng((goal.seed, _ORDER_STREAM, block))
     order = [int(gang) for gang in rng.permutation(count)]
     begun = {one.gang for one in wanted[len(wanted) - place :]}

@@ -30,11 +30,18 @@ class TimeLeft(msgspec.Struct, frozen=True):
     """Time until the deadline [s]."""
     begins: bool = False
     """Whether no search has begun within this deadline."""
-    free_s: tuple[float, ...] = (0.0,)
-    """Time until each gang of a pool is free, at most: what is left of the budgets of its searches
-    [s]. Without a pool, one that is free."""
     held_s: float | None = None
     """Of a pool: time for which the searches that ended held their gangs [s]; None: `spent_s`."""
+
+
+class GangTimes(msgspec.Struct, frozen=True):
+    """The gangs of a pool that share the time of a deadline. Without a pool, one that is free."""
+
+    free_s: tuple[float, ...] = (0.0,)
+    """Time until each gang is free, at most: what is left of the budgets of its searches [s]."""
+    following: tuple[int, ...] = (0,)
+    """The gangs (indexes of `free_s`) that are to make the next searches, in this order; then all gangs
+    make one each, again and again."""
 
 
 class TimeShare(msgspec.Struct, frozen=True):
@@ -53,25 +60,22 @@ def time_share(
     results: Sequence[SampleResult],
     time: TimeLeft,
     to_come: int | None = None,
-    following: Sequence[int] = (0,),
+    gangs: GangTimes | None = None,
 ) -> TimeShare:
     """Return how many of the searches still to come can be made, and the budget of the next one.
 
-    `to_come`: number of searches still to come; None: one for each sample without a result.
-    `following`: of a pool, the gangs (indexes of `time.free_s`) that are to make the next ones; then
-    all gangs make one each, again and again. A gang without time for another search is passed over. The
-    first search of a deadline always has a budget: all of the time, if it is short.
+    `to_come`: number of searches still to come; None: one for each sample without a result. A gang
+    without time for another search is passed over. The first search of a deadline always has a budget:
+    all of the time, if it is short.
     """
+    gangs = GangTimes() if gangs is None else gangs
     to_come = goal.samples - len(results) if to_come is None else to_come
-    cost_s = math.fsum(result.found.cost_s for result in results)
-    # Decisions, recording and the start of a session cost time beside the trials.
-    held_s = time.spent_s if time.held_s is None else time.held_s
-    beside_s = max(held_s - cost_s, 0.0) / len(results) if results else 0.0
+    beside_s = time_beside_s(results, time)
     assert goal.deadline_s is not None
     low_s, high_s = tuning.END_RANGE_S
     end_s = min(max(tuning.END_SHARE * goal.deadline_s, low_s), high_s)
     least_s = least_search_s(goal, results)
-    left_s = [time.left_s - end_s - free_s for free_s in time.free_s]
+    left_s = [time.left_s - end_s - free_s for free_s in gangs.free_s]
     room = [
         max(
             int(left / (least_s + beside_s)),
@@ -80,11 +84,12 @@ def time_share(
         for left in left_s
     ]
     if time.begins:
-        room[following[0]] = max(room[following[0]], 1)
+        first = gangs.following[0]
+        room[first] = max(room[first], 1)
     made = [0] * len(room)
     rounds = itertools.repeat(range(len(room)), to_come)
     order: list[int] = []
-    for gang in itertools.chain(following, *rounds):
+    for gang in itertools.chain(gangs.following, *rounds):
         if len(order) < to_come and made[gang] < room[gang]:
             made[gang] += 1
             order.append(gang)
@@ -93,6 +98,16 @@ def time_share(
     gang = order[0]
     budget_s = max(left_s[gang] / made[gang] - beside_s, tuning.SHORTEST_BUDGET_S)
     return TimeShare(len(order), math.floor(10 * budget_s) / 10, gang)
+
+
+def time_beside_s(results: Sequence[SampleResult], time: TimeLeft) -> float:
+    """Return the time of a search beside its trials, as the mean of these results [s]: decisions,
+    recording and the start of a session."""
+    if not results:
+        return 0.0
+    cost_s = math.fsum(result.found.cost_s for result in results)
+    held_s = time.spent_s if time.held_s is None else time.held_s
+    return max(held_s - cost_s, 0.0) / len(results)
 
 
 def least_search_s(goal: SurfaceGoal, results: Sequence[SampleResult]) -> float:
