@@ -112,9 +112,16 @@ class SearchOutput(TerminalOutput, SilentSearch, Generic[ExperimentT]):
     """The part of the output that all searches share."""
 
     def __init__(
-        self, experiment: ExperimentT, *, json: bool, quiet: bool, verbose: bool = False
+        self,
+        experiment: ExperimentT,
+        plot: str | None,
+        *,
+        json: bool,
+        quiet: bool,
+        verbose: bool = False,
     ) -> None:
         self.experiment = experiment
+        self._plot = plot
         self._json = json
         self._verbose = verbose
         self._progress = progress_display(quiet=quiet)
@@ -199,18 +206,6 @@ def _about_session(ended: SessionResult) -> tuple[Finding, ...]:
 class PeakOutput(SearchOutput["PeakExperiment"]):
     """The output of a peak search."""
 
-    def __init__(
-        self,
-        experiment: PeakExperiment,
-        plot: str | None,
-        *,
-        json: bool,
-        quiet: bool,
-        verbose: bool = False,
-    ) -> None:
-        super().__init__(experiment, json=json, quiet=quiet, verbose=verbose)
-        self._plot = plot
-
     def search_begins(self) -> None:
         """Print what the search looks for."""
         plan = self.experiment.plan
@@ -267,18 +262,6 @@ class PeakOutput(SearchOutput["PeakExperiment"]):
 
 class RampOutput(SearchOutput["RampExperiment"]):
     """The output of a ramp."""
-
-    def __init__(
-        self,
-        experiment: RampExperiment,
-        plot: str | None,
-        *,
-        json: bool,
-        quiet: bool,
-        verbose: bool = False,
-    ) -> None:
-        super().__init__(experiment, json=json, quiet=quiet, verbose=verbose)
-        self._plot = plot
 
     def search_begins(self) -> None:
         """Print how the load is raised."""
@@ -345,8 +328,7 @@ class SurfaceOutput(SearchOutput["SurfaceExperiment"]):
 
         Raises InputError with all mistakes in them.
         """
-        super().__init__(experiment, json=json, quiet=quiet, verbose=verbose)
-        self._plot = plot
+        super().__init__(experiment, plot, json=json, quiet=quiet, verbose=verbose)
         self._predict = experiment.plan.predict
         if predict is not None:
             factors = experiment.plan.goal.factors
