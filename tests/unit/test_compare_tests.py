@@ -7,12 +7,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
 from benchwright.api import compare
+from benchwright.cli import compare_stored
 from benchwright.cli.main import main
+from benchwright.findings.codes import make_finding
 from benchwright.stats.input_comparison import benjamini_hochberg, holm
+from benchwright.study.parsers.api import ParsedInput
 
 SECONDS = {"sort": 0.1, "gzip": 0.02, "xz": 2.0, "cat": 0.001}
 
@@ -190,3 +194,24 @@ def test_studies_and_the_python_api_compare_all_tests(
     assert shown["exit_status"] == 3, "3 trials decide nothing"
     found = compare(Path("one"), Path("two"))
     assert {one.test for one in found.verdicts} == {"true:n=1", "true:n=2"}
+
+
+def test_findings_about_a_session_count_though_its_first_test_is_not_compared(
+    files: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only the first test of a session brings them along."""
+    lost = make_finding("errors-in-kernel-log", "session 1", "an error")
+    read = compare_stored.read_inputs
+
+    def with_finding(texts: list[str]) -> list[ParsedInput]:
+        first, *others = read(texts)
+        about = (lost,) if texts == ["new.json"] else ()
+        replaced = msgspec.structs.replace(
+            first, name=f"{first.name} {texts[0]}", session_findings=about
+        )
+        return [replaced, *others]
+
+    monkeypatch.setattr(compare_stored, "read_inputs", with_finding)
+    found = compare_stored.compared_inputs(files)
+    assert [test.name for test in found.tests] == ["xz"]
+    assert found.about == (lost,)

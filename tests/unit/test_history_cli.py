@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import html
 import json
+import os
 import subprocess
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from urllib.parse import unquote
 from xml.etree import ElementTree
 
 import pytest
@@ -115,6 +118,7 @@ def test_help_of_history_is_that_of_show_and_lists_the_commands(
         (["--since", "2199-01-01"], "--since"),
         (["--false-alarms", "2"], "--false-alarms"),
         (["--gate", "fast"], "--gate"),
+        (["add", "--gate", "fast"], "--gate"),
         (["--html", "absent/page.html"], "--html"),
         (["accept", "sort/1"], "--reason"),
         (["accept", "sort/1", "--reason", "why"], "SERIES/STEP"),
@@ -281,6 +285,114 @@ def test_a_step_in_a_file_of_otava_has_its_commits(
     assert commits.index(after) < 30 <= commits.index(up_to)
     assert answer(capsys, "add", "t.csv")["new"] == 60
     assert answer(capsys, "add", "t.csv")["known"] == 60
+
+
+OTHER_TOOLS = [
+    "asv",
+    "cargo-criterion.jsonl",
+    "custom-smaller.json",
+    "data.js",
+    "fio.json",
+    "go-bench.txt",
+    "google-benchmark.json",
+    "hyperfine.json",
+    "jmh.json",
+    "k6-summary.json",
+    "otava.csv",
+    "pyperf.json",
+    "pytest-benchmark.json",
+]
+
+
+@pytest.mark.parametrize("name", OTHER_TOOLS)
+def test_results_of_every_tool_are_added_and_judged(
+    here: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    capsys.readouterr()
+    assert main(["history", "add", str(FOREIGN / name), "--gate", "5%", "--json"]) == 3
+    added = json.loads(capsys.readouterr().out)
+    assert added["new"] > 0
+    assert added["points"] > 0
+    assert added["gate"]["outcome"] == "undecided"
+    shown = answer(capsys, "bw-history.db")["series"]
+    assert [one["id"] for one in added["series"]] == [one["id"] for one in shown]  # type: ignore[attr-defined]
+    again = answer(capsys, "add", str(FOREIGN / name))
+    assert (again["new"], again["known"]) == (0, added["new"])
+
+
+def test_results_of_hyperfine_are_judged_run_after_run(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    result = json.loads((FOREIGN / "hyperfine.json").read_text())
+    statuses = []
+    for at in range(28):
+        factor = VALUES[at % 10] * (1.5 if at >= 22 else 1.0)
+        for one in result["results"]:
+            one["times"] = [factor, factor * 1.01, factor * 0.99]
+            one["mean"] = factor
+        file = here / "result.json"
+        file.write_text(json.dumps(result))
+        moment = START_NS + at * DAY_NS
+        os.utime(file, ns=(moment, moment))
+        statuses.append(main(["history", "add", "result.json", "--gate", "5%"]))
+    assert statuses[:9] == [3] * 9
+    assert statuses[12:21] == [0] * 9
+    assert statuses[-1] == 1
+    assert "gate failed: worse by more than 5 %" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("slower_from", [1000, 22])
+def test_an_added_run_is_judged_as_the_history_is(
+    here: Path, capsys: pytest.CaptureFixture[str], slower_from: int
+) -> None:
+    some = runs(28, slower_from=slower_from)
+    texts = []
+    for count in (20, 26, 27, 28, 28):
+        stored(here / "new.db", some[:count])
+        capsys.readouterr()
+        words = ["add", "new.db", "--file", "bw-history.db", "--gate", "5%"]
+        status = main(["history", *words])
+        texts.append(capsys.readouterr().out.partition("\n")[2])
+        assert main(["history", "bw-history.db", "--gate", "5%", "--json"]) == status
+        shown = json.loads(capsys.readouterr().out)
+        assert main(["history", *words, "--json"]) == status
+        added = json.loads(capsys.readouterr().out)
+        assert added["gate"] == shown["gate"]
+        assert added["exit_status"] == status
+        for one, other in zip(added["series"], shown["series"], strict=True):
+            assert one == {name: other[name] for name in one}
+        page = main(["history", "--html", "page.html", "bw-history.db"])
+        assert page == 0
+        assert all(one["sentence"] in read_page(here) for one in added["series"])
+    assert texts[-1] == texts[-2]
+    # Computed anew, the answer is the same text.
+    capsys.readouterr()
+    assert (
+        main(["history", "add", "new.db", "--file", "x.db", "--gate", "5%"]) == status
+    )
+    assert capsys.readouterr().out.partition("\n")[2] == texts[-1]
+    assert status == (1 if slower_from == 22 else 0)
+
+
+def read_page(folder: Path) -> str:
+    return unquote(html.unescape((folder / "page.html").read_text()))
+
+
+def test_a_file_near_its_limit_stores_runs_and_no_levels(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    some = runs(40)
+    stored(here / "new.db", some)
+    words = ["history", "add", "new.db", "--gate", "5%"]
+    assert main([*words, "--max-size", "1MB"]) == 0
+    whole = capsys.readouterr().out
+
+    size = (here / "bw-history.db").stat().st_size
+    assert main([*words, "--max-size", f"{size - 4096}B"]) == 0
+    assert (here / "bw-history.db").stat().st_size < size
+    text = capsys.readouterr().out
+    assert "removed" not in text
+    assert text.partition("\n")[2] == whole.partition("\n")[2]
 
 
 def test_a_directory_of_asv_is_a_history(capsys: pytest.CaptureFixture[str]) -> None:

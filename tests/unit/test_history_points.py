@@ -226,7 +226,7 @@ def test_the_answer_of_a_search_is_a_point(
         if metric == "peak_rate":
             assert one.low is not None
             assert one.low < one.estimate < (one.high or 0)
-            assert one.command.startswith("peak rate with mean response < 40 ms; load")
+            assert one.command.startswith("peak rate with mean response < 40 ms, load")
 
 
 def test_a_gate_is_undecided_by_a_search_that_did_not_answer(tmp_path: Path) -> None:

@@ -122,6 +122,8 @@ class ComparedInputs(msgspec.Struct, frozen=True, kw_only=True):
     """The names of the inputs."""
     tests: tuple[ComparedTest, ...]
     """At least one."""
+    about: tuple[Finding, ...]
+    """The findings about the sessions of the inputs as a whole, each once."""
     only_in: dict[str, tuple[str, ...]] = {}
     """By the name of an input: its tests that another input does not have."""
     without_values: dict[str, str] = {}
@@ -161,7 +163,9 @@ def _one_test(
     singles = tuple(inputs[0] for inputs in read)
     _refuse_same(texts, [[one] for one in singles])
     arms = tuple(arm_names(texts, singles))
-    return ComparedInputs(arms=arms, tests=(ComparedTest("", singles, arms),))
+    return ComparedInputs(
+        arms=arms, tests=(ComparedTest("", singles, arms),), about=_about(read)
+    )
 
 
 def _tests_in_all(
@@ -201,6 +205,7 @@ def _tests_in_all(
     return ComparedInputs(
         arms=arms,
         tests=tuple(tests),
+        about=_about(read),
         only_in={
             arm: tuple(name for name in names if name not in common)
             for arm, names in zip(arms, by_name, strict=True)
@@ -208,6 +213,11 @@ def _tests_in_all(
         },
         without_values=without,
     )
+
+
+def _about(read: Sequence[Sequence[ParsedInput]]) -> tuple[Finding, ...]:
+    found = (one.session_findings for inputs in read for one in inputs)
+    return tuple(dict.fromkeys(itertools.chain.from_iterable(found)))
 
 
 def _refuse_same(texts: Sequence[str], inputs: Sequence[Sequence[ParsedInput]]) -> None:
@@ -275,7 +285,9 @@ def compare_stored(arguments: argparse.Namespace, request: ComparisonRequest) ->
     found = compared_inputs(arguments.inputs)
     tests = [_with_compared_metrics(test, request) for test in found.tests]
     results = compared_together(tests, request)
-    about = _findings_about_inputs(found.arms, tests)
+    machines = [one.machine for one in tests[0].inputs]
+    named_machines = list(zip(found.arms, machines, strict=True))
+    about = [*separate_findings(named_machines), *found.about]
     findings: list[Finding] = []
     for place, (test, result) in enumerate(zip(tests, results, strict=True)):
         own = _findings_about_test(test, result)
@@ -319,18 +331,6 @@ def _not_compared(found: ComparedInputs) -> Iterator[str]:
         yield f"{test} is not compared: {why}"
     for arm, names in found.only_in.items():
         yield f"only in {arm}: {_named(names)}"
-
-
-def _findings_about_inputs(
-    arms: Sequence[str], tests: Sequence[ComparedTest]
-) -> list[Finding]:
-    """Return the findings about the sessions of the inputs, and about their machines."""
-    machines = [one.machine for one in tests[0].inputs]
-    names = arms if tests[0].name else tests[0].arms
-    found = list(separate_findings(list(zip(names, machines, strict=True))))
-    for test in tests:
-        found += (finding for one in test.inputs for finding in one.session_findings)
-    return list(dict.fromkeys(found))
 
 
 def _findings_about_test(test: ComparedTest, result: ComparisonResult) -> list[Finding]:

@@ -43,6 +43,7 @@ examples:
   bw history                             show ./bw-history.db, or the studies here
   bw history --test 'sort*' --since 30d --html history.html
   bw history --gate 5%                   exit 1 if a newest run is worse by more
+  bw history add bw-study --gate 5%      the same after each run, for thousands of series
   bw history accept sort/1 --reason 'checks its input now'
 """
 _EXITS = """
@@ -111,7 +112,10 @@ def _add_add(below: Any) -> None:
         below,
         "add",
         "store the results of studies in a history file",
-        "A run is stored once, however often it is added.",
+        "A run is stored once, however often it is added. With --gate the newest run of each series of\n"
+        "the file is compared with its level, as `bw history FILE --gate` does, without a table and\n"
+        "without the steps before.\n\n"
+        "exit status: 0 done; 1 the gate failed; 2 bad input; 3 the gate is undecided",
     )
     add_options(parser, options.AddOptions)
 

@@ -11,7 +11,6 @@ import msgspec
 from benchwright.core.errors import OperatingError, argument_error
 from benchwright.core.history import Acceptance, Run, RunHistory, SeriesKey
 from benchwright.core.text import plural
-from benchwright.report.history_points import read_run
 from benchwright.study.directory import JOURNAL
 from benchwright.study.history import (
     HISTORY_FILE,
@@ -137,6 +136,9 @@ def _runs_of_folder(folder: Path, skipped: list[str]) -> list[Run]:
 
 def runs_of_study(place: Path) -> Iterator[Run]:
     """Yield the runs of a study, also those without a point. Raises StudyError."""
+    # Files of other tools and history files need no report of a session.
+    from benchwright.report.history_points import read_run
+
     with contextlib.closing(Study.open_to_read(place)) as study:
         for session in study.sessions():
             yield read_run(study, session)

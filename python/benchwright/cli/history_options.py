@@ -106,10 +106,31 @@ FalseAlarms = Annotated[
 Ignored = Annotated[
     tuple[str, ...],
     Option(
-        "fact of the environment whose change starts no segment: kernel.version, "
-        "'env.*', command (repeatable)",
+        "fact of the environment whose change starts no segment: 'kernel.*', "
+        "env.LANG, command (repeatable)",
         "FACT",
         flag="--ignore",
+    ),
+]
+
+
+Gate = Annotated[
+    Text,
+    Option(
+        "exit 1 if a newest run is worse by more than this, 3 if that is undecided",
+        "PERCENT",
+        share_within(-1e-12, 10.0, "a share "),
+        hint="write --gate 5%",
+        no_default=FOR_SCRIPTS,
+    ),
+]
+AcceptedCodes = Annotated[
+    tuple[str, ...],
+    Option(
+        "decide the gate despite this serious finding (repeatable)",
+        "CODE",
+        names="finding",
+        no_default=FOR_SCRIPTS,
     ),
 ]
 
@@ -128,25 +149,8 @@ class SeriesOptions(msgspec.Struct, frozen=True):
 class HistoryOptions(SeriesOptions, frozen=True):
     """The options of `bw history`."""
 
-    gate: Annotated[
-        Text,
-        Option(
-            "exit 1 if a newest run is worse by more than this, 3 if that is undecided",
-            "PERCENT",
-            share_within(-1e-12, 10.0, "a share "),
-            hint="write --gate 5%",
-            no_default=FOR_SCRIPTS,
-        ),
-    ] = None
-    accept: Annotated[
-        tuple[str, ...],
-        Option(
-            "decide the gate despite this serious finding (repeatable)",
-            "CODE",
-            names="finding",
-            no_default=FOR_SCRIPTS,
-        ),
-    ] = ()
+    gate: Gate = None
+    accept: AcceptedCodes = ()
     html: Annotated[
         Text,
         Option(
@@ -184,6 +188,9 @@ class AddOptions(msgspec.Struct, frozen=True):
             hint="write --max-size 50MiB",
         ),
     ] = None
+    gate: Gate = None
+    accept: AcceptedCodes = ()
+    ignored: Ignored = ()
     json: Json = False
 
 

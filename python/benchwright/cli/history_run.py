@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -22,7 +22,7 @@ from benchwright.cli.history_options import (
 from benchwright.cli.output_file import check_output, write_output
 from benchwright.cli.terminal import painter, report_width, write_answer
 from benchwright.core.errors import Diagnostic, InputError, argument_error
-from benchwright.core.history import Acceptance, RunHistory
+from benchwright.core.history import Acceptance, RunHistory, SeriesKey
 from benchwright.core.text import plural
 from benchwright.core.untrusted import one_line, visible
 from benchwright.report.documents import entry
@@ -38,10 +38,23 @@ from benchwright.report.history_document import (
     HistoryAcceptDocument,
     HistoryAddDocument,
     HistoryNotesDocument,
+    gate_entry,
     history_document,
+    newest_series_entry,
 )
-from benchwright.report.history_newest import HistoryGate, hold_gate
-from benchwright.report.history_text import gate_lines, history_lines, step_words
+from benchwright.report.history_levels import NewestRuns, newest_runs, stored_starts
+from benchwright.report.history_newest import (
+    HistoryGate,
+    LevelStart,
+    NewestSeries,
+    hold_gate,
+)
+from benchwright.report.history_text import (
+    gate_lines,
+    history_lines,
+    newest_lines,
+    step_words,
+)
 from benchwright.report.parts import report_text
 from benchwright.stats.steps import FALSE_ALARMS
 from benchwright.study.history import (
@@ -98,12 +111,22 @@ def _asked(reader: OptionReader) -> HistoryQuestion:  # type: ignore[type-arg]
 
 def _answer(texts: Sequence[str], asked: HistoryQuestion) -> HistoryAnswer:
     """Return the answer. Raises InputError where nothing fits what is asked about."""
-    read = read_runs(chosen_paths(texts), asked.wants, asked.since_ns)
-    history = read.history()
-    answer = history_answer(history, asked)
+    paths = chosen_paths(texts)
+    history = read_runs(paths, asked.wants, asked.since_ns).history()
+    answer = history_answer(history, asked, _stored_starts(paths, asked))
     if not answer.series:
         _refuse_unknown(history, asked, texts)
     return answer
+
+
+def _stored_starts(
+    paths: Sequence[Path], asked: HistoryQuestion
+) -> Mapping[SeriesKey, LevelStart]:
+    """Return what a history file that is read alone and whole stores of its levels."""
+    if len(paths) > 1 or asked.since_ns or not is_history_file(paths[0]):
+        return {}
+    with HistoryFile.open_to_read(paths[0]) as file:
+        return stored_starts(file, asked.ignored)
 
 
 def _refuse_unknown(
@@ -151,18 +174,27 @@ def add(arguments: argparse.Namespace) -> int:
     request = request_from(AddOptions, arguments)
     reader = OptionReader(request)
     max_bytes: int | None = reader.value("max_size")
+    limit: float | None = reader.value("gate")
     if reader.found:
         raise InputError(reader.found)
     file = Path(request.file or HISTORY_FILE)
     paths = tuple(map(Path, request.paths or ("bw-study",)))
     read = read_runs(paths)
+    newest = gate = None
     with HistoryFile.open_to_write(file) as stored:
         added = stored.add(read.runs)
         for one in read.acceptances:
             stored.accept(one)
         dropped = 0 if max_bytes is None else stored.drop_oldest(max_bytes)
-    _write_added(file, added, read.skipped, dropped, json=request.json)
-    return 0
+        if limit is not None:
+            newest = newest_runs(
+                stored, ignored=request.ignored, store=True, max_bytes=max_bytes
+            )
+            gate = hold_gate(newest, max(limit, 0.0), frozenset(request.accept))
+    _write_added(
+        file, added, read.skipped, dropped, newest=newest, gate=gate, json=request.json
+    )
+    return 0 if gate is None else gate.exit_status
 
 
 def _write_added(
@@ -171,21 +203,38 @@ def _write_added(
     skipped: Sequence[str],
     dropped: int = 0,
     *,
+    newest: NewestRuns | None = None,
+    gate: HistoryGate | None = None,
     json: bool,
 ) -> None:
-    document = entry(
-        HistoryAddDocument,
-        added,
-        file=str(file),
-        skipped=tuple(skipped),
-        dropped=dropped,
-    )
+    def document(series: Sequence[NewestSeries] = ()) -> HistoryAddDocument:
+        return entry(
+            HistoryAddDocument,
+            added,
+            file=str(file),
+            skipped=tuple(skipped),
+            dropped=dropped,
+            exit_status=0 if gate is None else gate.exit_status,
+            gate=gate_entry(gate),
+            series=tuple(map(newest_series_entry, series)),
+        )
+
+    def text() -> str:
+        lines = _added_lines(document())
+        if newest is None or gate is None:
+            return report_text(lines)
+        width = report_width()
+        answers = newest_lines(newest.series, width)
+        return report_text(lines, answers, gate_lines(gate, width))
+
     write_answer(
-        json=json, document=lambda: document, text=lambda: _added_text(document)
+        json=json,
+        document=lambda: document(newest.series if newest else ()),
+        text=text,
     )
 
 
-def _added_text(document: HistoryAddDocument) -> str:
+def _added_lines(document: HistoryAddDocument) -> list[str]:
     parts = [
         f"{plural(document.new, 'new run')} ({plural(document.points, 'point')})",
         *([f"{document.replaced} replaced"] if document.replaced else []),
@@ -196,7 +245,7 @@ def _added_text(document: HistoryAddDocument) -> str:
             else []
         ),
     ]
-    return report_text([f"{document.file}: {', '.join(parts)}", *document.skipped])
+    return [f"{document.file}: {', '.join(parts)}", *document.skipped]
 
 
 # -- bw history accept -----------------------------------------------------------------

@@ -8,9 +8,9 @@ is adjusted by Benjamini and Hochberg, and both P-values are shown.
 
 from __future__ import annotations
 
-import fnmatch
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 import msgspec
 
@@ -33,9 +33,11 @@ from benchwright.core.text import (
 from benchwright.findings.codes import make_finding
 from benchwright.findings.history import segments_of
 from benchwright.report.history_newest import (
+    LevelStart,
     NewestAnswer,
     adjusted,
     logs_of,
+    matches,
     newest_answer,
     no_ratio,
     series_id,
@@ -144,17 +146,20 @@ class HistoryQuestion(msgspec.Struct, frozen=True, kw_only=True):
 
     def wants(self, key: SeriesKey) -> bool:
         """Return whether a series is asked about, as far as its key says."""
-        return (not self.tests or _matches(key.test, self.tests)) and (
+        return (not self.tests or matches(key.test, self.tests)) and (
             not self.metrics or key.metric in self.metrics
         )
 
 
-def _matches(name: str, patterns: Sequence[str]) -> bool:
-    return any(name == one or fnmatch.fnmatchcase(name, one) for one in patterns)
+def history_answer(
+    history: RunHistory,
+    asked: HistoryQuestion,
+    starts: Mapping[SeriesKey, LevelStart] = MappingProxyType({}),
+) -> HistoryAnswer:
+    """Return the answer for the series that are asked about.
 
-
-def history_answer(history: RunHistory, asked: HistoryQuestion) -> HistoryAnswer:
-    """Return the answer for the series that are asked about."""
+    `starts` are those that a history file stores for these facts ignored; they change no answer.
+    """
     chosen = []
     for one in history.series:
         points = tuple(p for p in one.points if p.started_ns >= asked.since_ns)
@@ -162,7 +167,7 @@ def history_answer(history: RunHistory, asked: HistoryQuestion) -> HistoryAnswer
             chosen.append(Series(one.key, points))
     names = series_names([one.key for one in chosen])
     levels = [_levels_of(one, history, asked) for one in chosen]
-    newest = adjusted(_newest_answers(chosen, levels), asked.false_alarms)
+    newest = adjusted(_newest_answers(chosen, levels, starts), asked.false_alarms)
     found = [
         SeriesAnswer(
             id=series_id(one.key),
@@ -208,7 +213,7 @@ class _Levels(msgspec.Struct, frozen=True, kw_only=True):
 def _levels_of(series: Series, history: RunHistory, asked: HistoryQuestion) -> _Levels:
     points = series.points
     segments = segments_of(
-        points, history.environments, lambda fact: _matches(fact, asked.ignored)
+        points, history.environments, lambda fact: matches(fact, asked.ignored)
     )
     accepted = {one.run: one for one in history.acceptances if one.key == series.key}
     levels: list[tuple[int, int, Estimate | None]] = []
@@ -308,33 +313,51 @@ def _step_answer(
 
 
 def _newest_answers(
-    series: Sequence[Series], levels: Sequence[_Levels]
+    series: Sequence[Series],
+    levels: Sequence[_Levels],
+    starts: Mapping[SeriesKey, LevelStart],
 ) -> list[NewestAnswer]:
     """Return how the last point of each series compares with the level before.
 
-    All looks since the start of the segment are repeated, of all series together: what a history
-    says depends on its points alone.
+    Without a known start of its level, all looks since the start of the segment are repeated, of
+    all series together: what a history says depends on its points alone.
     """
     logs = [
         logs_of(one.points[of.start :]) for one, of in zip(series, levels, strict=True)
     ]
-    known = [one for one in logs if one is not None]
-    values = [values for values, _ in known]
-    errors = [errors for _, errors in known]
-    verdicts = newest_verdicts(values, standard_errors=errors)
-    compared = newest_comparisons(values, verdicts, standard_errors=errors)
-    found = zip(verdicts, compared, strict=True)
-    answers = []
-    for one, of, of_logs in zip(series, levels, logs, strict=True):
-        if of_logs is None:
-            answers.append(no_ratio())
-            continue
-        size = len(of_logs[0])
-        answers.append(
-            newest_answer(
-                one.newest, *next(found), runs=size, size=size, offset=of.start
-            )
+    groups: tuple[list[int], list[int]] = ([], [])
+    for at, (one, of) in enumerate(zip(series, levels, strict=True)):
+        start = starts.get(one.key)
+        is_known = start is not None and (len(one.points), of.start) == (
+            start.count,
+            start.start,
         )
+        if logs[at] is not None:
+            groups[int(is_known)].append(at)
+    answers = [no_ratio() for _ in series]
+    for group, places in enumerate(groups):
+        pairs = [pair for at in places if (pair := logs[at]) is not None]
+        values, errors = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+        level_starts = befores = None
+        if group == 1:
+            stored = [(starts[series[at].key], levels[at].start) for at in places]
+            level_starts = [one.level_start - start for one, start in stored]
+            befores = [one.before - start for one, start in stored]
+        verdicts = newest_verdicts(
+            values, standard_errors=errors, level_starts=level_starts, befores=befores
+        )
+        compared = newest_comparisons(values, verdicts, standard_errors=errors)
+        for at, some, verdict, comparison in zip(
+            places, values, verdicts, compared, strict=True
+        ):
+            answers[at] = newest_answer(
+                series[at].newest,
+                verdict,
+                comparison,
+                runs=len(some),
+                size=len(some),
+                offset=levels[at].start,
+            )
     return answers
 
 

@@ -19,7 +19,12 @@ from benchwright.report.history import (
     SeriesAnswer,
     StepAnswer,
 )
-from benchwright.report.history_newest import HistoryGate, NewestVerdict
+from benchwright.report.history_newest import (
+    HistoryGate,
+    NewestAnswer,
+    NewestSeries,
+    NewestVerdict,
+)
 from benchwright.report.history_text import sentence
 
 
@@ -172,7 +177,7 @@ def history_document(
     used = {one.key.machine for one in answer.series}
     return HistoryDocument(
         exit_status=exit_status,
-        gate=None if gate is None else entry(HistoryGateEntry, gate),
+        gate=gate_entry(gate),
         false_alarms=answer.false_alarms,
         series=tuple(map(_series_entry, answer.series)),
         machines={
@@ -181,6 +186,21 @@ def history_document(
             if name in used
         },
         skipped=answer.history.skipped,
+    )
+
+
+def gate_entry(gate: HistoryGate | None) -> HistoryGateEntry | None:
+    """Return the entry of a gate."""
+    return None if gate is None else entry(HistoryGateEntry, gate)
+
+
+def _newest_entry(newest: NewestAnswer) -> NewestEntry:
+    return entry(
+        NewestEntry,
+        newest,
+        ratio=_estimate(newest.ratio),
+        p=finite(newest.p),
+        p_adjusted=finite(newest.p_adjusted),
     )
 
 
@@ -196,13 +216,7 @@ def _series_entry(one: SeriesAnswer) -> HistorySeriesEntry:
         unit=points[-1].unit,
         better=one.better,
         level=_estimate(one.level),
-        newest=entry(
-            NewestEntry,
-            one.newest,
-            ratio=_estimate(one.newest.ratio),
-            p=finite(one.newest.p),
-            p_adjusted=finite(one.newest.p_adjusted),
-        ),
+        newest=_newest_entry(one.newest),
         steps=tuple(_step_entry(one, step) for step in one.steps),
         levels=tuple(
             LevelEntry(first, last, _estimate(value))
@@ -238,6 +252,35 @@ def _estimate(estimate: Estimate | None) -> EstimateEntry | None:
 # -- The documents of the other commands -------------------------------------------------
 
 
+class NewestSeriesEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """How the newest run of a series compares with the level before."""
+
+    id: str
+    name: str
+    sentence: str
+    test: str
+    metric: str
+    machine: str
+    unit: str
+    better: Better
+    newest: NewestEntry
+
+
+def newest_series_entry(one: NewestSeries) -> NewestSeriesEntry:
+    """Return the entry of a series."""
+    return NewestSeriesEntry(
+        id=one.id,
+        name=one.name,
+        sentence=sentence(one),
+        test=one.key.test,
+        metric=one.key.metric,
+        machine=one.key.machine,
+        unit=one.newest_point.unit,
+        better=one.newest_point.better,
+        newest=_newest_entry(one.newest),
+    )
+
+
 class HistoryAddDocument(
     msgspec.Struct,
     frozen=True,
@@ -259,6 +302,10 @@ class HistoryAddDocument(
     """What was not read, and why."""
     dropped: int = 0
     """Oldest runs that were removed, because the file was larger than `--max-size`."""
+    exit_status: int = 0
+    gate: HistoryGateEntry | None = None
+    series: tuple[NewestSeriesEntry, ...] = ()
+    """With `--gate` all series of the file, else none."""
 
 
 class HistoryAcceptDocument(

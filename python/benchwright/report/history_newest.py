@@ -7,6 +7,7 @@ series (history_levels.py). `bw history` and `bw history add --gate` make their 
 
 from __future__ import annotations
 
+import fnmatch
 import hashlib
 import math
 from collections.abc import Container, Sequence
@@ -89,6 +90,11 @@ class NewestSeries(msgspec.Struct, frozen=True, kw_only=True):
     runs_since: int
 
 
+def matches(name: str, patterns: Sequence[str]) -> bool:
+    """Return whether a name is one of these, or fits a pattern of them."""
+    return any(name == one or fnmatch.fnmatchcase(name, one) for one in patterns)
+
+
 def series_id(key: SeriesKey) -> str:
     """Return the name of a series in commands: 6 hexadecimal digits."""
     return hashlib.sha256("\0".join(msgspec.structs.astuple(key)).encode()).hexdigest()[
@@ -110,6 +116,18 @@ def series_names(keys: Sequence[SeriesKey]) -> list[str]:
         )
         for key in keys
     ]
+
+
+class LevelStart(msgspec.Struct, frozen=True):
+    """Where the levels of a series begin before the look at its newest point."""
+
+    count: int
+    """The number of points of the series."""
+    start: int
+    """The first point with which the newest one is compared: of its segment, or of the level that
+    was accepted last."""
+    level_start: int
+    before: int
 
 
 # -- From points to logarithms -----------------------------------------------------------

@@ -224,7 +224,7 @@ def _points_of_search(
                 _with_estimate(common, one.estimate),
                 unit="/s",
                 better="higher",
-                command=f"{one.what}; load and server {measured}",
+                command=f"{one.what}, load and server {measured}",
                 codes=tuple(sorted(codes)),
                 state="answered" if one.is_answered else "undecided",
             ),

@@ -85,6 +85,26 @@ def _sentences(series: Sequence[JudgedSeries]) -> Iterator[str]:
     yield summary(series)
 
 
+def newest_lines(series: Sequence[JudgedSeries], width: int) -> list[str]:
+    """Return the answers about newest runs alone as lines: series that differ, then undecided ones, at
+    most twelve together, and a sentence about all."""
+    if not series:
+        return ["no series"]
+    shown = [
+        one
+        for undecided in (False, True)
+        for one in series
+        if one.newest.verdict != "no difference"
+        and (one.newest.verdict == "undecided") == undecided
+    ]
+    texts = [sentence(one) for one in shown[:_MOST_SENTENCES]]
+    if len(shown) > _MOST_SENTENCES:
+        texts.append(f"and {len(shown) - _MOST_SENTENCES} more: --json has all")
+    if len(series) > 1 or not shown:
+        texts.append(summary(series))
+    return [line for text in texts for line in wrapped(text, width)]
+
+
 def summary(series: Sequence[JudgedSeries]) -> str:
     """Return how many series differ: `4 series: 1 is slower and 3 have no difference`."""
     counts = Counter(one.newest.verdict for one in series)
@@ -284,6 +304,11 @@ def gate_lines(gate: HistoryGate, width: int) -> list[str]:
         names = ", ".join(map(one_line, gate.failed))
         return wrapped(f"{text}: {names}", width)
     if gate.undecided:
-        lines = (wrapped(one, width, "  ") for one in gate.undecided)
-        return [f"{text}?", *(line for one in lines for line in one)]
+        lines = [f"{text}?"]
+        for one in gate.undecided[:_MOST_SENTENCES]:
+            lines += wrapped(one, width, "  ")
+        if len(gate.undecided) > _MOST_SENTENCES:
+            more = len(gate.undecided) - _MOST_SENTENCES
+            lines.append(f"  and {more} more: --json has all")
+        return lines
     return [f"gate passed: no newest run is worse by more than {limit}"]

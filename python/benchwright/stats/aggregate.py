@@ -226,6 +226,27 @@ def summarise(
     n = 0; LOW, HIGH, SDEV, HW and the slope for n = 1.
     """
     every = plain_floats(values)
+    if len(every) == 1 and math.isfinite(every[0]):
+        # A file with many benchmarks often has one value of each.
+        (value,) = every
+        half = t_half_width(math.nan, 1, confidence)
+        return Summary(
+            name=name,
+            label=label or name,
+            unit=unit,
+            count=1,
+            mean=value,
+            median=value,
+            low=value - half,
+            high=value + half,
+            minimum=value,
+            maximum=value,
+            sdev=math.nan,
+            half_width=half,
+            slope=math.nan,
+            sum=value,
+            confidence=confidence,
+        )
     data = [value for value in every if math.isfinite(value)]
     if epochs is not None:
         pairs = zip(epochs, every, strict=True)

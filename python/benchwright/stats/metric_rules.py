@@ -122,9 +122,12 @@ class MetricRules:
     def ordered(self, names: Iterable[str]) -> tuple[str, ...]:
         """Return the names in the table's order: Elapsed, System, User, Wait, CPU%,
         declared metrics, other metrics in the order given, getrusage's extras."""
+        distinct = tuple(dict.fromkeys(names))
+        if len(distinct) < 2:
+            return distinct
         fixed = {name: place for place, name in enumerate(_BUILT_IN)}
         order: dict[str, tuple[int, int]] = {}
-        for met, name in enumerate(dict.fromkeys(names)):
+        for met, name in enumerate(distinct):
             if name in fixed and name not in EXTRAS:
                 order[name] = (0, fixed[name])
             elif name in self.declared:

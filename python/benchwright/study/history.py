@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import itertools
 import os
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -23,6 +24,7 @@ import msgspec
 from benchwright.core.errors import StudyError
 from benchwright.core.history import (
     Acceptance,
+    Better,
     Environment,
     HistoryPoint,
     Run,
@@ -164,6 +166,84 @@ CREATE TRIGGER acceptance_never_goes BEFORE DELETE ON acceptance
 BEGIN SELECT raise(ABORT, 'acceptances are append-only'); END;
 COMMIT;
 """
+
+
+# What is known of the newest runs (report/history_levels.py) is a cache: it can be removed, and a command that
+# needs it makes it. A change of a point, or of where a run belongs, that is made beside bw gives its run another digest, so
+# that what was computed from it is not used.
+_CACHE = (
+    """CREATE TABLE IF NOT EXISTS level_cache (
+    id INTEGER PRIMARY KEY CHECK (id = 1),
+    method TEXT NOT NULL,
+    runs BLOB NOT NULL,
+    acceptances TEXT NOT NULL,
+    levels BLOB NOT NULL
+) STRICT""",
+    """CREATE TABLE IF NOT EXISTS tail_cache (
+    run INTEGER PRIMARY KEY,
+    digest BLOB NOT NULL,
+    points BLOB NOT NULL
+) STRICT""",
+    """CREATE TRIGGER IF NOT EXISTS point_changed AFTER UPDATE ON point
+BEGIN UPDATE run SET digest = randomblob(16) WHERE id IN (OLD.run, NEW.run); END""",
+    """CREATE TRIGGER IF NOT EXISTS point_removed AFTER DELETE ON point
+BEGIN UPDATE run SET digest = randomblob(16) WHERE id = OLD.run; END""",
+    """CREATE TRIGGER IF NOT EXISTS run_moved AFTER UPDATE OF started_ns, environment ON run
+BEGIN UPDATE run SET digest = randomblob(16) WHERE id = NEW.id; END""",
+)
+
+
+class StoredRun(msgspec.Struct, frozen=True, kw_only=True):
+    """A run of a history file without its points."""
+
+    id: int
+    digest: bytes
+    """Hash of what the run says."""
+    name: str
+    study: str
+    session: int
+    started_ns: int
+    commit: str | None
+    commit_time_ns: int | None
+    dirty: bool
+    tags: tuple[str, ...]
+    environment: str
+
+
+class StoredPoint(msgspec.Struct, frozen=True):
+    """A point of a history file, in the order of its columns."""
+
+    series: int
+    """The id of its series."""
+    measured: int
+    """The id of command, unit and direction."""
+    codes: str
+    estimate: float
+    low: float | None
+    high: float | None
+    confidence: float | None
+    trials: int
+    state: str
+    asked: int
+
+
+class Measured(msgspec.Struct, frozen=True):
+    """What a point measured."""
+
+    command: str
+    unit: str
+    better: Better
+
+
+class LevelCache(msgspec.Struct, frozen=True):
+    """What was computed of the levels of all series, and from what."""
+
+    method: str
+    runs: bytes
+    """Identity of the runs, in their order."""
+    acceptances: tuple[str, ...]
+    """Names of the acceptances."""
+    levels: bytes
 
 
 class AddedRuns(msgspec.Struct, frozen=True):
@@ -322,12 +402,11 @@ class HistoryFile:
         """
         execute = self._database.execute
         dropped = 0
+        if self._used_bytes() > max_bytes:
+            self._forget_levels()
         while True:
-            (pages,) = execute("PRAGMA page_count").fetchone()
-            (free,) = execute("PRAGMA freelist_count").fetchone()
-            (page_bytes,) = execute("PRAGMA page_size").fetchone()
             (runs,) = execute("SELECT count(*) FROM run").fetchone()
-            if (pages - free) * page_bytes <= max_bytes or runs <= 1:
+            if self._used_bytes() <= max_bytes or runs <= 1:
                 return dropped
             oldest = execute(
                 "SELECT id FROM run ORDER BY started_ns, name LIMIT ?",
@@ -362,8 +441,7 @@ class HistoryFile:
 
     def series(self) -> list[SeriesKey]:
         """Return the keys of all series, in order."""
-        rows = self._database.execute("SELECT test, metric, machine FROM series")
-        return sorted(SeriesKey(*row) for row in rows)
+        return sorted(self.keys().values())
 
     def runs(
         self,
@@ -372,84 +450,196 @@ class HistoryFile:
     ) -> list[Run]:
         """Return the runs from a time on, in the order of their starts, with their points of the
         wanted series."""
-        execute = self._database.execute
-        keys = {
-            number: key
-            for number, *names in execute(
-                "SELECT id, test, metric, machine FROM series"
-            )
-            if wanted(key := SeriesKey(*names))
-        }
-        words = dict(execute("SELECT id, words FROM machine").fetchall())
-        measured = {
-            number: kind
-            for number, *kind in execute(
-                "SELECT id, command, unit, better FROM measured"
-            )
-        }
-        environments = {
-            name: Environment(name, msgspec.json.decode(facts, type=tuple[Fact, ...]))
-            for name, facts in execute("SELECT id, facts FROM environment")
-        }
-        execute("CREATE TEMP TABLE wanted (series INTEGER PRIMARY KEY)")
-        self._database.executemany(
-            "INSERT INTO temp.wanted VALUES (?)", ((number,) for number in keys)
-        )
+        keys = {number: key for number, key in self.keys().items() if wanted(key)}
+        words = dict(self._database.execute("SELECT id, words FROM machine").fetchall())
+        measured, environments = self.measured(), self.environments()
+        is_all = len(keys) == len(self.keys())
         found = []
-        for number, *head in execute(
-            'SELECT id, name, study, session, started_ns, "commit", commit_time_ns, dirty, '
-            "tags, environment FROM run WHERE started_ns >= ? ORDER BY started_ns, name",
-            (since_ns,),
-        ).fetchall():
-            name, study, session, started_ns, commit, committed_ns, *more = head
-            dirty, tags, facts = more
-            points = []
-            for series, kind, codes, *values in execute(
-                "SELECT series, measured, codes, estimate, low, high, confidence, trials, "
-                "state, asked FROM point WHERE run = ? AND series IN temp.wanted",
-                (number,),
-            ):
-                estimate, low, high, confidence, trials, state, asked = values
-                command, unit, better = measured[kind]
-                point = HistoryPoint(
-                    run=name,
-                    study=study,
-                    session=session,
-                    started_ns=started_ns,
-                    estimate=estimate,
-                    low=low,
-                    high=high,
-                    confidence=confidence,
-                    trials=trials,
-                    unit=unit,
-                    better=better,
-                    commit=commit,
-                    commit_time_ns=committed_ns,
-                    dirty=bool(dirty),
-                    tags=tuple(tags.split()),
-                    environment=facts or "",
-                    command=command,
-                    codes=tuple(codes.split()),
-                    state=state,
-                    asked=bool(asked),
-                )
-                points.append((keys[series], point))
+        for run in self.stored_runs(since_ns):
+            points = tuple(
+                (keys[one.series], history_point(run, one, measured[one.measured]))
+                for one in self.points(run.id, None if is_all else keys)
+            )
             if points:
-                machine = words[points[0][0].machine]
                 found.append(
                     Run(
-                        points=tuple(points),
-                        environment=environments.get(facts),
-                        machine=machine,
+                        points=points,
+                        environment=environments.get(run.environment),
+                        machine=words[points[0][0].machine],
                     )
                 )
-        execute("DROP TABLE temp.wanted")
         return found
+
+    def keys(self) -> dict[int, SeriesKey]:
+        """Return the keys of all series, by their ids."""
+        rows = self._database.execute("SELECT id, test, metric, machine FROM series")
+        return {number: SeriesKey(*names) for number, *names in rows}
+
+    def measured(self) -> dict[int, Measured]:
+        """Return what points measured, by id, in order of the ids."""
+        rows = self._database.execute(
+            "SELECT id, command, unit, better FROM measured ORDER BY id"
+        )
+        return {number: Measured(*kind) for number, *kind in rows}
+
+    def environments(self) -> dict[str, Environment]:
+        """Return the environments, by id."""
+        rows = self._database.execute("SELECT id, facts FROM environment")
+        return {
+            name: Environment(name, msgspec.json.decode(facts, type=tuple[Fact, ...]))
+            for name, facts in rows
+        }
+
+    def stored_runs(self, since_ns: int = 0) -> list[StoredRun]:
+        """Return the runs from a time on, in the order of their starts."""
+        rows = self._database.execute(
+            'SELECT id, digest, name, study, session, started_ns, "commit", commit_time_ns, dirty, '
+            "tags, environment FROM run WHERE started_ns >= ? ORDER BY started_ns, name",
+            (since_ns,),
+        )
+        return [
+            StoredRun(
+                id=number,
+                digest=digest,
+                name=name,
+                study=study,
+                session=session,
+                started_ns=started_ns,
+                commit=commit,
+                commit_time_ns=commit_time_ns,
+                dirty=bool(dirty),
+                tags=tuple(tags.split()),
+                environment=environment or "",
+            )
+            for number, digest, name, study, session, started_ns, commit, commit_time_ns, dirty, tags, environment in rows
+        ]
+
+    def points(
+        self, run: int, series: Collection[int] | None = None
+    ) -> Iterator[StoredPoint]:
+        """Yield the points of a run, of some series or of all, in order of the series' ids."""
+        some = ""
+        values: list[int | str] = [run]
+        if series is not None:
+            some = " AND series IN (SELECT value FROM json_each(?))"
+            values.append(msgspec.json.encode(list(series)).decode())
+        rows = self._database.execute(
+            "SELECT series, measured, codes, estimate, low, high, confidence, trials, state, "
+            f"asked FROM point WHERE run = ?{some} ORDER BY series",
+            values,
+        )
+        return itertools.starmap(StoredPoint, rows)
 
     def acceptances(self) -> list[Acceptance]:
         """Return the acceptances in the order in which they were added."""
-        rows = self._database.execute("SELECT record FROM acceptance ORDER BY id")
-        return [msgspec.json.decode(record, type=Acceptance) for (record,) in rows]
+        return list(self.named_acceptances().values())
+
+    def named_acceptances(self) -> dict[str, Acceptance]:
+        """Return the acceptances by name, in the order in which they were added."""
+        rows = self._database.execute("SELECT name, record FROM acceptance ORDER BY id")
+        return {
+            name: msgspec.json.decode(record, type=Acceptance) for name, record in rows
+        }
+
+    # -- the cache ----------------------------------------------------------------------
+
+    def _has_cache(self) -> bool:
+        statement = "SELECT count(*) FROM sqlite_master WHERE name = 'level_cache'"
+        return bool(self._database.execute(statement).fetchone()[0])
+
+    def level_cache(self) -> LevelCache | None:
+        """Return what was stored of the levels, from whatever runs; None if nothing is stored."""
+        if not self._has_cache():
+            return None
+        row = self._database.execute(
+            "SELECT method, runs, acceptances, levels FROM level_cache"
+        ).fetchone()
+        if row is None:
+            return None
+        method, runs, acceptances, levels = row
+        return LevelCache(method, runs, tuple(acceptances.split()), levels)
+
+    def tail_cache(self, run: StoredRun) -> bytes | None:
+        """Return what was stored of the points of a run; None if that is nothing, or of a run that
+        said something else."""
+        row = self._database.execute(
+            "SELECT points FROM tail_cache WHERE run = ? AND digest = ?",
+            (run.id, run.digest),
+        ).fetchone()
+        return None if row is None else row[0]
+
+    def store_cache(
+        self,
+        levels: LevelCache,
+        tails: Iterable[tuple[StoredRun, bytes]],
+        since: int,
+        max_bytes: int | None = None,
+    ) -> None:
+        """Replace what is stored of the levels, add points of runs, and remove those of all runs that
+        started before the moment `since` [ns since 1970].
+
+        Nothing is stored if the file would be larger than `max_bytes`.
+        """
+        execute = self._database.execute
+        for statement in _CACHE:
+            execute(statement)
+        execute("DELETE FROM level_cache")
+        execute(
+            "DELETE FROM tail_cache WHERE run NOT IN (SELECT id FROM run WHERE started_ns >= ?)",
+            (since,),
+        )
+        added = list(tails)
+        more = len(levels.levels) + len(levels.runs) + sum(len(t) for _, t in added)
+        if max_bytes is not None and self._used_bytes() + more > max_bytes:
+            self._forget_levels()
+            return
+        execute(
+            "INSERT INTO level_cache VALUES (1, ?, ?, ?, ?)",
+            (levels.method, levels.runs, " ".join(levels.acceptances), levels.levels),
+        )
+        self._database.executemany(
+            "INSERT OR REPLACE INTO tail_cache VALUES (?, ?, ?)",
+            ((run.id, run.digest, points) for run, points in added),
+        )
+
+    def _forget_levels(self) -> None:
+        if self._has_cache():
+            self._database.execute("DROP TABLE level_cache")
+            self._database.execute("DROP TABLE tail_cache")
+            self._has_free_pages = True
+
+    def _used_bytes(self) -> int:
+        execute = self._database.execute
+        (pages,) = execute("PRAGMA page_count").fetchone()
+        (free,) = execute("PRAGMA freelist_count").fetchone()
+        (page_bytes,) = execute("PRAGMA page_size").fetchone()
+        return int((pages - free) * page_bytes)
+
+
+def history_point(run: StoredRun, one: StoredPoint, measured: Measured) -> HistoryPoint:
+    """Return a stored point as a point of a history."""
+    return HistoryPoint(
+        run=run.name,
+        study=run.study,
+        session=run.session,
+        started_ns=run.started_ns,
+        estimate=one.estimate,
+        low=one.low,
+        high=one.high,
+        confidence=one.confidence,
+        trials=one.trials,
+        unit=measured.unit,
+        better=measured.better,
+        commit=run.commit,
+        commit_time_ns=run.commit_time_ns,
+        dirty=run.dirty,
+        tags=run.tags,
+        environment=run.environment,
+        command=measured.command,
+        codes=tuple(one.codes.split()),
+        state=one.state,
+        asked=bool(one.asked),
+    )
 
 
 def _digest(run: Run) -> bytes:

@@ -7,6 +7,7 @@ cargo-criterion 1.1, `--message-format=json`.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import os
@@ -187,6 +188,7 @@ class _GoResults:
         return tests
 
 
+@functools.lru_cache(maxsize=256)
 def _go_tidy(unit: str) -> tuple[float, str]:
     """Return a unit as benchstat shows it, with its factor: ns are seconds, MB are bytes."""
     parts = re.split(r"([/*-])", unit)

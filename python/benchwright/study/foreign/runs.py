@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import math
 from collections.abc import Sequence
@@ -31,13 +32,22 @@ def imported_runs(inputs: Sequence[ParsedInput]) -> list[Run]:
     run without a time has that of its commit, else that of its file.
     """
     groups: dict[tuple[str, str, int], list[ParsedInput]] = {}
+    file_ns = {source: _file_ns(source) for source in {one.source for one in inputs}}
     for one in inputs:
         origin = one.origin or FileOrigin(tool="")
-        same = (one.source, origin.commit, _moment_ns(one, origin))
+        moment = _moment_ns(origin)
+        if moment is None:
+            moment = file_ns[one.source]
+        same = (one.source, origin.commit, moment)
         groups.setdefault(same, []).append(one)
+    rules_of = functools.cache(MetricRules)
     return [
         Run(
-            points=tuple(point for one in group for point in _points(one, *same)),
+            points=tuple(
+                point
+                for one in group
+                for point in _points(one, rules_of(one.specs), *same)
+            ),
             environment=None,
             machine=(group[0].origin.machine if group[0].origin else "")
             or "a machine that was not recorded",
@@ -46,18 +56,25 @@ def imported_runs(inputs: Sequence[ParsedInput]) -> list[Run]:
     ]
 
 
-def _moment_ns(one: ParsedInput, origin: FileOrigin) -> int:
+def _moment_ns(origin: FileOrigin) -> int | None:
     """Return the time of an input's run [ns since 1970]: of its commit, so that benchmarks that a
-    tool measured one after the other are one run; else of its start, else of its file."""
-    for known in (origin.commit_time_ns, origin.started_ns):
-        if known is not None:
-            return known
-    path = Path(one.source)
+    tool measured one after the other are one run; else of its start; None if both are unknown."""
+    if origin.commit_time_ns is not None:
+        return origin.commit_time_ns
+    return origin.started_ns
+
+
+def _file_ns(source: str) -> int:
+    path = Path(source)
     return path.stat().st_mtime_ns if path.exists() else 0
 
 
 def _points(
-    one: ParsedInput, source: str, commit: str, moment_ns: int
+    one: ParsedInput,
+    rules: MetricRules,
+    source: str,
+    commit: str,
+    moment_ns: int,
 ) -> list[tuple[SeriesKey, HistoryPoint]]:
     origin = one.origin or FileOrigin(tool="")
     machine = UNKNOWN_MACHINE
@@ -65,7 +82,7 @@ def _points(
         machine = _digest(f"machine {origin.machine}")[:8]
     better = {spec.name: spec.better for spec in one.specs}
     points = []
-    for summary in _summaries(one):
+    for summary in _summaries(one, rules):
         value = summary.mean if math.isfinite(summary.mean) else summary.median
         if not math.isfinite(value):
             continue
@@ -91,9 +108,8 @@ def _points(
     return points
 
 
-def _summaries(one: ParsedInput) -> tuple[Summary, ...]:
+def _summaries(one: ParsedInput, rules: MetricRules) -> tuple[Summary, ...]:
     """Return what is known about each quantity: from its values, else as the file states it."""
-    rules = MetricRules(one.specs)
     found = metric_columns(observe_trials(trials_of(one), rules), rules)
     computed = summarise_columns(found, rules.ordered(found), rules)
     return (*computed, *(stat for stat in one.summaries if stat.name not in found))

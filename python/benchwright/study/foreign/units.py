@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
 import msgspec
@@ -46,6 +47,7 @@ class BaseUnit(msgspec.Struct, frozen=True):
     does not say it."""
 
 
+@functools.lru_cache(maxsize=256)
 def base_unit(text: str) -> BaseUnit:
     """Return the base unit of a tool's unit: `ns/op`, `MB/sec`, `ops/us`. An unknown unit remains."""
     unit = text.strip()
