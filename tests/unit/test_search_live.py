@@ -83,7 +83,7 @@ class Output(SearchOutput[PeakExperiment]):
 def printed(place: Path, *, json: bool) -> NoticeContents:
     """Print an outcome as JSON or not, and return what a notice says of it."""
     experiment = PeakExperiment(info(SourceFile("s.toml", SPEC)))
-    output = Output(experiment, json=json, quiet=False)
+    output = Output(experiment, None, json=json, quiet=False)
     with contextlib.closing(Study.create_or_open(place / "st")) as study:
         ended = SessionResult(Ledger(study, 7), SessionVerdict("found", "", 3), None)
         output.print(ended)
