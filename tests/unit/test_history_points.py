@@ -263,6 +263,13 @@ def test_a_gate_is_undecided_by_a_search_that_did_not_answer(tmp_path: Path) -> 
     rates[-3:] = [700, 702, 704]
     assert main(write()) == 1
 
+    feed, page = tmp_path / "changes.json", tmp_path / "history.html"
+    assert main(["history", "feed", str(file), "--json-feed", str(feed)]) == 0
+    (change,) = msgspec.json.decode(feed.read_bytes())["items"]
+    assert change["title"] == "server: worse -30 %"
+    assert main(["history", str(file), "--html", str(page)]) == 0
+    assert "worse -30 %" in page.read_text()
+
 
 @pytest.mark.parametrize(
     ("text", "same"),
