@@ -163,6 +163,11 @@ def test_inputs_without_a_common_test_are_refused_with_their_tests(
     shown = capsys.readouterr().err
     assert "no test is in all inputs" in shown
     assert "old.json: sort, gzip, xz; cat.json: cat" in shown
+    hyperfine(tmp_path / "sort.json", {"sort": 0.0, "cat": 1.0}, seed=3)
+    assert main(["compare", files[0], "sort.json"]) == 2
+    shown = capsys.readouterr().err
+    assert "sort: sort.json contains estimates by hyperfine" in shown
+    assert "Let the tool write its values" in shown
     assert main(["compare", files[0], files[0]]) == 2
     assert "are the same trials" in capsys.readouterr().err
 

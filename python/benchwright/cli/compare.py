@@ -196,7 +196,7 @@ def _check_stored(arguments: argparse.Namespace) -> None:
         wrong.append(option_mistake("--", message, hint))
     if len(arguments.inputs) < 2:
         message = "only one input is given"
-        hint = "give two stored results: bw compare OLD:TEST NEW:TEST"
+        hint = "give two stored results: bw compare OLD NEW, or OLD:TEST NEW:TEST"
         text = arguments.inputs[0]
         wrong.append(option_mistake("INPUT", message, hint, text))
     if wrong:

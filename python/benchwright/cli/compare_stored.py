@@ -194,10 +194,12 @@ def _tests_in_all(
             for arm, names in zip(arms, by_name, strict=True)
         )
         message = "no test is in all inputs"
+        hint = f"name a test of each, such as {texts[0]}:TEST; there are: {there}"
         if without:
             name, reason = next(iter(without.items()))
             message = f"no test of all inputs can be compared: {name}: {reason}"
-        hint = f"name a test of each, such as {texts[0]}:TEST; there are: {there}"
+            whys = map(_why_no_values, (there[name] for there in by_name))
+            hint = next(why[1] for why in whys if why)
         raise argument_error("INPUT", " ".join(texts), message, hint)
     _refuse_same(
         texts, [[test.inputs[at] for test in tests] for at in range(len(arms))]
