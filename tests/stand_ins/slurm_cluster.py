@@ -50,10 +50,12 @@ AccountingStorageType=accounting_storage/none
 SelectType=select/linear
 SchedulerParameters=sched_interval=2,bf_interval=2
 SlurmdParameters=config_overrides
+PreemptType=preempt/partition_prio
+PreemptMode=CANCEL
 ReturnToService=2
 SlurmctldTimeout=30
 SlurmdTimeout=6
-KillWait=2
+KillWait=10
 StateSaveLocation={home}/state
 SlurmctldPidFile={home}/slurmctld.pid
 SlurmctldLogFile={home}/slurmctld.log
@@ -63,7 +65,9 @@ SlurmdLogFile={home}/%n.log
 NodeName=h1 NodeAddr=127.0.0.1 NodeHostname=localhost Port={ports[1]} CPUs=1 Feature=sut
 NodeName=h2 NodeAddr=127.0.0.1 NodeHostname=localhost Port={ports[2]} CPUs=1 Feature=sut
 NodeName=h3 NodeAddr=127.0.0.1 NodeHostname=localhost Port={ports[3]} CPUs=1 Feature=loadgen
-PartitionName=bench Nodes=ALL Default=YES OverSubscribe=EXCLUSIVE MaxTime=INFINITE State=UP
+PartitionName=bench Nodes=ALL Default=YES OverSubscribe=EXCLUSIVE MaxTime=INFINITE GraceTime=1 State=UP
+PartitionName=urgent Nodes=ALL OverSubscribe=EXCLUSIVE PriorityTier=10 State=UP
+PartitionName=broken Nodes=ALL OverSubscribe=EXCLUSIVE State=DOWN
 """
 
 
@@ -148,6 +152,25 @@ class SlurmCluster:
         place = Path(f"/proc/{self.pids[name]}")
         _wait_until(lambda: not place.exists(), self._report)
 
+    def kill_host(self, host: str) -> None:
+        """Kill a slurmd, and all processes of the jobs on its host."""
+        self.kill(host)
+        wanted = {f"SLURMD_NODENAME={host}", f"SLURM_CONF={self.home}/slurm.conf"}
+        its, steps = [], set()
+        for place in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                words = (place / "environ").read_text(errors="replace").split("\0")
+                if wanted.issubset(words):
+                    its.append(int(place.name))
+                    state = (place / "stat").read_text().rpartition(")")[2].split()
+                    parent = Path("/proc", state[1])
+                    if (parent / "comm").read_text() == "slurmstepd\n":
+                        steps.add(int(parent.name))
+        # The steps first: they would report the ends of the others.
+        for pid in (*steps, *its):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
     def runs(self, name: str) -> bool:
         """Return whether a daemon is there."""
         return Path(f"/proc/{self.pids[name]}").exists()
@@ -175,8 +198,8 @@ class SlurmCluster:
 
     def states(self) -> dict[str, str]:
         """Return each host's state."""
-        lines = self.ask("sinfo", "--noheader", "--Node", "--format=%N %T").splitlines()
-        return dict(line.split() for line in lines)
+        lines = self.ask("sinfo", "--noheader", "--Node", "--format=%N %T")
+        return dict(line.split() for line in lines.splitlines())
 
     def reset(self) -> None:
         """End all jobs, and bring every daemon and host back."""
@@ -188,7 +211,6 @@ class SlurmCluster:
             job = line.split()[0]
             self.run("scontrol", "resume", job)
             self.run("scancel", job)
-            self.run("scancel", "--signal=KILL", job)
         for host, state in self.states().items():
             if state.startswith(("down", "drain", "drng")):
                 self.run("scontrol", "update", f"NodeName={host}", "State=RESUME")
@@ -198,7 +220,10 @@ class SlurmCluster:
         """Wait until no job is there, and each host is ready for one."""
 
         def idle() -> bool:
-            done = self.run("sinfo", "--noheader", "--Node", "--format=%T")
+            done = self.run(
+                *("sinfo", "--noheader", "--Node", "--format=%T"),
+                *("--partition", self.partition),
+            )
             states = done.stdout.split()
             return states == ["idle"] * len(self.hosts) and not self.jobs()
 

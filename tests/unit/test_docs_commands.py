@@ -51,6 +51,7 @@ OTHER_PROGRAMS = {
     "otava, node_exporter, bencher": "--adapter --collector --config-file",
     "pytest with the fixture bw_gate": "--bw-undecided",
     "python3": "--bind",
+    "sbatch, squeue": "--exclusive --me --mem --no-requeue --test-only",
     "sort": "--parallel",
     "git": "--bare",
     "k6, memtier, oha": "--data-size --latency-correction --no-tui --output-format"

@@ -71,7 +71,7 @@ class PoolOptions(msgspec.Struct, frozen=True):
     pool: Annotated[
         Text,
         Option(
-            "run parts of the session side by side: local:gangs=4 (docs/pool.md)",
+            "run parts of the session side by side: local:gangs=4, or slurm:partition=bench,gangs=4 (docs/pool.md)",
             "POOL",
             _parse_pool,
             hint="such as local:gangs=4",

@@ -38,6 +38,7 @@ class PoolSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Length of a lease [s]; None: until the session ends, or the limit of the partition."""
     partition: str = ""
     account: str = ""
+    qos: str = ""
     constraint: str = ""
     """Features that Slurm's nodes must have."""
 

@@ -28,6 +28,8 @@ HOST_VOIDS = 2
 """A host is excluded after this number of void attempts that blame it."""
 LEASE_FAILURES = 3
 """A gang is given up after this number of leases in a row that end without a recorded attempt."""
+ABSENT_NS = 30 * 10**9
+"""Other gangs run the tasks of a gang whose lease has waited for this time [ns]."""
 
 
 class OpenLease(msgspec.Struct, frozen=True):
@@ -89,6 +91,10 @@ class PoolPlan:
         self._failures: Counter[str] = Counter()
         """Leases in a row that ended without a recorded attempt."""
         self._refused: set[str] = set()
+        self._absent_ns: dict[str, int] = {}
+        """Since when each lease that waits does so, by gang: CLOCK_REALTIME [ns]."""
+        self._late: set[str] = set()
+        """Gangs whose tasks do not wait for them any longer."""
         self._voids: Counter[str] = Counter()
         """Void attempts that blame a host, by host."""
 
@@ -120,6 +126,9 @@ class PoolPlan:
     def lease_refused(self, gang: str) -> None:
         """Note that the engine will not open a lease for this gang: others run its tasks."""
         self._refused.add(gang)
+        self._hand_over(gang)
+
+    def _hand_over(self, gang: str) -> None:
         self._waiting.extend(self._own[gang])
         self._own[gang].clear()
 
@@ -147,6 +156,7 @@ class PoolPlan:
     def next_actions(self, now_ns: int) -> list[Action]:
         """Return what to do now; the plan counts it as done. `now_ns`: CLOCK_REALTIME [ns]."""
         actions = self._given_up()
+        self._note_absent(now_ns)
         excluded = set(self.excluded)
         wanted = len(self._waiting)
         for gang in self._gangs:
@@ -172,6 +182,17 @@ class PoolPlan:
             else:
                 wanted -= not own
         return actions
+
+    def _note_absent(self, now_ns: int) -> None:
+        """Hand over the tasks of gangs whose leases have waited for long, such as that of a lost host."""
+        self._late = set()
+        for gang in self._gangs:
+            lease = self._leases.get(gang)
+            if lease is None or lease.state is not LeaseState.WAITING:
+                self._absent_ns.pop(gang, None)
+            elif now_ns - self._absent_ns.setdefault(gang, now_ns) >= ABSENT_NS:
+                self._late.add(gang)
+                self._hand_over(gang)
 
     def _assigned(self, task: Task, gang: str) -> None:
         self._running[task.place] = task
@@ -204,7 +225,7 @@ class PoolPlan:
         avoided = self._avoided.get(task.place)
         if avoided is None or lease.gang not in avoided:
             return False
-        others = set(self._gangs) - self._refused - avoided
+        others = set(self._gangs) - self._refused - self._late - avoided
         return bool(others)
 
     def _fits(self, task: Task, lease: Lease, now_ns: int) -> bool:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import os
 import selectors
-import shutil
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -19,7 +18,7 @@ from pathlib import Path
 import msgspec
 
 from benchwright import __version__
-from benchwright.core.errors import BenchError, Interrupted, argument_error
+from benchwright.core.errors import BenchError, Interrupted
 from benchwright.core.pool import (
     POOL_OPTION,
     Attempt,
@@ -43,6 +42,7 @@ from benchwright.pool import protocol as p
 from benchwright.pool.adopt import Damaged, adopt, unpack
 from benchwright.pool.engine import Channel, PoolEngine
 from benchwright.pool.local import LocalEngine
+from benchwright.pool.slurm import SlurmEngine
 from benchwright.run.gangs import OpenGangs, TaskEnd
 from benchwright.run.ledger import Ledger
 from benchwright.run.notices import NOTIFY_OPTION
@@ -55,7 +55,6 @@ _POLL_S = 0.25
 _SILENT_S = 60.0
 """A lease whose agent cannot be reached for this time is closed."""
 _BAD_INPUT = 2
-_SLURM_PROGRAMS = ("sbatch", "squeue", "srun", "scancel")
 
 
 def pool_directory(study: Path, session: int) -> Path:
@@ -64,15 +63,15 @@ def pool_directory(study: Path, session: int) -> Path:
 
 
 def check_engine(settings: PoolSettings) -> None:
-    """Raise InputError if the engine of a pool cannot work on this machine."""
+    """Raise InputError if the engine of a pool cannot work on this machine. Raises BenchError if it does not answer."""
     if settings.engine is PoolKind.SLURM:
-        missing = [name for name in _SLURM_PROGRAMS if shutil.which(name) is None]
-        message = f"Slurm's program {missing[0] if missing else ''} is missing"
-        hint = (
-            "install the packages slurm-client and munge (Debian), on a machine from "
-            "which jobs of the cluster can be submitted; or use --pool local:gangs=N"
-        )
-        raise argument_error("--pool", "slurm", message, hint)
+        SlurmEngine(settings, "check").check()
+
+
+def _engine_of(settings: PoolSettings, info: SessionInfo, place: Path) -> PoolEngine:
+    if settings.engine is PoolKind.SLURM:
+        return SlurmEngine(settings, info.options["token"])
+    return LocalEngine(place / "agents", settings.lease_s)
 
 
 def open_gangs(info: SessionInfo) -> OpenGangs | None:
@@ -84,7 +83,7 @@ def open_gangs(info: SessionInfo) -> OpenGangs | None:
     @contextlib.contextmanager
     def opened(ledger: Ledger, note: Callable[[str], None]) -> Iterator[GangController]:
         place = pool_directory(ledger.study.path, ledger.session)
-        engine = LocalEngine(place / "agents", settings.lease_s)
+        engine = _engine_of(settings, info, place)
         controller = GangController(engine, settings, info, ledger, note)
         try:
             controller.start()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 MOST_GANGS = 1024
 _MOST_RETRIES = 100
-_OF_SLURM = ("partition", "account", "constraint")
+_OF_SLURM = ("partition", "account", "qos", "constraint")
 
 
 def _engine(text: str) -> PoolKind:
@@ -75,6 +75,9 @@ POOL = Form(
         ),
         optional("partition", _word, help="partition of Slurm", default="its default"),
         optional("account", _word, help="account of Slurm", default="its default"),
+        optional(
+            "qos", _word, help="quality of service of Slurm", default="its default"
+        ),
         optional(
             "constraint",
             _word,

@@ -1,0 +1,207 @@
+"""Sessions on a real Slurm of three nodes, undisturbed and disturbed: nothing is lost, and nothing counted twice."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import slurm_cluster
+from benchwright.core.pool import Attempt, VoidReason
+from bw_command import bw
+from pool_sessions import PoolSession, check_counts, table, write_surface
+from slurm_cluster import SlurmCluster
+
+POOL = "slurm:partition=bench,gangs=3"
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    """Return the table of the session, measured by gangs on this machine."""
+    place = tmp_path_factory.mktemp("undisturbed")
+    write_surface(place)
+    session = PoolSession(place, os.environ)
+    session.begin("surface", "s.toml", "--study", "st", "--pool", "local:gangs=3")
+    return table(session.ended())
+
+
+@pytest.fixture
+def session(slurm: SlurmCluster, tmp_path: Path) -> Iterator[PoolSession]:
+    """Return a session that has not begun, in a directory with `s.toml`."""
+    write_surface(tmp_path)
+    made = PoolSession(tmp_path, slurm.environment)
+    yield made
+    if made.process is not None:
+        made.kill()
+
+
+def begin(session: PoolSession, pool: str = POOL) -> None:
+    session.begin("surface", "s.toml", "--study", "st", "--pool", pool)
+
+
+def leftovers(slurm: SlurmCluster) -> list[str]:
+    """Return the jobs and the directories of leases that are still there."""
+    directories = [str(one) for one in Path("/tmp").glob("bw-????????-g*-*")]
+    return slurm.jobs() + directories
+
+
+def wait_for_none(find: Callable[[], list[str]]) -> None:
+    end_s = time.monotonic() + slurm_cluster.PATIENCE_S
+    while found := find():
+        assert time.monotonic() < end_s, found
+        time.sleep(0.1)
+
+
+def test_a_surface_is_measured_by_three_jobs(
+    slurm: SlurmCluster, session: PoolSession, undisturbed: list[dict[str, Any]]
+) -> None:
+    before = set(Path("/tmp").glob("bw-????????-g*-*"))
+    begin(session)
+    session.wait_for_running(3)
+    names = slurm.ask("squeue", "--noheader", "--format=%j %T").splitlines()
+    assert {one.rpartition("-")[2] for one in names} == {
+        f"g{n} RUNNING" for n in (1, 2, 3)
+    }
+    assert table(session.ended()) == undisturbed
+    assert not check_counts(session)
+    assert {one.hosts for one in session.attempts().values()} == {
+        ("h1",),
+        ("h2",),
+        ("h3",),
+    }
+    wait_for_none(slurm.jobs)
+    wait_for_none(
+        lambda: [
+            str(one) for one in set(Path("/tmp").glob("bw-????????-g*-*")) - before
+        ]
+    )
+
+
+def test_jobs_that_are_cancelled_suspended_and_requeued(
+    slurm: SlurmCluster, session: PoolSession, undisturbed: list[dict[str, Any]]
+) -> None:
+    begin(session)
+    first, second, third = (
+        session.lease_of(one).job for one in session.wait_for_running(3)
+    )
+    slurm.ask("scancel", first)
+    slurm.ask("scontrol", "suspend", second)
+    assert slurm.run("scontrol", "requeue", third).returncode != 0
+    time.sleep(0.3)
+    slurm.ask("scontrol", "resume", second)
+    assert table(session.ended()) == undisturbed
+    voids = check_counts(session)
+    assert voids[VoidReason.SUSPENDED] >= 1
+    # An agent that is asked to end reports that before Slurm reports the end of the job.
+    assert voids[VoidReason.CANCELLED] + voids[VoidReason.PREEMPTED] >= 1
+
+
+def test_a_restart_of_slurmctld_loses_nothing(
+    slurm: SlurmCluster, session: PoolSession, undisturbed: list[dict[str, Any]]
+) -> None:
+    begin(session)
+    session.wait_for_running(1)
+    slurm.kill("slurmctld")
+    slurm.start("slurmctld")
+    assert table(session.ended()) == undisturbed
+    check_counts(session)
+
+
+def test_agents_and_controllers_that_are_killed(
+    slurm: SlurmCluster, session: PoolSession, undisturbed: list[dict[str, Any]]
+) -> None:
+    begin(session)
+    lost = session.wait_for_running(2)[0]
+    os.kill(agent_of(slurm, session, lost), signal.SIGKILL)
+    session.wait_for(lambda: session.attempts()[lost.id].void is not None)
+    session.wait_for_running(2)
+    session.kill()
+    session.begin("resume", "st")
+    assert table(session.ended()) == undisturbed
+    assert check_counts(session)[VoidReason.AGENT_LOST] >= 1
+    wait_for_none(slurm.jobs)
+
+
+def test_a_host_that_is_lost(
+    slurm: SlurmCluster, session: PoolSession, undisturbed: list[dict[str, Any]]
+) -> None:
+    """Its sample runs on another host."""
+    begin(session)
+    lost = session.wait_for_running(3)[0]
+    slurm.kill_host(lost.hosts[0])
+    assert table(session.ended()) == undisturbed
+    assert check_counts(session)[VoidReason.HOST_LOST] >= 1
+
+
+def test_a_host_whose_slurmd_is_killed_finishes_its_samples(
+    slurm: SlurmCluster, session: PoolSession, undisturbed: list[dict[str, Any]]
+) -> None:
+    begin(session)
+    slurm.kill(session.wait_for_running(3)[0].hosts[0])
+    assert table(session.ended()) == undisturbed
+    check_counts(session)
+
+
+def agent_of(slurm: SlurmCluster, session: PoolSession, attempt: Attempt) -> int:
+    """Return the process of the agent that runs an attempt."""
+    job = session.lease_of(attempt).job
+    for place in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (place / "cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if b"benchwright.pool.agent" in words and any(
+            one.endswith(f"-{job}".encode()) for one in words
+        ):
+            return int(place.name)
+    raise AssertionError(f"there is no agent of job {job}")
+
+
+def test_a_pool_that_slurm_refuses_starts_nothing(
+    slurm: SlurmCluster, tmp_path: Path
+) -> None:
+    write_surface(tmp_path)
+    for pool, complaint in (
+        ("slurm:partition=nope,gangs=1", "invalid partition specified: nope"),
+        ("slurm:constraint=gpu,gangs=1", "Invalid feature specification"),
+    ):
+        done = bw(
+            tmp_path,
+            *("surface", "s.toml", "--study", "st", "--pool", pool),
+            env=slurm.environment,
+        )
+        assert done.returncode == 2
+        assert complaint in done.stderr
+        assert not (tmp_path / "st").exists()
+
+
+def test_slurmctld_that_is_down_is_reported(
+    slurm: SlurmCluster, tmp_path: Path
+) -> None:
+    write_surface(tmp_path)
+    slurm.kill("slurmctld")
+    done = bw(
+        tmp_path,
+        *("surface", "s.toml", "--study", "st", "--pool", POOL),
+        env=slurm.environment,
+    )
+    assert done.returncode == 1
+    assert "Slurm does not answer" in done.stderr
+    assert not (tmp_path / "st").exists()
+
+
+def test_without_slurm_the_packages_are_named(tmp_path: Path) -> None:
+    write_surface(tmp_path)
+    done = bw(
+        tmp_path,
+        *("surface", "s.toml", "--study", "st", "--pool", POOL),
+        env=os.environ | {"PATH": "/nonexistent"},
+    )
+    assert done.returncode == 2
+    assert "slurm-client" in done.stderr
+    assert "munge" in done.stderr
