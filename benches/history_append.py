@@ -1,13 +1,12 @@
 """What it takes to add one more run to a history file of 10,000 series of 500 points, and to judge it.
 
-    python benches/history_append.py [--series 10000] [--points 500] [--appends 5] [--keep FILE]
+    python benches/history_append.py [--series 10000] [--points 500] [--appends 5] [--keep FILE] [--anew] [--whole]
 
-Makes the file, as `bw history add --gate` leaves it after every run, and files of `go test -bench` with the
-next runs. Then it prints the time of each command that adds one of them, from the start of the process to
-its end: `bw history add FILE`, which stores, and `bw history add FILE --gate 5%`, which also judges the newest
-run of every series; that of the same command without what the file stores of the levels; and whether
-both answers are the same bytes. CPU time is that of the process and of the kernel for it. `--keep` uses a file that
-was made before, or keeps it.
+Makes the file, and results of `go test -bench` with the next runs. Then it prints the time of commands, from
+the start of the process to its end: `bw history add FILE`, which stores, `bw history add FILE --gate 5%`, which
+also judges the newest run of every series. The first of these computes all levels anew, because the made file
+stores none. `--anew` does so again at the end, and reports whether both answers are the same bytes; `--whole` also runs `bw history --gate 5%`, which analyses every series
+again (many minutes). `--keep` uses a file that was made before, or keeps the made one.
 """
 
 from __future__ import annotations
@@ -19,15 +18,15 @@ import resource
 import shutil
 import sqlite3
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
+import msgspec
+
 from benchwright.cli.history_inputs import read_runs
-from benchwright.report.history_levels import newest_runs
 from benchwright.study.history import HistoryFile
 
 START_S = 1_790_000_000
@@ -50,29 +49,47 @@ def write_result(path: Path, series: int, number: int) -> None:
 def make(path: Path, folder: Path, series: int, points: int) -> None:
     """Make the history file."""
     result = folder / "bench.txt"
-    for number in range(points):
-        write_result(result, series, number)
-        runs = read_runs([result]).runs
-        with HistoryFile.open_to_write(path) as file:
-            file.add(runs)
-            # Each run is judged, as by CI.
-            newest_runs(file, store=True)
-        if number % 50 == 0:
-            print(f"made {number} of {points} runs", file=sys.stderr)
+    write_result(result, series, 0)
+    (first,) = read_runs([result]).runs
+    rng = random.Random(0)
+    with HistoryFile.open_to_write(path) as file:
+        for number in range(points):
+            file.add(
+                [
+                    msgspec.structs.replace(
+                        first,
+                        points=tuple(
+                            (
+                                key,
+                                msgspec.structs.replace(
+                                    point,
+                                    run=f"{number:016x}",
+                                    started_ns=(START_S + number * HOUR_S) * 10**9,
+                                    estimate=point.estimate
+                                    * rng.lognormvariate(0, 0.02),
+                                ),
+                            )
+                            for key, point in first.points
+                        ),
+                    )
+                ]
+            )
     os.sync()
 
 
-def timed(words: Sequence[str]) -> tuple[float, float, str]:
-    """Run a command; return its wall time, its CPU time [s] and its output."""
+def timed(what: str, words: Sequence[str]) -> str:
+    """Run a command, print its times, and return its output."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     start = time.perf_counter()
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     wall = time.perf_counter() - start
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    if done.returncode not in (0, 3):
+    if done.returncode not in (0, 1, 3):
         raise SystemExit(done.stderr)
-    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return wall, cpu, done.stdout
+    user = after.ru_utime - before.ru_utime
+    kernel = after.ru_stime - before.ru_stime
+    print(f"{what}: {wall:.2f} s, CPU {user:.2f} + {kernel:.2f} s", flush=True)
+    return done.stdout
 
 
 def forget(path: Path) -> None:
@@ -89,14 +106,15 @@ def main() -> None:
     parser.add_argument("--points", type=int, default=500)
     parser.add_argument("--appends", type=int, default=5)
     parser.add_argument("--keep", type=Path)
-    parser.add_argument("--anew", action="store_true", help="also compute all anew")
+    parser.add_argument("--anew", action="store_true")
+    parser.add_argument("--whole", action="store_true")
     asked = parser.parse_args()
     bw = shutil.which("bw")
     if bw is None:
         raise SystemExit("bw must be installed")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        path = folder / "history.db"
+        path, result = folder / "history.db", folder / "bench.txt"
         if asked.keep is not None and asked.keep.exists():
             shutil.copy(asked.keep, path)
         else:
@@ -104,25 +122,25 @@ def main() -> None:
             if asked.keep is not None:
                 shutil.copy(path, asked.keep)
         print(f"file: {path.stat().st_size / 1e6:.0f} MB")
-        result = folder / "bench.txt"
         add = [bw, "history", "add", str(result), "--file", str(path)]
-        for number in range(asked.points, asked.points + asked.appends):
+        judge = [*add, "--gate", "5%"]
+        for number in range(asked.points, asked.points + asked.appends + 1):
             write_result(result, asked.series, number)
-            copy = folder / "copy.db"
-            shutil.copy(path, copy)
             os.sync()
-            wall, cpu, _ = timed([*add[:-1], str(copy)])
-            print(f"add: {wall:.2f} s, {cpu:.2f} s CPU")
-            wall, cpu, judged = timed([*add, "--gate", "5%"])
-            print(f"add --gate: {wall:.2f} s, {cpu:.2f} s CPU")
-        wall, cpu, again = timed([*add, "--gate", "5%"])
-        print(f"the same again: {wall:.2f} s, {cpu:.2f} s CPU")
-        print(judged)
+            stored = shutil.copy(path, folder / "copy.db")
+            timed("add", [*add[:-1], str(stored)])
+            judged = timed("add --gate", judge)
+        again = timed("the same run again", judge)
+        print(f"file: {path.stat().st_size / 1e6:.0f} MB")
         if asked.anew:
             forget(path)
-            wall, cpu, anew = timed([*add, "--gate", "5%"])
-            print(f"without what is stored: {wall:.1f} s, {cpu:.1f} s CPU")
-            print("the same bytes" if anew == again else "ANOTHER ANSWER")
+            anew = timed("without what is stored", judge)
+            same = (
+                again == anew and judged.partition("\n")[2] == anew.partition("\n")[2]
+            )
+            print("the answers are the same bytes" if same else "THE ANSWERS DIFFER")
+        if asked.whole:
+            timed("bw history", [bw, "history", str(path), "--gate", "5%"])
 
 
 if __name__ == "__main__":

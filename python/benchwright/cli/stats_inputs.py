@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from benchwright.cli.stats_request import StatsRequest
 from benchwright.core.errors import Diagnostic, InputError, OperatingError
 from benchwright.stats.metric_rules import EXTRAS, TIMES, MetricRules
 from benchwright.stats.table import COMPUTED_COLUMNS
 from benchwright.study.parsers.api import ParsedInput
 
 if TYPE_CHECKING:
+    from benchwright.cli.stats_request import StatsRequest
     from benchwright.study.parsers.api import ResultParser
 
 
