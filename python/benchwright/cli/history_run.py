@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import gc
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -169,6 +171,20 @@ def _write_page(path: str, answer: HistoryAnswer) -> None:
 # -- bw history add --------------------------------------------------------------------
 
 
+@contextlib.contextmanager
+def _without_collection() -> Iterator[None]:
+    """Run without Python's search for cycles: it takes a sixth of the time to add 10,000 points, and there
+    are none."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+@_without_collection()
 def add(arguments: argparse.Namespace) -> int:
     """Run `bw history add`; return the exit code. Raises InputError, StudyError."""
     request = request_from(AddOptions, arguments)
