@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
@@ -193,11 +194,38 @@ class _Points(msgspec.Struct, frozen=True):
         return _Points(*(one[is_wanted] for one in msgspec.structs.astuple(self)))
 
     def encoded(self) -> bytes:
-        """Return what the look at a later run needs of the points."""
-        return self.logs.tobytes() + self.errors.tobytes() + self.series.tobytes()
+        """Return what the look at a later run needs of the points: their number, the series,
+        logarithms, and standard errors if any is known."""
+        n = self.series.size
+        some = np.isfinite(self.errors).any()
+        return b"".join(
+            (
+                n.to_bytes(8, "little"),
+                self.logs.tobytes(),
+                self.errors.tobytes() if some else b"",
+                self.series.tobytes(),
+            )
+        )
 
 
-_POINT_BYTES = 8 + 8 + 4
+class _Tail(msgspec.Struct, frozen=True):
+    """Encoded points of a run."""
+
+    series: bytes
+    n: int
+    logs: FloatArray
+    errors: FloatArray | None
+
+    @classmethod
+    def decoded(cls, text: bytes) -> _Tail:
+        """Return the points of a text of `encoded`."""
+        n = int.from_bytes(text[:8], "little")
+        errors = None
+        if len(text) > 8 + n * (8 + 4):
+            errors = np.frombuffer(text, np.float64, n, 8 + 8 * n)
+        return cls(
+            text[len(text) - 4 * n :], n, np.frombuffer(text, np.float64, n, 8), errors
+        )
 
 
 def _points_of(rows: Sequence[StoredPoint]) -> _Points:
@@ -215,25 +243,38 @@ def _points_of(rows: Sequence[StoredPoint]) -> _Points:
     )
 
 
+_BLOCK = 20
+"""Runs of the same series that are copied together."""
+
+
 class _Tails:
     """The last values of each series and their standard errors: rows whose used part ends at `end`."""
 
     def __init__(self, ids: int, width: int) -> None:
         self.end = np.zeros(ids, dtype=np.int64)
         self.logs = np.empty((ids, width))
-        self.errors = np.empty((ids, width))
+        self.errors: FloatArray | None = None
+        """None as long as all are unknown."""
 
     def append(self, points: _Points) -> None:
         """Add the next value of some series."""
-        full = points.series[self.end[points.series] == self.logs.shape[1]]
+        series = points.series
+        self._need_errors(np.isfinite(points.errors).any())
+        full = series[self.end[series] == self.logs.shape[1]]
         if full.size:
             for table in (self.logs, self.errors):
-                table[full, :TAIL] = table[full, -TAIL:]
+                if table is not None:
+                    table[full, :TAIL] = table[full, -TAIL:]
             self.end[full] = TAIL
-        place = self.end[points.series]
-        self.logs[points.series, place] = points.logs
-        self.errors[points.series, place] = points.errors
-        self.end[points.series] = place + 1
+        place = self.end[series]
+        self.logs[series, place] = points.logs
+        if self.errors is not None:
+            self.errors[series, place] = points.errors
+        self.end[series] = place + 1
+
+    def _need_errors(self, is_needed: object) -> None:
+        if is_needed and self.errors is None:
+            self.errors = np.full_like(self.logs, math.nan)
 
     def load(self, texts: Iterable[bytes], needed: Ints) -> None:
         """Read the last `needed` values of each series from the encoded points of runs, the newest
@@ -241,21 +282,60 @@ class _Tails:
         self.end[needed > 0] = TAIL
         missing = needed.copy()
         place = np.full_like(needed, TAIL)
+        block: list[_Tail] = []
+        wanted = 0
         for text in texts:
-            n = len(text) // _POINT_BYTES
-            series = np.frombuffer(text, np.int32, n, 16 * n)
-            logs = np.frombuffer(text, np.float64, n)
-            errors = np.frombuffer(text, np.float64, n, 8 * n)
-            used = missing[series] > 0
-            if not used.all():
-                series, logs, errors = series[used], logs[used], errors[used]
+            tail = _Tail.decoded(text)
+            if block and block[0].series != tail.series:
+                self._place(block, missing, place)
+                block = []
+            block.append(tail)
+            if len(block) == 1:
+                series = np.frombuffer(tail.series, np.int32)
+                wanted = min(int(missing[series].max(initial=0)), _BLOCK)
+            if len(block) >= wanted:
+                self._place(block, missing, place)
+                block = []
+                if not missing.any():
+                    return
+        if block:
+            self._place(block, missing, place)
+        assert not missing.any(), "a run of a series is missing"
+
+    def _place(self, block: Sequence[_Tail], missing: Ints, place: Ints) -> None:
+        """Write the points of runs of the same series, the newest run first, before those that were
+        written."""
+        every = np.frombuffer(block[0].series, np.int32)
+        self._need_errors(any(one.errors is not None for one in block))
+        n = len(block)
+        ends = place[every]
+        if every.size and missing[every].min() >= n and (ends == ends[0]).all():
+            rows: slice | Ints = every
+            if every[-1] - every[0] + 1 == every.size:
+                rows = slice(int(every[0]), int(every[-1]) + 1)
+            last = int(ends[0])
+            columns = slice(last - n, last)
+            logs = [one.logs for one in reversed(block)]
+            self.logs[rows, columns] = np.array(logs).T
+            if self.errors is not None:
+                unknown = np.full(every.size, math.nan)
+                errors = [
+                    unknown if one.errors is None else one.errors
+                    for one in reversed(block)
+                ]
+                self.errors[rows, columns] = np.array(errors).T
+            missing[every] -= n
+            place[every] -= n
+            return
+        for one in block:
+            used = missing[every] > 0
+            series = every[used]
             missing[series] -= 1
             place[series] -= 1
-            self.logs[series, place[series]] = logs
-            self.errors[series, place[series]] = errors
-            if not missing.any():
-                return
-        assert not missing.any(), "a run of a series is missing"
+            self.logs[series, place[series]] = one.logs[used]
+            if self.errors is not None:
+                values = math.nan if one.errors is None else one.errors[used]
+                self.errors[series, place[series]] = values
 
 
 _IDENTITY_BYTES = 8 + 16
@@ -486,7 +566,10 @@ class _Levels:
         offset = count - size
         spans = list(zip(series, (end - size).tolist(), end.tolist(), strict=True))
         logs = [tails.logs[one, first:last] for one, first, last in spans]
-        errors = [tails.errors[one, first:last] for one, first, last in spans]
+        errors = [
+            None if tails.errors is None else tails.errors[one, first:last]
+            for one, first, last in spans
+        ]
         verdicts = newest_verdicts(
             logs,
             standard_errors=errors,
@@ -591,7 +674,7 @@ class _Look(msgspec.Struct, frozen=True):
     """Looks at series, and at which of their values."""
 
     logs: list[FloatArray]
-    errors: list[FloatArray]
+    errors: list[FloatArray | None]
     verdicts: list[LevelVerdict]
     offsets: list[int]
     """The places of the first of the values."""

@@ -734,14 +734,17 @@ def _looks(
     for n, same in alike.items():
         for places in _batches(same):
             table = np.array([data[at][ends[at] - n : ends[at]] for at in places])
-            own = np.array(
-                [
-                    unknown[:n] if of is None else of[ends[at] - n : ends[at]]
-                    for at in places
-                    for of in (errors[at],)
-                ]
-            )
-            found = _look(table, own if np.isfinite(own).any() else None)
+            own = None
+            if any(errors[at] is not None for at in places):
+                own = np.array(
+                    [
+                        unknown[:n] if of is None else of[ends[at] - n : ends[at]]
+                        for at in places
+                        for of in (errors[at],)
+                    ]
+                )
+                own = own if np.isfinite(own).any() else None
+            found = _look(table, own)
             for row, at in enumerate(places):
                 verdicts[at] = _verdict(
                     found, row, starts[at], befores[at], data[at][: ends[at]]
@@ -791,9 +794,9 @@ def _verdict(
 def _look(table: FloatArray, errors: FloatArray | None) -> _Look:
     """Return the best step among the last values of each row, shape `(series, n)`."""
     n = table.shape[1]
-    middle = np.median(table, axis=1, keepdims=True)
+    middle = _row_medians(table)
     x = table - middle
-    scale = _MAD * np.median(np.abs(x), axis=1, keepdims=True)
+    scale = _MAD * _row_medians(np.abs(x))
     tiny = 1e-12 * np.abs(table).max(axis=1, keepdims=True)
     x, floor = _limited_rows(x, scale, tiny, errors)
     x -= x.mean(axis=1, keepdims=True)
@@ -834,6 +837,14 @@ def _look(table: FloatArray, errors: FloatArray | None) -> _Look:
     )
 
 
+def _row_medians(table: FloatArray) -> FloatArray:
+    """Return the median of each row, shape `(series, 1)`. Sorting takes a tenth of the time of
+    `np.median`, which partitions without SIMD instructions."""
+    ordered, n = np.sort(table, axis=1), table.shape[1]
+    low, high = ordered[:, (n - 1) // 2, None], ordered[:, n // 2, None]
+    return np.where(low == high, low, (low + high) / 2)
+
+
 def _limited_rows(
     rest: FloatArray, scale: FloatArray, tiny: FloatArray, errors: FloatArray | None
 ) -> tuple[FloatArray, FloatArray]:
@@ -849,7 +860,7 @@ def _limited_rows(
         variances = errors * errors
         is_whole = np.isfinite(variances).all(axis=1)
         typical = np.zeros_like(scale)
-        typical[is_whole] = np.median(variances[is_whole], axis=1, keepdims=True)
+        typical[is_whole] = _row_medians(variances[is_whole])
         some = ~is_whole & np.isfinite(variances).any(axis=1)
         if some.any():
             typical[some] = np.nanmedian(variances[some], axis=1, keepdims=True)
@@ -929,9 +940,9 @@ def newest_comparisons(
 def _level_moments(table: FloatArray) -> list[Moments]:
     """Return the moments of each row, shape `(series, n)`, without its spikes."""
     n = table.shape[1]
-    middle = np.median(table, axis=1, keepdims=True)
+    middle = _row_medians(table)
     x = table - middle
-    scale = _MAD * np.median(np.abs(x), axis=1, keepdims=True)
+    scale = _MAD * _row_medians(np.abs(x))
     tiny = 1e-12 * np.abs(table).max(axis=1, keepdims=True)
     limited, _ = _limited_rows(x, scale, tiny, None)
     limited -= limited.mean(axis=1, keepdims=True)
