@@ -59,12 +59,34 @@ samples = 5
 """
 
 
+SUITE = """
+[factors]
+n = [1, 2]
+[until]
+runs = 3
+[[test]]
+name = "sleep"
+setup = "echo {n} >>begun"
+exec = "sleep $PACE && test ! -e broken && echo $TESTROOT >>roots"
+[[compare]]
+arm = [{name = "a", exec = "sleep 0.01"}, {name = "b", exec = "sleep 0.02"}]
+max_blocks = 6
+"""
+STARTED: list[subprocess.Popen[str]] = []
+
+
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Path]:
     """Return a directory with a spec and its generator; at the end no process of a pool is left."""
     (tmp_path / "s.toml").write_text(SPEC)
     (tmp_path / "gen.sh").write_text(GENERATOR)
+    (tmp_path / "suite.toml").write_text(SUITE)
     yield tmp_path
+    for process in STARTED:
+        if process.poll() is None:
+            process.kill()
+            process.communicate()
+    STARTED.clear()
     left = processes_of(tmp_path)
     for pid in left:
         with contextlib.suppress(ProcessLookupError):
@@ -86,7 +108,7 @@ def processes_of(place: Path, module: str = "") -> list[int]:
 
 def begin(place: Path, *words: str, pace: str = "0.05") -> subprocess.Popen[str]:
     """Start bw in the directory."""
-    return subprocess.Popen(
+    process = subprocess.Popen(
         [*BW, *words, "--json"],
         cwd=place,
         env={**os.environ, "PACE": pace},
@@ -95,6 +117,8 @@ def begin(place: Path, *words: str, pace: str = "0.05") -> subprocess.Popen[str]
         text=True,
         start_new_session=True,
     )
+    STARTED.append(process)
+    return process
 
 
 def ended(process: subprocess.Popen[str]) -> tuple[int, dict[str, Any], str]:
@@ -203,7 +227,9 @@ def test_an_attempt_that_was_stopped_is_void(place: Path, module: str) -> None:
     victim = processes_of(place, module)[0]
     os.kill(victim, signal.SIGSTOP)
     time.sleep(0.2)
-    os.kill(victim, signal.SIGCONT)
+    with contextlib.suppress(ProcessLookupError):
+        # The agent ends a stopped task at once.
+        os.kill(victim, signal.SIGCONT)
     status, document, err = ended(process)
     assert status == 0, err
     recorded_once(place / "cut", len(document["samples"]))
@@ -317,3 +343,55 @@ def test_gangs_share_the_time_of_a_deadline(place: Path) -> None:
     _, resumed, _ = ended(begin(place, "resume", pace="0.2"))
     assert peaks(resumed)[: len(searched)] == peaks(document)
     assert len(peaks(resumed)) > len(searched)
+
+
+# -- Suites ------------------------------------------------------------------------------
+
+
+def test_a_suite_runs_its_tests_and_comparisons_side_by_side(place: Path) -> None:
+    words = ("run", "suite.toml", "--pool", "local:gangs=2", "--study", "a")
+    status, document, err = ended(begin(place, *words))
+    assert status in (0, 3), err
+    answers = {one["name"]: one["trials"] for one in document["answers"]}
+    assert answers["sleep n=1"] == answers["sleep n=2"] == 3
+    assert len(document["comparisons"]) == 2
+    recorded_once(place / "a", 4)
+    # Each gang's tests have their files in a directory of their own.
+    assert len(set((place / "roots").read_text().split())) == 2
+    assert (place / "a" / "results" / "s1" / "sleep:n=1.res").exists()
+
+
+def test_a_suite_whose_controller_was_killed_ends_with_each_trial_once(
+    place: Path,
+) -> None:
+    words = ("run", "suite.toml", "--pool", "local:gangs=2", "--study", "a")
+    process = begin(place, *words, pace="0.5")
+    wait_until(lambda: trials_begun(place) >= 2)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate(timeout=PATIENCE_S)
+    status, document, err = ended(begin(place, "resume", "a", pace="0.5"))
+    assert status in (0, 3), err
+    recorded_once(place / "a", 4)
+    answers = {one["name"]: one["trials"] for one in document["answers"]}
+    assert answers["sleep n=1"] == answers["sleep n=2"] == 3
+    assert trials_begun(place) == 6
+
+
+def test_a_failure_under_fail_fast_ends_the_suite(place: Path) -> None:
+    (place / "broken").touch()
+    words = ("run", "suite.toml", "--pool", "local:gangs=2,retries=0", "--study", "a")
+    status, _, err = ended(begin(place, *words))
+    assert status == 1, err
+    (place / "broken").unlink()
+    status, _, err = ended(begin(place, "resume", "a"))
+    assert status in (0, 3), err
+    recorded_once(place / "a", 4)
+
+
+def test_commands_and_dependent_suites_are_refused(place: Path) -> None:
+    status, _, err = ended(begin(place, "run", "--pool", "local:gangs=2", "sleep 0.1"))
+    assert (status, "is for suites" in err) == (2, True)
+    (place / "s.ap").write_text("SYSTEM true\nTEST a 2 1\nEXEC true\nDONE\n")
+    status, _, err = ended(begin(place, "run", "--pool", "local:gangs=2", "s.ap"))
+    assert (status, "s.ap:1:1" in err) == (2, True)
+    assert not (place / "bw-study").exists()

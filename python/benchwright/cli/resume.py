@@ -119,7 +119,12 @@ def resume(arguments: argparse.Namespace) -> int:
         )
         with live_view(place, port):
             return resume_session(
-                experiment, study, stored, output, undone=arguments.undone
+                experiment,
+                study,
+                stored,
+                output,
+                gangs=gangs_of(stored.info),
+                undone=arguments.undone,
             )
 
 

@@ -18,13 +18,17 @@ from benchwright.cli.shared_options import (
     DetailOptions,
     LiveOptions,
     NotifyOptions,
+    PoolOptions,
     StudyOptions,
     TrialWatchOptions,
     drawn_seed,
+    pool_of,
+    with_pool,
     with_session_options,
 )
 from benchwright.core.errors import argument_error
 from benchwright.core.plan import Command
+from benchwright.core.pool import PoolKind
 from benchwright.suite.command_line import CommandRequest
 from benchwright.suite.options import Option, Text, add_options, given, request_from
 
@@ -112,6 +116,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     add_options(parser, AboutOptions, RESULT)
     add_options(parser, NotifyOptions, RESULT)
     add_options(parser, TrialWatchOptions, WATCHING)
+    add_options(parser, PoolOptions, _SUITE)
     parser.set_defaults(handler=run)
 
 
@@ -132,6 +137,7 @@ def run(arguments: argparse.Namespace) -> int:
     prepared = _prepare(arguments, suite)
     info = with_session_options(prepared.info, arguments)
     prepared = msgspec.structs.replace(prepared, info=info)
+    prepared = _with_pool(prepared, arguments, suite)
     planned = rehearse(prepared)
     prepared = _with_baseline(prepared, planned, arguments.baseline)
     _refuse_quiet(prepared)
@@ -153,6 +159,31 @@ def run(arguments: argparse.Namespace) -> int:
     from benchwright.cli.session_output import run_prepared
 
     return run_prepared(prepared, arguments, verbose=arguments.verbose)
+
+
+def _with_pool(
+    prepared: PreparedProgram, arguments: argparse.Namespace, suite: str | None
+) -> PreparedProgram:
+    """Return the program with the pool of --pool or of the suite stored in its session. Raises InputError
+    for a program without independent parts."""
+    settings = pool_of(arguments, prepared.program.pool)
+    if settings is None:
+        return prepared
+    if suite is None:
+        message = (
+            "--pool is for suites: the trials of commands alternate on one machine"
+        )
+        raise argument_error("--pool", arguments.pool, message, "bw run SUITE")
+    quiet = prepared.program.quiet
+    if quiet is not None and settings.engine is PoolKind.LOCAL:
+        message = f"{suite} has quiet, and gangs on one machine cannot each change it"
+        hint = f"bw quiet ... -- bw run {suite} --pool ..., without quiet in the suite"
+        raise argument_error("--pool", arguments.pool or "", message, hint)
+    from benchwright.run.parts import parts_of
+
+    parts_of(prepared.program, prepared.defines, prepared.environment)
+    info = with_pool(prepared.info, settings)
+    return msgspec.structs.replace(prepared, info=info)
 
 
 def _suite_of(arguments: argparse.Namespace) -> str | None:
@@ -197,7 +228,10 @@ def _resume(arguments: argparse.Namespace, file: str) -> int:
     """Resume from the file of a checkpoint, as in Auto-pilot; return the exit code."""
     from benchwright.cli.resume import resume
 
-    declared = (SuiteOptions, CommandRequest, BaselineOptions, TrialWatchOptions)
+    declared = (
+        *(SuiteOptions, CommandRequest, BaselineOptions, TrialWatchOptions),
+        PoolOptions,
+    )
     for option in given(
         arguments, *declared, AboutOptions, NotifyOptions, StudyOptions
     ):

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from benchwright.cli.shared_options import gangs_of
 from benchwright.cli.terminal import is_without_reader, silence_stdout, warn
 from benchwright.core.progress import progress_display
 from benchwright.core.quantity import finite
@@ -177,7 +178,8 @@ def run_prepared(
     )
     study, undone = Path(arguments.study), arguments.undone
     with live_view(study, live_port(arguments)):
-        return run_session(experiment, study, output, undone=undone)
+        gangs = gangs_of(prepared.info)
+        return run_session(experiment, study, output, gangs=gangs, undone=undone)
 
 
 def _results(answer: SessionAnswer) -> Iterator[NoticeResult]:

@@ -159,6 +159,11 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     """What happened, for a void attempt."""
 
     @property
+    def is_recorded(self) -> bool:
+        """Whether it ended and its entries are in the journal."""
+        return self.ended_ns > 0 and self.void is None
+
+    @property
     def id(self) -> str:
         """Its identifier within the session: `7.1`."""
         return f"{self.place}.{self.number}"

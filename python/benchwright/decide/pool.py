@@ -115,9 +115,11 @@ class PoolPlan:
     def lease_changed(self, lease: Lease) -> None:
         """Note the state of a gang's last lease. The end of the attempt that ran in it is reported separately."""
         before = self._leases.get(lease.gang)
-        if before is None or before.number != lease.number:
+        known = before if before and before.number == lease.number else None
+        if known is None:
             self._used.discard(lease.gang)
-        elif lease.state is LeaseState.ENDED is not before.state and lease.ended:
+        had_ended = known is not None and known.state is LeaseState.ENDED
+        if lease.state is LeaseState.ENDED and lease.ended and not had_ended:
             self._failures[lease.gang] += 1
             if self._failures[lease.gang] >= LEASE_FAILURES:
                 self.lease_refused(lease.gang)

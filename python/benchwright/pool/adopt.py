@@ -51,6 +51,18 @@ def unpack(result: bytes, verdict: TaskVerdict, place: Path) -> Path:
     return place / STUDY
 
 
+def move_files(study: Path, to: Path, session: int) -> None:
+    """Move the logs and series of a task's tests to where those of a session's tests are. Raises OSError."""
+    for folder in study.glob(f"*/s{_SESSION}"):
+        if folder.parent.name == "results":
+            continue
+        place = to / folder.parent.name / f"s{session}"
+        place.mkdir(parents=True, exist_ok=True)
+        for item in folder.iterdir():
+            shutil.rmtree(place / item.name, ignore_errors=True)
+            shutil.move(item, place / item.name)
+
+
 def adopt(
     ledger: Ledger, attempt: Attempt, prefixes: tuple[str, ...], study: Path
 ) -> None:

@@ -39,13 +39,14 @@ from benchwright.decide.pool import (
 )
 from benchwright.findings.codes import make_finding
 from benchwright.pool import protocol as p
-from benchwright.pool.adopt import Damaged, adopt, unpack
+from benchwright.pool.adopt import Damaged, adopt, move_files, unpack
 from benchwright.pool.engine import Channel, PoolEngine
 from benchwright.pool.local import LocalEngine
 from benchwright.pool.slurm import SlurmEngine
 from benchwright.run.gangs import OpenGangs, TaskEnd
 from benchwright.run.ledger import Ledger
 from benchwright.run.notices import NOTIFY_OPTION
+from benchwright.study.contents import SEARCH_KINDS
 from benchwright.study.journal import SessionInfo
 from benchwright.study.keys import attempt_key, lease_key
 from benchwright.study.pool import pool_record, stored_pool
@@ -432,6 +433,11 @@ class GangController:
                 ended = msgspec.structs.replace(attempt, ended_ns=time.time_ns())
                 task, _ = self._orders[attempt.place]
                 adopt(self._ledger, ended, task.prefixes, study)
+                if self._info.kind not in SEARCH_KINDS:
+                    # Names of tests are unique in a session; searches number their files from 1.
+                    with contextlib.suppress(OSError):
+                        path, session = self._ledger.study.path, self._ledger.session
+                        move_files(study, path, session)
                 self._recorded(agent, ended)
                 return
             void, detail = verdict.void, verdict.detail
@@ -533,6 +539,7 @@ class GangController:
             attempt=attempt,
             info=_info_of_task(self._info),
             prefixes=task.prefixes,
+            testroot=str(self._ledger.study.path / "testroot"),
             wanted=wanted,
         )
         self._send(self._agents[lease.gang], p.RunTask(order))

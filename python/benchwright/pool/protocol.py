@@ -23,6 +23,8 @@ class TaskOrder(msgspec.Struct, frozen=True, kw_only=True):
     """Of the session of this attempt, with a token of its own."""
     prefixes: tuple[str, ...]
     """The journal keys of the part to run."""
+    testroot: str = ""
+    """TESTROOT of the session, if the user did not set it: a gang uses a directory of its own instead."""
     wanted: str = ""
     """The sample of a surface, as the journal stores it; empty: another task."""
 

@@ -25,6 +25,7 @@ from benchwright.report.progress import SessionProgress
 from benchwright.run.notices import NoticeContents
 from benchwright.run.runner import SessionResult, run_session
 from benchwright.run.search import SilentSearch
+from benchwright.study.contents import SEARCH_KINDS
 from benchwright.study.journal import UNWRITABLE
 
 if TYPE_CHECKING:
@@ -79,15 +80,34 @@ class TaskOutput(SilentSearch):
 
 def experiment_of(order: TaskOrder) -> Experiment[Any]:
     """Return the experiment of the part that an order names. Raises InputError."""
+    if order.info.kind not in SEARCH_KINDS:
+        from benchwright.run.preparation import prepare_again
+        from benchwright.run.session import ProgramExperiment
+
+        only = [prefix.removesuffix("/") for prefix in order.prefixes]
+        return ProgramExperiment(prepare_again(order.info), only)
     from benchwright.run.surface import SampleExperiment
 
     wanted = decode_stored(msgspec.Raw(order.wanted.encode()), SampleRequest)
     return SampleExperiment(order.info, int(order.attempt.place), wanted)
 
 
+def _with_own_testroot(order: TaskOrder, place: Path) -> TaskOrder:
+    """Return an order whose tests have their files beside the task's study, if the user named no place."""
+    options = order.info.options
+    environment = msgspec.json.decode(options["environment"], type=dict[str, str])
+    if environment.get("TESTROOT", "") != order.testroot:
+        return order
+    environment["TESTROOT"] = str(place / "testroot")
+    own = {**options, "environment": msgspec.json.encode(environment).decode()}
+    info = msgspec.structs.replace(order.info, options=own)
+    return msgspec.structs.replace(order, info=info)
+
+
 def run_task(place: Path) -> TaskVerdict:
     """Run the task in this directory to its end, and return how it ended."""
     order = msgspec.json.decode((place / ORDER).read_bytes(), type=TaskOrder)
+    order = _with_own_testroot(order, place)
     attempt, output = order.attempt.id, TaskOutput()
     try:
         os.chdir(order.info.directory)

@@ -117,7 +117,7 @@ def _gangs(
             state=LeaseState.WAITING.value if lease is None else lease.state.value,
             leases=0 if lease is None else lease.number,
             runs="".join(one.name for one in own[-1:] if not one.ended_ns),
-            recorded=sum(one.ended_ns > 0 and one.void is None for one in own),
+            recorded=sum(one.is_recorded for one in own),
             void=sum(one.void is not None for one in own),
             busy_ns=sum(
                 max(0, one.ended_ns - one.began_ns) for one in own if one.ended_ns

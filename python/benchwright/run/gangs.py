@@ -9,8 +9,10 @@ from typing import Protocol
 
 import msgspec
 
+from benchwright.core.errors import BenchError
 from benchwright.core.pool import Attempt, Task
 from benchwright.core.results import Finding
+from benchwright.core.text import plural
 from benchwright.run.ledger import Ledger
 
 
@@ -22,6 +24,17 @@ class TaskEnd(msgspec.Struct, frozen=True):
     """The last one."""
     study: Path
     """The study of the last attempt; it may not exist after a void one."""
+
+
+def gave_up(end: TaskEnd) -> BenchError:
+    """Return the error for a task whose attempts were all void; the session can be resumed."""
+    attempt = end.attempt
+    return BenchError(
+        "pool-gave-up",
+        f"{attempt.name} was void in {plural(attempt.number, 'attempt')}, the last one on "
+        f"gang {attempt.gang}: {attempt.void} ({attempt.detail})",
+        "`bw resume` tries again",
+    )
 
 
 class Gangs(Protocol):

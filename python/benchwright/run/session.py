@@ -5,7 +5,8 @@ from __future__ import annotations
 import bisect
 import contextlib
 import functools
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -28,6 +29,7 @@ from benchwright.core.plan import (
     StopDecision,
     TestPlan,
 )
+from benchwright.core.pool import Task, VoidReason
 from benchwright.core.text import plural
 from benchwright.decide.stopping import (
     TestProgress,
@@ -37,8 +39,11 @@ from benchwright.decide.stopping import (
     out_of_reach,
     progress_of,
 )
+from benchwright.findings.comparison import gang_confounded
 from benchwright.run.findings import findings_of_session
+from benchwright.run.gangs import Gangs, gave_up
 from benchwright.run.ledger import Ledger
+from benchwright.run.parts import parts_of
 from benchwright.run.performer import Performer, make_directory
 from benchwright.run.preparation import (
     PreparedProgram,
@@ -48,9 +53,11 @@ from benchwright.run.preparation import (
 from benchwright.run.recovery import CutTest
 from benchwright.run.test import CommandFailed, RunningTest
 from benchwright.study.export import export_session, export_test
-from benchwright.study.keys import EffectKeys
+from benchwright.study.keys import EffectKeys, KeysOfTest, comparison_result_key
+from benchwright.study.pool import pool_record, stored_pool
 from benchwright.suite import effects as effect
 from benchwright.suite.interpret import execute
+from benchwright.suite.plan import DryAnswers
 from benchwright.suite.program import Program
 
 if TYPE_CHECKING:
@@ -164,13 +171,21 @@ class ProgramExperiment:
 
     is_search = False
 
-    def __init__(self, prepared: PreparedProgram) -> None:
+    def __init__(
+        self, prepared: PreparedProgram, only: Collection[str] | None = None
+    ) -> None:
+        """`only`: the keys of the tests and comparisons to run, as a gang of a pool does; None: all."""
         self.prepared = prepared
         self.info = prepared.info
-        self.notify = prepared.program.notify
+        self._only = only
+        self.notify = prepared.program.notify if only is None else None
         self.servers = prepared.program.servers
-        self.quiet = prepared.program.quiet
+        has_pool = stored_pool(prepared.info) is not None
+        # The gangs' own sessions make their machines quiet.
+        self.quiet = None if has_pool else prepared.program.quiet
         self._session: Session | None = None
+        self._gangs: dict[str, str] = {}
+        """The gang of a pool that ran each test, by key."""
 
     @property
     def session(self) -> Session:
@@ -214,8 +229,39 @@ class ProgramExperiment:
             listener.progress,
             site.recovery.cut,
             len(tests),
+            self._only,
         )
-        return self._session.run(prepared.defines, prepared.environment)
+        run_parts = None
+        if site.gangs is not None:
+            run_parts = partial(self._run_parts, site.gangs, ledger, listener.progress)
+        return self._session.run(prepared.defines, prepared.environment, run_parts)
+
+    def _run_parts(
+        self, gangs: Gangs, ledger: Ledger, progress: ProgressListener
+    ) -> None:
+        """Have gangs run the program's parts that are not recorded. Raises Interrupted, BenchError."""
+        prepared = self.prepared
+        parts = parts_of(prepared.program, prepared.defines, prepared.environment)
+        left = [one for one in parts if not _is_recorded(one, ledger)]
+        for part in left:
+            gangs.submit(part)
+        for done in range(1, len(left) + 1):
+            end = gangs.next_end()
+            if end.attempt.void is VoidReason.SERVER_FAILED:
+                raise CommandFailed(end.task.name, end.attempt.detail)
+            if end.attempt.void is not None:
+                raise gave_up(end)
+            progress.note(
+                f"{end.task.name}: recorded by gang {end.attempt.gang} "
+                f"({done} of {len(left)})"
+            )
+        attempts = pool_record(ledger.study, ledger.session).attempts.values()
+        gangs_of = {one.place: one.gang for one in attempts if one.is_recorded}
+        self._gangs = {
+            prefix.removesuffix("/"): gangs_of[part.place]
+            for part in parts
+            for prefix in part.prefixes
+        }
 
     def findings(
         self,
@@ -225,6 +271,13 @@ class ProgramExperiment:
         /,
     ) -> SessionFindings:
         """Return the findings about the session, its comparisons and its tests."""
+        names: dict[str, list[str]] = {}
+        for test in self.session.tests:
+            if not test.is_arm and test.key in self._gangs:
+                names.setdefault(self._gangs[test.key], []).append(test.name)
+        apart = gang_confounded({_listed(own): {gang} for gang, own in names.items()})
+        if apart is not None:
+            recorded = (*recorded, apart)
         return findings_of_session(self.session, verdict, ledger, recorded)
 
 
@@ -239,8 +292,10 @@ class Session:
         listener: ProgressListener,
         cut: Sequence[CutTest] = (),
         planned: int = 1,
+        only: Collection[str] | None = None,
     ) -> None:
-        """`planned`: the number of tests, without arms of comparisons, that a dry run has."""
+        """`planned`: the number of tests, without arms of comparisons, that a dry run has. `only`: the
+        keys of the tests and comparisons to run; the others get dry answers."""
         self._program = program
         self._ledger = ledger
         self._performer = performer
@@ -259,6 +314,10 @@ class Session:
         self._numbers: dict[str, int] = {}
         """Places of all tests in the order of reports, from 1, by key."""
         self._planned = planned
+        self._only = only
+        self._dry = DryAnswers()
+        self._left_out: set[str] = set()
+        """Names of the tests that are not run."""
         self._tally = TestsTally(planned)
         self._warned: set[str] = set()
         """Keys of the tests whose target was reported as out of reach."""
@@ -267,9 +326,14 @@ class Session:
         self.comparisons: list[RunningComparison] = []
 
     def run(
-        self, defines: Mapping[str, str], environment: Mapping[str, str]
+        self,
+        defines: Mapping[str, str],
+        environment: Mapping[str, str],
+        run_parts: Callable[[], None] | None = None,
     ) -> SessionVerdict:
         """Run the program until it ends or is ended; record and return the verdict.
+
+        `run_parts` has parts of it run elsewhere first, and recorded.
 
         Raises InputError for a mistake that only a run shows, BenchError for a failure of the
         bench; the session can be resumed in both cases.
@@ -278,13 +342,15 @@ class Session:
         study, number = self._ledger.study, self._ledger.session
         return run_to_end(
             self._ledger,
-            lambda: self._run(steps),
+            lambda: self._run(steps, run_parts),
             lambda: export_session(study, number, self._exported),
         )
 
-    def _run(self, steps: Pass) -> SessionVerdict:
+    def _run(self, steps: Pass, run_parts: Callable[[], None] | None) -> SessionVerdict:
         try:
             self._settle()
+            if run_parts is not None:
+                run_parts()
             self._drive(steps)
             return self._verdict()
         except Interrupted:
@@ -311,6 +377,8 @@ class Session:
             steps.close()
 
     def _answer(self, step: effect.Effect) -> effect.EffectAnswer:
+        if self._leaves_out(step):
+            return self._dry.answer(step)
         match step:
             case effect.Say(text):
                 self._say(text)
@@ -333,6 +401,33 @@ class Session:
             case effect.Halt():
                 self._halt()
         return None
+
+    def _leaves_out(self, step: effect.Effect) -> bool:
+        """Return whether an effect belongs to a part that is not run here; then its keys are used up."""
+        if self._only is None:
+            return False
+        match step:
+            case effect.Say():
+                self._keys.next("say")
+                return True
+            case effect.BeginTest(name) if (
+                self._keys.following("test") not in self._only
+            ):
+                self._keys.next("test")
+                self._left_out.add(name)
+                return True
+            case effect.RunComparison(plans) if (
+                self._keys.following("compare") not in self._only
+            ):
+                self._keys.next("compare")
+                for _ in plans:
+                    self._keys.next("test")
+                return True
+            case effect.AskNext(name) | effect.EndTest(name):
+                return name in self._left_out
+            case effect.RunEpochs(plan):
+                return plan.name in self._left_out
+        return False
 
     # -- single effects -----------------------------------------------------------------
 
@@ -540,6 +635,14 @@ class Session:
         with contextlib.suppress(OSError):
             export_test(self._ledger.study, self._ledger.session, key)
             self._exported.add(key)
+
+
+def _is_recorded(part: Task, ledger: Ledger) -> bool:
+    """Return whether a part has ended: its comparison has a result, or all its tests were stopped."""
+    keys = [prefix.removesuffix("/") for prefix in part.prefixes]
+    if keys[0].endswith("/compare"):
+        return ledger.knows(comparison_result_key(keys[0]))
+    return all(ledger.knows(KeysOfTest(key).stop) for key in keys)
 
 
 _MOST_NAMED = 4

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from benchwright.core.errors import BenchError
 from benchwright.core.pool import Task, VoidReason
 from benchwright.core.search import (
     PeakAnswer,
@@ -43,7 +42,7 @@ from benchwright.load.spec import samples_to_check
 from benchwright.load.spec_toml import read_spec
 from benchwright.load.surface_spec import read_surface
 from benchwright.load.workbench import Workbench
-from benchwright.run.gangs import Gangs, TaskEnd
+from benchwright.run.gangs import Gangs, TaskEnd, gave_up
 from benchwright.run.ledger import Ledger
 from benchwright.run.observers import LoadWatcher
 from benchwright.run.peak import peak_search, peak_verdict
@@ -304,26 +303,18 @@ def _failed_answer(
 
     Raises BenchError if the attempts were void for another reason.
     """
-    attempt = end.attempt
-    if attempt.void is VoidReason.SERVER_FAILED and end.study.exists():
+    if end.attempt.void is VoidReason.SERVER_FAILED and end.study.exists():
         with contextlib.closing(Study.open_to_read(end.study)) as study:
             answer = _recorded_answer(plan, number, wanted, Ledger(study, 1))
         if answer is not None:
             return answer
-    raise BenchError(
-        "pool-gave-up",
-        f"{attempt.name} was void in {plural(attempt.number, 'attempt')}, the last one on "
-        f"gang {attempt.gang}: {attempt.void} ({attempt.detail})",
-        "`bw resume` tries again",
-    )
+    raise gave_up(end)
 
 
 def _gangs_of_searches(ledger: Ledger) -> dict[int, str]:
     """Return the gang that measured each search of a pool."""
     attempts = pool_record(ledger.study, ledger.session).attempts.values()
-    return {
-        int(one.place): one.gang for one in attempts if one.ended_ns and not one.void
-    }
+    return {int(one.place): one.gang for one in attempts if one.is_recorded}
 
 
 def _held_s(ledger: Ledger, count: int) -> float:

@@ -55,8 +55,13 @@ class EffectKeys:
 
     def next(self, what: str) -> str:
         """Return the key of the next effect."""
+        key = self.following(what)
         self._count += 1
-        return f"{self._branch}.{self._count}/{what}"
+        return key
+
+    def following(self, what: str) -> str:
+        """Return the key that `next` would return now."""
+        return f"{self._branch}.{self._count + 1}/{what}"
 
     def restore(self, sequence: int) -> None:
         """Start the branch of a restored checkpoint; `sequence` is the number of the restore."""

@@ -111,27 +111,40 @@ def _samples(step: Step) -> int:
     return within
 
 
-class _Rehearsal:
-    """Gives dry answers, and collects the plan."""
+class DryAnswers:
+    """Answers effects as if every command succeeded and each test ran some epochs."""
 
-    def __init__(self) -> None:
-        self._where: dict[str, Where] = {}
-        """Places of the tests that have begun."""
+    def __init__(self, epochs: int = 1) -> None:
+        self._epochs = epochs
+        """Of each test."""
         self._ran: set[str] = set()
 
     def answer(self, what: Effect) -> EffectAnswer:
-        """Return a dry answer: one epoch for each test, success for each command."""
+        """Return a dry answer."""
         match what:
-            case effect.BeginTest(name, _, where):
-                self._where[name] = where
             case effect.AskNext(name):
-                return 0 if name in self._ran else 1
+                return 0 if name in self._ran else self._epochs
             case effect.RunEpochs(plan, _, count):
                 self._ran.add(plan.name)
                 return count
             case effect.RunSystem() | effect.WriteCheckpoint():
                 return 0
         return None
+
+
+class _Rehearsal(DryAnswers):
+    """Gives dry answers, and collects the plan."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._where: dict[str, Where] = {}
+        """Places of the tests that have begun."""
+
+    def answer(self, what: Effect) -> EffectAnswer:
+        """Return a dry answer; note where a test begins."""
+        if isinstance(what, effect.BeginTest):
+            self._where[what.name] = what.where
+        return super().answer(what)
 
     def seen(self, what: Effect) -> list[Planned]:
         """Return the plan entries for an effect."""

@@ -16,6 +16,7 @@ from benchwright.core.comparison import ComparisonRule, NullResult
 from benchwright.core.named_server import NamedServer
 from benchwright.core.notice import NoticeSettings
 from benchwright.core.plan import CommandMode, MetricSpec, StoppingRule
+from benchwright.core.pool import PoolSettings
 from benchwright.core.quiet import QuietSettings
 
 
@@ -338,4 +339,6 @@ class Program(msgspec.Struct, frozen=True):
     """Settings that are changed on the machine while the session runs."""
     servers: tuple[NamedServer, ...] = ()
     """Running servers that its tests drive."""
+    pool: PoolSettings | None = None
+    """The pool whose gangs run its tests; None: they run here."""
     baseline: Baseline | None = None

@@ -20,6 +20,7 @@ from benchwright.suite import toml_rule, values
 from benchwright.suite import toml_sections as sections
 from benchwright.suite.check import unused_defines
 from benchwright.suite.mistakes import Fault
+from benchwright.suite.pool import read_pool
 from benchwright.suite.program import (
     Baseline,
     Program,
@@ -61,6 +62,7 @@ _TOP = (
     "remote",
     "quiet",
     "target",
+    "pool",
     "test",
     "compare",
 )
@@ -105,7 +107,7 @@ def compile_toml(
     def read(top: TomlTable) -> Program:
         _refuse_nul(top, top.values)
         steps = _Suite(top).steps()
-        notices = top.table("notify")
+        notices, pool = top.table("notify"), top.table("pool")
         notify = None if notices is None else sections.notify_of(notices)
         quiet = sections.quiet_of(top)
         servers = sections.servers_of(top)
@@ -119,6 +121,7 @@ def compile_toml(
             notify,
             quiet,
             servers,
+            None if pool is None else read_pool(pool),
             None if baseline is None else Baseline(baseline, top.at("baseline")),
         )
 
