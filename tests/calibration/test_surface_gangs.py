@@ -214,10 +214,10 @@ EQUAL = (
     if FULL
     else (Pool("web", 4, 12, 0.01),)
 )
-POOLS = 1000 if FULL else 100
-MOST_CLAIMS = 38 if FULL else 1
+POOLS = 400 if FULL else 100
+MOST_CLAIMS = 12 if FULL else 1
 """Of this many pools of equal gangs in which they are said to differ. If the probability were 5 %, so few
-claims would have one of less than 5 % (binomial: 4.3 % for 38 of 1,000, 3.7 % for 1 of 100)."""
+claims would have one of less than 5 % (binomial: 3.6 % for 12 of 400, 3.7 % for 1 of 100)."""
 
 
 @pytest.mark.parametrize("pool", EQUAL)
@@ -243,7 +243,7 @@ SLOWED = (
 
 @pytest.mark.parametrize("pool", SLOWED)
 def test_a_gang_slowed_by_3_per_cent_is_found_and_removed(pool: Pool) -> None:
-    played = [pool.played(seed, SLOW) for seed in range(100 if FULL else 20)]
+    played = [pool.played(seed, SLOW) for seed in range(50 if FULL else 20)]
     found = np.mean([one.differ() for one in played])
     on_slow = np.mean([one.bias_on_slow() for one in played])
     surfaces = {
