@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from benchwright.core.pool import Attempt, VoidReason
 from benchwright.core.search import Claim, Criterion, PeakGoal
 from benchwright.core.search_text import gangs_text
 from benchwright.core.surface import (
@@ -37,6 +38,7 @@ from benchwright.report.surface import (
     surface_document,
     surface_text,
 )
+from benchwright.study.pool import PoolRecord
 from surfaces import factors, measured_peaks, randomised, searched, true_peaks
 
 PEAK = PeakGoal(criteria=(Criterion("response_ms_mean", 40.0),), start_rate=20.0)
@@ -373,6 +375,36 @@ def test_reports_show_the_gangs() -> None:
     # Exports and histories have one result for each sample.
     assert len(surface.results) == 27
     assert len(surface.by_sample) == surface.searched == 24
+
+
+def test_a_gang_on_other_hosts_is_another_one() -> None:
+    attempts = [
+        Attempt(
+            place=str(place),
+            name="",
+            number=number,
+            gang=gang,
+            lease="",
+            hosts=hosts,
+            began_ns=1,
+            ended_ns=2,
+            void=void,
+        )
+        for place, number, gang, hosts, void in (
+            (1, 1, "g1", ("n1", "n2"), None),
+            (2, 1, "g2", ("n3", "n4"), VoidReason.HOST_LOST),
+            (2, 2, "g2", ("n5", "n6"), None),
+            (3, 1, "g1", ("n2", "n1"), None),
+            (4, 1, "g1", ("n3", "n4"), None),
+        )
+    ]
+    record = PoolRecord({}, {one.id: one for one in attempts})
+    assert record.measured_by == {
+        "1": "g1",
+        "2": "g2",
+        "3": "g1",
+        "4": "g1 on n3, n4",
+    }
 
 
 # -- comparisons -----------------------------------------------------------------------

@@ -274,7 +274,8 @@ def run_surface_on_gangs(
             answer = recorded_result(ledger, PeakAnswer, search_key(number))
             if answer is None:
                 answer = _failed_answer(plan, number, wanted[number - 1], end)
-            result = _sample_result(wanted[number - 1], answer, end.attempt.gang)
+            gang = _gangs_of_searches(ledger).get(number, end.attempt.gang)
+            result = _sample_result(wanted[number - 1], answer, gang)
             ended[number] = result
             listener.sample_ended(number, result)
         else:
@@ -313,8 +314,8 @@ def _failed_answer(
 
 def _gangs_of_searches(ledger: Ledger) -> dict[int, str]:
     """Return the gang that measured each search of a pool."""
-    attempts = pool_record(ledger.study, ledger.session).attempts.values()
-    return {int(one.place): one.gang for one in attempts if one.is_recorded}
+    measured_by = pool_record(ledger.study, ledger.session).measured_by
+    return {int(place): gang for place, gang in measured_by.items()}
 
 
 def _held_s(ledger: Ledger, count: int) -> float:
@@ -323,7 +324,7 @@ def _held_s(ledger: Ledger, count: int) -> float:
     held = (
         one.ended_ns - one.began_ns
         for one in attempts
-        if one.ended_ns and not one.void and int(one.place) <= count
+        if one.is_recorded and int(one.place) <= count
     )
     return sum(held) / 1e9
 

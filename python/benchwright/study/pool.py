@@ -23,6 +23,19 @@ class PoolRecord(msgspec.Struct, frozen=True):
     attempts: dict[str, Attempt]
     """Every attempt by its identifier, in the order in which they began."""
 
+    @property
+    def measured_by(self) -> dict[str, str]:
+        """The gang that measured each recorded task, by the task's place. The model of a surface has an effect
+        of each, so a gang that was leased again on other hosts is another one: `g1 on n3, n4`."""
+        hosts: dict[str, tuple[str, ...]] = {}
+        found = {}
+        for one in self.attempts.values():
+            if one.is_recorded:
+                same = set(hosts.setdefault(one.gang, one.hosts)) == set(one.hosts)
+                name = one.gang if same else f"{one.gang} on {', '.join(one.hosts)}"
+                found[one.place] = name
+        return found
+
 
 def stored_pool(info: SessionInfo) -> PoolSettings | None:
     """Return the settings of a session's pool; None if it has none."""
