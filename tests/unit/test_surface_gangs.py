@@ -161,7 +161,6 @@ def test_running_samples_are_believed_to_be_as_predicted() -> None:
     assert after == pytest.approx(before, abs=0.02)
     assert (sd_after < 0.7 * sd_before).all()
     assert process.believing([results[0].sample]) is process
-    assert believing.draws is process.draws
 
 
 # -- time ------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ the gangs in blocks, in each of which every gang has one search. Of the gangs th
 whose samples are farthest away searches the sample; of equally far ones a random one, by the seed.
 Decision: the lag is 2 k - 1 for k gangs, so that a gang can be one search ahead of the slowest. With a
 lag of k every gang waits for the slowest one: of 32 searches of four gangs whose lengths vary by
-30 %, the gangs worked 79 % of the time instead of 88 % (docs/surface.md has the cost in accuracy).
+30 %, the gangs worked 79 % of the time instead of 88 % (docs/pool.md has the cost in accuracy).
 Decision: the samples of each gang are spread over the space. At random some are neighbours, and the gang's effect
 looks like the surface: with all 32 samples on two gangs the error of the effects was 0.48 % instead of 0.34 %.
 Decision: the gang of a search is a function of the seed, and not the one that is free first, because

@@ -326,8 +326,10 @@ def chosen_sample(
         nearest = _nearest_to(goal.factors, known, waiting)
         return sample_wanted(goal, results, nearest, "design")
     free = [sample for sample in candidates(goal.factors) if sample not in begun]
-    process = fit_process(goal.factors, responses_of(goal, results))
-    if process is None:
+    responses = responses_of(goal, results)
+    process = fit_process(goal.factors, responses)
+    few = bool(running) and len(responses.samples) < tuning.FEWEST_BELIEVED_SAMPLES
+    if process is None or few:
         farthest = _farthest_from(goal.factors, begun, free)
         return sample_wanted(goal, results, farthest, "spread")
     _, sd = process.believing(running).response(free)

@@ -100,28 +100,25 @@ class GaussianProcess(msgspec.Struct, frozen=True):
     def believing(self, samples: Sequence[Sample]) -> GaussianProcess:
         """Return the process as if searches at further samples had found its own predictions.
 
-        The draws keep their weights: an invented peak says nothing about the hyperparameters.
         Source: D. Ginsbourger, R. Le Riche, L. Carraro, Kriging Is Well-Suited to Parallelize
         Optimization (2010), section 3 (the kriging believer).
         """
-        new = [
-            one for one in dict.fromkeys(samples) if one not in self.observed.samples
-        ]
+        seen = self.observed
+        new = [one for one in dict.fromkeys(samples) if one not in seen.samples]
         if not new:
             return self
         believed, _ = self.response(new)
-        noise = np.full(len(new), np.median(self.observed.noise_sd))
-        observed = SampleResponses(
-            samples=(*self.observed.samples, *new),
-            rates=np.append(self.observed.rates, self.observed.rate(believed)),
-            response=np.append(self.observed.response, believed),
-            noise_sd=np.append(self.observed.noise_sd, noise),
-            log=self.observed.log,
+        noise = np.full(len(new), np.median(seen.noise_sd))
+        fitted = SampleResponses(
+            samples=(*seen.samples, *new),
+            rates=np.append(seen.rates, seen.rate(believed)),
+            response=np.append(seen.response, believed),
+            noise_sd=np.append(seen.noise_sd, noise),
+            log=seen.log,
         )
-        covariance = _covariance(self.factors, observed, self.draws, self.scale)
-        return msgspec.structs.replace(
-            self, observed=observed, inverse=np.linalg.inv(covariance)
-        )
+        process = fit_process(self.factors, fitted)
+        assert process is not None, "there are more samples than before"
+        return process
 
     def leave_one_out(self) -> LeaveOneOut:
         """Return the prediction of each measured sample without it, with the same hyperparameters."""
@@ -199,7 +196,9 @@ def fit_process(
     scale = max(float(fitted.response.std()), float(np.median(fitted.noise_sd)))
     scaled = (fitted.response - centre) / scale
     draws = prior_draws(points.shape[1])
-    covariance = _covariance(factors, fitted, draws, scale)
+    noise = (fitted.noise_sd / scale) ** 2
+    alone = np.eye(len(points)) * (noise + draws.own[:, None])[:, None, :]
+    covariance = draws.covariance(points, points) + alone
     likelihood = log_likelihood(covariance, scaled)
     weights = np.exp(likelihood - likelihood.max())
     heavy = weights >= tuning.LEAST_WEIGHT
@@ -208,20 +207,6 @@ def fit_process(
     return GaussianProcess(
         factors, fitted, draws.chosen(heavy, shares), inverse, centre, scale
     )
-
-
-def _covariance(
-    factors: Sequence[Factor],
-    fitted: SampleResponses,
-    draws: HyperparameterDraws,
-    scale: float,
-) -> Matrix:
-    """Return the covariance of the samples' scaled responses, with their own deviations and noise,
-    shape `(n_draws, n_samples, n_samples)`."""
-    points = points_of(factors, fitted.samples)
-    noise = (fitted.noise_sd / scale) ** 2
-    alone = np.eye(len(points)) * (noise + draws.own[:, None])[:, None, :]
-    return np.asarray(draws.covariance(points, points) + alone)
 
 
 def log_likelihood(covariance: Matrix, values: Matrix) -> Matrix:

@@ -35,6 +35,10 @@ END_RANGE_S = (2.0, 10.0)
 
 # -- gangs of a pool (batch.py, gangs.py) ---------------------------------------------------------------
 
+FEWEST_BELIEVED_SAMPLES = 5
+"""Minimum of samples with a result for a choice that believes the process's predictions of others; with fewer,
+the sample far from all others is better. With 10 samples of four gangs the error of maps was 5.1 % without this
+minimum and 4.7 % with it."""
 GANG_SDS = (0.002, 0.005, 0.0125, 0.03, 0.08)
 """Standard deviations of the gangs' effects that are averaged over: from no effect that matters to
 hosts of different types."""
