@@ -236,8 +236,10 @@ def _answers_of(
 ) -> Iterator[_SearchPoint]:
     from benchwright.report.peak import PeakReport
     from benchwright.report.ramp import RampReport
-    from benchwright.report.surface import named_findings
+    from benchwright.report.surface import SurfaceReport, named_findings
 
+    if report.status == "interrupted" and not isinstance(report, SurfaceReport):
+        return
     if isinstance(report, RampReport):
         found = report.result
         if found is not None and found.saturation is not None:
@@ -250,16 +252,14 @@ def _answers_of(
         return
     if isinstance(report, PeakReport):
         criteria, peaks = report.criteria, [(report.sample, report.result)]
-        is_stopped = report.status == "interrupted"
         named = [("", one) for one in report.findings]
     else:
         criteria = report.goal.peak.criteria
         peaks = [(at, one.found) for at, one in report.result.by_sample.items()]
-        is_stopped = False
         named = named_findings(report)
     what = f"peak rate with {', '.join(map(criterion_text, criteria))}"
     for sample, peak in peaks:
-        if peak is None or peak.status not in MEASURED_STATUSES or is_stopped:
+        if peak is None or peak.status not in MEASURED_STATUSES:
             continue
         rate = peak.rate_estimate()
         if rate is not None:
