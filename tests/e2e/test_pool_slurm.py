@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import slurm_cluster
-from benchwright.core.pool import Attempt, VoidReason
+from benchwright.core.pool import VoidReason
 from bw_command import bw
 from pool_sessions import PoolSession, check_counts, table, write_surface
 from slurm_cluster import SlurmCluster
@@ -23,8 +23,11 @@ POOL = "slurm:partition=bench,gangs=3"
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     """Return the table of the session, measured by gangs on this machine."""
-    place = tmp_path_factory.mktemp("undisturbed")
-    write_surface(place)
+    return on_this_machine(tmp_path_factory.mktemp("undisturbed"), samples=8)
+
+
+def on_this_machine(place: Path, *, samples: int) -> list[dict[str, Any]]:
+    write_surface(place, samples=samples)
     session = PoolSession(place, os.environ)
     session.begin("surface", "s.toml", "--study", "st", "--pool", "local:gangs=3")
     return table(session.ended())
@@ -33,7 +36,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]
 @pytest.fixture
 def session(slurm: SlurmCluster, tmp_path: Path) -> Iterator[PoolSession]:
     """Return a session that has not begun, in a directory with `s.toml`."""
-    write_surface(tmp_path)
+    write_surface(tmp_path, samples=8)
     made = PoolSession(tmp_path, slurm.environment)
     yield made
     if made.process is not None:
@@ -44,12 +47,6 @@ def begin(session: PoolSession, pool: str = POOL) -> None:
     session.begin("surface", "s.toml", "--study", "st", "--pool", pool)
 
 
-def leftovers(slurm: SlurmCluster) -> list[str]:
-    """Return the jobs and the directories of leases that are still there."""
-    directories = [str(one) for one in Path("/tmp").glob("bw-????????-g*-*")]
-    return slurm.jobs() + directories
-
-
 def wait_for_none(find: Callable[[], list[str]]) -> None:
     end_s = time.monotonic() + slurm_cluster.PATIENCE_S
     while found := find():
@@ -58,8 +55,11 @@ def wait_for_none(find: Callable[[], list[str]]) -> None:
 
 
 def test_a_surface_is_measured_by_three_jobs(
-    slurm: SlurmCluster, session: PoolSession, undisturbed: list[dict[str, Any]]
+    slurm: SlurmCluster, session: PoolSession, tmp_path: Path
 ) -> None:
+    (tmp_path / "here").mkdir()
+    undisturbed = on_this_machine(tmp_path / "here", samples=12)
+    write_surface(tmp_path, samples=12)
     before = set(Path("/tmp").glob("bw-????????-g*-*"))
     begin(session)
     session.wait_for_running(3)
@@ -117,7 +117,7 @@ def test_agents_and_controllers_that_are_killed(
 ) -> None:
     begin(session)
     lost = session.wait_for_running(2)[0]
-    os.kill(agent_of(slurm, session, lost), signal.SIGKILL)
+    os.kill(session.agent_of(lost), signal.SIGKILL)
     session.wait_for(lambda: session.attempts()[lost.id].void is not None)
     session.wait_for_running(2)
     session.kill()
@@ -145,21 +145,6 @@ def test_a_host_whose_slurmd_is_killed_finishes_its_samples(
     slurm.kill(session.wait_for_running(3)[0].hosts[0])
     assert table(session.ended()) == undisturbed
     check_counts(session)
-
-
-def agent_of(slurm: SlurmCluster, session: PoolSession, attempt: Attempt) -> int:
-    """Return the process of the agent that runs an attempt."""
-    job = session.lease_of(attempt).job
-    for place in Path("/proc").glob("[0-9]*"):
-        try:
-            words = (place / "cmdline").read_bytes().split(b"\0")
-        except OSError:
-            continue
-        if b"benchwright.pool.agent" in words and any(
-            one.endswith(f"-{job}".encode()) for one in words
-        ):
-            return int(place.name)
-    raise AssertionError(f"there is no agent of job {job}")
 
 
 def test_a_pool_that_slurm_refuses_starts_nothing(

@@ -51,7 +51,7 @@ counts = {{ offered = "/offered", completed = "/completed" }}
 series = "/series"
 
 [factors]
-disks = [1, 2, 4]
+disks = {disks}
 threads = [1, 2, 4, 8]
 
 [peak]
@@ -65,11 +65,15 @@ seed = 1
 [surface]
 samples = {samples}
 """
+_DISKS = {8: [1, 2], 12: [1, 2, 4]}
+"""Levels that make so many samples."""
 
 
 def write_surface(place: Path, *, samples: int = 12, sleep_s: float = 0.2) -> None:
-    """Write `s.toml`, a surface of such samples, and its generator."""
-    text = _SPEC.format(python=sys.executable, samples=samples, sleep_s=sleep_s)
+    """Write `s.toml`, a surface of 8 or 12 such samples, and its generator."""
+    text = _SPEC.format(
+        python=sys.executable, samples=samples, disks=_DISKS[samples], sleep_s=sleep_s
+    )
     (place / "s.toml").write_text(text)
     (place / "gen.py").write_text(_GENERATOR)
 
@@ -149,6 +153,18 @@ class PoolSession:
     def lease_of(self, attempt: Attempt) -> Lease:
         """Return the lease in which an attempt ran."""
         return self.leases()[attempt.lease]
+
+    def agent_of(self, attempt: Attempt) -> int:
+        """Return the process of the agent that runs an attempt in a job of Slurm."""
+        end = f"-{self.lease_of(attempt).job}".encode()
+        for place in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                words = (place / "cmdline").read_bytes().split(b"\0")
+                if b"benchwright.pool.agent" in words and any(
+                    one.endswith(end) for one in words
+                ):
+                    return int(place.name)
+        raise ProcessLookupError(f"there is no agent of attempt {attempt.id}")
 
     def _recorded(self, keys: str, kind: Any) -> dict[str, Any]:
         found: dict[str, Any] = {}
