@@ -13,7 +13,7 @@ unexport PYTHONDONTWRITEBYTECODE
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test check lint test-rust test-python test-pure test-real calibration docs pages site images peak-table peak-ends bench limiters peak-servers peak-nfs surface-nfs arrival-bursts paper-workbench clean
+.PHONY: help setup build demo test check lint test-rust test-python test-pure test-real calibration docs pages site images peak-table peak-ends bench limiters peak-servers peak-nfs surface-nfs arrival-bursts pool-faults paper-workbench clean
 .NOTPARALLEL:
 
 PURE_TESTS := tests/unit tests/property tests/golden tests/sim tests/calibration
@@ -84,7 +84,7 @@ peak-ends: setup ## 1,000 searches on every simulated server, each of which must
 	$(BIN)/python tests/sim/peak_ends.py --policies qgs,monotone
 
 # Each has a target of its own.
-LONG_BENCHES := benches/peak_servers.py benches/surface_servers.py benches/paper_workbench.py benches/arrival_bursts.py
+LONG_BENCHES := benches/peak_servers.py benches/surface_servers.py benches/paper_workbench.py benches/arrival_bursts.py benches/pool_faults.py
 
 bench: setup ## the benchmarks in benches/, with the peers' figures beside ours
 	@scripts/packages.sh hyperfine:hyperfine wrk:wrk
@@ -104,6 +104,9 @@ surface-nfs: setup ## maps of NFS-Ganesha's peak over disks and threads for SPEC
 
 arrival-bursts: setup ## how much bursts of arrivals lengthen the responses of NFS-Ganesha; 45 minutes, on a quiet machine
 	$(BIN)/python benches/arrival_bursts.py --out target/arrivals.csv
+
+pool-faults: setup ## 25 rounds of one surface on a real Slurm, each with every fault at a random moment; 25 minutes to an hour
+	$(BIN)/python benches/pool_faults.py
 
 paper-workbench: setup ## the workbench paper's figures in simulation, drawn again into docs/images
 	$(BIN)/python benches/paper_workbench.py

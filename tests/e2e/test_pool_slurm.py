@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -18,6 +19,41 @@ from pool_sessions import PoolSession, check_counts, table, write_surface
 from slurm_cluster import SlurmCluster
 
 POOL = "slurm:partition=bench,gangs=3"
+EXAMPLES = Path(__file__).parents[2] / "examples"
+PATH = os.environ.get("PATH", os.defpath) + ":/usr/sbin"
+NGINX = """
+[server]
+configure = ["./nginx/prepare.sh {state} {port} {workers} {gzip_level} 1 18893"]
+start = "nginx -p {state} -c {state}/nginx.conf"
+ready = { http = "http://127.0.0.1:{port}/page.txt" }
+[load]
+target = "http://127.0.0.1:{port}/"
+paths = ["/page-1.txt"]
+headers = { Accept-Encoding = "gzip" }
+[factors]
+workers = [1]
+gzip_level = [1, 6]
+[peak]
+criteria = ["mean response < 500ms"]
+policy = "binsearch"
+start = "20"
+run_length = "1s"
+max_trials = 2
+[surface]
+samples = 2
+"""
+SUITE = """
+[factors]
+n = [1, 2]
+[until]
+runs = 3
+[[test]]
+name = "sleep"
+exec = "sleep 0.05 && hostname >/dev/null && echo $SLURMD_NODENAME >>hosts"
+[[compare]]
+arm = [{name = "a", exec = "sleep 0.01"}, {name = "b", exec = "sleep 0.02"}]
+max_blocks = 6
+"""
 
 
 @pytest.fixture(scope="module")
@@ -80,6 +116,41 @@ def test_a_surface_is_measured_by_three_jobs(
             str(one) for one in set(Path("/tmp").glob("bw-????????-g*-*")) - before
         ]
     )
+
+
+def test_real_servers_are_mapped_by_jobs(slurm: SlurmCluster, tmp_path: Path) -> None:
+    if shutil.which("nginx", path=PATH) is None:
+        pytest.skip("nginx is not installed (apt-get install nginx-light)")
+    (tmp_path / "s.toml").write_text(NGINX)
+    shutil.copytree(EXAMPLES / "nginx", tmp_path / "nginx")
+    session = PoolSession(tmp_path, slurm.environment)
+    pool = "slurm:partition=bench,gangs=2"
+    session.begin("surface", "s.toml", "--study", "st", "--pool", pool)
+    samples = session.ended(status=None)["samples"]
+    assert all(one["status"] != "failed" for one in samples), session.messages
+    assert {one["sample"]["gzip_level"] for one in samples} == {"1", "6"}
+    assert all(one["trials"] for one in samples)
+    assert not check_counts(session)
+    assert len({one.hosts for one in session.attempts().values()}) == 2
+
+
+def test_a_suite_and_its_comparison_run_in_jobs(
+    slurm: SlurmCluster, tmp_path: Path
+) -> None:
+    (tmp_path / "suite.toml").write_text(SUITE)
+    session = PoolSession(tmp_path, slurm.environment)
+    session.begin("run", "suite.toml", "--study", "st", "--pool", POOL)
+    document = session.ended(status=None)
+    answers = {one["name"]: one["trials"] for one in document["answers"]}
+    assert answers["sleep n=1"] == answers["sleep n=2"] == 3
+    assert len(document["comparisons"]) == 2
+    assert not check_counts(session)
+    ran = (tmp_path / "hosts").read_text().split()
+    assert len(ran) == 6
+    assert set(ran) <= set(slurm.hosts)
+    # A part of a session runs on one host.
+    hosts = {one.place: one.hosts for one in session.attempts().values()}
+    assert len(hosts) == 4
 
 
 def test_jobs_that_are_cancelled_suspended_and_requeued(

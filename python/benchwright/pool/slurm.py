@@ -430,11 +430,10 @@ class SlurmEngine:
         directory = self._directory(gang, "$SLURM_JOB_ID")
         agent = shlex.join(AGENT_COMMAND)
         return _script(
-            "umask 077",
             # Signals are for the agent, which ends its task first.
             "trap : TERM INT CONT",
             f'd="{directory}"',
-            'mkdir "$d" || [ -O "$d" ] || exit 73',
+            'mkdir -m 700 "$d" || [ -O "$d" ] || exit 73',
             'hosts=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | paste -sd, -)',
             'cd "$d" || exit 73',
             f'{agent} "$d" "${{hosts:-$SLURMD_NODENAME}}" {self._agent_s:g}'
