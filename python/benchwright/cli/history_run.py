@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -65,9 +66,11 @@ from benchwright.study.history import (
     HistoryFile,
     is_history_file,
 )
-from benchwright.study.history_notes import NOTES_REF, GitNotes
 from benchwright.suite.option_reader import OptionReader
 from benchwright.suite.options import request_from
+
+if TYPE_CHECKING:
+    from benchwright.study.history_notes import GitNotes
 
 # -- bw history show -------------------------------------------------------------------
 
@@ -202,11 +205,13 @@ def add(arguments: argparse.Namespace) -> int:
         for one in read.acceptances:
             stored.accept(one)
         dropped = 0 if max_bytes is None else stored.drop_oldest(max_bytes)
-        if limit is not None:
+    if limit is not None:
+        # The run is stored, however long its comparison takes where nothing is known of the levels.
+        with HistoryFile.open_to_write(file) as stored:
             newest = newest_runs(
                 stored, ignored=request.ignored, store=True, max_bytes=max_bytes
             )
-            gate = hold_gate(newest, max(limit, 0.0), frozenset(request.accept))
+        gate = hold_gate(newest, max(limit, 0.0), frozenset(request.accept))
     _write_added(
         file, added, read.skipped, dropped, newest=newest, gate=gate, json=request.json
     )
@@ -458,5 +463,8 @@ def pull(arguments: argparse.Namespace) -> int:
 
 
 def _notes(request: NotesOptions) -> tuple[Path, GitNotes]:
+    # The commands that run after each build need no git.
+    from benchwright.study.history_notes import NOTES_REF, GitNotes
+
     notes = GitNotes(Path(request.repository or "."), request.ref or NOTES_REF)
     return Path(request.file or HISTORY_FILE), notes

@@ -30,7 +30,6 @@ from benchwright.report.history_newest import (
     matches,
     newest_answer,
     no_ratio,
-    series_id,
     series_names,
 )
 from benchwright.stats.arrays import FloatArray
@@ -615,7 +614,6 @@ class _Levels:
             since = 1 if answer.since is None else int(at.count[one]) - answer.since
             found.append(
                 NewestSeries(
-                    id=series_id(keys[one]),
                     key=keys[one],
                     name=name,
                     newest=answer,

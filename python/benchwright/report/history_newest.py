@@ -81,13 +81,17 @@ class JudgedSeries(Protocol):
 class NewestSeries(msgspec.Struct, frozen=True, kw_only=True):
     """The answer about the newest run of one series alone, without its steps."""
 
-    id: str
     key: SeriesKey
     name: str
     newest: NewestAnswer
     newest_point: HistoryPoint
     since_point: HistoryPoint
     runs_since: int
+
+    @property
+    def id(self) -> str:
+        """6 hexadecimal digits, which name it in commands."""
+        return series_id(self.key)
 
 
 def matches(name: str, patterns: Sequence[str]) -> bool:

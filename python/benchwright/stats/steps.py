@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal, TypeVar
 
 import msgspec
@@ -702,8 +702,9 @@ def _error_arrays(
     ]
 
 
-_ROWS = 256
-"""Series of one length that are computed together: their arrays fit into a CPU's cache."""
+_ROWS = 64
+"""Series of one length that are computed together: their arrays fit into a CPU's cache, and are small enough
+for malloc to reuse their memory instead of asking the kernel for new pages."""
 
 _T = TypeVar("_T")
 
@@ -745,9 +746,9 @@ def _looks(
                 )
                 own = own if np.isfinite(own).any() else None
             found = _look(table, own)
-            for row, at in enumerate(places):
+            for at, row in zip(places, found.rows(), strict=True):
                 verdicts[at] = _verdict(
-                    found, row, starts[at], befores[at], data[at][: ends[at]]
+                    *row, starts[at], befores[at], data[at][: ends[at]]
                 )
     return [verdict for verdict in verdicts if verdict is not None]
 
@@ -763,17 +764,32 @@ class _Look(msgspec.Struct, frozen=True):
     level: FloatArray
     """Medians of all values."""
 
+    def rows(self) -> Iterator[tuple[float, int, bool, float]]:
+        """Yield the look at each series, as Python's numbers."""
+        return zip(
+            self.gain.tolist(),
+            self.tail.tolist(),
+            self.far.tolist(),
+            self.level.tolist(),
+            strict=True,
+        )
+
 
 def _verdict(
-    found: _Look, row: int, start: int, before: int, values: FloatArray
+    gain: float,
+    tail: int,
+    far: bool,
+    level: float,
+    start: int,
+    before: int,
+    values: FloatArray,
 ) -> LevelVerdict:
     """Return the verdict on a row of looks; `values` end with the newest."""
-    gain, tail, n = float(found.gain[row]), int(found.tail[row]), values.size
+    n = values.size
     limit = look_threshold(n - start)
     doubtful = gain >= _DOUBT * limit
     if not doubtful:
-        if not found.far[row]:
-            level = float(found.level[row])
+        if not far:
             return LevelVerdict(
                 "same", start, None, 0, level, math.nan, gain, limit, before
             )

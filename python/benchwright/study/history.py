@@ -4,7 +4,7 @@ Decision: a history file is one SQLite file, written in one transaction for each
 rollback journal: between two commands nothing lies beside it, so it can be copied, cached and sent. A run
 is stored once, whoever adds it and from whichever copy of its study; one that was resumed since
 replaces itself. Points are stored in the order of runs, so adding a run to many series writes
-neighbouring pages: 10,000 points in a file of 5 million take 0.2 to 0.5 s (benches/history_append.py).
+neighbouring pages: 10,000 points in a file of 5 million take 0.1 s (benches/history_append.py).
 Rejected: one text file for each run (10^4 series of 500 runs take seconds to read), DuckDB (a dependency of
 30 MB). Non-goal: trials; a history has what a comparison over time needs, the study has the rest.
 """
