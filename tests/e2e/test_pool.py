@@ -141,10 +141,10 @@ def trials_begun(place: Path) -> int:
     return len(marks.read_text().split()) if marks.exists() else 0
 
 
-def record_of(study: Path) -> PoolRecord:
-    """Return what the first session of a study recorded about its pool."""
+def record_of(study: Path, session: int = 1) -> PoolRecord:
+    """Return what a session of a study recorded about its pool."""
     with contextlib.closing(Study.open_to_read(study)) as opened:
-        return pool_record(opened, 1)
+        return pool_record(opened, session)
 
 
 def known(document: dict[str, Any]) -> dict[str, Any]:
@@ -377,6 +377,22 @@ def test_a_suite_whose_controller_was_killed_ends_with_each_trial_once(
     assert trials_begun(place) == 6
 
 
+def test_a_comparison_runs_on_one_gang(place: Path) -> None:
+    words = ("--pool", "local:gangs=2", "--max-blocks", "6", "--study", "a")
+    arms = ("--", "sleep 0.01", "sleep 0.05")
+    process = subprocess.run(
+        [*BW, "compare", "--json", *words, *arms],
+        cwd=place,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+    )
+    assert process.returncode == 0, process.stderr
+    document = json.loads(process.stdout)
+    assert document["verdicts"][0]["verdict"] == "slower"
+    recorded_once(place / "a", 1)
+
+
 def test_a_failure_under_fail_fast_ends_the_suite(place: Path) -> None:
     (place / "broken").touch()
     words = ("run", "suite.toml", "--pool", "local:gangs=2,retries=0", "--study", "a")
@@ -395,3 +411,49 @@ def test_commands_and_dependent_suites_are_refused(place: Path) -> None:
     status, _, err = ended(begin(place, "run", "--pool", "local:gangs=2", "s.ap"))
     assert (status, "s.ap:1:1" in err) == (2, True)
     assert not (place / "bw-study").exists()
+
+
+# -- Disks -------------------------------------------------------------------------------
+
+
+def test_a_gang_whose_disk_is_full_is_excluded(place: Path) -> None:
+    status, _, err = ended(begin(place, "run", "--runs", "1", "--study", "a", "true"))
+    assert status == 0, err
+    disk = place / "a" / "pool" / "s2" / "agents" / "g2"
+    disk.mkdir(parents=True)
+    mount = ("mount", "-t", "tmpfs", "-o", "size=200k", "none", str(disk))
+    if subprocess.run(mount, capture_output=True).returncode:
+        pytest.skip("cannot mount a small disk")
+    try:
+        words = ("surface", "s.toml", "--pool", "local:gangs=2,retries=5")
+        status, document, err = ended(begin(place, *words, "--study", "a"))
+    finally:
+        subprocess.run(("umount", str(disk)), check=True)
+    assert status == 0, err
+    attempts = list(record_of(place / "a", 2).attempts.values())
+    assert [one.void for one in attempts if one.gang == "g2"] == ["disk-full"] * 2
+    recorded = {one.place for one in attempts if one.is_recorded}
+    assert len(recorded) == len(document["samples"])
+    assert "pool-host-excluded" in {one["code"] for one in document["findings"]}
+
+
+# -- The silent interval ------------------------------------------------------------------
+
+
+def test_an_agent_uses_no_cpu_while_a_task_runs(place: Path) -> None:
+    """It wakes once a second; a tick of CPU time is 10 ms."""
+
+    def ticks(pid: int) -> int:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return int(fields[11]) + int(fields[12])
+
+    words = ("surface", "s.toml", "--pool", "local:gangs=1", "--study", "a")
+    process = begin(place, *words, pace="4")
+    wait_until(lambda: trials_begun(place) >= 1)
+    (agent,) = processes_of(place, "agent")
+    before = ticks(agent)
+    time.sleep(3)
+    assert trials_begun(place) == 1
+    assert ticks(agent) - before <= 1
+    os.kill(process.pid, signal.SIGINT)
+    assert ended(process)[0] == 130

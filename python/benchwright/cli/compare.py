@@ -18,9 +18,12 @@ from benchwright.cli.shared_options import (
     DetailOptions,
     LiveOptions,
     NotifyOptions,
+    PoolOptions,
     StudyOptions,
     TrialWatchOptions,
     drawn_seed,
+    pool_of,
+    with_pool,
     with_session_options,
 )
 from benchwright.core.errors import Diagnostic, InputError, argument_error
@@ -100,6 +103,9 @@ class StoredOptions(msgspec.Struct, frozen=True):
     ] = None
 
 
+_POOL = "run the comparison on one gang of a pool: slurm:partition=bench,gangs=1 (docs/pool.md)"
+
+
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `bw compare`."""
     parser = add_command(
@@ -116,6 +122,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     add_options(parser, AboutOptions, RESULT)
     add_options(parser, NotifyOptions, RESULT)
     add_options(parser, TrialWatchOptions, WATCHING)
+    add_options(parser, PoolOptions, helps={"pool": _POOL})
     parser.set_defaults(handler=run)
 
 
@@ -141,6 +148,7 @@ def run(arguments: argparse.Namespace) -> int:
     request = _with_stored(arguments, request)
     prepared = prepare_comparison(request, arguments.study, sys.argv[1:])
     info = with_session_options(prepared.info, arguments)
+    info = with_pool(info, pool_of(arguments, None))
     prepared = msgspec.structs.replace(prepared, info=info)
     if request.checkouts:
         from benchwright.run.checkouts import prepare
@@ -184,6 +192,7 @@ def _check_stored(arguments: argparse.Namespace) -> None:
         AboutOptions,
         NotifyOptions,
         LiveOptions,
+        PoolOptions,
     )
     for option in given(arguments, *running, StoredOptions):
         if option.name not in (*_JUDGING, "null_from"):

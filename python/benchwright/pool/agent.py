@@ -53,6 +53,7 @@ IDLE_S = 600.0
 GRACE_S = 5.0
 """A task that is ended gets this time for its clean-up."""
 _SEND_S = 60.0
+_ROOM_BYTES = 256 << 10
 _SIGNALS = (signal.SIGCHLD, signal.SIGCONT, signal.SIGTERM, signal.SIGINT)
 
 
@@ -237,10 +238,12 @@ class Agent:
         verdict = p.TaskVerdict(id=attempt, void=running.void, detail=running.detail)
         if running.void is None:
             verdict = _verdict_of(place, attempt, running.process.returncode)
+            if verdict.void is VoidReason.SERVER_FAILED and _is_full(place):
+                verdict = msgspec.structs.replace(verdict, void=VoidReason.DISK_FULL)
         try:
             if (place / STUDY).exists():
                 with tarfile.open(place / RESULT, "w") as result:
-                    result.add(place / STUDY, STUDY)
+                    result.add(place / STUDY, STUDY, filter=_collected)
                 size, digest = _digest(place / RESULT)
                 verdict = msgspec.structs.replace(verdict, size=size, sha256=digest)
             _write(place / VERDICT, msgspec.json.encode(verdict))
@@ -355,6 +358,17 @@ def failed_by(attempt: str, error: OSError) -> p.TaskVerdict:
     void = VoidReason.DISK_FULL if full else VoidReason.SERVER_FAILED
     detail = f"{error.filename}: {error.strerror}"
     return p.TaskVerdict(id=attempt, void=void, detail=detail, status=1)
+
+
+def _collected(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
+    """Return a file of the study; None for the text export, which the session writes itself."""
+    return None if member.name == f"{STUDY}/results" else member
+
+
+def _is_full(place: Path) -> bool:
+    """Return whether the file system has no room for a study: a full disk has many error messages."""
+    found = os.statvfs(place)
+    return found.f_bavail * found.f_frsize < _ROOM_BYTES
 
 
 def _write(path: Path, data: bytes) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import selectors
 import time
 from collections import deque
@@ -18,7 +19,7 @@ from pathlib import Path
 import msgspec
 
 from benchwright import __version__
-from benchwright.core.errors import BenchError, Interrupted
+from benchwright.core.errors import BenchError, Interrupted, StudyError
 from benchwright.core.pool import (
     POOL_OPTION,
     Attempt,
@@ -47,7 +48,7 @@ from benchwright.run.gangs import OpenGangs, TaskEnd
 from benchwright.run.ledger import Ledger
 from benchwright.run.notices import NOTIFY_OPTION
 from benchwright.study.contents import SEARCH_KINDS
-from benchwright.study.journal import SessionInfo
+from benchwright.study.journal import UNWRITABLE, SessionInfo
 from benchwright.study.keys import attempt_key, lease_key
 from benchwright.study.pool import pool_record, stored_pool
 
@@ -259,14 +260,27 @@ class GangController:
         """Return the hello of an agent that runs since before this controller; None if it is not of use."""
         agent = self._connected(lease)
         until_s = time.monotonic() + _SILENT_S
-        while agent is not None and time.monotonic() < until_s:
-            if not self._selector.select(_POLL_S):
+        found: p.AgentHello | None = None
+        ended: list[p.TaskVerdict] = []
+        while agent is not None and found is None and time.monotonic() < until_s:
+            if not select.select([agent.channel], [], [], _POLL_S)[0]:
                 continue
-            with contextlib.suppress(OSError, msgspec.MsgspecError):
-                for answer in agent.messages(agent.channel.receive()):
-                    if isinstance(answer, p.AgentHello):
-                        return answer if answer.version == __version__ else None
-        return None
+            try:
+                data = agent.channel.receive()
+                for answer in agent.messages(data):
+                    match answer:
+                        case p.AgentHello():
+                            found = answer
+                        case p.TaskEnded(verdict):
+                            # It ended between the hello and now.
+                            ended.append(verdict)
+            except (OSError, msgspec.MsgspecError):
+                return None
+            if not data:
+                return None
+        if found is None or found.version != __version__:
+            return None
+        return msgspec.structs.replace(found, verdicts=(*found.verdicts, *ended))
 
     def close(self) -> None:
         """End all leases; attempts that run are void."""
@@ -281,8 +295,9 @@ class GangController:
                 ended = self._engine_closed(lease)
                 self._lease_ended(ended)
         self._selector.close()
-        os.close(self._wake)
-        os.close(self._written)
+        wake, written, self._written = self._wake, self._written, -1
+        os.close(wake)
+        os.close(written)
 
     def _engine_closed(self, lease: Lease) -> Lease:
         self._disconnect(lease.gang)
@@ -443,6 +458,13 @@ class GangController:
             void, detail = verdict.void, verdict.detail
         except Damaged as damage:
             void, detail = VoidReason.DAMAGED, str(damage)
+        except OSError as error:
+            message = (
+                f"cannot collect {attempt.name} into {self._place}: {error.strerror}"
+            )
+            raise StudyError(
+                UNWRITABLE, message, "make room, then `bw resume`"
+            ) from None
         self._end(agent, attempt, void, detail, verdict.status)
 
     def _recorded(self, agent: _Agent, attempt: Attempt) -> None:
