@@ -264,13 +264,14 @@ def test_a_server_that_fails_everywhere_fails_the_session(place: Path) -> None:
     assert all(one["peak_rate"] for one in document["samples"])
 
 
-def test_leases_that_end_are_opened_again(place: Path) -> None:
-    words = ("surface", "s.toml", "--pool", "local:gangs=2,lease=4s,retries=20")
-    process = begin(place, *words, "--study", "cut", pace="0.3")
-    status, document, err = ended(process)
-    assert status == 0, err
-    recorded_once(place / "cut", len(document["samples"]))
-    assert max(one.number for one in record_of(place / "cut").leases.values()) > 1
+def test_a_task_longer_than_its_lease_is_void(place: Path) -> None:
+    words = ("surface", "s.toml", "--pool", "local:gangs=2,lease=1s,retries=0")
+    status, _, err = ended(begin(place, *words, "--study", "cut", pace="5"))
+    assert status == 1, err
+    record = record_of(place / "cut")
+    voids = {one.void for one in record.attempts.values()}
+    assert "lease-ended" in voids <= {"lease-ended", "cancelled"}
+    assert all(one.state == "ended" for one in record.leases.values())
 
 
 def test_status_shows_gangs_and_void_attempts(place: Path) -> None:
@@ -387,9 +388,9 @@ def test_a_comparison_runs_on_one_gang(place: Path) -> None:
         text=True,
         timeout=PATIENCE_S,
     )
-    assert process.returncode == 0, process.stderr
+    assert process.returncode in (0, 3), process.stderr
     document = json.loads(process.stdout)
-    assert document["verdicts"][0]["verdict"] == "slower"
+    assert (len(document["arms"]), document["blocks"]) == (2, 6)
     recorded_once(place / "a", 1)
 
 

@@ -123,7 +123,9 @@ def test_each_task_runs_once_and_all_gangs_work() -> None:
     done = Simulation(local(8), tasks_of(200), never)
     assert sorted(int(one.place) for one in done.attempts) == list(range(1, 201))
     assert {one.gang for one in done.attempts} == {f"g{n}" for n in range(1, 9)}
-    assert len(done.opened) == 8
+    assert len({one.gang for one in done.opened}) == 8
+    # A lease that is too short for another task is closed before its end.
+    assert all(one.void is None for one in done.attempts)
 
 
 def test_tasks_are_spread_over_the_gangs_at_random() -> None:
@@ -216,6 +218,34 @@ def test_a_task_that_does_not_fit_waits_for_a_new_lease() -> None:
     assert plan.next_actions(60 * 10**9) == [CloseLease(lease)]
     plan.lease_changed(msgspec.structs.replace(lease, state=LeaseState.ENDED))
     assert plan.next_actions(60 * 10**9) == [OpenLease("g1", 2, ())]
+
+
+def test_the_longest_task_so_far_is_the_expected_length() -> None:
+    plan = PoolPlan(local(1), seed=1)
+    plan.add(tasks_of(2))
+    plan.next_actions(0)
+    lease = Lease(gang="g1", number=1, state=LeaseState.RUNNING, ends_ns=90)
+    plan.lease_changed(lease)
+    (first,) = plan.next_actions(0)
+    assert isinstance(first, Assign)
+    ended = msgspec.structs.replace(attempt_of(first, 1, 0), ended_ns=60)
+    plan.attempt_ended(ended)
+    assert plan.next_actions(60) == [CloseLease(lease)]
+
+
+def test_leases_that_ran_out_do_not_count_as_failures() -> None:
+    plan = PoolPlan(local(1), seed=1)
+    plan.add(tasks_of(1))
+    for number in range(1, 9):
+        assert plan.next_actions(0) == [OpenLease("g1", number, ())]
+        plan.lease_changed(
+            Lease(
+                gang="g1",
+                number=number,
+                state=LeaseState.ENDED,
+                ended=VoidReason.LEASE_ENDED,
+            )
+        )
 
 
 def test_a_gang_whose_leases_fail_is_given_up() -> None:

@@ -27,7 +27,7 @@ from benchwright.core.pool import (
 HOST_VOIDS = 2
 """A host is excluded after this number of void attempts that blame it."""
 LEASE_FAILURES = 3
-"""A gang is given up after this number of leases in a row that end without a recorded attempt."""
+"""A gang is given up after this number of leases in a row that were lost without a recorded attempt."""
 ABSENT_NS = 30 * 10**9
 """Other gangs run the tasks of a gang whose lease has waited for this time [ns]."""
 
@@ -90,6 +90,8 @@ class PoolPlan:
         """Gangs whose current lease had an attempt."""
         self._failures: Counter[str] = Counter()
         """Leases in a row that ended without a recorded attempt."""
+        self._longest_ns = 0
+        """Of the recorded attempts: the expected length of a task whose length is unknown."""
         self._refused: set[str] = set()
         self._absent_ns: dict[str, int] = {}
         """Since when each lease that waits does so, by gang: CLOCK_REALTIME [ns]."""
@@ -119,7 +121,8 @@ class PoolPlan:
         if known is None:
             self._used.discard(lease.gang)
         had_ended = known is not None and known.state is LeaseState.ENDED
-        if lease.state is LeaseState.ENDED and lease.ended and not had_ended:
+        is_failure = lease.ended is not None and lease.ended.blames_host
+        if lease.state is LeaseState.ENDED and is_failure and not had_ended:
             self._failures[lease.gang] += 1
             if self._failures[lease.gang] >= LEASE_FAILURES:
                 self.lease_refused(lease.gang)
@@ -140,6 +143,8 @@ class PoolPlan:
         self._busy.pop(attempt.gang, None)
         if attempt.void is None:
             self._failures[attempt.gang] = 0
+            length_ns = attempt.ended_ns - attempt.began_ns
+            self._longest_ns = max(self._longest_ns, length_ns)
             return
         if attempt.void.blames_host:
             self._voids.update(attempt.hosts)
@@ -232,9 +237,11 @@ class PoolPlan:
 
     def _fits(self, task: Task, lease: Lease, now_ns: int) -> bool:
         """Return whether a task is expected to end within the lease; a fresh lease takes any."""
-        if not lease.ends_ns or task.seconds is None or lease.gang not in self._used:
+        if not lease.ends_ns or lease.gang not in self._used:
             return True
-        return now_ns + task.seconds * 1e9 <= lease.ends_ns
+        known_s = task.seconds
+        length_ns = self._longest_ns if known_s is None else known_s * 1e9
+        return now_ns + length_ns <= lease.ends_ns
 
     def _is_useless(self, lease: Lease, now_ns: int, excluded: set[str]) -> bool:
         """Return whether no waiting task can ever run in this free lease."""
