@@ -9,7 +9,9 @@ correction by it would add more error than it removes. Rejected: effects as fixe
 which cost a sample for each gang; and anchors alone, which ignore most searches.
 Decision: gangs are known to differ where one of them is known to differ from the mean of the others, at a
 level for all gangs together. An interval of the estimated range would never contain 0. This interval is
-without shrinking, which hides a true difference more often than chance makes one.
+without shrinking, which hid more true differences than it prevented wrong ones.
+Limit: the noise is that of the searches' own intervals, because few anchors cannot show another one. Where these
+are too narrow, equal gangs are said to differ too often (docs/pool.md has figures).
 Source: G. K. Robinson, That BLUP is a Good Thing, Statistical Science 6 (1991), 15-32.
 """
 
