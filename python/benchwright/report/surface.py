@@ -412,7 +412,7 @@ class SampleEntry(msgspec.Struct, frozen=True, kw_only=True):
     """Of a pool: the gang that measured it."""
 
 
-class GangEntry(msgspec.Struct, frozen=True, kw_only=True):
+class GangEffectEntry(msgspec.Struct, frozen=True, kw_only=True):
     """How the peaks of one gang differ from those of the mean gang, as a share."""
 
     gang: str
@@ -421,7 +421,7 @@ class GangEntry(msgspec.Struct, frozen=True, kw_only=True):
     interval: Ends
 
 
-class GangsEntry(msgspec.Struct, frozen=True, kw_only=True):
+class GangEffectsEntry(msgspec.Struct, frozen=True, kw_only=True):
     """How the gangs of a pool differ."""
 
     differ: bool
@@ -430,7 +430,7 @@ class GangsEntry(msgspec.Struct, frozen=True, kw_only=True):
     """Peak on the fastest gang / peak on the slowest one - 1."""
     interval: Ends
     confidence: float
-    gangs: tuple[GangEntry, ...]
+    gangs: tuple[GangEffectEntry, ...]
 
 
 class CoefficientEntry(msgspec.Struct, frozen=True):
@@ -502,7 +502,7 @@ class SurfaceDocument(
     policy: str
     claims: tuple[str, ...]
     samples: tuple[SampleEntry, ...]
-    gangs: GangsEntry | None
+    gangs: GangEffectsEntry | None
     """None: fewer than two gangs of a pool found a peak. The model is of the mean gang."""
     model: ModelEntry | None
     validation: ValidationEntry | None
@@ -576,15 +576,15 @@ def _sample_entry(sample_result: SampleResult) -> SampleEntry:
     )
 
 
-def _gangs_entry(gangs: GangEffects) -> GangsEntry:
+def _gangs_entry(gangs: GangEffects) -> GangEffectsEntry:
     difference = gangs.difference
-    return GangsEntry(
+    return GangEffectsEntry(
         differ=gangs.differ,
         difference=difference.value,
         interval=(difference.low, difference.high),
         confidence=difference.confidence,
         gangs=tuple(
-            GangEntry(
+            GangEffectEntry(
                 gang=one.gang,
                 searches=one.searches,
                 effect=one.effect.value,
