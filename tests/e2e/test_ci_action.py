@@ -24,13 +24,12 @@ import pytest
 import yaml
 
 from bw_command import bw
+from ci_scripts import EXPRESSION, run_script, shellcheck
 
 ROOT = Path(__file__).parents[2]
 ACTION = yaml.safe_load((ROOT / "action.yml").read_text())
 STEPS: list[dict[str, Any]] = ACTION["runs"]["steps"]
 GITLAB = yaml.safe_load((ROOT / "packaging/ci/gitlab.yml").read_text())[".benchwright"]
-EXPRESSION = re.compile(r"\$\{\{\s*(.*?)\s*\}\}")
-BASH = ("bash", "--noprofile", "--norc", "-eo", "pipefail")
 BUILD = "cp prog.in prog; chmod +x prog"
 # Other tests change limits of the machine, and may cause messages of the kernel.
 ACCEPTED = ("environment-changed-between-trials", "errors-in-kernel-log")
@@ -118,7 +117,6 @@ class Job:
         temp.mkdir(exist_ok=True)
         for file in files.values():
             file.write_text("")
-        (temp / "script.sh").write_text(step["run"])
         environment = {
             **os.environ,
             "PATH": self.path,
@@ -132,15 +130,8 @@ class Job:
             },
         }
         place = self.filled(step.get("working-directory", "."), inputs)
-        done = subprocess.run(
-            [*BASH, str(temp / "script.sh")],
-            cwd=self.workspace / place,
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=280,
-            check=False,
+        done = run_script(
+            step["run"], temp / "script.sh", self.workspace / place, environment
         )
         self.log += done.stdout
         self.status = done.returncode
@@ -338,14 +329,7 @@ def test_no_input_is_a_part_of_a_script(step: dict[str, Any]) -> None:
 )
 def test_scripts_have_no_mistakes_of_the_shell(tmp_path: Path) -> None:
     scripts = [one["run"] for one in STEPS if "run" in one]
-    names = []
-    for number, text in enumerate((*scripts, "\n".join(GITLAB["script"]))):
-        names.append(f"script-{number}.sh")
-        (tmp_path / names[-1]).write_text("#!/bin/bash\n" + text)
-    done = subprocess.run(
-        ["shellcheck", *names], cwd=tmp_path, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stdout
+    assert shellcheck([*scripts, "\n".join(GITLAB["script"])], tmp_path) == ""
 
 
 def test_every_input_and_output_is_used() -> None:
@@ -378,16 +362,9 @@ def test_the_template_for_gitlab(
         "BW_MARGIN": "30%",
     }
     # GitLab's runner joins the lines into one script.
-    done = subprocess.run(
-        [*BASH, "-c", "\n".join(GITLAB["script"])],
-        cwd=job.workspace,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=280,
-        check=False,
-    )
-    assert done.returncode in statuses, done.stdout + done.stderr
+    script = job.runner / "script.sh"
+    done = run_script("\n".join(GITLAB["script"]), script, job.workspace, environment)
+    assert done.returncode in statuses, done.stdout
     assert GITLAB["allow_failure"]["exit_codes"] == 3
     report = ElementTree.parse(job.workspace / GITLAB["artifacts"]["reports"]["junit"])
     assert len(list(report.getroot().iter("failure"))) == (head == "regression")
