@@ -13,7 +13,7 @@ unexport PYTHONDONTWRITEBYTECODE
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test check lint test-rust test-python test-pure test-real calibration docs pages site images peak-table peak-ends bench limiters peak-servers peak-nfs surface-nfs arrival-bursts pool-faults paper-workbench clean
+.PHONY: help setup build demo test check lint test-rust test-python test-pure test-real calibration docs pages site images wheels wheels-check peak-table peak-ends bench limiters peak-servers peak-nfs surface-nfs arrival-bursts pool-faults paper-workbench clean
 .NOTPARALLEL:
 
 PURE_TESTS := tests/unit tests/property tests/golden tests/sim tests/calibration
@@ -76,6 +76,12 @@ site: setup ## the documentation as a site with offline search: target/site/inde
 
 images: setup ## the images of docs/ from their stored data
 	$(BIN)/python scripts/images.py
+
+wheels: setup ## the files of a release in dist: wheels for x86-64 and aarch64, and the source distribution
+	@scripts/wheels.sh
+
+wheels-check: wheels ## install and run the files of a release, the aarch64 wheel under QEMU; minutes, needs a network
+	BW_RELEASE=1 $(BIN)/pytest -q tests/release
 
 peak-table: setup ## every policy of a peak search on every simulated server, 1,000 searches each; about an hour
 	$(BIN)/python tests/sim/peak_table.py --held-out --searches 1000 --peer-searches 50 --jobs 2 --json target/peak-table.json

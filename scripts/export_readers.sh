@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Install the readers of exports that are not in the virtual environment, for the tests of `bw export`:
 # benchstat by Go, Apache Otava from PyPI in an environment of its own (its dependencies are those of
-# a service), promtool out of Debian's package prometheus, which is not installed, because it would start a server.
+# a service), promtool out of Debian's package prometheus, which is not installed, because it would start a server;
+# and actionlint by Go, which reads the release workflow.
 # They are made once, into a cache outside of the checkout; what cannot be had is left out, and
 # its tests are skipped.
 #
@@ -27,6 +28,10 @@ benchstat() {
     GOBIN=$root/bin GOFLAGS=-modcacherw go install golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 }
 
+actionlint() {
+    GOBIN=$root/bin GOFLAGS=-modcacherw go install github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
+}
+
 otava() {
     "${PYTHON:-python3}" -m venv --clear "$root/otava" &&
         "$root/otava/bin/python" -m pip install -q --disable-pip-version-check apache-otava==0.8.0 &&
@@ -44,6 +49,7 @@ promtool() {
 }
 
 made benchstat benchstat
+made actionlint actionlint
 made otava otava
 made promtool promtool
 echo "$root/bin"

@@ -18,8 +18,9 @@ import os
 import re
 import sys
 import textwrap
+import time
 from collections.abc import Iterable, Iterator
-from datetime import date
+from datetime import UTC, datetime
 from pathlib import Path
 
 from benchwright import __version__
@@ -128,7 +129,8 @@ def main_page() -> str:
 def head(name: str, summary: str) -> list[str]:
     """Return the title of a page and its section NAME."""
     seconds = os.environ.get("SOURCE_DATE_EPOCH")
-    day = date.fromtimestamp(float(seconds)) if seconds else date.today()
+    now = float(seconds) if seconds else time.time()
+    day = datetime.fromtimestamp(now, UTC).date()
     title = (
         f'.TH {escaped(name.upper())} 1 {day} "Benchwright {__version__}" Benchwright'
     )

@@ -145,14 +145,14 @@ install_wheel() {
     local program
     say "building the launcher and the wheel"
     cargo build -q --release --locked
-    rm -rf dist/benchwright-*.whl packaging/data/data
+    rm -rf dist packaging/data/data
     PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=python "$venv/bin/python" scripts/packaged_files.py
     "$venv/bin/maturin" build -q --release --locked --out dist
     "$venv/bin/python" -m pip install -q --disable-pip-version-check \
-        --force-reinstall --no-deps dist/benchwright-*.whl
+        --force-reinstall --no-deps dist/*.whl
     "$venv/bin/python" -m compileall -q "$("$venv/bin/python" -c \
         'import sysconfig; print(sysconfig.get_path("purelib"))')/benchwright"
-    for program in bw getstats graphit bw-launcher bw-engine bw-sampler; do
+    for program in bw benchwright getstats graphit bw-launcher bw-engine bw-sampler; do
         [ -x "$venv/bin/$program" ] || fail "the wheel did not install $venv/bin/$program"
     done
 }
@@ -164,4 +164,5 @@ write_requirements
 unless_done requirements "$(sha256sum <"$requirements")" install_requirements
 if [ ! -d node_modules ] || [ ! -d "$page_vendor" ]; then rm -f "$venv/.done-npm"; fi
 page_libraries
+if ! compgen -G "dist/*.whl" >/dev/null; then rm -f "$venv/.done-wheel"; fi
 unless_done wheel "$(source_hash)" install_wheel

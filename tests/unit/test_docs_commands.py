@@ -54,6 +54,7 @@ OTHER_PROGRAMS = {
     "sbatch, squeue": "--exclusive --me --mem --no-requeue --test-only",
     "sort": "--parallel",
     "git": "--bare",
+    "cargo, pipx, twine": "--spec --strict --workspace",
     "k6, memtier, oha": "--data-size --latency-correction --no-tui --output-format"
     " --rate-limiting --ratio --seconds",
     "systemd-escape": "--path --template",
