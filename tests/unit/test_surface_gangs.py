@@ -32,6 +32,7 @@ from benchwright.decide.surface.gaussian_process import fit_process
 from benchwright.decide.surface.model import sample_responses
 from benchwright.decide.surface.result import surface_of
 from benchwright.findings.comparison import gang_confounded
+from benchwright.report.charts.surface import surface_sheet
 from benchwright.report.surface import (
     SurfaceDocument,
     SurfaceReport,
@@ -374,6 +375,9 @@ def test_reports_show_the_gangs() -> None:
     # Exports and histories have one result for each sample.
     assert len(surface.results) == 27
     assert len(surface.by_sample) == surface.searched == 24
+    grid = surface_sheet(goal, surface).panels[0].grid
+    assert grid is not None
+    assert len(grid.points) == 24
 
 
 def test_a_gang_on_other_hosts_is_another_one() -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -128,13 +128,13 @@ def _grid(
     rows = tuple(tuple(rates[at : at + STEPS]) for at in range(0, len(rates), STEPS))
     points = tuple(
         (across.place(levels[across.name]), up.place(levels[up.name]), rate)
-        for levels, rate in _measured(result.results, fixed)
+        for levels, rate in _measured(result.by_sample.values(), fixed)
     )
     return HeightGrid(x_at, y_at, rows, (0.0, 1.0), points)
 
 
 def _measured(
-    results: Sequence[SampleResult], fixed: dict[str, str]
+    results: Iterable[SampleResult], fixed: dict[str, str]
 ) -> Iterator[tuple[dict[str, str], float]]:
     """Yield the levels and the peak of each measured sample with the fixed levels."""
     for result in results:
@@ -190,7 +190,7 @@ def _profile_curves(
         low=tuple(one.low for one in found) if banded else (),
         high=tuple(one.high for one in found) if banded else (),
     )
-    measured = list(_measured_estimates(result.results, axis, fixed))
+    measured = list(_measured_estimates(result.by_sample.values(), axis, fixed))
     if measured:
         known = any(interval is not None for _, _, interval in measured)
         yield PanelCurve(
@@ -209,7 +209,7 @@ def _profile_curves(
 
 
 def _measured_estimates(
-    results: Sequence[SampleResult], axis: Factor, fixed: dict[str, str]
+    results: Iterable[SampleResult], axis: Factor, fixed: dict[str, str]
 ) -> Iterator[tuple[float, float, Estimate | None]]:
     """Yield the position on the axis, the peak and its interval of each measured sample."""
     for result in results:
