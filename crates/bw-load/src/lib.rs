@@ -2,12 +2,14 @@
 
 pub mod channels;
 pub mod clock;
+pub mod clock_offset;
 pub mod environment;
 pub mod file;
 pub mod file_set;
 pub mod floor;
 pub mod http;
 pub mod kernel_probe;
+pub mod merge;
 #[cfg(feature = "naive-pacers")]
 pub mod naive;
 mod net;

@@ -116,7 +116,12 @@ impl WorkerPool<'_> {
             }
             drop(sender);
             wait_until_ready(&events, self.workers)?;
-            let started_ns = begin(start_senders);
+            let given_ns = reporter.armed()?;
+            if let Some(zero_ns) = given_ns {
+                wait_until_near(zero_ns)?;
+                self.clock_source.refine();
+            }
+            let started_ns = begin(start_senders, given_ns);
             reporter.begin(started_ns);
             self.supervise(&events, reporter)
                 .map(|reports| (reports, started_ns))
@@ -256,10 +261,32 @@ fn wait_until_ready(events: &Receiver<WorkerEvent>, workers: usize) -> Result<()
     Ok(())
 }
 
-/// Sets time zero for all workers; returns it in `CLOCK_REALTIME` [ns].
-fn begin(start_senders: Vec<Sender<u64>>) -> u64 {
-    let zero_ns = monotonic_ns() + AHEAD_NS;
-    let started_ns = bw_sys::clock::realtime_ns() + AHEAD_NS;
+/// Waits until a given time zero is so near that the workers must wake up. A signal ends the wait.
+///
+/// # Errors
+/// `start-missed`: it is nearer already, or over.
+fn wait_until_near(zero_ns: u64) -> Result<(), EngineError> {
+    let near_ns = zero_ns.saturating_sub(AHEAD_NS);
+    let ahead_ns = near_ns.saturating_sub(monotonic_ns());
+    if ahead_ns == 0 {
+        let message = "the time to start was over when the engine received it";
+        let remedy = "the connection is slow, or the machine: try again";
+        return Err(EngineError::operating("start-missed", message, remedy));
+    }
+    while let left @ 1.. = near_ns.saturating_sub(monotonic_ns()) {
+        if bw_sys::signals::caught() > 0 {
+            break;
+        }
+        bw_sys::clock::sleep(left.min(LOOK.0));
+    }
+    Ok(())
+}
+
+/// Sets time zero for all workers, at the given time or soon; returns it in `CLOCK_REALTIME` [ns].
+fn begin(start_senders: Vec<Sender<u64>>, given_ns: Option<u64>) -> u64 {
+    let now_ns = monotonic_ns();
+    let zero_ns = given_ns.unwrap_or(now_ns + AHEAD_NS);
+    let started_ns = (bw_sys::clock::realtime_ns() + zero_ns).saturating_sub(now_ns);
     for start in start_senders {
         // A worker that has ended has reported why.
         let _ = start.send(zero_ns);

@@ -12,6 +12,7 @@
 use crate::channels::BlockReceiver;
 use crate::clock::ClockSource;
 use crate::file_set::claim;
+use crate::run::RunListener;
 use crate::worker::Stop;
 use bw_model::EngineError;
 use bw_model::{Nanos, Row};
@@ -93,7 +94,7 @@ pub(crate) struct Reporter<'a> {
     series: Vec<IntervalSummary>,
     samples: Option<Samples>,
     progress: Progress,
-    report: &'a mut dyn FnMut(&Progress),
+    listener: &'a mut dyn RunListener,
 }
 
 /// A count of intervals that is never reached.
@@ -108,12 +109,12 @@ pub(crate) struct Reported {
 }
 
 impl<'a> Reporter<'a> {
-    /// Returns a reporter for these workers; calls `report` for every interval.
+    /// Returns a reporter for these workers; calls `listener` for every interval.
     pub(crate) fn new(
         streams: Vec<WorkerStreams>,
         length: Nanos,
         samples: Option<Samples>,
-        report: &'a mut dyn FnMut(&Progress),
+        listener: &'a mut dyn RunListener,
     ) -> Self {
         Self {
             handed: vec![0; streams.len()],
@@ -124,7 +125,7 @@ impl<'a> Reporter<'a> {
             series: Vec::new(),
             samples,
             progress: Progress::default(),
-            report,
+            listener,
         }
     }
 
@@ -135,6 +136,14 @@ impl<'a> Reporter<'a> {
             histograms: enabled,
             ..self
         }
+    }
+
+    /// Every worker is ready. Returns when time zero is to be, in CLOCK_MONOTONIC [ns]; None: at once.
+    ///
+    /// # Errors
+    /// Those of the listener.
+    pub(crate) fn armed(&mut self) -> Result<Option<u64>, EngineError> {
+        self.listener.armed()
     }
 
     /// Sets time zero: `started_ns` of the wall clock.
@@ -180,7 +189,7 @@ impl<'a> Reporter<'a> {
     fn tell_complete(&mut self) {
         while let Some(summary) = self.complete() {
             self.progress.advance(&summary);
-            (self.report)(&self.progress);
+            self.listener.progress(&self.progress);
             self.series.push(summary);
         }
     }

@@ -12,13 +12,15 @@ use bw_model::EngineError;
 use bw_model::{Kind, Nanos};
 use bw_schedule::access::AccessSpec;
 use bw_schedule::distribution::{Distribution, DistributionSpec};
-use bw_schedule::workload::{FilamentSpec, WorkloadSpec};
+use bw_schedule::workload::{FilamentSpec, Placement, WorkloadSpec};
 use bw_trace::input::TraceInput;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
 /// Maximum number of workers: as many as a CPU set of the kernel has bits.
 const WORKERS: usize = 1024;
+/// Maximum number of engines that share a schedule.
+const PARTS: u32 = 1024;
 /// Maximum number of operations in flight per worker.
 const DEPTH: u32 = 1 << 20;
 
@@ -66,6 +68,21 @@ impl Pacer {
             Self::DedClock => "ded-clock",
         }
     }
+}
+
+/// The part of a schedule that one of several engines issues. All of them have the same number of workers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SchedulePart {
+    /// Below `of`.
+    pub index: u32,
+    /// Number of engines.
+    pub of: u32,
+}
+
+impl SchedulePart {
+    /// The whole schedule.
+    const WHOLE: Self = Self { index: 0, of: 1 };
 }
 
 /// The request. Every field has the protocol's name and meaning.
@@ -127,6 +144,12 @@ pub struct LoadRequest {
     /// Whether the load, once its target is open and its file set is made, waits to be started.
     #[serde(default)]
     pub wait_for_start: bool,
+    /// The part of the schedule that this engine issues; None: all of it.
+    #[serde(default)]
+    pub part: Option<SchedulePart>,
+    /// Whether lines on stdin start and end the load, and the end of stdin ends the engine.
+    #[serde(default)]
+    pub controlled: bool,
 }
 
 fn default_drain() -> Nanos {
@@ -169,7 +192,8 @@ impl LoadRequest {
     pub fn check(&self) -> Result<(), EngineError> {
         let wrong = [self.wrong_number(), self.wrong_placement()];
         let wrong = wrong.map(|wrong| wrong.map(|(field, what)| (field.to_owned(), what)));
-        let wrong = wrong.into_iter().flatten().chain(self.wrong_target());
+        let wrong = wrong.into_iter().flatten();
+        let wrong = wrong.chain(self.wrong_target()).chain(self.wrong_part());
         match wrong.into_iter().next() {
             Some((field, what)) => Err(EngineError::request(
                 "bad-request",
@@ -203,6 +227,42 @@ impl LoadRequest {
         };
         let field = format!("workload.filaments[{place}]");
         Some((field, what.to_owned()))
+    }
+
+    /// Returns the placement of a worker among the workers of all engines.
+    #[must_use]
+    pub(crate) fn placement(&self, worker: usize) -> Placement {
+        let part = self.part.unwrap_or(SchedulePart::WHOLE);
+        // Both numbers of workers are bounded. Neighbours in the schedule are on different engines, so every engine has
+        // as much as the others, however many workers there are.
+        Placement {
+            worker: worker as u32 * part.of + part.index,
+            workers: self.workers as u32 * part.of,
+        }
+    }
+
+    /// Returns why this engine cannot issue a part of the schedule: some filaments need what another engine knows.
+    fn wrong_part(&self) -> Option<(String, String)> {
+        let controlled = |what: &str| Some(("controlled".to_owned(), what.to_owned()));
+        if self.controlled && self.wait_for_start {
+            return controlled("not with wait_for_start: a line starts the load");
+        }
+        if self.controlled && self.pacer != Pacer::Spin {
+            return controlled("only the pacer spin starts at a given time");
+        }
+        let part = self.part?;
+        if !(1..=PARTS).contains(&part.of) || part.index >= part.of {
+            let what = format!("of: 1 to {PARTS}, and index below it");
+            return Some(("part".to_owned(), what));
+        }
+        let mut filaments = self.workload.filaments.iter().enumerate();
+        let (place, what) = filaments.find_map(|(place, filament)| match filament {
+            _ if part.of == 1 => None,
+            FilamentSpec::Follow(_) => Some((place, "a filament that follows another one waits for operations that another engine issues")),
+            FilamentSpec::Files(_) => Some((place, "several engines cannot share the state of a file set")),
+            _ => None,
+        })?;
+        Some((format!("workload.filaments[{place}]"), what.to_owned()))
     }
 
     fn wrong_number(&self) -> Option<(&'static str, String)> {

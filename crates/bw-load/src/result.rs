@@ -174,9 +174,15 @@ const COUNTED: [&str; 15] = [
 
 /// Returns the target's description by the first worker, with the counts summed over all.
 fn target(reports: &[WorkerOutcome]) -> serde_json::Value {
-    let mut reports = reports.iter().map(|report| &report.target);
-    let mut all = reports.next().cloned().unwrap_or_default();
-    for more in reports {
+    merged_target(reports.iter().map(|report| &report.target))
+}
+
+/// Returns the first description with the counts summed over all.
+pub(crate) fn merged_target<'a>(
+    mut targets: impl Iterator<Item = &'a serde_json::Value>,
+) -> serde_json::Value {
+    let mut all = targets.next().cloned().unwrap_or_default();
+    for more in targets {
         for name in COUNTED {
             if let (Some(one), Some(other)) = (all[name].as_u64(), more[name].as_u64()) {
                 all[name] = (one + other).into();

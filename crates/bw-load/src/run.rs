@@ -25,7 +25,6 @@ use bw_model::Nanos;
 use bw_record::interval::Interval;
 use bw_schedule::file_counts::RunFiles;
 use bw_schedule::file_set::FileSet;
-use bw_schedule::workload::Placement;
 use bw_schedule::workload::build::Extent;
 use bw_trace::input::{TraceInput, TraceReport};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -51,6 +50,15 @@ pub trait RunListener {
         Ok(())
     }
 
+    /// Every worker is connected and has its first operations. Returns when time zero is to be, in CLOCK_MONOTONIC [ns];
+    /// None: at once.
+    ///
+    /// # Errors
+    /// Those of the listener; they end the run.
+    fn armed(&mut self) -> Result<Option<u64>, EngineError> {
+        Ok(None)
+    }
+
     /// An interval of the load has ended.
     fn progress(&mut self, _progress: &Progress) {}
 }
@@ -73,18 +81,17 @@ pub fn run(
     if request.wait_for_start {
         listener.ready()?;
     }
-    let report: &mut dyn FnMut(&Progress) = &mut |progress| listener.progress(progress);
     let run = RunContext::prepare(request, &opened, files)?;
     if request.pacer != Pacer::Spin {
-        return run_naive(run, &opened, request, report);
+        return run_naive(run, &opened, request, listener);
     }
     match &opened {
-        OpenTarget::Null(factory) => on(factory, run, request, report),
-        OpenTarget::File(factory) => on(&**factory, run, request, report),
-        OpenTarget::Tcp(factory) => on(factory, run, request, report),
-        OpenTarget::Http(factory) => on(factory, run, request, report),
-        OpenTarget::Directory(factory) => on(&**factory, run, request, report),
-        OpenTarget::Nfs(factory) => on(&**factory, run, request, report),
+        OpenTarget::Null(factory) => on(factory, run, request, listener),
+        OpenTarget::File(factory) => on(&**factory, run, request, listener),
+        OpenTarget::Tcp(factory) => on(factory, run, request, listener),
+        OpenTarget::Http(factory) => on(factory, run, request, listener),
+        OpenTarget::Directory(factory) => on(&**factory, run, request, listener),
+        OpenTarget::Nfs(factory) => on(&**factory, run, request, listener),
     }
 }
 
@@ -130,11 +137,7 @@ impl RunContext {
         request: &LoadRequest,
         worker: usize,
     ) -> Result<Vec<WorkerFilament>, EngineError> {
-        // Both are below the maximum number of workers.
-        let placement = Placement {
-            worker: worker as u32,
-            workers: request.workers as u32,
-        };
+        let placement = request.placement(worker);
         let mut sources = |trace: &TraceInput| self.readers.source(worker, trace);
         let extent = Extent {
             bytes: self.extent,
@@ -200,11 +203,11 @@ fn run_files(request: &LoadRequest) -> Result<Option<RunFiles>, EngineError> {
 fn reporter<'a>(
     request: &LoadRequest,
     streams: Vec<WorkerStreams>,
-    report: &'a mut dyn FnMut(&Progress),
+    listener: &'a mut dyn RunListener,
 ) -> Result<Reporter<'a>, EngineError> {
     let path = request.samples.as_deref();
     let samples = path.map(|path| Samples::create(path, request.workers));
-    let reporter = Reporter::new(streams, request.interval_ns, samples.transpose()?, report);
+    let reporter = Reporter::new(streams, request.interval_ns, samples.transpose()?, listener);
     Ok(reporter.with_histograms(request.interval_histograms))
 }
 
@@ -213,10 +216,10 @@ fn on<M: TargetFactory>(
     factory: &M,
     run: RunContext,
     request: &LoadRequest,
-    report: &mut dyn FnMut(&Progress),
+    listener: &mut dyn RunListener,
 ) -> Result<LoadResult, EngineError> {
     let (records, streams) = recording_channels(request);
-    let mut reporter = reporter(request, streams, report)?;
+    let mut reporter = reporter(request, streams, listener)?;
     let build = |worker| run.build(request, worker);
     let pool = WorkerPool {
         plan: plan(request),
@@ -305,11 +308,11 @@ fn run_naive(
     run: RunContext,
     opened: &OpenTarget,
     request: &LoadRequest,
-    report: &mut dyn FnMut(&Progress),
+    listener: &mut dyn RunListener,
 ) -> Result<LoadResult, EngineError> {
     naive::check(request)?;
     let (mut records, streams) = recording_channels(request);
-    let mut reporter = reporter(request, streams, report)?;
+    let mut reporter = reporter(request, streams, listener)?;
     let filaments = run.build(request, 0)?;
     let early_clock = run.clock_source.clock(crate::pool::EARLY_ZERO_NS);
     let calls = opened.calls(naive::threads(request), &early_clock)?;
@@ -337,7 +340,7 @@ fn run_naive(
     _: RunContext,
     _: &OpenTarget,
     request: &LoadRequest,
-    _: &mut dyn FnMut(&Progress),
+    _: &mut dyn RunListener,
 ) -> Result<LoadResult, EngineError> {
     let message = format!(
         "pacer: this engine was built without the pacer '{}'",

@@ -463,3 +463,150 @@ fn a_backlog_that_grows_too_long_ends_the_run() {
     let waiting = result["counts"]["waiting"].as_u64().unwrap();
     assert!((21..1000).contains(&waiting), "{waiting}");
 }
+
+/// Starts an engine whose stdin stays open.
+fn start_open(
+    request: &Value,
+) -> (
+    Child,
+    std::process::ChildStdin,
+    BufReader<std::process::ChildStdout>,
+) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bw-engine"));
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    writeln!(stdin, "{request}").unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap());
+    (child, stdin, lines)
+}
+
+fn line(lines: &mut impl BufRead) -> Value {
+    let mut text = String::new();
+    lines.read_line(&mut text).unwrap();
+    serde_json::from_str(&text).unwrap_or(Value::Null)
+}
+
+fn part(index: u32, of: u32) -> Value {
+    load(
+        &json!({"duration_ns": 200_000_000, "controlled": true, "part": {"index": index, "of": of},
+        "interval_histograms": true, "workers": 2}),
+    )
+}
+
+#[test]
+fn engines_that_start_at_a_given_time_issue_one_schedule_and_merge_into_one_result() {
+    let mut engines: Vec<_> = (0..3).map(|index| start_open(&part(index, 3))).collect();
+    for (_, _, lines) in &mut engines {
+        assert_eq!(line(lines)["type"], "armed");
+    }
+    let zero = bw_sys::clock::monotonic_ns() + 300_000_000;
+    for (_, stdin, _) in &mut engines {
+        writeln!(stdin, "{}", json!({"start_at_ns": zero})).unwrap();
+    }
+    let mut results = Vec::new();
+    for (mut child, stdin, mut lines) in engines {
+        results.push(line(&mut lines));
+        drop(stdin);
+        child.wait().unwrap();
+    }
+    let counts: Vec<_> = results
+        .iter()
+        .map(|one| one["counts"]["intended"].as_u64().unwrap())
+        .collect();
+    assert_eq!(counts.iter().sum::<u64>(), 200);
+    assert!(
+        counts.iter().all(|count| (66..=67).contains(count)),
+        "{counts:?}"
+    );
+    let request = json!({"type": "merge", "results": results, "interval_ns": 100_000_000});
+    let (merged, status) = ask(&request.to_string());
+    assert_eq!(
+        (status, &merged["type"], &merged["schema"]),
+        (Some(0), &json!("result"), &json!("load/1"))
+    );
+    assert_eq!(merged["counts"]["completed"], 200);
+    assert_eq!(merged["kinds"]["all"]["response_ns"]["count"], 200);
+    assert_eq!(merged["workers"].as_array().unwrap().len(), 6);
+    let intervals = merged["intervals"].as_array().unwrap();
+    let sum: u64 = intervals
+        .iter()
+        .map(|one| one["intended"].as_u64().unwrap())
+        .sum();
+    assert_eq!(sum, 200);
+    for interval in intervals {
+        assert_eq!(interval["start_ns"].as_u64().unwrap() % 100_000_000, 0);
+        assert!(interval["response_hdr"].is_null());
+    }
+    let rate = merged["intended_rate_per_s"].as_f64().unwrap();
+    assert!((rate - 1000.0).abs() < 1e-6, "{rate}");
+}
+
+#[test]
+fn a_controlled_load_stops_on_a_line_misses_no_start_and_ends_with_stdin() {
+    let (mut child, mut stdin, mut lines) = start_open(&part(0, 1));
+    assert_eq!(line(&mut lines)["type"], "armed");
+    writeln!(stdin, "{}", json!({"start_at_ns": 1})).unwrap();
+    assert_eq!(line(&mut lines)["code"], "start-missed");
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+
+    let (mut child, mut stdin, mut lines) = start_open(&part(0, 1));
+    assert_eq!(line(&mut lines)["type"], "armed");
+    writeln!(stdin, "\"stop\"").unwrap();
+    assert_eq!(line(&mut lines)["interrupted"], true);
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+
+    let (mut child, stdin, mut lines) = start_open(&part(0, 1));
+    assert_eq!(line(&mut lines)["type"], "armed");
+    drop(stdin);
+    assert_eq!(line(&mut lines), Value::Null);
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+}
+
+#[test]
+fn a_part_of_what_needs_other_engines_is_refused() {
+    let access = json!({"kinds": [["read", 1]], "size": {"type": "constant", "value": 4096},
+        "location": {"type": "uniform"}, "align_bytes": 4096});
+    let follow = json!({"type": "follow", "leader": "a", "every": 1, "delay": {"type": "constant", "value": 0},
+        "access": access});
+    let mut request = part(1, 2);
+    request["workload"]["filaments"][0]["name"] = json!("a");
+    request["workload"]["filaments"]
+        .as_array_mut()
+        .unwrap()
+        .push(follow);
+    for (request, field) in [(request, "workload.filaments[1]"), (part(2, 2), "part")] {
+        let (mut child, _stdin, mut lines) = start_open(&request);
+        assert_eq!(line(&mut lines)["field"], field);
+        assert_eq!(child.wait().unwrap().code(), Some(2));
+    }
+}
+
+#[test]
+fn an_echo_answers_packets_and_lines_until_stdin_ends() {
+    let (mut child, mut stdin, mut lines) = start_open(&json!({"type": "clock-echo", "token": 9}));
+    let port = line(&mut lines)["port"].clone();
+    writeln!(stdin).unwrap();
+    let sent = bw_sys::clock::monotonic_ns();
+    writeln!(stdin).unwrap();
+    let readings = [line(&mut lines), line(&mut lines)];
+    assert_eq!(readings.each_ref().map(|one| &one["type"]), ["clock"; 2]);
+    let times =
+        |one: &Value| ["received_ns", "answered_ns"].map(|name| one[name].as_u64().unwrap());
+    // The end of the request's own line has no answer.
+    let [second, answered] = times(&readings[1]);
+    assert!(sent <= second && second <= answered);
+    assert!(answered <= bw_sys::clock::monotonic_ns());
+    let request = json!({"type": "clock-probe", "address": "127.0.0.1", "port": port, "token": 9, "round_trips": 20});
+    let (found, status) = ask(&request.to_string());
+    assert_eq!(
+        (status, &found["round_trips"], &found["lost"]),
+        (Some(0), &json!(20), &json!(0))
+    );
+    drop(stdin);
+    assert_eq!(line(&mut lines)["type"], "result");
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}

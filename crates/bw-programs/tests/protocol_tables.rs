@@ -6,7 +6,9 @@
 #[path = "support/field_tables.rs"]
 mod field_tables;
 
+use bw_load::clock_offset::{EchoRequest, ProbeRequest};
 use bw_load::floor::FloorRequest;
+use bw_load::merge::MergeRequest;
 use bw_load::request::LoadRequest;
 use bw_schedule::arrival::ArrivalSpec;
 use bw_schedule::distribution::DistributionSpec;
@@ -177,6 +179,12 @@ fn the_tables_of_the_other_requests_are_true() {
     check(PAGE, "a trace input", &trace(), &read::<TraceInput>);
     let floor = json!({"micro_per_s": 1, "duration_ns": 1});
     check(PAGE, "floor", &floor, &read::<FloorRequest>);
+    let merge = json!({"results": [], "interval_ns": 1});
+    check(PAGE, "merge", &merge, &read::<MergeRequest>);
+    let echo = json!({"token": 1});
+    check(PAGE, "clock-echo", &echo, &read::<EchoRequest>);
+    let clock = json!({"address": "127.0.0.1", "port": 7, "token": 1});
+    check(PAGE, "clock-probe", &clock, &read::<ProbeRequest>);
     let output = json!({"path": "/x", "format": "bw"});
     let convert = json!({"input": trace(), "output": output});
     check(PAGE, "trace-convert", &convert, &read::<ConvertRequest>);

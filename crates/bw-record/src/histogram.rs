@@ -11,7 +11,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::Histogram as Hdr;
-use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
+use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
 
 /// The longest duration that is distinguished: one hour [ns]. Longer ones are recorded as this.
 pub(crate) const LONGEST_NS: u64 = 3_600_000_000_000;
@@ -182,6 +182,37 @@ impl Histogram {
         debug_assert!(written.is_ok(), "a vector takes everything");
         STANDARD.encode(bytes)
     }
+
+    /// Adds the counts of a histogram of the same precision that [`Self::hdr`] wrote. Its sums are not in the text: mean
+    /// and standard deviation are not known afterwards.
+    ///
+    /// # Errors
+    /// The text is not such a histogram: what is wrong, in words.
+    pub(crate) fn add_hdr(&mut self, text: &str) -> Result<(), String> {
+        let bytes = STANDARD.decode(text).map_err(|error| error.to_string())?;
+        let read = Deserializer::new().deserialize::<u64, _>(&mut &bytes[..]);
+        let hdr = read.map_err(|error| format!("{error:?}"))?;
+        if hdr.sigfig() != self.buckets.digits {
+            let digits = hdr.sigfig();
+            return Err(format!("{digits} digits, not {}", self.buckets.digits));
+        }
+        for bucket in hdr.iter_recorded() {
+            let value = bucket.value_iterated_to().min(LONGEST_NS);
+            self.counts[self.buckets.index(value)] += bucket.count_at_value();
+            self.greatest = self.greatest.max(value);
+        }
+        if hdr.is_empty() {
+            return Ok(());
+        }
+        // A bucket's end is not below any value in it, so the lower bound changes no quantile.
+        self.least = 0;
+        Ok(())
+    }
+
+    /// Sets the least and the greatest value, which the buckets have only approximately.
+    pub(crate) fn bound(&mut self, least: u64, greatest: u64) {
+        (self.least, self.greatest) = (least, greatest);
+    }
 }
 
 /// Returns the rank, from 1, of the quantile among `count` values in order. The product is lowered by its own
@@ -205,7 +236,6 @@ impl Default for Histogram {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hdrhistogram::serialization::Deserializer;
     use proptest::prelude::*;
 
     fn filled(mut empty: Histogram, values: &[u64]) -> Histogram {

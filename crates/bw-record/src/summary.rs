@@ -63,6 +63,50 @@ impl From<&Histogram> for HistogramSummary {
     }
 }
 
+impl HistogramSummary {
+    /// Returns the figures of all values of these histograms together. Percentiles come from the sum of the counts, so
+    /// they are those of one histogram with all values; mean and standard deviation from those of the parts.
+    ///
+    /// # Errors
+    /// The buckets of a part cannot be read: in words.
+    pub fn merged<'a>(parts: impl Iterator<Item = &'a Self>) -> Result<Self, String> {
+        let (mut histogram, mut moments) = (Histogram::new(), Moments::default());
+        let (mut least, mut greatest) = (u64::MAX, 0);
+        for part in parts {
+            histogram.add_hdr(&part.hdr)?;
+            if let (Some(mean), Some(min), Some(max)) = (part.mean, part.min, part.max) {
+                moments.add(part.count, mean, part.sd.unwrap_or_default());
+                (least, greatest) = (least.min(min), greatest.max(max));
+            }
+        }
+        histogram.bound(least, greatest);
+        Ok(Self {
+            mean: (moments.count > 0.0).then_some(moments.mean),
+            sd: (moments.count > 1.0).then(|| (moments.squares / (moments.count - 1.0)).sqrt()),
+            ..Self::from(&histogram)
+        })
+    }
+}
+
+/// Count, mean, and the sum of squared differences from the mean. Source: Chan, Golub, LeVeque (1979).
+#[derive(Default)]
+struct Moments {
+    count: f64,
+    mean: f64,
+    squares: f64,
+}
+
+impl Moments {
+    #[allow(clippy::cast_precision_loss)]
+    fn add(&mut self, count: u64, mean: f64, sd: f64) {
+        let (more, difference) = (count as f64, mean - self.mean);
+        let all = self.count + more;
+        self.squares += (more - 1.0) * sd * sd + difference * difference * self.count * more / all;
+        self.mean += difference * more / all;
+        self.count = all;
+    }
+}
+
 /// One of `kinds` in the protocol.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -94,6 +138,31 @@ impl From<&KindRecord> for KindSummary {
             service_ns: (&of.service).into(),
             failed_response_ns: (&of.failed).into(),
         }
+    }
+}
+
+impl KindSummary {
+    /// Returns the figures of all operations of these records together.
+    ///
+    /// # Errors
+    /// As for [`HistogramSummary::merged`].
+    pub fn merged(parts: &[Self]) -> Result<Self, String> {
+        let mut errors = BTreeMap::new();
+        for (name, count) in parts.iter().flat_map(|part| &part.errors) {
+            *errors.entry(name.clone()).or_default() += count;
+        }
+        let times = |which: fn(&Self) -> &HistogramSummary| {
+            HistogramSummary::merged(parts.iter().map(which))
+        };
+        Ok(Self {
+            operations: parts.iter().map(|part| part.operations).sum(),
+            bytes: parts.iter().map(|part| part.bytes).sum(),
+            errors,
+            issue_error_ns: times(|part| &part.issue_error_ns)?,
+            response_ns: times(|part| &part.response_ns)?,
+            service_ns: times(|part| &part.service_ns)?,
+            failed_response_ns: times(|part| &part.failed_response_ns)?,
+        })
     }
 }
 
@@ -165,6 +234,56 @@ pub struct IntervalSummary {
     pub response_hdr: Option<String>,
 }
 
+impl IntervalSummary {
+    /// Returns the figures of one interval of several engines, or of several engines' shorter intervals in it. `parts`
+    /// has the intervals of each engine in order, with the buckets of their response times; `start` is that of the
+    /// result. The 99th percentile of the issue error is the largest of the parts: the whole's is not above it.
+    ///
+    /// # Errors
+    /// The buckets of a part cannot be read, or are absent: in words.
+    #[allow(clippy::cast_precision_loss)]
+    pub fn merged(start: u64, parts: &[Vec<Self>]) -> Result<Self, String> {
+        let each = || parts.iter().flatten();
+        let sum = |of: fn(&Self) -> u64| each().map(of).sum();
+        // Of an engine, these two are what its last interval ends with.
+        let at_end = |of: fn(&Self) -> u64| parts.iter().filter_map(|one| one.last().map(of)).sum();
+        let mut response = Histogram::coarse();
+        for part in each() {
+            let buckets = part
+                .response_hdr
+                .as_ref()
+                .ok_or("an interval without its buckets")?;
+            response.add_hdr(buckets)?;
+        }
+        let (mut total, mut answered) = (0.0, 0);
+        for part in each() {
+            let count = part.completed - part.errors;
+            total += part.response_ns_mean.unwrap_or_default() * count as f64;
+            answered += count;
+        }
+        let greatest = each().filter_map(|part| part.response_ns_max).max();
+        response.bound(0, greatest.unwrap_or_default());
+        let ends = each().map(|part| part.start_ns + part.length_ns);
+        Ok(Self {
+            start_ns: start,
+            length_ns: ends.max().unwrap_or(start).saturating_sub(start),
+            intended: sum(|part| part.intended),
+            issued: sum(|part| part.issued),
+            completed: sum(|part| part.completed),
+            errors: sum(|part| part.errors),
+            dropped: sum(|part| part.dropped),
+            in_flight: at_end(|part| part.in_flight),
+            waiting: at_end(|part| part.waiting),
+            response_ns_mean: (answered > 0).then(|| total / answered as f64),
+            response_ns_p50: response.quantile(0.5),
+            response_ns_p99: response.quantile(0.99),
+            response_ns_max: greatest,
+            issue_error_ns_p99: each().filter_map(|part| part.issue_error_ns_p99).max(),
+            response_hdr: Some(response.hdr()),
+        })
+    }
+}
+
 /// Returns `kinds` of the protocol: each kind that was issued, and "all".
 #[must_use]
 pub fn kinds(recorder: &Recorder) -> BTreeMap<String, KindSummary> {
@@ -202,6 +321,73 @@ mod tests {
         for absent in ["mean", "sd", "min", "max", "p50", "p99.9", "p99.99"] {
             assert!(response[absent].is_null(), "{absent}");
         }
+    }
+
+    fn filled(values: impl Iterator<Item = u64>) -> Histogram {
+        let mut histogram = Histogram::new();
+        values.for_each(|value| histogram.record(value));
+        histogram
+    }
+
+    #[test]
+    fn merged_figures_are_those_of_one_histogram_with_all_values() {
+        let value = |number: u64| number * number % 7_919 * 131 + 17;
+        let all = HistogramSummary::from(&filled((0..9_000).map(value)));
+        let parts = [0..4, 4..3_000, 3_000..3_000, 3_000..9_000];
+        let parts = parts.map(|part| HistogramSummary::from(&filled(part.map(value))));
+        let merged = HistogramSummary::merged(parts.iter()).unwrap();
+        let close = |one: Option<f64>, other: Option<f64>| {
+            (one.unwrap() - other.unwrap()).abs() < 1e-9 * other.unwrap()
+        };
+        assert!(close(merged.mean, all.mean) && close(merged.sd, all.sd));
+        let exact = HistogramSummary {
+            mean: all.mean,
+            sd: all.sd,
+            ..merged
+        };
+        assert_eq!(exact, all);
+        let none = HistogramSummary::from(&Histogram::new());
+        assert_eq!(
+            HistogramSummary::merged([&none, &none].into_iter()),
+            Ok(none)
+        );
+    }
+
+    #[test]
+    fn intervals_of_two_engines_are_one() {
+        let mut engines = [0, 1].map(|index| [0, 1].map(|_| crate::interval::Interval::new(index)));
+        let mut whole = crate::interval::Interval::new(0);
+        for number in 0..400_u64 {
+            let one = &mut engines[usize::from(number % 4 > 1)][(number % 2) as usize];
+            for interval in [one, &mut whole] {
+                interval.intended += 1;
+                interval.issue(number);
+                interval.complete(1_000 + number * 37, number % 50 == 0);
+            }
+        }
+        let summary = |interval: &crate::interval::Interval| IntervalSummary {
+            response_hdr: Some(interval.response_hdr()),
+            ..interval.summary(Nanos(interval.index * 50), Nanos(50))
+        };
+        let part = |place: usize| {
+            engines
+                .iter()
+                .map(|engine| summary(&engine[place]))
+                .collect()
+        };
+        let merged = IntervalSummary::merged(0, &[part(0), part(1)]).unwrap();
+        let expected = IntervalSummary {
+            response_hdr: Some(whole.response_hdr()),
+            issue_error_ns_p99: merged.issue_error_ns_p99,
+            response_ns_mean: merged.response_ns_mean,
+            ..whole.summary(Nanos(0), Nanos(100))
+        };
+        assert_eq!(merged, expected);
+        let means = [
+            merged.response_ns_mean,
+            whole.summary(Nanos(0), Nanos(1)).response_ns_mean,
+        ];
+        assert!((means[0].unwrap() - means[1].unwrap()).abs() < 1e-6);
     }
 
     #[test]

@@ -1,21 +1,24 @@
 //! `bw-engine`: see docs/engine-protocol.md.
 
+use bw_load::clock_offset::{self, EchoRequest};
 use bw_load::file_set::make::MakeProgress;
 use bw_load::floor::{self, FloorRequest};
+use bw_load::merge::{self, MergeRequest};
 use bw_load::request::LoadRequest;
 use bw_load::run::{self, Progress, RunListener};
 use bw_load::{environment, kernel_probe};
 use bw_model::{EngineError, ErrorLocation};
-use bw_sys::process::{die_with_parent, parent_id};
+use bw_sys::clock::monotonic_ns;
+use bw_sys::process::{die_with_parent, exit_now, parent_id};
 use bw_trace::capture::{CaptureRequest, capture};
 use bw_trace::compare::{CompareRequest, compare};
 use bw_trace::convert::{ConvertRequest, convert};
 use bw_trace::stat::{StatRequest, stat};
 use serde::{Deserialize, Serialize};
-use std::io::{Read, Write};
+use std::io::{BufRead, Read, Write};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 /// Exit status of a load that a signal ended early.
@@ -28,6 +31,9 @@ const LOOK: Duration = Duration::from_millis(20);
 #[serde(tag = "type", rename_all = "kebab-case")]
 enum Request {
     Load(Box<LoadRequest>),
+    Merge(MergeRequest),
+    ClockEcho(EchoRequest),
+    ClockProbe(clock_offset::ProbeRequest),
     Floor(FloorRequest),
     Probe(ProbeRequest),
     TraceConvert(Box<ConvertRequest>),
@@ -51,6 +57,8 @@ enum Answer<T: Serialize> {
     Making(T),
     Progress(T),
     Ready(T),
+    Armed(T),
+    Clock(T),
     Result(T),
     Error(T),
 }
@@ -58,6 +66,29 @@ enum Answer<T: Serialize> {
 /// An answer that consists of its type only.
 #[derive(Serialize)]
 struct Nothing {}
+
+/// The port of an echo that is ready.
+#[derive(Serialize)]
+struct EchoPort {
+    port: u16,
+}
+
+/// When a line arrived, and when its answer left, in CLOCK_MONOTONIC.
+#[derive(Serialize)]
+struct ClockReading {
+    received_ns: u64,
+    answered_ns: u64,
+}
+
+/// A line that controls a load.
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum ControlLine {
+    /// Time zero in CLOCK_MONOTONIC.
+    StartAtNs(u64),
+    /// As a signal.
+    Stop,
+}
 
 fn main() {
     environment::on_panic(say_panic);
@@ -77,11 +108,16 @@ fn main() {
     std::process::exit(status);
 }
 
-/// Reads one document, which ends with stdin; that of a load that waits for its start ends with its last brace.
+/// Reads one document, which ends with stdin; one after which stdin has more ends with its last brace.
 fn read() -> Result<Request, EngineError> {
     let mut input = serde_json::Deserializer::from_reader(std::io::stdin().lock());
     let request = Request::deserialize(&mut input).map_err(|error| misunderstood(&error))?;
-    if !matches!(&request, Request::Load(load) if load.wait_for_start) {
+    let more = match &request {
+        Request::Load(load) => load.wait_for_start || load.controlled,
+        Request::ClockEcho(_) => true,
+        _ => false,
+    };
+    if !more {
         input.end().map_err(|error| misunderstood(&error))?;
     }
     Ok(request)
@@ -110,7 +146,36 @@ fn misunderstood(error: &serde_json::Error) -> EngineError {
 }
 
 /// Writes what happens during a load to stdout, and waits for its start.
-struct Caller;
+#[derive(Default)]
+struct Caller {
+    /// The times to start at, from the lines of a controlled load.
+    starts: Option<Receiver<u64>>,
+}
+
+impl Caller {
+    /// Obeys the lines on stdin from now on. Their end ends the process: the caller, or the connection to it, is gone.
+    fn controlled() -> Self {
+        let (sender, starts) = mpsc::channel();
+        std::thread::spawn(move || {
+            for line in std::io::stdin().lock().lines() {
+                let Ok(line) = line else { break };
+                match serde_json::from_str(line.trim()) {
+                    Ok(ControlLine::StartAtNs(at)) => drop(sender.send(at)),
+                    Ok(ControlLine::Stop) => bw_sys::signals::count_one(),
+                    Err(_) if line.trim().is_empty() => {}
+                    Err(error) => {
+                        eprintln!("bw-engine: a line is not understood: {error}");
+                        exit_now(1);
+                    }
+                }
+            }
+            exit_now(1);
+        });
+        Self {
+            starts: Some(starts),
+        }
+    }
+}
 
 impl RunListener for Caller {
     fn making(&mut self, progress: &MakeProgress) {
@@ -141,18 +206,72 @@ impl RunListener for Caller {
         Ok(())
     }
 
-    fn progress(&mut self, progress: &Progress) {
-        say(&Answer::Progress(progress));
+    fn armed(&mut self) -> Result<Option<u64>, EngineError> {
+        let Some(starts) = &self.starts else {
+            return Ok(None);
+        };
+        say(&Answer::Armed(Nothing {}));
+        while bw_sys::signals::caught() == 0 {
+            if let Ok(at) = starts.recv_timeout(LOOK) {
+                return Ok(Some(at));
+            }
+        }
+        Ok(None)
     }
+
+    fn progress(&mut self, progress: &Progress) {
+        // A controlled load sends nothing while it measures.
+        if self.starts.is_none() {
+            say(&Answer::Progress(progress));
+        }
+    }
+}
+
+/// Answers packets, and lines on stdin until it ends: where packets do not pass, the lines measure the clock.
+fn echo(request: EchoRequest) -> Result<i32, EngineError> {
+    let socket = clock_offset::echo_socket()?;
+    let port = socket.local_addr().map_or(0, |address| address.port());
+    std::thread::spawn(move || clock_offset::echo(&socket, request.token));
+    say(&Answer::Ready(EchoPort { port }));
+    let mut lines = 0;
+    // The first one is the rest of the request's line.
+    for line in std::io::stdin().lock().lines().skip(1) {
+        let received_ns = monotonic_ns();
+        if line.is_err() {
+            break;
+        }
+        lines += 1;
+        let answered_ns = monotonic_ns();
+        say(&Answer::Clock(ClockReading {
+            received_ns,
+            answered_ns,
+        }));
+    }
+    say(&Answer::Result(serde_json::json!({ "lines": lines })));
+    Ok(0)
 }
 
 fn answer(request: Request) -> Result<i32, EngineError> {
     match request {
         Request::Load(request) => {
             environment::catch_signals();
-            let result = run::run(&request, &mut Caller)?;
+            let mut caller = if request.controlled {
+                Caller::controlled()
+            } else {
+                Caller::default()
+            };
+            let result = run::run(&request, &mut caller)?;
             say(&Answer::Result(&result));
             Ok(if result.interrupted { INTERRUPTED } else { 0 })
+        }
+        Request::Merge(request) => {
+            say(&Answer::Result(merge::merge(&request)?));
+            Ok(0)
+        }
+        Request::ClockEcho(request) => echo(request),
+        Request::ClockProbe(request) => {
+            say(&Answer::Result(clock_offset::probe(&request)?));
+            Ok(0)
         }
         Request::Floor(request) => {
             environment::catch_signals();

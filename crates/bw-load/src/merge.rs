@@ -1,0 +1,152 @@
+//! The result of one load that several engines issued, from their results (`merge`).
+//!
+//! Counts and buckets are added, so every percentile is that of one engine with all operations. Rates are sums, and
+//! intervals are those with the same time since time zero, which is the same moment on all hosts.
+
+use crate::result::merged_target;
+use bw_model::{EngineError, Nanos};
+use bw_record::summary::{HistogramSummary, IntervalSummary, KindSummary};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+
+/// The request.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MergeRequest {
+    /// Results of loads, at least one; their intervals have buckets.
+    pub results: Vec<Value>,
+    /// Length of the intervals of the merged result, a multiple of that of the parts.
+    pub interval_ns: Nanos,
+    /// Whether its intervals have buckets.
+    #[serde(default)]
+    pub interval_histograms: bool,
+}
+
+/// Returns the merged result. Members that belong to one host (`started_ns`, `pacer`) are those of the first.
+///
+/// # Errors
+/// `merge`: a result is not one of this engine.
+pub fn merge(request: &MergeRequest) -> Result<Value, EngineError> {
+    merged(request).map_err(|why| {
+        let message = format!("the results cannot be merged: {why}");
+        EngineError::request("merge", message, "merge results of engines of this version")
+    })
+}
+
+fn merged(request: &MergeRequest) -> Result<Value, String> {
+    let results = &request.results;
+    let mut all = results.first().ok_or("there is none")?.clone();
+    let any = |name: &str| results.iter().any(|one| one[name] == true);
+    let rate = |name: &str| {
+        let rates: Vec<f64> = results
+            .iter()
+            .filter_map(|one| one[name].as_f64())
+            .collect();
+        (!rates.is_empty()).then(|| rates.iter().sum::<f64>())
+    };
+    let members = |name: &str| -> Vec<Value> {
+        let lists = results.iter().filter_map(|one| one[name].as_array());
+        lists.flatten().cloned().collect()
+    };
+    let stopped = results.iter().find(|one| !one["stopped"].is_null());
+    let elapsed = results.iter().filter_map(|one| one["elapsed_ns"].as_u64());
+    let lateness: Vec<HistogramSummary> = each(results, "lateness_ns")?;
+    let figures = json!({
+        "interrupted": any("interrupted"),
+        "stopped": stopped.map(|one| &one["stopped"]),
+        "elapsed_ns": elapsed.max(),
+        "target": merged_target(results.iter().map(|one| &one["target"])),
+        "clock": worst_clock(results),
+        "counts": sums(results.iter().filter_map(|one| one["counts"].as_object())),
+        "intended_rate_per_s": rate("intended_rate_per_s"),
+        "offered_rate_per_s": rate("offered_rate_per_s"),
+        "achieved_rate_per_s": rate("achieved_rate_per_s"),
+        "lateness_ns": HistogramSummary::merged(lateness.iter())?,
+        "kinds": kinds(results)?,
+        "intervals": intervals(request)?,
+        "workers": members("workers"),
+        "environment": environment(results),
+        "samples": null,
+    });
+    let (Value::Object(all), Value::Object(figures)) = (&mut all, figures) else {
+        return Err("one is not an object".to_owned());
+    };
+    all.extend(figures);
+    all.remove("type");
+    Ok(Value::Object(std::mem::take(all)))
+}
+
+/// Returns this member of every result.
+fn each<T: DeserializeOwned>(results: &[Value], name: &str) -> Result<Vec<T>, String> {
+    let read = |one: &Value| serde_json::from_value(one[name].clone());
+    let read: Result<Vec<T>, _> = results.iter().map(read).collect();
+    read.map_err(|error| format!("{name}: {error}"))
+}
+
+fn sums<'a>(parts: impl Iterator<Item = &'a Map<String, Value>>) -> Map<String, Value> {
+    let mut all = Map::new();
+    for (name, count) in parts.flatten() {
+        let before = all.get(name).and_then(Value::as_u64).unwrap_or_default();
+        let sum = before + count.as_u64().unwrap_or_default();
+        all.insert(name.clone(), sum.into());
+    }
+    all
+}
+
+/// Returns the clock that a reader should know of: one that is not the counter, else the one that drifted most.
+fn worst_clock(results: &[Value]) -> &Value {
+    let clocks = results.iter().map(|one| &one["clock"]);
+    let drift = |clock: &&Value| clock["drift_ppm"].as_f64().unwrap_or_default().abs();
+    let most = clocks.clone().max_by(|a, b| drift(a).total_cmp(&drift(b)));
+    let mut absent = clocks.filter(|clock| !clock["absent"].is_null());
+    absent.next().or(most).unwrap_or(&Value::Null)
+}
+
+fn kinds(results: &[Value]) -> Result<BTreeMap<String, KindSummary>, String> {
+    let parts: Vec<BTreeMap<String, KindSummary>> = each(results, "kinds")?;
+    let mut by_name: BTreeMap<String, Vec<KindSummary>> = BTreeMap::new();
+    for (name, kind) in parts.into_iter().flatten() {
+        by_name.entry(name).or_default().push(kind);
+    }
+    let merged =
+        |(name, kinds): (String, Vec<KindSummary>)| Ok((name, KindSummary::merged(&kinds)?));
+    by_name.into_iter().map(merged).collect()
+}
+
+fn intervals(request: &MergeRequest) -> Result<Vec<IntervalSummary>, String> {
+    let length = request.interval_ns.0.max(1);
+    let parts: Vec<Vec<IntervalSummary>> = each(&request.results, "intervals")?;
+    let mut by_start: BTreeMap<u64, Vec<Vec<IntervalSummary>>> = BTreeMap::new();
+    for (place, intervals) in parts.into_iter().enumerate() {
+        for interval in intervals {
+            let start = interval.start_ns / length * length;
+            let group = by_start.entry(start).or_default();
+            group.resize_with(request.results.len(), Vec::new);
+            group[place].push(interval);
+        }
+    }
+    let merged = |(start, parts): (u64, Vec<Vec<IntervalSummary>>)| {
+        let mut one = IntervalSummary::merged(start, &parts)?;
+        one.response_hdr = one.response_hdr.filter(|_| request.interval_histograms);
+        Ok(one)
+    };
+    by_start.into_iter().map(merged).collect()
+}
+
+fn environment(results: &[Value]) -> Value {
+    let each = || results.iter().map(|one| &one["environment"]);
+    let lists = each().filter_map(|one| one["absent"].as_array());
+    let mut absent: Vec<&Value> = Vec::new();
+    for text in lists.flatten() {
+        if !absent.contains(&text) {
+            absent.push(text);
+        }
+    }
+    json!({
+        "memory_locked": each().all(|one| one["memory_locked"] == true),
+        "fifo": each().find_map(|one| one["fifo"].as_u64()),
+        "absent": absent,
+    })
+}
