@@ -80,7 +80,8 @@ class SshServer:
             self._wait_for(process)
             yield
         finally:
-            process.terminate()
+            # unshare waits for sshd with SIGTERM blocked; its own end ends sshd (--kill-child).
+            (process.kill if "unshare" in prefix else process.terminate)()
             process.wait()
 
     def _wait_for(self, process: subprocess.Popen[bytes]) -> None:
@@ -119,13 +120,14 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def namespace(stack: ExitStack) -> tuple[str, str]:
+def namespace(stack: ExitStack, number: int = 0) -> tuple[str, str]:
     """Make a network namespace with a veth pair; return its name and address there.
 
-    The network is one of those for benchmarks (RFC 2544), another for each process.
+    The network is one of those for benchmarks (RFC 2544), another for each process and `number`, up
+    to 3. The namespace reaches every address of this machine.
     """
-    name = f"bw{os.getpid()}"
-    block = os.getpid() % 16384
+    name = f"bw{os.getpid()}" + (f"-{number}" if number else "")
+    block = (os.getpid() * 4 + number) % 16384
     here, there = (f"198.18.{block // 64}.{block % 64 * 4 + host}" for host in (1, 2))
     commands = (
         f"ip netns add {name}",
@@ -135,6 +137,7 @@ def namespace(stack: ExitStack) -> tuple[str, str]:
         f"ip -n {name} addr add {there}/30 dev {name}b",
         f"ip -n {name} link set {name}b up",
         f"ip -n {name} link set lo up",
+        f"ip -n {name} route add default via {here}",
     )
     for number, command in enumerate(commands):
         done = subprocess.run(command.split(), capture_output=True, text=True)

@@ -14,9 +14,11 @@ import msgspec
 from benchwright.cli import load_options as options
 from benchwright.cli.load_options import add_options_of_load
 from benchwright.cli.parser import add_command
+from benchwright.cli.shared_options import RESULT
 from benchwright.core.errors import Diagnostic, argument_error
+from benchwright.core.remote import HostsSettings
 from benchwright.load import workload as w
-from benchwright.load.options import BareOptions
+from benchwright.load.options import BareOptions, HostOptions
 from benchwright.load.parse import is_network
 from benchwright.load.plan import (
     CommandLineLoad,
@@ -25,7 +27,7 @@ from benchwright.load.plan import (
     plan_of_command,
     plan_of_file,
 )
-from benchwright.load.request import LoadTarget
+from benchwright.load.request import LoadTarget, SchedulePart
 from benchwright.load.workload_toml import read_workload
 from benchwright.suite.mistakes import option_mistake
 from benchwright.suite.option_reader import OptionReader
@@ -40,6 +42,7 @@ examples:
   bw load --rate 500 --target http://127.0.0.1:8080/   open loop, many connections
   bw load oltp.toml --target /tmp/file --json          docs/workload-toml.md
   bw load mail.toml --rate 200 --target dir:/mnt/data  operations on many files
+  bw load --hosts a,b,c --rate 90k --target http://10.0.0.9/   one load from three hosts
 
 exit status: 0 done, also with findings; 1 the engine failed, or more operations than
 --max-errors did; 2 bad input; 130 interrupted; partial results are printed
@@ -72,6 +75,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     add_options(parser, WorkloadArgument)
     add_options(parser, BareOptions)
     add_options_of_load(parser, {})
+    add_options(parser, HostOptions, RESULT)
     parser.set_defaults(handler=load)
 
 
@@ -86,12 +90,33 @@ def load(arguments: argparse.Namespace) -> int:
 def plan_of(arguments: argparse.Namespace) -> PreparedLoad:
     """Return the plan of the arguments. Raises InputError with all mistakes."""
     _refuse_command(arguments)
-    if arguments.workload is not None:
-        return _plan_of_file(arguments)
     wrong: list[Diagnostic] = []
+    hosts = options.hosts_of(arguments, wrong)
+    if arguments.workload is not None:
+        plan = _plan_of_file(arguments, wrong)
+    else:
+        plan = _plan_of_options(arguments, hosts, wrong)
+    if hosts is None:
+        return plan
+    from benchwright.load.host_parts import hosts_mistakes
+
+    places = {**plan.places, **options.option_places(arguments)}
+    options.raise_all(hosts_mistakes(plan.request, places))
+    part = SchedulePart(of=len(hosts.names))
+    request = msgspec.structs.replace(plan.request, part=part)
+    return msgspec.structs.replace(plan, request=request, hosts=hosts)
+
+
+def _plan_of_options(
+    arguments: argparse.Namespace,
+    hosts: HostsSettings | None,
+    wrong: list[Diagnostic],
+) -> PreparedLoad:
     target = options.target_of(arguments, None, wrong)
     wrong += options.unfiled_mistakes(arguments, target, "bw load")
     bare = _bare(arguments, target, wrong)
+    if hosts is not None:
+        bare = msgspec.structs.replace(bare, hosts=len(hosts.names))
     said = options.trial_seed() | options.run_fields(arguments, wrong)
     options.raise_all(wrong)
     if target is None:
@@ -100,9 +125,11 @@ def plan_of(arguments: argparse.Namespace) -> PreparedLoad:
     return plan_of_command(bare, _with_samples(said, arguments), target)
 
 
-def _plan_of_file(arguments: argparse.Namespace) -> PreparedLoad:
+def _plan_of_file(
+    arguments: argparse.Namespace, wrong: list[Diagnostic]
+) -> PreparedLoad:
     _refuse_target(arguments.workload)
-    wrong = options.bare_mistakes(arguments, arguments.workload)
+    wrong += options.bare_mistakes(arguments, arguments.workload)
     named = options.target_of(arguments, None, wrong)
     fields = options.run_fields(arguments, wrong)
     reader = OptionReader(BareOptions(rate=arguments.rate))

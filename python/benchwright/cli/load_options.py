@@ -20,9 +20,11 @@ from benchwright.cli.shared_options import (
     ServerOptions,
 )
 from benchwright.core.errors import Diagnostic
+from benchwright.core.remote import HostsSettings
 from benchwright.load import parse as targets
 from benchwright.load.options import (
     BareOptions,
+    HostOptions,
     LoadOptions,
     OutputOptions,
     TargetOptions,
@@ -66,6 +68,20 @@ def run_fields(
 ) -> dict[str, Any]:
     """Return the fields of the request that the options set; mistakes are in `wrong`."""
     return _fields(LoadOptions, arguments, wrong)
+
+
+def hosts_of(
+    arguments: argparse.Namespace, wrong: list[Diagnostic]
+) -> HostsSettings | None:
+    """Return the hosts that issue the load; None: this machine."""
+    fields = _fields(HostOptions, arguments, wrong)
+    if arguments.hosts is None and arguments.ssh_config is not None:
+        wrong.append(
+            option_mistake(
+                "--ssh-config", "--ssh-config is for --hosts", "add --hosts HOST,HOST"
+            )
+        )
+    return HostsSettings(**fields) if "names" in fields else None
 
 
 def trace_fields(

@@ -54,15 +54,16 @@ from benchwright.run.watching import refuse_missing, servers_of, with_servers
 from benchwright.study.journal import Study
 from benchwright.suite.command_line import CommandRequest
 from benchwright.suite.options import given, options_of
+from benchwright.suite.program import Where
 
 if TYPE_CHECKING:
     from benchwright.core.load import LoadCounts
     from benchwright.core.notice import NoticeSettings
+    from benchwright.core.remote import HostsSettings
     from benchwright.core.results import Finding
     from benchwright.load.engine import EngineAnswer
     from benchwright.load.request import LoadRequest
     from benchwright.report.charts.sheet import Sheet
-    from benchwright.suite.program import Where
 
 
 # --------------------------------------------------------------------------------------
@@ -252,7 +253,10 @@ def _carried_out(
     display = progress_display(quiet=arguments.quiet)
     line = LoadProgressLine(display, _end_ns(plan.request))
     with contextlib.closing(display), fed(plan) as request:
-        answer = run_load(request, progress=line.show, places=places)
+        if plan.hosts is not None:
+            answer = _run_on_hosts(plan.hosts, request, line, places)
+        else:
+            answer = run_load(request, progress=line.show, places=places)
     subject = target_text(request.target)
     findings = load_findings(answer.result, request.loop, subject)
     if end is not None:
@@ -261,10 +265,35 @@ def _carried_out(
     _append(answer, findings)
     write_plot(arguments.plot, lambda: _sheet(answer, subject))
     _print_load(plan, answer, findings, arguments)
+    if answer.result.lost_hosts:
+        raise BenchError(
+            "host-lost",
+            "; ".join(one.lost for one in answer.result.lost_hosts),
+            "the results are those of the other hosts, up to that moment",
+        )
     if answer.result.interrupted:
         return INTERRUPTED
     _check_limit(plan, answer.result.counts)
     return 0
+
+
+def _run_on_hosts(
+    settings: HostsSettings,
+    request: LoadRequest,
+    line: LoadProgressLine,
+    places: dict[str, Where],
+) -> EngineAnswer:
+    """Connect to the hosts, and run a load on them."""
+    # Imported here: most loads need no connections.
+    from benchwright.load.hosts import LoadHosts
+
+    where = Where("--hosts", text=",".join(settings.names))
+    with contextlib.closing(LoadHosts(settings, where)) as hosts:
+        return hosts.run(
+            request,
+            places=places,
+            show=lambda at_ns: line.show_time(at_ns, len(settings.names)),
+        )
 
 
 def _end_ns(request: LoadRequest) -> int | None:

@@ -32,7 +32,12 @@ from benchwright.cli.shared_options import (
 from benchwright.core.errors import Diagnostic, InputError, argument_error
 from benchwright.core.extras import require
 from benchwright.load import parse as targets
-from benchwright.load.options import BareOptions, LoadOptions, TargetOptions
+from benchwright.load.options import (
+    BareOptions,
+    HostOptions,
+    LoadOptions,
+    TargetOptions,
+)
 from benchwright.load.target_spec import (
     LOAD_OPTIONS,
     TARGET_BUDGET,
@@ -128,7 +133,7 @@ def _target_source(
     """
     wrong = [] if workload is None else bare_mistakes(arguments, workload)
     target = target_of(arguments, None, wrong)
-    for request in (BareOptions, LoadOptions):
+    for request in (BareOptions, LoadOptions, HostOptions):
         reader = OptionReader(request_from(request, arguments))
         reader.fields()
         wrong += reader.found

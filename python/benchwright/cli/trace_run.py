@@ -29,7 +29,7 @@ from benchwright.findings.load import (
     trace_reading_findings,
     trace_stat_findings,
 )
-from benchwright.load.engine import INTERRUPTED, TraceAnswer, ask_about_trace
+from benchwright.load.engine import INTERRUPTED, TypedAnswer, ask_engine
 from benchwright.load.engine import capture_trace as capture_io
 from benchwright.load.request import (
     CaptureRequest,
@@ -65,7 +65,7 @@ def stat(arguments: argparse.Namespace) -> int:
     """Run `bw trace stat`; return the exit code."""
     requests = stat_requests(arguments)
     check_plot(arguments.plot, arguments.traces)
-    answers = [ask_about_trace(request, TraceStatistics) for request in requests]
+    answers = [ask_engine(request, TraceStatistics) for request in requests]
     files = write_plot(arguments.plot, lambda: stat_sheet(_named(answers)))
     findings = tuple(one for a in answers for one in trace_stat_findings(a.result))
     texts = (
@@ -96,7 +96,7 @@ def stat_requests(arguments: argparse.Namespace) -> list[StatRequest]:
     return [StatRequest(input=TraceInput(path=path, **fields)) for path in paths]
 
 
-def _named(answers: list[TraceAnswer[TraceStatistics]]) -> list[NamedStat]:
+def _named(answers: list[TypedAnswer[TraceStatistics]]) -> list[NamedStat]:
     """Return the results with distinct names."""
     paths = [answer.result.report.path for answer in answers]
     names = [Path(path).name for path in paths]
@@ -115,7 +115,7 @@ def compare(arguments: argparse.Namespace) -> int:
     """Run `bw trace compare`; return the exit code."""
     request = compare_request(arguments)
     check_plot(arguments.plot, [arguments.a, arguments.b])
-    answer = ask_about_trace(request, TraceComparison)
+    answer = ask_engine(request, TraceComparison)
     files = write_plot(arguments.plot, lambda: compare_sheet(answer.result))
     findings = trace_compare_findings(answer.result)
     write_answer(
@@ -150,7 +150,7 @@ def compare_request(arguments: argparse.Namespace) -> CompareRequest:
 def convert(arguments: argparse.Namespace) -> int:
     """Run `bw trace convert`; return the exit code."""
     request = convert_request(arguments)
-    answer = ask_about_trace(request, ConvertResult)
+    answer = ask_engine(request, ConvertResult)
     findings = trace_reading_findings(answer.result.trace)
     write_answer(
         json=arguments.json,
@@ -239,7 +239,7 @@ def capture(arguments: argparse.Namespace) -> int:
 def _status(
     request: CaptureRequest,
     command: TracedCommand | None,
-    answer: TraceAnswer[CaptureResult],
+    answer: TypedAnswer[CaptureResult],
 ) -> int:
     """Return the exit code: 130 after an interrupt, 1 if the command failed, else 0."""
     if command is not None:

@@ -284,6 +284,52 @@ class SamplesResult(msgspec.Struct, frozen=True):
     """Why writing ended before the run did; None if it did not."""
 
 
+class HostClock(msgspec.Struct, frozen=True, kw_only=True):
+    """CLOCK_MONOTONIC of a host against that of the machine on which `bw` runs."""
+
+    method: str
+    """How it was measured: `udp`, packets; `ssh`, lines through the connection."""
+    round_trips: int
+    """Before and after the load together."""
+    offset_ns: int
+    """Its clock minus ours at time zero."""
+    bound_ns: int
+    """Maximum error of the offset: half of the smallest delay."""
+    drift_ppm: float | None = None
+    """How much faster it ran during the load; None: it was not measured afterwards."""
+    drift_bound_ppm: float | None = None
+
+
+class HostResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The part of a load that one host issued."""
+
+    host: str
+    lost: str = ""
+    """Why it has no result; the load has failed then."""
+    clock: HostClock | None = None
+    start_skew_ns: int | None = None
+    """Its time zero minus that of the load; known to the clock's bound."""
+    end_skew_ns: int | None = None
+    """The same at the end of the measured part: a clock that drifts moves the arrivals."""
+    counts: LoadCounts | None = None
+    intended_rate_per_s: float | None = None
+    offered_rate_per_s: float | None = None
+    achieved_rate_per_s: float | None = None
+    lateness_ns: TimeDistribution | None = None
+    all: KindResult | None = None
+    """All kinds of operation together."""
+    intervals: tuple[IntervalResult, ...] = ()
+    """Intervals of the measured part, often shorter than those of the result."""
+    workers: tuple[WorkerResult, ...] = ()
+
+    @property
+    def busy_share(self) -> float | None:
+        """Share of its workers' time that they neither slept nor waited, from 0 to 1."""
+        busy = sum(one.busy_ns for one in self.workers)
+        whole = busy + sum(one.spun_ns + one.slept_ns for one in self.workers)
+        return busy / whole if whole else None
+
+
 class EngineResult(msgspec.Struct, frozen=True):
     """The complete result of a run of the load engine."""
 
@@ -314,6 +360,13 @@ class EngineResult(msgspec.Struct, frozen=True):
     sequences: dict[str, SequenceResult] = {}
     """By the name of the chain."""
     file_set: FileSetResult | None = None
+    hosts: tuple[HostResult, ...] = ()
+    """The part of each host of a load from several; the other members are of all together."""
+
+    @property
+    def lost_hosts(self) -> tuple[HostResult, ...]:
+        """The hosts without a result."""
+        return tuple(one for one in self.hosts if one.lost)
 
     @property
     def all(self) -> KindResult:

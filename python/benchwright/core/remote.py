@@ -1,4 +1,4 @@
-"""How another host is reached: [remote] of a spec."""
+"""How other hosts are reached: [remote] of a spec, and the hosts of a load."""
 
 from __future__ import annotations
 
@@ -10,6 +10,21 @@ HOST = re.compile(r"(?!-)[A-Za-z0-9@._:/%+\[\]-]+", re.ASCII)
 """What the hook `remote` accepts too, and IPv6 addresses."""
 PATH = re.compile(r"/[A-Za-z0-9_./-]*", re.ASCII)
 """A path that needs no quoting in any login shell."""
+
+
+class HostsSettings(msgspec.Struct, frozen=True):
+    """The hosts that issue one load together."""
+
+    names: tuple[str, ...]
+    """Each as the host of `RemoteSettings`."""
+    ssh_config: str = ""
+    """A file for `ssh -F`; empty: the user's."""
+
+    def each(self) -> tuple[RemoteSettings, ...]:
+        """Return how each host is reached."""
+        return tuple(
+            RemoteSettings(host=name, ssh_config=self.ssh_config) for name in self.names
+        )
 
 
 class RemoteSettings(msgspec.Struct, frozen=True, kw_only=True):

@@ -351,6 +351,26 @@ _CODES: dict[str, Code] = {
         "Give the generator its own CPU (--cpu, or cpus in [load] of a spec), "
         "more workers or a lower rate; response times include the generator's delay.",
     ),
+    "host-lost": Code(
+        Severity.SERIOUS,
+        "Do not use the result: it is that of the other hosts, up to the moment at which the host was "
+        "lost. Find why it was lost, and repeat the load.",
+    ),
+    "host-differs": Code(
+        Severity.WARNING,
+        "Find why: another path to the server, or a host that is slow or busy itself. Percentiles of "
+        "all hosts together mix two distributions.",
+    ),
+    "clock-uncertain": Code(
+        Severity.NOTE,
+        "Response times are not affected: both stamps are of one host. For arrivals of several hosts "
+        "in exact order, use hosts on one network (packets on UDP ports must pass), or a lower rate.",
+    ),
+    "hosts-skewed": Code(
+        Severity.WARNING,
+        "Synchronise the clocks of the hosts (chrony), or run shorter: their arrivals move against "
+        "each other. Response times are not affected.",
+    ),
     "load-not-offered": Code(
         Severity.WARNING,
         "Do not compare it with a run at the intended rate: lower the rate, or allow more "

@@ -30,6 +30,7 @@ from benchwright.core.trace import (
 from benchwright.findings import thresholds as t
 from benchwright.findings.codes import make_finding
 from benchwright.findings.file_set import file_set_findings
+from benchwright.findings.hosts import host_findings, late_hosts, short_hosts
 
 # -- Findings about traces: skipped lines, lost events ---------------------------------
 #
@@ -180,6 +181,7 @@ def _load_findings(
             f"{result.counts.waiting:,} operations waited for a free slot"
         )
         yield make_finding("backlog-limit", subject, evidence)
+    yield from host_findings(result, loop, subject)
     yield from _late(result, loop, subject)
     if loop.open:
         yield from _not_offered(result, subject)
@@ -236,6 +238,8 @@ def _late(result: EngineResult, loop: LoopModel, subject: str) -> Iterator[Findi
         )
     if counts.starved:
         reasons.append(f"the trace reader fell behind {counts.starved:,} times")
+    if hosts := late_hosts(result, _late_limit_ns(result)) if loop.open else "":
+        reasons.append(hosts)
     if not reasons:
         yield from _late_tail(result, subject)
         return
@@ -326,6 +330,8 @@ def _not_offered(result: EngineResult, subject: str) -> Iterator[Finding]:
         )
     if counts.waiting > t.NOT_OFFERED * counts.intended:
         reasons.append(f"{part_text(counts.waiting, counts.intended)} never started")
+    if hosts := short_hosts(result, 1 - t.NOT_OFFERED):
+        reasons.append(hosts)
     if reasons:
         evidence = "; ".join(reasons) + _unknown(result)
         yield make_finding("load-not-offered", subject, evidence)

@@ -198,6 +198,13 @@ LATE_NS = 20_000
 """The paper's engine kept 10 to 100 us; below 20 us the machine's own interrupts dominate [ns]."""
 TAIL_SHARE = 0.5
 """Share of a percentile of the response times: from here on the generator causes most of it."""
+SKEW_OF_GAP = 0.1
+"""Of the mean gap between arrivals: a host that is less late changes the arrivals of all hosts together
+by less than their own jitter."""
+HOST_DIFFERS_LEVEL = 0.01
+"""Level of the rank test on whether a host differs from the others; divided among figures and hosts."""
+HOST_DIFFERS = 0.1
+"""Of the others' figure: smaller differences between hosts do not matter, however certain they are."""
 NOT_OFFERED = 0.01
 """A rate within 1 % is what a report rounds to."""
 DROPPED = 0.001

@@ -55,9 +55,11 @@ def cpu_assignment(spec: Spec, available: CpuList) -> CpuAssignment:
     """Return how the available CPUs are divided. Raises InputError."""
     server = spec.server.cpus if spec.server is not None else None
     load = spec.load.cpus
-    if spec.remote is not None:
+    if spec.remote is not None or spec.load.hosts is not None:
         # The CPUs of another host are unknown here, and the two share none.
         seen = {"load.cpus": load} if spec.server_host else {"server.cpus": server}
+        if spec.load.hosts is not None:
+            seen.pop("load.cpus", None)
         _check(spec, seen, available)
         return CpuAssignment(server or (), load or (), ours=False)
     _check(spec, {"server.cpus": server, "load.cpus": load}, available)

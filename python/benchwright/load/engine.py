@@ -7,7 +7,7 @@ import contextlib
 import signal
 import subprocess
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import IO, Any, Generic, TypeVar
+from typing import IO, Any, Generic, Protocol, TypeVar
 
 import msgspec
 
@@ -68,7 +68,8 @@ class EngineFault(msgspec.Struct, frozen=True):
 
 
 class LoadReady(msgspec.Struct, frozen=True):
-    """The target of a load is open and its file set is made."""
+    """The target of a load is open and its file set is made; of a controlled load, every worker is
+    connected too. It waits for its start."""
 
 
 EngineLine = FileSetProgress | LoadReady | LoadProgress | EngineAnswer | EngineFault
@@ -82,7 +83,7 @@ def decode_line(line: bytes) -> EngineLine:
         match kind:
             case "making":
                 return msgspec.convert(document, FileSetProgress)
-            case "ready":
+            case "ready" | "armed":
                 return LoadReady()
             case "progress":
                 return msgspec.convert(document, LoadProgress)
@@ -257,7 +258,13 @@ def conversation(
         # A terminal's interrupt reaches the engine only through `bw`, and once.
         start_new_session=True,
     )
-    with _ending(process), _signals_passed_on(process) as signals:
+
+    def pass_on(number: int, *, again: bool) -> None:
+        # poll() would reap it inside a handler; send_signal() checks for itself.
+        with contextlib.suppress(ProcessLookupError):
+            process.send_signal(signal.SIGKILL if again else number)
+
+    with _ending(process), signals_passed_on(pass_on) as signals:
         assert process.stdin is not None, "it is a pipe"
         _write(process.stdin, msgspec.json.encode(request))
         conversing = Conversation(process, signals)
@@ -291,19 +298,23 @@ def _close_stdin(process: subprocess.Popen[bytes]) -> None:
         process.stdin.close()
 
 
+class PassOn(Protocol):
+    """Passes a signal on; `again`: it is not the first, so it ends what is left."""
+
+    def __call__(self, number: int, *, again: bool) -> None: ...
+
+
 @contextlib.contextmanager
-def _signals_passed_on(process: subprocess.Popen[bytes]) -> Iterator[list[int]]:
-    """Pass interrupts on to the engine; a second one ends it. Yield those received."""
+def signals_passed_on(pass_on: PassOn) -> Iterator[list[int]]:
+    """Call a function at each interrupt. Yield those received."""
     seen: list[int] = []
 
-    def pass_on(number: int, _frame: object) -> None:
+    def received(number: int, _frame: object) -> None:
         seen.append(number)
-        # poll() would reap it inside a handler; send_signal() checks for itself.
-        with contextlib.suppress(ProcessLookupError):
-            process.send_signal(signal.SIGKILL if len(seen) > 1 else number)
+        pass_on(number, again=len(seen) > 1)
 
     previous = {
-        number: signal.signal(number, pass_on)
+        number: signal.signal(number, received)
         for number in _SIGNALS
         if signal.getsignal(number) is not signal.SIG_IGN
     }
@@ -314,7 +325,7 @@ def _signals_passed_on(process: subprocess.Popen[bytes]) -> Iterator[list[int]]:
             signal.signal(number, handler)
 
 
-# -- Requests about traces: one request, one answer as a type and as written -----------
+# -- Other requests: one request, one answer as a type and as written ------------------
 #
 # Decision: as for loads, types are checked strictly and the document is stored unchanged.
 # A capture of a command starts the command when the engine reports that it is ready, and ends
@@ -323,7 +334,7 @@ def _signals_passed_on(process: subprocess.Popen[bytes]) -> Iterator[list[int]]:
 T = TypeVar("T")
 
 
-class TraceAnswer(msgspec.Struct, Generic[T], frozen=True):
+class TypedAnswer(msgspec.Struct, Generic[T], frozen=True):
     """An answer as a type, and as the engine wrote it."""
 
     result: T
@@ -332,18 +343,18 @@ class TraceAnswer(msgspec.Struct, Generic[T], frozen=True):
     interrupted: bool = False
 
 
-def ask_about_trace(request: msgspec.Struct, kind: type[T]) -> TraceAnswer[T]:
+def ask_engine(request: msgspec.Struct, kind: type[T]) -> TypedAnswer[T]:
     """Return the engine's answer to a request; `kind` is the answer's type.
 
     Raises InputError (with path, line and column) or BenchError, as the engine reports.
     """
     with conversation(request) as engine:
-        return _trace_answer(engine, kind, lambda: None)
+        return _typed_answer(engine, kind, lambda: None)
 
 
 def capture_trace(
     request: CaptureRequest, kind: type[T], during: Callable[[], None] | None
-) -> TraceAnswer[T]:
+) -> TypedAnswer[T]:
     """Return the engine's answer to a capture, which lasts until `during` returns.
 
     Without `during` the recording ends when its time is over, or at an interrupt.
@@ -355,12 +366,12 @@ def capture_trace(
                 during()
                 engine.end()
 
-        return _trace_answer(engine, kind, ready)
+        return _typed_answer(engine, kind, ready)
 
 
-def _trace_answer(
+def _typed_answer(
     engine: Conversation, kind: type[T], ready: Callable[[], None]
-) -> TraceAnswer[T]:
+) -> TypedAnswer[T]:
     for line in engine.lines():
         said = _decoded(line)
         match said.pop("type", None):
@@ -373,7 +384,7 @@ def _trace_answer(
             case "result":
                 said.pop("schema", None)
                 result = _converted(line, said, kind)
-                return TraceAnswer(result, said, engine.interrupted)
+                return TypedAnswer(result, said, engine.interrupted)
             case _:
                 raise foreign(line, "it has no type that we know")
     raise engine.died()

@@ -7,7 +7,7 @@ import contextlib
 import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -52,6 +52,9 @@ from benchwright.load.request import NO_POSITIONS, InputPositions
 from benchwright.load.spec_toml import EngineSettings, target_of
 from benchwright.load.workload_toml import WorkloadFile
 from benchwright.suite.mistakes import mistake
+
+if TYPE_CHECKING:
+    from benchwright.load.hosts import LoadHosts
 
 # --------------------------------------------------------------------------------------
 # The request to our load engine for a probe: an open loop at a rate, or a number of users.
@@ -220,9 +223,6 @@ class LoadRun(msgspec.Struct, frozen=True):
 class EngineGenerator:
     """Runs load with `bw-engine`, one process for each trial."""
 
-    watched = True
-    """Its progress can be checked, and it can be ended early."""
-
     def __init__(
         self,
         settings: EngineSettings,
@@ -232,8 +232,11 @@ class EngineGenerator:
         *,
         places: InputPositions = NO_POSITIONS,
         network: PrivateNetwork | None = None,
+        hosts: LoadHosts | None = None,
     ) -> None:
+        """`hosts`: the hosts on which it runs; None: this machine."""
         self._settings = settings
+        self._hosts = hosts
         self._criteria = criteria
         self._cpus = cpus
         self._seed = seed
@@ -242,11 +245,19 @@ class EngineGenerator:
         self._engine: Conversation | None = None
         self._interrupted = False
 
+    @property
+    def watched(self) -> bool:
+        """Whether its progress can be checked, and it can be ended early: hosts send nothing
+        while they measure."""
+        return self._hosts is None
+
     def interrupt(self) -> None:
         """End the running load; safe to call in a signal handler."""
         self._interrupted = True
         if self._engine is not None:
             self._engine.end()
+        if self._hosts is not None:
+            self._hosts.stop()
 
     def run(self, load: LoadRun) -> LoadTrial:
         """Run one load and return its trial; its cost is that of the load alone.
@@ -257,6 +268,8 @@ class EngineGenerator:
         seed = (self._seed * 1_000_003 + load.number) % 2**53
         request = with_worker_cpus(with_seed(request, seed), self._cpus)
         (load.directory / "request.json").write_bytes(msgspec.json.encode(request))
+        if self._hosts is not None:
+            return self._run_on_hosts(self._hosts, request, load)
         with contextlib.ExitStack() as making:
             if load.without_limits and request.workload.file_set is not None:
                 making.enter_context(load.without_limits())
@@ -266,6 +279,34 @@ class EngineGenerator:
         # An interrupt after the engine's answer counts, too.
         self._check(engine)
         return trial
+
+    def _run_on_hosts(
+        self, hosts: LoadHosts, request: r.LoadRequest, load: LoadRun
+    ) -> LoadTrial:
+        """Return the trial of a load of several hosts.
+
+        Raises BenchError if a host is lost before the load starts.
+        """
+        part = r.SchedulePart(of=hosts.number)
+        request = msgspec.structs.replace(request, part=part)
+        try:
+            answer = hosts.run(
+                request, places=self._places, stopped=lambda: self._interrupted
+            )
+        except BenchError as error:
+            if self._interrupted:
+                raise Interrupted from None
+            if error.code == UNREACHABLE:
+                return failed_trial(load.probe, f"the engine: {error.message}")
+            raise
+        text = msgspec.json.encode(answer.document)
+        (load.directory / "result.json").write_bytes(text)
+        if self._interrupted or answer.result.interrupted:
+            raise Interrupted
+        if answer.result.lost_hosts:
+            why = "; ".join(one.lost for one in answer.result.lost_hosts)
+            return failed_trial(load.probe, why)
+        return self._trial(answer, request, load.probe, left=False)
 
     def _answer(
         self,

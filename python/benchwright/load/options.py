@@ -545,6 +545,35 @@ RUN = key_readers(LoadOptions)
 """Keys of `[run]`: the field of the request or the plan, and how each is read."""
 
 
+class HostOptions(msgspec.Struct, frozen=True):
+    """The hosts that issue a load together."""
+
+    hosts: Annotated[
+        Text,
+        Option(
+            "issue the load from these hosts together, over ssh",
+            "HOST,HOST",
+            words.parse_hosts,
+            "names",
+            group="several hosts",
+            no_default="it starts programs on other hosts",
+        ),
+    ] = None
+    ssh_config: Annotated[
+        Text,
+        Option(
+            "configuration file of ssh for --hosts",
+            "FILE",
+            str,
+            "ssh_config",
+            group="several hosts",
+            names="file",
+            default="your own",
+            no_default="it is for --hosts",
+        ),
+    ] = None
+
+
 class OutputOptions(msgspec.Struct, frozen=True):
     """How the result of a load is stored and printed."""
 

@@ -15,6 +15,7 @@ import msgspec
 
 from benchwright.core.named_server import NamedServer
 from benchwright.core.quantity import parse_duration_ns, parse_size_bytes
+from benchwright.core.remote import HOST
 from benchwright.load import workload as w
 from benchwright.load.request import (
     DirTarget,
@@ -382,6 +383,7 @@ def parse_cpus(text: str) -> tuple[int, ...]:
 # ignored, users would believe that `--direct` had an effect on a server.
 # Every function raises ValueError with a message that states what was expected.
 
+MOST_HOSTS = 256
 _SCHEMES = ("http", "tcp", "nfs")
 _DIRECTORY = "dir:"
 _HTTP_PORT = 80
@@ -477,6 +479,21 @@ def _split(text: str) -> Any:
     if parts.username is not None or parts.fragment:
         raise ValueError(f"{text!r} has a user name or a #fragment; leave it out")
     return parts
+
+
+def parse_hosts(text: str) -> tuple[str, ...]:
+    """Return the hosts of a load from `HOST,HOST`: names of ssh, each one once."""
+    names = tuple(one.strip() for one in text.split(","))
+    for place, name in enumerate(names):
+        if not HOST.fullmatch(name):
+            raise ValueError(
+                f"{name!r} is not a host: a name of ~/.ssh/config, user@host, or ssh://host:port"
+            )
+        if name in names[:place]:
+            raise ValueError(f"{name} is named twice: each host issues one part")
+    if len(names) > MOST_HOSTS:
+        raise ValueError(f"{len(names)} hosts; at most {MOST_HOSTS}")
+    return names
 
 
 def kind_of(target: LoadTarget) -> str:

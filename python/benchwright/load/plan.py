@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from benchwright.core.remote import HostsSettings
 from benchwright.load import request as r
 from benchwright.load import workload as w
 from benchwright.load.file_set import at_rate, operations_per_s
@@ -38,6 +39,8 @@ class PreparedLoad(msgspec.Struct, frozen=True):
     default limit, which applies to operations that failed or did not end."""
     places: InputPositions = NO_POSITIONS
     """The positions of the request's fields in a workload's file."""
+    hosts: HostsSettings | None = None
+    """The hosts that issue the load together; None: this machine."""
 
 
 class CommandLineLoad(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,6 +50,8 @@ class CommandLineLoad(msgspec.Struct, frozen=True, kw_only=True):
     """Arrival rate; None: a closed loop."""
     users: int | None = None
     """Users of the closed loop; None: `depth` for each worker."""
+    hosts: int = 1
+    """Number of hosts, each with the same number of workers."""
     arrival: w.Arrival = w.PoissonArrival()
     size: w.Distribution | None = None
     read: int | None = None
@@ -112,7 +117,8 @@ def plan_of_command(
         )
     else:
         fields.setdefault("depth", 1)
-        users = bare.users or fields["depth"] * fields.get("workers", 1)
+        workers = fields.get("workers", 1) * bare.hosts
+        users = bare.users or fields["depth"] * workers
         one = w.Closed(users=users, think=bare.think, access=access)
     return _plan((one,), fields, target)
 

@@ -125,8 +125,11 @@ def remote_of(
         top.refuse(top.at("server", "network"), message, hint)
     if plan.run == "load":
         if load.generator == engine:
-            message = f"our engine runs on this machine only, not on {host}"
-            hint = 'name another generator in [load], or run = "server"'
+            message = f"[remote] does not run our engine on {host}"
+            hint = (
+                f'hosts = ["{host}"] in [load] does; or name another generator there, or '
+                'run = "server"'
+            )
             top.refuse(table.at("run"), message, hint)
         return plan
     if "server" not in top:

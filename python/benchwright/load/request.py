@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -155,6 +155,13 @@ CLOCKS = ("auto", "tsc", "monotonic")
 FULL = ("queue", "drop")
 
 
+class SchedulePart(msgspec.Struct, frozen=True):
+    """The part of a schedule that one of several engines issues."""
+
+    index: int = 0
+    of: int = 1
+
+
 class LoadRequest(
     msgspec.Struct, frozen=True, kw_only=True, tag="load", tag_field="type"
 ):
@@ -181,6 +188,10 @@ class LoadRequest(
     samples: str | None = None
     wait_for_start: bool | msgspec.UnsetType = msgspec.UNSET
     """Wait with the load, once the file set is made, until stdin ends."""
+    part: SchedulePart | msgspec.UnsetType = msgspec.UNSET
+    """The part of the schedule that this engine issues; unset: all of it."""
+    controlled: bool | msgspec.UnsetType = msgspec.UNSET
+    """Start and end the load by lines on stdin, and end with stdin."""
 
     @property
     def loop(self) -> LoopModel:
@@ -190,7 +201,9 @@ class LoadRequest(
         users = [f.users for f in filaments if isinstance(f, Closed | Files)]
         slots = None
         if users and len(users) == len(filaments) and None not in users:
-            slots = min(sum(n or 0 for n in users), self.depth * self.workers)
+            engines = self.part.of if isinstance(self.part, SchedulePart) else 1
+            slots = sum(n or 0 for n in users)
+            slots = min(slots, self.depth * self.workers * engines)
         return LoopModel(open=any(opened), closed=not all(opened), slots=slots)
 
     @property
@@ -220,6 +233,38 @@ def _is_open(filament: object) -> bool:
     if isinstance(filament, Tpcb | Files):
         return filament.rate is not None
     return isinstance(filament, OPEN)
+
+
+# -- Requests about a load from several hosts: their clocks, one result of theirs -------
+#
+# Source: docs/engine-protocol.md, `clock-echo`, `clock-probe`, `merge`.
+
+
+class EchoRequest(msgspec.Struct, frozen=True, tag="clock-echo", tag_field="type"):
+    """Answer packets with this token, and lines, with the time until stdin ends."""
+
+    token: int
+
+
+class ClockProbeRequest(
+    msgspec.Struct, frozen=True, kw_only=True, tag="clock-probe", tag_field="type"
+):
+    """Measure the offset of the clock of an echo."""
+
+    address: str
+    port: int
+    token: int
+    round_trips: int
+
+
+class MergeRequest(
+    msgspec.Struct, frozen=True, kw_only=True, tag="merge", tag_field="type"
+):
+    """Make one result of those of several engines."""
+
+    results: tuple[dict[str, Any], ...]
+    interval_ns: int
+    interval_histograms: bool
 
 
 # -- Requests about traces: statistics, comparison, conversion, capture ----------------

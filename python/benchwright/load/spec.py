@@ -24,7 +24,7 @@ from benchwright.core.named_server import NamedServer
 from benchwright.core.notice import NoticeSettings
 from benchwright.core.plan import Command, Pairs
 from benchwright.core.pool import PoolSettings
-from benchwright.core.remote import RemoteSettings
+from benchwright.core.remote import HostsSettings, RemoteSettings
 from benchwright.core.search import Claim, PeakGoal
 from benchwright.core.server_resources import ServerResources
 from benchwright.suite.program import Template, Where
@@ -130,6 +130,14 @@ class LoadPlan(msgspec.Struct, frozen=True, kw_only=True):
     cpus: tuple[int, ...] | None = None
     settings: Any = None
     """Settings of the generator, as its own reader made them."""
+
+    @property
+    def hosts(self) -> HostsSettings | None:
+        """The hosts on which our engine issues the load; None: this machine, or another generator."""
+        names = getattr(self.settings, "hosts", ())
+        if not names:
+            return None
+        return HostsSettings(names, self.settings.ssh_config)
 
 
 FactorLevels = tuple[str, tuple[str, ...]]

@@ -31,6 +31,7 @@ from benchwright.load import parse as words
 from benchwright.load import request as r
 from benchwright.load import workload as w
 from benchwright.load.generators import GENERATORS
+from benchwright.load.host_parts import HOSTS_WHY_NOT, target_mistakes
 from benchwright.load.options import FLAGS, RUN, TARGET
 from benchwright.load.remote_toml import remote_of
 from benchwright.load.request import filament_field
@@ -127,6 +128,10 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How long to wait for the last operations; None: a few times the longest limit."""
     workload: WorkloadFile | None = None
     """Filaments whose rates follow that of the search; None: one filament of the keys above."""
+    hosts: tuple[str, ...] = ()
+    """The hosts that issue the load together; empty: this machine."""
+    ssh_config: str = ""
+    """A file for `ssh -F`, relative to the spec; empty: the user's."""
 
 
 def read_load(table: TomlTable) -> LoadPlan:
@@ -151,6 +156,7 @@ def engine_positions(spec: Spec) -> dict[str, Where]:
     into |= {key: f"target.{key}" for key in (*FLAGS, "paths", "headers")}
     into |= {key: f"{filament_field(0)}.{key}" for key in _ACCESS}
     into |= {"target": "target", "workload": filament_field(0)}
+    into |= {"hosts": "hosts"}
     said = {field: spec.places.get(f"load.{key}") for key, field in into.items()}
     return {field: where for field, where in said.items() if where is not None}
 
@@ -200,6 +206,16 @@ def _workload_of(table: TomlTable, key: str) -> WorkloadFile | None:
     return None
 
 
+def _hosts(table: TomlTable, key: str) -> tuple[str, ...] | None:
+    """Return the hosts of a load, from an array or from one text."""
+    texts = table.texts(key)
+    try:
+        return targets.parse_hosts(",".join(texts))
+    except ValueError as error:
+        table.refuse(table.at(key), str(error))
+        return None
+
+
 def _searched(
     table: TomlTable, key: str, workload: WorkloadFile
 ) -> WorkloadFile | None:
@@ -225,6 +241,8 @@ ENGINE_LOAD = Form(
         optional("think", read=read_distribution(words.duration_ns)),
         optional("drain", words.duration_ns, into="drain_ns"),
         optional("workload", read=_workload_of),
+        optional("hosts", read=_hosts),
+        optional("ssh_config", str),
     ),
     EngineSettings,
 )
@@ -244,7 +262,26 @@ def _engine(table: TomlTable) -> EngineSettings | None:
     settings = read_form(table, ENGINE_LOAD, (*_LOAD_KEYS, *ENGINE_OPTIONS), _SEARCHED)
     if settings is None:
         return None
+    _check_hosts(table, settings)
     return msgspec.structs.replace(settings, options=options, run=run)  # type: ignore[no-any-return]
+
+
+def _check_hosts(table: TomlTable, settings: EngineSettings) -> None:
+    """Report what several hosts cannot issue together."""
+    if not settings.hosts:
+        if settings.ssh_config:
+            table.refuse(table.at("ssh_config"), "ssh_config is for hosts", "add hosts")
+        return
+    # A text that is not a target has been reported already.
+    with contextlib.suppress(ValueError):
+        target = targets.parse_target(fill_placeholders(settings.target, table.known))
+        for message, hint in target_mistakes(target):
+            table.refuse(table.at("target"), message, hint)
+    for one in () if settings.workload is None else settings.workload.filaments:
+        if (why := HOSTS_WHY_NOT.get(type(one))) is not None:
+            table.refuse(
+                table.at("workload"), why, "leave out hosts: one machine can issue it"
+            )
 
 
 # --------------------------------------------------------------------------------------
@@ -340,6 +377,14 @@ def _spec_at(
     peak = top.table("peak")
     notices, pool = top.table("notify"), top.table("pool")
     server, load = _server(top), _load(top)
+    if load.hosts is not None and server is not None and server.network == "private":
+        message = (
+            "a private network belongs to this machine: other hosts cannot reach it"
+        )
+        hint = (
+            "leave out network; the server listens on an address that all hosts reach"
+        )
+        top.refuse(top.at("server", "network"), message, hint)
     spec = Spec(
         file=file,
         directory=str(Path(file).parent),

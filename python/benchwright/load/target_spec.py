@@ -15,7 +15,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from benchwright.load.options import BareOptions, LoadOptions, TargetOptions
+from benchwright.load.options import (
+    BareOptions,
+    HostOptions,
+    LoadOptions,
+    TargetOptions,
+)
 from benchwright.suite.program import SourceFile, Where
 
 if TYPE_CHECKING:
@@ -38,6 +43,7 @@ LOAD_OPTIONS: tuple[tuple[type[msgspec.Struct], tuple[str, ...]], ...] = (
     ),
     (BareOptions, ("arrival", "block", "read", "location", "think")),
     (LoadOptions, ("depth", "workers", "cpus", "full", "drain")),
+    (HostOptions, ("hosts", "ssh_config")),
 )
 """The options of `bw load` that describe the load of a search."""
 _OF_WORKLOAD = ("filament", "files")

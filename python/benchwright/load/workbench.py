@@ -12,12 +12,13 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
 from benchwright.core.errors import BenchError, Diagnostic, InputError, Interrupted
 from benchwright.core.plan import Pairs
+from benchwright.core.remote import HostsSettings
 from benchwright.core.results import Finding
 from benchwright.core.search import Criterion, LoadEnding, LoadTrial, Probe
 from benchwright.load.cpus import (
@@ -59,6 +60,9 @@ from benchwright.suite.program import Where
 from benchwright.trial.programs import program_problem
 from benchwright.trial.protocol import ExecEnvironment, merge_pairs
 from benchwright.trial.remote import RemoteBench
+
+if TYPE_CHECKING:
+    from benchwright.load.hosts import LoadHosts
 
 # -- The port to a workbench -----------------------------------------------------------
 
@@ -174,6 +178,7 @@ class LocalWorkbench:
         self._network = self._private_network()
         self._held = ServerResourcesHeld()
         self._remotes: dict[RemotePlan, RemoteBench] = {}
+        self._load_hosts: dict[HostsSettings, LoadHosts] = {}
         self._state = _fresh_state(setting.logs)
         self._port = str(_free_port())
         self._directories = _last_number(setting.logs)
@@ -262,7 +267,8 @@ class LocalWorkbench:
             remote = self._remote(spec)
             of_load = remote if spec.remote and spec.remote.run == "load" else None
             of_server = remote if spec.server_host else None
-            driver = _driver(setting, self._launcher, seats, network, of_load)
+            hosts = self._hosts_of(spec)
+            driver = _driver(setting, self._launcher, seats, network, of_load, hosts)
         server = self._made_server(spec, seats, of_server)
         here = str(Path(self._setting.around.directory, spec.directory))
         return _Arrangement(
@@ -310,6 +316,23 @@ class LocalWorkbench:
             message = f"{error.filename} cannot be copied: {error.strerror}"
             raise InputError([diagnostic(where, "remote-copy", message)]) from None
         self._remotes[plan] = made
+        return made
+
+    def _hosts_of(self, spec: Spec) -> LoadHosts | None:
+        """Return the hosts of the load of a spec; connect if needed. Raises InputError."""
+        settings = spec.load.hosts
+        if settings is None:
+            return None
+        if (known := self._load_hosts.get(settings)) is not None:
+            return known
+        # Imported here: most searches need no connections.
+        from benchwright.load.hosts import LoadHosts
+
+        where = spec.places.get("load.hosts", Where(spec.file))
+        beside = Path(self._setting.around.directory, spec.directory)
+        config = settings.ssh_config and str(beside / settings.ssh_config)
+        placed = msgspec.structs.replace(settings, ssh_config=config)
+        self._load_hosts[settings] = made = LoadHosts(placed, where)
         return made
 
     def _values(self, here: str, host: RemoteBench | None) -> dict[str, str]:
@@ -439,6 +462,8 @@ class LocalWorkbench:
     def _let_go(self) -> None:
         """End the connections, and give back what the machine lent."""
         try:
+            for hosts in self._load_hosts.values():
+                hosts.close()
             for remote in self._remotes.values():
                 remote.close()
         finally:
@@ -507,6 +532,7 @@ def _driver(
     assignment: CpuAssignment,
     network: PrivateNetwork | None,
     host: RemoteBench | None,
+    hosts: LoadHosts | None,
 ) -> EngineGenerator | _ProgramDriver:
     load = setting.spec.load
     if load.generator == ENGINE:
@@ -517,6 +543,7 @@ def _driver(
             setting.seed,
             places=engine_positions(setting.spec),
             network=network,
+            hosts=hosts,
         )
     return _ProgramDriver(setting, launcher, assignment, network, host)
 

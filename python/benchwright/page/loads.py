@@ -49,6 +49,7 @@ from benchwright.report.load import (
     load_sentence,
     shown_chains,
     shown_kinds,
+    skew_text,
 )
 
 _MOST_LOADS = 12
@@ -164,6 +165,8 @@ def _blocks(load: StoredLoad) -> Iterator[Block]:
     if shown_chains(load.result):
         yield _chains_table(load)
     yield _counts_table(load)
+    if load.result.hosts:
+        yield _hosts_table(load)
     yield Picture(
         id=f"{load.id}.times",
         title="Times",
@@ -301,6 +304,51 @@ def _counts_table(load: StoredLoad) -> TableBlock:
             ),
         ),
         note=visible(f"Target: {target}; pacer {result.pacer}.{_file_set(result)}"),
+    )
+
+
+def _hosts_table(load: StoredLoad) -> TableBlock:
+    measured = [(one, one.all) for one in load.result.hosts if one.all is not None]
+    scale = scale_of([one.achieved_rate_per_s for one, _ in measured], "/s", 5)
+    percentiles = [one for one in COLUMNS if one[1] in ("p50", "p99")]
+    lost = [f" No result of {one.lost}." for one in load.result.lost_hosts]
+    return table_of(
+        f"{load.id}.hosts",
+        "Hosts",
+        [(f"{load.id}.host{number}", one) for number, one in enumerate(measured, 1)],
+        (
+            (Column("Host"), lambda _, one: Words(visible(one[0].host))),
+            (
+                Column("Count", numeric=True),
+                lambda key, one: count_number(f"{key}.count", one[1].response_ns.count),
+            ),
+            (
+                Column("Rate", numeric=True),
+                lambda key, one: number_of(
+                    f"{key}.rate", one[0].achieved_rate_per_s, scale
+                ),
+            ),
+            *(
+                (
+                    Column(f"Response {title}", numeric=True),
+                    _figure(lambda one: one[1].response_ns, column),
+                )
+                for title, column, _ in percentiles
+            ),
+            (
+                Column("Issue error p99", numeric=True),
+                lambda key, one: number_of(
+                    f"{key}.issue_error",
+                    seconds := _seconds(one[1].issue_error_ns.p99),
+                    scale_of([seconds], "s", 3),
+                ),
+            ),
+            (Column("Start skew"), lambda _, one: Words(skew_text(one[0]))),
+        ),
+        note=visible(
+            "Each host issued its part of one schedule. The start skew is known to the bound "
+            f"behind it.{''.join(lost)}"
+        ),
     )
 
 

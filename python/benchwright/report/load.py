@@ -13,6 +13,7 @@ from benchwright.core.load import (
     EngineResult,
     FileSetProgress,
     FileSetResult,
+    HostResult,
     KindResult,
     LoadCounts,
     LoadProgress,
@@ -131,6 +132,7 @@ def load_text(
     """Return the report, ending with a newline."""
     table = list(_table(result, verbose=report.verbose))
     chains = list(_chain_table(result))
+    chains += _host_table(result)
     fields = field_lines(_fields(result, report))
     text = report_text(
         [load_sentence(result, report)],
@@ -260,6 +262,8 @@ def _fields(result: EngineResult, report: LoadReport) -> Iterator[Field]:
         yield ("postponed", f"{number} (JUKEBOX), sent again")
     for trace in result.traces:
         yield ("trace", _trace(trace, result))
+    if result.hosts:
+        yield ("hosts", _hosts_text(result))
     if result.samples is not None:
         rows = plural(result.samples.rows, "row")
         yield ("samples", f"{rows} in {result.samples.path}")
@@ -546,6 +550,84 @@ def _chain_cells(
     ]
 
 
+# -- hosts ------------------------------------------------------------------------------
+
+
+def _hosts_text(result: EngineResult) -> str:
+    """Return `3 together; started within 8.1 us of each other, known to ±12 us (UDP)`."""
+    measured = [one for one in result.hosts if not one.lost]
+    text = f"{len(measured)} together"
+    if len(measured) < len(result.hosts):
+        text = f"{len(measured)} of {len(result.hosts)} have a result"
+    skews = [one.start_skew_ns for one in measured if one.start_skew_ns is not None]
+    clocks = [one.clock for one in measured if one.clock is not None]
+    if len(skews) < 2:
+        return text
+    apart_ns = max(skews) - min(skews)
+    worst = max(clocks, key=lambda one: one.bound_ns)
+    how = "UDP" if worst.method == "udp" else "through ssh, because no UDP packets pass"
+    bound = duration_ns_text(worst.bound_ns, 2)
+    return f"{text}; started within {duration_ns_text(apart_ns, 2)} of each other, each known to ±{bound} ({how})"
+
+
+def _host_table(result: EngineResult) -> Iterator[str]:
+    """Yield an empty line and the table of hosts; nothing where there are none."""
+    if not result.hosts:
+        return
+    hosts = result.hosts
+    times = [one.all.response_ns if one.all else TimeDistribution(0) for one in hosts]
+    errors = [one.all.issue_error_ns if one.all else None for one in hosts]
+    scale, unit = _unit(times)
+    yield ""
+    yield from table_lines(
+        [
+            word_column("host", (one.host for one in hosts)),
+            text_column("n", (f"{one.count:,}" for one in times)),
+            text_column("failed", map(_failed_text, hosts)),
+            text_column("rate", (_rate_or_absent(one) for one in hosts)),
+            *(
+                text_column(f"{title} {unit}", _chain_cells(times, name, share, scale))
+                for title, name, share in (COLUMNS[0], COLUMNS[2])
+            ),
+            text_column(
+                "issue error p99",
+                (
+                    ABSENT if one is None else duration_ns_text(one.p99)
+                    for one in errors
+                ),
+            ),
+            text_column("start skew", map(skew_text, hosts)),
+            text_column("drift", map(_drift_text, hosts)),
+        ]
+    )
+
+
+def _failed_text(host: HostResult) -> str:
+    return ABSENT if host.counts is None else f"{host.counts.without_response:,}"
+
+
+def _rate_or_absent(host: HostResult) -> str:
+    rate = host.achieved_rate_per_s
+    return ABSENT if rate is None else rate_text(rate)
+
+
+def skew_text(host: HostResult) -> str:
+    """Return `+3.2 us ±11 us`."""
+    if host.start_skew_ns is None or host.clock is None:
+        return ABSENT
+    sign = "-" if host.start_skew_ns < 0 else "+"
+    skew = duration_ns_text(abs(host.start_skew_ns), 2)
+    return f"{sign}{skew} ±{duration_ns_text(host.clock.bound_ns, 2)}"
+
+
+def _drift_text(host: HostResult) -> str:
+    """Return `+1.2 ±0.4 ppm`."""
+    clock = host.clock
+    if clock is None or clock.drift_ppm is None or clock.drift_bound_ppm is None:
+        return ABSENT
+    return f"{clock.drift_ppm:+.2g} ±{clock.drift_bound_ppm:.2g} ppm"
+
+
 # -- the document ------------------------------------------------------------------------
 
 
@@ -676,6 +758,19 @@ class LoadProgressLine:
         share = min(1.0, progress.at_ns / end_ns) if end_ns else None
         text = load_progress_text(progress, end_ns)
         self._display.status(text, share, progress.at_ns / 1e9)
+
+    def show_time(self, at_ns: int, hosts: int) -> None:
+        """Show how long a load runs on its hosts, which send nothing meanwhile."""
+        self._begin("load")
+        end_ns = self._end_ns
+        text = duration_ns_text(at_ns)
+        if end_ns is not None:
+            text = f"{text} of {duration_ns_text(end_ns)}"
+            if at_ns > end_ns:
+                text = f"past its {duration_ns_text(end_ns)}"
+        share = min(1.0, at_ns / end_ns) if end_ns else None
+        text += f" on {plural(hosts, 'host')}, which report at the end"
+        self._display.status(text, share, at_ns / 1e9)
 
     def _begin(self, phase: str) -> None:
         """Show the first status of a phase at once: its time begins at 0."""

@@ -40,7 +40,12 @@ from benchwright.core.processes import (
 )
 from benchwright.core.remote import PATH, RemoteSettings
 from benchwright.trial.bench import BatchResult, BenchProcesses, LauncherClient
-from benchwright.trial.programs import SHIPPED_HOOKS, find_launcher, find_sampler
+from benchwright.trial.programs import (
+    SHIPPED_HOOKS,
+    find_engine,
+    find_launcher,
+    find_sampler,
+)
 from benchwright.trial.protocol import RunRequest, merge_pairs
 from benchwright.watch.named_servers import ServerProcesses, find_server
 from benchwright.watch.observer import end_child
@@ -153,6 +158,20 @@ class SshConnection:
         never_anew = ("-o", "ControlMaster=no", "-o", "ProxyCommand=false")
         return [*self._words, *never_anew, "--", self.settings.host, command]
 
+    def start(self, command: str) -> subprocess.Popen[bytes]:
+        """Start a command in another session of this connection; its stdin and stdout are pipes.
+
+        The end of the connection ends its stdin.
+        """
+        with self._errors.open("ab") as errors:
+            return subprocess.Popen(
+                self.session(command),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                start_new_session=True,
+            )
+
     def ask(self, script: str) -> bytes:
         """Return what a script of sh prints there.
 
@@ -162,14 +181,7 @@ class SshConnection:
         if not self.is_open:
             raise self.lost()
         if self._shell is None:
-            with self._errors.open("ab") as errors:
-                self._shell = subprocess.Popen(
-                    self.session("sh"),
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    stderr=errors,
-                    start_new_session=True,
-                )
+            self._shell = self.start("sh")
             # What the login shell prints at its start comes before this answer.
             self._exchange(self._shell, ":")
         said, status = self._exchange(self._shell, script)
@@ -274,11 +286,14 @@ class RemoteBench(LauncherClient):
         files: Sequence[tuple[Path, str]],
         private: Path,
         logs: Path,
+        *,
+        with_engine: bool = False,
     ) -> None:
         """Connect and start the launcher.
 
         `files`: a path here, and its name in `here` there. `private`: an existing directory of
         ours for the connection. `logs`: an existing, empty directory for the logs of a server.
+        `with_engine`: our load engine is copied too.
 
         Raises BenchError `remote-unavailable`, and OSError for files that cannot be read.
         """
@@ -291,7 +306,7 @@ class RemoteBench(LauncherClient):
         self._equal: dict[Path, set[str]] = {}
         """The files of each directory of logs that are there too."""
         try:
-            self._copy(files)
+            self._copy(files, with_engine=with_engine)
             assert self.connection.process.stdin is not None
             self.connection.process.stdin.write(b"go\n")
             self.connection.process.stdin.flush()
@@ -306,7 +321,9 @@ class RemoteBench(LauncherClient):
                 ) from None
             raise
 
-    def _copy(self, files: Iterable[tuple[Path, str]]) -> None:
+    def _copy(
+        self, files: Iterable[tuple[Path, str]], *, with_engine: bool = False
+    ) -> None:
         """Copy our programs and the user's files into the private directory."""
         packed = io.BytesIO()
         with tarfile.open(fileobj=packed, mode="w") as tar:
@@ -317,6 +334,8 @@ class RemoteBench(LauncherClient):
             if not self.connection.settings.programs:
                 tar.add(find_launcher().resolve(), "bin/bw-launcher")
                 tar.add(find_sampler().resolve(), "bin/bw-sampler")
+                if with_engine:
+                    tar.add(find_engine().resolve(), "bin/bw-engine")
             for path, name in files:
                 tar.add(path, f"here/{name}")
         self.connection.send(self.place, packed.getvalue())
@@ -338,6 +357,11 @@ class RemoteBench(LauncherClient):
         """The words that run the sampler there."""
         programs = self.connection.settings.programs or f"{self.place}/bin"
         return self.connection.session(f"{programs}/bw-sampler serve")
+
+    def start_engine(self) -> subprocess.Popen[bytes]:
+        """Start a load engine there; it must have been copied."""
+        programs = self.connection.settings.programs or f"{self.place}/bin"
+        return self.connection.start(f"{programs}/bw-engine")
 
     @property
     def state(self) -> str:

@@ -1,0 +1,318 @@
+"""A load from several hosts: what each issues, the clocks, and whether the hosts agree."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import msgspec
+import pytest
+
+from benchwright.core.load import (
+    EngineResult,
+    HostClock,
+    HostResult,
+    IntervalResult,
+    KindResult,
+    LoadCounts,
+    LoopModel,
+    TimeDistribution,
+    WorkerResult,
+)
+from benchwright.findings.hosts import host_findings
+from benchwright.findings.load import load_findings
+from benchwright.load import workload as w
+from benchwright.load.host_parts import hosts_mistakes, part_of
+from benchwright.load.hosts import ClockOffset, clock_of, offset_of
+from benchwright.load.parse import parse_hosts, parse_target
+from benchwright.load.plan import CommandLineLoad, plan_of_command
+from benchwright.load.request import LoadRequest, SchedulePart, TcpTarget
+from benchwright.report.load import LoadReport, load_text
+from benchwright.stats import agreement
+from benchwright.stats.agreement import odd_one_out, rank_sum_p
+
+# -- what a host issues --------------------------------------------------------------------
+
+
+def request_of(**said: Any) -> LoadRequest:
+    target = parse_target("tcp://10.0.0.1:7")
+    bare = CommandLineLoad(rate=w.ConstantRate(10**9))
+    return plan_of_command(bare, said, target).request
+
+
+def test_connections_are_divided_and_every_worker_has_one() -> None:
+    parts = [part_of(request_of(workers=2), index, 3) for index in range(3)]
+    assert [one.part for one in parts] == [SchedulePart(i, 3) for i in range(3)]
+    targets = [one.target for one in parts]
+    assert [t.connections for t in targets if isinstance(t, TcpTarget)] == [22, 21, 21]
+    few = msgspec.structs.replace(
+        request_of(workers=2), target=TcpTarget("h", 7, connections=1)
+    )
+    targets = [part_of(few, index, 3).target for index in range(3)]
+    assert [t.connections for t in targets if isinstance(t, TcpTarget)] == [2, 2, 2]
+
+
+@pytest.mark.parametrize(
+    ("duration_s", "interval_ms", "expected_ms"),
+    [(60, 1000, 1000), (10, 1000, 500), (5, 1000, 250), (1, 100, 50), (0.1, 1000, 10)],
+)
+def test_the_intervals_of_hosts_are_enough_to_compare_and_divide_those_of_the_result(
+    duration_s: float, interval_ms: int, expected_ms: int
+) -> None:
+    request = request_of(
+        duration_ns=round(duration_s * 1e9), interval_ns=interval_ms * 10**6
+    )
+    part = part_of(request, 0, 2)
+    assert part.interval_ns == expected_ms * 10**6
+    assert part.interval_histograms is True
+    assert request.interval_ns % part.interval_ns == 0
+
+
+def test_the_depth_of_a_closed_loop_is_that_of_every_worker_of_every_host() -> None:
+    bare = CommandLineLoad(hosts=3)
+    said = {"depth": 8, "workers": 2}
+    request = plan_of_command(bare, said, parse_target("tcp://10.0.0.1:7")).request
+    (filament,) = request.workload.filaments
+    assert isinstance(filament, w.Closed)
+    assert filament.users == 48
+    alone = request.loop.slots
+    assert (
+        msgspec.structs.replace(request, part=SchedulePart(0, 3)).loop.slots,
+        alone,
+    ) == (48, 16)
+
+
+@pytest.mark.parametrize("text", ["", "a,", "a,b,a", "-oProxyCommand=x", "a b"])
+def test_wrong_hosts_are_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"host|twice"):
+        parse_hosts(text)
+
+
+def test_hosts_are_names_of_ssh() -> None:
+    assert parse_hosts("web1, user@web2,ssh://u@[::1]:22") == (
+        *("web1", "user@web2", "ssh://u@[::1]:22"),
+    )
+
+
+@pytest.mark.parametrize(
+    "target",
+    ["/tmp/x", "dir:/tmp", "nfs://h/x", "http://127.0.0.9/", "tcp://localhost:7"],
+)
+def test_a_target_that_is_another_one_on_each_host_is_refused(target: str) -> None:
+    request = msgspec.structs.replace(request_of(), target=parse_target(target))
+    (one,) = hosts_mistakes(request, {})
+    assert one.file == "--target"
+
+
+# -- the clocks ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("there_ns", [0, 3_000, 40_000])
+def test_the_offset_is_that_of_the_shortest_round_trip_within_its_bound(
+    there_ns: int,
+) -> None:
+    draw = random.Random(there_ns)
+    offset, trips = -(10**15), []
+    for number in range(200):
+        sent = number * 10**6
+        received = sent + there_ns + round(draw.expovariate(1e-5))
+        answered = received + 2_000
+        returned = answered + 5_000 + round(draw.expovariate(1e-5))
+        trips.append((sent, received + offset, answered + offset, returned))
+    found = offset_of(trips)
+    assert abs(found.offset_ns - offset) <= found.bound_ns
+    assert found.round_trips == 200
+
+
+def measured(at_s: float, offset_ns: int, bound_ns: int = 50) -> ClockOffset:
+    return ClockOffset(offset_ns, bound_ns, round(at_s * 1e9), 200, "udp")
+
+
+def test_a_line_between_two_measurements_shows_drift_and_skew() -> None:
+    clock, offset = clock_of(measured(0, 1_000), measured(100, 3_000, 70), 25 * 10**9)
+    assert clock == HostClock(
+        method="udp",
+        round_trips=400,
+        offset_ns=1_500,
+        bound_ns=70,
+        drift_ppm=pytest.approx(0.02),
+        drift_bound_ppm=pytest.approx(120 / 1e5),
+    )
+    assert offset(75 * 10**9) == pytest.approx(2_500)
+
+
+def test_without_a_second_measurement_the_drift_is_unknown() -> None:
+    clock, offset = clock_of(measured(0, 1_000), None, 25 * 10**9)
+    assert (clock.offset_ns, clock.drift_ppm, offset(10**12)) == (1_000, None, 1_000)
+
+
+# -- whether hosts agree -------------------------------------------------------------------
+
+
+def test_the_rank_test_of_two_is_the_sign_test() -> None:
+    # Ten blocks, in nine of which the first one is greater: 2 * (1 + 10) / 2^10.
+    assert rank_sum_p(2 * (9 * 2 + 1), 10, 2) == pytest.approx(22 / 1024)
+    assert rank_sum_p(2 * 15, 10, 2) == 1.0
+
+
+def test_the_normal_distribution_of_many_ranks_is_the_exact_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    points = [(2 * 440, 200, 3), (2 * 330, 200, 2), (2 * 560, 200, 4), (801, 200, 3)]
+    exact = [rank_sum_p(*one) for one in points]
+    monkeypatch.setattr(agreement, "_EXACT", 0)
+    for one, p in zip(points, exact, strict=True):
+        assert rank_sum_p(*one) == pytest.approx(p, rel=0.2)
+
+
+@pytest.mark.parametrize("hosts", [2, 3, 5])
+def test_equal_hosts_are_found_different_in_at_most_one_of_a_hundred(
+    hosts: int,
+) -> None:
+    """Skewed values that all hosts share per block: an A/A run at a level of 5 %."""
+    draw, found, runs = random.Random(hosts), 0, 2_000
+    for _ in range(runs):
+        common = [draw.expovariate(1) for _ in range(20)]
+        blocks = [[c + draw.lognormvariate(0, 1) for _ in range(hosts)] for c in common]
+        found += odd_one_out(blocks, 0.05) is not None
+    # Four standard deviations above the level.
+    assert found <= runs * 0.05 + 4 * (runs * 0.05 * 0.95) ** 0.5
+
+
+def test_a_host_that_differs_is_found_whichever_way() -> None:
+    draw = random.Random(1)
+    for factor in (0.5, 2.0):
+        blocks = [
+            [draw.uniform(1, 1.2), draw.uniform(1, 1.2) * factor, draw.uniform(1, 1.2)]
+            for _ in range(20)
+        ]
+        odd = odd_one_out(blocks, 0.01)
+        assert odd is not None
+        assert odd[0] == 1
+
+
+# -- findings and report -------------------------------------------------------------------
+
+
+def times(p50: int, p99: int, count: int = 5_000) -> TimeDistribution:
+    values = dict.fromkeys(("p90", "p95", "p98", "p99", "p99_9", "p99_99"), p99)
+    return TimeDistribution(count, p50 * 1.0, 1.0, 1, p99, p50=p50, **values)
+
+
+def host(name: str, **changes: Any) -> HostResult:
+    p50 = changes.pop("p50", 100_000)
+    late = changes.pop("late", 2_000)
+    intervals = tuple(
+        IntervalResult(
+            start_ns=i * 250_000_000,
+            length_ns=250_000_000,
+            intended=250,
+            issued=250,
+            completed=250,
+            errors=0,
+            dropped=0,
+            in_flight=0,
+            waiting=0,
+            response_ns_p50=p50 + (i * 7_919 + len(name)) % 500,
+            response_ns_p99=3 * p50 + (i * 104_729) % 900,
+            issue_error_ns_p99=late,
+        )
+        for i in range(20)
+    )
+    kind = KindResult(
+        5_000, 0, {}, times(500, late), times(p50, 3 * p50), times(p50, p50)
+    )
+    fields: dict[str, Any] = {
+        "clock": HostClock(
+            method="udp",
+            round_trips=400,
+            offset_ns=7,
+            bound_ns=12_000,
+            drift_ppm=0.31,
+            drift_bound_ppm=0.52,
+        ),
+        "start_skew_ns": 1_100,
+        "end_skew_ns": -450,
+        "counts": LoadCounts(5_000, 5_000, 5_000, 0, 0, 0, 0, 0, 0, 0),
+        "intended_rate_per_s": 1_000.0,
+        "offered_rate_per_s": 1_000.0,
+        "achieved_rate_per_s": 1_000.0,
+        "lateness_ns": times(500, late),
+        "all": kind,
+        "intervals": intervals,
+        "workers": (WorkerResult(None, 10, 60, 30, 5),),
+    }
+    return HostResult(host=name, **{**fields, **changes})
+
+
+def whole(*hosts: HostResult, rate: float = 1_000.0, **changes: Any) -> EngineResult:
+    from pathlib import Path
+
+    golden = Path(__file__).parents[1] / "golden" / "load" / "result.json"
+    document = msgspec.json.decode(golden.read_bytes())
+    found = msgspec.convert({**document, "intended_rate_per_s": rate}, EngineResult)
+    return msgspec.structs.replace(found, hosts=hosts, **changes)
+
+
+def codes(result: EngineResult) -> dict[str, str]:
+    found = host_findings(result, LoopModel(open=True, closed=False), "t")
+    return {one.code: one.evidence for one in found}
+
+
+def test_equal_hosts_with_known_clocks_have_no_finding() -> None:
+    assert codes(whole(host("a"), host("b"), host("c"))) == {}
+
+
+def test_a_slow_host_is_named_with_its_figures() -> None:
+    found = codes(whole(host("a"), host("b", p50=150_000), host("c")))
+    assert list(found) == ["host-differs"]
+    assert found["host-differs"].startswith("b: response p50 150 us, the others 100 us")
+    assert "1 %" in found["host-differs"]
+
+
+def test_of_two_hosts_the_slower_one_is_named_once() -> None:
+    found = codes(whole(host("a"), host("b", late=90_000)))
+    assert found["host-differs"].startswith("b: issue error p99 90 us, the others 2 us")
+
+
+def test_clocks_are_judged_against_the_mean_gap() -> None:
+    # The bound is 12 us: a tenth of the gap at 8,333 operations per second.
+    assert codes(whole(host("a"), host("b"), rate=8_000)) == {}
+    found = codes(whole(host("a"), host("b"), rate=9_000))
+    assert list(found) == ["clock-uncertain"]
+    drifted = host("b", end_skew_ns=-300_000)
+    found = codes(whole(host("a"), drifted))
+    assert list(found) == ["hosts-skewed"]
+    assert found["hosts-skewed"].startswith("b was 300 us early at its end")
+
+
+def test_a_lost_host_is_serious_and_the_others_stay() -> None:
+    lost = HostResult(host="b", lost="b: the connection was lost")
+    result = whole(host("a"), lost)
+    found = load_findings(result, LoopModel(open=True, closed=False), "t")
+    assert found[0].code == "host-lost"
+    text = load_text(result, found, LoadReport(target="t", open_loop=True))
+    assert "1 of 2 have a result" in text
+
+
+def test_a_late_or_short_host_is_named_where_the_others_hide_it() -> None:
+    late = host("b", late=3_000_000, offered_rate_per_s=900.0)
+    result = whole(*(host(name) for name in ("a", "c", "d")), late)
+    short = msgspec.structs.replace(result, offered_rate_per_s=980.0)
+    found = load_findings(short, LoopModel(open=True, closed=False), "t")
+    evidence = {one.code: one.evidence for one in found}
+    named = "degraded by b (p99 3 ms, its workers busy 30 %)"
+    assert named in evidence["generator-late"]
+    assert "degraded by b (900/s of 1,000/s" in evidence["load-not-offered"]
+
+
+def test_the_table_of_hosts() -> None:
+    result = whole(host("web1"), host("web2", start_skew_ns=-40_000))
+    text = load_text(result, (), LoadReport(target="t", open_loop=True))
+    table = text[text.index("\nhost ") + 1 :].splitlines()[:3]
+    assert table == [
+        "host      n  failed     rate  p50 us  p99 us  issue error p99      start skew            drift",
+        "web1  5,000       0  1,000/s     100     300             2 us  +1.1 us ±12 us  +0.31 ±0.52 ppm",
+        "web2  5,000       0  1,000/s     100     300             2 us   -40 us ±12 us  +0.31 ±0.52 ppm",
+    ]
+    assert "2 together; started within 41 us of each other" in text
