@@ -285,3 +285,19 @@ def test_what_is_stored_is_that_of_this_version_of_the_method(tmp_path: Path) ->
     assert cache is not None
     found = hashlib.sha256(cache.levels).hexdigest()[:16]
     assert (METHOD, found) == (1, "e2d8ea6832547275")
+
+
+def test_a_metric_that_is_asked_for_again_has_the_answers_of_all_its_points(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "h.db"
+    source = Source(5, series=1)
+    for number in range(40):
+        run = quiet(source, number)
+        points = tuple(
+            (key, msgspec.structs.replace(point, asked=number // 10 != 1))
+            for key, point in run.points
+        )
+        with HistoryFile.open_to_write(path) as file:
+            file.add([msgspec.structs.replace(run, points=points)])
+        assert repr(stored(path, ())) == repr(whole(path, ())), number

@@ -14,6 +14,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
@@ -166,7 +167,7 @@ def _decoded(text: bytes) -> tuple[_PerSeries, list[str]]:
 def _method(ignored: Sequence[str]) -> str:
     from benchwright import __version__
 
-    return f"{__version__} {METHOD} {json.dumps(sorted(ignored))}"
+    return f"{__version__} {METHOD} {sys.byteorder} {json.dumps(sorted(ignored))}"
 
 
 def _identity(run: StoredRun) -> bytes:
@@ -258,7 +259,7 @@ class _Tails:
     def append(self, points: _Points) -> None:
         """Add the next value of some series."""
         series = points.series
-        self._need_errors(np.isfinite(points.errors).any())
+        self._need_errors(bool(np.isfinite(points.errors).any()))
         full = series[self.end[series] == self.logs.shape[1]]
         if full.size:
             for table in (self.logs, self.errors):
@@ -271,7 +272,7 @@ class _Tails:
             self.errors[series, place] = points.errors
         self.end[series] = place + 1
 
-    def _need_errors(self, is_needed: object) -> None:
+    def _need_errors(self, is_needed: bool) -> None:
         if is_needed and self.errors is None:
             self.errors = np.full_like(self.logs, math.nan)
 
@@ -663,8 +664,9 @@ class _Levels:
                 _encoded(self.at, self._environments),
             ),
             self._new_tails,
-            self._oldest_ns,
-            max_bytes,
+            # What is stored of the runs is replaced where it was not used.
+            since_ns=self._oldest_ns if self._has_tails else None,
+            max_bytes=max_bytes,
         )
 
 

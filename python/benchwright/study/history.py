@@ -572,11 +572,12 @@ class HistoryFile:
         self,
         levels: LevelCache,
         tails: Iterable[tuple[StoredRun, bytes]],
-        since: int,
+        *,
+        since_ns: int | None,
         max_bytes: int | None = None,
     ) -> None:
         """Replace what is stored of the levels, add points of runs, and remove those of all runs that
-        started before the moment `since` [ns since 1970].
+        started before a moment [ns since 1970], or of all others if it is None.
 
         Nothing is stored if the file would be larger than `max_bytes`.
         """
@@ -586,7 +587,7 @@ class HistoryFile:
         execute("DELETE FROM level_cache")
         execute(
             "DELETE FROM tail_cache WHERE run NOT IN (SELECT id FROM run WHERE started_ns >= ?)",
-            (since,),
+            (2**63 - 1 if since_ns is None else since_ns,),
         )
         added = list(tails)
         more = len(levels.levels) + len(levels.runs) + sum(len(t) for _, t in added)
