@@ -198,6 +198,20 @@ def test_agents_and_controllers_that_are_killed(
     wait_for_none(slurm.jobs)
 
 
+def test_an_interrupt_ends_the_jobs_and_resume_continues(
+    slurm: SlurmCluster, session: PoolSession, undisturbed: list[dict[str, Any]]
+) -> None:
+    begin(session)
+    session.wait_for_running(2)
+    assert session.process is not None
+    session.process.send_signal(signal.SIGINT)
+    assert session.process.wait(slurm_cluster.PATIENCE_S) == 130, session.messages
+    wait_for_none(slurm.jobs)
+    session.begin("resume", "st")
+    assert table(session.ended()) == undisturbed
+    check_counts(session)
+
+
 def test_a_host_that_is_lost(
     slurm: SlurmCluster, session: PoolSession, undisturbed: list[dict[str, Any]]
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from collections.abc import Sequence
 
 import msgspec
@@ -41,6 +42,8 @@ class Recorded:
         self.lines = lines
         self.failures: dict[str, str] = {}
         """What a command complains about, by its name."""
+        self.shown = ""
+        """What `scontrol show job` prints."""
         self.calls: list[list[str]] = []
         self.scripts: list[str] = []
 
@@ -52,7 +55,7 @@ class Recorded:
         answer = {
             "squeue": "\n".join(self.lines) + "\n",
             "sbatch": "7;cluster\n",
-            "scontrol": "h1\nh2\n",
+            "scontrol": "h1\nh2\n" if "hostnames" in words else self.shown,
         }
         if words[0] == "sbatch":
             self.scripts.append(text)
@@ -104,7 +107,7 @@ def test_a_job_is_one_lease_and_is_never_requeued() -> None:
 def test_a_lease_follows_its_job() -> None:
     engine, commands, lease = opened(PENDING, FOREIGN)
     waiting = engine.state(lease)
-    assert (waiting.state, waiting.detail) == (LeaseState.WAITING, "Resources")
+    assert (waiting.state, waiting.detail) == (LeaseState.WAITING, "job 7: Resources")
     commands.lines = (RUNNING,)
     running = engine.state(waiting)
     assert running.state is LeaseState.RUNNING
@@ -136,6 +139,24 @@ def test_the_end_of_a_job_has_a_reason(state: str, reason: VoidReason) -> None:
     ended = engine.state(lease)
     assert (ended.state, ended.ended) == (LeaseState.ENDED, reason)
     assert state.partition("|")[0] in ended.detail
+
+
+@pytest.mark.parametrize(
+    ("code", "detail"),
+    [
+        ("0:9", "the agent was ended by signal 9"),
+        ("137:0", "the agent was ended by signal 9"),
+        ("1:0", "the agent ended with status 1"),
+        ("73:0", "/tmp/bw-* cannot be made on h2"),
+        ("127:0", f"{sys.executable} does not run on h2"),
+        ("0:0", "JobLaunchFailure"),
+    ],
+)
+def test_a_job_that_failed_says_why(code: str, detail: str) -> None:
+    failed = RUNNING.replace("RUNNING|None", "FAILED|JobLaunchFailure")
+    engine, commands, lease = opened(failed)
+    commands.shown = f"   Requeue=0 Restarts=0 BatchFlag=1 Reboot=0 ExitCode={code}\n"
+    assert detail in engine.state(lease).detail
 
 
 def test_a_suspended_job_still_has_its_lease() -> None:

@@ -169,6 +169,7 @@ class GangController:
         self._ends: deque[TaskEnd] = deque()
         self._excluded: tuple[str, ...] = ()
         self._refusal: BenchError | None = None
+        """Why a gang got no lease, or lost it without an attempt."""
         self._polled_s = 0.0
         self._is_interrupted = False
         self._wake, self._written = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -325,7 +326,10 @@ class GangController:
 
     def _poll(self, lease: Lease, now_s: float) -> None:
         """Ask the engine about a lease without an agent; connect to the agent if it runs."""
+        before = lease
         lease = self._leases[lease.gang] = self._engine.state(lease)
+        if lease.state is LeaseState.WAITING and lease.detail != before.detail:
+            self._note(f"gang {lease.gang} waits: {lease.detail}")
         if lease.state is LeaseState.ENDED:
             self._lease_ended(lease)
         elif lease.state is LeaseState.RUNNING:
@@ -418,6 +422,11 @@ class GangController:
         if attempt is not None:
             void = lease.ended or VoidReason.AGENT_LOST
             self._void(attempt, void, lease.detail)
+        elif lease.ended is not None:
+            if lease.ended is not VoidReason.LEASE_ENDED:
+                self._note(f"gang {gang}: {lease.detail}")
+            message = f"no gang is left; the last lease was of {gang}: {lease.detail}"
+            self._refusal = BenchError("pool-no-gang", message)
         self._ledger.note(lease_key(lease.name, ended=True), lease)
         self._plan.lease_changed(lease)
 

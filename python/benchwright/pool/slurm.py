@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import shlex
 import shutil
 import socket
@@ -50,6 +51,9 @@ _CONNECT_S, _ADOPT_S = 0.5, 30.0
 same channel."""
 _END_S = 15.0
 """The agent ends its task so long before Slurm ends the job, at most."""
+_SIGNALS = 128
+_NO_DIRECTORY = 73
+"""Exit status of the batch script (EX_CANTCREAT of sysexits.h)."""
 _ENDS = {
     "CANCELLED": VoidReason.CANCELLED,
     "REVOKED": VoidReason.CANCELLED,
@@ -321,7 +325,9 @@ class SlurmEngine:
             return change(lease, state=LeaseState.ENDED, ended=why, detail=detail)
         if (why_ended := _ENDS.get(job.state)) is not None:
             detail = f"job {job.id}: {job.state}"
-            if job.reason:
+            if job.state == "FAILED":
+                detail += f" ({self._failure(job)})"
+            elif job.reason:
                 detail += f" ({job.reason})"
             return change(lease, state=LeaseState.ENDED, ended=why_ended, detail=detail)
         if self._started_again(lease, job):
@@ -334,7 +340,8 @@ class SlurmEngine:
                 detail=detail,
             )
         if job.state in (*_WAITS, *_STARTS):
-            return change(lease, state=LeaseState.WAITING, detail=job.reason)
+            detail = f"job {job.id}: {job.reason}" if job.reason else lease.detail
+            return change(lease, state=LeaseState.WAITING, detail=detail)
         return change(
             lease,
             state=LeaseState.RUNNING,
@@ -433,9 +440,9 @@ class SlurmEngine:
             # Signals are for the agent, which ends its task first.
             "trap : TERM INT CONT",
             f'd="{directory}"',
-            'mkdir -m 700 "$d" || [ -O "$d" ] || exit 73',
+            f'mkdir -m 700 "$d" || [ -O "$d" ] || exit {_NO_DIRECTORY}',
             'hosts=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | paste -sd, -)',
-            'cd "$d" || exit 73',
+            f'cd "$d" || exit {_NO_DIRECTORY}',
             f'{agent} "$d" "${{hosts:-$SLURMD_NODENAME}}" {self._agent_s:g}'
             ' >>"$d/agent.log" 2>&1 &',
             "agent=$!",
@@ -443,6 +450,22 @@ class SlurmEngine:
             'cd / && rm -rf "$d"',
             'exit "$status"',
         )
+
+    def _failure(self, job: Job) -> str:
+        """Return how the batch script failed: by a status, by a signal, or before it began."""
+        shown = self._command(["scontrol", "show", "job", job.id]).stdout
+        found = re.search(r"\bExitCode=(\d+):(\d+)", shown)
+        status, number = map(int, found.groups() if found else (0, 0))
+        if status > _SIGNALS:
+            # The shell of the batch script reports so that a signal ended the agent.
+            number = status - _SIGNALS
+        if number:
+            return f"the agent was ended by signal {number}"
+        if status == _NO_DIRECTORY:
+            return f"{_DIRECTORY.partition('-')[0]}-* cannot be made on {job.first}"
+        if status in (126, 127):
+            return f"{AGENT_COMMAND[0]} does not run on {job.first}: Benchwright must be at the same path there"
+        return f"the agent ended with status {status}" if status else job.reason
 
     def _ends_ns(self, job: Job) -> int:
         """Return when the lease ends: the agent's end, or Slurm's."""
