@@ -458,3 +458,31 @@ def test_an_agent_uses_no_cpu_while_a_task_runs(place: Path) -> None:
     assert ticks(agent) - before <= 1
     os.kill(process.pid, signal.SIGINT)
     assert ended(process)[0] == 130
+
+
+def test_a_gang_that_was_frozen_is_noticed(place: Path) -> None:
+    """No signal announces a freezer: the agent wakes late."""
+    group = Path("/sys/fs/cgroup/freezer") / f"bw-test-{os.getpid()}"
+    try:
+        group.mkdir()
+    except OSError:
+        pytest.skip("no freezer of cgroups version 1")
+    try:
+        words = ("surface", "s.toml", "--pool", "local:gangs=2", "--study", "a")
+        process = begin(place, *words, pace="0.5")
+        wait_until(lambda: trials_begun(place) >= 2)
+        victim = processes_of(place, "agent")[0]
+        (group / "cgroup.procs").write_text(str(victim))
+        (group / "freezer.state").write_text("FROZEN")
+        time.sleep(2.5)
+        (group / "freezer.state").write_text("THAWED")
+        status, document, err = ended(process)
+    finally:
+        if (group / "freezer.state").exists():
+            (group / "freezer.state").write_text("THAWED")
+        wait_until(lambda: not (group / "cgroup.procs").read_text())
+        group.rmdir()
+    assert status == 0, err
+    recorded_once(place / "a", len(document["samples"]))
+    voids = [one.void for one in record_of(place / "a").attempts.values() if one.void]
+    assert voids == ["suspended"]

@@ -75,6 +75,7 @@ class PoolOptions(msgspec.Struct, frozen=True):
             "POOL",
             _parse_pool,
             hint="such as local:gangs=4",
+            no_default="it decides which hosts measure",
         ),
     ] = None
 

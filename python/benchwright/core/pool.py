@@ -51,11 +51,6 @@ class PoolSettings(msgspec.Struct, frozen=True, kw_only=True):
         """The names of the gangs."""
         return tuple(f"g{number}" for number in range(1, self.gangs + 1))
 
-    @property
-    def text(self) -> str:
-        """The settings in a few words: `local, 4 gangs`."""
-        return f"{self.engine}, {self.gangs} gang{'s' if self.gangs > 1 else ''}"
-
 
 class VoidReason(enum.StrEnum):
     """Why an attempt does not count."""
@@ -67,8 +62,6 @@ class VoidReason(enum.StrEnum):
     LEASE_ENDED = "lease-ended"
     DEADLINE = "deadline"
     SERVER_FAILED = "server-failed"
-    CLOCK_UNCERTAIN = "clock-uncertain"
-    NOT_ARMED = "not-armed"
     DISK_FULL = "disk-full"
     AGENT_LOST = "agent-lost"
     DAMAGED = "damaged"

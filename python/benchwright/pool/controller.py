@@ -19,7 +19,7 @@ from pathlib import Path
 import msgspec
 
 from benchwright import __version__
-from benchwright.core.errors import BenchError, Interrupted, StudyError
+from benchwright.core.errors import BenchError, Interrupted, OperatingError, StudyError
 from benchwright.core.pool import (
     POOL_OPTION,
     Attempt,
@@ -286,14 +286,16 @@ class GangController:
     def close(self) -> None:
         """End all leases; attempts that run are void."""
         for attempt in self._running.values():
-            with contextlib.suppress(Exception):
-                self._record_void(
-                    attempt, VoidReason.CANCELLED, "the session was interrupted"
-                )
+            with contextlib.suppress(OperatingError):
+                detail = "the session ended"
+                self._record_void(attempt, VoidReason.CANCELLED, detail)
         self._running.clear()
+        # Every lease is closed, even if the engine does not answer or the journal's disk is full.
         for lease in list(self._leases.values()):
-            with contextlib.suppress(BenchError):
-                ended = self._engine_closed(lease)
+            with contextlib.suppress(OperatingError):
+                self._engine_closed(lease)
+            with contextlib.suppress(OperatingError):
+                ended = msgspec.structs.replace(lease, state=LeaseState.ENDED)
                 self._lease_ended(ended)
         self._selector.close()
         wake, written, self._written = self._wake, self._written, -1
