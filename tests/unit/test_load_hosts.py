@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
+from benchwright.core.errors import InputError
 from benchwright.core.load import (
     EngineResult,
     HostClock,
@@ -19,6 +21,7 @@ from benchwright.core.load import (
     TimeDistribution,
     WorkerResult,
 )
+from benchwright.core.remote import HostsSettings
 from benchwright.findings.hosts import host_findings
 from benchwright.findings.load import load_findings
 from benchwright.load import workload as w
@@ -27,9 +30,12 @@ from benchwright.load.hosts import ClockOffset, clock_of, offset_of
 from benchwright.load.parse import parse_hosts, parse_target
 from benchwright.load.plan import CommandLineLoad, plan_of_command
 from benchwright.load.request import LoadRequest, SchedulePart, TcpTarget
+from benchwright.load.spec import Spec
+from benchwright.load.spec_toml import read_spec
 from benchwright.report.load import LoadReport, load_text
 from benchwright.stats import agreement
 from benchwright.stats.agreement import odd_one_out, rank_sum_p
+from bw_command import bw
 
 # -- what a host issues --------------------------------------------------------------------
 
@@ -246,8 +252,6 @@ def host(name: str, **changes: Any) -> HostResult:
 
 
 def whole(*hosts: HostResult, rate: float = 1_000.0, **changes: Any) -> EngineResult:
-    from pathlib import Path
-
     golden = Path(__file__).parents[1] / "golden" / "load" / "result.json"
     document = msgspec.json.decode(golden.read_bytes())
     found = msgspec.convert({**document, "intended_rate_per_s": rate}, EngineResult)
@@ -316,3 +320,79 @@ def test_the_table_of_hosts() -> None:
         "web2  5,000       0  1,000/s     100     300             2 us   -40 us ±12 us  +0.31 ±0.52 ppm",
     ]
     assert "2 together; started within 41 us of each other" in text
+
+
+# -- hosts in a spec, and on the command line ------------------------------------------------
+
+
+def spec(load: str, more: str = "") -> Spec:
+    text = (
+        f'{more}[load]\ntarget = "http://10.0.0.9/"\n{load}\n[peak]\ncriteria = "1s"\n'
+    )
+    return read_spec(text, "dir/spec.toml")
+
+
+def test_hosts_of_a_spec_are_a_list_a_text_or_a_factor() -> None:
+    settings = HostsSettings(("a", "b"), "conf")
+    listed = spec('hosts = ["a", "b"]\nssh_config = "conf"')
+    assert listed.load.hosts == settings
+    assert spec('hosts = "a,b"\nssh_config = "conf"').load.hosts == settings
+    assert spec("").load.hosts is None
+    varied = spec('hosts = "{h}"', '[factors]\nh = ["a", "a,b"]\n')
+    for level, names in (("a", ("a",)), ("a,b", ("a", "b"))):
+        assert varied.at((("h", level),)).load.hosts == HostsSettings(names)
+
+
+@pytest.mark.parametrize(
+    ("load", "more", "key"),
+    [
+        ('hosts = ["a", "a"]', "", "hosts"),
+        ("hosts = []", "", "hosts"),
+        ('ssh_config = "x"', "", "ssh_config"),
+        ('hosts = "a,b"', '[server]\nstart = "x"\nnetwork = "private"\n', "network"),
+        ('hosts = "a,b"', "", "target"),
+    ],
+)
+def test_wrong_hosts_of_a_spec_are_reported_at_their_keys(
+    load: str, more: str, key: str
+) -> None:
+    text = (
+        f'{more}[load]\ntarget = "http://10.0.0.9/"\n{load}\n[peak]\ncriteria = "1s"\n'
+    )
+    if key == "target":
+        text = text.replace("10.0.0.9", "localhost")
+    if key == "network":
+        text = text.replace("[load]", 'ready = { tcp = "10.0.0.9:80" }\n[load]')
+    with pytest.raises(InputError) as caught:
+        read_spec(text, "dir/spec.toml")
+    (one,) = caught.value.diagnostics
+    assert text.splitlines()[one.line - 1].startswith(f"{key} =")
+
+
+def test_our_engine_in_remote_is_refused_with_the_key_that_does_it() -> None:
+    with pytest.raises(InputError) as caught:
+        spec("", '[remote]\nhost = "filer"\nrun = "load"\n')
+    (one,) = caught.value.diagnostics
+    assert 'hosts = ["filer"] in [load]' in one.hint
+
+
+@pytest.mark.parametrize(
+    "filament",
+    [
+        'type = "follow"\nleader = "a"\nevery = 2\ndelay = "1ms"',
+        'type = "trace"\npath = "t.bw"',
+        'type = "python"\nclass = "mine:Mine"',
+    ],
+)
+def test_filaments_that_hosts_cannot_share_are_reported_at_their_place(
+    tmp_path: Path, filament: str
+) -> None:
+    (tmp_path / "mine.py").write_text("class Mine:\n    def batches(self): return []\n")
+    first = '[[filament]]\nname = "a"\ntype = "open"\nrate = "10"\n'
+    (tmp_path / "w.toml").write_text(f"{first}[[filament]]\n{filament}\n")
+    done = bw(
+        *(tmp_path, "load", "w.toml", "--hosts", "a,b", "--target", "tcp://10.0.0.9:7")
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith("w.toml:5:")
+    assert "[bad-argument]" in done.stderr
