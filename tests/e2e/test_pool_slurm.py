@@ -153,6 +153,19 @@ def test_a_suite_and_its_comparison_run_in_jobs(
     assert len(hosts) == 4
 
 
+def test_a_comparison_runs_in_one_job(slurm: SlurmCluster, tmp_path: Path) -> None:
+    session = PoolSession(tmp_path, slurm.environment)
+    arms = ("printenv SLURMD_NODENAME >>hosts", "echo $SLURMD_NODENAME >>hosts")
+    pool = "slurm:partition=bench,gangs=1"
+    words = ("--max-blocks", "6", "--study", "st", "--pool", pool)
+    session.begin("compare", *words, *arms)
+    session.ended(status=None)
+    assert not check_counts(session)
+    ran = (tmp_path / "hosts").read_text().split()
+    assert len(ran) >= 6
+    assert len(set(ran)) == 1
+
+
 def test_jobs_that_are_cancelled_suspended_and_requeued(
     slurm: SlurmCluster, session: PoolSession, undisturbed: list[dict[str, Any]]
 ) -> None:

@@ -102,6 +102,8 @@ def test_a_job_is_one_lease_and_is_never_requeued() -> None:
         *("--account=lab", "--constraint=sut", "--exclude=h3,h9"),
     }
     assert " 7185 >>" in commands.scripts[0]
+    checked = ["sh", "-n"]
+    assert subprocess.run(checked, input=commands.scripts[0], text=True).returncode == 0
 
 
 def test_a_lease_follows_its_job() -> None:
@@ -233,6 +235,16 @@ def test_without_an_answer_leases_stay_as_they_are() -> None:
     commands.failures.clear()
     engine.state(running)
     assert len(commands.called("scancel")) == 2
+
+
+def test_a_job_that_failed_before_slurmctld_did_has_ended() -> None:
+    engine, commands, lease = opened(RUNNING.replace("RUNNING|None", "FAILED|NonZero"))
+    commands.failures["scontrol"] = NO_ANSWER
+    ended = engine.state(lease)
+    assert (ended.ended, ended.detail) == (
+        VoidReason.AGENT_LOST,
+        "job 7: FAILED (NonZero)",
+    )
 
 
 def test_a_job_that_cannot_be_submitted_yet_is_submitted_later_once() -> None:

@@ -52,6 +52,7 @@ same channel."""
 _END_S = 15.0
 """The agent ends its task so long before Slurm ends the job, at most."""
 _SIGNALS = 128
+"""A shell adds this to the number of the signal that ended a program."""
 _NO_DIRECTORY = 73
 """Exit status of the batch script (EX_CANTCREAT of sysexits.h)."""
 _ENDS = {
@@ -440,7 +441,7 @@ class SlurmEngine:
             # Signals are for the agent, which ends its task first.
             "trap : TERM INT CONT",
             f'd="{directory}"',
-            f'mkdir -m 700 "$d" || [ -O "$d" ] || exit {_NO_DIRECTORY}',
+            f'mkdir -m 700 "$d" || {{ [ -O "$d" ] && [ ! -L "$d" ]; }} || exit {_NO_DIRECTORY}',
             'hosts=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | paste -sd, -)',
             f'cd "$d" || exit {_NO_DIRECTORY}',
             f'{agent} "$d" "${{hosts:-$SLURMD_NODENAME}}" {self._agent_s:g}'
@@ -453,7 +454,10 @@ class SlurmEngine:
 
     def _failure(self, job: Job) -> str:
         """Return how the batch script failed: by a status, by a signal, or before it began."""
-        shown = self._command(["scontrol", "show", "job", job.id]).stdout
+        try:
+            shown = self._command(["scontrol", "show", "job", job.id]).stdout
+        except BenchError:
+            return job.reason
         found = re.search(r"\bExitCode=(\d+):(\d+)", shown)
         status, number = map(int, found.groups() if found else (0, 0))
         if status > _SIGNALS:
