@@ -322,8 +322,8 @@ pub enum ClockChoice {
 pub(crate) enum ClockSource {
     /// The counter.
     Tsc(Calibration),
-    /// The kernel's clock, and the reason why it is not the counter.
-    Monotonic(String),
+    /// The kernel's clock, and the reason why it is not the counter; none where the architecture has no counter.
+    Monotonic(Option<String>),
 }
 
 /// What the result says about the clock.
@@ -364,8 +364,11 @@ impl ClockSource {
         };
         match choice {
             ClockChoice::Tsc => Calibration::measure().map(Self::Tsc).map_err(unsound),
-            ClockChoice::Auto => Ok(Calibration::measure().map_or_else(Self::Monotonic, Self::Tsc)),
-            ClockChoice::Monotonic => Ok(Self::Monotonic("asked for".to_owned())),
+            ClockChoice::Auto if invariant_tsc().is_none() => Ok(Self::Monotonic(None)),
+            ClockChoice::Auto => {
+                Ok(Calibration::measure().map_or_else(|why| Self::Monotonic(Some(why)), Self::Tsc))
+            }
+            ClockChoice::Monotonic => Ok(Self::Monotonic(Some("asked for".to_owned()))),
         }
     }
 
@@ -390,7 +393,7 @@ impl ClockSource {
                 source: "monotonic",
                 hz: None,
                 drift_ppm: None,
-                absent: Some(why.clone()),
+                absent: why.clone(),
             },
         }
     }
@@ -502,6 +505,14 @@ mod tsc_tests {
     fn a_year_of_ticks_does_not_overflow() {
         let year = 3_000_000_000 * 31_536_000;
         assert_eq!(to_ns(year, (1u64 << 32) / 3), 31_535_999_992_657_452);
+    }
+
+    #[test]
+    fn only_a_machine_with_a_counter_reports_why_it_is_not_used() {
+        let report = ClockSource::choose(ClockChoice::Auto).unwrap().report();
+        let has_counter = invariant_tsc().is_some();
+        let reported = report.source == "monotonic" && has_counter;
+        assert_eq!(report.absent.is_some(), reported);
     }
 
     #[test]
