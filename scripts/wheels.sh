@@ -6,7 +6,7 @@
 # Reads: VENV   the virtual environment of scripts/setup.sh (default .venv)
 #
 # Decision: zig links against the symbols of glibc 2.28 (manylinux_2_28), on any host. Older ones would help nobody:
-# google-re2, which every installation needs, has no wheel below. Rejected: the containers of manylinux (a container
+# google-re2 and numpy, which every installation needs, have no wheels below 2.26 and 2.27. Rejected: the containers of manylinux (a container
 # runtime, an emulated one for aarch64) and the cross compiler of the host (its glibc is too new).
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -15,7 +15,7 @@ machines=(x86_64 aarch64)
 level=manylinux_2_28
 tools=$(scripts/release_tools.sh)
 python=${VENV:-.venv}/bin/python
-# The same commit makes the same files.
+# The time in the files is that of the commit.
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct 2>/dev/null || date +%s)
 export SOURCE_DATE_EPOCH
 
