@@ -76,6 +76,7 @@ class PoolOptions(msgspec.Struct, frozen=True):
             _parse_pool,
             hint="such as local:gangs=4",
             no_default="it decides which hosts measure",
+            rare=True,
         ),
     ] = None
 
