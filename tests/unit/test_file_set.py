@@ -89,7 +89,9 @@ def plan(**fields: object) -> FileSetPlan:
 
 
 def files(rate: int | None, *kinds: str) -> w.Files:
-    chains = tuple(w.Chain(kind, 1, (w.Step(kind),)) for kind in kinds or ("getattr",))
+    chains = tuple(
+        w.Chain(kind, 1, (w.ChainStep(kind),)) for kind in kinds or ("getattr",)
+    )
     if rate is None:
         return w.Files(chains=chains, users=3)
     return w.Files(
@@ -142,8 +144,8 @@ def test_a_number_that_is_multiplied_does_not_become_zero() -> None:
 def test_filaments_together_have_the_rate_that_is_asked(rate: float) -> None:
     transfer = w.Files(
         chains=(
-            w.Chain("read", 1, (w.Step("read"),)),
-            w.Chain("getattr", 3, (w.Step("getattr"),)),
+            w.Chain("read", 1, (w.ChainStep("read"),)),
+            w.Chain("getattr", 3, (w.ChainStep("getattr"),)),
         ),
         rate=w.ConstantRate(70 * w.MICRO),
         arrival=w.PoissonArrival(),
