@@ -122,7 +122,7 @@ def main(argv: list[str]) -> int:
         sys.exit(why)
     faults: Counter[str] = Counter()
     voids: Counter[str] = Counter()
-    wrong = 0
+    wrong: list[Path] = []
     with tempfile.TemporaryDirectory(prefix="bw-faults-") as first:
         expected = undisturbed(Path(first))
     with slurm_cluster() as slurm:
@@ -136,12 +136,10 @@ def main(argv: list[str]) -> int:
                 its = check_counts(one.session)
                 slurm.wait_until_idle()
             except Exception as error:
-                wrong += 1
-                one.session.kill()
+                wrong.append(place)
                 print(f"round {number + 1}: WRONG: {error}; {place}", flush=True)
             else:
                 voids += its
-                shutil.rmtree(place)
                 words = ", ".join(f"{n} {name}" for name, n in sorted(its.items()))
                 took_s = time.monotonic() - begun_s
                 print(
@@ -150,10 +148,14 @@ def main(argv: list[str]) -> int:
                     flush=True,
                 )
             faults += one.done
+            one.session.kill()
             slurm.reset()
+            one.session.end()
+            if place not in wrong:
+                shutil.rmtree(place)
     for title, counts in (("faults", faults), ("void attempts", voids)):
         print(f"{title}: " + ", ".join(f"{name} {n}" for name, n in counts.items()))
-    print(f"{asked.rounds - wrong} of {asked.rounds} rounds as undisturbed")
+    print(f"{asked.rounds - len(wrong)} of {asked.rounds} rounds as undisturbed")
     return 1 if wrong else 0
 
 

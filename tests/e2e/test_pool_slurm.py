@@ -75,8 +75,7 @@ def session(slurm: SlurmCluster, tmp_path: Path) -> Iterator[PoolSession]:
     write_surface(tmp_path, samples=8)
     made = PoolSession(tmp_path, slurm.environment)
     yield made
-    if made.process is not None:
-        made.kill()
+    made.end()
 
 
 def begin(session: PoolSession, pool: str = POOL) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -166,6 +167,20 @@ class PoolSession:
                 ):
                     return int(place.name)
         raise ProcessLookupError(f"there is no agent of attempt {attempt.id}")
+
+    def end(self) -> None:
+        """Kill the controller, and remove what jobs of Slurm that were killed left in /tmp."""
+        if self.process is None:
+            return
+        self.kill()
+        with (
+            contextlib.suppress(StudyError),
+            contextlib.closing(Study.open_to_read(self.study)) as study,
+        ):
+            for one in study.sessions():
+                name = one.info.options["token"][:8]
+                for place in Path("/tmp").glob(f"bw-{name}-g*-*"):
+                    shutil.rmtree(place, ignore_errors=True)
 
     def _recorded(self, keys: str, kind: Any) -> dict[str, Any]:
         found: dict[str, Any] = {}
