@@ -417,8 +417,11 @@ def test_results_of_different_gangs_are_confounded_without_an_anchor() -> None:
     finding = gang_confounded({"old": ["g1"], "new": ["g2", "g3"], "none": []})
     assert finding is not None
     assert (finding.code, finding.subject) == ("gang-confounded", "old and new")
-    assert "old by g1; new by g2 and g3" in finding.evidence
+    assert "old by g1 and new by g2 and g3" in finding.evidence
     assert gang_confounded({"old": ["g1", "g2"], "new": ["g2"]}) is None
     assert gang_confounded({"old": ["g1"], "new": ["g2"]}, ["g1", "g2"]) is None
     assert gang_confounded({"old": ["g1"], "new": ["g2"]}, ["g1"]) is not None
     assert gang_confounded({"old": [], "new": ["g2"]}) is None
+    many = gang_confounded({f"test-{n}": [f"g{n % 2}"] for n in range(9)})
+    assert many is not None
+    assert many.subject == "test-0, test-1, test-3, test-5 and 5 more"

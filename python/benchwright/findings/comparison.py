@@ -35,6 +35,8 @@ from benchwright.stats.aggregate import MetricColumn
 from benchwright.stats.metric_rules import MetricRules
 from benchwright.stats.moments import finite_values
 
+_MOST_NAMED = 4
+"""Results that a finding about many names."""
 _HOLDS_GATES = ("not-interleaved", "gang-confounded")
 """Codes of findings that are not serious and make a gate undecided."""
 _HOLDS_VERDICTS = ("difference-not-in-user-time",)
@@ -87,10 +89,21 @@ def gang_confounded(
     ]
     if not apart:
         return None
-    named = dict.fromkeys(itertools.chain.from_iterable(apart))
-    measured = (f"{name} by {list_text(sorted(gangs[name]))}" for name in named)
-    evidence = f"no gang measured both: {'; '.join(measured)}; the difference includes that of the hosts"
-    return make_finding("gang-confounded", list_text(list(named)), evidence)
+    named = list(dict.fromkeys(itertools.chain.from_iterable(apart)))
+    measured = [f"{name} by {list_text(sorted(gangs[name]))}" for name in named]
+    evidence = (
+        f"different gangs measured them, without an anchor: {list_text(_first(measured))}; a "
+        "difference includes that of the hosts"
+    )
+    return make_finding("gang-confounded", list_text(_first(named)), evidence)
+
+
+def _first(texts: Sequence[str]) -> list[str]:
+    """Return the texts, or the first of many and the number of the others."""
+    more = len(texts) - _MOST_NAMED
+    if more <= 1:
+        return list(texts)
+    return [*texts[:_MOST_NAMED], f"{more} more"]
 
 
 def _not_in_user_time(comparison: ComparisonResult) -> list[Finding]:

@@ -271,11 +271,17 @@ class ProgramExperiment:
         /,
     ) -> SessionFindings:
         """Return the findings about the session, its comparisons and its tests."""
-        names: dict[str, list[str]] = {}
-        for test in self.session.tests:
-            if not test.is_arm and test.key in self._gangs:
-                names.setdefault(self._gangs[test.key], []).append(test.name)
-        apart = gang_confounded({_listed(own): {gang} for gang, own in names.items()})
+        pool = stored_pool(self.info)
+        # Gangs of `local` are one host.
+        apart = None
+        if pool is not None and pool.engine != "local":
+            apart = gang_confounded(
+                {
+                    test.name: {self._gangs[test.key]}
+                    for test in self.session.tests
+                    if not test.is_arm and test.key in self._gangs
+                }
+            )
         if apart is not None:
             recorded = (*recorded, apart)
         return findings_of_session(self.session, verdict, ledger, recorded)
