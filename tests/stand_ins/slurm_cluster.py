@@ -305,6 +305,9 @@ def _spawn(argv: Sequence[str]) -> int:
 
 def _end_all() -> None:
     """Kill all descendants: what loses its parent becomes a child of this process."""
+    # A handler that collects a killed child first would leave the wait below to an orphan of it,
+    # which nobody has killed.
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     while True:
         children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
         for child in children:
