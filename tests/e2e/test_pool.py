@@ -329,9 +329,10 @@ def test_a_table_of_a_spec_opens_a_pool(place: Path) -> None:
 def test_gangs_share_the_time_of_a_deadline(place: Path) -> None:
     spec = SPEC.replace('run_length = "20s"', 'run_length = "0.2s"')
     spec = spec.replace("samples = 5", 'samples = 9\ndeadline = "6s"')
+    # Nine searches of three trials sleep for 8 s on each of two gangs.
     (place / "s.toml").write_text(spec)
     status, document, _ = ended(
-        begin(place, "surface", "s.toml", "--pool", "local:gangs=2", pace="0.2")
+        begin(place, "surface", "s.toml", "--pool", "local:gangs=2", pace="0.6")
     )
     assert status == (0 if document["model"] else 3)
     assert document["status"] == "deadline"
@@ -341,7 +342,7 @@ def test_gangs_share_the_time_of_a_deadline(place: Path) -> None:
     assert all(searched.count(one) == 1 for one in searched)
     attempts = record_of(place / "bw-study").attempts.values()
     assert {one.gang for one in attempts} == {"g1", "g2"}
-    _, resumed, _ = ended(begin(place, "resume", pace="0.2"))
+    _, resumed, _ = ended(begin(place, "resume", pace="0.6"))
     assert peaks(resumed)[: len(searched)] == peaks(document)
     assert len(peaks(resumed)) > len(searched)
 
