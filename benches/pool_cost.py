@@ -35,7 +35,7 @@ from benchwright.core.pool import (
     Task,
     VoidReason,
 )
-from benchwright.decide.pool import Assign, GiveUp, OpenLease, PoolPlan
+from benchwright.decide.pool import AssignTask, GiveUp, OpenLease, PoolPlan
 
 GENERATOR = """
 sleep "$PACE"
@@ -73,7 +73,7 @@ def simulate(gangs: int, tasks: int, void: float) -> Counter[str]:
         Task(place=str(one), name=f"task {one}", prefixes=(f"{one}/",))
         for one in range(tasks)
     )
-    running: list[tuple[int, int, Assign]] = []
+    running: list[tuple[int, int, AssignTask]] = []
     counts: Counter[str] = Counter()
     now_ns = 0
     while True:
@@ -90,9 +90,9 @@ def simulate(gangs: int, tasks: int, void: float) -> Counter[str]:
                                 state=LeaseState.RUNNING,
                             )
                         )
-                    case Assign():
+                    case AssignTask():
                         ends_ns = now_ns + rng.randint(10**9, 3 * 10**9)
-                        heapq.heappush(running, (ends_ns, counts["Assign"], action))
+                        heapq.heappush(running, (ends_ns, counts["AssignTask"], action))
                     case GiveUp():
                         raise AssertionError("20 retries are enough")
         if not running:

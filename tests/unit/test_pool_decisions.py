@@ -21,7 +21,7 @@ from benchwright.core.pool import (
     VoidReason,
 )
 from benchwright.decide.pool import (
-    Assign,
+    AssignTask,
     CloseLease,
     GiveUp,
     OpenLease,
@@ -44,7 +44,7 @@ class Simulation:
         plan = PoolPlan(settings, seed=1)
         plan.add(tasks)
         self._random = random.Random(1)
-        running: list[tuple[int, int, Assign]] = []
+        running: list[tuple[int, int, AssignTask]] = []
         now_ns, count = 0, Counter[str]()
         while True:
             while actions := plan.next_actions(now_ns):
@@ -62,7 +62,7 @@ class Simulation:
                             )
                         case GiveUp(task):
                             self.given_up.append(task)
-                        case Assign(task):
+                        case AssignTask(task):
                             count[task.place] += 1
                             length_ns = self._random.randint(1, 1000)
                             order = (now_ns + length_ns, len(self.attempts))
@@ -91,7 +91,7 @@ class Simulation:
         )
 
 
-def attempt_of(action: Assign, number: int, now_ns: int) -> Attempt:
+def attempt_of(action: AssignTask, number: int, now_ns: int) -> Attempt:
     task, lease = action.task, action.lease
     return Attempt(
         place=task.place,
@@ -192,7 +192,7 @@ def test_the_turn_of_a_gang_is_kept_unless_the_gang_is_lost() -> None:
     for action in plan.next_actions(0):
         assert isinstance(action, OpenLease)
         plan.lease_changed(Lease(gang=action.gang, number=1, state=LeaseState.RUNNING))
-    given = [one for one in plan.next_actions(0) if isinstance(one, Assign)]
+    given = [one for one in plan.next_actions(0) if isinstance(one, AssignTask)]
     assert all(one.task.gang == one.lease.gang for one in given)
     assert len(given) == 2
     plan.lease_refused("g2")
@@ -200,7 +200,7 @@ def test_the_turn_of_a_gang_is_kept_unless_the_gang_is_lost() -> None:
     plan.attempt_ended(attempt_of(mine, 1, 0))
     places = []
     for _ in range(2):
-        (one,) = [one for one in plan.next_actions(0) if isinstance(one, Assign)]
+        (one,) = [one for one in plan.next_actions(0) if isinstance(one, AssignTask)]
         places.append(one.task.gang)
         plan.attempt_ended(attempt_of(one, 1, 0))
     assert sorted(places) == ["g1", "g2"]
@@ -213,7 +213,7 @@ def test_a_task_that_does_not_fit_waits_for_a_new_lease() -> None:
     assert plan.next_actions(0) == [OpenLease("g1", 1, ())]
     plan.lease_changed(lease)
     (first,) = plan.next_actions(0)
-    assert isinstance(first, Assign)
+    assert isinstance(first, AssignTask)
     plan.attempt_ended(attempt_of(first, 1, 0))
     assert plan.next_actions(60 * 10**9) == [CloseLease(lease)]
     plan.lease_changed(msgspec.structs.replace(lease, state=LeaseState.ENDED))
@@ -227,7 +227,7 @@ def test_the_longest_task_so_far_is_the_expected_length() -> None:
     lease = Lease(gang="g1", number=1, state=LeaseState.RUNNING, ends_ns=90)
     plan.lease_changed(lease)
     (first,) = plan.next_actions(0)
-    assert isinstance(first, Assign)
+    assert isinstance(first, AssignTask)
     ended = msgspec.structs.replace(attempt_of(first, 1, 0), ended_ns=60)
     plan.attempt_ended(ended)
     assert plan.next_actions(60) == [CloseLease(lease)]

@@ -11,7 +11,7 @@ from benchwright.core.pool import (
     Task,
     VoidReason,
 )
-from benchwright.decide.pool import ABSENT_NS, Assign, OpenLease, PoolPlan
+from benchwright.decide.pool import ABSENT_NS, AssignTask, OpenLease, PoolPlan
 
 SETTINGS = PoolSettings(engine=PoolKind.SLURM, gangs=2)
 G1, G2 = (
@@ -28,7 +28,7 @@ def assigned(plan: PoolPlan, now_ns: int) -> dict[str, str]:
     """Return the gang of each task that is given out now."""
     actions = plan.next_actions(now_ns)
     return {
-        one.task.place: one.lease.gang for one in actions if isinstance(one, Assign)
+        one.task.place: one.lease.gang for one in actions if isinstance(one, AssignTask)
     }
 
 

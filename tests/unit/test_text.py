@@ -78,6 +78,8 @@ def test_counts_and_lists() -> None:
     ]
     assert t.part_text(3, 1000) == "3 of 1,000 operations (0.3 %)"
     assert t.list_text(["a", "b", "c"]) == "a, b and c"
+    assert t.list_text(["a", "b", "c"], 2) == "a, b and c"
+    assert t.list_text(["a", "b", "c", "d"], 2) == "a, b and 2 more"
     assert t.epochs_text([2, 5], 10) == "trials 2, 5 (2 of 10)"
     assert t.epochs_text([1, 1], 2) == "trial 1 (2 of 2 attempts)"
     assert t.epochs_text([1, 1, 2], 4) == "trials 1, 2 (3 of 4 attempts)"

@@ -228,8 +228,13 @@ def epochs_text(epochs: Sequence[int], total: int) -> str:
     return f"{noun} {listed} ({len(epochs)} of {total}{attempts})"
 
 
-def list_text(texts: Sequence[str]) -> str:
-    """Return `a`, `a and b`, `a, b and c`."""
+def list_text(texts: Sequence[str], most: int | None = None) -> str:
+    """Return `a`, `a and b`, `a, b and c`; the first `most` of many: `a, b and 5 more`.
+
+    A single text beyond `most` is shown, too.
+    """
+    if most is not None and (more := len(texts) - most) > 1:
+        texts = [*texts[:most], f"{more} more"]
     *first, last = texts
     return f"{', '.join(first)} and {last}" if first else last
 

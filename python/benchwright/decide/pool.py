@@ -40,7 +40,7 @@ class OpenLease(msgspec.Struct, frozen=True):
     excluded: tuple[str, ...]
 
 
-class Assign(msgspec.Struct, frozen=True):
+class AssignTask(msgspec.Struct, frozen=True):
     """Run a task in a lease that is free."""
 
     task: Task
@@ -60,7 +60,7 @@ class GiveUp(msgspec.Struct, frozen=True):
     last: Attempt | None
 
 
-Action = OpenLease | Assign | CloseLease | GiveUp
+Action = OpenLease | AssignTask | CloseLease | GiveUp
 
 
 class PoolPlan:
@@ -178,7 +178,7 @@ class PoolPlan:
                 if task is not None:
                     wanted -= len(self._own[gang]) == own
                     self._assigned(task, gang)
-                    actions.append(Assign(task, lease))
+                    actions.append(AssignTask(task, lease))
                 elif (wanted or own) and self._is_useless(lease, now_ns, excluded):
                     actions.append(CloseLease(lease))
             elif lease is None or lease.state is LeaseState.ENDED:

@@ -92,18 +92,10 @@ def gang_confounded(
     named = list(dict.fromkeys(itertools.chain.from_iterable(apart)))
     measured = [f"{name} by {list_text(sorted(gangs[name]))}" for name in named]
     evidence = (
-        f"different gangs measured them, without an anchor: {list_text(_first(measured))}; a "
+        f"different gangs measured them, without an anchor: {list_text(measured, _MOST_NAMED)}; a "
         "difference includes that of the hosts"
     )
-    return make_finding("gang-confounded", list_text(_first(named)), evidence)
-
-
-def _first(texts: Sequence[str]) -> list[str]:
-    """Return the texts, or the first of many and the number of the others."""
-    more = len(texts) - _MOST_NAMED
-    if more <= 1:
-        return list(texts)
-    return [*texts[:_MOST_NAMED], f"{more} more"]
+    return make_finding("gang-confounded", list_text(named, _MOST_NAMED), evidence)
 
 
 def _not_in_user_time(comparison: ComparisonResult) -> list[Finding]:

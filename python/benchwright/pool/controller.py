@@ -32,7 +32,7 @@ from benchwright.core.pool import (
 )
 from benchwright.core.results import Finding
 from benchwright.decide.pool import (
-    Assign,
+    AssignTask,
     CloseLease,
     GiveUp,
     OpenLease,
@@ -531,7 +531,7 @@ class GangController:
                         self._open(action)
                     case CloseLease(lease):
                         self._lease_ended(self._engine_closed(lease))
-                    case Assign():
+                    case AssignTask():
                         self._assign(action)
                     case GiveUp(task, None):
                         raise self._refusal or BenchError(
@@ -553,7 +553,7 @@ class GangController:
         self._plan.lease_changed(lease)
         self._polled_s = 0.0
 
-    def _assign(self, action: Assign) -> None:
+    def _assign(self, action: AssignTask) -> None:
         task, wanted = self._orders[action.task.place]
         lease = action.lease
         number = self._numbers[task.place] = self._numbers.get(task.place, 0) + 1
