@@ -35,7 +35,7 @@ COMMANDS = {
         "ramp": "raise the load until throughput stops growing; fit a law to it",
         "peak": "find the highest rate that a server sustains within limits",
         "surface": "map the peak rate over a server's factors, from a few samples",
-        "pool": "show the gangs of hosts that run parts of a session side by side",
+        "pool": "show the gangs that run parts of a session side by side",
     },
     "Read results": {
         "ls": "list the sessions of studies, and of the studies in a folder",
