@@ -12,7 +12,7 @@
 use crate::channels::BlockReceiver;
 use crate::clock::ClockSource;
 use crate::file_set::claim;
-use crate::run::RunListener;
+use crate::file_set::make::MakeProgress;
 use crate::worker::Stop;
 use bw_model::EngineError;
 use bw_model::{Nanos, Row};
@@ -83,6 +83,35 @@ pub(crate) struct WorkerStreams {
     /// Its blocks of rows, on request.
     pub rows: Option<BlockReceiver<Vec<Row>>>,
 }
+
+/// Receives what happens before the result.
+pub trait RunListener {
+    /// The file set is being made: called every second.
+    fn making(&mut self, _progress: &MakeProgress) {}
+
+    /// The target is open and its file set is made: the load starts when this returns.
+    ///
+    /// # Errors
+    /// Those of the listener; they end the run.
+    fn ready(&mut self) -> Result<(), EngineError> {
+        Ok(())
+    }
+
+    /// Every worker is connected and has its first operations. Returns when time zero is to be, in CLOCK_MONOTONIC [ns];
+    /// None: at once.
+    ///
+    /// # Errors
+    /// Those of the listener; they end the run.
+    fn armed(&mut self) -> Result<Option<u64>, EngineError> {
+        Ok(None)
+    }
+
+    /// An interval of the load has ended.
+    fn progress(&mut self, _progress: &Progress) {}
+}
+
+/// Listens to nothing.
+impl RunListener for () {}
 
 pub(crate) struct Reporter<'a> {
     streams: Vec<WorkerStreams>,

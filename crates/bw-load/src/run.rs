@@ -7,14 +7,14 @@ use crate::channels::exchange;
 use crate::clock::ClockSource;
 use crate::environment::{self, EnvironmentReport};
 use crate::file_set::claim;
-use crate::file_set::make::{MakeProgress, MakeReport};
+use crate::file_set::make::MakeReport;
 #[cfg(feature = "naive-pacers")]
 use crate::naive::{self, NaivePhase};
 use crate::policy::SpinMargin;
 use crate::pool::{TargetFactory, WorkerOutcome, WorkerPool};
 use crate::read_ahead::{Fit, ReadOutcome, Readers};
 use crate::record::{BLOCK, OperationCounts, WorkerRecord};
-pub use crate::reporter::Progress;
+pub use crate::reporter::{Progress, RunListener};
 use crate::reporter::{Reported, Reporter, Samples, WorkerStreams};
 use crate::request::{self, LoadRequest, Pacer};
 use crate::result::{self, LoadResult, ResultParts};
@@ -36,35 +36,6 @@ const NEAR: Nanos = Nanos(1_000);
 const INTERVALS: usize = 64;
 /// Number of row blocks of one worker: 64 blocks of 4096 rows of 56 bytes are 14 MiB.
 const BLOCKS: usize = 64;
-
-/// Receives what happens before the result.
-pub trait RunListener {
-    /// The file set is being made: called every second.
-    fn making(&mut self, _progress: &MakeProgress) {}
-
-    /// The target is open and its file set is made: the load starts when this returns.
-    ///
-    /// # Errors
-    /// Those of the listener; they end the run.
-    fn ready(&mut self) -> Result<(), EngineError> {
-        Ok(())
-    }
-
-    /// Every worker is connected and has its first operations. Returns when time zero is to be, in CLOCK_MONOTONIC [ns];
-    /// None: at once.
-    ///
-    /// # Errors
-    /// Those of the listener; they end the run.
-    fn armed(&mut self) -> Result<Option<u64>, EngineError> {
-        Ok(None)
-    }
-
-    /// An interval of the load has ended.
-    fn progress(&mut self, _progress: &Progress) {}
-}
-
-/// Listens to nothing.
-impl RunListener for () {}
 
 /// Runs a load.
 ///
