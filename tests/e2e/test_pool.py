@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 
 from benchwright.core.processes import process_ids
+from benchwright.page.stream import JournalFollower
 from benchwright.study.journal import Study
 from benchwright.study.pool import PoolRecord, pool_record
 
@@ -288,6 +289,38 @@ def test_status_shows_gangs_and_void_attempts(place: Path) -> None:
         [*BW, "pool", "status", "cut"], cwd=place, capture_output=True, text=True
     )
     assert "void server-failed" in text.stdout
+
+
+def test_what_gangs_run_is_shown_while_they_run_it(place: Path) -> None:
+    words = ("surface", "s.toml", "--pool", "local:gangs=2", "--study", "cut")
+    process = begin(place, *words, pace="0.5")
+    wait_until(lambda: trials_begun(place) >= 2)
+    status, document, err = ended(begin(place, "pool", "status", "cut"))
+    assert status == 0, err
+    running = {one.gang: one for one in record_of(place / "cut").attempts.values()}
+    assert document["status"] == "running"
+    for one in document["gangs"]:
+        attempt = running[one["gang"]]
+        shown = (one["runs"], one["attempt"], one["since_ns"])
+        assert shown == (attempt.name, attempt.number, attempt.began_ns)
+    searches = document["planned"]
+    reading = JournalFollower(place / "cut").read()
+    page = reading.sections["p1-pool"]
+    assert all(f"{one.name}, attempt 1" in page for one in running.values())
+    wait_until(
+        lambda: any(
+            one.is_recorded for one in record_of(place / "cut").attempts.values()
+        )
+    )
+    status, document, err = ended(begin(place, "pool", "status", "cut"))
+    assert document["left_s"] > 0
+    os.kill(process.pid, signal.SIGINT)
+    status, _, err = ended(process)
+    assert status == 130, err
+    assert f"0 of {searches} tasks recorded, 1 running; " in err
+    page = JournalFollower(place / "cut").read().sections["p1-pool"]
+    assert page.count("the session ended") == 2
+    assert "Since" not in page
 
 
 @pytest.mark.parametrize(

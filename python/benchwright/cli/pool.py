@@ -14,7 +14,7 @@ from benchwright.suite.options import Option, add_options, request_from
 
 _TEXT = """\
 commands:
-  status  print the gangs of a session, their leases and void attempts (the default)
+  status  print the gangs of a session, their tasks, leases and void attempts (the default)
 
 examples:
   bw pool status                 the last session with a pool of ./bw-study
@@ -44,7 +44,7 @@ def add_parser(commands: Any) -> None:
     parser: CommandParser = add_command(commands, "pool", epilog=_TEXT)  # type: ignore[assignment]
     parser.default_command = "status"
     below = parser.add_subparsers(metavar="COMMAND", required=True)
-    summary = "print the gangs of a session, their leases and void attempts"
+    summary = "print the gangs of a session, their tasks, leases and void attempts"
     status = below.add_parser(
         "status", help=summary, description=f"{summary.capitalize()}."
     )
@@ -55,10 +55,12 @@ def add_parser(commands: Any) -> None:
 def print_status(arguments: argparse.Namespace) -> int:
     """Run `bw pool status`; return the exit code. Raises StudyError, InputError."""
     import contextlib
+    import time
 
     from benchwright.cli.terminal import write_answer
     from benchwright.core.errors import argument_error
-    from benchwright.report.pool import pool_document, pool_text
+    from benchwright.report.pool import PoolState, pool_document, pool_text
+    from benchwright.study.catalogue import sessions_now
     from benchwright.study.journal import Study
     from benchwright.study.pool import pool_record, stored_pool
     from benchwright.study.selection import split_selector
@@ -66,25 +68,27 @@ def print_status(arguments: argparse.Namespace) -> int:
     request = request_from(PoolStatusOptions, arguments)
     part = split_selector(Path(request.study))
     with contextlib.closing(Study.open_to_read(part.place)) as study:
-        with_pool = [one for one in study.sessions() if stored_pool(one.info)]
+        sessions = sessions_now(study)
+        with_pool = [one for one in sessions if stored_pool(one.info)]
         if part.session is None and with_pool:
             session = with_pool[-1]
         else:
-            session = part.of(study)
+            number = part.of(study).number
+            session = next(one for one in sessions if one.number == number)
         settings = stored_pool(session.info)
         if settings is None:
             message = f"session {session.number} of {part.place} has no pool"
             raise argument_error("STUDY", request.study, message, "see docs/pool.md")
-        document = pool_document(
-            str(part.place),
-            session.number,
-            session.status,
-            settings,
-            pool_record(study, session.number),
+        is_running = session.status == "running"
+        state = PoolState(
+            settings=settings,
+            record=pool_record(study, session.number),
+            now_ns=time.time_ns() if is_running else None,
         )
+        document = pool_document(str(part.place), session.number, session.status, state)
     write_answer(
         json=request.json,
         document=lambda: document,
-        text=lambda: pool_text(document),
+        text=lambda: pool_text(document, state),
     )
     return 0

@@ -42,6 +42,7 @@ from benchwright.report.observed import (
     search_profiles,
     search_profiles_text,
 )
+from benchwright.report.progress import show_pool_progress
 from benchwright.report.search_progress import (
     peak_opening_text,
     peak_probe_text,
@@ -77,6 +78,8 @@ from benchwright.study.journal import StoredSession, Study
 from benchwright.study.selection import split_selector
 
 if TYPE_CHECKING:
+    from benchwright.core.pool import PoolProgress
+
     # Imported only for the session's kind, since each imports its policies.
     from benchwright.core.surface import SampleRequest, SampleResult, SurfaceResult
     from benchwright.run.peak import PeakExperiment
@@ -141,6 +144,10 @@ class SearchOutput(TerminalOutput, SilentSearch, Generic[ExperimentT]):
     def note(self, text: str) -> None:
         """Print a line of progress."""
         self._progress.line(text)
+
+    def pool_progressed(self, progress: PoolProgress, elapsed_s: float) -> None:
+        """Show how far the searches of a pool are."""
+        show_pool_progress(self._progress, progress, elapsed_s)
 
     def close(self) -> None:
         """Restore the terminal."""

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from benchwright.cli.outcome import Outcome
     from benchwright.core.notice import NoticeResult
     from benchwright.core.observation import FoldedStacks
+    from benchwright.core.pool import PoolProgress
     from benchwright.core.quiet import QuietResult, RestoreResult
     from benchwright.core.results import Finding
     from benchwright.report.answer import SessionAnswer
@@ -104,6 +105,10 @@ class ProgramOutput(TerminalOutput):
     def note(self, text: str) -> None:
         """Show a line of progress."""
         self.progress.note(text)
+
+    def pool_progressed(self, progress: PoolProgress, elapsed_s: float) -> None:
+        """Show how far the tasks of a pool are."""
+        self.progress.pool_progressed(progress, elapsed_s)
 
     def close(self) -> None:
         """Restore the terminal."""

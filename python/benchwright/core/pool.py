@@ -142,6 +142,8 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     gang: str
     lease: str
     hosts: tuple[str, ...]
+    prefixes: tuple[str, ...] = ()
+    """Of the task; empty in studies of earlier versions."""
     began_ns: int
     """CLOCK_REALTIME [ns], of the controller, as `ended_ns`."""
     ended_ns: int = 0
@@ -160,3 +162,27 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     def id(self) -> str:
         """Its identifier within the session: `7.1`."""
         return f"{self.place}.{self.number}"
+
+
+class PlannedTasks(msgspec.Struct, frozen=True, kw_only=True):
+    """What a session intends to run on its pool."""
+
+    tasks: int
+    """Number of tasks of the whole session; fewer where a deadline ends it."""
+    until_ns: int = 0
+    """CLOCK_REALTIME of its deadline [ns]; 0: none."""
+
+
+class PoolProgress(msgspec.Struct, frozen=True, kw_only=True):
+    """How far the tasks of a session are."""
+
+    planned: int | None
+    """Number of tasks of the whole session; None: unknown."""
+    recorded: int
+    running: int
+    void: int
+    """Number of void attempts."""
+    left_s: float | None = None
+    """Expected time until all tasks are recorded [s]; None: unknown."""
+    at_most: bool = False
+    """Whether that is the time until the deadline."""

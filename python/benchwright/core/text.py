@@ -84,9 +84,10 @@ def signed_duration_ns_text(ns: float) -> str:
     return signed_text(duration_ns_text(ns)) if ns else "0"
 
 
-def moment_text(ns: int) -> str:
-    """Return a moment [ns since 1970] as `2026-11-23 02:30`, in UTC."""
-    return f"{datetime.fromtimestamp(ns // 10**9, UTC):%Y-%m-%d %H:%M}"
+def moment_text(ns: int, *, seconds: bool = False) -> str:
+    """Return a moment [ns since 1970] as `2026-11-23 02:30`, or with its seconds, in UTC."""
+    form = "%Y-%m-%d %H:%M:%S" if seconds else "%Y-%m-%d %H:%M"
+    return datetime.fromtimestamp(ns // 10**9, UTC).strftime(form)
 
 
 def size_text(size: float | None, digits: int = 3) -> str:

@@ -54,6 +54,7 @@ from benchwright.page.origin import (
     files_section,
     session_rows,
 )
+from benchwright.page.pool import pool_sections
 from benchwright.page.trial_charts import normal_pictures
 from benchwright.page.why import why_section
 from benchwright.report.answer import finding_groups
@@ -164,6 +165,7 @@ def search_part(study: Study, session: StoredSession, part: str) -> ReportPart:
                 _trials_table(part, trials),
             ),
         ),
+        *pool_sections(part, study, session),
         why_section(
             part,
             named_results(loads),

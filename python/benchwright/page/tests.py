@@ -48,6 +48,7 @@ from benchwright.page.loads import (
     read_loads,
 )
 from benchwright.page.origin import data_section, environment_section, method_section
+from benchwright.page.pool import pool_sections
 from benchwright.page.stored import StoredTest, StoredTests, explained, read_tests
 from benchwright.page.trial_charts import (
     MOST_DRAWN,
@@ -105,6 +106,7 @@ def tests_part(
         *([comparison_section(stored)] if stored.comparisons else []),
         *([results_section(stored, answer)] if len(stored.tests) > 1 else []),
         tests_section(stored, answer),
+        *pool_sections(part, study, session),
         why_section(
             part,
             [

@@ -13,7 +13,7 @@ import select
 import selectors
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -25,6 +25,7 @@ from benchwright.core.pool import (
     Attempt,
     Lease,
     LeaseState,
+    PlannedTasks,
     PoolKind,
     PoolSettings,
     Task,
@@ -38,18 +39,24 @@ from benchwright.decide.pool import (
     OpenLease,
     PoolPlan,
 )
+from benchwright.decide.pool_progress import PoolTally
 from benchwright.findings.codes import make_finding
 from benchwright.pool import protocol as p
 from benchwright.pool.adopt import Damaged, adopt, move_files, unpack
 from benchwright.pool.engine import Channel, PoolEngine
 from benchwright.pool.local import LocalEngine
 from benchwright.pool.slurm import SlurmEngine
-from benchwright.run.gangs import OpenGangs, TaskEnd
+from benchwright.run.gangs import GangListener, OpenGangs, TaskEnd
 from benchwright.run.ledger import Ledger
 from benchwright.run.notices import NOTIFY_OPTION
 from benchwright.study.contents import SEARCH_KINDS
 from benchwright.study.journal import UNWRITABLE, SessionInfo
-from benchwright.study.keys import attempt_key, lease_key
+from benchwright.study.keys import (
+    PLANNED_KEYS,
+    attempt_key,
+    lease_key,
+    planned_key,
+)
 from benchwright.study.pool import pool_record, stored_pool
 
 _POLL_S = 0.25
@@ -83,10 +90,10 @@ def open_gangs(info: SessionInfo) -> OpenGangs | None:
         return None
 
     @contextlib.contextmanager
-    def opened(ledger: Ledger, note: Callable[[str], None]) -> Iterator[GangController]:
+    def opened(ledger: Ledger, listener: GangListener) -> Iterator[GangController]:
         place = pool_directory(ledger.study.path, ledger.session)
         engine = _engine_of(settings, info, place)
-        controller = GangController(engine, settings, info, ledger, note)
+        controller = GangController(engine, settings, info, ledger, listener)
         try:
             controller.start()
             yield controller
@@ -143,15 +150,18 @@ class GangController:
         settings: PoolSettings,
         info: SessionInfo,
         ledger: Ledger,
-        note: Callable[[str], None],
+        listener: GangListener,
     ) -> None:
         self.names = settings.names
         self._engine = engine
         self._info = info
         self._ledger = ledger
-        self._note = note
+        self._note = listener.note
+        self._listener = listener
         self._place = pool_directory(ledger.study.path, ledger.session)
         self._plan = PoolPlan(settings, seed=int(info.options["token"], 16))
+        self._tally = PoolTally()
+        self._started_s = time.monotonic()
         self._leases: dict[str, Lease] = {}
         """The lease of each gang that waits or runs."""
         self._agents: dict[str, _Agent] = {}
@@ -177,6 +187,13 @@ class GangController:
         self._selector.register(self._wake, selectors.EVENT_READ)
 
     # -- Gangs ----------------------------------------------------------------------------
+
+    def expect(self, tasks: int, limit_s: float | None = None) -> None:
+        """Note the number of tasks of the whole session, and the time until its deadline [s]."""
+        until_ns = 0 if limit_s is None else time.time_ns() + round(limit_s * 1e9)
+        planned = self._tally.planned = PlannedTasks(tasks=tasks, until_ns=until_ns)
+        starts = self._ledger.count(lambda key: key.startswith(PLANNED_KEYS))
+        self._ledger.note(planned_key(starts + 1), planned)
 
     def submit(self, task: Task, wanted: str = "") -> None:
         """Have a task run by the first free gang."""
@@ -220,6 +237,7 @@ class GangController:
         record = pool_record(self._ledger.study, self._ledger.session)
         for attempt in record.attempts.values():
             self._numbers[attempt.place] = attempt.number
+            self._tally.add(attempt)
         unfinished = {
             attempt.id: attempt
             for attempt in record.attempts.values()
@@ -484,6 +502,8 @@ class GangController:
         task, _ = self._orders[attempt.place]
         self._ends.append(self._task_end(task, attempt))
         self._send(agent, p.ForgetTask(attempt.id))
+        self._tally.add(attempt)
+        self._progressed()
 
     def _end(
         self,
@@ -505,6 +525,7 @@ class GangController:
         self._plan.attempt_ended(self._record_void(attempt, void, detail))
         where = f"{attempt.name} on gang {attempt.gang}"
         self._note(f"{where} is void: {void}" + (f" ({detail})" if detail else ""))
+        self._progressed()
         for host in self._plan.excluded:
             if host not in self._excluded:
                 self._note(f"host {host} is excluded after two void attempts")
@@ -515,7 +536,14 @@ class GangController:
             attempt, ended_ns=time.time_ns(), void=void, detail=detail
         )
         self._ledger.note(attempt_key(attempt.id, "ended"), ended)
+        self._tally.add(ended)
         return ended
+
+    def _progressed(self) -> None:
+        """Show how far the session is."""
+        run = [one for one in self._leases.values() if one.state is LeaseState.RUNNING]
+        progress = self._tally.progress(len(run) or len(self.names), time.time_ns())
+        self._listener.pool_progressed(progress, time.monotonic() - self._started_s)
 
     def _task_end(self, task: Task, attempt: Attempt) -> TaskEnd:
         return TaskEnd(task, attempt, self._place / attempt.id / "study")
@@ -564,10 +592,12 @@ class GangController:
             gang=lease.gang,
             lease=lease.name,
             hosts=lease.hosts,
+            prefixes=task.prefixes,
             began_ns=time.time_ns(),
         )
         self._ledger.note(attempt_key(attempt.id, "begun"), attempt)
         self._running[lease.gang] = attempt
+        self._tally.add(attempt)
         order = p.TaskOrder(
             attempt=attempt,
             info=_info_of_task(self._info),
@@ -576,6 +606,7 @@ class GangController:
             wanted=wanted,
         )
         self._send(self._agents[lease.gang], p.RunTask(order))
+        self._progressed()
 
     def _send(self, agent: _Agent, question: p.Question) -> None:
         """Send a question; if the agent is gone, the end of its channel shows it."""

@@ -30,6 +30,7 @@ from benchwright.study.journal import UNWRITABLE
 
 if TYPE_CHECKING:
     from benchwright.core.observation import FoldedStacks
+    from benchwright.core.pool import PoolProgress
     from benchwright.core.quiet import QuietResult, RestoreResult
     from benchwright.core.results import Finding
     from benchwright.run.runner import Experiment
@@ -52,6 +53,9 @@ class TaskOutput(SilentSearch):
 
     def note(self, text: str) -> None:
         """Show nothing."""
+
+    def pool_progressed(self, progress: PoolProgress, elapsed_s: float) -> None:
+        """Show nothing: a task has no pool."""
 
     def warn(self, text: str) -> None:
         """Write a line to the output."""

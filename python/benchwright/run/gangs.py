@@ -10,7 +10,7 @@ from typing import Protocol
 import msgspec
 
 from benchwright.core.errors import BenchError
-from benchwright.core.pool import Attempt, Task
+from benchwright.core.pool import Attempt, PoolProgress, Task
 from benchwright.core.results import Finding
 from benchwright.core.text import plural
 from benchwright.run.ledger import Ledger
@@ -43,6 +43,9 @@ class Gangs(Protocol):
     names: tuple[str, ...]
     """The gangs: `g1`, `g2`, ..."""
 
+    def expect(self, tasks: int, limit_s: float | None = None) -> None:
+        """Note the number of tasks of the whole session, and the time until its deadline [s]."""
+
     def submit(self, task: Task, wanted: str = "") -> None:
         """Have a task run. `wanted`: the sample of a surface, as it is stored."""
 
@@ -56,5 +59,15 @@ class Gangs(Protocol):
         """Return what was found about the hosts."""
 
 
-OpenGangs = Callable[[Ledger, Callable[[str], None]], AbstractContextManager[Gangs]]
-"""Returns the pool of a session; takes the function that shows a line of progress."""
+class GangListener(Protocol):
+    """Shows what happens in a pool."""
+
+    def note(self, text: str) -> None:
+        """Show a line of progress."""
+
+    def pool_progressed(self, progress: PoolProgress, elapsed_s: float) -> None:
+        """A task began or ended; `elapsed_s`: since this start of the session [s]."""
+
+
+OpenGangs = Callable[[Ledger, GangListener], AbstractContextManager[Gangs]]
+"""Returns the pool of a session."""

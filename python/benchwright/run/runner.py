@@ -25,7 +25,7 @@ from benchwright.core.observation import FoldedStacks
 from benchwright.core.quiet import QuietSettings, RestoreResult
 from benchwright.core.results import Finding
 from benchwright.machine.capture import capture
-from benchwright.run.gangs import Gangs, OpenGangs
+from benchwright.run.gangs import GangListener, Gangs, OpenGangs
 from benchwright.run.ledger import Ledger
 from benchwright.run.notices import (
     NoticeContents,
@@ -116,14 +116,11 @@ class SessionResult(msgspec.Struct, frozen=True):
     """Findings of the session itself: what could not be watched or restored."""
 
 
-class SessionOutput(QuietListener, Protocol):
+class SessionOutput(QuietListener, GangListener, Protocol):
     """What a person sees of a session."""
 
     def draw(self, stacks: FoldedStacks, title: str) -> str:
         """Return the flame graph of a trial's profile, as SVG."""
-
-    def note(self, text: str) -> None:
-        """Show a line of progress."""
 
     def warn(self, text: str) -> None:
         """Print a line on stderr, even if progress is not wanted; never fails."""
@@ -269,7 +266,7 @@ def _run(
             pool = (
                 contextlib.nullcontext()
                 if open_gangs is None
-                else open_gangs(ledger, output.note)
+                else open_gangs(ledger, output)
             )
             with (
                 contextlib.closing(watching),

@@ -243,6 +243,7 @@ class ProgramExperiment:
         prepared = self.prepared
         parts = parts_of(prepared.program, prepared.defines, prepared.environment)
         left = [one for one in parts if not _is_recorded(one, ledger)]
+        gangs.expect(len(parts))
         for part in left:
             gangs.submit(part)
         for done in range(1, len(left) + 1):

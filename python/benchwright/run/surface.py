@@ -233,7 +233,13 @@ def run_surface_on_gangs(
     wanted: list[SampleRequest] = []
     ended: dict[int, SampleResult] = {}
     running = 0
-    begun_s = clock() - _spent_before_s(ledger)
+    spent_before_s = _spent_before_s(ledger)
+    begun_s = clock() - spent_before_s
+    limit_s = None
+    if plan.goal.deadline_s is not None:
+        before_s = max(_deadlines(ledger).values(), default=0.0)
+        limit_s = before_s + plan.goal.deadline_s - spent_before_s
+    gangs.expect(searches_of(plan.goal, names), limit_s)
 
     def choose(time_left: TimeLeft | None) -> SampleRequest | None:
         if time_left is not None:

@@ -15,6 +15,7 @@ resume finds the recorded outcomes. Non-goal: the payloads (study/journal.py, ru
 | `search/P/trial/N`, `forgotten/N`, `result` | the search at place P of a session |
 | `surface/P/wanted` | the P-th sample that a surface chose |
 | `surface/P/deadline` | the deadline of a surface, before its P-th sample |
+| `pool/planned/N` | how many tasks the session intends to run, at its N-th start |
 | `pool/lease/G.N/start`, `/end` | the n-th lease of gang G of a pool |
 | `pool/attempt/P.N/begun`, `/ended` | the n-th attempt to run the task at place P on a gang |
 | `pool/attempt/P.N/environment` | the capture of the machine on which it ran |
@@ -230,6 +231,12 @@ POOL_KEYS = "pool/"
 """Prefix of the keys of a pool."""
 LEASE_KEYS = f"{POOL_KEYS}lease/"
 ATTEMPT_KEYS = f"{POOL_KEYS}attempt/"
+PLANNED_KEYS = f"{POOL_KEYS}planned/"
+
+
+def planned_key(start: int) -> str:
+    """Return the key of the number of tasks that a session intends to run, at its n-th start."""
+    return f"{PLANNED_KEYS}{start}"
 
 
 def lease_key(name: str, *, ended: bool) -> str:

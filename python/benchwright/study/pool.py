@@ -8,20 +8,29 @@ from benchwright.core.pool import (
     POOL_OPTION,
     Attempt,
     Lease,
+    PlannedTasks,
+    PoolKind,
     PoolSettings,
 )
 from benchwright.study.database import reporting_damage
 from benchwright.study.journal import SessionInfo, Study
-from benchwright.study.keys import ATTEMPT_KEYS, LEASE_KEYS
+from benchwright.study.keys import ATTEMPT_KEYS, LEASE_KEYS, PLANNED_KEYS
 
 
 class PoolRecord(msgspec.Struct, frozen=True):
     """The leases and attempts of a session."""
 
-    leases: dict[str, Lease]
-    """The last lease of each gang, as it was recorded last."""
+    every_lease: dict[str, Lease]
+    """Every lease by its name, as it was recorded last, in the order in which they began."""
     attempts: dict[str, Attempt]
     """Every attempt by its identifier, in the order in which they began."""
+    planned: PlannedTasks | None = None
+    """Of the last start of the session; None if it did not get so far."""
+
+    @property
+    def leases(self) -> dict[str, Lease]:
+        """The last lease of each gang."""
+        return {lease.gang: lease for lease in self.every_lease.values()}
 
     @property
     def measured_by(self) -> dict[str, str]:
@@ -45,13 +54,31 @@ def stored_pool(info: SessionInfo) -> PoolSettings | None:
 
 def pool_record(study: Study, session: int) -> PoolRecord:
     """Return what a session recorded about its pool. Raises StudyError `journal-damaged`."""
-    record = PoolRecord({}, {})
+    leases: dict[str, Lease] = {}
+    attempts: dict[str, Attempt] = {}
+    planned: PlannedTasks | None = None
     with reporting_damage(study.path):
         for entry in study.entries(session, ("outcome",), under=LEASE_KEYS):
             lease = msgspec.json.decode(entry.payload, type=Lease)
-            record.leases[lease.gang] = lease
+            leases[lease.name] = lease
         for entry in study.entries(session, ("outcome",), under=ATTEMPT_KEYS):
             if entry.key.endswith(("/begun", "/ended")):
                 attempt = msgspec.json.decode(entry.payload, type=Attempt)
-                record.attempts[attempt.id] = attempt
-    return record
+                attempts[attempt.id] = attempt
+        for entry in study.entries(session, ("outcome",), under=PLANNED_KEYS):
+            planned = msgspec.json.decode(entry.payload, type=PlannedTasks)
+    return PoolRecord(leases, attempts, planned)
+
+
+def gangs_of_tests(study: Study, session: int, info: SessionInfo) -> dict[str, str]:
+    """Return the hosts of the gang that measured each test, comparison and search, by its key; none without a pool, and
+    for local gangs, which are one host. Raises StudyError `journal-damaged`."""
+    settings = stored_pool(info)
+    if settings is None or settings.engine is PoolKind.LOCAL:
+        return {}
+    return {
+        prefix.removesuffix("/"): ", ".join(one.hosts)
+        for one in pool_record(study, session).attempts.values()
+        if one.is_recorded
+        for prefix in one.prefixes
+    }
