@@ -43,7 +43,11 @@ from benchwright.decide.compare.evidence import (
     ComparisonHistory,
     MetricValues,
 )
-from benchwright.findings.comparison import comparison_findings, hold_doubtful
+from benchwright.findings.comparison import (
+    comparison_findings,
+    gang_confounded,
+    hold_doubtful,
+)
 from benchwright.findings.environment import separate_findings
 from benchwright.findings.examine import Questions
 from benchwright.report.answer import finding_groups
@@ -340,6 +344,13 @@ def _findings_about_test(test: ComparedTest, result: ComparisonResult) -> list[F
     again: the sessions may not have judged the same metrics."""
     found = list(comparison_findings(result))
     questions = Questions(also=result.rule.judged)
+    gangs = {
+        name: {one.gang} if one.gang else set()
+        for one, name in zip(test.inputs, test.arms, strict=True)
+    }
+    apart = gang_confounded(gangs)
+    if apart is not None:
+        found.append(apart)
     for one, name in zip(test.inputs, test.arms, strict=True):
         found += input_findings(msgspec.structs.replace(one, name=name), questions)
     return found

@@ -54,7 +54,7 @@ from benchwright.run.recovery import CutTest
 from benchwright.run.test import CommandFailed, RunningTest
 from benchwright.study.export import export_session, export_test
 from benchwright.study.keys import EffectKeys, KeysOfTest, comparison_result_key
-from benchwright.study.pool import pool_record, stored_pool
+from benchwright.study.pool import gangs_of_tests, stored_pool
 from benchwright.suite import effects as effect
 from benchwright.suite.interpret import execute
 from benchwright.suite.plan import DryAnswers
@@ -184,8 +184,6 @@ class ProgramExperiment:
         # The gangs' own sessions make their machines quiet.
         self.quiet = None if has_pool else prepared.program.quiet
         self._session: Session | None = None
-        self._gangs: dict[str, str] = {}
-        """The gang of a pool that ran each test, by key."""
 
     @property
     def session(self) -> Session:
@@ -256,13 +254,6 @@ class ProgramExperiment:
                 f"{end.task.name}: recorded by gang {end.attempt.gang} "
                 f"({done} of {len(left)})"
             )
-        attempts = pool_record(ledger.study, ledger.session).attempts.values()
-        gangs_of = {one.place: one.gang for one in attempts if one.is_recorded}
-        self._gangs = {
-            prefix.removesuffix("/"): gangs_of[part.place]
-            for part in parts
-            for prefix in part.prefixes
-        }
 
     def findings(
         self,
@@ -272,17 +263,14 @@ class ProgramExperiment:
         /,
     ) -> SessionFindings:
         """Return the findings about the session, its comparisons and its tests."""
-        pool = stored_pool(self.info)
-        # Gangs of `local` are one host.
-        apart = None
-        if pool is not None and pool.engine != "local":
-            apart = gang_confounded(
-                {
-                    test.name: {self._gangs[test.key]}
-                    for test in self.session.tests
-                    if not test.is_arm and test.key in self._gangs
-                }
-            )
+        measured = gangs_of_tests(ledger.study, ledger.session, self.info)
+        apart = gang_confounded(
+            {
+                test.name: {measured[test.key]}
+                for test in self.session.tests
+                if not test.is_arm and test.key in measured
+            }
+        )
         if apart is not None:
             recorded = (*recorded, apart)
         return findings_of_session(self.session, verdict, ledger, recorded)

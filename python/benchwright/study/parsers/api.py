@@ -79,6 +79,8 @@ class ParsedInput(msgspec.Struct, frozen=True):
     """Number of trials that a selection or grouping left out."""
     machine: MachineCapture | None = None
     """The machine at its session's start, if it is stored."""
+    gang: str = ""
+    """The hosts of the gang of a pool that measured it; empty: none did, or one of this machine."""
     files: ObservedFiles | None = None
     """The files of its profiles and characterized I/O, if the source has them."""
     summaries: tuple[Summary, ...] = ()

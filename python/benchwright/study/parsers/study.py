@@ -27,6 +27,7 @@ from benchwright.study.directory import JOURNAL
 from benchwright.study.findings import session_findings, stored_findings
 from benchwright.study.journal import StoredSession, Study
 from benchwright.study.parsers.api import ParsedInput
+from benchwright.study.pool import gangs_of_tests
 from benchwright.study.selection import split_selector
 
 
@@ -56,6 +57,7 @@ class _StudyParser:
                 else stored.session
             )
             machine = first_machine(study, chosen_session.number)
+            gangs = gangs_of_tests(study, chosen_session.number, chosen_session.info)
         if name is not None:
             chosen = [test for test in tests if test.plan.name == name]
             if not chosen:
@@ -72,6 +74,7 @@ class _StudyParser:
                 baseline=stored_baseline(chosen_session.info),
                 session_findings=about_session if test is tests[0] else (),
                 machine=machine,
+                gang=gangs.get(test.key, ""),
             )
             for test in tests
         ]
