@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 import socket
+import subprocess
 import sys
+import time
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -20,6 +23,7 @@ from benchwright.load.spec_toml import read_spec
 from benchwright.load.workbench import LocalWorkbench, WorkbenchConfig
 from benchwright.trial.bench import LocalBench
 from benchwright.trial.protocol import ExecEnvironment
+from bw_command import bw_words
 
 needs_namespaces = pytest.mark.skipif(
     os.geteuid() != 0 or shutil.which("nsenter") is None,
@@ -105,6 +109,69 @@ def test_two_servers_have_the_same_port_at_once(tmp_path: Path, ready: str) -> N
         with pytest.raises(OSError, match="refused"):
             socket.create_connection(("127.0.0.1", 80), 5)
     assert not made & namespaces()
+
+
+POOL_SPEC = f"""[server]
+start = ["{sys.executable}", "-m", "http.server", "80", "--bind", "127.0.0.1"]
+ready = {{ {READY["tcp"]} }}
+ready_timeout = "60s"
+network = "private"
+[load]
+target = "http://127.0.0.1/{{page}}"
+connections = 2
+[factors]
+page = ["s.toml", "t.toml"]
+[peak]
+criteria = ["mean response < 10s"]
+start = "20"
+policy = "binsearch"
+run_length = "500ms"
+max_trials = 1
+[surface]
+samples = 2
+"""
+
+
+@needs_namespaces
+def test_two_gangs_have_the_same_port_at_once(tmp_path: Path) -> None:
+    for name in ("s.toml", "t.toml"):
+        (tmp_path / name).write_text(POOL_SPEC)
+    words = ("surface", "s.toml", "--pool", "local:gangs=2", "--json", "--quiet")
+    process = subprocess.Popen(
+        bw_words(*words),
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    together: set[str] = set()
+    try:
+        until = time.monotonic() + 120
+        while process.poll() is None and len(together) < 2:
+            assert time.monotonic() < until
+            children = descendants_of(process.pid)
+            together = namespaces(one.pid for one in children if is_server(one.pid))
+            together -= namespaces([os.getpid()])
+            time.sleep(0.01)
+        out, err = process.communicate(timeout=120)
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.communicate()
+    assert process.returncode in (0, 3), err
+    assert len(together) == 2
+    samples = json.loads(out)["samples"]
+    # Each gang searches the anchor; each load reached a server.
+    assert {one["gang"] for one in samples} == {"g1", "g2"}
+    assert [one["peak_rate"] for one in samples] == [20.0] * 3
+    assert not together & namespaces()
+
+
+def is_server(pid: int) -> bool:
+    """Return whether a process is such a server."""
+    with contextlib.suppress(OSError):
+        return b"http.server\x0080" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    return False
 
 
 @needs_namespaces

@@ -197,7 +197,7 @@ def pool_parts(progress: PoolProgress) -> list[str]:
     parts = [f"{done} recorded"]
     if progress.running:
         parts[0] += f", {progress.running} running"
-    if progress.left_s is not None and progress.recorded != progress.planned:
+    if progress.left_s and progress.recorded != progress.planned:
         bound = "at most" if progress.at_most else "about"
         parts.append(f"{bound} {duration_text(progress.left_s, 2)} left")
     if progress.void:
