@@ -64,6 +64,7 @@ SERVERS = {
     for one in (
         Server("nginx", "peak-nginx.toml", "nginx"),
         Server("postgres", "peak-postgres.toml", "pgbench"),
+        Server("postgres-disk", "peak-postgres-disk.toml", "pgbench"),
         Server("redis", "peak-redis.toml", "redis-server"),
         *map(nfs, NFS_WORKLOADS),
     )

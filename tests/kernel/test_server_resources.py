@@ -403,6 +403,34 @@ def test_what_is_written_without_limits_is_on_the_disks_when_they_hold_again(
         assert limits_of_io(held, devices) == before
 
 
+def test_synchronous_disks_are_asynchronous_only_while_limits_are_lifted() -> None:
+    for disks in (
+        ServerDisks(count=2, size_bytes=64 * MIB, sync=True),
+        ServerDisks(count=2, size_bytes=256 * MIB, file_system="btrfs", striped=True, sync=True),
+    ):
+        wanted = ServerResources(disks=disks)
+        with given(wanted) as held:
+            places = [Path(held.names(wanted)[name]) for name in disks.names]
+            assert held.limits_io
+            assert [is_synchronous(place) for place in places] == [True] * len(places)
+            with held.io_unlimited():
+                assert not any(map(is_synchronous, places))
+            assert all(map(is_synchronous, places))
+            wrote = sectors_written(device_of(places[0])) if not disks.striped else 0
+            with pytest.raises(ValueError, match="mine"), held.io_unlimited():
+                raise ValueError("mine")
+            assert all(map(is_synchronous, places))
+            if not disks.striped:
+                (places[0] / "file").write_bytes(bytes(4 * MIB))
+                written = sectors_written(device_of(places[0])) - wrote
+                assert written >= 4 * MIB // 512
+
+
+def is_synchronous(place: Path) -> bool:
+    """Return whether each write to a file system waits for its disk."""
+    return bool(os.statvfs(place).f_flag & os.ST_SYNCHRONOUS)
+
+
 def device_of(place: Path) -> str:
     """Return MAJOR:MINOR of the disk of a directory."""
     number = place.stat().st_dev

@@ -51,6 +51,8 @@ class ServerDisks(msgspec.Struct, frozen=True, kw_only=True):
     """Where their image files are; None: the directory of temporary files."""
     striped: bool = False
     """One file system over all of them, mounted as the first one."""
+    sync: bool = False
+    """Whether each write reaches the disk before it returns (the mount option sync)."""
 
     @property
     def names(self) -> tuple[str, ...]:

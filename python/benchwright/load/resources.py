@@ -35,6 +35,7 @@ from benchwright.machine.quiet.server_resources import (
     put_back,
     server_groups,
     server_wishes,
+    set_sync,
     write_back,
 )
 from benchwright.machine.quiet.transaction import plans
@@ -103,6 +104,8 @@ class ServerResourcesHeld:
             raise BenchError("resources-unavailable", message)
         changes = [one.change for one in quieted.quiet.done]
         self.groups, self._io_limits = server_groups(changes), io_limits(changes)
+        with _io_refused("made synchronous"):
+            set_sync(self._host, self._setup(resources), on=True)
 
     def take_back(self) -> None:
         """Remove all limits and disks; the server has ended."""
@@ -118,23 +121,27 @@ class ServerResourcesHeld:
 
     @property
     def limits_io(self) -> bool:
-        """Whether I/O of the server is limited."""
-        return bool(self._io_limits)
+        """Whether I/O of the server is limited, or waits for its disks."""
+        disks = None if self._given is None else self._given.disks
+        return bool(self._io_limits) or (disks is not None and disks.sync)
 
     @contextlib.contextmanager
     def io_unlimited(self) -> Iterator[None]:
         """Lift the limits of the server's I/O; what was written meanwhile is on the disks when
         they hold again. Raises BenchError."""
         assert self._given is not None, "a server without resources has no limits"
+        setup = self._setup(self._given)
         try:
             with _io_refused("lifted"):
                 lift(self._host, self._io_limits)
+                set_sync(self._host, setup, on=False)
             yield
             with _io_refused("set again"):
-                write_back(self._host, self._setup(self._given))
+                write_back(self._host, setup)
         finally:
             with _io_refused("set again"):
                 put_back(self._host, self._io_limits)
+                set_sync(self._host, setup, on=True)
 
     def _setup(self, resources: ServerResources) -> ServerSetup:
         group = f"{GROUP_PREFIX}{self._name}"

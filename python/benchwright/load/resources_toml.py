@@ -180,6 +180,12 @@ RESOURCES = Form(
             default="`false`",
         ),
         optional(
+            "disk_sync",
+            read=of_type(bool),
+            help="each write reaches the disk before it is answered (the mount option `sync`)",
+            default="`false`",
+        ),
+        optional(
             "disk_options",
             read=of_type(tuple[str, ...]),
             help='further words for `mkfs.NAME`: `["-b", "1024"]`',

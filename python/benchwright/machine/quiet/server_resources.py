@@ -609,6 +609,18 @@ def put_back(host: Host, limits: Sequence[LiftableLimit]) -> None:
         raise SettingRefused("; ".join(problems))
 
 
+def set_sync(host: Host, setup: ServerSetup, *, on: bool) -> None:
+    """Make writes to the server's disks wait for the disk, or not, if its disks are to be so. Raises SettingRefused."""
+    disks = setup.resources.disks
+    if disks is not None and disks.sync:
+        for path in setup.disk_paths:
+            option = f"remount,{'sync' if on else 'async'}"
+            if disks.file_system == STRIPED:
+                # Metadata too; otherwise btrfs writes those of 30 s at once.
+                option += ",commit=1"
+            _run(host, "mount", "-o", option, str(host.root / path.lstrip("/")))
+
+
 def write_back(host: Host, setup: ServerSetup) -> None:
     """Write the dirty pages of the server's disks and limited devices. Raises SettingRefused."""
     places = [host.root / path.lstrip("/") for path in setup.disk_paths]
