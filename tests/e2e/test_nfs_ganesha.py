@@ -256,9 +256,9 @@ def test_disks_are_not_limited_while_the_set_is_made(
     spec = str(HERE.with_name("nfs-ganesha-specsfs97.toml"))
     words = ("--start", "200", "--run-length", "3s", "--max-trials", "1", "--seed", "5")
     search = started(place, *words, "-P", "disks=1", spec=spec)
-    limited = {"io.max rbps=max wbps=max riops=400 wiops=400"}
+    limited = {"io.max rbps=max wbps=max riops=150 wiops=150"}
     if Path("/sys/fs/cgroup/blkio").is_dir():
-        limited = {f"blkio.throttle.{kind}_iops_device 400" for kind in KINDS}
+        limited = {f"blkio.throttle.{kind}_iops_device 150" for kind in KINDS}
     await_limits(place, search, limited)
     await_limits(place, search, set())
     if end is None:

@@ -282,7 +282,18 @@ def test_a_database_that_is_killed_in_mid_search_is_made_ready_again(
     if not NEEDED["postgres"]:
         pytest.skip("PostgreSQL is not installed")
     spec = str(EXAMPLES / "peak-postgres.toml")
-    words = ("--start", "20", "--max-trials", "3", "--run-length", "2s", "--seed", "5")
+    words = (
+        "-P",
+        "scale=1",
+        "--start",
+        "20",
+        "--max-trials",
+        "3",
+        "--run-length",
+        "2s",
+        "--seed",
+        "5",
+    )
     process = place.start("peak", spec, *OPTIONS, *words, "--policy", "binsearch")
     for _look in waits("the first trial"):
         assert process.poll() is None, "it ended before its first trial"
