@@ -41,12 +41,14 @@ class Round:
         self.session = PoolSession(place, slurm.environment)
         self.done: Counter[str] = Counter()
         """Faults that met a running controller."""
+        self.log: list[tuple[int, str]] = []
+        """When each of them began, CLOCK_REALTIME [ns], and what it met."""
         self._slurm = slurm
         self._chance = chance
 
     def run(self) -> None:
         """Run the session to its end, with each fault once."""
-        faults: list[Callable[[], None]] = [
+        faults: list[Callable[[], str]] = [
             *(self.agent_killed, self.controller_killed, self.slurmd_killed),
             *(self.slurmctld_killed, self.slurmctld_restarted, self.job_cancelled),
             *(self.job_suspended, self.job_requeued),
@@ -61,47 +63,73 @@ class Round:
                 break
             # A job that has just ended is no fault.
             with contextlib.suppress(ProcessLookupError, AssertionError, IndexError):
-                fault()
+                began_ns = time.time_ns()
+                met = fault()
                 self.done[fault.__name__] += 1
+                self.log.append((began_ns, f"{fault.__name__} {met}"))
+
+    def history(self) -> list[str]:
+        """Return the faults and the void attempts, in the order of time."""
+        lines = list(self.log)
+        for one in self.session.attempts().values():
+            if one.void:
+                ran_s = (one.ended_ns - one.began_ns) / 1e9
+                job = self.session.lease_of(one).job
+                what = f"  {one.id} on {one.gang} (job {job}, {','.join(one.hosts)}) after {ran_s:.1f} s"
+                lines.append((one.ended_ns, f"{what}: {one.void} ({one.detail})"))
+        lines.sort()
+        first_ns = lines[0][0] if lines else 0
+        return [f"{(at_ns - first_ns) / 1e9:6.1f} s {text}" for at_ns, text in lines]
 
     def _job(self) -> str:
         return self._chance.choice(self._slurm.jobs()).split()[0]
 
-    def agent_killed(self) -> None:
+    def agent_killed(self) -> str:
         attempts = self.session.attempts().values()
         running = [one for one in attempts if not one.ended_ns]
-        os.kill(self.session.agent_of(self._chance.choice(running)), signal.SIGKILL)
+        victim = self._chance.choice(running)
+        os.kill(self.session.agent_of(victim), signal.SIGKILL)
+        return f"of job {self.session.lease_of(victim).job}"
 
-    def controller_killed(self) -> None:
+    def controller_killed(self) -> str:
         self.session.kill()
         time.sleep(self._chance.uniform(0, 2))
         self.session.begin("resume", "st")
+        return ""
 
-    def slurmd_killed(self) -> None:
+    def slurmd_killed(self) -> str:
         host = self._chance.choice(self._slurm.hosts)
         self._slurm.kill(host)
         time.sleep(2)
         self._slurm.start(host)
+        return f"of {host}"
 
-    def slurmctld_killed(self) -> None:
+    def slurmctld_killed(self) -> str:
         self._slurm.kill("slurmctld")
         self._slurm.start("slurmctld")
+        return ""
 
-    def slurmctld_restarted(self) -> None:
+    def slurmctld_restarted(self) -> str:
         self._slurm.kill("slurmctld", signal.SIGTERM)
         self._slurm.start("slurmctld")
+        return ""
 
-    def job_cancelled(self) -> None:
-        self._slurm.ask("scancel", self._job())
+    def job_cancelled(self) -> str:
+        job = self._job()
+        self._slurm.ask("scancel", job)
+        return job
 
-    def job_suspended(self) -> None:
+    def job_suspended(self) -> str:
         job = self._job()
         self._slurm.ask("scontrol", "suspend", job)
         time.sleep(self._chance.uniform(0.2, 2))
         self._slurm.ask("scontrol", "resume", job)
+        return job
 
-    def job_requeued(self) -> None:
-        assert self._slurm.run("scontrol", "requeue", self._job()).returncode != 0
+    def job_requeued(self) -> str:
+        job = self._job()
+        assert self._slurm.run("scontrol", "requeue", job).returncode != 0
+        return job
 
 
 def undisturbed(place: Path) -> list[dict[str, object]]:
@@ -145,6 +173,8 @@ def main(argv: list[str]) -> int:
                 print(
                     f"round {number + 1}: {one.done.total()} faults, {took_s:.0f} s;"
                     f" void: {words or 'none'}",
+                    *one.history(),
+                    sep="\n  ",
                     flush=True,
                 )
             faults += one.done

@@ -114,6 +114,10 @@ class PoolPlan:
         """Add a task that an earlier controller gave to a gang, which still runs it."""
         self._assigned(task, gang)
 
+    def drop(self, place: str) -> None:
+        """Forget a waiting task."""
+        self._waiting = deque(one for one in self._waiting if one.place != place)
+
     def lease_changed(self, lease: Lease) -> None:
         """Note the state of a gang's last lease. The end of the attempt that ran in it is reported separately."""
         before = self._leases.get(lease.gang)

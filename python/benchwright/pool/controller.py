@@ -1,15 +1,14 @@
 """The controller: leases gangs, gives them tasks, and records what they measured, until the session ends.
 
 It acts on the decisions of `PoolPlan` (decide/pool.py) and records each attempt in the journal before it begins. It may be killed at any moment: agents go on,
-and the next controller of the session finds their leases at the engine, hears from each agent what runs and what has ended, and
-continues. An attempt that no agent knows is void. Nothing is sent to an agent between the order and the end of a task.
+and the next controller of the session finds their leases at the engine, connects to each agent as after a broken channel, and
+continues. An attempt that its agent does not know is void. Nothing is sent to an agent between the order and the end of a task.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import select
 import selectors
 import time
 from collections import deque
@@ -204,7 +203,7 @@ class GangController:
         verdict = self._surviving.pop(task.place)
         gang = next(g for g, a in self._running.items() if a.place == task.place)
         self._plan.add_running(task, gang)
-        if verdict is not None:
+        if verdict is not None and gang in self._agents:
             self._task_ended(self._agents[gang], verdict)
 
     def next_end(self) -> TaskEnd:
@@ -235,39 +234,39 @@ class GangController:
     def start(self) -> None:
         """Find the leases and the attempts that a killed controller left. Raises BenchError."""
         record = pool_record(self._ledger.study, self._ledger.session)
+        unfinished: dict[str, Attempt] = {}
+        """The attempts that ran when the controller ended, by the names of their leases."""
         for attempt in record.attempts.values():
             self._numbers[attempt.place] = attempt.number
             self._tally.add(attempt)
-        unfinished = {
-            attempt.id: attempt
-            for attempt in record.attempts.values()
-            if not attempt.ended_ns
-        }
-        found = {lease.gang: lease for lease in self._engine.existing()}
-        for gang, lease in record.leases.items():
-            if gang not in found:
-                ended = msgspec.structs.replace(lease, state=LeaseState.ENDED)
-                self._plan.lease_changed(ended)
-                if lease.state is not LeaseState.ENDED:
-                    self._ledger.note(lease_key(lease.name, ended=True), ended)
-        for lease in found.values():
-            self._leases[lease.gang] = lease
-            if lease.state is LeaseState.WAITING:
-                self._plan.lease_changed(lease)
+            if not attempt.ended_ns:
+                unfinished[attempt.lease] = attempt
+        found = {lease.name: lease for lease in self._engine.existing()}
+        for lease in record.leases.values():
+            if lease.name in found:
                 continue
-            hello = self._greeted(lease)
-            if hello is None:
-                self._lease_ended(self._engine_closed(lease))
-                continue
-            verdicts = {verdict.id: verdict for verdict in hello.verdicts}
-            for attempt in list(unfinished.values()):
-                if attempt.id == hello.running or attempt.id in verdicts:
-                    del unfinished[attempt.id]
-                    self._running[lease.gang] = attempt
-                    self._surviving[attempt.place] = verdicts.get(attempt.id)
-                    stub = Task(place=attempt.place, name=attempt.name, prefixes=())
-                    self._plan.add_running(stub, lease.gang)
+            if lease.state is not LeaseState.ENDED:
+                state = self._engine.state(lease)
+                lease = msgspec.structs.replace(state, state=LeaseState.ENDED)
+                self._ended_before(lease, unfinished.pop(lease.name, None))
             self._plan.lease_changed(lease)
+        for lease in found.values():
+            attempt_or_none = unfinished.pop(lease.name, None)
+            if lease.state is LeaseState.WAITING and attempt_or_none is not None:
+                ended = msgspec.structs.replace(
+                    self._engine_closed(lease),
+                    ended=VoidReason.CANCELLED,
+                    detail=f"job {lease.job} waits to be started again",
+                )
+                self._ended_before(ended, attempt_or_none)
+                self._plan.lease_changed(ended)
+                continue
+            if attempt_or_none is not None:
+                self._continue(attempt_or_none)
+            # Until its agent says hello, which may take a while.
+            waits = msgspec.structs.replace(lease, state=LeaseState.WAITING)
+            self._leases[lease.gang] = waits
+            self._plan.lease_changed(waits)
         for attempt in unfinished.values():
             detail = "no gang has it any more"
             self._record_void(attempt, VoidReason.AGENT_LOST, detail)
@@ -275,31 +274,19 @@ class GangController:
             names = ", ".join(sorted(one.name for one in self._running.values()))
             self._note(f"continued with what the gangs run: {names}")
 
-    def _greeted(self, lease: Lease) -> p.AgentHello | None:
-        """Return the hello of an agent that runs since before this controller; None if it is not of use."""
-        agent = self._connected(lease)
-        until_s = time.monotonic() + _SILENT_S
-        found: p.AgentHello | None = None
-        ended: list[p.TaskVerdict] = []
-        while agent is not None and found is None and time.monotonic() < until_s:
-            if not select.select([agent.channel], [], [], _POLL_S)[0]:
-                continue
-            try:
-                data = agent.channel.receive()
-                for answer in agent.messages(data):
-                    match answer:
-                        case p.AgentHello():
-                            found = answer
-                        case p.TaskEnded(verdict):
-                            # It ended between the hello and now.
-                            ended.append(verdict)
-            except (OSError, msgspec.MsgspecError):
-                return None
-            if not data:
-                return None
-        if found is None or found.version != __version__:
-            return None
-        return msgspec.structs.replace(found, verdicts=(*found.verdicts, *ended))
+    def _continue(self, attempt: Attempt) -> None:
+        """Wait for the end of an attempt that an earlier controller began."""
+        self._running[attempt.gang] = attempt
+        self._surviving[attempt.place] = None
+        stub = Task(place=attempt.place, name=attempt.name, prefixes=())
+        self._plan.add_running(stub, attempt.gang)
+
+    def _ended_before(self, lease: Lease, attempt: Attempt | None) -> None:
+        """Record a lease that ended without a controller, and the attempt that ran in it."""
+        if attempt is not None:
+            void = lease.ended or VoidReason.AGENT_LOST
+            self._record_void(attempt, void, lease.detail)
+        self._ledger.note(lease_key(lease.name, ended=True), lease)
 
     def close(self) -> None:
         """End all leases; attempts that run are void."""
@@ -418,6 +405,14 @@ class GangController:
     def _hello(self, agent: _Agent, hello: p.AgentHello) -> None:
         """An agent can be reached: for the first time, or again."""
         gang = agent.lease.gang
+        if hello.version != __version__:
+            other = msgspec.structs.replace(
+                self._engine_closed(agent.lease),
+                ended=VoidReason.AGENT_LOST,
+                detail=f"its agent is Benchwright {hello.version}, not {__version__}",
+            )
+            self._lease_ended(other)
+            return
         self._silent_since_s.pop(gang, None)
         lease = msgspec.structs.replace(agent.lease, hosts=hello.hosts)
         agent.lease = self._leases[gang] = lease
@@ -523,6 +518,10 @@ class GangController:
 
     def _void(self, attempt: Attempt, void: VoidReason, detail: str) -> None:
         self._plan.attempt_ended(self._record_void(attempt, void, detail))
+        if attempt.place in self._surviving:
+            # Its task has not been submitted yet.
+            del self._surviving[attempt.place]
+            self._plan.drop(attempt.place)
         where = f"{attempt.name} on gang {attempt.gang}"
         self._note(f"{where} is void: {void}" + (f" ({detail})" if detail else ""))
         self._progressed()

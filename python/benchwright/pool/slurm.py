@@ -46,9 +46,11 @@ _PAUSE_S = 5.0
 """Time until slurmctld is asked again when it has not answered."""
 _OUTAGE_S = 1800.0
 """A session fails when slurmctld has not answered for this time."""
-_CONNECT_S, _ADOPT_S = 0.5, 30.0
-"""A call waits so long for a new channel, and for that of a lease of an earlier controller; the next call waits for the
-same channel."""
+_CONNECT_S = 0.5
+"""A call waits so long for a new channel; the next call waits for the same channel."""
+_STUCK_S = 15.0
+"""A channel that is not connected after this time is made anew: srun can wait forever for a step that a crash or a suspension of
+the job met."""
 _END_S = 15.0
 """The agent ends its task so long before Slurm ends the job, at most."""
 _SIGNALS = 128
@@ -131,6 +133,7 @@ class SlurmChannel:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115
         self._connection, there = socket.socketpair()
         self._early = b""
+        self._begun_s = time.monotonic()
         with there:
             self._process = subprocess.Popen(
                 words,
@@ -140,6 +143,11 @@ class SlurmChannel:
                 env=environment,
                 start_new_session=True,  # Ctrl-C is for the controller
             )
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether a channel that is not ready has had its time."""
+        return time.monotonic() - self._begun_s > _STUCK_S
 
     def ready(self, seconds: float) -> bool:
         """Return whether the agent is connected; wait at most so long. Raises OSError if it never will be."""
@@ -228,8 +236,6 @@ class SlurmEngine:
         """The hosts in each of Slurm's lists."""
         self._pending: dict[_Key, SlurmChannel] = {}
         """Steps that are not connected yet."""
-        self._adopted: set[_Key] = set()
-        """The jobs of an earlier controller."""
         self._excluded: dict[str, Sequence[str]] = {}
         """For each lease that could not be submitted yet: the hosts that it must not have."""
         self._closed: set[_Key] = set()
@@ -262,7 +268,6 @@ class SlurmEngine:
                 # A crash of slurmctld can bring back a job that was cancelled.
                 self._cancel(newest[lease.gang])
             newest[lease.gang] = lease
-        self._adopted.update(map(_key, newest.values()))
         return [self.state(lease) for lease in newest.values()]
 
     def _found(self) -> list[Lease]:
@@ -366,10 +371,10 @@ class SlurmEngine:
             ]
             channel = SlurmChannel(words, _environment())
         try:
-            is_adopted = _key(lease) in self._adopted
-            if channel.ready(_ADOPT_S if is_adopted else _CONNECT_S):
-                self._adopted.discard(_key(lease))
+            if channel.ready(_CONNECT_S):
                 return channel
+            if channel.is_stuck:
+                raise TimeoutError(f"no answer from job {lease.job}")
         except OSError:
             channel.close()
             raise
