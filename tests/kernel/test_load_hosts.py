@@ -36,7 +36,7 @@ pytestmark = [
     pytest.mark.timeout(300),
 ]
 PATIENCE_S = 60
-NAMES = ("a", "b", "c")
+NAMES = ("a", "b", "c", "d")
 SHIFTS_NS = {"b": 1_000 * 10**9, "c": 77_777 * 10**9}
 """How much later the clocks of these hosts are, by time namespaces."""
 
@@ -86,7 +86,7 @@ class Hosts:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosts]:
-    """Three hosts; two of them have another clock."""
+    """Four hosts; two of them have another clock."""
     if os.geteuid() or shutil.which("ip") is None or shutil.which("unshare") is None:
         pytest.skip("it needs root, ip and unshare, for namespaces")
     directory = tmp_path_factory.mktemp("hosts")
@@ -189,7 +189,8 @@ def offset_error_ns(one: dict[str, Any]) -> int:
 
 
 @pytest.mark.parametrize(
-    ("arrival", "names"), [("poisson", "a,b"), ("poisson", "a,b,c"), ("gamma:2", "c,a")]
+    ("arrival", "names"),
+    [("poisson", "a,b"), ("poisson", "a,b,c,d"), ("gamma:2", "c,a")],
 )
 def test_hosts_issue_the_schedule_of_one_host(
     tmp_path: Path, hosts: Hosts, arrival: str, names: str
@@ -204,14 +205,25 @@ def test_hosts_issue_the_schedule_of_one_host(
     with ArrivalServer(hosts.address) as server:
         target = ("--target", f"tcp://{hosts.address}:{server.port}", "--block", "64")
         workers = ("--workers", "2", "--timeout", "none")
-        done = hosts.load(tmp_path, *what, *target, *workers, "--json", hosts=names)
+        kept = ("--samples", "together")
+        done = hosts.load(
+            tmp_path, *what, *target, *workers, *kept, "--json", hosts=names
+        )
     result = document_of(done)["result"]
+    rows = read_samples(tmp_path / "together")
+    assert np.array_equal(rows["intended"].astype(np.int64), schedule)
+    assert (rows["completed"] > rows["intended"]).all()
+    assert result["samples"]["rows"] == len(schedule)
+    assert result["samples"]["lost"] == 0
     assert result["counts"]["completed"] == len(schedule) == len(server.arrivals)
     assert result["kinds"]["all"]["response_ns"]["count"] == len(schedule)
     started_ns = result["started_ns"]
     for place, one in enumerate(result["hosts"]):
         part = schedule[place::number]
         assert one["counts"]["intended"] == len(part)
+        # Two workers on each host.
+        own = rows["intended"][rows["device"] // 2 == place]
+        assert np.array_equal(own.astype(np.int64), part)
         address = hosts.addresses[one["host"]]
         arrived = [at for at, where in server.arrivals if where == address]
         # A wrong part has as many arrivals, at other times: its gaps do not match.
@@ -314,6 +326,7 @@ class RunningLoad:
 
     def __init__(self, tmp_path: Path, hosts: Hosts) -> None:
         words = ("--rate", "100", "--duration", "30s", "--target", "null", "--json")
+        words += ("--samples", "together")
         self.process = subprocess.Popen(
             bw_words(*hosts.words(*words)),
             cwd=tmp_path,
@@ -352,7 +365,12 @@ def test_a_host_that_is_lost_fails_the_load_and_what_others_measured_is_kept(
     assert second["lost"].startswith("b: ")
     assert second["counts"] is None
     assert document["result"]["counts"] == first["counts"]
-    assert "host-lost" in [one["code"] for one in document["findings"]]
+    codes = [one["code"] for one in document["findings"]]
+    assert "host-lost" in codes
+    assert "samples-lost" in codes
+    rows = read_samples(tmp_path / "together")
+    assert len(rows) == first["counts"]["issued"]
+    assert document["result"]["samples"]["failed"].startswith("b: ")
 
 
 def _sessions(space: str) -> list[int]:
@@ -379,6 +397,8 @@ def test_an_interrupted_load_reports_what_all_hosts_measured(
     result = json.loads(out)["result"]
     assert result["interrupted"] is True
     assert all(one["counts"]["completed"] > 0 for one in result["hosts"])
+    rows = read_samples(tmp_path / "together")
+    assert len(rows) == result["counts"]["issued"]
 
 
 def test_a_killed_bw_leaves_nothing(tmp_path: Path, hosts: Hosts) -> None:

@@ -124,11 +124,12 @@ def namespace(stack: ExitStack, number: int = 0) -> tuple[str, str]:
     """Make a network namespace with a veth pair; return its name and address there.
 
     The network is one of those for benchmarks (RFC 2544), another for each process and `number`, up
-    to 3. The namespace reaches every address of this machine.
+    to 7. The namespace reaches every address of this machine.
     """
     name = f"bw{os.getpid()}" + (f"-{number}" if number else "")
-    block = (os.getpid() * 4 + number) % 16384
-    here, there = (f"198.18.{block // 64}.{block % 64 * 4 + host}" for host in (1, 2))
+    block = (os.getpid() * 8 + number) % 32768
+    network = f"198.{18 + block // 16384}.{block // 64 % 256}"
+    here, there = (f"{network}.{block % 64 * 4 + host}" for host in (1, 2))
     commands = (
         f"ip netns add {name}",
         f"ip link add {name}a type veth peer name {name}b netns {name}",

@@ -49,12 +49,6 @@ def hosts_mistakes(request: LoadRequest, places: InputPositions) -> list[Diagnos
                     "leave out hosts: one machine can issue it",
                 )
             )
-    if request.samples is not None:
-        where = places.get("samples", Where("--samples"))
-        message = (
-            "rows of operations are written by one engine only, and each host has one"
-        )
-        found.append(diagnostic(where, "bad-argument", message, "leave out --samples"))
     return found
 
 

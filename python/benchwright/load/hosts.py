@@ -32,7 +32,13 @@ from typing import Any
 import msgspec
 
 from benchwright.core.errors import BenchError, InputError, OperatingError
-from benchwright.core.load import EngineResult, HostClock, HostResult, IntervalResult
+from benchwright.core.load import (
+    EngineResult,
+    HostClock,
+    HostResult,
+    IntervalResult,
+    SamplesResult,
+)
 from benchwright.core.remote import HostsSettings, RemoteSettings
 from benchwright.core.text import list_text
 from benchwright.load.engine import (
@@ -320,6 +326,11 @@ class LoadHosts:
         """
         number = len(self._hosts)
         parts = [part_of(request, index, number) for index in range(number)]
+        if request.samples is not None:
+            parts = [
+                msgspec.structs.replace(part, samples=f"{host.bench.place}/samples")
+                for host, part in zip(self._hosts, parts, strict=True)
+            ]
         with _Engines(self._hosts, parts) as engines:
             self._engines = engines
 
@@ -385,7 +396,42 @@ class LoadHosts:
             "started_ns": started_ns,
             "hosts": msgspec.to_builtins(hosts),
         }
+        if request.samples is not None:
+            samples = self._collected(Path(request.samples), engines, started_ns)
+            document["samples"] = msgspec.to_builtins(samples)
         return EngineAnswer(msgspec.convert(document, EngineResult), document)
+
+    def _collected(
+        self, into: Path, engines: _Engines, started_ns: int
+    ) -> SamplesResult:
+        """Copy the samples of the hosts, and write all of them into one file."""
+        # Imported here: few loads have samples, and numpy is slow to import.
+        from benchwright.load.samples import merge_samples
+
+        lost = rows = 0
+        why = list(engines.lost.values())
+        parts: list[tuple[str, Path]] = []
+        try:
+            with tempfile.TemporaryDirectory(dir=into.parent) as directory:
+                for place in sorted(engines.answers):
+                    host = self._hosts[place]
+                    there = engines.answers[place].result.samples
+                    assert there is not None, "its request has them"
+                    lost += there.lost + there.rows
+                    if there.failed:
+                        why.append(f"{host.name}: {there.failed}")
+                    path = Path(directory, str(place))
+                    try:
+                        with path.open("wb") as file:
+                            file.writelines(host.bench.blocks(there.path))
+                    except BenchError as error:
+                        why.append(error.message)
+                        continue
+                    parts.append((host.name, path))
+                rows = merge_samples(parts, into, started_ns)
+        except (OSError, InputError) as error:
+            why.append(str(error))
+        return SamplesResult(str(into), rows, lost - rows, "; ".join(why) or None)
 
 
 def _end_ns(request: LoadRequest, zero_ns: int) -> int | None:

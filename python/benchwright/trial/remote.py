@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import itertools
 import os
 import re
 import select
@@ -136,8 +137,8 @@ class SshConnection:
         if (system, machine) != (ours.sysname, ours.machine) and not settings.programs:
             why = f"it is {system} {machine}, and this machine {ours.sysname} {ours.machine}"
             hint = (
-                "install Benchwright there, and name the directory of bw-launcher: "
-                'programs = "/DIRECTORY"'
+                "use a host with the architecture of this machine; for [remote]: install Benchwright there, and "
+                'name the directory of bw-launcher, programs = "/DIRECTORY"'
             )
             raise self.unavailable(settings, why, hint)
 
@@ -269,6 +270,8 @@ class SshConnection:
 
 _MOST_LOG, _MOST_OUTPUT = 1 << 16, 1 << 23
 """How much of the end of a file is copied back: of a server's logs, of a generator's output."""
+_BLOCK = 1 << 23
+"""How much of a file is copied at a time."""
 _OURS = ("PATH", "BW_STUDY")
 """Variables whose values have a meaning on this machine only."""
 
@@ -409,6 +412,16 @@ class RemoteBench(LauncherClient):
     def file(self, path: str) -> bytes:
         """Return the contents of a file there."""
         return self.connection.ask(f"cat {path}")
+
+    def blocks(self, path: str) -> Iterator[bytes]:
+        """Yield the contents of a file there, of any length, in blocks. Raises BenchError."""
+        for place in itertools.count():
+            script = f"dd if={path} bs={_BLOCK} skip={place} count=1 2>/dev/null"
+            block = self.connection.ask(script)
+            if block:
+                yield block
+            if len(block) < _BLOCK:
+                return
 
     # -- running -----------------------------------------------------------------------
 
