@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import os
 import random
+import zlib
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 
 from benchwright.core.errors import InputError
@@ -24,6 +28,7 @@ from benchwright.core.load import (
 from benchwright.core.remote import HostsSettings
 from benchwright.findings.hosts import host_findings
 from benchwright.findings.load import load_findings
+from benchwright.load import samples
 from benchwright.load import workload as w
 from benchwright.load.host_parts import hosts_mistakes, part_of
 from benchwright.load.hosts import ClockOffset, clock_of, offset_of
@@ -382,6 +387,7 @@ def test_our_engine_in_remote_is_refused_with_the_key_that_does_it() -> None:
         'type = "follow"\nleader = "a"\nevery = 2\ndelay = "1ms"',
         'type = "trace"\npath = "t.bw"',
         'type = "python"\nclass = "mine:Mine"',
+        'type = "files"\nrate = "10"\noperations = {read = 1}',
     ],
 )
 def test_filaments_that_hosts_cannot_share_are_reported_at_their_place(
@@ -389,10 +395,123 @@ def test_filaments_that_hosts_cannot_share_are_reported_at_their_place(
 ) -> None:
     (tmp_path / "mine.py").write_text("class Mine:\n    def batches(self): return []\n")
     first = '[[filament]]\nname = "a"\ntype = "open"\nrate = "10"\n'
-    (tmp_path / "w.toml").write_text(f"{first}[[filament]]\n{filament}\n")
+    files = '[files]\nfiles = 10\nsize = "4k"\n' if "operations" in filament else ""
+    text = f"{first}[[filament]]\n{filament}\n{files}"
+    (tmp_path / "w.toml").write_text(text)
     done = bw(
         *(tmp_path, "load", "w.toml", "--hosts", "a,b", "--target", "tcp://10.0.0.9:7")
     )
     assert done.returncode == 2
     assert done.stderr.startswith("w.toml:5:")
     assert "[bad-argument]" in done.stderr
+
+
+@pytest.mark.parametrize("key", ["workload", "filament"])
+def test_a_file_set_of_a_spec_is_refused_at_its_place(tmp_path: Path, key: str) -> None:
+    files = '[files]\nfiles = 10\nsize = "4k"\n'
+    filament = '[[filament]]\ntype = "files"\nrate = "10"\noperations = {read = 1}\n'
+    (tmp_path / "w.toml").write_text(files + filament)
+    named = f'workload = "{tmp_path}/w.toml"\n' if key == "workload" else ""
+    inline = "" if named else files + filament
+    text = (
+        f'[load]\ntarget = "http://10.0.0.9/"\nhosts = "a,b"\n{named}{inline}'
+        '[peak]\ncriteria = "mean response < 1s"\n'
+    )
+    with pytest.raises(InputError) as caught:
+        read_spec(text, "spec.toml")
+    (one,) = caught.value.diagnostics
+    assert "state of a file set" in one.message
+    line = text.splitlines()[one.line - 1]
+    assert line.startswith("workload" if named else "[[filament]]")
+
+
+@pytest.mark.parametrize("target", ["dir:.", "nfs://10.0.0.9/export", "./file"])
+def test_targets_that_hosts_do_not_share_are_refused(
+    tmp_path: Path, target: str
+) -> None:
+    files = '[files]\nfiles = 10\nsize = "4k"\n'
+    filament = '[[filament]]\ntype = "files"\nrate = "10"\noperations = {read = 1}\n'
+    (tmp_path / "w.toml").write_text(files + filament)
+    words = ["w.toml"] if target != "./file" else ["--rate", "10"]
+    done = bw(tmp_path, "load", *words, "--hosts", "a,b", "--target", target)
+    assert done.returncode == 2
+    assert "target is not one server that all hosts reach" in done.stderr
+
+
+def test_a_trace_is_replayed_by_one_machine(tmp_path: Path) -> None:
+    done = bw(tmp_path, "replay", "t.bw", "--hosts", "a,b", "--target", "null")
+    assert done.returncode == 2
+    assert "one machine replays a trace" in done.stderr
+
+
+def test_a_host_of_another_architecture_is_named(tmp_path: Path) -> None:
+    ssh = tmp_path / "ssh"
+    ssh.write_text('#!/bin/sh\necho "bw-remote /tmp/d Linux sparc64 4 /bin"\n')
+    ssh.chmod(0o755)
+    path = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    words = ("load", "--hosts", "web1", "--rate", "10", "--target", "null")
+    done = bw(tmp_path, *words, env=path)
+    assert done.returncode == 2
+    assert "web1: it is Linux sparc64, and this machine Linux" in done.stderr
+    assert "use a host with the architecture of this machine" in done.stderr
+
+
+# -- the samples of several hosts ----------------------------------------------------------
+
+
+def samples_file(path: Path, intended: list[int], workers: int) -> None:
+    """Write a file of samples, in the order in which operations end."""
+    fields = {
+        "content": "samples",
+        "time_unit": "ns",
+        "order": "none",
+        "devices": [f"worker {number}" for number in range(workers)],
+        "started_ns": 1,
+        "source": "bw-engine 0",
+        "policies": {},
+    }
+    text = json.dumps(fields).encode()
+    head = samples.HEAD.pack(
+        *(samples.MAGIC, samples.VERSION, samples.ROW.itemsize),
+        *(len(text), zlib.crc32(text), 0),
+    )
+    rows = np.zeros(len(intended), samples.ROW)
+    rows["intended"] = intended
+    rows["completed"] = rows["intended"] + 10
+    rows["device"] = np.arange(len(intended)) % workers
+    blocks = b"".join(samples.blocks_of(rows))
+    path.write_bytes(head + text + blocks + samples.end_block())
+
+
+def test_samples_of_hosts_are_merged_by_their_intended_starts(tmp_path: Path) -> None:
+    draw = random.Random(1)
+    every = [draw.randrange(10**9) for _ in range(200_000)]
+    samples_file(tmp_path / "a", every[::3], 2)
+    samples_file(tmp_path / "b", [], 1)
+    samples_file(tmp_path / "c", [*every[1::3], *every[2::3]], 3)
+    parts = [(name, tmp_path / name) for name in "abc"]
+    number = samples.merge_samples(parts, tmp_path / "all", 77)
+    rows = samples.read_samples(tmp_path / "all")
+    assert number == len(rows) == len(every)
+    assert rows["intended"].tolist() == sorted(every)
+    assert (rows["completed"] == rows["intended"] + 10).all()
+    of_c = rows[rows["device"] >= 3]
+    assert sorted(of_c["intended"].tolist()) == sorted([*every[1::3], *every[2::3]])
+    data = (tmp_path / "all").read_bytes()
+    _, _, _, length, _, _ = samples.HEAD.unpack(data[: samples.HEAD.size])
+    header = json.loads(data[samples.HEAD.size :][:length])
+    assert header["devices"] == [
+        *("a worker 0", "a worker 1", "b worker 0"),
+        *("c worker 0", "c worker 1", "c worker 2"),
+    ]
+    assert (header["content"], header["order"]) == ("samples", "intended")
+    assert header["started_ns"] == 77
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["a", "all", "b", "c"]
+
+
+def test_samples_that_were_cut_short_are_not_merged(tmp_path: Path) -> None:
+    samples_file(tmp_path / "a", [1, 2, 3], 1)
+    (tmp_path / "a").write_bytes((tmp_path / "a").read_bytes()[:-30])
+    with pytest.raises(InputError):
+        samples.merge_samples([("a", tmp_path / "a")], tmp_path / "all", 0)
+    assert not (tmp_path / "all").exists()

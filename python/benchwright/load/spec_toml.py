@@ -277,11 +277,16 @@ def _check_hosts(table: TomlTable, settings: EngineSettings) -> None:
         target = targets.parse_target(fill_placeholders(settings.target, table.known))
         for message, hint in target_mistakes(target):
             table.refuse(table.at("target"), message, hint)
-    for one in () if settings.workload is None else settings.workload.filaments:
+    if settings.workload is not None:
+        _check_filaments(table, "workload", settings.workload)
+
+
+def _check_filaments(table: TomlTable, key: str, workload: WorkloadFile) -> None:
+    """Report, at a key, filaments that several hosts cannot issue together."""
+    for one in workload.filaments:
         if (why := HOSTS_WHY_NOT.get(type(one))) is not None:
-            table.refuse(
-                table.at("workload"), why, "leave out hosts: one machine can issue it"
-            )
+            hint = "leave out hosts: one machine can issue it"
+            table.refuse(table.at(key), why, hint)
 
 
 # --------------------------------------------------------------------------------------
@@ -534,6 +539,8 @@ def _load(top: TomlTable) -> LoadPlan:
     workload = read_filaments(top, top.where.file, None)
     if plan.generator == ENGINE and plan.settings is not None and workload.filaments:
         own = _searched(top, "filament", workload)
+        if plan.settings.hosts:
+            _check_filaments(top, "filament", workload)
         settings = msgspec.structs.replace(plan.settings, workload=own)
         plan = msgspec.structs.replace(plan, settings=settings)
     return _checked_files(table, plan)
