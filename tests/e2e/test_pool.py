@@ -29,6 +29,7 @@ PATIENCE_S = 120.0
 GENERATOR = """
 echo $3-$4 >>begun
 sleep "${PACE:-0.05}"
+if [ -e slow ]; then sleep 60; fi
 if [ -e broken ]; then echo "the disk is full" >&2; exit 1; fi
 exec awk -v rate="$1" -v seconds="$2" -v workers="$3" -v memory="$4" 'BEGIN {
   capacity = 100 * sqrt(workers) * (1 + memory / 10)
@@ -375,9 +376,36 @@ def test_gangs_share_the_time_of_a_deadline(place: Path) -> None:
     assert all(searched.count(one) == 1 for one in searched)
     attempts = record_of(place / "bw-study").attempts.values()
     assert {one.gang for one in attempts} == {"g1", "g2"}
-    _, resumed, _ = ended(begin(place, "resume", pace="0.6"))
-    assert peaks(resumed)[: len(searched)] == peaks(document)
+    # On a machine that does much else a deadline may come before any search ends.
+    for _ in range(20):
+        _, resumed, _ = ended(begin(place, "resume", pace="0.6"))
+        assert all(one in peaks(resumed) for one in peaks(document))
+        if len(peaks(resumed)) > len(searched):
+            break
     assert len(peaks(resumed)) > len(searched)
+
+
+def test_searches_that_run_at_the_deadline_are_void(place: Path) -> None:
+    spec = SPEC.replace('run_length = "20s"', 'run_length = "0.1s"')
+    (place / "s.toml").write_text(spec + 'deadline = "7s"\n')
+    (place / "slow").touch()
+    words = ("surface", "s.toml", "--pool", "local:gangs=2", "--study", "a")
+    status, document, err = ended(begin(place, *words))
+    assert status == 3, err
+    assert document["status"] == "deadline"
+    assert document["samples"] == []
+    assert processes_of(place) == []
+    # On a machine that does much else no attempt may have begun.
+    voids = [one.void for one in record_of(place / "a").attempts.values()]
+    assert voids == ["deadline"] * len(voids)
+    (place / "slow").unlink()
+    for _ in range(20):
+        _, document, err = ended(begin(place, "resume", "a"))
+        if document["status"] == "complete":
+            break
+        assert document["status"] == "deadline", err
+    recorded_once(place / "a", len(document["samples"]))
+    assert document["left_out"] == 0
 
 
 # -- Suites ------------------------------------------------------------------------------

@@ -11,6 +11,8 @@ import pytest
 
 from benchwright.core.errors import BenchError
 from benchwright.core.plan import Pairs
+from benchwright.core.pool import Attempt, Task
+from benchwright.core.results import Finding
 from benchwright.core.search import (
     Claim,
     ClaimKind,
@@ -21,6 +23,7 @@ from benchwright.core.search import (
     PeakStatus,
     Probe,
     SearchTrial,
+    decode_stored,
 )
 from benchwright.core.surface import (
     SampleRequest,
@@ -30,18 +33,22 @@ from benchwright.core.surface import (
     make_factor,
 )
 from benchwright.decide.peak.published import PAPER_RUN_LENGTH_S
+from benchwright.run.gangs import DeadlineReached, TaskEnd
 from benchwright.run.ledger import Ledger
+from benchwright.run.peak import peak_search
 from benchwright.run.recovery import CRASH_CAUSE, recover
-from benchwright.run.search import SilentSearch
+from benchwright.run.search import SilentSearch, run_search
 from benchwright.run.search_requests import SurfacePlan
 from benchwright.run.surface import (
     recorded_results,
     recorded_surface,
     run_surface,
+    run_surface_on_gangs,
     surface_verdict,
 )
 from benchwright.study.directory import JOURNAL
 from benchwright.study.journal import SessionInfo, Study
+from benchwright.study.keys import attempt_key, search_key
 
 LIMIT = Criterion("response_ms_mean", 40.0)
 FACTORS = (
@@ -322,6 +329,94 @@ def test_time_between_an_interruption_and_a_resume_does_not_count(
         result = run_surface(plan, later, ledger, Listener(), clock=later.clock)
     assert len(result.results) == 2
     assert result.left_out == 3
+
+
+class GangsUntil:
+    """Two gangs, one search of 3,000 s after another, until the deadline comes after some of them."""
+
+    names = ("g1", "g2")
+
+    def __init__(self, plan: SurfacePlan, ledger: Ledger, searches: int) -> None:
+        self._plan = plan
+        self._ledger = ledger
+        self._left = searches
+        self._tasks: list[tuple[Task, str]] = []
+        self.limit_s = 0.0
+        self.now_s = 0.0
+        self.submitted: list[str] = []
+
+    def expect(self, tasks: int, limit_s: float | None = None) -> None:
+        assert limit_s is not None
+        self.limit_s = limit_s
+
+    def clock(self) -> float:
+        return self.now_s
+
+    def submit(self, task: Task, wanted: str = "") -> None:
+        self._tasks.append((task, wanted))
+        self.submitted.append(task.place)
+
+    def next_end(self) -> TaskEnd:
+        if not self._left:
+            self.now_s = self.limit_s
+            raise DeadlineReached
+        self._left -= 1
+        self.now_s += 3000.0
+        # The one that was submitted last ends first, so that there are gaps at the deadline.
+        task, text = self._tasks.pop()
+        wanted = decode_stored(msgspec.Raw(text.encode()), SampleRequest)
+        search = peak_search(
+            self._plan.inner(wanted.goal, wanted.sample),
+            watched=False,
+            key=search_key(int(task.place)),
+        )
+        run_search(search, Servers(), self._ledger, Listener())
+        attempt = Attempt(
+            place=task.place,
+            name=task.name,
+            number=1,
+            gang=task.gang,
+            lease=f"{task.gang}.1",
+            hosts=(task.gang,),
+            began_ns=1,
+            ended_ns=2,
+        )
+        self._ledger.note(attempt_key(attempt.id, "ended"), attempt)
+        return TaskEnd(task, attempt, Path())
+
+    def interrupt(self) -> None:
+        """Nothing runs for long enough."""
+
+    def findings(self) -> tuple[Finding, ...]:
+        return ()
+
+
+def test_a_deadline_that_comes_while_gangs_search_keeps_what_has_ended(
+    tmp_path: Path,
+) -> None:
+    plan = with_deadline(90000.0)
+    study, ledger = begun(tmp_path)
+    with contextlib.closing(study):
+        gangs = GangsUntil(plan, ledger, searches=2)
+        first = run_surface_on_gangs(plan, gangs, ledger, Listener(), gangs.clock)
+    cut = [one for one in gangs.submitted if one not in ("2", "3")]
+    assert cut
+    assert len(first.results) == 2
+    assert first.left_out == 5 - first.searched
+    assert surface_verdict(first).status == "deadline"
+    with contextlib.closing(Study.open_to_read(tmp_path)) as opened:
+        assert recorded_surface(plan, Ledger(opened, 1)) == first
+    # Those that were cut are searched first, with as much time again.
+    study, ledger = resumed(tmp_path)
+    with contextlib.closing(study):
+        gangs = GangsUntil(plan, ledger, searches=99)
+        again = run_surface_on_gangs(plan, gangs, ledger, Listener(), gangs.clock)
+    assert gangs.limit_s == pytest.approx(90000.0)
+    assert gangs.submitted[: len(cut)] == cut
+    assert "2" not in gangs.submitted
+    assert all(one in again.results for one in first.results)
+    assert surface_verdict(again).status == "complete"
+    assert again.searched == 5
 
 
 def test_a_deadline_without_a_model_is_undecided(tmp_path: Path) -> None:

@@ -356,7 +356,8 @@ def failed_by(attempt: str, error: OSError) -> p.TaskVerdict:
     """Return the verdict of an attempt whose files could not be read or written."""
     full = error.errno in (errno.ENOSPC, errno.EDQUOT)
     void = VoidReason.DISK_FULL if full else VoidReason.SERVER_FAILED
-    detail = f"{error.filename}: {error.strerror}"
+    reason = error.strerror or str(error)
+    detail = f"{error.filename}: {reason}" if error.filename else reason
     return p.TaskVerdict(id=attempt, void=void, detail=detail, status=1)
 
 

@@ -8,6 +8,7 @@ continues. An attempt that its agent does not know is void. Nothing is sent to a
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import selectors
 import time
@@ -45,7 +46,7 @@ from benchwright.pool.adopt import Damaged, adopt, move_files, unpack
 from benchwright.pool.engine import Channel, PoolEngine
 from benchwright.pool.local import LocalEngine
 from benchwright.pool.slurm import SlurmEngine
-from benchwright.run.gangs import GangListener, OpenGangs, TaskEnd
+from benchwright.run.gangs import DeadlineReached, GangListener, OpenGangs, TaskEnd
 from benchwright.run.ledger import Ledger
 from benchwright.run.notices import NOTIFY_OPTION
 from benchwright.study.contents import SEARCH_KINDS
@@ -180,6 +181,8 @@ class GangController:
         self._refusal: BenchError | None = None
         """Why a gang got no lease, or lost it without an attempt."""
         self._polled_s = 0.0
+        self._until_s = math.inf
+        """The deadline of the session (time.monotonic)."""
         self._is_interrupted = False
         self._wake, self._written = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._selector = selectors.DefaultSelector()
@@ -189,7 +192,10 @@ class GangController:
 
     def expect(self, tasks: int, limit_s: float | None = None) -> None:
         """Note the number of tasks of the whole session, and the time until its deadline [s]."""
-        until_ns = 0 if limit_s is None else time.time_ns() + round(limit_s * 1e9)
+        until_ns = 0
+        if limit_s is not None:
+            self._until_s = time.monotonic() + limit_s
+            until_ns = time.time_ns() + round(limit_s * 1e9)
         planned = self._tally.planned = PlannedTasks(tasks=tasks, until_ns=until_ns)
         starts = self._ledger.count(lambda key: key.startswith(PLANNED_KEYS))
         self._ledger.note(planned_key(starts + 1), planned)
@@ -207,12 +213,23 @@ class GangController:
             self._task_ended(self._agents[gang], verdict)
 
     def next_end(self) -> TaskEnd:
-        """Wait until a task has ended. Raises Interrupted, BenchError, StudyError."""
+        """Wait until a task has ended. Raises Interrupted, BenchError, StudyError, DeadlineReached."""
         while not self._ends:
-            self._act()
+            if time.monotonic() < self._until_s:
+                self._act()
+            elif all(agent.verdict is None for agent in self._agents.values()):
+                self._void_all(VoidReason.DEADLINE, "the deadline came while it ran")
+                raise DeadlineReached
+            # Otherwise a result is on its way.
             if not self._ends:
                 self._wait()
         return self._ends.popleft()
+
+    def _void_all(self, void: VoidReason, detail: str) -> None:
+        """Record that the attempts that run do not count, before the session ends."""
+        while self._running:
+            _, attempt = self._running.popitem()
+            self._record_void(attempt, void, detail)
 
     def interrupt(self) -> None:
         """Make `next_end` raise Interrupted."""
@@ -290,10 +307,8 @@ class GangController:
 
     def close(self) -> None:
         """End all leases; attempts that run are void."""
-        for attempt in self._running.values():
-            with contextlib.suppress(OperatingError):
-                detail = "the session ended"
-                self._record_void(attempt, VoidReason.CANCELLED, detail)
+        with contextlib.suppress(OperatingError):
+            self._void_all(VoidReason.CANCELLED, "the session ended")
         self._running.clear()
         # Every lease is closed, even if the engine does not answer or the journal's disk is full.
         for lease in list(self._leases.values()):
@@ -319,7 +334,10 @@ class GangController:
         if self._is_interrupted:
             raise Interrupted
         asks = any(gang not in self._agents for gang in self._leases)
-        for key, _ in self._selector.select(_POLL_S if asks else None):
+        wait_s = _POLL_S if asks else math.inf
+        if (left_s := self._until_s - time.monotonic()) > 0:
+            wait_s = min(wait_s, left_s)
+        for key, _ in self._selector.select(wait_s if wait_s < math.inf else None):
             if key.data is not None:
                 self._hear(key.data)
         if self._is_interrupted:
@@ -597,12 +615,14 @@ class GangController:
         self._ledger.note(attempt_key(attempt.id, "begun"), attempt)
         self._running[lease.gang] = attempt
         self._tally.add(attempt)
+        left_s = self._until_s - time.monotonic()
         order = p.TaskOrder(
             attempt=attempt,
             info=_info_of_task(self._info),
             prefixes=task.prefixes,
             testroot=str(self._ledger.study.path / "testroot"),
             wanted=wanted,
+            left_s=left_s if left_s < math.inf else None,
         )
         self._send(self._agents[lease.gang], p.RunTask(order))
         self._progressed()

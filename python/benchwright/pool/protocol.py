@@ -27,6 +27,8 @@ class TaskOrder(msgspec.Struct, frozen=True, kw_only=True):
     """TESTROOT of the session, if the user did not set it: a gang uses a directory of its own instead."""
     wanted: str = ""
     """The sample of a surface, as the journal stores it; empty: another task."""
+    left_s: float | None = None
+    """Time until the deadline of the session [s]; None: it has none."""
 
 
 class TaskVerdict(msgspec.Struct, frozen=True, kw_only=True):

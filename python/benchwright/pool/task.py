@@ -93,7 +93,8 @@ def experiment_of(order: TaskOrder) -> Experiment[Any]:
     from benchwright.run.surface import SampleExperiment
 
     wanted = decode_stored(msgspec.Raw(order.wanted.encode()), SampleRequest)
-    return SampleExperiment(order.info, int(order.attempt.place), wanted)
+    number = int(order.attempt.place)
+    return SampleExperiment(order.info, number, wanted, order.left_s)
 
 
 def _with_own_testroot(order: TaskOrder, place: Path) -> TaskOrder:

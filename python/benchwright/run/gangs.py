@@ -37,6 +37,10 @@ def gave_up(end: TaskEnd) -> BenchError:
     )
 
 
+class DeadlineReached(Exception):
+    """The deadline of a session came while gangs ran tasks of it; their attempts are void."""
+
+
 class Gangs(Protocol):
     """Runs tasks; `pool/controller.py` implements it."""
 
@@ -44,13 +48,14 @@ class Gangs(Protocol):
     """The gangs: `g1`, `g2`, ..."""
 
     def expect(self, tasks: int, limit_s: float | None = None) -> None:
-        """Note the number of tasks of the whole session, and the time until its deadline [s]."""
+        """Note the number of tasks of the whole session, and the time until its deadline [s], which ends
+        the tasks that run then."""
 
     def submit(self, task: Task, wanted: str = "") -> None:
         """Have a task run. `wanted`: the sample of a surface, as it is stored."""
 
     def next_end(self) -> TaskEnd:
-        """Wait until a task has ended. Raises Interrupted, BenchError."""
+        """Wait until a task has ended. Raises Interrupted, BenchError, DeadlineReached."""
 
     def interrupt(self) -> None:
         """Make `next_end` raise Interrupted; safe to call in a signal handler."""

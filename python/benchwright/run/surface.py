@@ -34,7 +34,7 @@ from benchwright.core.surface import (
 )
 from benchwright.core.text import plural
 from benchwright.decide.surface.batch import next_search, results_needed, searches_of
-from benchwright.decide.surface.deadline import TimeLeft
+from benchwright.decide.surface.deadline import TimeLeft, budget_within_s
 from benchwright.decide.surface.design import next_sample
 from benchwright.decide.surface.result import surface_of
 from benchwright.load.search_options import SurfaceRequest
@@ -42,7 +42,7 @@ from benchwright.load.spec import samples_to_check
 from benchwright.load.spec_toml import read_spec
 from benchwright.load.surface_spec import read_surface
 from benchwright.load.workbench import Workbench
-from benchwright.run.gangs import Gangs, TaskEnd, gave_up
+from benchwright.run.gangs import DeadlineReached, Gangs, TaskEnd, gave_up
 from benchwright.run.ledger import Ledger
 from benchwright.run.observers import LoadWatcher
 from benchwright.run.peak import peak_search, peak_verdict
@@ -155,9 +155,19 @@ class SampleExperiment(OneSearchExperiment[PeakAnswer]):
 
     notify = None
 
-    def __init__(self, info: SessionInfo, number: int, wanted: SampleRequest) -> None:
-        """`number`: of the search. Raises InputError as `SurfaceExperiment`."""
+    def __init__(
+        self,
+        info: SessionInfo,
+        number: int,
+        wanted: SampleRequest,
+        left_s: float | None = None,
+    ) -> None:
+        """`number`: of the search; `left_s`: time until the deadline [s]. Raises InputError as `SurfaceExperiment`."""
         surface = SurfaceExperiment(info)
+        goal = wanted.goal
+        if left_s is not None:
+            budget_s = budget_within_s(surface.plan.goal, goal.budget_s, left_s)
+            goal = msgspec.structs.replace(goal, budget_s=budget_s)
         super().__init__(
             info,
             surface.spec,
@@ -167,7 +177,7 @@ class SampleExperiment(OneSearchExperiment[PeakAnswer]):
             plot=None,
         )
         self.samples = (wanted.sample,)
-        self._plan = surface.plan.inner(wanted.goal, wanted.sample)
+        self._plan = surface.plan.inner(goal, wanted.sample)
         self._key = search_key(number)
 
     def planned(self, *, watched: bool) -> Search[PeakAnswer]:
@@ -237,8 +247,8 @@ def run_surface_on_gangs(
     begun_s = clock() - spent_before_s
     limit_s = None
     if plan.goal.deadline_s is not None:
-        before_s = max(_deadlines(ledger).values(), default=0.0)
-        limit_s = before_s + plan.goal.deadline_s - spent_before_s
+        begins_s = _deadline_begins_s(ledger)
+        limit_s = begins_s + plan.goal.deadline_s - spent_before_s
     gangs.expect(searches_of(plan.goal, names), limit_s)
 
     def choose(time_left: TimeLeft | None) -> SampleRequest | None:
@@ -264,6 +274,11 @@ def run_surface_on_gangs(
                 gang = measured_by[number]
                 ended[number] = _sample_result(request, answer, gang)
                 continue
+            if plan.goal.deadline_s is not None:
+                # One that was chosen before a resume begins now.
+                now_s = max(request.spent_s, clock() - begun_s)
+                request = msgspec.structs.replace(request, spent_s=now_s)
+                wanted[-1] = request
             listener.sample_begins(number, request)
             task = Task(
                 place=str(number),
@@ -274,7 +289,13 @@ def run_surface_on_gangs(
             gangs.submit(task, bytes(encode_stored(request)).decode())
             running += 1
         elif running:
-            end = gangs.next_end()
+            try:
+                end = gangs.next_end()
+            except DeadlineReached:
+                if len({one.sample for one in ended.values()}) < plan.goal.samples:
+                    place = len(_recorded_requests(ledger)) + 1
+                    ledger.note(deadline_key(place), clock() - begun_s)
+                break
             running -= 1
             number = int(end.task.place)
             answer = recorded_result(ledger, PeakAnswer, search_key(number))
@@ -421,10 +442,8 @@ def _next_wanted(
     if goal.deadline_s is None:
         wanted = choose(None)
     else:
-        came = _deadlines(ledger)
-        begins_s = came.get(number, max(came.values(), default=0.0))
-        left_s = begins_s + goal.deadline_s - spent_s
-        begins = number in came or number == 1
+        left_s = _deadline_begins_s(ledger) + goal.deadline_s - spent_s
+        begins = last and (number in _deadlines(ledger) or number == 1)
         wanted = choose(TimeLeft(spent_s, left_s, begins=begins))
         chosen = {request.sample for request in _recorded_requests(ledger)}
         if wanted is None and last and len(chosen) < goal.samples:
@@ -441,10 +460,15 @@ def _deadlines(ledger: Ledger) -> dict[int, float]:
     return {number: at_s for number, at_s in recorded.items() if at_s is not None}
 
 
+def _deadline_begins_s(ledger: Ledger) -> float:
+    """Return when the deadline that has not come yet began [s]: with the session, or when the one before came."""
+    return max(_deadlines(ledger).values(), default=0.0)
+
+
 def _spent_before_s(ledger: Ledger) -> float:
     """Return the time that earlier runs of the session spent, as far as it is recorded [s]: until
     the last sample was chosen, and in the trials of its search."""
-    spent_s = max(_deadlines(ledger).values(), default=0.0)
+    spent_s = _deadline_begins_s(ledger)
     requests = _recorded_requests(ledger)
     if not requests:
         return spent_s

@@ -71,9 +71,7 @@ def time_share(
     gangs = GangTimes() if gangs is None else gangs
     to_come = goal.samples - len(results) if to_come is None else to_come
     beside_s = time_beside_s(results, time)
-    assert goal.deadline_s is not None
-    low_s, high_s = tuning.END_RANGE_S
-    end_s = min(max(tuning.END_SHARE * goal.deadline_s, low_s), high_s)
+    end_s = _end_s(goal)
     least_s = least_search_s(goal, results)
     left_s = [time.left_s - end_s - free_s for free_s in gangs.free_s]
     room = [
@@ -98,6 +96,23 @@ def time_share(
     gang = order[0]
     budget_s = max(left_s[gang] / made[gang] - beside_s, tuning.SHORTEST_BUDGET_S)
     return TimeShare(len(order), math.floor(10 * budget_s) / 10, gang)
+
+
+def _end_s(goal: SurfaceGoal) -> float:
+    """Return the time that is kept for the start and the end of the session [s]."""
+    assert goal.deadline_s is not None
+    low_s, high_s = tuning.END_RANGE_S
+    return min(max(tuning.END_SHARE * goal.deadline_s, low_s), high_s)
+
+
+def budget_within_s(goal: SurfaceGoal, budget_s: float | None, left_s: float) -> float:
+    """Return the budget of a search that was chosen earlier and begins now [s].
+
+    `budget_s`: its share of the time when it was chosen. Less may be `left_s` until the deadline, because its
+    gang was busy or was not there.
+    """
+    left_s = max(left_s - _end_s(goal), tuning.SHORTEST_BUDGET_S)
+    return min(left_s, math.inf if budget_s is None else budget_s)
 
 
 def time_beside_s(results: Sequence[SampleResult], time: TimeLeft) -> float:
