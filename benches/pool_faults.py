@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """What a pool on Slurm makes of faults: rounds of one surface, each with every fault once, at random moments.
 
-For each round: a surface of 12 simulated samples on three real Slurm nodes of this machine, with leases of 40 s. In random order: kill -9 of an
-agent, of the controller, of a slurmd (started again 2 s later), of slurmctld (started again at once), an orderly restart of slurmctld,
-scancel, scontrol suspend and resume, an attempt to requeue. Then the table must be that of an undisturbed session, each sample recorded
-once, and no job left. A trial that was stopped reports another value, so a recorded hole changes the table.
+For each round: a surface of 12 simulated samples on three real Slurm nodes of this machine, with a deadline, and leases of 10 to 20 s. In random
+order: kill -9 of an agent, of the controller, of a slurmd (started again 2 s later), of slurmctld (started again at once), an orderly restart
+of slurmctld, scancel, scontrol suspend and resume, an attempt to requeue, a host's disk that is full for some seconds. At a deadline no job
+may be left; then the session is resumed, until all samples are searched. The table must be that of an undisturbed session, each sample
+recorded once, no agent lost that was not killed, and no job left. A trial that was stopped reports another value, so a recorded
+hole changes the table.
 Usage: python3 benches/pool_faults.py [--rounds 25] [--seed 1]
-Needs slurmctld, slurmd, slurm-client and munge; half a minute to a minute for each round.
+Needs slurmctld, slurmd, slurm-client, munge, and root for the disks; half a minute to two minutes for each round.
 """
 
 from __future__ import annotations
@@ -23,21 +25,32 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "tests" / "stand_ins")]
 
+from benchwright.core.pool import VoidReason  # noqa: E402
 from pool_sessions import PoolSession, check_counts, table, write_surface  # noqa: E402
 from slurm_cluster import SlurmCluster, missing, slurm_cluster  # noqa: E402
 
-POOL = "slurm:partition=bench,gangs=3,lease=40s,retries=20"
+SLEEP_S = 1.2
+"""Length of a trial."""
+DEADLINE_S, LEASE_S = (12.0, 35.0), (10.0, 20.0)
+"""Their ranges."""
+_UNDISTURBED_S = 600.0
+_MOST_RESUMES = 40
+
+
+Row = dict[str, Any]
 
 
 class Round:
     """One session and its faults."""
 
     def __init__(self, slurm: SlurmCluster, place: Path, chance: random.Random) -> None:
-        write_surface(place, sleep_s=0.4)
+        self._deadline_s = chance.uniform(*DEADLINE_S)
+        write_surface(place, sleep_s=SLEEP_S, deadline_s=self._deadline_s)
         self.session = PoolSession(place, slurm.environment)
         self.done: Counter[str] = Counter()
         """Faults that met a running controller."""
@@ -51,15 +64,19 @@ class Round:
         faults: list[Callable[[], str]] = [
             *(self.agent_killed, self.controller_killed, self.slurmd_killed),
             *(self.slurmctld_killed, self.slurmctld_restarted, self.job_cancelled),
-            *(self.job_suspended, self.job_requeued),
+            *(self.job_suspended, self.job_requeued, self.disk_filled),
         ]
         self._chance.shuffle(faults)
-        self.session.begin("surface", "s.toml", "--study", "st", "--pool", POOL)
-        self.session.wait_for_running(1)
+        lease_s = round(self._chance.uniform(*LEASE_S))
+        pool = f"slurm:partition=bench,gangs=3,lease={lease_s}s,retries=20"
+        self.session.begin("surface", "s.toml", "--study", "st", "--pool", pool)
+        assert self.session.process is not None
+        while not self.session.attempts() and self.session.process.poll() is None:
+            time.sleep(0.1)
         for fault in faults:
             time.sleep(self._chance.uniform(0, 3))
             assert self.session.process is not None
-            if self.session.process.poll() is not None:
+            if self.session.process.poll() is not None and self._complete():
                 break
             # A job that has just ended is no fault.
             with contextlib.suppress(ProcessLookupError, AssertionError, IndexError):
@@ -67,6 +84,28 @@ class Round:
                 met = fault()
                 self.done[fault.__name__] += 1
                 self.log.append((began_ns, f"{fault.__name__} {met}"))
+
+    def _complete(self) -> dict[str, Any] | None:
+        """Wait for the end of the session and return its document; resume it after a deadline, and return None."""
+        document = self.session.ended(status=None)
+        if document["status"] == "complete":
+            return document
+        assert document["status"] == "deadline", document["status"]
+        self.done["deadline_reached"] += 1
+        self.log.append((time.time_ns(), f"deadline of {self._deadline_s:.1f} s"))
+        self._slurm.wait_until_idle()
+        self.session.begin("resume", "st")
+        return None
+
+    def end(self) -> dict[str, Any]:
+        """Resume the session until it is complete, and return its document."""
+        for _ in range(_MOST_RESUMES):
+            if (document := self._complete()) is not None:
+                leases = self.session.leases().values()
+                ended = [one for one in leases if one.ended == VoidReason.LEASE_ENDED]
+                self.done["lease_reached"] += len(ended)
+                return document
+        raise AssertionError(f"no end after {_MOST_RESUMES} deadlines")
 
     def history(self) -> list[str]:
         """Return the faults and the void attempts, in the order of time."""
@@ -126,18 +165,33 @@ class Round:
         self._slurm.ask("scontrol", "resume", job)
         return job
 
+    def disk_filled(self) -> str:
+        host = self._chance.choice(self._slurm.hosts)
+        self._slurm.fill_disk(host)
+        time.sleep(self._chance.uniform(0.5, 3))
+        self._slurm.free_disk(host)
+        return f"of {host}"
+
     def job_requeued(self) -> str:
         job = self._job()
         assert self._slurm.run("scontrol", "requeue", job).returncode != 0
         return job
 
 
-def undisturbed(place: Path) -> list[dict[str, object]]:
+def undisturbed(place: Path) -> dict[str, Row]:
     """Return the table of the session on this machine."""
-    write_surface(place, sleep_s=0.4)
+    write_surface(place, sleep_s=0, deadline_s=_UNDISTURBED_S)
     session = PoolSession(place, os.environ)
     session.begin("surface", "s.toml", "--study", "st", "--pool", "local:gangs=3")
-    return table(session.ended())
+    return results(session.ended())
+
+
+def results(document: dict[str, Any]) -> dict[str, Row]:
+    """Return the result of each sample: a deadline changes their order, and whether all gangs search the anchor."""
+    found: dict[str, Row] = {}
+    for row in table(document):
+        assert found.setdefault(str(row["sample"]), row) == row, "another anchor"
+    return found
 
 
 def main(argv: list[str]) -> int:
@@ -148,24 +202,30 @@ def main(argv: list[str]) -> int:
     asked = parser.parse_args(argv)
     if why := missing():
         sys.exit(why)
+    if os.geteuid():
+        sys.exit("the small disks of the hosts need root")
     faults: Counter[str] = Counter()
     voids: Counter[str] = Counter()
     wrong: list[Path] = []
     with tempfile.TemporaryDirectory(prefix="bw-faults-") as first:
         expected = undisturbed(Path(first))
-    with slurm_cluster() as slurm:
+    # Each host has a /tmp of its own.
+    with slurm_cluster(disks=True) as slurm:
         for number in range(asked.rounds):
-            place = Path(tempfile.mkdtemp(prefix="bw-faults-"))
+            place = Path(tempfile.mkdtemp(prefix="bw-faults-", dir="/var/tmp"))
             chance = random.Random(asked.seed * 1000 + number)
             one, begun_s = Round(slurm, place, chance), time.monotonic()
             try:
                 one.run()
-                assert table(one.session.ended()) == expected, "another table"
+                assert results(one.end()) == expected, "another table"
                 its = check_counts(one.session)
+                lost = its[VoidReason.AGENT_LOST]
+                assert lost <= one.done["agent_killed"], "agents lost, not killed"
                 slurm.wait_until_idle()
             except Exception as error:
                 wrong.append(place)
-                print(f"round {number + 1}: WRONG: {error}; {place}", flush=True)
+                print(f"round {number + 1}: WRONG: {error}; {place}")
+                print(*one.history(), sep="\n  ", flush=True)
             else:
                 voids += its
                 words = ", ".join(f"{n} {name}" for name, n in sorted(its.items()))

@@ -39,7 +39,7 @@ for _ in range(10):
 capacity = 150 * disks + 60 * threads
 mean_ms = 1000 / (capacity - rate) if rate < 0.99 * capacity else 1000.0
 mean_ms *= 1000 if holes else 1
-series = [[float(at), int(rate), mean_ms] for at in range(int(seconds))]
+series = [[float(at), int(rate), mean_ms] for at in range(max(1, int(seconds)))]
 count = int(rate * seconds)
 print(json.dumps({"mean_ms": mean_ms, "offered": count, "completed": count, "series": series}))
 """
@@ -56,11 +56,11 @@ disks = {disks}
 threads = [1, 2, 4, 8]
 
 [peak]
-criteria = ["mean response < 20ms"]
+criteria = ["mean response < {limit}"]
 start = "100"
 policy = "binsearch"
-run_length = "20s"
-max_trials = 4
+run_length = "{run_length}"
+max_trials = {trials}
 seed = 1
 
 [surface]
@@ -70,11 +70,30 @@ _DISKS = {8: [1, 2], 12: [1, 2, 4]}
 """Levels that make so many samples."""
 
 
-def write_surface(place: Path, *, samples: int = 12, sleep_s: float = 0.2) -> None:
-    """Write `s.toml`, a surface of 8 or 12 such samples, and its generator."""
+def write_surface(
+    place: Path,
+    *,
+    samples: int = 12,
+    sleep_s: float = 0.2,
+    deadline_s: float | None = None,
+) -> None:
+    """Write `s.toml`, a surface of 8 or 12 such samples, and its generator.
+
+    With a deadline, each search is one short trial, at a rate that half of the samples have: then its result does not depend on
+    its share of the time.
+    """
+    searches = {"limit": "20ms", "run_length": "20s", "trials": 4}
+    if deadline_s is not None:
+        searches = {"limit": "3ms", "run_length": "0.2s", "trials": 1}
     text = _SPEC.format(
-        python=sys.executable, samples=samples, disks=_DISKS[samples], sleep_s=sleep_s
+        python=sys.executable,
+        samples=samples,
+        disks=_DISKS[samples],
+        sleep_s=sleep_s,
+        **searches,
     )
+    if deadline_s is not None:
+        text += f'deadline = "{deadline_s:.1f}s"\n'
     (place / "s.toml").write_text(text)
     (place / "gen.py").write_text(_GENERATOR)
 

@@ -33,6 +33,7 @@ PROGRAMS = {
 }
 """Programs that are needed, with Debian's packages of them."""
 PATIENCE_S = 90.0
+_DISK = "mount -t tmpfs -o size=6m,mode=1777 bw-disk /tmp && exec sleep infinity"
 _SYSTEM_PATH = os.environ.get("PATH", os.defpath) + ":/usr/sbin:/sbin"
 _CONFIGURATION = """\
 ClusterName=bwtest
@@ -83,9 +84,13 @@ class SlurmCluster:
     hosts = ("h1", "h2", "h3")
     partition = "bench"
 
-    def __init__(self, home: Path) -> None:
-        """Write the files and start the daemons in an empty directory."""
+    def __init__(self, home: Path, *, disks: bool = False) -> None:
+        """Write the files and start the daemons in an empty directory.
+
+        `disks`: each host has a /tmp of its own, a small disk, which needs root; `home` is not below /tmp then.
+        """
         self.home = home
+        self._disks = [f"disk-{host}" for host in self.hosts] if disks else []
         self.environment = os.environ | {
             "SLURM_CONF": str(home / "slurm.conf"),
             "PATH": _SYSTEM_PATH,
@@ -114,6 +119,8 @@ class SlurmCluster:
             ],
             "slurmctld": ["slurmctld", "-D"],
             **{host: ["slurmd", "-D", "-N", host] for host in self.hosts},
+            # The process that keeps a host's disk while its slurmd is restarted.
+            **{disk: ["unshare", "--mount", "sh", "-c", _DISK] for disk in self._disks},
         }
         self.pids: dict[str, int] = {}
         """Of the daemons that were started last: munged, slurmctld, and each host's slurmd."""
@@ -132,9 +139,31 @@ class SlurmCluster:
         """Start all daemons, and wait until every host is idle."""
         self.start("munged")
         _wait_until((self.home / "munge.socket").exists, self._report)
+        for disk, host in zip(self._disks, self.hosts, strict=False):
+            self.start(disk)
+            mounts = Path(f"/proc/{self.pids[disk]}/mounts")
+            _wait_until(
+                lambda mounts=mounts: "bw-disk /tmp" in mounts.read_text(), self._report
+            )
+            enter = ["nsenter", f"--mount=/proc/{self.pids[disk]}/ns/mnt"]
+            program = str(_program("slurmd"))
+            self._commands[host] = [*enter, program, *self._commands[host][1:]]
         for name in ("slurmctld", *self.hosts):
             self.start(name)
         self.wait_until_idle()
+
+    def fill_disk(self, host: str) -> None:
+        """Fill the disk of a host."""
+        with contextlib.suppress(OSError), self._filler(host).open("wb", 0) as file:
+            while True:
+                file.write(bytes(4096))
+
+    def free_disk(self, host: str) -> None:
+        """Remove what `fill_disk` has written."""
+        self._filler(host).unlink(missing_ok=True)
+
+    def _filler(self, host: str) -> Path:
+        return Path(f"/proc/{self.pids[f'disk-{host}']}/root/tmp/filler")
 
     def start(self, name: str) -> None:
         """Start a daemon that does not run."""
@@ -246,10 +275,12 @@ class SlurmCluster:
 
 
 @contextlib.contextmanager
-def slurm_cluster() -> Iterator[SlurmCluster]:
-    """Run a cluster until the end of the block."""
+def slurm_cluster(*, disks: bool = False) -> Iterator[SlurmCluster]:
+    """Run a cluster until the end of the block; `disks` as for `SlurmCluster`."""
     # Slurm refuses directories that others may write in, and munge's socket a long path.
-    cluster = SlurmCluster(Path(tempfile.mkdtemp(prefix="bw-slurm-", dir="/tmp")))
+    place = "/var/tmp" if disks else "/tmp"
+    home = Path(tempfile.mkdtemp(prefix="bw-slurm-", dir=place))
+    cluster = SlurmCluster(home, disks=disks)
     try:
         cluster.begin()
         yield cluster
