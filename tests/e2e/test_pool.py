@@ -23,6 +23,7 @@ from benchwright.core.processes import process_ids
 from benchwright.page.stream import JournalFollower
 from benchwright.study.journal import Study
 from benchwright.study.pool import PoolRecord, pool_record
+from own_network import cpu_ticks
 
 BW = (sys.executable, "-m", "benchwright.cli.main")
 PATIENCE_S = 120.0
@@ -497,20 +498,15 @@ def test_a_gang_whose_disk_is_full_is_excluded(place: Path) -> None:
 
 
 def test_an_agent_uses_no_cpu_while_a_task_runs(place: Path) -> None:
-    """It wakes once a second; a tick of CPU time is 10 ms."""
-
-    def ticks(pid: int) -> int:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        return int(fields[11]) + int(fields[12])
-
+    """It wakes once a second; a tick of CPU time is 10 ms. tests/kernel/test_pool_silence.py captures its packets."""
     words = ("surface", "s.toml", "--pool", "local:gangs=1", "--study", "a")
     process = begin(place, *words, pace="4")
     wait_until(lambda: trials_begun(place) >= 1)
     (agent,) = processes_of(place, "agent")
-    before = ticks(agent)
+    before = cpu_ticks(agent)
     time.sleep(3)
     assert trials_begun(place) == 1
-    assert ticks(agent) - before <= 1
+    assert cpu_ticks(agent) - before <= 1
     os.kill(process.pid, signal.SIGINT)
     assert ended(process)[0] == 130
 

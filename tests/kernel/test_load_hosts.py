@@ -28,6 +28,7 @@ import ssh_server
 from benchwright.core.processes import all_processes
 from benchwright.load import read_samples
 from bw_command import Done, bw, bw_words
+from own_network import captured
 from ssh_server import SshServer, namespace
 from web_server import nginx
 
@@ -316,6 +317,34 @@ def test_hosts_load_one_nginx(tmp_path: Path, hosts: Hosts) -> None:
         "a",
         "b",
     ]
+
+
+# -- the silent interval -------------------------------------------------------------------
+
+
+def test_nothing_is_sent_between_the_hosts_while_they_load(
+    tmp_path: Path, hosts: Hosts
+) -> None:
+    """The load has no target, so every packet is of bw or of ssh, which sends signs of life."""
+    load = RunningLoad(tmp_path, hosts)
+    with ExitStack() as stack:
+        captures = {
+            name: stack.enter_context(captured(f"{hosts.spaces[name]}a"))
+            for name in "ab"
+        }
+        seconds = 4.0
+        time.sleep(seconds)
+        for name, capture in captures.items():
+            packets = [one for one in capture.packets() if one.ports]
+            assert all(hosts.servers[name].port in one.ports for one in packets)
+            # ServerAliveInterval of hooks/ssh-options: a request and its answer.
+            signs = [one for one in packets if one.size]
+            assert len(signs) <= 2 * (1 + seconds // 5)
+        load.process.send_signal(signal.SIGINT)
+        assert load.end()[0] == 130
+        # The capture sees what is sent at the end.
+        for capture in captures.values():
+            assert sum(one.size > 0 for one in capture.packets()) > 4
 
 
 # -- faults --------------------------------------------------------------------------------
