@@ -148,6 +148,7 @@ def search_part(study: Study, session: StoredSession, part: str) -> ReportPart:
             lead=visible(one_line(verdict.detail)),
             blocks=answer.blocks,
         ),
+        *pool_sections(part, study, session),
         Section(
             id=f"{part}-trials",
             title="Trials",
@@ -165,7 +166,6 @@ def search_part(study: Study, session: StoredSession, part: str) -> ReportPart:
                 _trials_table(part, trials),
             ),
         ),
-        *pool_sections(part, study, session),
         why_section(
             part,
             named_results(loads),

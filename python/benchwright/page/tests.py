@@ -105,8 +105,8 @@ def tests_part(
         *([loads_section(part, loads)] if loads else []),
         *([comparison_section(stored)] if stored.comparisons else []),
         *([results_section(stored, answer)] if len(stored.tests) > 1 else []),
-        tests_section(stored, answer),
         *pool_sections(part, study, session),
+        tests_section(stored, answer),
         why_section(
             part,
             [
