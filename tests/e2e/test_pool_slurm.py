@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -150,6 +151,18 @@ def test_a_suite_and_its_comparison_run_in_jobs(
     # A part of a session runs on one host.
     hosts = {one.place: one.hosts for one in session.attempts().values()}
     assert len(hosts) == 4
+    of_tests = {
+        one.hosts
+        for one in session.attempts().values()
+        if one.name.startswith("test ") and one.is_recorded
+    }
+    assert of_tests
+    codes = {one["code"] for one in document["findings"]}
+    assert ("gang-confounded" in codes) is (len(of_tests) == 2)
+    done = bw(tmp_path, "compare", "st:sleep:n=1", "st:sleep:n=2", "--json")
+    assert done.returncode in (0, 3), done.stderr
+    found = {one["code"] for one in json.loads(done.stdout)["findings"]}
+    assert ("gang-confounded" in found) is (len(of_tests) == 2)
 
 
 def test_a_comparison_runs_in_one_job(slurm: SlurmCluster, tmp_path: Path) -> None:
