@@ -237,6 +237,26 @@ def test_an_interrupt_ends_the_jobs_and_resume_continues(
     check_counts(session)
 
 
+def test_a_deadline_ends_the_jobs_and_resume_continues(
+    slurm: SlurmCluster, tmp_path: Path
+) -> None:
+    write_surface(tmp_path, samples=8, sleep_s=1.5, deadline_s=5)
+    session = PoolSession(tmp_path, slurm.environment)
+    begin(session)
+    try:
+        for _ in range(20):
+            document = session.ended(status=None)
+            wait_for_none(slurm.jobs)
+            if document["status"] == "complete":
+                break
+            assert document["status"] == "deadline"
+            session.begin("resume", "st")
+        assert document["status"] == "complete"
+        assert set(check_counts(session)) <= {VoidReason.DEADLINE}
+    finally:
+        session.end()
+
+
 def test_a_host_that_is_lost(
     slurm: SlurmCluster, session: PoolSession, undisturbed: list[dict[str, Any]]
 ) -> None:

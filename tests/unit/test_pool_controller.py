@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from benchwright import __version__
+from benchwright.core.errors import BenchError
 from benchwright.core.pool import (
     Attempt,
     Lease,
@@ -77,12 +78,13 @@ class Engine:
         self._now = now
         self._hello = hello
         self._unreachable = unreachable
+        self.closed: list[str] = []
 
     def existing(self) -> Sequence[Lease]:
         return () if self._now.state is LeaseState.ENDED else (self._now,)
 
     def open(self, gang: str, number: int, excluded: Sequence[str]) -> Lease:
-        raise AssertionError("the controller continues with the lease that is there")
+        raise BenchError("slurm-refused", "no other lease here")
 
     def state(self, lease: Lease) -> Lease:
         return self._now
@@ -94,7 +96,7 @@ class Engine:
         return Agent(self._hello)
 
     def close(self, lease: Lease) -> None:
-        """There is nothing to end."""
+        self.closed.append(lease.job)
 
 
 class Silent:
@@ -195,4 +197,21 @@ def test_an_agent_of_another_version_is_not_used(
     end = controller.next_end()
     assert end.attempt.void is VoidReason.AGENT_LOST
     assert "Benchwright 0.0" in end.attempt.detail
+    controller.close()
+
+
+def test_an_agent_that_runs_a_void_attempt_gets_no_task(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The controller before could not end the job, because Slurm did not answer."""
+    monkeypatch.setattr(module, "_POLL_S", 0.001)
+    void = {"ended_ns": 2, "void": VoidReason.CANCELLED}
+    ended = msgspec.structs.replace(ATTEMPT, **void)
+    ledger.note(attempt_key("1.1", "ended"), ended)
+    engine = Engine(LEASE, hello(running="1.1"))
+    controller = continued(ledger, engine)
+    controller.submit(TASK)
+    with pytest.raises(BenchError, match="no other lease here"):
+        controller.next_end()
+    assert engine.closed == ["7"]
     controller.close()

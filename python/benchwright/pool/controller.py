@@ -432,11 +432,20 @@ class GangController:
             self._lease_ended(other)
             return
         self._silent_since_s.pop(gang, None)
+        attempt = self._running.get(gang)
+        if hello.running and (attempt is None or attempt.id != hello.running):
+            # The session ended while Slurm did not answer, and could not end the job.
+            stale = msgspec.structs.replace(
+                self._engine_closed(agent.lease),
+                ended=VoidReason.CANCELLED,
+                detail=f"its agent runs attempt {hello.running}, which is void",
+            )
+            self._lease_ended(stale)
+            return
         lease = msgspec.structs.replace(agent.lease, hosts=hello.hosts)
         agent.lease = self._leases[gang] = lease
         self._ledger.note(lease_key(lease.name, ended=False), lease)
         self._plan.lease_changed(lease)
-        attempt = self._running.get(gang)
         if attempt is None or attempt.id == hello.running:
             return
         ended = {verdict.id: verdict for verdict in hello.verdicts}.get(attempt.id)
