@@ -245,6 +245,10 @@ class SlurmCluster:
                 self.run("scontrol", "update", f"NodeName={host}", "State=RESUME")
         self.wait_until_idle()
 
+    def wait_for_no_jobs(self) -> None:
+        """Wait until all jobs have ended."""
+        _wait_until(lambda: not self.jobs(), self._report)
+
     def wait_until_idle(self) -> None:
         """Wait until no job is there, and each host is ready for one."""
 
