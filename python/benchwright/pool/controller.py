@@ -567,8 +567,9 @@ class GangController:
 
     def _progressed(self) -> None:
         """Show how far the session is."""
-        run = [one for one in self._leases.values() if one.state is LeaseState.RUNNING]
-        progress = self._tally.progress(len(run) or len(self.names), time.time_ns())
+        leases = self._leases.values()
+        gangs = sum(lease.state is LeaseState.RUNNING for lease in leases)
+        progress = self._tally.progress(gangs or len(self.names), time.time_ns())
         self._listener.pool_progressed(progress, time.monotonic() - self._started_s)
 
     def _task_end(self, task: Task, attempt: Attempt) -> TaskEnd:
