@@ -215,3 +215,26 @@ def test_an_agent_that_runs_a_void_attempt_gets_no_task(
         controller.next_end()
     assert engine.closed == ["7"]
     controller.close()
+
+
+@pytest.mark.parametrize(
+    ("void", "ends_session"),
+    [(VoidReason.DISK_FULL, False), (VoidReason.SERVER_FAILED, True)],
+)
+def test_bad_input_ends_the_session_and_a_full_disk_does_not(
+    ledger: Ledger,
+    monkeypatch: pytest.MonkeyPatch,
+    void: VoidReason,
+    ends_session: bool,  # noqa: FBT001
+) -> None:
+    """A host's study that cannot be written ends its session with the exit status of bad input."""
+    monkeypatch.setattr(module, "_POLL_S", 0.001)
+    verdict = p.TaskVerdict(id="1.1", void=void, detail="it is full", status=2)
+    controller = continued(ledger, Engine(LEASE, hello(verdicts=(verdict,))))
+    controller.submit(TASK)
+    if ends_session:
+        with pytest.raises(BenchError, match="it is full"):
+            controller.next_end()
+    else:
+        assert controller.next_end().attempt.void is void
+    controller.close()

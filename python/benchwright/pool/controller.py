@@ -539,7 +539,8 @@ class GangController:
         del self._running[attempt.gang]
         self._void(attempt, void, detail)
         self._send(agent, p.ForgetTask(attempt.id))
-        if status == _BAD_INPUT:
+        # A study that cannot be written has this status too.
+        if status == _BAD_INPUT and void is VoidReason.SERVER_FAILED:
             message = f"{attempt.name} on gang {attempt.gang}: {detail}"
             raise BenchError("pool-task", message)
 

@@ -392,6 +392,8 @@ class SlurmEngine:
     def _cancel(self, lease: Lease) -> None:
         self._asked_s = -math.inf
         self._closed.add(_key(lease))
+        if time.monotonic() - self._failed_s < _PAUSE_S:
+            return
         try:
             self._command(["scancel", f"--name=bw-{self._name(lease.gang)}", lease.job])
         except BenchError:
