@@ -225,7 +225,7 @@ def test_bad_input_ends_the_session_and_a_full_disk_does_not(
     ledger: Ledger,
     monkeypatch: pytest.MonkeyPatch,
     void: VoidReason,
-    ends_session: bool,  # noqa: FBT001
+    ends_session: bool,
 ) -> None:
     """A host's study that cannot be written ends its session with the exit status of bad input."""
     monkeypatch.setattr(module, "_POLL_S", 0.001)
