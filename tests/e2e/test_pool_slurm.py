@@ -43,6 +43,27 @@ max_trials = 2
 [surface]
 samples = 2
 """
+OF_CLIENTS = """
+[server]
+configure = ["./nginx/prepare.sh {state} {port} 1 {gzip_level} 1 1000"]
+environment = { LISTEN = "{server_address}" }
+start = "nginx -p {state} -c {state}/nginx.conf"
+ready = { http = "http://{server_address}:{port}/page.txt" }
+[load]
+target = "http://{server_address}:{port}/"
+paths = ["/page-1.txt"]
+[factors]
+gzip_level = [1, 6]
+[peak]
+criteria = ["mean response < 20s"]
+policy = "binsearch"
+start = "100"
+run_length = "1s"
+max_trials = 2
+seed = 1
+[surface]
+samples = 2
+"""
 SUITE = """
 [factors]
 n = [1, 2]
@@ -132,6 +153,52 @@ def test_real_servers_are_mapped_by_jobs(slurm: SlurmCluster, tmp_path: Path) ->
     assert all(one["trials"] for one in samples)
     assert not check_counts(session)
     assert len({one.hosts for one in session.attempts().values()}) == 2
+
+
+def clients_session(slurm: SlurmCluster, place: Path) -> PoolSession:
+    """Return a session whose clients load a real nginx; its criteria always hold."""
+    if shutil.which("nginx", path=PATH) is None:
+        pytest.skip("nginx is not installed (apt-get install nginx-light)")
+    (place / "s.toml").write_text(OF_CLIENTS)
+    shutil.copytree(EXAMPLES / "nginx", place / "nginx")
+    session = PoolSession(place, slurm.environment)
+    pool = "slurm:partition=bench,gangs=1,clients=2"
+    session.begin("surface", "s.toml", "--study", "st", "--pool", pool)
+    return session
+
+
+def test_the_clients_of_a_job_load_its_server(
+    slurm: SlurmCluster, tmp_path: Path
+) -> None:
+    session = clients_session(slurm, tmp_path)
+    (attempt,) = session.wait_for_running(1)
+    job = session.lease_of(attempt).job
+    assert slurm.ask("squeue", "--noheader", f"--job={job}", "--format=%D") == "3"
+    samples = session.ended(status=None)["samples"]
+    assert {one["peak_rate"] for one in samples} == {100.0}, session.messages
+    assert not check_counts(session)
+    for one in session.attempts().values():
+        assert one.hosts == ("h1", "h2", "h3")
+        logs = session.study / "pool" / "s1" / one.id / "study" / "logs" / "s1"
+        load = json.loads((logs / "trial-1" / "result.json").read_text())
+        assert [host["host"] for host in load["hosts"]] == ["h2", "h3"]
+        parts = [host["counts"]["intended"] for host in load["hosts"]]
+        assert max(parts) - min(parts) <= 1
+        assert sum(parts) == load["counts"]["completed"] > 0
+    wait_for_none(slurm.jobs)
+
+
+def test_a_client_that_is_lost_is_replaced(slurm: SlurmCluster, tmp_path: Path) -> None:
+    """Its sample runs on another gang, when its host is back."""
+    session = clients_session(slurm, tmp_path)
+    (lost,) = session.wait_for_running(1)
+    slurm.kill_host(lost.hosts[2])
+    session.wait_for(lambda: session.attempts()[lost.id].void is not None)
+    slurm.start(lost.hosts[2])
+    samples = session.ended(status=None)["samples"]
+    assert {one["peak_rate"] for one in samples} == {100.0}, session.messages
+    assert check_counts(session)[VoidReason.HOST_LOST] == 1
+    assert session.attempts()[lost.id].failed_host == lost.hosts[2]
 
 
 def test_a_suite_and_its_comparison_run_in_jobs(

@@ -95,6 +95,9 @@ class Engine:
             raise ConnectionError("srun: error: Unable to create step")
         return Agent(self._hello)
 
+    def clients(self, lease: Lease) -> None:
+        """Return None: the gang is one host."""
+
     def close(self, lease: Lease) -> None:
         self.closed.append(lease.job)
 

@@ -288,7 +288,7 @@ def _run_on_hosts(
     from benchwright.load.hosts import LoadHosts
 
     where = Where("--hosts", text=",".join(settings.names))
-    with contextlib.closing(LoadHosts(settings, where)) as hosts:
+    with contextlib.closing(LoadHosts(settings.each(), where)) as hosts:
         return hosts.run(
             request,
             places=places,

@@ -359,7 +359,8 @@ def begin_search(
     )
     info = with_session_options(info, arguments)
     if kind == "surface":
-        info = with_pool(info, pool_of(arguments, experiment.spec.pool))
+        table = experiment.spec.pool
+        info = with_pool(info, pool_of(arguments, table, may_have_clients=True))
     experiment.info = info
     experiment.check()
     output = search_output(

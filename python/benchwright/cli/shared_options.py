@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
-from benchwright.core.errors import InputError
+from benchwright.core.errors import InputError, argument_error
 from benchwright.core.named_server import (
     SERVER_KEYS,
     NamedServer,
@@ -81,13 +81,22 @@ class PoolOptions(msgspec.Struct, frozen=True):
     ] = None
 
 
-def pool_of(arguments: Namespace, table: PoolSettings | None) -> PoolSettings | None:
-    """Return the pool of --pool, or else that of the suite or spec. Raises InputError."""
+def pool_of(
+    arguments: Namespace, table: PoolSettings | None, *, may_have_clients: bool = False
+) -> PoolSettings | None:
+    """Return the pool of --pool, or else that of the suite or spec. Raises InputError.
+
+    `may_have_clients`: whether the session has a load that clients can issue.
+    """
     reader = OptionReader(request_from(PoolOptions, arguments))
     option: PoolSettings | None = reader.value("pool")
     if reader.found:
         raise InputError(reader.found)
     settings = option or table
+    if settings is not None and settings.clients and not may_have_clients:
+        message = "clients issue the load of a spec, and there is none"
+        hint = "leave out clients; bw surface SPEC.toml has a load"
+        raise argument_error("--pool", arguments.pool or "", message, hint)
     if settings is not None:
         from benchwright.pool.controller import check_engine
 

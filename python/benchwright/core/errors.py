@@ -108,5 +108,13 @@ def argument_error(where: str, text: str, message: str, hint: str = "") -> Input
     )
 
 
+class HostError(BenchError):
+    """A host that issues a part of a load failed: `host-lost`, `not-armed`, `clock-uncertain`."""
+
+    def __init__(self, code: str, host: str, message: str) -> None:
+        self.host = host
+        super().__init__(code, message)
+
+
 class Interrupted(Exception):
     """The user (or a machine that shuts down) requested a stop; resumable."""

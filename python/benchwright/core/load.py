@@ -288,7 +288,7 @@ class HostClock(msgspec.Struct, frozen=True, kw_only=True):
     """CLOCK_MONOTONIC of a host against that of the machine on which `bw` runs."""
 
     method: str
-    """How it was measured: `udp`, packets; `ssh`, lines through the connection."""
+    """How it was measured: `udp`, packets; `ssh`, lines through the connection; `line`, the same in a gang of a pool."""
     round_trips: int
     """Before and after the load together."""
     offset_ns: int

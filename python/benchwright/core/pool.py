@@ -32,6 +32,8 @@ class PoolSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     engine: PoolKind
     gangs: int
+    clients: int = 0
+    """Number of client hosts of each gang, which issue the load on its server host."""
     retries: int = 2
     """How often a task is tried again after a void attempt."""
     lease_s: float | None = None
@@ -44,6 +46,7 @@ class PoolSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         assert self.gangs >= 1
+        assert self.clients >= 0
         assert self.retries >= 0
 
     @property
@@ -64,6 +67,10 @@ class VoidReason(enum.StrEnum):
     SERVER_FAILED = "server-failed"
     DISK_FULL = "disk-full"
     AGENT_LOST = "agent-lost"
+    NOT_ARMED = "not-armed"
+    """A client was not ready to issue its part of a load in time."""
+    CLOCK_UNCERTAIN = "clock-uncertain"
+    """The offset of a client's clock could not be measured, so there was no common start."""
     DAMAGED = "damaged"
     """The collected result differs from the one that the host wrote."""
 
@@ -105,6 +112,8 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True):
     state: LeaseState = LeaseState.WAITING
     ends_ns: int = 0
     """CLOCK_REALTIME at which it ends at the latest [ns]; 0: unknown or unlimited."""
+    failed_host: str = ""
+    """The host whose failure ended it, if that is known."""
     ended: VoidReason | None = None
     """Why it ended, if that was not the controller's decision; a task that ran is void for this reason."""
     detail: str = ""
@@ -152,6 +161,15 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     """None in an attempt that ended: its entries are in the journal."""
     detail: str = ""
     """What happened, for a void attempt."""
+    failed_host: str = ""
+    """The host that made it void, if that is known not to be the server's."""
+
+    @property
+    def counts_against(self) -> str:
+        """The host that a void attempt counts against; empty: none."""
+        if self.void is None or not self.void.blames_host:
+            return ""
+        return self.failed_host or "".join(self.hosts[:1])
 
     @property
     def is_recorded(self) -> bool:

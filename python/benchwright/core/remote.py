@@ -1,4 +1,4 @@
-"""How other hosts are reached: [remote] of a spec, and the hosts of a load."""
+"""How other hosts are reached: [remote] of a spec, the hosts of a load, and the clients of a gang."""
 
 from __future__ import annotations
 
@@ -10,6 +10,16 @@ HOST = re.compile(r"(?!-)[A-Za-z0-9@._:/%+\[\]-]+", re.ASCII)
 """What the hook `remote` accepts too, and IPv6 addresses."""
 PATH = re.compile(r"/[A-Za-z0-9_./-]*", re.ASCII)
 """A path that needs no quoting in any login shell."""
+
+
+class SlurmSteps(msgspec.Struct, frozen=True, tag="slurm"):
+    """The host is a node of a job of Slurm, in which commands run as steps."""
+
+    job: str
+
+
+class LocalProcesses(msgspec.Struct, frozen=True, tag="local"):
+    """The host is this machine: commands are processes of it."""
 
 
 class HostsSettings(msgspec.Struct, frozen=True):
@@ -31,7 +41,7 @@ class RemoteSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How another host is reached."""
 
     host: str
-    """[user@]host of ssh, or ssh://[user@]host[:port]."""
+    """[user@]host of ssh, or ssh://[user@]host[:port]; the name of a gang's host."""
     ssh_config: str = ""
     """A file for `ssh -F`, relative to the session's initial directory; empty: the user's."""
     timeout_s: int = 20
@@ -40,3 +50,15 @@ class RemoteSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Where the private directory is made there; empty: its TMPDIR, or /tmp."""
     programs: str = ""
     """Directory of bw-launcher and bw-sampler there; empty: they are copied."""
+    through: SlurmSteps | LocalProcesses | None = None
+    """How commands are started there, on a host of a gang; None: by ssh."""
+    address: str = ""
+    """The host's address, as this machine reaches it; empty: that of the connection of ssh."""
+
+
+class GangClients(msgspec.Struct, frozen=True, kw_only=True):
+    """The client hosts of a gang, which issue the load on its server host together."""
+
+    server_address: str
+    """The address of the server host, as the clients reach it."""
+    hosts: tuple[RemoteSettings, ...]

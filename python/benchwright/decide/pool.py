@@ -150,8 +150,8 @@ class PoolPlan:
             length_ns = attempt.ended_ns - attempt.began_ns
             self._longest_ns = max(self._longest_ns, length_ns)
             return
-        if attempt.void.blames_host:
-            self._voids.update(attempt.hosts)
+        if attempt.counts_against:
+            self._voids[attempt.counts_against] += 1
         self._attempts[task.place] += 1
         self._last[task.place] = attempt
         self._avoided.setdefault(task.place, set()).add(attempt.gang)

@@ -51,7 +51,8 @@ def _clocks(
     bounds = [(one.clock.bound_ns, one) for one in hosts if one.clock is not None]
     worst_ns, worst = max(bounds, key=lambda one: one[0], default=(0, hosts[0]))
     if worst.clock is not None and worst_ns > limit_ns:
-        how = "packets" if worst.clock.method == "udp" else "the ssh connection"
+        ways = {"udp": "packets", "ssh": "the ssh connection"}
+        how = ways.get(worst.clock.method, "the connection")
         evidence = (
             f"the clock of {worst.host} is known to ±{duration_ns_text(worst_ns, 2)} (by {how}), "
             f"and {gap}"

@@ -51,14 +51,17 @@ class CpuAssignment(msgspec.Struct, frozen=True):
         return (make_finding(SHARED, subject, self.text),) if self.shared else ()
 
 
-def cpu_assignment(spec: Spec, available: CpuList) -> CpuAssignment:
-    """Return how the available CPUs are divided. Raises InputError."""
+def cpu_assignment(
+    spec: Spec, available: CpuList, *, of_gang: bool = False
+) -> CpuAssignment:
+    """Return how the available CPUs are divided; `of_gang`: the load is issued by clients. Raises InputError."""
     server = spec.server.cpus if spec.server is not None else None
     load = spec.load.cpus
-    if spec.remote is not None or spec.load.hosts is not None:
+    by_hosts = of_gang or spec.load.hosts is not None
+    if spec.remote is not None or by_hosts:
         # The CPUs of another host are unknown here, and the two share none.
         seen = {"load.cpus": load} if spec.server_host else {"server.cpus": server}
-        if spec.load.hosts is not None:
+        if by_hosts:
             seen.pop("load.cpus", None)
         _check(spec, seen, available)
         return CpuAssignment(server or (), load or (), ours=False)

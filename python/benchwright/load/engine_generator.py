@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from benchwright.core.errors import BenchError, Interrupted
+from benchwright.core.errors import BenchError, HostError, Interrupted
 from benchwright.core.load import (
     EngineResult,
     FileSetProgress,
@@ -23,6 +23,7 @@ from benchwright.findings.file_set import (
     FALSE_ALARMS_OF_A_TRIAL,
     file_set_findings,
 )
+from benchwright.findings.hosts import host_findings
 from benchwright.load import request as r
 from benchwright.load import workload as w
 from benchwright.load.criteria import within_ns
@@ -285,7 +286,7 @@ class EngineGenerator:
     ) -> LoadTrial:
         """Return the trial of a load of several hosts.
 
-        Raises BenchError if a host is lost before the load starts.
+        Raises BenchError if a host is lost before the load starts; HostError if a host of a gang is lost at any time.
         """
         part = r.SchedulePart(of=hosts.number)
         request = msgspec.structs.replace(request, part=part)
@@ -305,6 +306,8 @@ class EngineGenerator:
             raise Interrupted
         if answer.result.lost_hosts:
             why = "; ".join(one.lost for one in answer.result.lost_hosts)
+            if hosts.are_of_gang:
+                raise HostError("host-lost", answer.result.lost_hosts[0].host, why)
             return failed_trial(load.probe, why)
         return self._trial(answer, request, load.probe, left=False)
 
@@ -480,7 +483,7 @@ def _metrics(result: EngineResult, criteria: tuple[Criterion, ...]) -> dict[str,
 def _marks(
     result: EngineResult, request: r.LoadRequest, criteria: tuple[Criterion, ...]
 ) -> list[str]:
-    """Return the marks of a doubtful load: a late generator, one behind its rate, a wrong mix."""
+    """Return the marks of a doubtful load: a late generator, one behind its rate, a wrong mix, hosts that differ."""
     marks = []
     late, scale_ns = result.lateness_ns.p99, _lateness_scale_ns(result, criteria)
     if late is not None and scale_ns is not None and late > LATE_SHARE * scale_ns:
@@ -496,6 +499,7 @@ def _marks(
                 result.file_set, "", FALSE_ALARMS_OF_A_TRIAL
             )
         ]
+    marks += [found.code for found in host_findings(result, request.loop, "")]
     if result.target.verifier_changes:
         marks.append(RESTARTED)
     return marks

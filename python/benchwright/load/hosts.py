@@ -8,7 +8,7 @@ CLOCK_MONOTONIC, and send nothing until they have ended. Rejected: independent s
 Poisson arrivals only), a message that starts (its delay is unknown), the time of day (the hosts'
 synchronisation steps it).
 
-The engines are sessions of the connections of `[remote]`. An engine ends at the end of its stdin,
+The engines are sessions of the connections of `[remote]`, or of a gang of a pool (`HostWay`). An engine ends at the end of its stdin,
 and so with the connection, with `bw`, or with a host's failure.
 Source: docs/engine-protocol.md; the clocks: crates/bw-load/src/clock_offset.rs.
 """
@@ -20,6 +20,7 @@ import os
 import queue
 import secrets
 import select
+import socket
 import subprocess
 import tempfile
 import threading
@@ -27,11 +28,11 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
-from benchwright.core.errors import BenchError, InputError, OperatingError
+from benchwright.core.errors import BenchError, HostError, InputError, OperatingError
 from benchwright.core.load import (
     EngineResult,
     HostClock,
@@ -39,7 +40,7 @@ from benchwright.core.load import (
     IntervalResult,
     SamplesResult,
 )
-from benchwright.core.remote import HostsSettings, RemoteSettings
+from benchwright.core.remote import RemoteSettings
 from benchwright.core.text import list_text
 from benchwright.load.engine import (
     SCHEMA,
@@ -62,8 +63,7 @@ from benchwright.load.request import (
 )
 from benchwright.suite.mistakes import diagnostic
 from benchwright.suite.program import Where
-from benchwright.trial.remote import RemoteBench
-from benchwright.watch.observer import end_child
+from benchwright.trial.remote import RemoteBench, end_session
 
 # -- The clocks ----------------------------------------------------------------------------
 
@@ -131,7 +131,7 @@ def clock_of(
         return before.offset_ns + slope * (at_ns - before.at_ns)
 
     clock = HostClock(
-        method=before.method if before.method == after.method else "ssh",
+        method=max(before.method, after.method, key=lambda method: method != "udp"),
         round_trips=before.round_trips + after.round_trips,
         offset_ns=round(offset(zero_ns)),
         bound_ns=max(before.bound_ns, after.bound_ns),
@@ -153,12 +153,15 @@ class _Host:
         try:
             self._token = secrets.randbits(63)
             self._echo = self.bench.start_engine()
-            self.bench.closing.callback(end_child, self._echo)
+            self.bench.closing.callback(end_session, self._echo)
             self._said = b""
             request = EchoRequest(self._token)
             self._port = self._asked(msgspec.json.encode(request), "ready")["port"]
-            told = self.bench.connection.ask("echo $SSH_CONNECTION").decode()
-            self._address = ([*told.split(), "", "", ""])[2]
+            self._address = _number_of(settings.address)
+            self._way = "ssh" if settings.through is None else "line"
+            if settings.through is None:
+                told = self.bench.connection.ask("echo $SSH_CONNECTION").decode()
+                self._address = ([*told.split(), "", "", ""])[2]
         except BaseException:
             self.bench.close()
             raise
@@ -208,7 +211,12 @@ class _Host:
         Raises BenchError."""
         if (found := self._by_packets()) is not None:
             return found
-        return offset_of([self.by_line() for _ in range(_ROUND_TRIPS)])
+        end_s = time.monotonic() + self.bench.connection.settings.timeout_s
+        trips = [self.by_line()]
+        while len(trips) < _ROUND_TRIPS and time.monotonic() < end_s:
+            trips.append(self.by_line())
+        by_line = offset_of(trips)
+        return msgspec.structs.replace(by_line, method=self._way)
 
     def _by_packets(self) -> ClockOffset | None:
         if not self._address:
@@ -236,10 +244,19 @@ class _Host:
         )
 
 
+def _number_of(address: str) -> str:
+    """Return an address as a number; a name that is not known here as it is."""
+    with contextlib.suppress(OSError):
+        return str(socket.getaddrinfo(address or "", None)[0][4][0])
+    return address
+
+
 # -- The load ------------------------------------------------------------------------------
 
 _LEAD_NS = 500_000_000
 """How far in the future the load starts, besides ten times what a line takes to a host."""
+ARMED_S = 30.0
+"""How long an engine may take until it waits for its start [s]: it connects, and generates its first operations."""
 _PATIENCE_S = 60.0
 """How long a result may take after the planned end [s]."""
 _TICK_S = 1.0
@@ -255,21 +272,23 @@ def _unseen(_at_ns: int) -> None:
 class LoadHosts:
     """The hosts of a load, connected; loads run on them one after the other."""
 
-    def __init__(self, settings: HostsSettings, where: Where) -> None:
-        """Connect to all. Raises InputError, at `where`, with each host that cannot be used."""
+    def __init__(self, each: Sequence[RemoteSettings], where: Where) -> None:
+        """Connect to all. Raises InputError, at `where`, with each host that cannot be used; HostError for a host of a
+        gang."""
+        self.are_of_gang = each[0].through is not None
         self._engines: _Engines | None = None
         self._stack = contextlib.ExitStack()
         directory = Path(
             self._stack.enter_context(tempfile.TemporaryDirectory(prefix="bw-hosts-"))
         )
         try:
-            self._hosts = self._connected(settings, directory, where)
+            self._hosts = self._connected(each, directory, where)
         except BaseException:
             self._stack.close()
             raise
 
     def _connected(
-        self, settings: HostsSettings, directory: Path, where: Where
+        self, each: Sequence[RemoteSettings], directory: Path, where: Where
     ) -> list[_Host]:
         """Return the hosts; they are closed with the stack."""
 
@@ -283,9 +302,11 @@ class LoadHosts:
             self._stack.callback(host.bench.close)
             return host
 
-        each = settings.each()
         with ThreadPoolExecutor(len(each)) as pool:
             made = list(pool.map(connect, range(len(each)), each))
+        for settings, one in zip(each, made, strict=True):
+            if self.are_of_gang and isinstance(one, BenchError):
+                raise HostError("host-lost", settings.host, one.message)
         wrong = [
             diagnostic(where, one.code, f"no connection to {one.message}", one.hint)
             for one in made
@@ -357,19 +378,16 @@ class LoadHosts:
         show: ShowTime,
     ) -> EngineAnswer:
         engines.wait_until_armed(places)
-        try:
-            before = [host.clock_offset() for host in self._hosts]
-            lines = [host.by_line() for host in self._hosts]
-        except BenchError as error:
-            # Its advice is that for a server of a search.
-            raise BenchError("host-lost", error.message) from None
+        before = [_answered(host, host.clock_offset) for host in self._hosts]
+        lines = [_answered(host, host.by_line) for host in self._hosts]
         lead_ns = _LEAD_NS + 10 * max(returned - sent for sent, *_, returned in lines)
         zero_ns = time.monotonic_ns() + lead_ns
         started_ns = time.time_ns() + lead_ns
         engines.start([zero_ns + one.offset_ns for one in before])
         engines.collect(_end_ns(request, zero_ns), zero_ns, show)
         if not engines.answers:
-            raise BenchError("host-lost", list_text(list(engines.lost.values())))
+            first = self._hosts[min(engines.lost)].name
+            raise HostError("host-lost", first, list_text(list(engines.lost.values())))
         document = ask_engine(
             MergeRequest(
                 results=tuple(one.document for one in engines.answers.values()),
@@ -432,6 +450,20 @@ class LoadHosts:
         except (OSError, InputError) as error:
             why.append(str(error))
         return SamplesResult(str(into), rows, lost - rows, "; ".join(why) or None)
+
+
+Answer = TypeVar("Answer")
+
+
+def _answered(host: _Host, ask: Callable[[], Answer]) -> Answer:
+    """Return what the clock of a host answers. Raises HostError."""
+    try:
+        return ask()
+    except BenchError as error:
+        if host.bench.connection.is_cut():
+            raise HostError("host-lost", host.name, error.message) from None
+        message = f"{host.name}: its clock could not be measured: {error.message}"
+        raise HostError("clock-uncertain", host.name, message) from None
 
 
 def _end_ns(request: LoadRequest, zero_ns: int) -> int | None:
@@ -517,7 +549,7 @@ class _Engines:
         for process in self._processes:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(_TICK_S)
-            end_child(process)
+            end_session(process)
 
     def _send(self, place: int, line: bytes) -> None:
         pipe = self._processes[place].stdin
@@ -547,26 +579,30 @@ class _Engines:
                 with contextlib.suppress(OSError):
                     process.stdin.close()
 
-    def _gone(self, place: int) -> BenchError:
+    def _gone(self, place: int) -> HostError:
         """Return the error of an engine that ended without an answer."""
         host = self._hosts[place]
         connection = host.bench.connection
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._processes[place].wait(_TICK_S)
-            # The end of a connection is seen a little later than that of its sessions.
-            connection.process.wait(_TICK_S / 2)
-        if not connection.is_open or self._processes[place].returncode == 255:
+        if connection.is_cut(self._processes[place].returncode):
             said = connection.last_words
             message = "the connection was lost" + (said and f": {said}")
         else:
             message = "the engine ended without a result"
-        return BenchError("host-lost", f"{host.name}: {message}")
+        return HostError("host-lost", host.name, f"{host.name}: {message}")
 
     def wait_until_armed(self, places: InputPositions) -> None:
         """Wait until every engine waits for its start. Raises OperatingError."""
         waiting = set(range(len(self._processes)))
+        end_s = time.monotonic() + ARMED_S
         while waiting:
-            place, line = self._lines.get()
+            try:
+                place, line = self._lines.get(timeout=max(0, end_s - time.monotonic()))
+            except queue.Empty:
+                late = [self._hosts[one].name for one in sorted(waiting)]
+                message = f"{list_text(late)}: not ready to start after {ARMED_S:g} s"
+                raise HostError("not-armed", late[0], message) from None
             if line is None:
                 raise self._gone(place)
             said = decode_line(line)

@@ -29,9 +29,10 @@ from benchwright.core.search import Claim, PeakGoal
 from benchwright.core.server_resources import ServerResources
 from benchwright.suite.program import Template, Where
 
-PLACEHOLDERS = ("here", "state", "port")
+SERVER_ADDRESS = "server_address"
+PLACEHOLDERS = ("here", "state", "port", SERVER_ADDRESS)
 """Names that are known in addition to the factors: the spec's directory, a private directory
-of the workbench, and a free port."""
+of the workbench, a free port, and the address of the server's host in a gang of a pool."""
 RESERVED = (*PLACEHOLDERS, "rate", "duration", "users", "seed", "directory")
 """Names that a factor must not have."""
 

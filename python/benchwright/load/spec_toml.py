@@ -39,6 +39,7 @@ from benchwright.load.resources_toml import RESOURCES, disk_names_of
 from benchwright.load.search_options import PeakRequest
 from benchwright.load.spec import (
     RESERVED,
+    SERVER_ADDRESS,
     CommandReady,
     FactorLevels,
     FactorUse,
@@ -73,6 +74,7 @@ from benchwright.suite.form import (
     optional,
     read_form,
 )
+from benchwright.suite.mistakes import diagnostic
 from benchwright.suite.options import keys_of
 from benchwright.suite.pool import read_pool
 from benchwright.suite.program import Template, Where
@@ -105,7 +107,12 @@ _SEARCHED = {
     "seed": "it belongs in [peak]",
 }
 """Keys of `bw load` that the search sets itself, with the keys to use instead."""
-_PLACEHOLDER_VALUES = {"here": "/here", "state": "/state", "port": "1"}
+_PLACEHOLDER_VALUES = {
+    "here": "/here",
+    "state": "/state",
+    "port": "1",
+    SERVER_ADDRESS: "127.0.0.1",
+}
 """Sample values of placeholders, used to check texts while a spec is read."""
 
 
@@ -264,6 +271,50 @@ def _engine(table: TomlTable) -> EngineSettings | None:
         return None
     _check_hosts(table, settings)
     return msgspec.structs.replace(settings, options=options, run=run)  # type: ignore[no-any-return]
+
+
+def client_mistakes(spec: Spec) -> list[Diagnostic]:
+    """Return why the clients of a gang cannot issue the load of a spec, each reason at its place."""
+
+    def wrong(key: str, message: str, hint: str) -> Diagnostic:
+        table = key.partition(".")[0]
+        where = spec.places.get(key) or spec.places.get(table, Where(spec.file))
+        return diagnostic(where, "spec-value", message, hint)
+
+    found = []
+    if spec.load.hosts is not None:
+        message = "the pool has clients, which issue the load: hosts names others"
+        found.append(wrong("load.hosts", message, "leave out hosts, or clients"))
+    if spec.remote is not None:
+        message = (
+            "the pool has clients, whose server runs on the first host of its gang"
+        )
+        found.append(wrong("remote", message, "leave out [remote], or clients"))
+    if spec.server is not None and spec.server.network == "private":
+        message = "a private network belongs to one host: clients cannot reach it"
+        hint = "leave out network, and listen at {server_address}"
+        found.append(wrong("server.network", message, hint))
+    if spec.load.generator != ENGINE:
+        message = f"the clients of a pool run our engine, not {spec.load.generator}"
+        found.append(
+            wrong("load.generator", message, "leave out clients, or generator")
+        )
+        return found
+    settings: EngineSettings = spec.load.settings
+    # Any address that is not of the loopback interface: what matters is what the user wrote.
+    elsewhere = {slot.name: "1" for slot in settings.target.slots} | _PLACEHOLDER_VALUES
+    elsewhere[SERVER_ADDRESS] = "192.0.2.1"
+    # A text that is not a target has been reported already.
+    with contextlib.suppress(ValueError):
+        target = targets.parse_target(fill_placeholders(settings.target, elsewhere))
+        hint = "such as http://{server_address}:{port}/, at which the server listens"
+        for message, _ in target_mistakes(target):
+            found.append(wrong("load.target", message, hint))
+    for one in () if settings.workload is None else settings.workload.filaments:
+        if (why := HOSTS_WHY_NOT.get(type(one))) is not None:
+            hint = "leave out clients: one machine can issue it"
+            found.append(wrong("load.workload", why, hint))
+    return found
 
 
 def _check_hosts(table: TomlTable, settings: EngineSettings) -> None:

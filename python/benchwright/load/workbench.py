@@ -18,7 +18,7 @@ import msgspec
 
 from benchwright.core.errors import BenchError, Diagnostic, InputError, Interrupted
 from benchwright.core.plan import Pairs
-from benchwright.core.remote import HostsSettings
+from benchwright.core.remote import GangClients, RemoteSettings
 from benchwright.core.results import Finding
 from benchwright.core.search import Criterion, LoadEnding, LoadTrial, Probe
 from benchwright.load.cpus import (
@@ -53,7 +53,7 @@ from benchwright.load.server import (
 )
 from benchwright.load.server_commands import Launcher, ServerFailure
 from benchwright.load.server_commands import ServerEnvironment as ServerSurroundings
-from benchwright.load.spec import RemotePlan, ServerPlan, Spec
+from benchwright.load.spec import SERVER_ADDRESS, RemotePlan, ServerPlan, Spec
 from benchwright.load.spec_toml import ENGINE, at_levels, engine_positions
 from benchwright.suite.mistakes import diagnostic
 from benchwright.suite.program import Where
@@ -137,6 +137,8 @@ class WorkbenchConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Number of the session's recorded trials."""
     samples: tuple[Pairs, ...] = ()
     """Samples that are checked before the first trial, beside that of the spec."""
+    clients: GangClients | None = None
+    """The hosts of a gang that issue the load; None: this machine, or what the spec says."""
 
 
 class _Arrangement(msgspec.Struct, frozen=True):
@@ -178,8 +180,12 @@ class LocalWorkbench:
         self._network = self._private_network()
         self._held = ServerResourcesHeld()
         self._remotes: dict[RemotePlan, RemoteBench] = {}
-        self._load_hosts: dict[HostsSettings, LoadHosts] = {}
+        self._load_hosts: dict[tuple[RemoteSettings, ...], LoadHosts] = {}
         self._state = _fresh_state(setting.logs)
+        clients = setting.clients
+        self._server_address = (
+            "127.0.0.1" if clients is None else clients.server_address
+        )
         self._port = str(_free_port())
         self._directories = _last_number(setting.logs)
         self._number = setting.recorded
@@ -262,7 +268,8 @@ class LocalWorkbench:
         """Return the server and the generator of a spec. Raises InputError."""
         setting = msgspec.structs.replace(self._setting, spec=spec)
         with _levels_named(spec):
-            seats = cpu_assignment(spec, available_cpus())
+            of_gang = setting.clients is not None
+            seats = cpu_assignment(spec, available_cpus(), of_gang=of_gang)
             network = self._network if _is_private(spec) else None
             remote = self._remote(spec)
             of_load = remote if spec.remote and spec.remote.run == "load" else None
@@ -320,26 +327,34 @@ class LocalWorkbench:
 
     def _hosts_of(self, spec: Spec) -> LoadHosts | None:
         """Return the hosts of the load of a spec; connect if needed. Raises InputError."""
-        settings = spec.load.hosts
-        if settings is None:
+        each: tuple[RemoteSettings, ...] = ()
+        if self._setting.clients is not None:
+            each = self._setting.clients.hosts
+        elif (settings := spec.load.hosts) is not None:
+            beside = Path(self._setting.around.directory, spec.directory)
+            config = settings.ssh_config and str(beside / settings.ssh_config)
+            each = msgspec.structs.replace(settings, ssh_config=config).each()
+        if not each:
             return None
-        if (known := self._load_hosts.get(settings)) is not None:
+        if (known := self._load_hosts.get(each)) is not None:
             return known
         # Imported here: most searches need no connections.
         from benchwright.load.hosts import LoadHosts
 
         where = spec.places.get("load.hosts", Where(spec.file))
-        beside = Path(self._setting.around.directory, spec.directory)
-        config = settings.ssh_config and str(beside / settings.ssh_config)
-        placed = msgspec.structs.replace(settings, ssh_config=config)
-        self._load_hosts[settings] = made = LoadHosts(placed, where)
+        self._load_hosts[each] = made = LoadHosts(each, where)
         return made
 
     def _values(self, here: str, host: RemoteBench | None) -> dict[str, str]:
         """Return what the names in braces stand for on the machine of the server; `here` is the
         directory of the spec on this one."""
         if host is None:
-            return {"here": here, "state": self._state, "port": self._port}
+            return {
+                "here": here,
+                "state": self._state,
+                "port": self._port,
+                SERVER_ADDRESS: self._server_address,
+            }
         taken = host.ports_in_use()
         port = int(self._port)
         ports = (one for one in (port, *PORTS) if one not in taken)
@@ -347,6 +362,7 @@ class LocalWorkbench:
             "here": host.here,
             "state": host.state,
             "port": str(next(ports, port)),
+            SERVER_ADDRESS: self._server_address,
         }
 
     def run(self, probe: Probe, sample: Pairs, leaves: LeaveEarly) -> LoadTrial:

@@ -32,6 +32,7 @@ from benchwright.core.pool import (
     VoidReason,
 )
 from benchwright.core.results import Finding
+from benchwright.core.text import plural
 from benchwright.decide.pool import (
     AssignTask,
     CloseLease,
@@ -63,6 +64,8 @@ _POLL_S = 0.25
 """How often the engine is asked about leases that wait or whose agent does not answer."""
 _SILENT_S = 60.0
 """A lease whose agent cannot be reached for this time is closed."""
+_COLLECT_S = 600.0
+"""A lease whose agent has not sent a result in this time is closed."""
 _BAD_INPUT = 2
 
 
@@ -80,7 +83,7 @@ def check_engine(settings: PoolSettings) -> None:
 def _engine_of(settings: PoolSettings, info: SessionInfo, place: Path) -> PoolEngine:
     if settings.engine is PoolKind.SLURM:
         return SlurmEngine(settings, info.options["token"])
-    return LocalEngine(place / "agents", settings.lease_s)
+    return LocalEngine(place / "agents", settings)
 
 
 def open_gangs(info: SessionInfo) -> OpenGangs | None:
@@ -115,8 +118,11 @@ class _Agent:
         self.result: list[bytes] = []
         self.verdict: p.TaskVerdict | None = None
         """Of the attempt whose result is being fetched."""
+        self.answers_by_s = math.inf
+        """Until when its answer must have come (time.monotonic); infinite while it owes none."""
 
-    def ask(self, question: p.Question) -> None:
+    def ask(self, question: p.Question, limit_s: float = math.inf) -> None:
+        self.answers_by_s = time.monotonic() + limit_s
         self.channel.send(p.line_of(question))
 
     def messages(self, data: bytes) -> Iterator[p.Answer | bytes]:
@@ -154,6 +160,7 @@ class GangController:
     ) -> None:
         self.names = settings.names
         self._engine = engine
+        self._settings = settings
         self._info = info
         self._ledger = ledger
         self._note = listener.note
@@ -305,7 +312,7 @@ class GangController:
         """Record a lease that ended without a controller, and the attempt that ran in it."""
         if attempt is not None:
             void = lease.ended or VoidReason.AGENT_LOST
-            self._record_void(attempt, void, lease.detail)
+            self._record_void(attempt, void, lease.detail, lease.failed_host)
         self._ledger.note(lease_key(lease.name, ended=True), lease)
 
     def close(self) -> None:
@@ -340,11 +347,16 @@ class GangController:
         wait_s = _POLL_S if asks else math.inf
         if (left_s := self._until_s - time.monotonic()) > 0:
             wait_s = min(wait_s, left_s)
+        for agent in self._agents.values():
+            wait_s = min(wait_s, max(0.0, agent.answers_by_s - time.monotonic()))
         for key, _ in self._selector.select(wait_s if wait_s < math.inf else None):
             if key.data is not None:
                 self._hear(key.data)
         if self._is_interrupted:
             raise Interrupted
+        for agent in list(self._agents.values()):
+            if time.monotonic() > agent.answers_by_s:
+                self._lost(agent.lease, "the agent does not answer")
         now_s = time.monotonic()
         if asks and now_s - self._polled_s >= _POLL_S:
             self._polled_s = now_s
@@ -363,19 +375,20 @@ class GangController:
         elif lease.state is LeaseState.RUNNING:
             since_s = self._silent_since_s.setdefault(lease.gang, now_s)
             if self._connected(lease) is None and now_s - since_s > _SILENT_S:
-                detail = f"the agent could not be reached for {_SILENT_S:g} s"
-                ended = msgspec.structs.replace(
-                    self._engine_closed(lease),
-                    ended=VoidReason.HOST_LOST,
-                    detail=detail,
-                )
-                self._lease_ended(ended)
+                self._lost(lease, f"the agent could not be reached for {_SILENT_S:g} s")
+
+    def _lost(self, lease: Lease, detail: str) -> None:
+        """Close a lease whose host does not answer."""
+        closed = self._engine_closed(lease)
+        self._lease_ended(
+            msgspec.structs.replace(closed, ended=VoidReason.HOST_LOST, detail=detail)
+        )
 
     def _connected(self, lease: Lease) -> _Agent | None:
         """Open the channel to the agent of a lease and ask it hello; None if it does not answer."""
         try:
             agent = _Agent(lease, self._engine.channel(lease))
-            agent.ask(p.AskHello())
+            agent.ask(p.AskHello(), _SILENT_S)
         except OSError:
             return None
         self._agents[lease.gang] = agent
@@ -425,6 +438,11 @@ class GangController:
 
     def _hello(self, agent: _Agent, hello: p.AgentHello) -> None:
         """An agent can be reached: for the first time, or again."""
+        number = 1 + self._settings.clients
+        if len(hello.hosts) != number:
+            known = plural(len(hello.hosts), "host")
+            self._lost(agent.lease, f"the agent knows of {known}, not {number}")
+            return
         gang = agent.lease.gang
         if hello.version != __version__:
             other = msgspec.structs.replace(
@@ -435,6 +453,7 @@ class GangController:
             self._lease_ended(other)
             return
         self._silent_since_s.pop(gang, None)
+        agent.answers_by_s = math.inf
         attempt = self._running.get(gang)
         if hello.running and (attempt is None or attempt.id != hello.running):
             # The session ended while Slurm did not answer, and could not end the job.
@@ -466,7 +485,7 @@ class GangController:
         attempt = self._running.pop(gang, None)
         if attempt is not None:
             void = lease.ended or VoidReason.AGENT_LOST
-            self._void(attempt, void, lease.detail)
+            self._void(attempt, void, lease.detail, lease.failed_host)
         elif lease.ended is not None:
             if lease.ended is not VoidReason.LEASE_ENDED:
                 self._note(f"gang {gang}: {lease.detail}")
@@ -485,17 +504,17 @@ class GangController:
             self._surviving[attempt.place] = verdict
         elif verdict.size and verdict.void in (None, VoidReason.SERVER_FAILED):
             agent.verdict = verdict
-            self._send(agent, p.FetchTask(verdict.id))
+            self._send(agent, p.FetchTask(verdict.id), _COLLECT_S)
         else:
             void = verdict.void or VoidReason.DAMAGED
-            self._end(agent, attempt, void, verdict.detail, verdict.status)
+            self._end(agent, attempt, void, verdict)
 
     def _collected(self, agent: _Agent, result: bytes) -> None:
         """Record the attempt whose result has come."""
         attempt, verdict = self._running.get(agent.lease.gang), agent.verdict
         if attempt is None or verdict is None:
             return
-        agent.verdict = None
+        agent.verdict, agent.answers_by_s = None, math.inf
         try:
             study = unpack(result, verdict, self._place / attempt.id)
             if verdict.void is None:
@@ -519,7 +538,7 @@ class GangController:
             raise StudyError(
                 UNWRITABLE, message, "make room, then `bw resume`"
             ) from None
-        self._end(agent, attempt, void, detail, verdict.status)
+        self._end(agent, attempt, void, msgspec.structs.replace(verdict, detail=detail))
 
     def _recorded(self, agent: _Agent, attempt: Attempt) -> None:
         del self._running[attempt.gang]
@@ -535,20 +554,21 @@ class GangController:
         agent: _Agent,
         attempt: Attempt,
         void: VoidReason,
-        detail: str,
-        status: int,
+        verdict: p.TaskVerdict,
     ) -> None:
         """End a void attempt whose agent is there."""
         del self._running[attempt.gang]
-        self._void(attempt, void, detail)
+        self._void(attempt, void, verdict.detail, verdict.failed_host)
         self._send(agent, p.ForgetTask(attempt.id))
         # A study that cannot be written has this status too.
-        if status == _BAD_INPUT and void is VoidReason.SERVER_FAILED:
-            message = f"{attempt.name} on gang {attempt.gang}: {detail}"
+        if verdict.status == _BAD_INPUT and void is VoidReason.SERVER_FAILED:
+            message = f"{attempt.name} on gang {attempt.gang}: {verdict.detail}"
             raise BenchError("pool-task", message)
 
-    def _void(self, attempt: Attempt, void: VoidReason, detail: str) -> None:
-        self._plan.attempt_ended(self._record_void(attempt, void, detail))
+    def _void(
+        self, attempt: Attempt, void: VoidReason, detail: str, failed_host: str = ""
+    ) -> None:
+        self._plan.attempt_ended(self._record_void(attempt, void, detail, failed_host))
         if attempt.place in self._surviving:
             # Its task has not been submitted yet.
             del self._surviving[attempt.place]
@@ -561,9 +581,15 @@ class GangController:
                 self._note(f"host {host} is excluded after two void attempts")
         self._excluded = self._plan.excluded
 
-    def _record_void(self, attempt: Attempt, void: VoidReason, detail: str) -> Attempt:
+    def _record_void(
+        self, attempt: Attempt, void: VoidReason, detail: str, failed_host: str = ""
+    ) -> Attempt:
         ended = msgspec.structs.replace(
-            attempt, ended_ns=time.time_ns(), void=void, detail=detail
+            attempt,
+            ended_ns=time.time_ns(),
+            void=void,
+            detail=detail,
+            failed_host=failed_host,
         )
         self._ledger.note(attempt_key(attempt.id, "ended"), ended)
         self._tally.add(ended)
@@ -637,14 +663,17 @@ class GangController:
             testroot=str(self._ledger.study.path / "testroot"),
             wanted=wanted,
             left_s=left_s if left_s < math.inf else None,
+            clients=self._engine.clients(lease),
         )
         self._send(self._agents[lease.gang], p.RunTask(order))
         self._progressed()
 
-    def _send(self, agent: _Agent, question: p.Question) -> None:
+    def _send(
+        self, agent: _Agent, question: p.Question, limit_s: float = math.inf
+    ) -> None:
         """Send a question; if the agent is gone, the end of its channel shows it."""
         with contextlib.suppress(OSError):
-            agent.ask(question)
+            agent.ask(question, limit_s)
 
 
 def _info_of_task(info: SessionInfo) -> SessionInfo:

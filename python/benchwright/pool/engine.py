@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from benchwright.core.pool import Lease
+from benchwright.core.remote import GangClients
 
 
 class Channel(Protocol):
@@ -53,6 +54,9 @@ class PoolEngine(Protocol):
 
         Raises OSError while the agent does not listen, or if it is gone.
         """
+
+    def clients(self, lease: Lease) -> GangClients | None:
+        """Return how the first host of a running lease reaches the others; None if there are none."""
 
     def close(self, lease: Lease) -> None:
         """End a lease and everything that runs in it; one that has ended is no error."""

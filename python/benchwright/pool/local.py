@@ -1,4 +1,4 @@
-"""The local engine: gangs as processes on this machine, each with an agent in a directory of its own.
+"""The local engine: gangs as processes on this machine, each with an agent in a directory of its own; the clients of a gang are processes too.
 
 The agents are sessions of their own, so they survive a killed controller; the next one finds them by their sockets. An agent that died is
 started again in the same directory, where the results of its finished tasks are.
@@ -18,12 +18,15 @@ from pathlib import Path
 import msgspec
 
 from benchwright.core.errors import BenchError
-from benchwright.core.pool import Lease, LeaseState, VoidReason
+from benchwright.core.pool import Lease, LeaseState, PoolSettings, VoidReason
+from benchwright.core.remote import GangClients, LocalProcesses, RemoteSettings
 from benchwright.pool.agent import AGENT_COMMAND, GRACE_S, SOCKET
 from benchwright.pool.protocol import EndLease, line_of
 from benchwright.run.viewer import short_path
+from benchwright.trial.programs import common_directory
 
 _LEASE = "lease.json"
+_HERE = "127.0.0.1"
 _STARTS_S = 30.0
 """An agent listens after this time, or has failed."""
 
@@ -58,10 +61,11 @@ class SocketChannel:
 class LocalEngine:
     """Gangs on this machine."""
 
-    def __init__(self, place: Path, lease_s: float | None) -> None:
+    def __init__(self, place: Path, settings: PoolSettings) -> None:
         """`place`: the directory of the agents' directories."""
         self._place = place
-        self._lease_s = lease_s or 0.0
+        self._lease_s = settings.lease_s or 0.0
+        self._clients = settings.clients
         self._started: dict[str, tuple[subprocess.Popen[bytes], float]] = {}
         """The agents of this controller, by gang, and when they were started."""
 
@@ -77,8 +81,9 @@ class LocalEngine:
 
     def open(self, gang: str, number: int, excluded: Sequence[str]) -> Lease:
         """Start the agent of a gang. Raises BenchError if the gang is excluded, or if it cannot be started."""
-        if gang in excluded:
-            message = f"gang {gang} is excluded after void attempts"
+        hosts = (gang, *(f"{gang}-c{n}" for n in range(1, self._clients + 1)))
+        if wrong := [host for host in hosts if host in excluded]:
+            message = f"{wrong[0]} of gang {gang} is excluded after void attempts"
             raise BenchError("pool-no-host", message)
         directory = self._place / gang
         ends_ns = time.time_ns() + int(self._lease_s * 1e9) if self._lease_s else 0
@@ -86,7 +91,10 @@ class LocalEngine:
             directory.mkdir(parents=True, exist_ok=True, mode=0o700)
             with (directory / "agent.log").open("ab") as log:
                 process = subprocess.Popen(
-                    [*AGENT_COMMAND, str(directory), gang, str(self._lease_s)],
+                    [
+                        *(*AGENT_COMMAND, str(directory)),
+                        *(",".join(hosts), str(self._lease_s)),
+                    ],
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,
@@ -97,7 +105,7 @@ class LocalEngine:
                 gang=gang,
                 number=number,
                 job=str(process.pid),
-                hosts=(gang,),
+                hosts=hosts,
                 ends_ns=ends_ns,
             )
             running = msgspec.structs.replace(lease, state=LeaseState.RUNNING)
@@ -140,6 +148,23 @@ class LocalEngine:
             connection.close()
             raise
         return SocketChannel(connection)
+
+    def clients(self, lease: Lease) -> GangClients | None:
+        """Return the clients as processes of this machine; None if the gang has none."""
+        _, *clients = lease.hosts
+        if not clients:
+            return None
+        programs = common_directory()
+        hosts = tuple(
+            RemoteSettings(
+                host=one,
+                programs=programs,
+                through=LocalProcesses(),
+                address=_HERE,
+            )
+            for one in clients
+        )
+        return GangClients(server_address=_HERE, hosts=hosts)
 
     def close(self, lease: Lease) -> None:
         """End the agent and its task, and remove its directory."""

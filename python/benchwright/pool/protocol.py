@@ -10,6 +10,7 @@ from __future__ import annotations
 import msgspec
 
 from benchwright.core.pool import Attempt, VoidReason
+from benchwright.core.remote import GangClients
 from benchwright.study.journal import SessionInfo
 
 PROTOCOL = 1
@@ -29,6 +30,8 @@ class TaskOrder(msgspec.Struct, frozen=True, kw_only=True):
     """The sample of a surface, as the journal stores it; empty: another task."""
     left_s: float | None = None
     """Time until the deadline of the session [s]; None: it has none."""
+    clients: GangClients | None = None
+    """The hosts that issue the load; None: the server's host."""
 
 
 class TaskVerdict(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,6 +43,8 @@ class TaskVerdict(msgspec.Struct, frozen=True, kw_only=True):
     detail: str = ""
     status: int = 0
     """Exit status of its session."""
+    failed_host: str = ""
+    """The host that made it void, if that is known not to be the server's."""
     size: int = 0
     """Of the result [bytes]; 0: there is none."""
     sha256: str = ""

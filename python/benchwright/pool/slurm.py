@@ -13,8 +13,8 @@ Source: sbatch(1), squeue(1), srun(1), scancel(1), Slurm 22.05.
 
 from __future__ import annotations
 
+import contextlib
 import math
-import os
 import re
 import shlex
 import shutil
@@ -28,8 +28,11 @@ import msgspec
 
 from benchwright.core.errors import BenchError, argument_error
 from benchwright.core.pool import Lease, LeaseState, PoolSettings, VoidReason
+from benchwright.core.remote import GangClients, RemoteSettings, SlurmSteps
 from benchwright.pool.agent import AGENT_COMMAND, SOCKET
 from benchwright.pool.connect import READY
+from benchwright.trial.programs import common_directory
+from benchwright.trial.remote import slurm_environment, slurm_step
 
 PACKAGES = "slurm-client munge"
 """Debian's packages with Slurm's commands and what they need to authenticate."""
@@ -106,6 +109,8 @@ _FIELDS = {
     "comment": "%k",
 }
 _FORMAT = "|".join(_FIELDS.values())
+_SHOWN = re.compile(r"\b(NodeName|NodeAddr|State)=(\S+)")
+"""Members of `scontrol show node`."""
 _NONE = ("N/A", "n/a", "NONE", "None", "(null)", "Unknown")
 
 
@@ -232,6 +237,8 @@ class SlurmEngine:
         self._answered_s = time.monotonic()
         self._started: dict[_Key, str] = {}
         """When each job was first seen to run, as Slurm writes it."""
+        self._addresses: dict[str, str] = {}
+        """The address of each host, as Slurm knows it (NodeAddr)."""
         self._hosts: dict[str, tuple[str, ...]] = {}
         """The hosts in each of Slurm's lists."""
         self._pending: dict[_Key, SlurmChannel] = {}
@@ -335,7 +342,14 @@ class SlurmEngine:
                 detail += f" ({self._failure(job)})"
             elif job.reason:
                 detail += f" ({job.reason})"
-            return change(lease, state=LeaseState.ENDED, ended=why_ended, detail=detail)
+            is_lost = why_ended is VoidReason.HOST_LOST and self._settings.clients > 0
+            return change(
+                lease,
+                state=LeaseState.ENDED,
+                ended=why_ended,
+                failed_host=self._lost_host(job) if is_lost else "",
+                detail=detail,
+            )
         if self._started_again(lease, job):
             self.close(lease)
             detail = f"Slurm started job {job.id} again"
@@ -364,12 +378,10 @@ class SlurmEngine:
                 raise ConnectionError(f"job {lease.job} has no hosts yet")
             directory = self._directory(lease.gang, lease.job)
             words = [
-                *("srun", f"--jobid={lease.job}", "--overlap", "--nodes=1"),
-                *("--ntasks=1", f"--nodelist={lease.hosts[0]}", "--mem=0"),
-                *("--unbuffered", "--quiet", "--chdir=/", *_CONNECT_COMMAND),
-                f"{directory}/{SOCKET}",
+                *slurm_step(lease.job, lease.hosts[0]),
+                *(*_CONNECT_COMMAND, f"{directory}/{SOCKET}"),
             ]
-            channel = SlurmChannel(words, _environment())
+            channel = SlurmChannel(words, slurm_environment())
         try:
             if channel.ready(_CONNECT_S):
                 return channel
@@ -380,6 +392,30 @@ class SlurmEngine:
             raise
         self._pending[_key(lease)] = channel
         raise TimeoutError(f"no answer yet from job {lease.job}")
+
+    def clients(self, lease: Lease) -> GangClients | None:
+        """Return the clients as hosts of the job's steps; None if the gang has none."""
+        server, *others = lease.hosts
+        if not others:
+            return None
+        if not self._addresses.keys() >= set(lease.hosts):
+            with contextlib.suppress(BenchError):
+                nodes = self._nodes(lease.hosts)
+                self._addresses |= {
+                    one: node["NodeAddr"] for one, node in nodes.items()
+                }
+        programs = common_directory()
+        hosts = tuple(
+            RemoteSettings(
+                host=one,
+                programs=programs,
+                through=SlurmSteps(lease.job),
+                address=self._addresses.get(one, one),
+            )
+            for one in others
+        )
+        address = self._addresses.get(server, server)
+        return GangClients(server_address=address, hosts=hosts)
 
     def close(self, lease: Lease) -> None:
         """End the job and everything that runs in it, now or when slurmctld answers again."""
@@ -412,7 +448,7 @@ class SlurmEngine:
         settings = self._settings
         words = [
             *("--no-requeue", "--exclusive", "--wait-all-nodes=1", "--mem=0"),
-            *("--nodes=1", f"--job-name=bw-{self._name(gang)}"),
+            *(f"--nodes={1 + settings.clients}", f"--job-name=bw-{self._name(gang)}"),
             *(f"--comment={self._token} {number}", "--output=/dev/null", "--chdir=/"),
         ]
         if settings.lease_s is not None:
@@ -449,9 +485,9 @@ class SlurmEngine:
             "trap : TERM INT CONT",
             f'd="{directory}"',
             f'mkdir -m 700 "$d" || {{ [ -O "$d" ] && [ ! -L "$d" ]; }} || exit {_NO_DIRECTORY}',
-            'hosts=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | paste -sd, -)',
+            'hosts=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | grep -vxF "$SLURMD_NODENAME" | sed "s/^/,/" | tr -d "\\n")',
             f'cd "$d" || exit {_NO_DIRECTORY}',
-            f'{agent} "$d" "${{hosts:-$SLURMD_NODENAME}}" {self._agent_s:g}'
+            f'{agent} "$d" "$SLURMD_NODENAME$hosts" {self._agent_s:g}'
             ' >>"$d/agent.log" 2>&1 &',
             "agent=$!",
             'while wait "$agent"; status=$?; kill -0 "$agent" 2>/dev/null; do :; done',
@@ -491,6 +527,25 @@ class SlurmEngine:
         if job.state in _WAITS:
             return lease.state is LeaseState.RUNNING or _key(lease) in self._started
         return self._started.setdefault(_key(lease), job.start) != job.start
+
+    def _nodes(self, hosts: Sequence[str]) -> dict[str, dict[str, str]]:
+        """Return what Slurm shows of each host, by its name. Raises BenchError."""
+        done = self._command(
+            ["scontrol", "show", "node", "--oneliner", ",".join(hosts)]
+        )
+        lines = (dict(_SHOWN.findall(line)) for line in done.stdout.splitlines())
+        return {line["NodeName"]: line for line in lines if "NodeName" in line}
+
+    def _lost_host(self, job: Job) -> str:
+        """Return the host of a job that Slurm takes for lost; empty if it is not known."""
+        with contextlib.suppress(BenchError):
+            hosts = self._hosts_of(job)
+            nodes = self._nodes(hosts)
+            states = {one: nodes.get(one, {}).get("State", "") for one in hosts}
+            lost = [one for one, state in states.items() if state.startswith("DOWN")]
+            silent = [one for one, state in states.items() if state.endswith("*")]
+            return next(iter((*lost, *silent)), "")
+        return ""
 
     def _hosts_of(self, job: Job) -> tuple[str, ...]:
         """Return the hosts of a job, that of its agent first."""
@@ -581,21 +636,10 @@ def run_command(argv: Sequence[str], text: str) -> subprocess.CompletedProcess[s
         capture_output=True,
         text=True,
         errors="replace",
-        env=_environment(),
+        env=slurm_environment(),
         timeout=_TIMEOUT_S,
         start_new_session=True,
     )
-
-
-def _environment() -> dict[str, str]:
-    """Return an environment in which Slurm's commands do what their words say, and jobs get that of the user."""
-    kept = ("SLURM_CONF", "SLURM_JWT")
-    own = ("SLURM_", "SQUEUE_", "SCANCEL_", "SRUN_")
-    return {
-        name: value
-        for name, value in os.environ.items()
-        if name in kept or not name.startswith(own)
-    }
 
 
 def _script(*lines: str) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from benchwright.core.errors import OperatingError, StudyError
+from benchwright.core.errors import HostError, OperatingError, StudyError
 from benchwright.core.pool import VoidReason
 from benchwright.core.processes import die_with_parent
 from benchwright.core.progress import NoProgress
@@ -94,7 +94,7 @@ def experiment_of(order: TaskOrder) -> Experiment[Any]:
 
     wanted = decode_stored(msgspec.Raw(order.wanted.encode()), SampleRequest)
     number = int(order.attempt.place)
-    return SampleExperiment(order.info, number, wanted, order.left_s)
+    return SampleExperiment(order.info, number, wanted, order.left_s, order.clients)
 
 
 def _with_own_testroot(order: TaskOrder, place: Path) -> TaskOrder:
@@ -119,6 +119,16 @@ def run_task(place: Path) -> TaskVerdict:
         status = run_session(experiment_of(order), place / STUDY, output)
     except OSError as error:
         return failed_by(attempt, error)
+    except HostError as error:
+        # A host of `[load] hosts` is none of the gang.
+        is_client = error.host in order.attempt.hosts
+        return TaskVerdict(
+            id=attempt,
+            void=VoidReason(error.code) if is_client else VoidReason.SERVER_FAILED,
+            detail=error.message,
+            status=error.exit_status,
+            failed_host=error.host if is_client else "",
+        )
     except OperatingError as error:
         full = isinstance(error, StudyError) and error.code == UNWRITABLE
         void = VoidReason.DISK_FULL if full else VoidReason.SERVER_FAILED

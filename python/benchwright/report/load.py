@@ -565,7 +565,10 @@ def _hosts_text(result: EngineResult) -> str:
         return text
     apart_ns = max(skews) - min(skews)
     worst = max(clocks, key=lambda one: one.bound_ns)
-    how = "UDP" if worst.method == "udp" else "through ssh, because no UDP packets pass"
+    how = "UDP"
+    if worst.method != "udp":
+        way = "ssh" if worst.method == "ssh" else "the connection"
+        how = f"through {way}, because no UDP packets pass"
     bound = duration_ns_text(worst.bound_ns, 2)
     return f"{text}; started within {duration_ns_text(apart_ns, 2)} of each other, each known to ±{bound} ({how})"
 

@@ -80,6 +80,8 @@ class AttemptEntry(msgspec.Struct, frozen=True, kw_only=True):
     void: str | None
     """Why it does not count; null: it is recorded, or it runs."""
     detail: str
+    failed_host: str
+    """The host that made it void, if that is known not to be the server's; empty: none."""
 
 
 class PoolDocument(
@@ -207,6 +209,7 @@ def _attempt(one: Attempt) -> AttemptEntry:
         ended_ns=one.ended_ns or None,
         void=None if one.void is None else one.void.value,
         detail=one.detail,
+        failed_host=one.failed_host,
     )
 
 
@@ -265,7 +268,7 @@ def _voids(attempts: Sequence[AttemptEntry]) -> Iterator[str]:
         detail = f": {one_line(one.detail)}" if one.detail else ""
         where = f"{one_line(one.task)}, attempt {one.attempt}, gang {one.gang}"
         yield f"void {one.void}  {where}{detail}"
-    hosts = Counter(host for one in voids for host in one.hosts)
+    hosts = Counter(one.failed_host or one.hosts[0] for one in voids if one.hosts)
     repeated = [
         f"{one_line(host)} ({count})" for host, count in hosts.items() if count > 1
     ]

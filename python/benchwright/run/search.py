@@ -19,6 +19,7 @@ from benchwright.core.load import FileSetProgress
 from benchwright.core.named_server import NamedServer
 from benchwright.core.notice import NoticeSettings
 from benchwright.core.plan import Pairs
+from benchwright.core.remote import GangClients
 from benchwright.core.results import Finding
 from benchwright.core.search import (
     Criterion,
@@ -391,6 +392,8 @@ class SearchExperiment(ABC, Generic[ResultT, ListenerT]):
         """Findings about the workbench itself."""
         self.samples: tuple[Pairs, ...] = ()
         """Samples that are checked before the first trial, beside that of the spec."""
+        self.clients: GangClients | None = None
+        """The hosts of a gang that issue the load; None: this machine, or what the spec says."""
 
     @abstractmethod
     def search(
@@ -479,6 +482,7 @@ class SearchExperiment(ABC, Generic[ResultT, ListenerT]):
                 seed=self.seed,
                 recorded=ledger.count(is_search_trial),
                 samples=self.samples,
+                clients=self.clients,
             )
             workbench = LocalWorkbench(
                 config,

@@ -19,7 +19,9 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
+from benchwright.core.errors import InputError
 from benchwright.core.pool import Task, VoidReason
+from benchwright.core.remote import GangClients
 from benchwright.core.search import (
     PeakAnswer,
     PeakStatus,
@@ -39,7 +41,7 @@ from benchwright.decide.surface.design import next_sample
 from benchwright.decide.surface.result import surface_of
 from benchwright.load.search_options import SurfaceRequest
 from benchwright.load.spec import samples_to_check
-from benchwright.load.spec_toml import read_spec
+from benchwright.load.spec_toml import client_mistakes, read_spec
 from benchwright.load.surface_spec import read_surface
 from benchwright.load.workbench import Workbench
 from benchwright.run.gangs import DeadlineReached, Gangs, TaskEnd, gave_up
@@ -104,6 +106,18 @@ class SurfaceExperiment(SearchExperiment[SurfaceResult, SurfaceListener]):
         )
         self.samples = tuple(samples_to_check(spec.factors))
 
+    def check(self) -> None:
+        """Raise InputError as other searches, and for a load that the clients of the pool cannot issue."""
+        pool = stored_pool(self.info)
+        if pool is not None and pool.clients:
+            specs = (self.spec, *map(self.spec.at, self.samples))
+            wrong = dict.fromkeys(
+                one for spec in specs for one in client_mistakes(spec)
+            )
+            if wrong:
+                raise InputError([*wrong])
+        super().check()
+
     @property
     def searches(self) -> int:
         """The number of searches: with a pool, each gang searches the anchor too."""
@@ -161,8 +175,10 @@ class SampleExperiment(OneSearchExperiment[PeakAnswer]):
         number: int,
         wanted: SampleRequest,
         left_s: float | None = None,
+        clients: GangClients | None = None,
     ) -> None:
-        """`number`: of the search; `left_s`: time until the deadline [s]. Raises InputError as `SurfaceExperiment`."""
+        """`number`: of the search; `left_s`: time until the deadline [s]; `clients`: the hosts of the gang that issue
+        the load. Raises InputError as `SurfaceExperiment`."""
         surface = SurfaceExperiment(info)
         goal = wanted.goal
         if left_s is not None:
@@ -177,6 +193,7 @@ class SampleExperiment(OneSearchExperiment[PeakAnswer]):
             plot=None,
         )
         self.samples = (wanted.sample,)
+        self.clients = clients
         self._plan = surface.plan.inner(goal, wanted.sample)
         self._key = search_key(number)
 

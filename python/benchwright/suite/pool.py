@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from benchwright.suite.toml_table import TomlTable
 
 MOST_GANGS = 1024
+_MOST_CLIENTS = 1024
 _MOST_RETRIES = 100
 _OF_SLURM = ("partition", "account", "qos", "constraint")
 
@@ -59,6 +60,12 @@ POOL = Form(
             lambda text: _whole(text, 1, MOST_GANGS),
             help="number of gangs that run side by side",
             hint="gangs = 4",
+        ),
+        optional(
+            "clients",
+            lambda text: _whole(text, 0, _MOST_CLIENTS),
+            help="number of client hosts in each gang, which issue its load; 0: the server's host does",
+            default="0",
         ),
         optional(
             "retries",

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from benchwright.core.errors import BenchError
 from benchwright.core.plan import Command
+from benchwright.core.remote import PATH
 
 # -- Where our native programs are: the launcher, the load engine, the sampler ---------
 
@@ -38,6 +39,20 @@ def find_sampler() -> Path:
     BW_SAMPLER overrides both. Raises BenchError `sampler-missing`.
     """
     return _find_program("sampler", "BW_SAMPLER")
+
+
+def common_directory() -> str:
+    """Return the directory of all three, for hosts that have them at the same path; empty if they are elsewhere, or at
+    a path that needs quoting."""
+    paths = [
+        find_launcher().resolve(),
+        find_engine().resolve(),
+        find_sampler().resolve(),
+    ]
+    directory = paths[0].parent
+    usual = [directory / name for name in ("bw-launcher", "bw-engine", "bw-sampler")]
+    needs_quotes = PATH.fullmatch(str(directory)) is None
+    return "" if paths != usual or needs_quotes else str(directory)
 
 
 def _find_program(what: str, variable: str) -> Path:

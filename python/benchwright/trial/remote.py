@@ -1,4 +1,4 @@
-"""Another host as a bench: our launcher there, over one connection of the system's OpenSSH client.
+"""Another host as a bench: our launcher there, over one connection, such as one of the system's OpenSSH client.
 
 Purpose: the server of a search, or its load generator, on another host; with the host's processes,
 and its files under the paths that callers know here.
@@ -6,9 +6,10 @@ Decision: the first session of the connection runs the launcher, copied into a p
 the host, below a shell that removes the directory when the launcher has ended. The launcher ends
 everything at the end of its input (docs/launcher-protocol.md), so the end of the connection, for
 whatever reason, leaves neither processes nor files. All further calls are sessions of the same
-connection (ControlMaster). Rejected: a shell script as the launcher (it cannot adopt daemons, so it
+connection (ControlMaster). The hosts of a gang are reached in another way: by steps of a job of Slurm, or by processes of
+this machine; only what starts a command differs (`HostWay`). Rejected: a shell script as the launcher (it cannot adopt daemons, so it
 would lose them), Python there (it may be absent), an agent that outlives the connection.
-Source: ssh(1), ssh_config(5), proc(5). docs/remote.md is the reference for users.
+Source: ssh(1), ssh_config(5), srun(1), proc(5). docs/remote.md is the reference for users.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import os
 import re
 import select
 import shutil
+import signal
 import subprocess
 import tarfile
 import tempfile
@@ -27,6 +29,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 
@@ -39,7 +42,12 @@ from benchwright.core.processes import (
     descendants_among,
     parse_stat,
 )
-from benchwright.core.remote import PATH, RemoteSettings
+from benchwright.core.remote import (
+    PATH,
+    LocalProcesses,
+    RemoteSettings,
+    SlurmSteps,
+)
 from benchwright.trial.bench import BatchResult, BenchProcesses, LauncherClient
 from benchwright.trial.programs import (
     SHIPPED_HOOKS,
@@ -51,12 +59,141 @@ from benchwright.trial.protocol import RunRequest, merge_pairs
 from benchwright.watch.named_servers import ServerProcesses, find_server
 from benchwright.watch.observer import end_child
 
+# -- Ways to a host ----------------------------------------------------------------------
+
+
+class HostWay(Protocol):
+    """Starts commands on a host."""
+
+    program: str
+    """What must be installed here."""
+    environment: dict[str, str] | None
+    """Of its processes here; None: that of this process."""
+    cut_status: int | None
+    """Exit status of a command whose connection was lost; None: it has none."""
+    hint: str
+    """What a user whose host cannot be reached should do."""
+
+    def first(self, command: str) -> list[str]:
+        """Return the words that run the command whose end is that of the connection."""
+
+    def further(self, command: str) -> list[str]:
+        """Return the words that run another command while the first one runs."""
+
+
+class SshWay:
+    """The sessions of one connection of the system's OpenSSH client (ControlMaster)."""
+
+    program = "ssh"
+    environment: dict[str, str] | None = None
+    cut_status: int | None = 255
+
+    def __init__(self, settings: RemoteSettings, private: Path) -> None:
+        """`private`: an existing directory of ours, for the socket."""
+        options = (SHIPPED_HOOKS / "ssh-options").read_text().split()
+        own = [one.replace("SECONDS", str(settings.timeout_s)) for one in options]
+        config = ["-F", settings.ssh_config] if settings.ssh_config else []
+        self._words = ["ssh", *config, "-S", str(private / "connection"), *own]
+        self._host = settings.host
+        self.hint = f"log in once by hand: ssh {settings.host}"
+
+    def first(self, command: str) -> list[str]:
+        """Return the words that open the connection."""
+        persist = ("-M", "-o", "ControlPersist=no")
+        return [*self._words, *persist, "--", self._host, command]
+
+    def further(self, command: str) -> list[str]:
+        """Return the words of another session."""
+        # Without its socket, ssh would connect anew, and ask a host that knows nothing of us.
+        never_anew = ("-o", "ControlMaster=no", "-o", "ProxyCommand=false")
+        return [*self._words, *never_anew, "--", self._host, command]
+
+
+class SlurmWay:
+    """Steps of a job of Slurm on one of its nodes, beside each other."""
+
+    program = "srun"
+    cut_status: int | None = None
+    hint = "scontrol show node prints the node's state"
+
+    def __init__(self, job: str, host: str) -> None:
+        self._words = slurm_step(job, host)
+        self.environment: dict[str, str] | None = slurm_environment()
+
+    def first(self, command: str) -> list[str]:
+        """Return the words of a step."""
+        return [*self._words, *_as_child(command)]
+
+    further = first
+
+
+class LocalWay:
+    """Processes of this machine."""
+
+    program = "sh"
+    environment: dict[str, str] | None = None
+    cut_status: int | None = None
+    hint = ""
+
+    def first(self, command: str) -> list[str]:
+        """Return the words of a process."""
+        return _as_child(command)
+
+    further = first
+
+
+def _as_child(command: str) -> list[str]:
+    """Return the words that run a command as a child of a shell."""
+    # An engine dies with the thread that started it, such as one that connects to a host.
+    return ["sh", "-c", f"{command}; exit"]
+
+
+def end_session(process: subprocess.Popen[bytes]) -> None:
+    """Kill what a `HostConnection` started, with the processes on this machine that belong to it."""
+    if process.poll() is None:
+        # Each has a session of its own; one that is stopped would not notice the end of its input.
+        os.killpg(process.pid, signal.SIGKILL)
+    end_child(process)
+
+
+def slurm_step(job: str, host: str) -> list[str]:
+    """Return the words that run a command as a step of a job, on one of its nodes, beside the job's other steps."""
+    return [
+        *("srun", f"--jobid={job}", "--overlap", "--nodes=1", "--ntasks=1"),
+        *(f"--nodelist={host}", "--mem=0", "--unbuffered", "--quiet", "--chdir=/"),
+    ]
+
+
+def slurm_environment() -> dict[str, str]:
+    """Return an environment in which Slurm's commands do what their words say, and jobs get that of the user."""
+    kept = ("SLURM_CONF", "SLURM_JWT")
+    own = ("SLURM_", "SQUEUE_", "SCANCEL_", "SRUN_")
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name in kept or not name.startswith(own)
+    }
+
+
+def way_to(settings: RemoteSettings, private: Path) -> HostWay:
+    """Return the way to a host; `private`: an existing directory of ours."""
+    match settings.through:
+        case SlurmSteps(job):
+            return SlurmWay(job, settings.host)
+        case LocalProcesses():
+            return LocalWay()
+        case None:
+            return SshWay(settings, private)
+
+
 # -- The connection ----------------------------------------------------------------------
 
 UNAVAILABLE, LOST = "remote-unavailable", "remote-lost"
 _HELLO = "bw-remote"
 _MOST_NOISE = 200
 """Lines that a login shell may print before our own."""
+_END_S = 1.0
+"""A first session ends so soon after its input."""
 # One line, without a single quote or `!`: also csh and fish pass it on unchanged.
 _KEEPER = (
     "umask 022; "
@@ -67,22 +204,19 @@ _KEEPER = (
 )
 
 
-class SshConnection:
-    """One connection, with a private directory on the other host while it is open."""
+class HostConnection:
+    """A way to a host that is open, with a private directory there as long as it is."""
 
     def __init__(self, settings: RemoteSettings, private: Path) -> None:
-        """Connect. `private`: an existing directory of ours, for the socket.
+        """Connect. `private`: an existing directory of ours.
 
         Raises BenchError `remote-unavailable`.
         """
-        if shutil.which("ssh") is None:
-            raise self.unavailable(settings, "there is no program ssh here")
         self.settings = settings
-        options = (SHIPPED_HOOKS / "ssh-options").read_text().split()
-        own = [one.replace("SECONDS", str(settings.timeout_s)) for one in options]
-        config = ["-F", settings.ssh_config] if settings.ssh_config else []
-        self._words = ["ssh", *config, "-S", str(private / "connection"), *own]
-        self._errors = private / "ssh.err"
+        self._way = way = way_to(settings, private)
+        if shutil.which(way.program) is None:
+            raise self.unavailable(f"there is no program {way.program} here")
+        self._errors = private / "connection.err"
         self._shell: subprocess.Popen[bytes] | None = None
         self._asked = 0
         programs = settings.programs or "$d/bin"
@@ -90,44 +224,41 @@ class SshConnection:
             directory=settings.directory or "${TMPDIR:-/tmp}",
             launcher=f'"{programs}/bw-launcher"',
         )
-        persist = ["-M", "-o", "ControlPersist=no", "--", settings.host]
-        with self._errors.open("wb") as errors:
-            self.process = subprocess.Popen(
-                [*self._words, *persist, f"sh -c '{keeper}'"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                # Ctrl-C must end the trial, not the connection.
-                start_new_session=True,
-            )
+        self.process = self._started(way.first(f"sh -c '{keeper}'"))
         try:
             self._greet()
         except BaseException:
-            self.process.kill()
-            self.process.communicate()
+            self.abandon()
             raise
+
+    def _started(self, words: list[str]) -> subprocess.Popen[bytes]:
+        with self._errors.open("ab") as errors:
+            return subprocess.Popen(
+                words,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                env=self._way.environment,
+                # Ctrl-C must end the trial, not the connection.
+                start_new_session=True,
+            )
 
     def _greet(self) -> None:
         settings = self.settings
-        silence = threading.Timer(settings.timeout_s, self.process.kill)
-        silence.start()
-        try:
-            assert self.process.stdout is not None
+        assert self.process.stdout is not None
+        with self.limited() as late:
             for _ in range(_MOST_NOISE):
                 line = self.process.stdout.readline().decode(errors="replace")
                 if not line or line.startswith(f"{_HELLO} "):
                     break
-        finally:
-            answered = silence.is_alive()
-            silence.cancel()
         words = line.split(maxsplit=5)
         if len(words) < 6 or words[0] != _HELLO or not PATH.fullmatch(words[1]):
             self.process.kill()
             status = self.process.wait()
-            why = self.last_words or f"ssh ended with status {status}"
-            if not answered:
+            why = self.last_words or f"{self._way.program} ended with status {status}"
+            if late.is_set():
                 why = f"no answer within {settings.timeout_s} s"
-            raise self.unavailable(settings, why)
+            raise self.unavailable(why)
         self.place, system, machine = words[1:4]
         """The private directory there."""
         self.cores = int(words[4]) if words[4].isdecimal() else 1
@@ -140,7 +271,24 @@ class SshConnection:
                 "use a host with the architecture of this machine; for [remote]: install Benchwright there, and "
                 'name the directory of bw-launcher, programs = "/DIRECTORY"'
             )
-            raise self.unavailable(settings, why, hint)
+            raise self.unavailable(why, hint)
+
+    @contextlib.contextmanager
+    def limited(self) -> Iterator[threading.Event]:
+        """End the connection if the context lasts longer than the time limit; yield what is set then."""
+        late = threading.Event()
+
+        def end() -> None:
+            late.set()
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+
+        limit = threading.Timer(self.settings.timeout_s, end)
+        limit.start()
+        try:
+            yield late
+        finally:
+            limit.cancel()
 
     @property
     def last_words(self) -> str:
@@ -155,23 +303,33 @@ class SshConnection:
 
     def session(self, command: str) -> list[str]:
         """Return the words that run a command in another session of this connection."""
-        # Without its socket, ssh would connect anew, and ask a host that knows nothing of us.
-        never_anew = ("-o", "ControlMaster=no", "-o", "ProxyCommand=false")
-        return [*self._words, *never_anew, "--", self.settings.host, command]
+        return self._way.further(command)
 
     def start(self, command: str) -> subprocess.Popen[bytes]:
         """Start a command in another session of this connection; its stdin and stdout are pipes.
 
         The end of the connection ends its stdin.
         """
-        with self._errors.open("ab") as errors:
-            return subprocess.Popen(
-                self.session(command),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                start_new_session=True,
-            )
+        return self._started(self.session(command))
+
+    def is_cut(self, status: int | None = None) -> bool:
+        """Return whether a session with this exit status, or the whole connection, was cut."""
+        if status is not None and status == self._way.cut_status:
+            return True
+        # The end of a connection is seen a little later than that of its sessions.
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(_END_S / 2)
+        return not self.is_open
+
+    def abandon(self) -> None:
+        """End the first session, whose host notices the end of its input."""
+        for pipe in (self.process.stdin, self.process.stdout):
+            if pipe is not None:
+                with contextlib.suppress(OSError):
+                    pipe.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(_END_S)
+        end_session(self.process)
 
     def ask(self, script: str) -> bytes:
         """Return what a script of sh prints there.
@@ -238,7 +396,7 @@ class SshConnection:
         except subprocess.TimeoutExpired:
             raise self.lost(f"no answer within {self.settings.timeout_s} s") from None
         said = done.stderr.decode(errors="replace").strip()
-        if done.returncode == 255 or not self.is_open:
+        if done.returncode and self.is_cut(done.returncode):
             raise self.lost(said)
         if done.returncode:
             raise BenchError("remote-failed", f"{self.settings.host}: {said}")
@@ -246,7 +404,7 @@ class SshConnection:
     def close(self) -> None:
         """End the sessions besides the first one."""
         if self._shell is not None:
-            end_child(self._shell)
+            end_session(self._shell)
 
     def lost(self, why: str = "") -> BenchError:
         """Return the error for a connection that has ended, or does not answer."""
@@ -257,13 +415,10 @@ class SshConnection:
         hint = "its processes there have ended; `bw resume` connects again and goes on"
         return BenchError(LOST, message, hint)
 
-    @staticmethod
-    def unavailable(
-        settings: RemoteSettings, why: str, hint: str = "log in once by hand: ssh HOST"
-    ) -> BenchError:
+    def unavailable(self, why: str, hint: str = "") -> BenchError:
         """Return the error for a host that cannot be used."""
-        hint = hint.replace("HOST", settings.host)
-        return BenchError(UNAVAILABLE, f"{settings.host}: {why}", hint)
+        message = f"{self.settings.host}: {why}"
+        return BenchError(UNAVAILABLE, message, hint or self._way.hint)
 
 
 # -- The bench ---------------------------------------------------------------------------
@@ -303,7 +458,7 @@ class RemoteBench(LauncherClient):
         self.closing = contextlib.ExitStack()
         """What else has to end before the connection."""
         self.logs = logs
-        self.connection = SshConnection(settings, private)
+        self.connection = HostConnection(settings, private)
         self._own: BenchProcesses | None = None
         self._there: dict[Path, str] = {}
         self._equal: dict[Path, set[str]] = {}
@@ -313,15 +468,13 @@ class RemoteBench(LauncherClient):
             assert self.connection.process.stdin is not None
             self.connection.process.stdin.write(b"go\n")
             self.connection.process.stdin.flush()
-            super().__init__(self.connection.process)
+            with self.connection.limited():
+                super().__init__(self.connection.process)
         except BaseException as error:
-            self.connection.process.kill()
-            self.connection.process.communicate()
+            self.connection.abandon()
             if isinstance(error, BenchError) and error.code != UNAVAILABLE:
                 why = f"bw-launcher does not run there: {self.connection.last_words or error.message}"
-                raise self.connection.unavailable(
-                    settings, why, "see docs/remote.md"
-                ) from None
+                raise self.connection.unavailable(why, "see docs/remote.md") from None
             raise
 
     def _copy(
@@ -566,7 +719,7 @@ class RemoteBench(LauncherClient):
 
 
 @contextlib.contextmanager
-def _proc_of(connection: SshConnection, *, fully: bool) -> Iterator[Path]:
+def _proc_of(connection: HostConnection, *, fully: bool) -> Iterator[Path]:
     """Make a copy of what identifies processes in the /proc of a host; `fully`: with the
     sockets that each has open."""
     files = "/proc/[0-9]*/stat /proc/[0-9]*/cgroup /proc/net/tcp /proc/net/tcp6"
