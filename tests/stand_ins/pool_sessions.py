@@ -30,7 +30,7 @@ from bw_command import bw_words
 
 PATIENCE_S = 240.0
 _GENERATOR = """
-import json, signal, sys, time
+import json, os, signal, sys, time
 holes = []
 signal.signal(signal.SIGCONT, lambda *_: holes.append(1))
 disks, threads, rate, seconds, sleep_s = map(float, sys.argv[1:])
@@ -41,7 +41,14 @@ mean_ms = 1000 / (capacity - rate) if rate < 0.99 * capacity else 1000.0
 mean_ms *= 1000 if holes else 1
 series = [[float(at), int(rate), mean_ms] for at in range(max(1, int(seconds)))]
 count = int(rate * seconds)
-print(json.dumps({"mean_ms": mean_ms, "offered": count, "completed": count, "series": series}))
+result = json.dumps({"mean_ms": mean_ms, "offered": count, "completed": count, "series": series})
+while True:
+    try:
+        os.truncate(1, 0)
+        os.pwrite(1, result.encode(), 0)
+        break
+    except OSError:
+        time.sleep(0.1)  # its disk is full
 """
 _SPEC = """
 [load]
