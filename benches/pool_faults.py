@@ -206,6 +206,8 @@ def main(argv: list[str]) -> int:
         sys.exit(why)
     if os.geteuid():
         sys.exit("the small disks of the hosts need root")
+    if hidden := [at for at in (ROOT, Path(sys.prefix)) if at.is_relative_to("/tmp")]:
+        sys.exit(f"{hidden[0]} cannot be in /tmp: each host has a /tmp of its own")
     faults: Counter[str] = Counter()
     voids: Counter[str] = Counter()
     wrong: list[Path] = []
