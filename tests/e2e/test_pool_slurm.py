@@ -139,14 +139,21 @@ def test_a_surface_is_measured_by_three_jobs(
     )
 
 
-def test_real_servers_are_mapped_by_jobs(slurm: SlurmCluster, tmp_path: Path) -> None:
+def nginx_session(
+    slurm: SlurmCluster, place: Path, spec: str, pool: str
+) -> PoolSession:
+    """Return a session that maps a real nginx."""
     if shutil.which("nginx", path=PATH) is None:
         pytest.skip("nginx is not installed (apt-get install nginx-light)")
-    (tmp_path / "s.toml").write_text(NGINX)
-    shutil.copytree(EXAMPLES / "nginx", tmp_path / "nginx")
-    session = PoolSession(tmp_path, slurm.environment)
-    pool = "slurm:partition=bench,gangs=2"
-    session.begin("surface", "s.toml", "--study", "st", "--pool", pool)
+    (place / "s.toml").write_text(spec)
+    shutil.copytree(EXAMPLES / "nginx", place / "nginx")
+    session = PoolSession(place, slurm.environment)
+    begin(session, pool)
+    return session
+
+
+def test_real_servers_are_mapped_by_jobs(slurm: SlurmCluster, tmp_path: Path) -> None:
+    session = nginx_session(slurm, tmp_path, NGINX, "slurm:partition=bench,gangs=2")
     samples = session.ended(status=None)["samples"]
     assert all(one["status"] != "failed" for one in samples), session.messages
     assert {one["sample"]["gzip_level"] for one in samples} == {"1", "6"}
@@ -157,14 +164,8 @@ def test_real_servers_are_mapped_by_jobs(slurm: SlurmCluster, tmp_path: Path) ->
 
 def clients_session(slurm: SlurmCluster, place: Path) -> PoolSession:
     """Return a session whose clients load a real nginx; its criteria always hold."""
-    if shutil.which("nginx", path=PATH) is None:
-        pytest.skip("nginx is not installed (apt-get install nginx-light)")
-    (place / "s.toml").write_text(OF_CLIENTS)
-    shutil.copytree(EXAMPLES / "nginx", place / "nginx")
-    session = PoolSession(place, slurm.environment)
     pool = "slurm:partition=bench,gangs=1,clients=2"
-    session.begin("surface", "s.toml", "--study", "st", "--pool", pool)
-    return session
+    return nginx_session(slurm, place, OF_CLIENTS, pool)
 
 
 def test_the_clients_of_a_job_load_its_server(

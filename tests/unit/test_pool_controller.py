@@ -26,9 +26,10 @@ from benchwright.pool import controller as module
 from benchwright.pool import protocol as p
 from benchwright.pool.controller import GangController
 from benchwright.run.ledger import Ledger
-from benchwright.study.journal import SessionInfo, Study
+from benchwright.study.journal import Study
 from benchwright.study.keys import attempt_key, lease_key
 from benchwright.study.pool import pool_record
+from session_infos import session_info
 
 SETTINGS = PoolSettings(engine=PoolKind.SLURM, gangs=1, retries=0)
 LEASE = Lease(
@@ -127,18 +128,7 @@ def hello(**members: object) -> p.AgentHello:
 @pytest.fixture
 def ledger(tmp_path: Path) -> Iterator[Ledger]:
     """Return the journal of a session whose controller was killed while an attempt ran."""
-    info = SessionInfo(
-        started_ns=0,
-        version="0",
-        boot_id="b",
-        directory="/",
-        arguments=(),
-        defines=(),
-        program_main="",
-        sources=(),
-        options={"token": "0" * 16},
-        kind="surface",
-    )
+    info = session_info(options={"token": "0" * 16}, kind="surface")
     with contextlib.closing(Study.create_or_open(tmp_path / "st")) as study:
         made = Ledger(study, study.begin_session(info))
         made.note(lease_key("g1.1", ended=False), LEASE)

@@ -33,13 +33,14 @@ from benchwright.run.ledger import Ledger
 from benchwright.run.performer import Performer
 from benchwright.run.session import Session
 from benchwright.study.findings import store_findings
-from benchwright.study.journal import SessionInfo, Study
+from benchwright.study.journal import Study
 from benchwright.study.keys import attempt_key, lease_key, planned_key
 from benchwright.study.pool import PoolRecord
 from benchwright.suite.compile import load
 from benchwright.trial.fake import FakeBench
 from benchwright.trial.protocol import ExecEnvironment
 from bw_command import bw
+from session_infos import suite_info
 
 SECOND = 10**9
 
@@ -235,17 +236,7 @@ def add_session(
     if host is not None:
         settings = PoolSettings(engine=engine, gangs=1)
         options[POOL_OPTION] = msgspec.json.encode(settings).decode()
-    info = SessionInfo(
-        started_ns=0,
-        version="0",
-        boot_id="",
-        directory="/",
-        arguments=(),
-        defines=(),
-        program_main="s.ap",
-        sources=(("s.ap", SUITE),),
-        options=options,
-    )
+    info = suite_info(SUITE, options=options)
     ledger = Ledger(study, study.begin_session(info))
     times = iter([seconds, seconds * 1.01, seconds * 0.99, seconds * 1.02])
     performer = Performer(

@@ -29,6 +29,7 @@ from benchwright.run.search import run_search
 from benchwright.run.search_requests import RampPlan, RampRequest
 from benchwright.study.journal import SessionInfo, Study
 from benchwright.suite.program import SourceFile
+from session_infos import session_info
 
 GEN = """
 import json, math, sys
@@ -320,18 +321,7 @@ def ledger_in(place: Path, begun: bool) -> Iterator[Ledger]:
 
 
 def _info() -> SessionInfo:
-    return SessionInfo(
-        started_ns=0,
-        version="0",
-        boot_id="",
-        directory="/",
-        arguments=(),
-        defines=(),
-        program_main="<request>",
-        sources=(),
-        options={},
-        kind="ramp",
-    )
+    return session_info(program_main="<request>", kind="ramp")
 
 
 def outcome(place: Path, breaks: Sequence[int | None]) -> tuple[RampResult, int]:

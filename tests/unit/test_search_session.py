@@ -46,6 +46,7 @@ from benchwright.run.search import (
 from benchwright.run.search_requests import PeakPlan
 from benchwright.run.session import SessionVerdict
 from benchwright.study.journal import SessionInfo, Study
+from session_infos import session_info
 
 CAPACITY = 300.0
 SERVICE_MS = 1000 / CAPACITY * 3
@@ -130,18 +131,7 @@ def plan(policy: str = "binsearch", claims: Sequence[Claim] = (Claim(),)) -> Pea
 
 
 def info() -> SessionInfo:
-    return SessionInfo(
-        started_ns=0,
-        version="0",
-        boot_id="",
-        directory="/",
-        arguments=(),
-        defines=(),
-        program_main="<request>",
-        sources=(),
-        options={},
-        kind="peak",
-    )
+    return session_info(program_main="<request>", kind="peak")
 
 
 class Outcome(msgspec.Struct):

@@ -25,6 +25,7 @@ from benchwright.suite.program import Program
 from benchwright.trial.bench import BatchResult
 from benchwright.trial.fake import FakeBench
 from benchwright.trial.protocol import ExecEnvironment, RunRequest
+from session_infos import suite_info
 
 SUITE = """
 FOREACH KIND a b
@@ -102,17 +103,7 @@ class Breaking(FakeBench):
 
 
 def info() -> SessionInfo:
-    return SessionInfo(
-        started_ns=0,
-        version="0",
-        boot_id="",
-        directory="/",
-        arguments=(),
-        defines=(),
-        program_main="s.ap",
-        sources=(("s.ap", SUITE),),
-        options={},
-    )
+    return suite_info(SUITE)
 
 
 def run(

@@ -26,25 +26,16 @@ from benchwright.study.findings import (
     store_findings,
     stored_findings,
 )
-from benchwright.study.journal import NewEntry, SessionInfo, Study
+from benchwright.study.journal import NewEntry, Study
 from benchwright.study.parsers.api import ParsedInput
 from benchwright.suite.compile import load
 from benchwright.trial.fake import FakeBench
 from benchwright.trial.protocol import ExecEnvironment
+from session_infos import suite_info
 
 SUITE = "TEST t 1 1\n  EXEC work\nDONE\n"
 """One trial: too few for an interval."""
-INFO = SessionInfo(
-    started_ns=0,
-    version="0",
-    boot_id="",
-    directory="/",
-    arguments=(),
-    defines=(),
-    program_main="s.ap",
-    sources=(("s.ap", SUITE),),
-    options={},
-)
+INFO = suite_info(SUITE)
 NOTE = Finding("quiet-incomplete", Severity.NOTE, "quiet swap", "no swap")
 
 

@@ -49,6 +49,7 @@ from benchwright.run.surface import (
 from benchwright.study.directory import JOURNAL
 from benchwright.study.journal import SessionInfo, Study
 from benchwright.study.keys import attempt_key, search_key
+from session_infos import session_info
 
 LIMIT = Criterion("response_ms_mean", 40.0)
 FACTORS = (
@@ -128,17 +129,8 @@ class Listener(SilentSearch):
 
 
 def info() -> SessionInfo:
-    return SessionInfo(
-        started_ns=0,
-        version="0",
-        boot_id="boot",
-        directory="/",
-        arguments=(),
-        defines=(),
-        program_main="<request>",
-        sources=(("<request>", "{}"),),
-        options={},
-        kind="surface",
+    return session_info(
+        program_main="<request>", sources=(("<request>", "{}"),), kind="surface"
     )
 
 

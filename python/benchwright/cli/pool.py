@@ -59,10 +59,10 @@ def print_status(arguments: argparse.Namespace) -> int:
 
     from benchwright.cli.terminal import write_answer
     from benchwright.core.errors import argument_error
-    from benchwright.report.pool import PoolState, pool_document, pool_text
+    from benchwright.report.pool import pool_document, pool_state, pool_text
     from benchwright.study.catalogue import sessions_now
     from benchwright.study.journal import Study
-    from benchwright.study.pool import pool_record, stored_pool
+    from benchwright.study.pool import stored_pool
     from benchwright.study.selection import split_selector
 
     request = request_from(PoolStatusOptions, arguments)
@@ -75,16 +75,10 @@ def print_status(arguments: argparse.Namespace) -> int:
         else:
             number = part.of(study).number
             session = next(one for one in sessions if one.number == number)
-        settings = stored_pool(session.info)
-        if settings is None:
+        state = pool_state(study, session, time.time_ns())
+        if state is None:
             message = f"session {session.number} of {part.place} has no pool"
             raise argument_error("STUDY", request.study, message, "see docs/pool.md")
-        is_running = session.status == "running"
-        state = PoolState(
-            settings=settings,
-            record=pool_record(study, session.number),
-            now_ns=time.time_ns() if is_running else None,
-        )
         document = pool_document(str(part.place), session.number, session.status, state)
     write_answer(
         json=request.json,

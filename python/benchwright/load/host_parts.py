@@ -23,12 +23,17 @@ from benchwright.load.workload import Files, Follow, Trace
 from benchwright.suite.mistakes import diagnostic
 from benchwright.suite.program import Where
 
-HOSTS_WHY_NOT: dict[type, str] = {
+_WHY_NOT: dict[type, str] = {
     Follow: "a filament that follows another one waits for operations of other hosts",
     Files: "several hosts cannot share the state of a file set",
     Trace: "the trace, or the Python class, is on this machine only",
 }
 """Filaments that several hosts cannot issue together, with the reason."""
+
+
+def why_not_hosts(filament: object) -> str | None:
+    """Return why several hosts cannot issue a filament together; None if they can."""
+    return _WHY_NOT.get(type(filament))
 
 
 def hosts_mistakes(request: LoadRequest, places: InputPositions) -> list[Diagnostic]:
@@ -39,7 +44,7 @@ def hosts_mistakes(request: LoadRequest, places: InputPositions) -> list[Diagnos
         for message, hint in target_mistakes(request.target)
     ]
     for place, filament in enumerate(request.workload.filaments):
-        if (why := HOSTS_WHY_NOT.get(type(filament))) is not None:
+        if (why := why_not_hosts(filament)) is not None:
             where = places.get(filament_field(place), Where("--hosts"))
             found.append(
                 diagnostic(

@@ -31,7 +31,7 @@ from benchwright.load import parse as words
 from benchwright.load import request as r
 from benchwright.load import workload as w
 from benchwright.load.generators import GENERATORS
-from benchwright.load.host_parts import HOSTS_WHY_NOT, target_mistakes
+from benchwright.load.host_parts import target_mistakes, why_not_hosts
 from benchwright.load.options import FLAGS, RUN, TARGET
 from benchwright.load.remote_toml import remote_of
 from benchwright.load.request import filament_field
@@ -310,11 +310,17 @@ def client_mistakes(spec: Spec) -> list[Diagnostic]:
         hint = "such as http://{server_address}:{port}/, at which the server listens"
         for message, _ in target_mistakes(target):
             found.append(wrong("load.target", message, hint))
-    for one in () if settings.workload is None else settings.workload.filaments:
-        if (why := HOSTS_WHY_NOT.get(type(one))) is not None:
-            hint = "leave out clients: one machine can issue it"
-            found.append(wrong("load.workload", why, hint))
+    if settings.workload is not None:
+        hint = "leave out clients: one machine can issue it"
+        reasons = _reasons_against_hosts(settings.workload)
+        found += [wrong("load.workload", why, hint) for why in reasons]
     return found
+
+
+def _reasons_against_hosts(workload: WorkloadFile) -> list[str]:
+    """Return why several hosts cannot issue filaments of a workload together."""
+    found = map(why_not_hosts, workload.filaments)
+    return [why for why in found if why is not None]
 
 
 def _check_hosts(table: TomlTable, settings: EngineSettings) -> None:
@@ -334,10 +340,8 @@ def _check_hosts(table: TomlTable, settings: EngineSettings) -> None:
 
 def _check_filaments(table: TomlTable, key: str, workload: WorkloadFile) -> None:
     """Report, at a key, filaments that several hosts cannot issue together."""
-    for one in workload.filaments:
-        if (why := HOSTS_WHY_NOT.get(type(one))) is not None:
-            hint = "leave out hosts: one machine can issue it"
-            table.refuse(table.at(key), why, hint)
+    for why in _reasons_against_hosts(workload):
+        table.refuse(table.at(key), why, "leave out hosts: one machine can issue it")
 
 
 # --------------------------------------------------------------------------------------

@@ -24,10 +24,10 @@ from benchwright.report.pool import (
     LeaseEntry,
     PoolState,
     pool_document,
+    pool_state,
 )
 from benchwright.report.progress import pool_parts
 from benchwright.study.journal import StoredSession, Study
-from benchwright.study.pool import pool_record, stored_pool
 
 
 def pool_sections(
@@ -37,15 +37,10 @@ def pool_sections(
 
     What the gangs run now is in the page of a session whose status is `running`.
     """
-    settings = stored_pool(session.info)
-    if settings is None:
+    state = pool_state(study, session, time.time_ns())
+    if state is None:
         return ()
-    is_running = session.status == "running"
-    state = PoolState(
-        settings=settings,
-        record=pool_record(study, session.number),
-        now_ns=time.time_ns() if is_running else None,
-    )
+    is_running = state.now_ns is not None
     document = pool_document(str(study.path), session.number, session.status, state)
     voids = [one for one in document.attempts if one.void is not None]
     lost = any(one.ended is not None for one in document.leases)

@@ -280,11 +280,8 @@ class GangController:
         for lease in found.values():
             attempt_or_none = unfinished.pop(lease.name, None)
             if lease.state is LeaseState.WAITING and attempt_or_none is not None:
-                ended = msgspec.structs.replace(
-                    self._engine_closed(lease),
-                    ended=VoidReason.CANCELLED,
-                    detail=f"job {lease.job} waits to be started again",
-                )
+                detail = f"job {lease.job} waits to be started again"
+                ended = self._engine_closed(lease, VoidReason.CANCELLED, detail)
                 self._ended_before(ended, attempt_or_none)
                 self._plan.lease_changed(ended)
                 continue
@@ -332,10 +329,16 @@ class GangController:
         os.close(wake)
         os.close(written)
 
-    def _engine_closed(self, lease: Lease) -> Lease:
+    def _engine_closed(
+        self, lease: Lease, why: VoidReason | None = None, detail: str = ""
+    ) -> Lease:
+        """Close a lease at the engine, and return it as ended; `why`: if that was not the plan's decision."""
         self._disconnect(lease.gang)
         self._engine.close(lease)
-        return msgspec.structs.replace(lease, state=LeaseState.ENDED)
+        ended = msgspec.structs.replace(lease, state=LeaseState.ENDED)
+        if why is None:
+            return ended
+        return msgspec.structs.replace(ended, ended=why, detail=detail)
 
     # -- what happens ---------------------------------------------------------------------
 
@@ -356,7 +359,8 @@ class GangController:
             raise Interrupted
         for agent in list(self._agents.values()):
             if time.monotonic() > agent.answers_by_s:
-                self._lost(agent.lease, "the agent does not answer")
+                detail = "the agent does not answer"
+                self._close(agent.lease, VoidReason.HOST_LOST, detail)
         now_s = time.monotonic()
         if asks and now_s - self._polled_s >= _POLL_S:
             self._polled_s = now_s
@@ -375,14 +379,12 @@ class GangController:
         elif lease.state is LeaseState.RUNNING:
             since_s = self._silent_since_s.setdefault(lease.gang, now_s)
             if self._connected(lease) is None and now_s - since_s > _SILENT_S:
-                self._lost(lease, f"the agent could not be reached for {_SILENT_S:g} s")
+                detail = f"the agent could not be reached for {_SILENT_S:g} s"
+                self._close(lease, VoidReason.HOST_LOST, detail)
 
-    def _lost(self, lease: Lease, detail: str) -> None:
-        """Close a lease whose host does not answer."""
-        closed = self._engine_closed(lease)
-        self._lease_ended(
-            msgspec.structs.replace(closed, ended=VoidReason.HOST_LOST, detail=detail)
-        )
+    def _close(self, lease: Lease, why: VoidReason, detail: str) -> None:
+        """Close a lease that is of no use any more."""
+        self._lease_ended(self._engine_closed(lease, why, detail))
 
     def _connected(self, lease: Lease) -> _Agent | None:
         """Open the channel to the agent of a lease and ask it hello; None if it does not answer."""
@@ -441,28 +443,21 @@ class GangController:
         number = 1 + self._settings.clients
         if len(hello.hosts) != number:
             known = plural(len(hello.hosts), "host")
-            self._lost(agent.lease, f"the agent knows of {known}, not {number}")
+            detail = f"the agent knows of {known}, not {number}"
+            self._close(agent.lease, VoidReason.HOST_LOST, detail)
             return
         gang = agent.lease.gang
         if hello.version != __version__:
-            other = msgspec.structs.replace(
-                self._engine_closed(agent.lease),
-                ended=VoidReason.AGENT_LOST,
-                detail=f"its agent is Benchwright {hello.version}, not {__version__}",
-            )
-            self._lease_ended(other)
+            detail = f"its agent is Benchwright {hello.version}, not {__version__}"
+            self._close(agent.lease, VoidReason.AGENT_LOST, detail)
             return
         self._silent_since_s.pop(gang, None)
         agent.answers_by_s = math.inf
         attempt = self._running.get(gang)
         if hello.running and (attempt is None or attempt.id != hello.running):
             # The session ended while Slurm did not answer, and could not end the job.
-            stale = msgspec.structs.replace(
-                self._engine_closed(agent.lease),
-                ended=VoidReason.CANCELLED,
-                detail=f"its agent runs attempt {hello.running}, which is void",
-            )
-            self._lease_ended(stale)
+            detail = f"its agent runs attempt {hello.running}, which is void"
+            self._close(agent.lease, VoidReason.CANCELLED, detail)
             return
         lease = msgspec.structs.replace(agent.lease, hosts=hello.hosts)
         agent.lease = self._leases[gang] = lease

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from benchwright.core.pool import Lease
-from benchwright.core.remote import GangClients
+from benchwright.core.remote import (
+    GangClients,
+    LocalProcesses,
+    RemoteSettings,
+    SlurmSteps,
+)
+from benchwright.trial.programs import common_directory
 
 
 class Channel(Protocol):
@@ -60,3 +66,22 @@ class PoolEngine(Protocol):
 
     def close(self, lease: Lease) -> None:
         """End a lease and everything that runs in it; one that has ended is no error."""
+
+
+def clients_among(
+    hosts: Sequence[str],
+    through: SlurmSteps | LocalProcesses,
+    address_of: Callable[[str], str],
+) -> GangClients | None:
+    """Return the clients of a gang, which are its hosts besides the first one; None if there are none."""
+    server, *others = hosts
+    if not others:
+        return None
+    programs = common_directory()
+    clients = tuple(
+        RemoteSettings(
+            host=one, programs=programs, through=through, address=address_of(one)
+        )
+        for one in others
+    )
+    return GangClients(server_address=address_of(server), hosts=clients)

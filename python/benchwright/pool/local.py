@@ -19,14 +19,13 @@ import msgspec
 
 from benchwright.core.errors import BenchError
 from benchwright.core.pool import Lease, LeaseState, PoolSettings, VoidReason
-from benchwright.core.remote import GangClients, LocalProcesses, RemoteSettings
+from benchwright.core.remote import GangClients, LocalProcesses
 from benchwright.pool.agent import AGENT_COMMAND, GRACE_S, SOCKET
+from benchwright.pool.engine import clients_among
 from benchwright.pool.protocol import EndLease, line_of
 from benchwright.run.viewer import short_path
-from benchwright.trial.programs import common_directory
 
 _LEASE = "lease.json"
-_HERE = "127.0.0.1"
 _STARTS_S = 30.0
 """An agent listens after this time, or has failed."""
 
@@ -151,20 +150,7 @@ class LocalEngine:
 
     def clients(self, lease: Lease) -> GangClients | None:
         """Return the clients as processes of this machine; None if the gang has none."""
-        _, *clients = lease.hosts
-        if not clients:
-            return None
-        programs = common_directory()
-        hosts = tuple(
-            RemoteSettings(
-                host=one,
-                programs=programs,
-                through=LocalProcesses(),
-                address=_HERE,
-            )
-            for one in clients
-        )
-        return GangClients(server_address=_HERE, hosts=hosts)
+        return clients_among(lease.hosts, LocalProcesses(), lambda _: "127.0.0.1")
 
     def close(self, lease: Lease) -> None:
         """End the agent and its task, and remove its directory."""

@@ -28,10 +28,10 @@ import msgspec
 
 from benchwright.core.errors import BenchError, argument_error
 from benchwright.core.pool import Lease, LeaseState, PoolSettings, VoidReason
-from benchwright.core.remote import GangClients, RemoteSettings, SlurmSteps
+from benchwright.core.remote import GangClients, SlurmSteps
 from benchwright.pool.agent import AGENT_COMMAND, SOCKET
 from benchwright.pool.connect import READY
-from benchwright.trial.programs import common_directory
+from benchwright.pool.engine import clients_among
 from benchwright.trial.remote import slurm_environment, slurm_step
 
 PACKAGES = "slurm-client munge"
@@ -395,8 +395,7 @@ class SlurmEngine:
 
     def clients(self, lease: Lease) -> GangClients | None:
         """Return the clients as hosts of the job's steps; None if the gang has none."""
-        server, *others = lease.hosts
-        if not others:
+        if len(lease.hosts) == 1:
             return None
         if not self._addresses.keys() >= set(lease.hosts):
             with contextlib.suppress(BenchError):
@@ -404,18 +403,11 @@ class SlurmEngine:
                 self._addresses |= {
                     one: node["NodeAddr"] for one, node in nodes.items()
                 }
-        programs = common_directory()
-        hosts = tuple(
-            RemoteSettings(
-                host=one,
-                programs=programs,
-                through=SlurmSteps(lease.job),
-                address=self._addresses.get(one, one),
-            )
-            for one in others
+        through = SlurmSteps(lease.job)
+        # A name that Slurm does not know the address of may be known to the network.
+        return clients_among(
+            lease.hosts, through, lambda one: self._addresses.get(one, one)
         )
-        address = self._addresses.get(server, server)
-        return GangClients(server_address=address, hosts=hosts)
 
     def close(self, lease: Lease) -> None:
         """End the job and everything that runs in it, now or when slurmctld answers again."""

@@ -20,7 +20,8 @@ from benchwright.core.untrusted import one_line
 from benchwright.decide.pool_progress import PoolTally
 from benchwright.report.parts import report_text
 from benchwright.report.progress import pool_parts
-from benchwright.study.pool import PoolRecord
+from benchwright.study.journal import StoredSession, Study
+from benchwright.study.pool import PoolRecord, pool_record, stored_pool
 
 
 class GangEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -142,6 +143,21 @@ class PoolState(msgspec.Struct, frozen=True, kw_only=True):
             return {}
         attempts = self.record.attempts.values()
         return {one.gang: one for one in attempts if not one.ended_ns}
+
+
+def pool_state(study: Study, session: StoredSession, now_ns: int) -> PoolState | None:
+    """Return the state of a session's pool at a time [ns since 1970]; None if it has no pool.
+
+    A session runs if its status says so, which is that of `sessions_now`. Raises StudyError `journal-damaged`.
+    """
+    settings = stored_pool(session.info)
+    if settings is None:
+        return None
+    return PoolState(
+        settings=settings,
+        record=pool_record(study, session.number),
+        now_ns=now_ns if session.status == "running" else None,
+    )
 
 
 def pool_document(
