@@ -1,0 +1,95 @@
+//! The client's side of the protocols that servers speak, without sockets and without a clock: a [`Protocol`] makes
+//! the bytes of operations and reads the results out of the bytes that arrive.
+//!
+//! Decision: a connection carries any number of operations at once, each under its slot, because pipelining and streams
+//! need that; a protocol with one operation at a time has a `room` of 1. What is sent is put into an [`Outgoing`], so
+//! that the requests of one flush share a write. Rejected: a request as a chain of borrowed pieces, which can
+//! describe one operation only and none of the answers that a protocol sends by itself.
+
+mod outgoing;
+
+pub use crate::outgoing::Outgoing;
+
+use bw_model::Operation;
+
+/// The result of an operation on a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct End {
+    /// The operation's slot.
+    pub slot: u32,
+    /// Bytes transferred, or a negative errno (or what the protocol adds to those).
+    pub result: i32,
+}
+
+/// The state of a connection after a step of its protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SessionState {
+    /// The protocol's own handshake is not complete: no operation can begin.
+    Handshake,
+    /// Operations can begin, as far as `room` says.
+    Ready,
+    /// No further operation can begin; the connection is closed when those in progress have ended (`Connection: close`,
+    /// GOAWAY).
+    Closing,
+    /// The server's bytes do not follow the protocol, or it refused the handshake: all operations in progress end with
+    /// this result, and the connection is closed.
+    Failed(i32),
+}
+
+/// A protocol's client side, as bytes.
+///
+/// An operation is in progress from [`begin`](Protocol::begin) until its [`End`] was appended, or
+/// [`cancel`](Protocol::cancel) was called for it. Ends that a step appends count, whatever state it returns: after
+/// [`SessionState::Failed`] only the operations that are still in progress end with its result.
+pub trait Protocol {
+    /// The state of one connection, with its buffers; `session()` allocates, nothing later does.
+    type Session;
+
+    /// Returns the state for one more connection.
+    fn session(&self) -> Self::Session;
+
+    /// Starts anew on a connection that was just established; puts what the client sends first.
+    fn open(&self, session: &mut Self::Session, out: &mut Outgoing) -> SessionState;
+
+    /// Returns how many more operations this connection can begin now: at most what `--outstanding` allows, 1 without
+    /// pipelining.
+    fn room(&self, session: &Self::Session) -> u32;
+
+    /// Puts the operation's request; called only with room.
+    ///
+    /// # Errors
+    /// The result of an operation that this protocol cannot carry out: nothing was put, and it is not in progress.
+    fn begin(
+        &self,
+        session: &mut Self::Session,
+        slot: u32,
+        operation: &Operation,
+        out: &mut Outgoing,
+    ) -> Result<(), i32>;
+
+    /// Reports that everything that was put has been written to the socket.
+    fn sent(&self, session: &mut Self::Session, ends: &mut Vec<End>) -> SessionState;
+
+    /// Reads received bytes (never empty); appends the ends of operations; may put answers (window updates,
+    /// acknowledgements, authentication).
+    fn receive(
+        &self,
+        session: &mut Self::Session,
+        bytes: &[u8],
+        out: &mut Outgoing,
+        ends: &mut Vec<End>,
+    ) -> SessionState;
+
+    /// Reports that the server closed the connection: appends the ends of all operations in progress (a body that ends
+    /// with the connection, or `-ECONNRESET`).
+    fn closed(&self, session: &mut Self::Session, ends: &mut Vec<End>);
+
+    /// Gives up an operation that exceeded its time limit; returns whether the connection stays usable (HTTP/2:
+    /// RST_STREAM). Its end is the pool's.
+    fn cancel(&self, session: &mut Self::Session, slot: u32, out: &mut Outgoing) -> bool;
+
+    /// Returns text for the error message if the handshake failed before the run (a server's refusal), never a secret.
+    fn refusal(&self, _session: &Self::Session) -> Option<String> {
+        None
+    }
+}

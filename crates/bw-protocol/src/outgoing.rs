@@ -1,0 +1,271 @@
+//! The bytes that a connection has to send, in the order in which they were put.
+//!
+//! Decision: requests are copied into one buffer, so that all requests of a flush are one write. A long body is a
+//! pattern that repeats: it is not copied, so that a body of gigabytes needs no memory.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Patterns up to this length are copied [bytes]: one write with head and body costs less than two.
+const COPIED: u64 = 4096;
+/// The number of pieces that need no allocation.
+const PIECES: usize = 16;
+
+/// A piece of what is to be sent.
+#[derive(Clone, Debug)]
+enum Piece {
+    /// This many bytes of the buffer, after those of earlier pieces.
+    Buffered(usize),
+    /// This many bytes of a pattern that repeats, from `start` in it, which is below its length.
+    Pattern {
+        pattern: Arc<[u8]>,
+        start: usize,
+        left: u64,
+    },
+}
+
+/// Bytes to send: what was put, in order; long patterns are not copied.
+///
+/// Its memory grows to the most that was ever waiting to be sent; after that nothing allocates.
+#[derive(Clone, Debug)]
+pub struct Outgoing {
+    buffer: Vec<u8>,
+    /// How many bytes of the buffer were written already.
+    gone: usize,
+    /// None of them is empty.
+    pieces: VecDeque<Piece>,
+}
+
+impl Outgoing {
+    /// Returns an empty one with room for `bytes` before anything is allocated.
+    #[must_use]
+    pub fn with_capacity(bytes: usize) -> Self {
+        Self {
+            buffer: Vec::with_capacity(bytes),
+            gone: 0,
+            pieces: VecDeque::with_capacity(PIECES),
+        }
+    }
+
+    /// Appends bytes.
+    pub fn put(&mut self, bytes: &[u8]) {
+        if bytes.is_empty() {
+            return;
+        }
+        self.make_room(bytes.len());
+        self.buffer.extend_from_slice(bytes);
+        self.lengthen(bytes.len());
+    }
+
+    /// Appends `length` bytes of a pattern that repeats, beginning at `start` in it.
+    ///
+    /// # Panics
+    /// The pattern is empty, and `length` is not 0.
+    pub fn put_pattern(&mut self, pattern: &Arc<[u8]>, start: u64, length: u64) {
+        if length == 0 {
+            return;
+        }
+        // Below the pattern's length.
+        let start = (start % pattern.len() as u64) as usize;
+        if length > COPIED {
+            let pattern = Arc::clone(pattern);
+            let left = length;
+            self.pieces.push_back(Piece::Pattern {
+                pattern,
+                start,
+                left,
+            });
+            return;
+        }
+        // At most COPIED.
+        let length = length as usize;
+        self.make_room(length);
+        let mut left = length;
+        let mut from = start;
+        while left > 0 {
+            let taken = left.min(pattern.len() - from);
+            self.buffer.extend_from_slice(&pattern[from..from + taken]);
+            left -= taken;
+            from = 0;
+        }
+        self.lengthen(length);
+    }
+
+    /// Returns what to write now; empty only when all is written.
+    #[must_use]
+    pub fn next(&self) -> &[u8] {
+        match self.pieces.front() {
+            None => &[],
+            Some(Piece::Buffered(length)) => &self.buffer[self.gone..self.gone + length],
+            Some(Piece::Pattern {
+                pattern,
+                start,
+                left,
+            }) => {
+                let rest = &pattern[*start..];
+                let length = usize::try_from(*left).map_or(rest.len(), |left| left.min(rest.len()));
+                &rest[..length]
+            }
+        }
+    }
+
+    /// Removes `bytes` of [`next`](Self::next), at most its length: they were written.
+    pub fn written(&mut self, bytes: usize) {
+        debug_assert!(bytes <= self.next().len());
+        let done = match self.pieces.front_mut() {
+            None => return,
+            Some(Piece::Buffered(length)) => {
+                self.gone += bytes;
+                *length -= bytes;
+                *length == 0
+            }
+            Some(Piece::Pattern {
+                pattern,
+                start,
+                left,
+            }) => {
+                *left -= bytes as u64;
+                *start += bytes;
+                if *start == pattern.len() {
+                    *start = 0;
+                }
+                *left == 0
+            }
+        };
+        if done {
+            self.pieces.pop_front();
+            if self.pieces.is_empty() {
+                self.clear();
+            }
+        }
+    }
+
+    /// Returns whether all is written.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.pieces.is_empty()
+    }
+
+    /// Drops everything that is not written.
+    pub fn clear(&mut self) {
+        self.pieces.clear();
+        self.buffer.clear();
+        self.gone = 0;
+    }
+
+    /// Counts appended bytes as part of the last piece.
+    fn lengthen(&mut self, bytes: usize) {
+        match self.pieces.back_mut() {
+            Some(Piece::Buffered(length)) => *length += bytes,
+            _ => self.pieces.push_back(Piece::Buffered(bytes)),
+        }
+    }
+
+    /// Drops the written bytes of a full buffer, if they are at least half of it: a connection that always has
+    /// something to send must not grow for ever, and the copies stay fewer than the bytes sent.
+    fn make_room(&mut self, bytes: usize) {
+        let is_full = self.buffer.len() + bytes > self.buffer.capacity();
+        if is_full && self.gone > 0 && self.gone >= self.buffer.len() / 2 {
+            self.buffer.drain(..self.gone);
+            self.gone = 0;
+        }
+    }
+}
+
+impl Default for Outgoing {
+    fn default() -> Self {
+        Self::with_capacity(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn pattern(length: usize) -> Arc<[u8]> {
+        (0..length).map(|place| (place % 251) as u8).collect()
+    }
+
+    /// Writes everything, `at_once` bytes at most with each write.
+    fn drain(out: &mut Outgoing, at_once: usize) -> Vec<u8> {
+        let mut all = Vec::new();
+        while !out.is_empty() {
+            let next = out.next();
+            let length = next.len().min(at_once);
+            assert!(length > 0, "something is left, but next() is empty");
+            all.extend_from_slice(&next[..length]);
+            out.written(length);
+        }
+        assert!(out.next().is_empty());
+        all
+    }
+
+    #[test]
+    fn puts_in_a_row_are_one_piece() {
+        let mut out = Outgoing::default();
+        out.put(b"one ");
+        out.put(b"");
+        out.put_pattern(&pattern(3), 2, 4);
+        out.put(b" two");
+        assert_eq!(out.next(), b"one \x02\x00\x01\x02 two");
+    }
+
+    #[test]
+    fn a_long_pattern_is_not_copied() {
+        let mut out = Outgoing::default();
+        let source = pattern(1000);
+        out.put(b"head");
+        out.put_pattern(&source, 1998, 1 << 40);
+        out.put(b"tail");
+        assert_eq!(out.next(), b"head");
+        out.written(4);
+        assert_eq!(out.next(), &source[998..]);
+        out.written(1);
+        assert_eq!(out.next(), &source[999..]);
+        out.written(1);
+        assert_eq!(out.next(), &source[..]);
+        assert!(out.buffer.capacity() < 1000);
+        out.clear();
+        assert!(out.is_empty());
+    }
+
+    #[test]
+    fn a_connection_that_is_never_empty_does_not_grow_for_ever() {
+        let mut out = Outgoing::with_capacity(64);
+        out.put(&[0; 16]);
+        for number in 1..=255_u8 {
+            out.put(&[number; 16]);
+            assert_eq!(out.next()[..16], [number - 1; 16]);
+            out.written(16);
+        }
+        assert_eq!(out.buffer.capacity(), 64);
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_put_is_what_is_written(
+            puts in prop::collection::vec((any::<bool>(), 0usize..9000, 0u64..5000, 0usize..6000), 0..12),
+            at_once in 1usize..7000,
+        ) {
+            let source = pattern(1009);
+            let mut out = Outgoing::default();
+            let mut expected = Vec::new();
+            let mut written = Vec::new();
+            for (copied, length, start, take) in puts {
+                let bytes: Vec<u8> = (start..).take(length).map(|place| source[(place % 1009) as usize]).collect();
+                if copied {
+                    out.put(&bytes);
+                } else {
+                    out.put_pattern(&source, start, length as u64);
+                }
+                expected.extend_from_slice(&bytes);
+                let take = take.min(out.next().len());
+                written.extend_from_slice(&out.next()[..take]);
+                out.written(take);
+            }
+            written.extend(drain(&mut out, at_once));
+            prop_assert_eq!(written, expected);
+        }
+    }
+}
