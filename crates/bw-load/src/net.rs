@@ -1,38 +1,47 @@
-//! Targets on a network: many connections, on each at most one exchange at a time.
+//! Targets on a network: many connections, on each one or several operations at a time.
 //!
-//! An operation takes the connection that was idle longest. If none is ready (all are being reconnected), it waits for
-//! the first, and its service time includes the wait. The operation of a lost connection fails with the errno; the
-//! connection is reestablished without blocking the loop, and nothing allocates after the run has started.
+//! An operation takes the connection that was idle longest, or with several operations per connection the next in turn.
+//! If none has room (all are being reconnected), it waits for the first, and its service time includes the wait. The
+//! operation of a lost connection fails with the errno; the connection is reestablished without blocking the loop, its
+//! handshake included, and nothing allocates for an operation after the run has started.
 //!
 //! Decision: own sockets and epoll. Rejected: an async runtime, whose timers and queue come between the intended start
 //! and the send (oha and sai3-bench use one); io_uring, because one `send` and one `recv` per exchange cost less than
 //! the server's part, and epoll is permitted everywhere.
-//! Not supported: several requests in flight on a connection (HTTP pipelining), TLS, UDP.
+//! Not supported: UDP.
 
 pub(crate) mod connection;
 pub(crate) mod epoll;
 pub(crate) mod pool;
+pub(crate) mod transport;
 
-pub(crate) use crate::net::connection::{ExchangeState, Protocol};
+pub(crate) use crate::net::connection::ConnectionOptions;
 
-use crate::net::connection::Endpoint;
-use crate::net::pool::Pool;
+use crate::net::connection::{CONNECT_TIMEOUT, Endpoint};
+use crate::net::pool::{HandshakeFailure, Pool};
 use crate::target::{Reaped, Target};
 use bw_model::EngineError;
 use bw_model::{Nanos, Operation};
+use bw_protocol::Protocol;
+use bw_record::summary::HistogramSummary;
 use serde::Serialize;
 use std::{fmt, io};
 
 /// What a network target did, for the result's `target` object.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct NetworkDescription {
     /// The server, as the user named it.
     pub server: String,
-    /// The address that the name resolved to.
+    /// The address that the name resolved to, or `unix:` and a path.
     pub address: String,
     /// How many connections this worker has.
     pub connections: u32,
-    /// Reconnections, because the server had closed the connection or it had failed.
+    /// Maximum number of operations in progress on a connection.
+    pub outstanding: u32,
+    /// After how many operations a connection is closed and established anew.
+    pub requests_per_connection: Option<u64>,
+    /// Reconnections, because the server had closed the connection, it had failed, or it had carried
+    /// `requests_per_connection` operations.
     pub reconnects: u64,
     /// Reconnection attempts that failed.
     pub failed_connects: u64,
@@ -44,8 +53,15 @@ pub struct NetworkDescription {
     pub unrequested: u64,
     /// Operations that exceeded the time limit.
     pub timeouts: u64,
+    /// Operations that were sent again because the server announced that it had not processed them.
+    pub resent: u64,
     /// The time limit of an operation.
     pub timeout_ns: Option<Nanos>,
+    /// How long connects took, those before the run included.
+    pub connect_ns: HistogramSummary,
+    /// How long handshakes took, from the connected socket to the first possible operation; None without handshakes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub handshake_ns: Option<HistogramSummary>,
 }
 
 /// Default time limit of an operation. It equals the wait for operations in flight at the end of a run, so that an
@@ -58,46 +74,67 @@ pub(crate) fn default_timeout() -> Option<Nanos> {
     Some(TIMEOUT)
 }
 
+/// Returns the default of `outstanding`: no pipelining.
+pub(crate) fn default_outstanding() -> u32 {
+    1
+}
+
+/// Maximum number of operations in progress on all connections of a worker.
+const CAPACITY: u32 = 1 << 20;
+
 /// A server as the target of one worker.
 pub struct Network<P: Protocol> {
     pool: Pool<P>,
     server: String,
-    limit: Option<Nanos>,
+    options: ConnectionOptions,
 }
 
 impl<P: Protocol> Network<P> {
-    /// Returns the target with all its connections established; an operation takes at most `limit`.
+    /// Returns the target with all its connections established and their handshakes complete.
     ///
     /// # Errors
-    /// As [`Endpoint::connect`]; `epoll`: the system has no more descriptors.
+    /// `connections`: their number is impossible; as [`Endpoint::connect`]; `epoll`: the system has no more descriptors;
+    /// `handshake`: the server refuses one.
     pub(crate) fn open(
         protocol: P,
         endpoint: &Endpoint,
         connections: u32,
-        limit: Option<Nanos>,
+        options: ConnectionOptions,
     ) -> Result<Self, EngineError> {
+        let wrong = |what: String, remedy: &str| {
+            let message = format!("{}: {what}", endpoint.name);
+            Err(EngineError::request("connections", message, remedy))
+        };
         if connections == 0 {
-            let message = format!("{}: the number of connections is 0", endpoint.name);
-            return Err(EngineError::request(
-                "connections",
-                message,
-                "use at least one",
-            ));
+            let what = "the number of connections is 0".to_owned();
+            return wrong(what, "use at least one");
         }
-        let (address, sockets) = endpoint.connect(connections)?;
-        let pool = Pool::new(protocol, address, sockets, limit).map_err(|error| {
+        let slots = connections.checked_mul(options.outstanding);
+        if slots.is_none_or(|slots| slots > CAPACITY) {
+            let outstanding = options.outstanding;
+            let what = format!(
+                "{connections} connections with {outstanding} operations each: at most {CAPACITY} operations fit"
+            );
+            return wrong(what, "use fewer connections, or fewer outstanding operations");
+        }
+        let failed = |error: io::Error| {
             let message = format!("{}: epoll: {error}", endpoint.name);
             EngineError::request(
                 "epoll",
                 message,
                 "raise the limit of open files (ulimit -n)",
             )
-        })?;
+        };
+        let established = endpoint.connect(connections)?;
+        let mut pool = Pool::new(protocol, established, options).map_err(failed)?;
+        pool.shake_hands()
+            .map_err(failed)?
+            .map_err(|failure| refused(&endpoint.name, failure))?;
         let server = endpoint.name.clone();
         Ok(Self {
             pool,
             server,
-            limit,
+            options,
         })
     }
 
@@ -105,30 +142,50 @@ impl<P: Protocol> Network<P> {
     #[must_use]
     pub fn describe(&self) -> NetworkDescription {
         let counts = self.pool.counts();
+        let handshakes = self.pool.handshake_times();
         NetworkDescription {
             server: self.server.clone(),
             address: self.pool.address().to_string(),
             connections: self.pool.size(),
+            outstanding: self.options.outstanding,
+            requests_per_connection: self.options.requests_per_connection,
             reconnects: counts.reconnects,
             failed_connects: counts.failed_connects,
             sent_bytes: counts.sent_bytes,
             received_bytes: counts.received_bytes,
             unrequested: counts.unrequested,
             timeouts: counts.timeouts,
-            timeout_ns: self.limit,
+            resent: counts.resent,
+            timeout_ns: self.options.timeout,
+            connect_ns: self.pool.connect_times().into(),
+            handshake_ns: (handshakes.count() > 0).then(|| handshakes.into()),
         }
     }
 }
 
+/// Returns the error of a handshake that failed before the run.
+fn refused(server: &str, failure: HandshakeFailure) -> EngineError {
+    let HandshakeFailure { result, refusal } = failure;
+    let reason = refusal.unwrap_or_else(|| {
+        if result == -libc::ETIMEDOUT {
+            return format!("no answer within {} s", CONNECT_TIMEOUT.as_secs());
+        }
+        bw_record::errno::name(result)
+    });
+    let message = format!("{server}: the handshake failed: {reason}");
+    let remedy = "check that the server speaks this protocol, and read its log";
+    EngineError::request("handshake", message, remedy)
+}
+
 impl<P: Protocol> Target for Network<P> {
-    /// Each request is written to its own socket.
+    /// The requests of a flush that share a connection share a write; those to others are written one by one.
     #[inline]
     fn batch(&self) -> usize {
-        1
+        self.pool.batch()
     }
 
     fn capacity(&self) -> u32 {
-        self.pool.size()
+        self.pool.capacity()
     }
 
     fn submit(&mut self, slot: u32, operation: &Operation) {

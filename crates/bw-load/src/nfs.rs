@@ -198,9 +198,10 @@ impl NfsPlan {
     pub fn open(&self, connections: u32, files: &NfsFiles) -> Result<NfsTarget, EngineError> {
         let endpoint = &self.mounted.endpoint;
         let limits = self.mounted.limits;
-        let (address, sockets) = endpoint.connect(connections)?;
+        let established = endpoint.connect(connections)?;
+        let (address, sockets) = (established.address, established.sockets);
         let plan = PipelinePlan {
-            address,
+            address: address.clone(),
             reserved_port: endpoint.reserved_port,
             outstanding: self.spec.outstanding,
             timeout: self.spec.timeout_ns,

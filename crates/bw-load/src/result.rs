@@ -177,19 +177,40 @@ fn target(reports: &[WorkerOutcome]) -> serde_json::Value {
     merged_target(reports.iter().map(|report| &report.target))
 }
 
-/// Returns the first description with the counts summed over all.
+/// Members of the target's description that are figures of a histogram of each worker.
+const MEASURED: [&str; 2] = ["connect_ns", "handshake_ns"];
+
+/// Returns the first description with the counts summed over all, and the histograms merged.
 pub(crate) fn merged_target<'a>(
-    mut targets: impl Iterator<Item = &'a serde_json::Value>,
+    targets: impl Iterator<Item = &'a serde_json::Value>,
 ) -> serde_json::Value {
-    let mut all = targets.next().cloned().unwrap_or_default();
-    for more in targets {
+    let targets: Vec<_> = targets.collect();
+    let mut all = targets.first().copied().cloned().unwrap_or_default();
+    for more in targets.iter().skip(1) {
         for name in COUNTED {
             if let (Some(one), Some(other)) = (all[name].as_u64(), more[name].as_u64()) {
                 all[name] = (one + other).into();
             }
         }
     }
+    for name in MEASURED {
+        if let Some(merged) = merged_histogram(&targets, name) {
+            all[name] = merged;
+        }
+    }
     all
+}
+
+/// Returns this member of all descriptions as one; None if there is one description, or none has the member.
+fn merged_histogram(targets: &[&serde_json::Value], name: &str) -> Option<serde_json::Value> {
+    let parts = targets.iter().filter_map(|target| target.get(name));
+    let parts = parts.map(|part| serde_json::from_value::<HistogramSummary>(part.clone()));
+    let parts: Vec<_> = parts.collect::<Result<_, _>>().ok()?;
+    if targets.len() < 2 || parts.is_empty() {
+        return None;
+    }
+    let merged = HistogramSummary::merged(parts.iter()).ok()?;
+    serde_json::to_value(merged).ok()
 }
 
 fn merged(reports: &[WorkerOutcome]) -> Recorder {

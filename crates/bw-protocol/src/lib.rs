@@ -6,6 +6,8 @@
 //! that the requests of one flush share a write. Rejected: a request as a chain of borrowed pieces, which can
 //! describe one operation only and none of the answers that a protocol sends by itself.
 
+pub mod echo;
+pub mod http1;
 mod outgoing;
 
 pub use crate::outgoing::Outgoing;
@@ -20,6 +22,11 @@ pub struct End {
     /// Bytes transferred, or a negative errno (or what the protocol adds to those).
     pub result: i32,
 }
+
+/// The result of an [`End`] whose operation the server is known not to have processed, because it announced that it
+/// processes no more (`Connection: close` on an earlier response, GOAWAY): the operation is sent again on another
+/// connection. No other result equals it.
+pub const RESEND: i32 = i32::MIN + 1;
 
 /// The state of a connection after a step of its protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

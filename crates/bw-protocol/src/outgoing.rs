@@ -34,6 +34,8 @@ pub struct Outgoing {
     gone: usize,
     /// None of them is empty.
     pieces: VecDeque<Piece>,
+    put_bytes: u64,
+    written_bytes: u64,
 }
 
 impl Outgoing {
@@ -44,6 +46,8 @@ impl Outgoing {
             buffer: Vec::with_capacity(bytes),
             gone: 0,
             pieces: VecDeque::with_capacity(PIECES),
+            put_bytes: 0,
+            written_bytes: 0,
         }
     }
 
@@ -52,6 +56,7 @@ impl Outgoing {
         if bytes.is_empty() {
             return;
         }
+        self.put_bytes += bytes.len() as u64;
         self.make_room(bytes.len());
         self.buffer.extend_from_slice(bytes);
         self.lengthen(bytes.len());
@@ -65,6 +70,7 @@ impl Outgoing {
         if length == 0 {
             return;
         }
+        self.put_bytes += length;
         // Below the pattern's length.
         let start = (start % pattern.len() as u64) as usize;
         if length > COPIED {
@@ -112,6 +118,7 @@ impl Outgoing {
     /// Removes `bytes` of [`next`](Self::next), at most its length: they were written.
     pub fn written(&mut self, bytes: usize) {
         debug_assert!(bytes <= self.next().len());
+        self.written_bytes += bytes as u64;
         let done = match self.pieces.front_mut() {
             None => return,
             Some(Piece::Buffered(length)) => {
@@ -135,7 +142,8 @@ impl Outgoing {
         if done {
             self.pieces.pop_front();
             if self.pieces.is_empty() {
-                self.clear();
+                self.buffer.clear();
+                self.gone = 0;
             }
         }
     }
@@ -146,11 +154,25 @@ impl Outgoing {
         self.pieces.is_empty()
     }
 
-    /// Drops everything that is not written.
+    /// Returns how many bytes were put since it was made or cleared.
+    #[must_use]
+    pub fn put_bytes(&self) -> u64 {
+        self.put_bytes
+    }
+
+    /// Returns how many of them were written: a request is written when this reaches the [`put_bytes`](Self::put_bytes)
+    /// behind it.
+    #[must_use]
+    pub fn written_bytes(&self) -> u64 {
+        self.written_bytes
+    }
+
+    /// Drops everything that is not written, and counts from zero again: for a new connection.
     pub fn clear(&mut self) {
         self.pieces.clear();
         self.buffer.clear();
         self.gone = 0;
+        (self.put_bytes, self.written_bytes) = (0, 0);
     }
 
     /// Counts appended bytes as part of the last piece.
@@ -198,6 +220,7 @@ mod tests {
             out.written(length);
         }
         assert!(out.next().is_empty());
+        assert_eq!(out.put_bytes(), out.written_bytes());
         all
     }
 

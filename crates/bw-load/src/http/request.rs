@@ -1,19 +1,15 @@
 //! The HTTP target's specification, its checks, and the bytes of its requests.
 
+use crate::net::ConnectionOptions;
 use crate::net::connection::Endpoint;
 use bw_model::EngineError;
 use bw_model::Nanos;
+use bw_protocol::http1::Requests;
 use http::uri::PathAndQuery;
 use http::{HeaderName, HeaderValue, Method, Uri};
 use serde::Deserialize;
+use std::path::PathBuf;
 use std::sync::Arc;
-
-/// Maximum part of a body that is sent in one piece with its head [bytes].
-const BODY_WITH_HEAD: u64 = 4096;
-/// Maximum piece of the rest of a body [bytes].
-const FILLER_BYTES: usize = 64 * 1024;
-/// The byte that bodies consist of.
-const FILLER: u8 = b'x';
 
 /// The user's specification of the target.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -33,8 +29,17 @@ pub struct HttpSpec {
     /// The length of each request's body [bytes].
     #[serde(default)]
     pub body_bytes: u64,
-    /// Number of connections, which is also the maximum of operations in flight.
+    /// The Unix socket to connect to, instead of the host of the URL.
+    #[serde(default)]
+    pub unix_socket: Option<PathBuf>,
+    /// Number of connections.
     pub connections: u32,
+    /// Maximum number of requests in progress on a connection (pipelining).
+    #[serde(default = "crate::net::default_outstanding")]
+    pub outstanding: u32,
+    /// After how many requests a connection is closed and established anew; None: never.
+    #[serde(default)]
+    pub requests_per_connection: Option<u64>,
     /// How long an operation may take, including a wait for a connection; None: no limit.
     #[serde(default = "crate::net::default_timeout")]
     pub timeout_ns: Option<Nanos>,
@@ -49,7 +54,7 @@ fn get() -> String {
 pub struct HttpPlan {
     pub(super) endpoint: Endpoint,
     pub(super) requests: Arc<Requests>,
-    pub(super) timeout: Option<Nanos>,
+    pub(super) options: ConnectionOptions,
 }
 
 impl HttpPlan {
@@ -57,45 +62,6 @@ impl HttpPlan {
     #[must_use]
     pub(crate) fn requests(&self) -> &Requests {
         &self.requests
-    }
-}
-
-/// The bytes of every request.
-#[derive(Debug)]
-pub struct Requests {
-    /// For each path: the head, and the first bytes of the body.
-    pieces: Vec<Box<[u8]>>,
-    /// The rest of each body [bytes].
-    rest_bytes: u64,
-    sender: Box<[u8]>,
-    is_head: bool,
-}
-
-impl Requests {
-    /// Returns how many paths there are.
-    #[must_use]
-    pub fn count(&self) -> usize {
-        self.pieces.len()
-    }
-
-    /// Returns whether the responses have no bodies (HEAD).
-    #[must_use]
-    pub(crate) fn is_head(&self) -> bool {
-        self.is_head
-    }
-
-    /// Returns bytes to send after the first `sent`; empty only when all are sent.
-    #[must_use]
-    pub fn piece(&self, path: usize, sent: u64) -> &[u8] {
-        let piece = &self.pieces[path];
-        match sent.checked_sub(piece.len() as u64) {
-            // Less than the length of a slice.
-            None => &piece[sent as usize..],
-            Some(of_rest) => {
-                let left = self.rest_bytes.saturating_sub(of_rest);
-                &self.sender[..left.min(self.sender.len() as u64) as usize]
-            }
-        }
     }
 }
 
@@ -112,29 +78,27 @@ impl HttpSpec {
     /// Returns the plan: everything checked, the requests made, the host resolved.
     ///
     /// # Errors
-    /// `url`, `method`, `path`, `header`: bad input; and as [`Endpoint::resolve`].
+    /// `url`, `method`, `path`, `header`: bad input; and as [`Endpoint::find`] and [`ConnectionOptions::checked`].
     pub fn plan(&self) -> Result<HttpPlan, EngineError> {
         let server = self.server()?;
         let method = self.method()?;
         let fields = self.fields(&server, &method)?;
-        let with_head = self.body_bytes.min(BODY_WITH_HEAD);
-        let mut pieces = Vec::new();
+        let mut heads = Vec::new();
         for path in self.targets(&server)? {
-            let mut piece = format!("{method} {path} HTTP/1.1\r\n").into_bytes();
-            piece.extend_from_slice(&fields);
-            piece.extend(std::iter::repeat_n(FILLER, with_head as usize));
-            pieces.push(piece.into_boxed_slice());
+            let mut head = format!("{method} {path} HTTP/1.1\r\n").into_bytes();
+            head.extend_from_slice(&fields);
+            heads.push(head.into_boxed_slice());
         }
-        let requests = Requests {
-            pieces,
-            rest_bytes: self.body_bytes - with_head,
-            sender: vec![FILLER; FILLER_BYTES].into_boxed_slice(),
-            is_head: method == Method::HEAD,
-        };
-        Ok(HttpPlan {
-            endpoint: Endpoint::resolve(&server.host, server.port)?,
-            requests: Arc::new(requests),
+        let options = ConnectionOptions {
+            outstanding: self.outstanding,
+            requests_per_connection: self.requests_per_connection,
             timeout: self.timeout_ns,
+        };
+        let requests = Requests::new(heads, self.body_bytes, method == Method::HEAD);
+        Ok(HttpPlan {
+            options: options.checked()?,
+            endpoint: Endpoint::find(&server.host, server.port, self.unix_socket.as_deref())?,
+            requests: Arc::new(requests),
         })
     }
 

@@ -1,64 +1,66 @@
-//! One connection: its socket, its state, and the bytes of its exchange, which a [`Protocol`] makes and reads.
+//! One connection: its transport, its state, and the bytes that a [`Protocol`] wants to send on it.
 //!
 //! Names are resolved and connections established before the run: only this code may block.
 //!
 //! Decision: the first address of the name that accepts a connection serves the whole run, so
 //! all operations go to one server. At most [`PARALLEL`] connects run at a time: a burst of
 //! thousands overflows the server's backlog, and lost SYNs are sent again only after a second.
-//! Sources: connect(2), tcp(7), getaddrinfo(3).
+//! Sources: connect(2), tcp(7), unix(7), getaddrinfo(3).
 
 use crate::net::epoll::{Epoll, Interest};
-use bw_model::{EngineError, Nanos, Operation};
+use crate::net::transport::Transport;
+use bw_model::{EngineError, Nanos};
+use bw_protocol::{Outgoing, Protocol};
+use bw_sys::clock::monotonic_ns;
 use socket2::{Domain, SockAddr, Socket, Type};
-use std::io::{self, Read, Write};
-use std::mem::MaybeUninit;
+use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+use std::{fmt, io};
 
-/// The state of an exchange.
+/// How many pieces are written in a row before other connections are served.
+const WRITES_AT_ONCE: u32 = 16;
+/// Initial capacity for what a connection sends [bytes]: an ordinary request.
+const OUTGOING_BYTES: usize = 1024;
+
+/// How a target uses its connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ExchangeState {
-    /// It is not complete.
-    More,
-    /// It has ended.
-    Ended {
-        /// Bytes received, or a negative errno (or what the protocol adds to those).
-        result: i32,
-        /// Whether the connection may carry another one.
-        reusable: bool,
-    },
+pub(crate) struct ConnectionOptions {
+    /// Maximum number of operations in progress on a connection.
+    pub outstanding: u32,
+    /// After how many operations a connection is closed and established anew; None: never.
+    pub requests_per_connection: Option<u64>,
+    /// How long an operation may take, including a wait for a connection; None: no limit.
+    pub timeout: Option<Nanos>,
 }
 
-/// The protocol of a connection. Pure: it handles bytes, not sockets.
-pub trait Protocol {
-    /// The state of the exchange on one connection, with its buffers.
-    type Exchange;
+/// Maximum number of operations in progress on a connection.
+const OUTSTANDING: u32 = 65_536;
 
-    /// Returns the state for one more connection.
-    fn exchange(&self) -> Self::Exchange;
-
-    /// Makes `exchange` ready for `operation`.
+impl ConnectionOptions {
+    /// Returns the options, if their numbers are possible.
     ///
     /// # Errors
-    /// The result (a negative errno) of an operation that this protocol cannot carry out.
-    fn begin(&self, exchange: &mut Self::Exchange, operation: &Operation) -> Result<(), i32>;
-
-    /// Returns bytes to send after the first `sent`; empty only when all are sent.
-    fn outgoing<'a>(&'a self, exchange: &'a Self::Exchange, sent: u64) -> &'a [u8];
-
-    /// Reports that everything was sent.
-    fn sent(&self, exchange: &mut Self::Exchange) -> ExchangeState;
-
-    /// Reads received bytes; `bytes` is never empty.
-    fn receive(&self, exchange: &mut Self::Exchange, bytes: &[u8]) -> ExchangeState;
-
-    /// Returns the result of an exchange that the server ended by closing the connection.
-    fn closed(&self, exchange: &mut Self::Exchange) -> i32;
+    /// `bad-request`: a number is not.
+    pub(crate) fn checked(self) -> Result<Self, EngineError> {
+        let wrong = |field: &str, what: String| {
+            let message = format!("{field}: {what}");
+            EngineError::request("bad-request", message, "use another number")
+                .about(format!("target.{field}"))
+        };
+        if !(1..=OUTSTANDING).contains(&self.outstanding) {
+            let what = format!("{}: must be 1 to {OUTSTANDING}", self.outstanding);
+            return Err(wrong("outstanding", what));
+        }
+        if self.requests_per_connection == Some(0) {
+            let what = "0: must be at least 1".to_owned();
+            return Err(wrong("requests_per_connection", what));
+        }
+        Ok(self)
+    }
 }
-
-/// How many pieces of a request are written in a row before other connections are served.
-const WRITES_AT_ONCE: u32 = 16;
 
 /// What a connection is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,61 +69,70 @@ pub(crate) enum ConnectionState {
     Down,
     /// The connection is being established.
     Connecting,
-    /// The connection is idle.
-    Free,
-    /// The connection carries the operation of this slot.
-    Busy(u32),
+    /// The connection is established; no handshake has begun.
+    Connected,
+    /// The handshake of the transport is in progress.
+    TransportHandshake,
+    /// The handshake of the protocol is in progress.
+    ProtocolHandshake,
+    /// Operations can begin, if there is room.
+    Ready,
+    /// No operation can begin; the connection is closed when those in progress have ended.
+    Closing,
 }
 
-/// The result of one step of work on a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SocketStep {
-    /// The kernel has no more at the moment, or the connection's turn is over.
-    Later,
-    /// The exchange has ended.
-    Ended {
-        result: i32,
-        /// Whether the connection may carry another one.
-        reusable: bool,
-    },
-    /// The server has closed the connection.
-    Closed,
-    /// Bytes arrived that no request had asked for: they could not be distinguished from an answer to the next request.
-    Unrequested,
-    /// The connection failed with this errno.
-    Failed(i32),
-}
-
-/// A connection and the state of its exchange.
+/// A connection, the protocol's state, and the operations in progress.
 #[derive(Debug)]
-pub(crate) struct Connection<E> {
-    socket: Option<Socket>,
+pub(crate) struct Connection<S> {
+    transport: Option<Transport>,
     /// The connection's state.
     pub state: ConnectionState,
     /// How often it was established: distinguishes the events of this socket from those of an earlier one.
     pub generation: u32,
     /// Whether it has carried a whole exchange since it was established.
     pub proven: bool,
-    /// Whether it is in the queue of idle connections (it may have been used out of order).
+    /// Whether it is in the queue of connections with room (it may have none any more).
     pub queued: bool,
+    /// Whether the next flush writes.
+    pub prepared: bool,
+    /// Whether it is in the queue of those that can be read although their socket is not ready.
+    pub again: bool,
     /// The protocol's state.
-    pub exchange: E,
-    sent: u64,
-    unfinished: bool,
+    pub session: S,
+    /// What is to be sent.
+    pub out: Outgoing,
+    /// Whether the protocol does not know yet that everything was written.
+    pub unsent: bool,
+    /// The slots of the operations in progress, in the order in which they began.
+    pub carried: VecDeque<u32>,
+    /// How many operations have begun since it was established.
+    pub begun: u64,
+    /// When the connect, or after it the handshake, began.
+    pub since_ns: u64,
+    /// Whether a handshake was more than nothing.
+    pub shook_hands: bool,
+    interest: Interest,
 }
 
-impl<E> Connection<E> {
-    /// Returns an idle connection.
-    pub(crate) fn new(socket: Socket, exchange: E) -> Self {
+impl<S> Connection<S> {
+    /// Returns an established connection for up to `outstanding` operations.
+    pub(crate) fn new(socket: Socket, session: S, outstanding: u32) -> Self {
         Self {
-            socket: Some(socket),
-            state: ConnectionState::Free,
+            transport: Some(Transport::Plain(socket)),
+            state: ConnectionState::Connected,
             generation: 0,
             proven: false,
             queued: false,
-            exchange,
-            sent: 0,
-            unfinished: false,
+            prepared: false,
+            again: false,
+            session,
+            out: Outgoing::with_capacity(OUTGOING_BYTES),
+            unsent: false,
+            carried: VecDeque::with_capacity(outstanding as usize),
+            begun: 0,
+            since_ns: 0,
+            shook_hands: false,
+            interest: Interest::Read,
         }
     }
 
@@ -130,108 +141,106 @@ impl<E> Connection<E> {
         u64::from(self.generation) << 32 | u64::from(index)
     }
 
-    /// Starts an exchange for the operation of `slot`.
-    pub(crate) fn begin(&mut self, slot: u32) {
-        self.state = ConnectionState::Busy(slot);
-        self.sent = 0;
-        self.unfinished = true;
+    /// Returns whether something is still to be written.
+    pub(crate) fn is_unfinished(&self) -> bool {
+        !self.out.is_empty() || self.transport.as_ref().is_some_and(Transport::wants_write)
     }
 
-    /// Returns whether part of a request is still to be written.
-    pub(crate) fn is_unfinished(&self) -> bool {
-        self.unfinished
+    /// Returns whether a read succeeds or fails although the socket is not ready.
+    pub(crate) fn is_buffered(&self) -> bool {
+        self.transport.as_ref().is_some_and(Transport::is_buffered)
     }
 
     /// Watches the socket, which is not in `epoll` yet.
-    pub(crate) fn watch(&self, epoll: &Epoll, interest: Interest, index: u32) -> io::Result<()> {
-        match &self.socket {
-            Some(socket) => epoll.add(socket.as_fd(), interest, self.token(index)),
+    pub(crate) fn watch(
+        &mut self,
+        epoll: &Epoll,
+        interest: Interest,
+        index: u32,
+    ) -> io::Result<()> {
+        self.interest = interest;
+        match &self.transport {
+            Some(transport) => epoll.add(transport.socket().as_fd(), interest, self.token(index)),
             None => Ok(()),
         }
     }
 
-    /// Changes what the socket is watched for.
-    pub(crate) fn rewatch(&self, epoll: &Epoll, interest: Interest, index: u32) -> io::Result<()> {
-        match &self.socket {
-            Some(socket) => epoll.change(socket.as_fd(), interest, self.token(index)),
-            None => Ok(()),
-        }
-    }
-
-    /// Writes as much of the request as the kernel accepts; adds it to `sent_bytes`.
-    pub(crate) fn write<P>(&mut self, protocol: &P, sent_bytes: &mut u64) -> SocketStep
-    where
-        P: Protocol<Exchange = E>,
-    {
-        let Some(mut socket) = self.socket.as_ref() else {
-            return SocketStep::Failed(-libc::ENOTCONN);
+    /// Watches the socket for bytes, and for room only while something is to be written.
+    pub(crate) fn rewatch(&mut self, epoll: &Epoll, index: u32) -> io::Result<()> {
+        let interest = if self.is_unfinished() {
+            Interest::ReadWrite
+        } else {
+            Interest::Read
         };
-        for _ in 0..WRITES_AT_ONCE {
-            let bytes = protocol.outgoing(&self.exchange, self.sent);
-            if bytes.is_empty() {
-                self.unfinished = false;
-                return protocol.sent(&mut self.exchange).into();
+        if std::mem::replace(&mut self.interest, interest) == interest {
+            return Ok(());
+        }
+        match &self.transport {
+            Some(transport) => {
+                epoll.change(transport.socket().as_fd(), interest, self.token(index))
             }
-            match socket.write(bytes) {
+            None => Ok(()),
+        }
+    }
+
+    /// Continues the handshake of the transport; returns whether it is complete, or there is none.
+    ///
+    /// # Errors
+    /// The negative errno of the handshake.
+    pub(crate) fn handshake(&mut self) -> Result<bool, i32> {
+        let transport = self.transport.as_mut().ok_or(-libc::ENOTCONN)?;
+        transport.handshake().map_err(|error| negative(&error))
+    }
+
+    /// Returns why the handshake failed, if the server gave a reason.
+    pub(crate) fn refusal<P: Protocol<Session = S>>(&self, protocol: &P) -> Option<String> {
+        let of_transport = self.transport.as_ref().and_then(Transport::refusal);
+        of_transport.or_else(|| match self.state {
+            ConnectionState::ProtocolHandshake => protocol.refusal(&self.session),
+            _ => None,
+        })
+    }
+
+    /// Writes as much as the kernel accepts, and adds it to `sent_bytes`; returns whether that is all.
+    ///
+    /// # Errors
+    /// The negative errno of a connection that failed.
+    pub(crate) fn write(&mut self, sent_bytes: &mut u64) -> Result<bool, i32> {
+        let transport = self.transport.as_mut().ok_or(-libc::ENOTCONN)?;
+        for _ in 0..WRITES_AT_ONCE {
+            let bytes = self.out.next();
+            if bytes.is_empty() && !transport.wants_write() {
+                return Ok(true);
+            }
+            match transport.write(bytes) {
                 Ok(written) => {
-                    self.sent += written as u64;
+                    self.out.written(written);
                     *sent_bytes += written as u64;
                 }
-                Err(error) if is_later(&error) => return SocketStep::Later,
-                Err(error) => return SocketStep::Failed(negative(&error)),
+                Err(error) if is_later(&error) => return Ok(false),
+                Err(error) => return Err(negative(&error)),
             }
         }
-        SocketStep::Later
+        Ok(!self.is_unfinished())
     }
 
-    /// Reads one piece and adds it to `received_bytes`; an idle connection expects nothing.
-    pub(crate) fn read<P>(
-        &mut self,
-        protocol: &P,
-        buffer: &mut [u8],
-        received_bytes: &mut u64,
-    ) -> SocketStep
-    where
-        P: Protocol<Exchange = E>,
-    {
-        let Some(mut socket) = self.socket.as_ref() else {
-            return SocketStep::Failed(-libc::ENOTCONN);
-        };
-        let length = match socket.read(buffer) {
-            Ok(0) => return SocketStep::Closed,
-            Ok(length) => length,
-            Err(error) if is_later(&error) => return SocketStep::Later,
-            Err(error) => return SocketStep::Failed(negative(&error)),
-        };
-        *received_bytes += length as u64;
-        match self.state {
-            ConnectionState::Busy(_) => protocol
-                .receive(&mut self.exchange, &buffer[..length])
-                .into(),
-            _ => SocketStep::Unrequested,
-        }
-    }
-
-    /// Checks, before a request is sent on an idle connection, whether anything has arrived on it:
-    /// [`SocketStep::Later`] if not.
-    pub(crate) fn look(&self) -> SocketStep {
-        let Some(socket) = &self.socket else {
-            return SocketStep::Failed(-libc::ENOTCONN);
-        };
-        match socket.peek(&mut [MaybeUninit::uninit()]) {
-            Ok(0) => SocketStep::Closed,
-            Ok(_) => SocketStep::Unrequested,
-            Err(error) if is_later(&error) => SocketStep::Later,
-            Err(error) => SocketStep::Failed(negative(&error)),
+    /// Reads one piece; returns its length, 0 at the end, or None if there is nothing at the moment.
+    ///
+    /// # Errors
+    /// The negative errno of a connection that failed.
+    pub(crate) fn read(&mut self, buffer: &mut [u8]) -> Result<Option<usize>, i32> {
+        let transport = self.transport.as_mut().ok_or(-libc::ENOTCONN)?;
+        match transport.read(buffer) {
+            Ok(length) => Ok(Some(length)),
+            Err(error) if is_later(&error) => Ok(None),
+            Err(error) => Err(negative(&error)),
         }
     }
 
     /// Returns the outcome of a connect; the errno if it failed.
     pub(crate) fn outcome(&self) -> Result<(), i32> {
-        let Some(socket) = &self.socket else {
-            return Err(-libc::ENOTCONN);
-        };
-        match socket.take_error() {
+        let transport = self.transport.as_ref().ok_or(-libc::ENOTCONN)?;
+        match transport.socket().take_error() {
             Ok(None) => Ok(()),
             Ok(Some(error)) | Err(error) => Err(negative(&error)),
         }
@@ -240,14 +249,17 @@ impl<E> Connection<E> {
     /// Closes the socket. If we close first, it sends a reset: otherwise a local port would stay in TIME_WAIT for a
     /// minute, and a server that closes after each answer would exhaust the ports.
     pub(crate) fn close(&mut self, by_server: bool) {
-        if let Some(socket) = self.socket.take()
+        if let Some(transport) = self.transport.take()
             && !by_server
         {
             // Without this option the close is an ordinary one, which does no harm to this exchange.
-            let _ = socket.set_linger(Some(Duration::ZERO));
+            let _ = transport.socket().set_linger(Some(Duration::ZERO));
         }
         self.state = ConnectionState::Down;
-        self.unfinished = false;
+        self.out.clear();
+        self.unsent = false;
+        self.prepared = false;
+        self.again = false;
         self.generation = self.generation.wrapping_add(1);
     }
 
@@ -255,20 +267,15 @@ impl<E> Connection<E> {
     ///
     /// # Errors
     /// The negative errno of a connect that failed at once.
-    pub(crate) fn reconnect(&mut self, address: SocketAddr) -> Result<(), i32> {
-        self.socket = Some(begin_connect(address, false).map_err(|error| negative(&error))?);
+    pub(crate) fn reconnect(&mut self, address: &Address) -> Result<(), i32> {
+        self.since_ns = monotonic_ns();
+        let socket = begin_connect(address, false).map_err(|error| negative(&error))?;
+        self.transport = Some(Transport::Plain(socket));
         self.state = ConnectionState::Connecting;
         self.proven = false;
+        self.shook_hands = false;
+        self.begun = 0;
         Ok(())
-    }
-}
-
-impl From<ExchangeState> for SocketStep {
-    fn from(progress: ExchangeState) -> Self {
-        match progress {
-            ExchangeState::More => Self::Later,
-            ExchangeState::Ended { result, reusable } => Self::Ended { result, reusable },
-        }
     }
 }
 
@@ -288,18 +295,73 @@ pub(crate) const PARALLEL: usize = 64;
 /// Time limit of one connect before the run.
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// Where a server listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Address {
+    /// An address of IP and a port.
+    Ip(SocketAddr),
+    /// The path of a Unix socket.
+    Unix(PathBuf),
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ip(address) => address.fmt(formatter),
+            Self::Unix(path) => write!(formatter, "unix:{}", path.display()),
+        }
+    }
+}
+
 /// A server: its name and its addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Endpoint {
-    /// `host:port`, as the user wrote it.
+    /// `host:port`, as the user wrote it, or `unix:` and a path.
     pub name: String,
     /// Its addresses, the preferred one first; never empty.
-    pub addresses: Vec<SocketAddr>,
+    pub addresses: Vec<Address>,
     /// Whether connections come from a port below 1024, if this process may use one.
     pub reserved_port: bool,
 }
 
+/// Connections that were established before the run.
+#[derive(Debug)]
+pub(crate) struct Established {
+    /// The address of all of them.
+    pub address: Address,
+    pub sockets: Vec<Socket>,
+    /// How long each connect took [ns].
+    pub connect_ns: Vec<u64>,
+}
+
 impl Endpoint {
+    /// Returns the server at a Unix socket, or without one at a host's port.
+    ///
+    /// # Errors
+    /// `unix-socket`: the path is none that a socket can have; as [`Self::resolve`].
+    pub(crate) fn find(
+        host: &str,
+        port: u16,
+        unix_socket: Option<&Path>,
+    ) -> Result<Self, EngineError> {
+        let Some(path) = unix_socket else {
+            return Self::resolve(host, port);
+        };
+        let address = Address::Unix(path.to_owned());
+        let name = address.to_string();
+        if let Err(error) = SockAddr::unix(path) {
+            let message = format!("{name}: no path of a Unix socket: {error}");
+            let remedy = "give a path of 1 to 107 bytes";
+            return Err(EngineError::request("unix-socket", message, remedy)
+                .about("target.unix_socket"));
+        }
+        Ok(Self {
+            name,
+            addresses: vec![address],
+            reserved_port: false,
+        })
+    }
+
     /// Returns the addresses of a host name or of an address (an IPv6 one without brackets).
     ///
     /// # Errors
@@ -308,7 +370,7 @@ impl Endpoint {
         let name = format!("{host}:{port}");
         let remedy = "check the name, and the resolver (getent hosts NAME)";
         let addresses: Vec<_> = match (host, port).to_socket_addrs() {
-            Ok(addresses) => addresses.collect(),
+            Ok(addresses) => addresses.map(Address::Ip).collect(),
             Err(error) => {
                 let message = format!("{name}: the host has no address: {error}");
                 return Err(EngineError::request("host-unknown", message, remedy));
@@ -339,14 +401,19 @@ impl Endpoint {
     ///
     /// # Errors
     /// `connect`: no address accepts `count` connections.
-    pub(crate) fn connect(&self, count: u32) -> Result<(SocketAddr, Vec<Socket>), EngineError> {
+    pub(crate) fn connect(&self, count: u32) -> Result<Established, EngineError> {
         let mut failures = Vec::new();
-        for &address in &self.addresses {
+        for address in &self.addresses {
             match connect_some(address, 1, self.reserved_port) {
-                Ok(mut sockets) => {
+                Ok(mut made) => {
                     let more = count.saturating_sub(1) as usize;
-                    sockets.extend(self.connect_more(address, more)?);
-                    return Ok((address, sockets));
+                    made.extend(self.connect_more(address, more)?);
+                    let (sockets, connect_ns) = made.into_iter().unzip();
+                    return Ok(Established {
+                        address: address.clone(),
+                        sockets,
+                        connect_ns,
+                    });
                 }
                 Err(error) => failures.push((address, error)),
             }
@@ -355,14 +422,14 @@ impl Endpoint {
     }
 
     /// Returns the connections after the first, established in groups.
-    fn connect_more(&self, address: SocketAddr, count: usize) -> Result<Vec<Socket>, EngineError> {
-        let mut sockets = Vec::with_capacity(count);
-        while sockets.len() < count {
-            let group = (count - sockets.len()).min(PARALLEL);
+    fn connect_more(&self, address: &Address, count: usize) -> Result<Vec<Made>, EngineError> {
+        let mut all = Vec::with_capacity(count);
+        while all.len() < count {
+            let group = (count - all.len()).min(PARALLEL);
             match connect_some(address, group, self.reserved_port) {
-                Ok(more) => sockets.extend(more),
+                Ok(more) => all.extend(more),
                 Err(error) => {
-                    let made = sockets.len() + 1;
+                    let made = all.len() + 1;
                     let wanted = count + 1;
                     let message = format!(
                         "{}: only {made} of {wanted} connections: {address}: {}",
@@ -373,10 +440,10 @@ impl Endpoint {
                 }
             }
         }
-        Ok(sockets)
+        Ok(all)
     }
 
-    fn unreachable(&self, failures: &[(SocketAddr, io::Error)]) -> EngineError {
+    fn unreachable(&self, failures: &[(&Address, io::Error)]) -> EngineError {
         let tried: Vec<_> = failures
             .iter()
             .map(|(address, error)| format!("{address}: {}", reason(error)))
@@ -397,7 +464,7 @@ fn bind_reserved(socket: &Socket, address: SocketAddr) -> io::Result<()> {
         SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
         SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
     };
-    let first = (bw_sys::clock::monotonic_ns() / 1000) as usize % RESERVED_PORTS.len();
+    let first = (monotonic_ns() / 1000) as usize % RESERVED_PORTS.len();
     let ports = RESERVED_PORTS
         .cycle()
         .skip(first)
@@ -417,35 +484,52 @@ fn bind_reserved(socket: &Socket, address: SocketAddr) -> io::Result<()> {
 /// below 1024, if possible.
 ///
 /// # Errors
-/// As socket(2), bind(2) and connect(2); a connect in progress is not an error.
-pub(crate) fn begin_connect(address: SocketAddr, reserved: bool) -> io::Result<Socket> {
+/// As socket(2), bind(2) and connect(2); a connect in progress is not an error. EAGAIN: the queue of a Unix socket is
+/// full.
+pub(crate) fn begin_connect(address: &Address, reserved: bool) -> io::Result<Socket> {
     let kind = Type::STREAM.nonblocking();
-    let socket = Socket::new(
-        Domain::for_address(address),
-        kind,
-        Some(socket2::Protocol::TCP),
-    )?;
-    socket.set_tcp_nodelay(true)?;
-    if reserved {
-        bind_reserved(&socket, address)?;
-    }
-    match socket.connect(&SockAddr::from(address)) {
+    let (socket, address) = match address {
+        Address::Ip(address) => {
+            let protocol = Some(socket2::Protocol::TCP);
+            let socket = Socket::new(Domain::for_address(*address), kind, protocol)?;
+            socket.set_tcp_nodelay(true)?;
+            if reserved {
+                bind_reserved(&socket, *address)?;
+            }
+            (socket, SockAddr::from(*address))
+        }
+        Address::Unix(path) => (Socket::new(Domain::UNIX, kind, None)?, SockAddr::unix(path)?),
+    };
+    match socket.connect(&address) {
         Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => Err(error),
         _ => Ok(socket),
     }
 }
 
+/// Pause before another attempt at a Unix socket whose queue is full: connect(2) does not wait for room in it.
+const QUEUE_PAUSE: Duration = Duration::from_millis(1);
+
+/// An established connection, and how long its connect took [ns].
+type Made = (Socket, u64);
+
 /// Returns `count` connections that were established in parallel.
-fn connect_some(address: SocketAddr, count: usize, reserved: bool) -> io::Result<Vec<Socket>> {
+fn connect_some(address: &Address, count: usize, reserved: bool) -> io::Result<Vec<Made>> {
     let mut epoll = Epoll::new(count.max(1))?;
     let mut sockets = Vec::with_capacity(count);
-    for token in 0..count {
-        let socket = begin_connect(address, reserved)?;
-        epoll.add(socket.as_fd(), Interest::Write, token as u64)?;
-        sockets.push(Some(socket));
+    let deadline = Instant::now() + CONNECT_TIMEOUT;
+    while sockets.len() < count {
+        let began_ns = monotonic_ns();
+        let socket = match begin_connect(address, reserved) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock && Instant::now() < deadline => {
+                std::thread::sleep(QUEUE_PAUSE);
+                continue;
+            }
+            begun => begun?,
+        };
+        epoll.add(socket.as_fd(), Interest::Write, sockets.len() as u64)?;
+        sockets.push(Some((socket, began_ns)));
     }
     let mut made = Vec::with_capacity(count);
-    let deadline = Instant::now() + CONNECT_TIMEOUT;
     while made.len() < count {
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
@@ -462,12 +546,13 @@ fn connect_some(address: SocketAddr, count: usize, reserved: bool) -> io::Result
 /// Moves the connected sockets from `sockets` to `made`.
 fn take_connected(
     epoll: &mut Epoll,
-    sockets: &mut [Option<Socket>],
-    made: &mut Vec<Socket>,
+    sockets: &mut [Option<Made>],
+    made: &mut Vec<Made>,
 ) -> io::Result<()> {
+    let now_ns = monotonic_ns();
     while let Some(ready) = epoll.take() {
         let place = usize::try_from(ready.token).unwrap_or(usize::MAX);
-        let Some(socket) = sockets.get_mut(place).and_then(Option::take) else {
+        let Some((socket, began_ns)) = sockets.get_mut(place).and_then(Option::take) else {
             continue;
         };
         if let Some(error) = socket.take_error()? {
@@ -475,7 +560,7 @@ fn take_connected(
         }
         // A connected socket is always writable: stop watching for that, or it is reported again and again.
         epoll.change(socket.as_fd(), Interest::Read, ready.token)?;
-        made.push(socket);
+        made.push((socket, now_ns.saturating_sub(began_ns)));
     }
     Ok(())
 }
@@ -490,6 +575,7 @@ fn reason(error: &io::Error) -> String {
 fn remedy(error: &io::Error) -> &'static str {
     match error.raw_os_error() {
         Some(libc::ECONNREFUSED) => "start the server, or correct the port",
+        Some(libc::ENOENT) => "start the server, or correct the path",
         Some(libc::EMFILE | libc::ENFILE) => {
             "use fewer connections, or raise the limit of open files (ulimit -n)"
         }

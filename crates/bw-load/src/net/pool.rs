@@ -1,29 +1,37 @@
-//! The connections of a target: assignment to operations, reconnection, and timeouts.
+//! The connections of a target: assignment to operations, handshakes, reconnection, and timeouts.
+//!
+//! An operation goes to the first connection of a queue that has room. With one operation per connection that is the one
+//! idle longest; with several (pipelining, streams) the connections take turns, and the operations of one flush go
+//! to one connection as far as it has room, so that they share one write, which their stamp precedes directly.
 //!
 //! Decisions. A lost connection is reestablished at once if it has carried a whole exchange, otherwise after [`RETRY`],
 //! so a server that is down or refuses all clients is not flooded. A failed attempt ends the operation that has waited
 //! longest, if there is one, with its errno. The time of an operation counts from its submission, so it includes a wait
-//! for a connection. An operation that exceeds the limit ends with `-ETIMEDOUT`, and its connection is closed and
-//! reestablished, since its answer may still arrive. All operations have the same limit, so they expire in the order of
+//! for a connection. An operation that exceeds the limit ends with `-ETIMEDOUT`; unless the protocol can give up
+//! one operation alone, its connection is closed and reestablished, since its answer may still arrive, and the other
+//! operations on it end with `-ECONNABORTED`. All operations have the same limit, so they expire in the order of
 //! their starts: a doubly linked list over the slots is enough, costs the same at any depth and never allocates.
 //! Rejected: a timer wheel, which is for limits that differ.
 
-use crate::net::connection::Protocol;
-use crate::net::connection::{Connection, ConnectionState, SocketStep};
+use crate::net::connection::{
+    Address, CONNECT_TIMEOUT, Connection, ConnectionOptions, ConnectionState, Established, PARALLEL,
+};
 use crate::net::epoll::{Epoll, Interest, ReadySocket};
 use crate::target::Reaped;
 use bw_model::{Kind, Nanos, Operation};
+use bw_protocol::{End, Protocol, RESEND, SessionState};
+use bw_record::histogram::Histogram;
 use bw_sys::clock::monotonic_ns;
-use socket2::Socket;
 use std::collections::VecDeque;
 use std::io;
-use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 /// Maximum number of ready sockets that one wait returns.
 const SLICE: usize = 32;
 /// How many of them are served before the worker looks at its schedule again, if no operation ends.
 const SERVED: usize = 4;
+/// How often an idle connection is read before it is used, as long as something has arrived on it.
+const LOOKS: u32 = 4;
 /// The carrier of an operation that has no connection yet.
 const NOBODY: u32 = u32::MAX;
 /// Maximum size of one read [bytes].
@@ -42,66 +50,143 @@ pub(crate) struct ConnectionCounts {
     pub unrequested: u64,
     /// Operations that exceeded the time limit.
     pub timeouts: u64,
+    /// Operations that were sent again because the server announced that it had not processed them.
+    pub resent: u64,
+}
+
+/// Why a connection could not be prepared before the run.
+#[derive(Debug)]
+pub(crate) struct HandshakeFailure {
+    /// The negative errno, or what the protocol adds to those.
+    pub result: i32,
+    /// The server's reason.
+    pub refusal: Option<String>,
 }
 
 /// The connections, the operations that wait for one, and the completions not fetched yet.
 pub(crate) struct Pool<P: Protocol> {
     protocol: P,
-    address: SocketAddr,
-    connections: Vec<Connection<P::Exchange>>,
+    options: ConnectionOptions,
+    address: Address,
+    connections: Vec<Connection<P::Session>>,
     epoll: Epoll,
-    /// Idle connections, the one idle longest first; `queued` prevents duplicates.
+    /// Connections with room, in turn; `queued` prevents duplicates.
     free: VecDeque<u32>,
-    /// Tokens of the connections whose request the next flush writes.
+    /// Tokens of the connections that the next flush writes; `prepared` prevents duplicates.
     prepared: Vec<u64>,
-    waiting: VecDeque<(u32, Operation)>,
+    /// Tokens of the connections that can be read although their socket is not ready.
+    again: VecDeque<u64>,
+    /// Slots of operations without a connection.
+    waiting: VecDeque<u32>,
+    operations: Box<[Operation]>,
     /// Which connection carries the operation of each slot; [`NOBODY`]: it waits for one.
     carriers: Box<[u32]>,
     timeouts: Timeouts,
+    /// The connections whose handshake is in progress.
+    handshakes: Timeouts,
     /// Connections that are down, and when each is tried again, the earliest first.
     retries: VecDeque<(Instant, u32)>,
+    /// What the protocol's last step ended.
+    ends: Vec<End>,
     ended: VecDeque<Reaped>,
     buffer: Box<[u8]>,
     counts: ConnectionCounts,
+    connect_times: Histogram,
+    handshake_times: Histogram,
+    /// How many handshakes are complete, before the run.
+    complete: usize,
+    /// Whether the run has not begun: a failed handshake ends it.
+    before_run: bool,
+    refused: Option<HandshakeFailure>,
     /// An error that could not be returned where it occurred; the next flush returns it.
     failure: Option<io::Error>,
 }
 
 impl<P: Protocol> Pool<P> {
-    /// Returns the pool of these connections; an operation takes at most `limit`.
+    /// Returns the pool of these connections; call [`Self::shake_hands`] before it is used.
     pub(crate) fn new(
         protocol: P,
-        address: SocketAddr,
-        sockets: Vec<Socket>,
-        limit: Option<Nanos>,
+        established: Established,
+        options: ConnectionOptions,
     ) -> io::Result<Self> {
-        let size = sockets.len();
-        let connections: Vec<_> = sockets
+        let size = established.sockets.len();
+        let slots = size * options.outstanding as usize;
+        let connections: Vec<_> = established
+            .sockets
             .into_iter()
-            .map(|socket| Connection::new(socket, protocol.exchange()))
+            .map(|socket| Connection::new(socket, protocol.session(), options.outstanding))
             .collect();
+        let mut connect_times = Histogram::new();
+        for ns in established.connect_ns {
+            connect_times.record(ns);
+        }
+        let nothing = Operation {
+            at: Nanos::ZERO,
+            offset: 0,
+            size: 0,
+            kind: Kind::Exchange,
+            notify: false,
+            tag: 0,
+        };
         let mut pool = Self {
             protocol,
-            address,
+            options,
+            address: established.address,
             connections,
             epoll: Epoll::new(SLICE)?,
             free: VecDeque::with_capacity(size),
             prepared: Vec::with_capacity(size),
-            waiting: VecDeque::with_capacity(size),
-            carriers: vec![NOBODY; size].into_boxed_slice(),
-            timeouts: Timeouts::new(limit, size),
+            again: VecDeque::with_capacity(size),
+            waiting: VecDeque::with_capacity(slots),
+            operations: vec![nothing; slots].into_boxed_slice(),
+            carriers: vec![NOBODY; slots].into_boxed_slice(),
+            timeouts: Timeouts::new(options.timeout, slots),
+            handshakes: Timeouts::new(Some(Nanos(CONNECT_TIMEOUT.as_nanos() as u64)), size),
             retries: VecDeque::with_capacity(size),
-            ended: VecDeque::with_capacity(size),
+            ends: Vec::with_capacity(options.outstanding as usize),
+            ended: VecDeque::with_capacity(slots),
             buffer: vec![0; BUFFER_BYTES].into_boxed_slice(),
             counts: ConnectionCounts::default(),
+            connect_times,
+            handshake_times: Histogram::new(),
+            complete: 0,
+            before_run: true,
+            refused: None,
             failure: None,
         };
-        for index in 0..pool.size() {
-            let connection = &pool.connections[index as usize];
+        for (index, connection) in (0..).zip(&mut pool.connections) {
             connection.watch(&pool.epoll, Interest::Read, index)?;
-            pool.rest(index);
         }
         Ok(pool)
+    }
+
+    /// Completes the handshakes of all connections, at most [`PARALLEL`] at a time.
+    ///
+    /// # Errors
+    /// epoll failed; inside: a handshake failed or took longer than [`CONNECT_TIMEOUT`].
+    pub(crate) fn shake_hands(&mut self) -> io::Result<Result<(), HandshakeFailure>> {
+        let mut begun = 0;
+        while self.complete < self.connections.len() {
+            while (begun as usize) < self.connections.len()
+                && begun as usize - self.complete < PARALLEL
+            {
+                self.begin_handshake(begun)?;
+                begun += 1;
+            }
+            self.expire()?;
+            if let Some(refused) = self.refused.take() {
+                return Ok(Err(refused));
+            }
+            if self.complete == begun as usize {
+                continue;
+            }
+            self.wait(Nanos::NEVER)?;
+            while let Some(ready) = self.next_ready() {
+                self.react(ready)?;
+            }
+        }
+        self.before_run = false;
+        Ok(Ok(()))
     }
 
     /// Returns how many connections there are.
@@ -110,12 +195,38 @@ impl<P: Protocol> Pool<P> {
         self.connections.len() as u32
     }
 
+    /// Returns how many operations can be in progress.
+    #[allow(clippy::cast_possible_truncation)]
+    pub(crate) fn capacity(&self) -> u32 {
+        self.carriers.len() as u32
+    }
+
+    /// Returns how many operations the next flush can hand over with one write.
+    #[inline]
+    pub(crate) fn batch(&self) -> usize {
+        if self.options.outstanding == 1 {
+            return 1;
+        }
+        let mut rooms = self.free.iter().map(|index| self.room(*index));
+        rooms.find(|room| *room > 0).unwrap_or(1) as usize
+    }
+
     pub(crate) fn counts(&self) -> ConnectionCounts {
         self.counts
     }
 
-    pub(crate) fn address(&self) -> SocketAddr {
-        self.address
+    /// Returns how long the connects took [ns], from the first to the connected socket.
+    pub(crate) fn connect_times(&self) -> &Histogram {
+        &self.connect_times
+    }
+
+    /// Returns how long the handshakes took [ns], from the connected socket to the first operation.
+    pub(crate) fn handshake_times(&self) -> &Histogram {
+        &self.handshake_times
+    }
+
+    pub(crate) fn address(&self) -> &Address {
+        &self.address
     }
 
     /// Assigns the operation to a connection, or queues it.
@@ -125,14 +236,21 @@ impl<P: Protocol> Pool<P> {
         }
         self.timeouts.start(slot, monotonic_ns);
         self.carriers[slot as usize] = NOBODY;
+        self.operations[slot as usize] = *operation;
         let Some(index) = self.take_free() else {
-            return self.waiting.push_back((slot, *operation));
+            return self.waiting.push_back(slot);
         };
-        if self.assign(index, slot, operation) {
-            let token = self.connection(index).token(index);
-            self.prepared.push(token);
-        } else {
-            self.rest(index);
+        if self.assign(index, slot) {
+            let connection = self.connection(index);
+            if !std::mem::replace(&mut connection.prepared, true) {
+                let token = connection.token(index);
+                self.prepared.push(token);
+            }
+        }
+        // In front: the next operation of this flush shares its write.
+        if self.room(index) > 0 {
+            self.connection(index).queued = true;
+            self.free.push_front(index);
         }
     }
 
@@ -142,15 +260,20 @@ impl<P: Protocol> Pool<P> {
             return Err(failure);
         }
         for place in 0..self.prepared.len() {
-            let index = index_of(self.prepared[place]);
-            // The connection may have been lost since, and then carries another operation or none.
-            if self.connection(index).token(index) == self.prepared[place] {
-                self.write(index, false)?;
-                self.serve(index)?;
+            let token = self.prepared[place];
+            let index = index_of(token);
+            let connection = self.connection(index);
+            // The connection may have been lost since, and then carries other operations or none.
+            if connection.token(index) == token {
+                connection.prepared = false;
+                if self.free.front() == Some(&index) {
+                    self.free.rotate_left(1);
+                }
+                self.write(index)?;
             }
         }
         self.prepared.clear();
-        Ok(())
+        self.dispatch()
     }
 
     /// Moves completions to `ends`; does a slice of work if there are none yet.
@@ -170,7 +293,7 @@ impl<P: Protocol> Pool<P> {
 
     /// Sleeps until a socket is ready, an attempt is due or `at_most` has passed.
     pub(crate) fn wait(&mut self, at_most: Nanos) -> io::Result<()> {
-        if !self.ended.is_empty() || self.epoll.ready() > 0 {
+        if !self.ended.is_empty() || !self.again.is_empty() || self.epoll.ready() > 0 {
             return Ok(());
         }
         let mut at_most = at_most.min(self.until_expiry());
@@ -188,108 +311,225 @@ impl<P: Protocol> Pool<P> {
         if !self.retries.is_empty() {
             self.retry()?;
         }
-        if self.epoll.ready() == 0 {
+        if self.again.is_empty() && self.epoll.ready() == 0 {
             self.epoll.wait(Nanos::ZERO)?;
         }
         for _ in 0..SERVED {
             if !self.ended.is_empty() {
                 break;
             }
-            let Some(ready) = self.epoll.take() else {
+            let Some(ready) = self.next_ready() else {
                 break;
             };
-            let index = index_of(ready.token);
-            if self.connection(index).token(index) == ready.token {
-                self.react(index, ready)?;
-                self.serve(index)?;
-            }
+            self.react(ready)?;
+            self.dispatch()?;
         }
         Ok(())
     }
 
-    fn react(&mut self, index: u32, ready: ReadySocket) -> io::Result<()> {
-        if self.connection(index).state == ConnectionState::Connecting {
-            return match self.connection(index).outcome() {
-                Ok(()) => self.connected(index),
-                Err(errno) => {
-                    self.connection(index).close(true);
-                    self.not_connected(index, errno);
-                    Ok(())
-                }
-            };
+    /// Returns the next connection that can be served.
+    fn next_ready(&mut self) -> Option<ReadySocket> {
+        let again = self.again.pop_front().map(|token| ReadySocket {
+            token,
+            writable: false,
+            readable: true,
+        });
+        again.or_else(|| self.epoll.take())
+    }
+
+    /// Serves a ready socket, unless it belongs to an earlier connection.
+    fn react(&mut self, ready: ReadySocket) -> io::Result<()> {
+        let index = index_of(ready.token);
+        let connection = self.connection(index);
+        if connection.token(index) != ready.token {
+            return Ok(());
+        }
+        connection.again = false;
+        match connection.state {
+            // What the server sends first waits until the handshake's turn.
+            ConnectionState::Down | ConnectionState::Connected => return Ok(()),
+            ConnectionState::Connecting => {
+                return match connection.outcome() {
+                    Ok(()) => self.connected(index),
+                    Err(errno) => {
+                        self.not_connected(index, errno);
+                        Ok(())
+                    }
+                };
+            }
+            ConnectionState::TransportHandshake => return self.continue_handshake(index),
+            ConnectionState::ProtocolHandshake
+            | ConnectionState::Ready
+            | ConnectionState::Closing => {}
         }
         // A response may arrive while the request is still being written.
-        let generation = self.connection(index).generation;
         if ready.readable {
             self.read(index)?;
         }
         let connection = self.connection(index);
-        if ready.writable && connection.generation == generation && connection.is_unfinished() {
-            self.write(index, true)?;
+        if ready.writable && connection.token(index) == ready.token && connection.is_unfinished() {
+            self.write(index)?;
         }
         Ok(())
     }
 
-    fn write(&mut self, index: u32, watched: bool) -> io::Result<()> {
+    /// Writes what the connection has to send, as far as the kernel accepts it.
+    fn write(&mut self, index: u32) -> io::Result<()> {
         let connection = &mut self.connections[index as usize];
-        if !matches!(connection.state, ConnectionState::Busy(_)) {
+        connection.unsent |= !connection.out.is_empty();
+        let whole = match connection.write(&mut self.counts.sent_bytes) {
+            Ok(whole) => whole,
+            Err(errno) => return self.break_off(index, errno, false),
+        };
+        connection.rewatch(&self.epoll, index)?;
+        if !whole || !std::mem::replace(&mut connection.unsent, false) {
             return Ok(());
         }
-        let step = connection.write(&self.protocol, &mut self.counts.sent_bytes);
-        let connection = &self.connections[index as usize];
-        match (connection.is_unfinished(), watched) {
-            (true, false) => connection.rewatch(&self.epoll, Interest::ReadWrite, index)?,
-            (false, true) => connection.rewatch(&self.epoll, Interest::Read, index)?,
-            _ => {}
-        }
-        self.settle(index, step)
+        let state = self
+            .protocol
+            .sent(&mut connection.session, &mut self.ends);
+        self.take_ends(index, true);
+        self.settle(index, state, false)
     }
 
-    fn read(&mut self, index: u32) -> io::Result<()> {
+    /// Reads one piece; returns whether there was one, or the end.
+    fn read(&mut self, index: u32) -> io::Result<bool> {
         let connection = &mut self.connections[index as usize];
-        let received = &mut self.counts.received_bytes;
-        let step = connection.read(&self.protocol, &mut self.buffer, received);
-        self.settle(index, step)
+        let length = match connection.read(&mut self.buffer) {
+            Ok(Some(length)) => length,
+            Ok(None) => return Ok(false),
+            Err(errno) => {
+                self.break_off(index, errno, false)?;
+                return Ok(true);
+            }
+        };
+        if length == 0 {
+            if matches!(
+                connection.state,
+                ConnectionState::Ready | ConnectionState::Closing
+            ) {
+                self.protocol
+                    .closed(&mut connection.session, &mut self.ends);
+                self.take_ends(index, false);
+            }
+            self.break_off(index, -libc::ECONNRESET, true)?;
+            return Ok(true);
+        }
+        self.counts.received_bytes += length as u64;
+        let token = connection.token(index);
+        let idle =
+            connection.carried.is_empty() && connection.state != ConnectionState::ProtocolHandshake;
+        let state = self.protocol.receive(
+            &mut connection.session,
+            &self.buffer[..length],
+            &mut connection.out,
+            &mut self.ends,
+        );
+        self.take_ends(index, true);
+        self.settle(index, state, idle)?;
+        let connection = &mut self.connections[index as usize];
+        if connection.token(index) != token {
+            return Ok(true);
+        }
+        if connection.is_buffered() && !std::mem::replace(&mut connection.again, true) {
+            self.again.push_back(token);
+        }
+        // What the protocol answered; requests that the next flush writes stay for it.
+        if connection.is_unfinished() && !connection.prepared {
+            self.write(index)?;
+        }
+        Ok(true)
     }
 
-    /// Updates the connection and its operation after a step of work.
-    fn settle(&mut self, index: u32, step: SocketStep) -> io::Result<()> {
-        match step {
-            SocketStep::Later => Ok(()),
-            SocketStep::Ended { result, reusable } => {
-                let connection = self.connection(index);
-                let clean = reusable && !connection.is_unfinished();
-                connection.proven = true;
-                self.end_of(index, result);
-                if clean {
-                    return Ok(());
+    /// Removes the operations that the last step ended from their connection. `whole`: their responses were received,
+    /// and did not just end with the connection.
+    fn take_ends(&mut self, index: u32, whole: bool) {
+        for place in 0..self.ends.len() {
+            let End { slot, result } = self.ends[place];
+            if result != RESEND && self.release(index, slot) {
+                self.connection(index).proven |= whole || result >= 0;
+                self.end(slot, result);
+            }
+        }
+        // The last one first, so that they wait in the order in which they began.
+        for place in (0..self.ends.len()).rev() {
+            let End { slot, result } = self.ends[place];
+            if result == RESEND && self.release(index, slot) {
+                self.send_again(index, slot);
+            }
+        }
+        self.ends.clear();
+    }
+
+    /// Returns whether the connection carried the operation; now it does no longer.
+    fn release(&mut self, index: u32, slot: u32) -> bool {
+        let carried = &mut self.connections[index as usize].carried;
+        let place = carried.iter().position(|one| *one == slot);
+        debug_assert!(place.is_some(), "an end for an operation that it does not carry");
+        place.and_then(|place| carried.remove(place)).is_some()
+    }
+
+    /// Lets an operation wait for another connection. One that has carried nothing would lead to the same end again,
+    /// without end.
+    fn send_again(&mut self, index: u32, slot: u32) {
+        if !self.connection(index).proven {
+            return self.end(slot, -libc::ECONNRESET);
+        }
+        self.counts.resent += 1;
+        self.carriers[slot as usize] = NOBODY;
+        self.waiting.push_front(slot);
+    }
+
+    /// Updates the connection after a step of its protocol; `idle`: nothing was requested on it.
+    fn settle(&mut self, index: u32, state: SessionState, idle: bool) -> io::Result<()> {
+        let connection = self.connection(index);
+        match state {
+            SessionState::Handshake => {
+                connection.shook_hands |= connection.state == ConnectionState::ProtocolHandshake;
+                return Ok(());
+            }
+            SessionState::Ready => {
+                if connection.state == ConnectionState::ProtocolHandshake {
+                    self.complete_handshake(index);
                 }
-                self.lose(index, false)
             }
-            SocketStep::Closed => {
-                let connection = &mut self.connections[index as usize];
-                if let ConnectionState::Busy(_) = connection.state {
-                    let result = self.protocol.closed(&mut connection.exchange);
-                    connection.proven |= result >= 0;
-                    self.end_of(index, result);
+            SessionState::Closing => {
+                if connection.state == ConnectionState::ProtocolHandshake {
+                    return self.break_off(index, -libc::ECONNRESET, false);
                 }
-                self.lose(index, true)
+                connection.state = ConnectionState::Closing;
             }
-            SocketStep::Unrequested => {
-                self.counts.unrequested += 1;
-                self.lose(index, false)
+            SessionState::Failed(result) => {
+                self.counts.unrequested += u64::from(idle);
+                return self.break_off(index, result, false);
             }
-            SocketStep::Failed(errno) => {
-                self.end_of(index, errno);
-                self.lose(index, false)
+        }
+        let limit = self.options.requests_per_connection.unwrap_or(u64::MAX);
+        let connection = self.connection(index);
+        let used_up = connection.state == ConnectionState::Closing || connection.begun >= limit;
+        if used_up && connection.carried.is_empty() {
+            return self.lose(index, false);
+        }
+        self.rest(index);
+        Ok(())
+    }
+
+    /// Ends everything that the connection carries with this result, and the connection.
+    fn break_off(&mut self, index: u32, result: i32, by_server: bool) -> io::Result<()> {
+        match self.connection(index).state {
+            ConnectionState::TransportHandshake | ConnectionState::ProtocolHandshake => {
+                self.not_connected(index, result);
+                Ok(())
+            }
+            _ => {
+                self.end_all(index, result);
+                self.lose(index, by_server)
             }
         }
     }
 
-    /// Ends the operation that the connection carries, if there is one; the connection is then idle.
-    fn end_of(&mut self, index: u32, result: i32) {
-        if let ConnectionState::Busy(slot) = self.connection(index).state {
-            self.connection(index).state = ConnectionState::Free;
+    fn end_all(&mut self, index: u32, result: i32) {
+        while let Some(slot) = self.connection(index).carried.pop_front() {
             self.end(slot, result);
         }
     }
@@ -299,26 +539,37 @@ impl<P: Protocol> Pool<P> {
         self.ended.push_back(Reaped { slot, result });
     }
 
-    /// Assigns a waiting operation to a free connection, or makes the connection idle.
-    fn serve(&mut self, index: u32) -> io::Result<()> {
-        while self.connection(index).state == ConnectionState::Free {
-            let Some((slot, operation)) = self.waiting.pop_front() else {
-                self.rest(index);
+    /// Assigns waiting operations to connections with room.
+    fn dispatch(&mut self) -> io::Result<()> {
+        while !self.waiting.is_empty() {
+            let Some(index) = self.take_free() else {
                 return Ok(());
             };
-            if self.assign(index, slot, &operation) {
-                self.write(index, false)?;
+            while self.room(index) > 0
+                && let Some(slot) = self.waiting.pop_front()
+            {
+                self.assign(index, slot);
             }
+            self.rest(index);
+            self.write(index)?;
         }
         Ok(())
     }
 
-    /// Starts the operation on the connection; ends it at once if the protocol refuses it.
-    fn assign(&mut self, index: u32, slot: u32, operation: &Operation) -> bool {
+    /// Begins the operation on the connection; ends it at once if the protocol refuses it.
+    fn assign(&mut self, index: u32, slot: u32) -> bool {
         let connection = &mut self.connections[index as usize];
-        match self.protocol.begin(&mut connection.exchange, operation) {
+        let begun = self.protocol.begin(
+            &mut connection.session,
+            slot,
+            &self.operations[slot as usize],
+            &mut connection.out,
+        );
+        match begun {
             Ok(()) => {
-                connection.begin(slot);
+                connection.carried.push_back(slot);
+                connection.begun += 1;
+                connection.unsent = true;
                 self.carriers[slot as usize] = index;
                 true
             }
@@ -329,35 +580,72 @@ impl<P: Protocol> Pool<P> {
         }
     }
 
+    /// Returns how many operations can begin on the connection.
+    fn room(&self, index: u32) -> u32 {
+        let connection = &self.connections[index as usize];
+        if connection.state != ConnectionState::Ready {
+            return 0;
+        }
+        // Both are bounded by `outstanding`.
+        let carried = connection.carried.len() as u32;
+        let room = self.options.outstanding.saturating_sub(carried);
+        let room = room.min(self.protocol.room(&connection.session));
+        let Some(limit) = self.options.requests_per_connection else {
+            return room;
+        };
+        let left = limit.saturating_sub(connection.begun);
+        u32::try_from(left).map_or(room, |left| left.min(room))
+    }
+
+    /// Puts the connection into the queue of those with room, if it has some.
     fn rest(&mut self, index: u32) {
-        let connection = self.connection(index);
-        if !std::mem::replace(&mut connection.queued, true) {
+        if !self.connections[index as usize].queued && self.room(index) > 0 {
+            self.connections[index as usize].queued = true;
             self.free.push_back(index);
         }
     }
 
-    /// Takes the connection that was idle longest and is usable. A connection on which bytes have arrived,
-    /// or that the server has closed, is reestablished instead.
+    /// Takes the first usable connection with room. On an idle connection, what has arrived is read first; if the
+    /// protocol did not expect it, or the server has closed the connection, it is reestablished instead.
     fn take_free(&mut self) -> Option<u32> {
         while let Some(index) = self.free.pop_front() {
-            let connection = self.connection(index);
-            connection.queued = false;
-            if connection.state != ConnectionState::Free {
+            self.connection(index).queued = false;
+            if self.room(index) == 0 {
                 continue;
             }
-            match connection.look() {
-                SocketStep::Later => return Some(index),
-                step => {
-                    if let Err(error) = self.settle(index, step) {
-                        self.failure.get_or_insert(error);
-                    }
+            if !self.connection(index).carried.is_empty() {
+                return Some(index);
+            }
+            match self.look(index) {
+                Ok(true) => return Some(index),
+                Ok(false) => {}
+                Err(error) => {
+                    self.failure.get_or_insert(error);
                 }
             }
         }
         None
     }
 
-    fn connection(&mut self, index: u32) -> &mut Connection<P::Exchange> {
+    /// Reads what has arrived on an idle connection; returns whether an operation can begin on it.
+    fn look(&mut self, index: u32) -> io::Result<bool> {
+        let token = self.connection(index).token(index);
+        for _ in 0..LOOKS {
+            if !self.read(index)? || self.connection(index).token(index) != token {
+                break;
+            }
+        }
+        if self.connection(index).token(index) != token || self.room(index) == 0 {
+            return Ok(false);
+        }
+        // The reads may have queued it again.
+        if std::mem::replace(&mut self.connection(index).queued, false) {
+            self.free.retain(|one| *one != index);
+        }
+        Ok(true)
+    }
+
+    fn connection(&mut self, index: u32) -> &mut Connection<P::Session> {
         &mut self.connections[index as usize]
     }
 }
@@ -368,17 +656,26 @@ fn index_of(token: u64) -> u32 {
     token as u32
 }
 
+/// Time limits.
 impl<P: Protocol> Pool<P> {
-    /// Ends the operations that have exceeded their limit.
-    pub(super) fn expire(&mut self) -> io::Result<()> {
-        if self.timeouts.first().is_none() {
+    /// Ends the operations and the handshakes that have exceeded their limit.
+    fn expire(&mut self) -> io::Result<()> {
+        if self.timeouts.first().is_none() && self.handshakes.first().is_none() {
             return Ok(());
         }
         let now_ns = monotonic_ns();
         for _ in 0..SLICE {
             match self.timeouts.first() {
                 Some((slot, due_ns)) if due_ns <= now_ns => self.time_out(slot)?,
-                _ => return Ok(()),
+                _ => break,
+            }
+        }
+        for _ in 0..SLICE {
+            match self.handshakes.first() {
+                Some((index, due_ns)) if due_ns <= now_ns => {
+                    self.not_connected(index, -libc::ETIMEDOUT);
+                }
+                _ => break,
             }
         }
         Ok(())
@@ -386,25 +683,38 @@ impl<P: Protocol> Pool<P> {
 
     fn time_out(&mut self, slot: u32) -> io::Result<()> {
         self.counts.timeouts += 1;
-        match self.carriers[slot as usize] {
-            NOBODY => {
-                let place = self.waiting.iter().position(|(waits, _)| *waits == slot);
-                place.and_then(|place| self.waiting.remove(place));
-                self.end(slot, -libc::ETIMEDOUT);
-                Ok(())
-            }
-            index => {
-                self.end_of(index, -libc::ETIMEDOUT);
-                self.connection(index).close(false);
-                // At once: the time limit itself keeps the reconnection rate low.
-                self.reconnect(index)
-            }
+        let index = self.carriers[slot as usize];
+        if index == NOBODY {
+            let place = self.waiting.iter().position(|waits| *waits == slot);
+            place.and_then(|place| self.waiting.remove(place));
+            self.end(slot, -libc::ETIMEDOUT);
+            return Ok(());
         }
+        let connection = &mut self.connections[index as usize];
+        let usable = self
+            .protocol
+            .cancel(&mut connection.session, slot, &mut connection.out);
+        self.release(index, slot);
+        self.end(slot, -libc::ETIMEDOUT);
+        if usable {
+            let token = self.connection(index).token(index);
+            self.write(index)?;
+            if self.connection(index).token(index) != token {
+                return Ok(());
+            }
+            return self.settle(index, SessionState::Ready, false);
+        }
+        self.end_all(index, -libc::ECONNABORTED);
+        self.connection(index).close(false);
+        // At once: the time limit itself keeps the reconnection rate low.
+        self.reconnect(index)
     }
 
-    /// Returns the time until the first operation expires; [`Nanos::NEVER`] if none does.
-    pub(super) fn until_expiry(&self) -> Nanos {
-        self.timeouts.first().map_or(Nanos::NEVER, |(_, due_ns)| {
+    /// Returns the time until the first operation or handshake expires; [`Nanos::NEVER`] if none does.
+    fn until_expiry(&self) -> Nanos {
+        let first = [self.timeouts.first(), self.handshakes.first()];
+        let due_ns = first.into_iter().flatten().map(|(_, due_ns)| due_ns).min();
+        due_ns.map_or(Nanos::NEVER, |due_ns| {
             Nanos(due_ns.saturating_sub(monotonic_ns()))
         })
     }
@@ -413,9 +723,10 @@ impl<P: Protocol> Pool<P> {
 /// Delay before another attempt at a connection that failed, or that carried no whole exchange.
 const RETRY: Duration = Duration::from_millis(50);
 
+/// Connections: handshakes, loss and reconnection.
 impl<P: Protocol> Pool<P> {
     /// Closes the connection and arranges its reconnection.
-    pub(super) fn lose(&mut self, index: u32, by_server: bool) -> io::Result<()> {
+    fn lose(&mut self, index: u32, by_server: bool) -> io::Result<()> {
         let connection = self.connection(index);
         connection.close(by_server);
         if connection.proven {
@@ -425,11 +736,11 @@ impl<P: Protocol> Pool<P> {
         Ok(())
     }
 
-    pub(super) fn reconnect(&mut self, index: u32) -> io::Result<()> {
-        let address = self.address;
-        match self.connection(index).reconnect(address) {
+    fn reconnect(&mut self, index: u32) -> io::Result<()> {
+        let connection = &mut self.connections[index as usize];
+        match connection.reconnect(&self.address) {
             // The outcome is reported as an event, even if it is known already.
-            Ok(()) => self.connections[index as usize].watch(&self.epoll, Interest::Write, index),
+            Ok(()) => connection.watch(&self.epoll, Interest::Write, index),
             Err(errno) => {
                 self.not_connected(index, errno);
                 Ok(())
@@ -437,22 +748,87 @@ impl<P: Protocol> Pool<P> {
         }
     }
 
-    pub(super) fn connected(&mut self, index: u32) -> io::Result<()> {
-        self.counts.reconnects += 1;
-        self.connection(index).state = ConnectionState::Free;
-        self.connections[index as usize].rewatch(&self.epoll, Interest::Read, index)
+    fn connected(&mut self, index: u32) -> io::Result<()> {
+        let connection = &mut self.connections[index as usize];
+        let took_ns = monotonic_ns().saturating_sub(connection.since_ns);
+        self.connect_times.record(took_ns);
+        connection.state = ConnectionState::Connected;
+        self.begin_handshake(index)
     }
 
-    /// Handles a failed attempt: it is due again later, and a waiting operation ends.
-    pub(super) fn not_connected(&mut self, index: u32, errno: i32) {
-        self.counts.failed_connects += 1;
-        self.retries.push_back((Instant::now() + RETRY, index));
-        if let Some((slot, _)) = self.waiting.pop_front() {
-            self.end(slot, errno);
+    fn begin_handshake(&mut self, index: u32) -> io::Result<()> {
+        let now_ns = monotonic_ns();
+        self.handshakes.start(index, || now_ns);
+        let connection = self.connection(index);
+        connection.since_ns = now_ns;
+        connection.state = ConnectionState::TransportHandshake;
+        self.continue_handshake(index)
+    }
+
+    /// Continues the transport's handshake; after it, that of the protocol begins.
+    fn continue_handshake(&mut self, index: u32) -> io::Result<()> {
+        let connection = &mut self.connections[index as usize];
+        match connection.handshake() {
+            Ok(true) => {}
+            Ok(false) => {
+                connection.shook_hands = true;
+                return connection.rewatch(&self.epoll, index);
+            }
+            Err(errno) => {
+                self.not_connected(index, errno);
+                return Ok(());
+            }
+        }
+        connection.out.clear();
+        connection.state = ConnectionState::ProtocolHandshake;
+        let state = self
+            .protocol
+            .open(&mut connection.session, &mut connection.out);
+        let token = connection.token(index);
+        if connection.is_buffered() && !std::mem::replace(&mut connection.again, true) {
+            self.again.push_back(token);
+        }
+        self.settle(index, state, false)?;
+        if self.connection(index).token(index) == token {
+            // Also without bytes: the socket is not watched for room any more.
+            self.write(index)?;
+        }
+        Ok(())
+    }
+
+    /// Handles a complete handshake: operations can begin.
+    fn complete_handshake(&mut self, index: u32) {
+        self.handshakes.end(index);
+        let connection = &mut self.connections[index as usize];
+        connection.state = ConnectionState::Ready;
+        if connection.shook_hands {
+            let took_ns = monotonic_ns().saturating_sub(connection.since_ns);
+            self.handshake_times.record(took_ns);
+        }
+        if self.before_run {
+            self.complete += 1;
+        } else {
+            self.counts.reconnects += 1;
         }
     }
 
-    pub(super) fn retry(&mut self) -> io::Result<()> {
+    /// Handles a failed attempt: it is due again later, and a waiting operation ends.
+    fn not_connected(&mut self, index: u32, result: i32) {
+        self.handshakes.end(index);
+        if self.before_run && self.refused.is_none() {
+            let refusal = self.connections[index as usize].refusal(&self.protocol);
+            self.refused = Some(HandshakeFailure { result, refusal });
+        }
+        let connection = self.connection(index);
+        connection.close(connection.state == ConnectionState::Connecting);
+        self.counts.failed_connects += 1;
+        self.retries.push_back((Instant::now() + RETRY, index));
+        if let Some(slot) = self.waiting.pop_front() {
+            self.end(slot, result);
+        }
+    }
+
+    fn retry(&mut self) -> io::Result<()> {
         let now = Instant::now();
         for _ in 0..SLICE {
             match self.retries.front() {

@@ -42,7 +42,7 @@ impl Exchanger {
     /// # Errors
     /// As [`Endpoint::connect`].
     pub(crate) fn connect(endpoint: &Endpoint, limit: Duration) -> Result<Self, EngineError> {
-        let (_, mut sockets) = endpoint.connect(1)?;
+        let mut sockets = endpoint.connect(1)?.sockets;
         let socket = sockets.remove(0);
         let blocking = socket.set_nonblocking(false);
         blocking.map_err(|error| operating(&endpoint.name, &error))?;

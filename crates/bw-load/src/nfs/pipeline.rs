@@ -12,7 +12,7 @@
 //! stream that is not one of records ends with its connection, and all its operations with EBADMSG. Failed connects end no operation: like a
 //! mounted file system, a client of NFS waits for its server, here until the time limit.
 
-use crate::net::connection::{begin_connect, is_later, negative};
+use crate::net::connection::{Address, begin_connect, is_later, negative};
 use crate::net::epoll::{Epoll, Interest, ReadySocket};
 use crate::net::pool::Timeouts;
 use crate::nfs::operation::{KEPT, NoCall, Translator, is_idempotent};
@@ -27,7 +27,6 @@ use serde::Serialize;
 use socket2::Socket;
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
-use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
@@ -146,9 +145,9 @@ impl Link {
 }
 
 /// The parameters of a pipeline.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct PipelinePlan {
-    pub address: SocketAddr,
+    pub address: Address,
     pub reserved_port: bool,
     /// Maximum number of unanswered calls of a connection.
     pub outstanding: u32,
@@ -223,7 +222,6 @@ impl Pipeline {
             looks_up: None,
         };
         let pipeline = Self {
-            plan,
             translator,
             slots: vec![slot; capacity].into_boxed_slice(),
             slot_bits: capacity.next_power_of_two().trailing_zeros().max(1),
@@ -237,6 +235,7 @@ impl Pipeline {
             ended: VecDeque::with_capacity(capacity),
             buffer: vec![0; BUFFER_BYTES].into_boxed_slice(),
             counts: CallCounts::default(),
+            plan,
             links,
         };
         for (index, link) in (0..).zip(&pipeline.links) {
@@ -723,7 +722,7 @@ impl Pipeline {
 
     /// Starts to establish a connection; the outcome is reported as an event.
     fn connect(&mut self, index: u32, now_ns: u64) -> io::Result<()> {
-        match begin_connect(self.plan.address, self.plan.reserved_port) {
+        match begin_connect(&self.plan.address, self.plan.reserved_port) {
             Ok(socket) => {
                 let link = &mut self.links[index as usize];
                 self.epoll

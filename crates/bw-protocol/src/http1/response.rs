@@ -6,7 +6,7 @@
 //! whether the connection outlives it follows RFC 9112, sections 6.3 and 9.3; what a load generator cannot decide
 //! safely (two lengths that differ, an unknown coding) is malformed.
 
-use crate::http::chunked::Chunked;
+use crate::http1::chunked::Chunked;
 
 /// The maximum length of a head [bytes]; a longer one is malformed.
 pub const HEAD_LIMIT: usize = 16 * 1024;

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use bw_load::http::response::{FIELDS_LIMIT, HEAD_LIMIT, ParseProgress, Response};
+use bw_protocol::http1::response::{FIELDS_LIMIT, HEAD_LIMIT, ParseProgress, Response};
 use proptest::prelude::*;
 
 /// The outcome of a response: how many bytes belonged to it, its status, its body, its connection.
