@@ -210,3 +210,7 @@ impl<P: Protocol> fmt::Debug for Network<P> {
         self.describe().fmt(formatter)
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests;

@@ -17,6 +17,9 @@ fn spec(server: &Server, connections: u32) -> TcpSpec {
         host: "127.0.0.1".into(),
         port: server.address.port(),
         connections,
+        unix_socket: None,
+        outstanding: 1,
+        requests_per_connection: None,
         receive_bytes: None,
         timeout_ns: None,
     }
@@ -138,6 +141,9 @@ fn a_server_that_goes_away_gives_errors_and_not_a_hang() {
         host: "localhost".into(),
         port,
         connections: 1,
+        unix_socket: None,
+        outstanding: 1,
+        requests_per_connection: None,
         receive_bytes: None,
         timeout_ns: None,
     };
@@ -187,6 +193,9 @@ fn refused_connections_and_unknown_hosts_are_reported_clearly() {
         host: "127.0.0.1".into(),
         port,
         connections: 1,
+        unix_socket: None,
+        outstanding: 1,
+        requests_per_connection: None,
         receive_bytes: None,
         timeout_ns: None,
     };

@@ -107,6 +107,10 @@ class TargetResult(msgspec.Struct, frozen=True):
     """Calls that an NFS server postponed, and that were sent again."""
     verifier_changes: int = 0
     """Changes of an NFS server's write verifier: it was restarted."""
+    connect_ns: TimeDistribution | None = None
+    """How long connects to a server took, those before the load included."""
+    handshake_ns: TimeDistribution | None = None
+    """How long handshakes took after the connects; None without handshakes."""
 
 
 class SequenceResult(msgspec.Struct, frozen=True):

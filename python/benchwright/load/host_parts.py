@@ -62,6 +62,9 @@ def target_mistakes(target: LoadTarget) -> list[tuple[str, str]]:
     if not isinstance(target, TcpTarget | HttpTarget | NullTarget):
         message = f"a {kind_of(target)} target is not one server that all hosts reach"
         return [(message, "name http://HOST/PATH or tcp://HOST:PORT")]
+    if isinstance(target, TcpTarget | HttpTarget) and target.unix_socket is not None:
+        message = "a Unix socket is another server on each host"
+        return [(message, "name the server by its host and port")]
     if implied_server(target) is not None:
         message = "a loopback address is another machine on each host"
         return [(message, "name the server by an address that all hosts reach")]

@@ -174,11 +174,21 @@ class TargetOptions(msgspec.Struct, frozen=True):
     outstanding: Annotated[
         Text,
         _target(
-            "most calls without a reply, per connection to an NFS server",
+            "most operations in progress on a connection to a server (pipelining)",
             "N",
             words.some,
             "outstanding",
-            default="128",
+            default="1; to an NFS server 128",
+        ),
+    ] = None
+    unix_socket: Annotated[
+        Text,
+        _target(
+            "Unix socket of the server, instead of its host and port",
+            "PATH",
+            words.unix_socket,
+            "unix_socket",
+            names="file",
         ),
     ] = None
     mount_port: Annotated[
@@ -241,6 +251,7 @@ TARGET: Mapping[str, KeyReader] = {
     "body": ("body_bytes", words.size_bytes),
     "open_files": ("open_files", words.count),
     "root_handle": ("root_handle", str),
+    "requests_per_connection": ("requests_per_connection", words.some),
     "jukebox_retry": ("jukebox_retry_ns", words.duration_ns),
 }
 """Scalar keys of `[target]`: the target's field, and how each is read. request.py defines

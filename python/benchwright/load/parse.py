@@ -384,6 +384,8 @@ def parse_cpus(text: str) -> tuple[int, ...]:
 # Every function raises ValueError with a message that states what was expected.
 
 MOST_HOSTS = 256
+UNIX_PATH_MOST = 107
+"""Maximum length of the path of a Unix socket [bytes]: unix(7)."""
 _SCHEMES = ("http", "tcp", "nfs")
 _DIRECTORY = "dir:"
 _HTTP_PORT = 80
@@ -516,6 +518,15 @@ def has_files(target: LoadTarget) -> bool:
     return isinstance(target, DirTarget | NfsTarget)
 
 
+def unix_socket(text: str) -> str:
+    """Return the path of a Unix socket."""
+    if "\0" in text or not 1 <= len(os.fsencode(text)) <= UNIX_PATH_MOST:
+        raise ValueError(
+            f"{text!r} is not a path of a Unix socket: 1 to {UNIX_PATH_MOST} bytes"
+        )
+    return text
+
+
 def is_network(target: LoadTarget) -> bool:
     """Return whether operations are exchanges with a server."""
     return isinstance(target, TcpTarget | HttpTarget)
@@ -543,6 +554,8 @@ def address_of(target: LoadTarget) -> str | None:
 
 def _host_and_port(target: LoadTarget) -> tuple[str, int] | None:
     match target:
+        case TcpTarget() | HttpTarget() if target.unix_socket is not None:
+            return None
         case TcpTarget():
             return target.host, target.port
         case HttpTarget():

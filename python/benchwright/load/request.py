@@ -73,6 +73,12 @@ class TcpTarget(msgspec.Struct, frozen=True, tag="tcp", tag_field="kind"):
     timeout_ns: int | None = TIMEOUT_NS
     """Time limit of an operation; None: unlimited."""
     receive_bytes: int | None = None
+    outstanding: int = 1
+    """Maximum number of operations in progress on a connection."""
+    requests_per_connection: int | None = None
+    """After how many operations a connection is made again; None: never."""
+    unix_socket: str | None = None
+    """Path of the server's Unix socket, instead of host and port."""
 
 
 class HttpTarget(msgspec.Struct, frozen=True, tag="http", tag_field="kind"):
@@ -86,6 +92,12 @@ class HttpTarget(msgspec.Struct, frozen=True, tag="http", tag_field="kind"):
     connections: int = 64
     timeout_ns: int | None = TIMEOUT_NS
     """Time limit of an operation; None: unlimited."""
+    outstanding: int = 1
+    """Maximum number of requests in progress on a connection: pipelining."""
+    requests_per_connection: int | None = None
+    """After how many requests a connection is made again; None: never."""
+    unix_socket: str | None = None
+    """Path of the server's Unix socket, instead of the host of the URL."""
 
 
 class DirTarget(msgspec.Struct, frozen=True, tag="dir", tag_field="kind"):

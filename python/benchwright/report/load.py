@@ -257,6 +257,9 @@ def _fields(result: EngineResult, report: LoadReport) -> Iterator[Field]:
         yield ("operations", _counts(result))
     if result.file_set is not None:
         yield ("file set", file_set_text(result.file_set))
+    connections = _connections(result)
+    if connections:
+        yield ("connections", connections)
     if result.target.jukebox:
         number = plural(result.target.jukebox, "call")
         yield ("postponed", f"{number} (JUKEBOX), sent again")
@@ -284,6 +287,23 @@ def _target(result: EngineResult, target: str) -> str:
     if made.size_bytes is not None and made.kind == "file":
         parts.append(binary_size_text(made.size_bytes))
     return ", ".join(parts)
+
+
+def _connections(result: EngineResult) -> str:
+    """Return how long connects and handshakes took; empty for a target without them."""
+    named = (
+        ("connect", result.target.connect_ns),
+        ("handshake", result.target.handshake_ns),
+    )
+    parts = []
+    for name, times in named:
+        if times is None or times.mean is None or times.p99 is None or times.max is None:
+            continue
+        figures = (times.mean, times.p99, times.max)
+        mean, p99, longest = (duration_ns_text(ns) for ns in figures)
+        number = plural(times.count, name)
+        parts.append(f"{number}: mean {mean}, p99 {p99}, max {longest}")
+    return "; ".join(parts)
 
 
 def _clock(result: EngineResult) -> str:

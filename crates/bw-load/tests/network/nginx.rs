@@ -33,7 +33,8 @@ impl Nginx {
             .local_addr()
             .unwrap()
             .port();
-        fs::write(folder.join("conf"), configuration(port, requests)).unwrap();
+        let unix = folder.join("socket");
+        fs::write(folder.join("conf"), configuration(port, &unix, requests)).unwrap();
         let mut master = Command::new(PROGRAM)
             .args(["-e", "error.log", "-c", "conf", "-p"])
             .arg(&folder)
@@ -49,6 +50,11 @@ impl Nginx {
             folder,
             port,
         })
+    }
+
+    /// Returns the path of its Unix socket.
+    pub(crate) fn unix_socket(&self) -> PathBuf {
+        self.folder.join("socket")
     }
 
     /// Returns the process ids of the master and its worker.
@@ -72,13 +78,14 @@ impl Nginx {
     }
 }
 
-fn configuration(port: u16, requests: u32) -> String {
+fn configuration(port: u16, unix: &Path, requests: u32) -> String {
+    let unix = unix.display();
     format!(
         "daemon off; worker_processes 1; pid nginx.pid; error_log error.log;\n\
          events {{ worker_connections 1024; }}\n\
          http {{ access_log off; keepalive_requests {requests};\n\
          client_body_temp_path b; proxy_temp_path p; fastcgi_temp_path f; uwsgi_temp_path u; scgi_temp_path s;\n\
-         server {{ listen 127.0.0.1:{port}; root www; }} }}\n"
+         server {{ listen 127.0.0.1:{port}; listen unix:{unix}; root www; }} }}\n"
     )
 }
 

@@ -1,0 +1,309 @@
+//! The pool with a protocol that has a handshake and can give up single operations, against servers in threads.
+
+use crate::net::connection::{ConnectionOptions, Endpoint};
+use crate::net::{Network, NetworkDescription};
+use crate::target::{Reaped, Target};
+use bw_model::{Kind, Nanos, Operation};
+use bw_protocol::{End, Outgoing, Protocol, SessionState};
+use std::collections::VecDeque;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::thread;
+
+/// The client sends `hello`, the server `w` (welcome) or `n` (no); then each operation is a byte and its answer `a`. The
+/// server may send `p`, which the client answers with `q`, at any time, and `g` when it begins no more operations.
+struct Words {
+    can_cancel: bool,
+}
+
+#[derive(Default)]
+struct WordsSession {
+    slots: VecDeque<u32>,
+    cancelled: u32,
+    ready: bool,
+    closing: bool,
+}
+
+impl WordsSession {
+    fn state(&self) -> SessionState {
+        match (self.ready, self.closing) {
+            (false, _) => SessionState::Handshake,
+            (true, false) => SessionState::Ready,
+            (true, true) => SessionState::Closing,
+        }
+    }
+}
+
+impl Protocol for Words {
+    type Session = WordsSession;
+
+    fn session(&self) -> WordsSession {
+        WordsSession::default()
+    }
+
+    fn open(&self, session: &mut WordsSession, out: &mut Outgoing) -> SessionState {
+        *session = WordsSession::default();
+        out.put(b"hello");
+        session.state()
+    }
+
+    fn room(&self, _session: &WordsSession) -> u32 {
+        u32::MAX
+    }
+
+    fn begin(
+        &self,
+        session: &mut WordsSession,
+        slot: u32,
+        _operation: &Operation,
+        out: &mut Outgoing,
+    ) -> Result<(), i32> {
+        session.slots.push_back(slot);
+        out.put(b"x");
+        Ok(())
+    }
+
+    fn sent(&self, session: &mut WordsSession, _ends: &mut Vec<End>) -> SessionState {
+        session.state()
+    }
+
+    fn receive(
+        &self,
+        session: &mut WordsSession,
+        bytes: &[u8],
+        out: &mut Outgoing,
+        ends: &mut Vec<End>,
+    ) -> SessionState {
+        for byte in bytes {
+            match byte {
+                b'w' => session.ready = true,
+                b'p' => out.put(b"q"),
+                b'g' => session.closing = true,
+                b'a' if session.cancelled > 0 => session.cancelled -= 1,
+                b'a' => match session.slots.pop_front() {
+                    Some(slot) => ends.push(End { slot, result: 1 }),
+                    None => return SessionState::Failed(-libc::EPROTO),
+                },
+                _ => return SessionState::Failed(-libc::EACCES),
+            }
+        }
+        session.state()
+    }
+
+    fn closed(&self, session: &mut WordsSession, ends: &mut Vec<End>) {
+        let result = -libc::ECONNRESET;
+        ends.extend(session.slots.drain(..).map(|slot| End { slot, result }));
+    }
+
+    fn cancel(&self, session: &mut WordsSession, slot: u32, _out: &mut Outgoing) -> bool {
+        session.slots.retain(|one| *one != slot);
+        session.cancelled += 1;
+        self.can_cancel
+    }
+
+    fn refusal(&self, _session: &WordsSession) -> Option<String> {
+        Some("the word is wrong".to_owned())
+    }
+}
+
+const OPTIONS: ConnectionOptions = ConnectionOptions {
+    outstanding: 4,
+    requests_per_connection: None,
+    timeout: None,
+};
+
+/// Returns the endpoint of a server in threads.
+fn serve(answer: impl Fn(usize, TcpStream) + Send + Sync + 'static) -> Endpoint {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let answer = std::sync::Arc::new(answer);
+    thread::spawn(move || {
+        for (number, stream) in listener.incoming().enumerate() {
+            let answer = std::sync::Arc::clone(&answer);
+            thread::spawn(move || answer(number, stream.unwrap()));
+        }
+    });
+    Endpoint::resolve("127.0.0.1", port).unwrap()
+}
+
+/// Reads the client's first word; returns whether it came.
+fn greeted(stream: &mut TcpStream) -> bool {
+    let mut word = [0; 5];
+    stream.read_exact(&mut word).is_ok() && &word == b"hello"
+}
+
+/// Answers `count` operations, or all of them.
+fn answer(stream: &mut TcpStream, count: usize) {
+    let mut byte = [0];
+    for _ in 0..count {
+        if !matches!(stream.read(&mut byte), Ok(1)) || stream.write_all(b"a").is_err() {
+            return;
+        }
+        assert_eq!(&byte, b"x");
+    }
+}
+
+fn exchange() -> Operation {
+    Operation {
+        at: Nanos::ZERO,
+        offset: 0,
+        size: 0,
+        kind: Kind::Exchange,
+        notify: false,
+        tag: 0,
+    }
+}
+
+/// Executes `count` operations, as many at a time as fit; returns their results in the order of their ends.
+fn drive(target: &mut Network<Words>, count: usize) -> Vec<i32> {
+    let mut idle: Vec<u32> = (0..target.capacity()).collect();
+    let mut ends: Vec<Reaped> = Vec::with_capacity(8);
+    let (mut begun, mut results) = (0, Vec::new());
+    while results.len() < count {
+        while begun < count
+            && let Some(slot) = idle.pop()
+        {
+            target.submit(slot, &exchange());
+            begun += 1;
+        }
+        target.flush().unwrap();
+        target.reap(&mut ends).unwrap();
+        if ends.is_empty() {
+            target.wait(Nanos::SECOND).unwrap();
+        }
+        for end in ends.drain(..) {
+            idle.push(end.slot);
+            results.push(end.result);
+        }
+    }
+    results
+}
+
+fn open(endpoint: &Endpoint, connections: u32, options: ConnectionOptions) -> Network<Words> {
+    let words = Words { can_cancel: true };
+    Network::open(words, endpoint, connections, options).unwrap()
+}
+
+fn handshakes(described: &NetworkDescription) -> u64 {
+    described
+        .handshake_ns
+        .as_ref()
+        .map_or(0, |times| times.count)
+}
+
+#[test]
+fn handshakes_of_many_connections_are_complete_and_measured_before_the_first_operation() {
+    let endpoint = serve(|_, mut stream| {
+        if greeted(&mut stream) {
+            stream.write_all(b"w").unwrap();
+            answer(&mut stream, usize::MAX);
+        }
+    });
+    let mut target = open(&endpoint, 200, OPTIONS);
+    let described = target.describe();
+    assert_eq!(
+        (described.connect_ns.count, handshakes(&described)),
+        (200, 200)
+    );
+    assert_eq!(drive(&mut target, 3000), [1; 3000]);
+    assert_eq!(target.describe().reconnects, 0);
+}
+
+#[test]
+fn a_refused_handshake_is_an_error_with_the_server_s_reason() {
+    let endpoint = serve(|_, mut stream| {
+        if greeted(&mut stream) {
+            stream.write_all(b"n").unwrap();
+            let _ = stream.read(&mut [0]);
+        }
+    });
+    let words = Words { can_cancel: true };
+    let error = Network::open(words, &endpoint, 3, OPTIONS).unwrap_err();
+    assert_eq!(error.code, "handshake");
+    assert!(error.message.contains("the word is wrong"), "{error}");
+}
+
+#[test]
+fn a_server_that_greets_first_is_answered_in_its_handshake() {
+    let endpoint = serve(|_, mut stream| {
+        stream.write_all(b"p").unwrap();
+        let mut answers = [0; 6];
+        stream.read_exact(&mut answers).unwrap();
+        assert_eq!(&answers, b"helloq");
+        stream.write_all(b"w").unwrap();
+        answer(&mut stream, usize::MAX);
+    });
+    let mut target = open(&endpoint, 2, OPTIONS);
+    assert_eq!(drive(&mut target, 20), [1; 20]);
+}
+
+#[test]
+fn a_connection_that_takes_no_more_operations_is_made_again_beside_the_run() {
+    let endpoint = serve(|_, mut stream| {
+        if greeted(&mut stream) {
+            stream.write_all(b"w").unwrap();
+            answer(&mut stream, 10);
+            let _ = stream.write_all(b"g");
+            answer(&mut stream, usize::MAX);
+        }
+    });
+    let mut target = open(&endpoint, 2, OPTIONS);
+    assert_eq!(drive(&mut target, 200), [1; 200]);
+    let described = target.describe();
+    assert!(described.reconnects > 0, "{described:?}");
+    // Each reconnection has its own handshake.
+    assert_eq!(handshakes(&described), 2 + described.reconnects);
+    assert!(described.connect_ns.count >= handshakes(&described));
+}
+
+#[test]
+fn an_operation_that_cannot_be_given_up_alone_ends_those_beside_it() {
+    let endpoint = serve(|_, mut stream| {
+        if greeted(&mut stream) {
+            stream.write_all(b"w").unwrap();
+            while matches!(stream.read(&mut [0]), Ok(1)) {}
+        }
+    });
+    let options = ConnectionOptions {
+        timeout: Some(Nanos(30_000_000)),
+        ..OPTIONS
+    };
+    let mut target = open(&endpoint, 1, options);
+    assert_eq!(drive(&mut target, 8), [-libc::ETIMEDOUT; 8]);
+    let described = target.describe();
+    assert_eq!((described.timeouts, described.reconnects), (8, 0));
+
+    let words = Words { can_cancel: false };
+    let mut target = Network::open(words, &endpoint, 1, options).unwrap();
+    let (late, beside) = (-libc::ETIMEDOUT, -libc::ECONNABORTED);
+    assert_eq!(drive(&mut target, 4), [late, beside, beside, beside]);
+    assert_eq!(target.describe().timeouts, 1);
+}
+
+#[test]
+fn a_silent_handshake_in_the_run_ends_no_operation_before_its_limit() {
+    // The first connection works once; those after it accept and stay silent.
+    let endpoint = serve(|number, mut stream| {
+        if greeted(&mut stream) && number == 0 {
+            stream.write_all(b"w").unwrap();
+            answer(&mut stream, 1);
+            return;
+        }
+        let _ = stream.read(&mut [0]);
+    });
+    let options = ConnectionOptions {
+        timeout: Some(Nanos(50_000_000)),
+        ..OPTIONS
+    };
+    let mut target = open(&endpoint, 1, options);
+    assert_eq!(drive(&mut target, 1), [1]);
+    let results = drive(&mut target, 3);
+    // The server may close before or after the first request is written.
+    let known = [-libc::ETIMEDOUT, -libc::ECONNRESET, -libc::EPIPE];
+    assert!(
+        results.iter().all(|result| known.contains(result)),
+        "{results:?}"
+    );
+    let rest = drive(&mut target, 2);
+    assert_eq!(rest, [-libc::ETIMEDOUT; 2]);
+}

@@ -1,0 +1,86 @@
+//! Once they are warm, the network targets allocate nothing, with and without pipelining: allocations of the thread are
+//! counted.
+
+#![allow(clippy::unwrap_used)]
+
+use bw_load::http::request::HttpSpec;
+use bw_load::target::{Reaped, Target};
+use bw_load::tcp::TcpSpec;
+use bw_model::Nanos;
+use counting::allocations;
+use network::{Server, exchange, read_request};
+use serde_json::json;
+use std::io::{Read, Write};
+
+#[path = "../../bw-sys/tests/counting/mod.rs"]
+mod counting;
+mod network;
+
+/// Executes operations, as many at a time as fit; returns the allocations of those after the first thousand.
+fn allocations_of<T: Target>(target: &mut T, size: u32) -> u64 {
+    const COUNT: u32 = 20_000;
+    let mut ends: Vec<Reaped> = Vec::with_capacity(16);
+    let mut idle: Vec<u32> = (0..target.capacity()).collect();
+    let (mut begun, mut ended) = (0, 0);
+    let mut before = None;
+    while ended < COUNT {
+        if ended >= 1000 {
+            before.get_or_insert_with(allocations);
+        }
+        for _ in 0..target.batch() {
+            if begun == COUNT {
+                break;
+            }
+            let Some(slot) = idle.pop() else { break };
+            target.submit(slot, &exchange(0, size));
+            begun += 1;
+        }
+        target.flush().unwrap();
+        target.reap(&mut ends).unwrap();
+        if ends.is_empty() && (idle.is_empty() || begun == COUNT) {
+            target.wait(Nanos::SECOND).unwrap();
+        }
+        for end in ends.drain(..) {
+            assert!(end.result >= 0, "{end:?}");
+            idle.push(end.slot);
+            ended += 1;
+        }
+    }
+    assert!(before.unwrap() > 0, "the allocator counts");
+    allocations() - before.unwrap()
+}
+
+#[test]
+fn requests_allocate_nothing() {
+    let server = Server::start(|_, mut stream| {
+        while read_request(&mut stream).is_some() {
+            let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+            stream.write_all(answer).unwrap();
+        }
+    });
+    let url = format!("http://{}/", server.address);
+    for outstanding in [1, 8] {
+        let spec = json!({"url": url, "connections": 4, "outstanding": outstanding, "body_bytes": 100});
+        let spec: HttpSpec = serde_json::from_value(spec).unwrap();
+        let mut target = spec.plan().unwrap().open(4).unwrap();
+        assert_eq!(allocations_of(&mut target, 0), 0, "{outstanding}");
+    }
+}
+
+#[test]
+fn echoes_allocate_nothing_while_connections_are_made_again() {
+    let server = Server::start(|_, mut stream| {
+        let mut buffer = [0; 4096];
+        while let Ok(length @ 1..) = stream.read(&mut buffer) {
+            if stream.write_all(&buffer[..length]).is_err() {
+                return;
+            }
+        }
+    });
+    let spec = json!({"host": "127.0.0.1", "port": server.address.port(), "connections": 4, "outstanding": 4,
+        "requests_per_connection": 100});
+    let spec: TcpSpec = serde_json::from_value(spec).unwrap();
+    let mut target = spec.plan().unwrap().open(4).unwrap();
+    assert_eq!(allocations_of(&mut target, 64), 0);
+    assert!(target.describe().reconnects > 100);
+}

@@ -1,0 +1,268 @@
+//! HTTP/1.1 on one connection: pipelining, the end of a connection, and bytes that nobody asked for.
+
+#![allow(clippy::unwrap_used)]
+
+use bw_model::{Kind, Nanos, Operation};
+use bw_protocol::http1::{Http1, Http1Session, Requests};
+use bw_protocol::{End, Outgoing, Protocol, RESEND, SessionState};
+use proptest::prelude::*;
+use std::sync::Arc;
+
+fn exchange(request: u64) -> Operation {
+    Operation {
+        at: Nanos::ZERO,
+        offset: request,
+        size: 0,
+        kind: Kind::Exchange,
+        notify: false,
+        tag: 0,
+    }
+}
+
+/// A connection without a socket.
+struct Connection {
+    http: Http1,
+    session: Http1Session,
+    out: Outgoing,
+    ends: Vec<End>,
+}
+
+impl Connection {
+    /// Returns a connection with `count` requests in progress, in slots 10, 11, and so on.
+    fn with_requests(count: u32, body_bytes: u64, is_head: bool) -> Self {
+        let heads = vec![b"GET / HTTP/1.1\r\n\r\n".to_vec().into_boxed_slice()];
+        let requests = Requests::new(heads, body_bytes, is_head);
+        let http = Http1::new(Arc::new(requests), 8);
+        let mut connection = Self {
+            session: http.session(),
+            http,
+            out: Outgoing::default(),
+            ends: Vec::new(),
+        };
+        let opened = connection
+            .http
+            .open(&mut connection.session, &mut connection.out);
+        assert_eq!(opened, SessionState::Ready);
+        for slot in 10..10 + count {
+            connection.begin(slot).unwrap();
+        }
+        connection
+    }
+
+    fn begin(&mut self, slot: u32) -> Result<(), i32> {
+        self.http
+            .begin(&mut self.session, slot, &exchange(0), &mut self.out)
+    }
+
+    /// Writes everything; returns it.
+    fn write(&mut self) -> Vec<u8> {
+        let mut written = Vec::new();
+        while !self.out.is_empty() {
+            let length = self.out.next().len();
+            written.extend_from_slice(self.out.next());
+            self.out.written(length);
+        }
+        let state = self.http.sent(&mut self.session, &mut self.ends);
+        assert_eq!(state, SessionState::Ready);
+        written
+    }
+
+    fn receive(&mut self, bytes: &[u8]) -> SessionState {
+        self.http
+            .receive(&mut self.session, bytes, &mut self.out, &mut self.ends)
+    }
+
+    fn results(&self) -> Vec<(u32, i32)> {
+        self.ends.iter().map(|end| (end.slot, end.result)).collect()
+    }
+}
+
+fn response(status: u16, body_bytes: usize) -> String {
+    let body = "b".repeat(body_bytes);
+    format!("HTTP/1.1 {status} X\r\nContent-Length: {body_bytes}\r\n\r\n{body}")
+}
+
+#[test]
+fn requests_in_a_row_are_one_piece_and_answers_end_them_in_order() {
+    let mut connection = Connection::with_requests(3, 0, false);
+    assert_eq!(connection.out.next(), b"GET / HTTP/1.1\r\n\r\n".repeat(3));
+    connection.write();
+    assert_eq!(connection.http.room(&connection.session), 5);
+    let answers = response(200, 1) + &response(404, 2) + &response(200, 3);
+    assert_eq!(connection.receive(answers.as_bytes()), SessionState::Ready);
+    assert_eq!(connection.results(), [(10, 1), (11, -10_404), (12, 3)]);
+    assert_eq!(connection.http.room(&connection.session), 8);
+}
+
+#[test]
+fn requests_behind_the_last_answer_of_a_connection_are_sent_again() {
+    let mut connection = Connection::with_requests(3, 0, false);
+    connection.write();
+    let last = "HTTP/1.1 200 X\r\nConnection: close\r\nContent-Length: 1\r\n\r\na";
+    assert_eq!(connection.receive(last.as_bytes()), SessionState::Closing);
+    assert_eq!(
+        connection.results(),
+        [(10, 1), (11, RESEND), (12, RESEND)]
+    );
+    assert_eq!(connection.http.room(&connection.session), 0);
+}
+
+#[test]
+fn a_body_that_ends_with_the_connection_is_whole_and_a_shorter_one_is_not() {
+    let mut connection = Connection::with_requests(2, 0, false);
+    connection.write();
+    connection.receive(b"HTTP/1.1 200 X\r\n\r\nall of it");
+    let Connection {
+        http,
+        session,
+        ends,
+        ..
+    } = &mut connection;
+    http.closed(session, ends);
+    assert_eq!(connection.results(), [(10, 9), (11, RESEND)]);
+
+    let mut connection = Connection::with_requests(2, 0, false);
+    connection.write();
+    connection.receive(b"HTTP/1.1 200 X\r\nContent-Length: 10\r\n\r\nhalf");
+    let Connection {
+        http,
+        session,
+        ends,
+        ..
+    } = &mut connection;
+    http.closed(session, ends);
+    let lost = -libc::ECONNRESET;
+    assert_eq!(connection.results(), [(10, lost), (11, lost)]);
+}
+
+#[test]
+fn an_answer_before_its_request_is_written_ends_the_connection() {
+    let mut connection = Connection::with_requests(2, 1 << 20, false);
+    let answer = response(413, 0);
+    assert_eq!(connection.receive(answer.as_bytes()), SessionState::Closing);
+    assert_eq!(connection.results(), [(10, -10_413), (11, RESEND)]);
+}
+
+#[test]
+fn an_answer_to_a_written_request_is_good_while_the_next_one_is_being_written() {
+    let mut connection = Connection::with_requests(1, 0, false);
+    connection.write();
+    connection.begin(11).unwrap();
+    let answer = response(200, 4);
+    assert_eq!(connection.receive(answer.as_bytes()), SessionState::Ready);
+    assert_eq!(connection.results(), [(10, 4)]);
+}
+
+#[test]
+fn bytes_that_nobody_asked_for_and_garbage_fail_the_connection() {
+    let failed = SessionState::Failed(-libc::EPROTO);
+    let mut connection = Connection::with_requests(0, 0, false);
+    assert_eq!(connection.receive(b"HTTP/1.1 200 X\r\n"), failed);
+
+    let mut connection = Connection::with_requests(1, 0, false);
+    connection.write();
+    let surplus = response(200, 1) + "HTTP/1.1 200 X\r\n";
+    assert_eq!(connection.receive(surplus.as_bytes()), failed);
+    assert_eq!(connection.results(), [(10, 1)]);
+
+    let mut connection = Connection::with_requests(2, 0, false);
+    connection.write();
+    assert_eq!(connection.receive(b"220 mail.example ESMTP\r\n"), failed);
+    assert_eq!(connection.results(), []);
+}
+
+#[test]
+fn answers_to_head_have_no_bodies() {
+    let mut connection = Connection::with_requests(2, 0, true);
+    connection.write();
+    let head = "HTTP/1.1 200 X\r\nContent-Length: 1000\r\n\r\n".repeat(2);
+    assert_eq!(connection.receive(head.as_bytes()), SessionState::Ready);
+    assert_eq!(connection.results(), [(10, 0), (11, 0)]);
+}
+
+#[test]
+fn a_new_connection_starts_anew() {
+    let mut connection = Connection::with_requests(2, 0, false);
+    connection.write();
+    connection.receive(b"HTTP/1.1 200 X\r\nContent-Length: 5\r\n\r\nab");
+    connection.out.clear();
+    let Connection {
+        http, session, out, ..
+    } = &mut connection;
+    http.open(session, out);
+    assert_eq!(http.room(session), 8);
+    connection.begin(20).unwrap();
+    connection.write();
+    connection.receive(response(200, 3).as_bytes());
+    assert_eq!(connection.results(), [(20, 3)]);
+}
+
+/// One answer: what it is made of, and the result of its operation.
+fn answer() -> impl Strategy<Value = (String, i32)> {
+    let sized = (prop::sample::select(vec![200_u16, 302, 404, 503]), 0_usize..300);
+    let sized = sized.prop_map(|(status, length)| {
+        let result = if status < 400 {
+            length as i32
+        } else {
+            -10_000 - i32::from(status)
+        };
+        (response(status, length), result)
+    });
+    let chunked = prop::collection::vec(1_usize..50, 0..4).prop_map(|chunks| {
+        let mut text = "HTTP/1.1 200 X\r\nTransfer-Encoding: chunked\r\n\r\n".to_owned();
+        for length in &chunks {
+            text += &format!("{length:x}\r\n{}\r\n", "c".repeat(*length));
+        }
+        let bytes: usize = chunks.iter().sum();
+        (text + "0\r\n\r\n", bytes as i32)
+    });
+    let interim = Just(("HTTP/1.1 100 X\r\n\r\nHTTP/1.1 204 X\r\n\r\n".to_owned(), 0));
+    prop_oneof![3 => sized, 2 => chunked, 1 => interim]
+}
+
+proptest! {
+    #[test]
+    fn any_split_of_the_answers_gives_the_same_ends(
+        answers in prop::collection::vec(answer(), 1..9),
+        cuts in prop::collection::vec(1_usize..200, 1..60),
+    ) {
+        let mut connection = Connection::with_requests(answers.len() as u32, 0, false);
+        connection.write();
+        let all: String = answers.iter().map(|(text, _)| text.as_str()).collect();
+        let mut rest = all.as_bytes();
+        for cut in cuts.iter().cycle() {
+            if rest.is_empty() {
+                break;
+            }
+            let (piece, more) = rest.split_at((*cut).min(rest.len()));
+            prop_assert_eq!(connection.receive(piece), SessionState::Ready);
+            rest = more;
+        }
+        let expected: Vec<_> = (10..).zip(answers.iter().map(|(_, result)| *result)).collect();
+        prop_assert_eq!(connection.results(), expected);
+    }
+
+    #[test]
+    fn arbitrary_bytes_end_each_operation_at_most_once(
+        bytes in prop::collection::vec(prop_oneof![
+            Just(b"HTTP/1.1 200 X\r\n".to_vec()),
+            Just(b"Content-Length: 3\r\n\r\nabc".to_vec()),
+            Just(b"Connection: close\r\n".to_vec()),
+            Just(b"\r\n".to_vec()),
+            prop::collection::vec(any::<u8>(), 1..20),
+        ], 1..30),
+    ) {
+        let mut connection = Connection::with_requests(4, 0, false);
+        connection.write();
+        for piece in &bytes {
+            if connection.receive(piece) != SessionState::Ready {
+                break;
+            }
+        }
+        let Connection { http, session, ends, .. } = &mut connection;
+        http.closed(session, ends);
+        let mut slots: Vec<u32> = connection.ends.iter().map(|end| end.slot).collect();
+        slots.sort_unstable();
+        prop_assert_eq!(slots, vec![10, 11, 12, 13]);
+    }
+}
