@@ -91,6 +91,18 @@ def test_nothing_that_was_done_is_dashes_not_zeroes() -> None:
     assert report.startswith("read and write: no operation started\n")
 
 
+def test_connects_and_handshakes_have_a_line() -> None:
+    found = msgspec.json.decode(GOLDEN.read_bytes())
+    times = {"count": 65, "mean": 52_400.0, "p99": 110_000, "max": 130_000}
+    server = {**found["target"], "kind": "http", "connect_ns": times}
+    report = text(target=server)
+    assert "connections  65 connects: mean 52.4 us, p99 110 us, max 130 us\n" in report
+    once = {"count": 1, "mean": 2e6, "p99": 2_000_000, "max": 2_000_000}
+    report = text(target={**server, "handshake_ns": once})
+    assert "max 130 us; 1 handshake: mean 2 ms, p99 2 ms, max 2 ms\n" in report
+    assert "connections" not in text()
+
+
 def test_traces_and_samples_are_told() -> None:
     trace = {"path": "a.load", "operations": 1000, "reordered": 3, "scaled": True}
     samples = {"path": "s.bw", "rows": 1000}

@@ -5,10 +5,19 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from benchwright.load import request as r
-from benchwright.load.parse import parse_target, target_text
+from benchwright.load.host_parts import target_mistakes
+from benchwright.load.parse import (
+    address_of,
+    implied_server,
+    parse_target,
+    target_text,
+    unix_socket,
+    with_options,
+)
 
 
 @pytest.mark.parametrize(
@@ -55,3 +64,26 @@ def test_no_targets(text: str, part: str) -> None:
 def test_a_directory_is_no_target(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="is a directory"):
         parse_target(str(tmp_path))
+
+
+@pytest.mark.parametrize("text", ["", "a\0b", "/" + "x" * 107])
+def test_no_paths_of_a_unix_socket(text: str) -> None:
+    with pytest.raises(ValueError, match="not a path of a Unix socket: 1 to 107 bytes"):
+        unix_socket(text)
+
+
+@pytest.mark.parametrize("text", ["http://localhost/", "tcp://localhost:7"])
+def test_a_unix_socket_takes_the_place_of_a_port(text: str) -> None:
+    target = parse_target(text)
+    assert address_of(target) is not None
+    assert implied_server(target) is not None
+    path = unix_socket("/run/server")
+    target = with_options(target, {"unix_socket": path, "outstanding": 8})
+    assert (address_of(target), implied_server(target)) == (None, None)
+    assert msgspec.to_builtins(target)["unix_socket"] == "/run/server"
+    assert target_mistakes(target) == [
+        (
+            "a Unix socket is another server on each host",
+            "name the server by its host and port",
+        )
+    ]

@@ -212,5 +212,4 @@ impl<P: Protocol> fmt::Debug for Network<P> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests;

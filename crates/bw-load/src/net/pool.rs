@@ -311,6 +311,8 @@ impl<P: Protocol> Pool<P> {
         if !self.retries.is_empty() {
             self.retry()?;
         }
+        // An operation that was given up may have made room.
+        self.dispatch()?;
         if self.again.is_empty() && self.epoll.ready() == 0 {
             self.epoll.wait(Nanos::ZERO)?;
         }
