@@ -204,6 +204,41 @@ def test_a_server_is_loaded_by_exchanges(tmp_path: Path, echo: int) -> None:
     assert counts["errors"] == counts["dropped"] == counts["unfinished"] == 0
 
 
+@pytest.fixture
+def unix_echo(tmp_path: Path) -> Iterator[None]:
+    """Serve echoes at the Unix socket `echo` of the test's directory."""
+    path = str(tmp_path / "echo")
+    with socketserver.ThreadingUnixStreamServer(path, _Echo) as server:
+        server.daemon_threads = True
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+        thread.start()
+        try:
+            yield
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.mark.usefixtures("unix_echo")
+def test_a_unix_socket_is_loaded_with_several_operations_on_each_connection(
+    tmp_path: Path,
+) -> None:
+    words = (
+        *("load", *CONSTANT, "--connections", "4", "--outstanding", "3"),
+        *("--workers", "2", "--target", "tcp://localhost:1", "--unix-socket", "echo"),
+    )
+    found = document(bw(tmp_path, *words, "--json"))
+    target, counts = found["result"]["target"], found["result"]["counts"]
+    assert target["address"] == "unix:echo"
+    assert (target["connections"], target["outstanding"]) == (4, 3)
+    assert target["connect_ns"]["count"] == 4 + target["reconnects"]
+    assert "handshake_ns" not in target
+    assert counts["issued"] == counts["completed"] > 0
+    assert counts["errors"] == 0
+    report = bw(tmp_path, *words).stdout
+    assert re.search(r"connections +4 connects: mean .*, p99 .*, max ", report), report
+
+
 def running(directory: Path, *words: str) -> subprocess.Popen[str]:
     """Return a load of a minute that has told its first progress."""
     load = ("load", "--rate", "1k", "--duration", "60s", "--target", "null")
