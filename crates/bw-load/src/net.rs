@@ -115,7 +115,10 @@ impl<P: Protocol> Network<P> {
             let what = format!(
                 "{connections} connections with {outstanding} operations each: at most {CAPACITY} operations fit"
             );
-            return wrong(what, "use fewer connections, or fewer outstanding operations");
+            return wrong(
+                what,
+                "use fewer connections, or fewer outstanding operations",
+            );
         }
         let failed = |error: io::Error| {
             let message = format!("{}: epoll: {error}", endpoint.name);

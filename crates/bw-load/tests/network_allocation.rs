@@ -60,7 +60,8 @@ fn requests_allocate_nothing() {
     });
     let url = format!("http://{}/", server.address);
     for outstanding in [1, 8] {
-        let spec = json!({"url": url, "connections": 4, "outstanding": outstanding, "body_bytes": 100});
+        let spec =
+            json!({"url": url, "connections": 4, "outstanding": outstanding, "body_bytes": 100});
         let spec: HttpSpec = serde_json::from_value(spec).unwrap();
         let mut target = spec.plan().unwrap().open(4).unwrap();
         assert_eq!(allocations_of(&mut target, 0), 0, "{outstanding}");

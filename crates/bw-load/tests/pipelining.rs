@@ -138,7 +138,8 @@ fn a_connection_carries_the_requested_number_of_requests() {
             }
             REQUESTS.lock().unwrap().push(count);
         });
-        let fields = json!({"connections": 2, "outstanding": outstanding, "requests_per_connection": 10});
+        let fields =
+            json!({"connections": 2, "outstanding": outstanding, "requests_per_connection": 10});
         let mut target = http(server.address, fields);
         assert_eq!(drive(&mut target, &[exchange(0, 0); 500]), [2; 500]);
         let described = target.describe();
@@ -217,7 +218,10 @@ fn nginx_answers_pipelined_requests_and_those_over_its_unix_socket() {
 #[test]
 fn impossible_numbers_are_refused() {
     let refused = |more: Value, field: &str| {
-        let spec = with(json!({"url": "http://127.0.0.1:1/", "connections": 1}), more);
+        let spec = with(
+            json!({"url": "http://127.0.0.1:1/", "connections": 1}),
+            more,
+        );
         let spec: HttpSpec = serde_json::from_value(spec).unwrap();
         let error = spec.plan().unwrap_err();
         let place = error.location.clone().and_then(|place| place.field);
@@ -233,7 +237,10 @@ fn impossible_numbers_are_refused() {
     let url = format!("http://{}/", server.address);
     let spec = json!({"url": url, "connections": 17, "outstanding": 65_536});
     let spec: HttpSpec = serde_json::from_value(spec).unwrap();
-    assert_eq!(spec.plan().unwrap().open(17).unwrap_err().code, "connections");
+    assert_eq!(
+        spec.plan().unwrap().open(17).unwrap_err().code,
+        "connections"
+    );
 }
 
 /// Runs 24 operations with a time limit of 150 ms; returns their results.
@@ -250,9 +257,11 @@ fn only(results: &[i32], known: &[i32]) -> bool {
 
 #[test]
 fn a_silent_server_costs_each_operation_its_limit() {
-    let server = Server::start(|_, mut stream| {
-        while matches!(stream.read(&mut [0; 4096]), Ok(1..)) {}
-    });
+    let server = Server::start(
+        |_, mut stream| {
+            while matches!(stream.read(&mut [0; 4096]), Ok(1..)) {}
+        },
+    );
     for outstanding in [1, 4] {
         let results = against(&server, outstanding);
         let known = [-libc::ETIMEDOUT, -libc::ECONNABORTED];

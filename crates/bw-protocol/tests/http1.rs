@@ -100,10 +100,7 @@ fn requests_behind_the_last_answer_of_a_connection_are_sent_again() {
     connection.write();
     let last = "HTTP/1.1 200 X\r\nConnection: close\r\nContent-Length: 1\r\n\r\na";
     assert_eq!(connection.receive(last.as_bytes()), SessionState::Closing);
-    assert_eq!(
-        connection.results(),
-        [(10, 1), (11, RESEND), (12, RESEND)]
-    );
+    assert_eq!(connection.results(), [(10, 1), (11, RESEND), (12, RESEND)]);
     assert_eq!(connection.http.room(&connection.session), 0);
 }
 
@@ -199,7 +196,10 @@ fn a_new_connection_starts_anew() {
 
 /// One answer: what it is made of, and the result of its operation.
 fn answer() -> impl Strategy<Value = (String, i32)> {
-    let sized = (prop::sample::select(vec![200_u16, 302, 404, 503]), 0_usize..300);
+    let sized = (
+        prop::sample::select(vec![200_u16, 302, 404, 503]),
+        0_usize..300,
+    );
     let sized = sized.prop_map(|(status, length)| {
         let result = if status < 400 {
             length as i32

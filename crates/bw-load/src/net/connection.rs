@@ -352,8 +352,9 @@ impl Endpoint {
         if let Err(error) = SockAddr::unix(path) {
             let message = format!("{name}: no path of a Unix socket: {error}");
             let remedy = "give a path of 1 to 107 bytes";
-            return Err(EngineError::request("unix-socket", message, remedy)
-                .about("target.unix_socket"));
+            return Err(
+                EngineError::request("unix-socket", message, remedy).about("target.unix_socket")
+            );
         }
         Ok(Self {
             name,
@@ -498,7 +499,10 @@ pub(crate) fn begin_connect(address: &Address, reserved: bool) -> io::Result<Soc
             }
             (socket, SockAddr::from(*address))
         }
-        Address::Unix(path) => (Socket::new(Domain::UNIX, kind, None)?, SockAddr::unix(path)?),
+        Address::Unix(path) => (
+            Socket::new(Domain::UNIX, kind, None)?,
+            SockAddr::unix(path)?,
+        ),
     };
     match socket.connect(&address) {
         Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => Err(error),
@@ -520,7 +524,9 @@ fn connect_some(address: &Address, count: usize, reserved: bool) -> io::Result<V
     while sockets.len() < count {
         let began_ns = monotonic_ns();
         let socket = match begin_connect(address, reserved) {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock && Instant::now() < deadline => {
+            Err(error)
+                if error.kind() == io::ErrorKind::WouldBlock && Instant::now() < deadline =>
+            {
                 std::thread::sleep(QUEUE_PAUSE);
                 continue;
             }

@@ -387,9 +387,7 @@ impl<P: Protocol> Pool<P> {
         if !whole || !std::mem::replace(&mut connection.unsent, false) {
             return Ok(());
         }
-        let state = self
-            .protocol
-            .sent(&mut connection.session, &mut self.ends);
+        let state = self.protocol.sent(&mut connection.session, &mut self.ends);
         self.take_ends(index, true);
         self.settle(index, state, false)
     }
@@ -467,7 +465,10 @@ impl<P: Protocol> Pool<P> {
     fn release(&mut self, index: u32, slot: u32) -> bool {
         let carried = &mut self.connections[index as usize].carried;
         let place = carried.iter().position(|one| *one == slot);
-        debug_assert!(place.is_some(), "an end for an operation that it does not carry");
+        debug_assert!(
+            place.is_some(),
+            "an end for an operation that it does not carry"
+        );
         place.and_then(|place| carried.remove(place)).is_some()
     }
 
