@@ -184,7 +184,7 @@ class TargetOptions(msgspec.Struct, frozen=True):
     unix_socket: Annotated[
         Text,
         _target(
-            "Unix socket of the server, instead of its host and port",
+            "server's Unix socket, in place of its host and port",
             "PATH",
             words.unix_socket,
             "unix_socket",

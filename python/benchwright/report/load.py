@@ -297,7 +297,12 @@ def _connections(result: EngineResult) -> str:
     )
     parts = []
     for name, times in named:
-        if times is None or times.mean is None or times.p99 is None or times.max is None:
+        if (
+            times is None
+            or times.mean is None
+            or times.p99 is None
+            or times.max is None
+        ):
             continue
         figures = (times.mean, times.p99, times.max)
         mean, p99, longest = (duration_ns_text(ns) for ns in figures)
