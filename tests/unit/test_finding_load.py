@@ -340,6 +340,14 @@ def test_a_changed_write_verifier_is_a_restart_of_the_server() -> None:
     assert "changed 2 times" in doubts(found)["server-restarted"].evidence
 
 
+def test_a_certificate_that_was_not_verified_is_noted() -> None:
+    found = document()
+    found["target"] |= {"tls": {"version": "TLSv1.3", "cipher": "x", "verified": False}}
+    assert doubts(found)["certificate-not-verified"].severity is Severity.NOTE
+    found["target"]["tls"]["verified"] = True
+    assert "certificate-not-verified" not in doubts(found)
+
+
 def test_replies_to_no_call_are_unrequested() -> None:
     found = document()
     found["target"] |= {"unknown_replies": 3}

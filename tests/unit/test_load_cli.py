@@ -265,7 +265,7 @@ def test_trials_differ_in_what_is_random_unless_a_seed_is_said(engine: Engine) -
     [
         ("load", ["there is no target"]),
         ("load --rate x --late y --target ftp://z", ["--rate", "--late", "--target"]),
-        ("load --target null --direct", ["a null target has no --direct"]),
+        ("load --target null --direct", ["--direct is not an option of a null target"]),
         ("load --target null --arrival poisson", ["add --rate"]),
         ("load --rate 1 --think 1s --target null", ["closed loop"]),
         ("load --rate 1 --read 50% --target tcp://h:1", ["a file or a device"]),

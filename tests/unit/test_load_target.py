@@ -13,6 +13,7 @@ from benchwright.load.host_parts import target_mistakes
 from benchwright.load.parse import (
     address_of,
     implied_server,
+    options_of,
     parse_target,
     target_text,
     unix_socket,
@@ -34,6 +35,11 @@ from benchwright.load.parse import (
             r.HttpTarget("http://h:80/", paths=("/a?b=1",)),
         ),
         ("http://h", r.HttpTarget("http://h/")),
+        (
+            "https://h/a",
+            r.HttpTarget("https://h/", paths=("/a",), tls=r.Tls()),
+        ),
+        ("tls://h:7", r.TcpTarget("h", 7, tls=r.Tls())),
     ],
 )
 def test_targets(text: str, target: r.LoadTarget) -> None:
@@ -45,11 +51,11 @@ def test_targets(text: str, target: r.LoadTarget) -> None:
     ("text", "part"),
     [
         ("", "not a path"),
-        ("https://h/", "TLS is not supported"),
         ("ftp://h/", "not a kind of target"),
         ("tcp://h", "no port"),
         ("tcp://h:99999", "no valid host or port"),
         ("tcp://h:7/x", "more than"),
+        ("tls://h", "tls://HOST:PORT"),
         ("http://", "has no host"),
         ("http://u:p@h/", "user name"),
         ("127.0.0.1:8080", "http://127.0.0.1:8080/ or tcp://127.0.0.1:8080"),
@@ -87,3 +93,24 @@ def test_a_unix_socket_takes_the_place_of_a_port(text: str) -> None:
             "name the server by its host and port",
         )
     ]
+
+
+def test_options_of_tls_apply_to_targets_with_tls_only() -> None:
+    target = with_options(
+        parse_target("https://h/"), {"ca": "a.pem", "connections": 2, "insecure": True}
+    )
+    assert target == r.HttpTarget(
+        "https://h/", connections=2, tls=r.Tls(ca="a.pem", insecure=True)
+    )
+    assert "server_name" in options_of(parse_target("tls://h:7"))
+    for text in ("http://h/", "tcp://h:7"):
+        assert "ca" not in options_of(parse_target(text))
+        with pytest.raises(ValueError, match="ca is for TLS"):
+            with_options(parse_target(text), {"ca": "a.pem"})
+    with pytest.raises(ValueError, match="not an option of a null target"):
+        with_options(r.NullTarget(), {"ca": "a.pem"})
+
+
+def test_https_has_a_port_of_its_own() -> None:
+    assert address_of(parse_target("https://h/")) == "h:443"
+    assert address_of(parse_target("http://h/")) == "h:80"

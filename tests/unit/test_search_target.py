@@ -130,7 +130,7 @@ def test_a_ramp_raises_what_the_workload_can_have(
         (
             ("files.toml", "--target", "dir:/mnt", "--uid", "3"),
             "--uid",
-            "a dir target has no --uid",
+            "--uid is not an option of a dir target",
         ),
         (("absent.toml", "--target", URL), "absent.toml", "there is no file"),
         (("spec.toml", "--target", URL), "--target", "there is spec.toml too, a spec"),

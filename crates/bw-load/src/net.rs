@@ -13,12 +13,14 @@
 pub(crate) mod connection;
 pub(crate) mod epoll;
 pub(crate) mod pool;
+pub(crate) mod tls;
 pub(crate) mod transport;
 
 pub(crate) use crate::net::connection::ConnectionOptions;
 
 use crate::net::connection::{CONNECT_TIMEOUT, Endpoint};
 use crate::net::pool::{HandshakeFailure, Pool};
+use crate::net::tls::TlsDescription;
 use crate::target::{Reaped, Target};
 use bw_model::EngineError;
 use bw_model::{Nanos, Operation};
@@ -62,6 +64,9 @@ pub struct NetworkDescription {
     /// How long handshakes took, from the connected socket to the first possible operation; None without handshakes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub handshake_ns: Option<HistogramSummary>,
+    /// What the first connection agreed on; None without TLS.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls: Option<TlsDescription>,
 }
 
 /// Default time limit of an operation. It equals the wait for operations in flight at the end of a run, so that an
@@ -87,6 +92,7 @@ pub struct Network<P: Protocol> {
     pool: Pool<P>,
     server: String,
     options: ConnectionOptions,
+    tls: Option<TlsDescription>,
 }
 
 impl<P: Protocol> Network<P> {
@@ -94,7 +100,7 @@ impl<P: Protocol> Network<P> {
     ///
     /// # Errors
     /// `connections`: their number is impossible; as [`Endpoint::connect`]; `epoll`: the system has no more descriptors;
-    /// `handshake`: the server refuses one.
+    /// `tls`, `tls-certificate`, `handshake`: the server refuses one, or is refused.
     pub(crate) fn open(
         protocol: P,
         endpoint: &Endpoint,
@@ -135,6 +141,7 @@ impl<P: Protocol> Network<P> {
             .map_err(|failure| refused(&endpoint.name, failure))?;
         let server = endpoint.name.clone();
         Ok(Self {
+            tls: pool.tls(),
             pool,
             server,
             options,
@@ -162,13 +169,22 @@ impl<P: Protocol> Network<P> {
             timeout_ns: self.options.timeout,
             connect_ns: self.pool.connect_times().into(),
             handshake_ns: (handshakes.count() > 0).then(|| handshakes.into()),
+            tls: self.tls.clone(),
         }
     }
 }
 
 /// Returns the error of a handshake that failed before the run.
 fn refused(server: &str, failure: HandshakeFailure) -> EngineError {
-    let HandshakeFailure { result, refusal } = failure;
+    let HandshakeFailure {
+        result,
+        refusal,
+        tls,
+    } = failure;
+    if let Some(tls) = tls {
+        let message = format!("{server}: no TLS connection: {}", tls.what);
+        return EngineError::request(tls.code, message, tls.remedy);
+    }
     let reason = refusal.unwrap_or_else(|| {
         if result == -libc::ETIMEDOUT {
             return format!("no answer within {} s", CONNECT_TIMEOUT.as_secs());

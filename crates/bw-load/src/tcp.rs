@@ -2,6 +2,7 @@
 //! (see [`bw_protocol::echo`]). TCP_NODELAY is set, so that Nagle's algorithm does not delay requests.
 
 use crate::net::connection::Endpoint;
+use crate::net::tls::settings::TlsSpec;
 use crate::net::{ConnectionOptions, Network};
 use bw_model::EngineError;
 use bw_model::Nanos;
@@ -34,6 +35,9 @@ pub struct TcpSpec {
     /// How long an operation may take, including a wait for a connection; None: no limit.
     #[serde(default = "crate::net::default_timeout")]
     pub timeout_ns: Option<Nanos>,
+    /// TLS; None: none.
+    #[serde(default)]
+    pub tls: Option<TlsSpec>,
 }
 
 /// A spec with a resolved name: every worker opens its own target from it.
@@ -51,16 +55,21 @@ impl TcpSpec {
     /// Returns the plan, with the addresses of the host.
     ///
     /// # Errors
-    /// As [`Endpoint::resolve`] and [`ConnectionOptions::checked`].
+    /// As [`Endpoint::find`], [`ConnectionOptions::checked`] and [`TlsSpec::settings`].
     pub fn plan(&self) -> Result<TcpPlan, EngineError> {
         let options = ConnectionOptions {
             outstanding: self.outstanding,
             requests_per_connection: self.requests_per_connection,
             timeout: self.timeout_ns,
         };
+        let tls = match &self.tls {
+            Some(tls) => Some(tls.settings(&self.host, None)?),
+            None => None,
+        };
+        let endpoint = Endpoint::find(&self.host, self.port, self.unix_socket.as_deref())?;
         Ok(TcpPlan {
             options: options.checked()?,
-            endpoint: Endpoint::find(&self.host, self.port, self.unix_socket.as_deref())?,
+            endpoint: endpoint.with_tls(tls),
             receive_bytes: self.receive_bytes,
         })
     }

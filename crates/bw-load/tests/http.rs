@@ -281,7 +281,7 @@ fn bad_descriptions_are_refused_with_what_to_do() {
         assert_eq!(refused.code, code, "{refused}");
         assert!(refused.to_string().contains(word), "{refused}");
     };
-    check(&|spec| spec.url = "https://a/".into(), "url", "TLS");
+    check(&|spec| spec.tls = Some(Default::default()), "url", "https");
     check(
         &|spec| spec.url = "ftp://a/".into(),
         "url",

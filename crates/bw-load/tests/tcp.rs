@@ -22,6 +22,7 @@ fn spec(server: &Server, connections: u32) -> TcpSpec {
         requests_per_connection: None,
         receive_bytes: None,
         timeout_ns: None,
+        tls: None,
     }
 }
 
@@ -146,6 +147,7 @@ fn a_server_that_goes_away_gives_errors_and_not_a_hang() {
         requests_per_connection: None,
         receive_bytes: None,
         timeout_ns: None,
+        tls: None,
     };
     let mut target = spec.plan().unwrap().open(1).unwrap();
     drop(accepting.join().unwrap());
@@ -198,6 +200,7 @@ fn refused_connections_and_unknown_hosts_are_reported_clearly() {
         requests_per_connection: None,
         receive_bytes: None,
         timeout_ns: None,
+        tls: None,
     };
     let refused = spec.plan().unwrap().open(1).unwrap_err();
     assert_eq!(refused.code, "connect");

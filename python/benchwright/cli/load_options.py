@@ -125,13 +125,13 @@ def target_of(
     wrong += reader.found
     if target is None:
         return None
-    kind = targets.kind_of(target)
-    options = targets.options_of(kind)
+    options = targets.options_of(target)
     for option in given(arguments, TargetOptions):
-        if option.field and option.field not in options:
+        if option.field and (
+            message := targets.why_refused(target, option.field, option.flag)
+        ):
             text = getattr(arguments, option.name)
             shown = option.flag if text is True else text
-            message = f"a {kind} target has no {option.flag}"
             wrong.append(option_mistake(option.flag, message, text=shown))
     return targets.with_options(
         target, {field: value for field, value in fields.items() if field in options}

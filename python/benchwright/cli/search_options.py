@@ -151,7 +151,7 @@ def _target_source(
     if wrong:
         raise InputError(wrong)
     # A default for other targets does not apply; a typed option was refused above.
-    fields = targets.options_of(targets.kind_of(target)) if target is not None else ()
+    fields = targets.options_of(target) if target is not None else ()
     others = {one.name for one in options_of(TargetOptions).values() if one.field}
     said = {
         one.name: getattr(arguments, one.name)

@@ -88,6 +88,18 @@ class EngineClock(msgspec.Struct, frozen=True):
     """Why it is not the TSC."""
 
 
+class TlsResult(msgspec.Struct, frozen=True):
+    """What the connections to a server agreed on."""
+
+    version: str
+    """`TLSv1.2` or `TLSv1.3`."""
+    cipher: str
+    alpn: str | None = None
+    """The protocol that the server chose."""
+    verified: bool = True
+    """Whether the certificate was verified."""
+
+
 class TargetResult(msgspec.Struct, frozen=True):
     """Target of the operations."""
 
@@ -111,6 +123,8 @@ class TargetResult(msgspec.Struct, frozen=True):
     """How long connects to a server took, those before the load included."""
     handshake_ns: TimeDistribution | None = None
     """How long handshakes took after the connects; None without handshakes."""
+    tls: TlsResult | None = None
+    """None: the connections do not use TLS."""
 
 
 class SequenceResult(msgspec.Struct, frozen=True):

@@ -405,6 +405,11 @@ _CODES: dict[str, Code] = {
         "Lower the rate, allow more in flight (--depth, --connections), or drop operations that "
         "find no free slot (--full drop).",
     ),
+    "certificate-not-verified": Code(
+        Severity.NOTE,
+        "Name the authority of the server's certificate (--ca), so that the figures are certainly "
+        "those of this server.",
+    ),
     "unrequested-answers": Code(
         Severity.WARNING,
         "Find why the server answers twice, or late: such an answer may be "

@@ -187,6 +187,9 @@ def _load_findings(
         yield from _not_offered(result, subject)
         yield from _saturated(result, subject)
     yield from _failed(result, subject)
+    if result.target.tls is not None and not result.target.tls.verified:
+        evidence = "any certificate of the server was accepted (--insecure)"
+        yield make_finding("certificate-not-verified", subject, evidence)
     if result.file_set is not None:
         yield from file_set_findings(result.file_set, subject)
     if result.target.verifier_changes:

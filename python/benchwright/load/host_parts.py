@@ -8,7 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from benchwright.core.errors import Diagnostic
-from benchwright.load.parse import implied_server, kind_of
+from benchwright.load.parse import implied_server, kind_of, tls_of
 from benchwright.load.request import (
     HttpTarget,
     InputPositions,
@@ -65,6 +65,12 @@ def target_mistakes(target: LoadTarget) -> list[tuple[str, str]]:
     if isinstance(target, TcpTarget | HttpTarget) and target.unix_socket is not None:
         message = "a Unix socket is another server on each host"
         return [(message, "name the server by its host and port")]
+    tls = tls_of(target)
+    if tls is not None and tls.ca is not None:
+        message = (
+            "the file of --ca is on this machine, and each host verifies the server"
+        )
+        return [(message, "install the authority on each host, or use --insecure")]
     if implied_server(target) is not None:
         message = "a loopback address is another machine on each host"
         return [(message, "name the server by an address that all hosts reach")]

@@ -106,7 +106,8 @@ class TargetOptions(msgspec.Struct, frozen=True):
     target: Annotated[
         Text,
         Option(
-            "null, a path, dir:PATH, http://HOST/PATH, tcp://HOST:PORT or nfs://HOST/EXPORT",
+            "null, a path, dir:PATH, http[s]://HOST/PATH, tcp://HOST:PORT, tls://HOST:PORT "
+            "or nfs://HOST/EXPORT",
             "T",
             words.parse_target,
             group="target",
@@ -229,6 +230,38 @@ class TargetOptions(msgspec.Struct, frozen=True):
             words.timeout_ns,
             "timeout_ns",
             default="30s",
+        ),
+    ] = None
+    ca: Annotated[
+        Text,
+        _target(
+            "file with the authorities that may issue a server's certificate (TLS, PEM)",
+            "FILE",
+            str,
+            "ca",
+            default="those of the system",
+            names="file",
+            rare=True,
+        ),
+    ] = None
+    insecure: Annotated[
+        bool,
+        _target(
+            "accept any certificate of a server (TLS)",
+            field="insecure",
+            no_default="the figures could be those of another server",
+            rare=True,
+        ),
+    ] = False
+    server_name: Annotated[
+        Text,
+        _target(
+            "name that a server's certificate must have (TLS)",
+            "NAME",
+            str,
+            "server_name",
+            default="the target's host",
+            rare=True,
         ),
     ] = None
     service: Annotated[

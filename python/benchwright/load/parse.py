@@ -25,6 +25,7 @@ from benchwright.load.request import (
     NfsTarget,
     NullTarget,
     TcpTarget,
+    Tls,
 )
 from benchwright.suite.form import Form, Key, optional
 
@@ -375,8 +376,8 @@ def parse_cpus(text: str) -> tuple[int, ...]:
 
 
 # --------------------------------------------------------------------------------------
-# The value of `--target`: `null`, a path, `dir:PATH`, `http://...`, `tcp://...`, `nfs://...`, and
-# its options.
+# The value of `--target`: `null`, a path, `dir:PATH`, `http://...`, `https://...`, `tcp://...`,
+# `tls://...`, `nfs://...`, and its options.
 #
 # Purpose: one parser of targets for the command line and for `[target]` of a workload.
 # Decision: an option that does not apply to the kind of target is an error. If it were
@@ -386,18 +387,11 @@ def parse_cpus(text: str) -> tuple[int, ...]:
 MOST_HOSTS = 256
 UNIX_PATH_MOST = 107
 """Maximum length of the path of a Unix socket [bytes]: unix(7)."""
-_SCHEMES = ("http", "tcp", "nfs")
+_SCHEMES = ("http", "https", "tcp", "tls", "nfs")
 _DIRECTORY = "dir:"
-_HTTP_PORT = 80
+_HTTP_PORTS = {"http": 80, "https": 443}
+_TLS: tuple[str, ...] = Tls.__struct_fields__
 _HOST_PORT = re.compile(r"[\w.-]+:\d+")
-_KINDS: dict[str, type[Any]] = {
-    "null": NullTarget,
-    "file": FileTarget,
-    "tcp": TcpTarget,
-    "http": HttpTarget,
-    "dir": DirTarget,
-    "nfs": NfsTarget,
-}
 
 
 def parse_target(text: str) -> LoadTarget:
@@ -410,16 +404,15 @@ def parse_target(text: str) -> LoadTarget:
     if not colon:
         return _file(text)
     if scheme not in _SCHEMES:
-        tls = ": TLS is not supported" if scheme == "https" else ""
         raise ValueError(
-            f"{scheme}:// is not a kind of target{tls}; use null, a path, dir:PATH, http://, "
-            "tcp:// or nfs://"
+            f"{scheme}:// is not a kind of target; use null, a path, dir:PATH, http://, "
+            "https://, tcp://, tls:// or nfs://"
         )
     if not rest:
         raise ValueError(f"{text!r} has no host")
     if scheme == "nfs":
         return _nfs(text)
-    return _http(text) if scheme == "http" else _tcp(text)
+    return _http(text) if scheme in _HTTP_PORTS else _tcp(text)
 
 
 def _directory(path: str) -> DirTarget:
@@ -457,17 +450,25 @@ def _http(text: str) -> HttpTarget:
     path = parts.path or "/"
     if parts.query:
         path += "?" + parts.query
-    return HttpTarget(url=f"http://{parts.netloc}/", paths=(path,))
+    return HttpTarget(
+        url=f"{parts.scheme}://{parts.netloc}/",
+        paths=(path,),
+        tls=Tls() if parts.scheme == "https" else None,
+    )
 
 
 def _tcp(text: str) -> TcpTarget:
     parts = _split(text)
     if parts.port is None:
-        raise ValueError(f"{text!r} has no port: tcp://HOST:PORT")
+        raise ValueError(f"{text!r} has no port: {parts.scheme}://HOST:PORT")
     if parts.path.strip("/") or parts.query:
-        raise ValueError(f"{text!r} has more than tcp://HOST:PORT")
+        raise ValueError(f"{text!r} has more than {parts.scheme}://HOST:PORT")
     assert parts.hostname is not None, "_split checks it"
-    return TcpTarget(host=parts.hostname, port=parts.port)
+    return TcpTarget(
+        host=parts.hostname,
+        port=parts.port,
+        tls=Tls() if parts.scheme == "tls" else None,
+    )
 
 
 def _split(text: str) -> Any:
@@ -503,14 +504,37 @@ def kind_of(target: LoadTarget) -> str:
     return str(target.__struct_config__.tag)
 
 
-def options_of(kind: str) -> tuple[str, ...]:
-    """Return the names of the options that a kind of target accepts."""
-    return tuple(_KINDS[kind].__struct_fields__)
+def tls_of(target: LoadTarget) -> Tls | None:
+    """Return how a target uses TLS; None if it does not."""
+    return target.tls if isinstance(target, TcpTarget | HttpTarget) else None
+
+
+def options_of(target: LoadTarget) -> tuple[str, ...]:
+    """Return the names of the options that a target accepts."""
+    fields = target.__struct_fields__
+    return fields if tls_of(target) is None else (*fields, *_TLS)
+
+
+def why_refused(target: LoadTarget, field: str, option: str) -> str | None:
+    """Return why a target does not accept the option of a field; None if it accepts it."""
+    if field in options_of(target):
+        return None
+    if field in _TLS and is_network(target):
+        return f"{option} is for TLS: write https://HOST/PATH or tls://HOST:PORT"
+    return f"{option} is not an option of a {kind_of(target)} target"
 
 
 def with_options(target: LoadTarget, options: dict[str, Any]) -> LoadTarget:
-    """Return the target with some options set; all must apply to its kind."""
-    return msgspec.structs.replace(target, **options)
+    """Return the target with some options set. Raises ValueError for one that it does not accept."""
+    for field in options:
+        if why := why_refused(target, field, field):
+            raise ValueError(why)
+    fields = {k: v for k, v in options.items() if k not in _TLS}
+    tls = tls_of(target)
+    if tls is not None:
+        own = {k: v for k, v in options.items() if k in _TLS}
+        fields["tls"] = msgspec.structs.replace(tls, **own)
+    return msgspec.structs.replace(target, **fields)
 
 
 def has_files(target: LoadTarget) -> bool:
@@ -560,7 +584,7 @@ def _host_and_port(target: LoadTarget) -> tuple[str, int] | None:
             return target.host, target.port
         case HttpTarget():
             parts = urlsplit(target.url)
-            return parts.hostname or "", parts.port or _HTTP_PORT
+            return parts.hostname or "", parts.port or _HTTP_PORTS[parts.scheme]
         case NfsTarget(port=int(port)):
             return target.host, port
         case _:
@@ -576,7 +600,8 @@ def target_text(target: LoadTarget) -> str:
             return target.path
         case TcpTarget():
             host = f"[{target.host}]" if ":" in target.host else target.host
-            return f"tcp://{host}:{target.port}"
+            scheme = "tcp" if target.tls is None else "tls"
+            return f"{scheme}://{host}:{target.port}"
         case HttpTarget():
             only = target.paths[0] if len(target.paths) == 1 else "/"
             return target.url.removesuffix("/") + only

@@ -64,6 +64,17 @@ class FileTarget(msgspec.Struct, frozen=True, tag="file", tag_field="kind"):
     """Even while a file system on it is in use: that file system will be lost."""
 
 
+class Tls(msgspec.Struct, frozen=True):
+    """How a target uses TLS."""
+
+    ca: str | None = None
+    """A PEM file with the certificates of the authorities; None: those of the system."""
+    insecure: bool = False
+    """Whether any certificate is accepted."""
+    server_name: str | None = None
+    """The name that the server's certificate must have; None: the target's host."""
+
+
 class TcpTarget(msgspec.Struct, frozen=True, tag="tcp", tag_field="kind"):
     """A server that returns the data that it receives."""
 
@@ -79,6 +90,8 @@ class TcpTarget(msgspec.Struct, frozen=True, tag="tcp", tag_field="kind"):
     """After how many operations a connection is made again; None: never."""
     unix_socket: str | None = None
     """Path of the server's Unix socket, instead of host and port."""
+    tls: Tls | None = None
+    """None: the connections do not use TLS."""
 
 
 class HttpTarget(msgspec.Struct, frozen=True, tag="http", tag_field="kind"):
@@ -98,6 +111,8 @@ class HttpTarget(msgspec.Struct, frozen=True, tag="http", tag_field="kind"):
     """After how many requests a connection is made again; None: never."""
     unix_socket: str | None = None
     """Path of the server's Unix socket, instead of the host of the URL."""
+    tls: Tls | None = None
+    """With https; None: the connections do not use TLS."""
 
 
 class DirTarget(msgspec.Struct, frozen=True, tag="dir", tag_field="kind"):

@@ -185,7 +185,7 @@ def _target_text(table: TomlTable, key: str) -> Template | None:
         with contextlib.suppress(ValueError):
             target = targets.parse_target(fill_placeholders(template, table.known))
             kind = targets.kind_of(target)
-            refuse_options(table, kind, keys=_TARGET)
+            refuse_options(table, target, keys=_TARGET)
             if _FILE_SIZE in table and kind != "file":
                 message = f"{_FILE_SIZE} is not an option of a {kind} target"
                 table.refuse(table.at(_FILE_SIZE), message)

@@ -14,6 +14,7 @@ from benchwright.core.plan import Command
 from benchwright.load import parse as words
 from benchwright.load import workload as w
 from benchwright.load.options import FLAGS, TARGET
+from benchwright.load.request import LoadTarget
 from benchwright.load.spec import CommandText, fill_placeholders
 from benchwright.suite.form import Form, Key, Reader, nested, optional, read_form
 from benchwright.suite.program import Template
@@ -283,15 +284,15 @@ def _paths(table: TomlTable) -> tuple[str, ...]:
 
 def refuse_options(
     table: TomlTable,
-    kind: str,
+    target: LoadTarget,
     also: tuple[str, ...] = (),
     keys: tuple[str, ...] = TARGET_KEYS,
 ) -> None:
-    """Report options that this kind of target does not accept; `also` are further ones."""
+    """Report options that this target does not accept; `also` are further ones."""
     for key in (*keys, *also):
         field = TARGET[key][0] if key in TARGET else key
-        if key in table and field not in words.options_of(kind):
-            table.refuse(table.at(key), f"{key} is not an option of a {kind} target")
+        if key in table and (why := words.why_refused(target, field, key)):
+            table.refuse(table.at(key), why)
 
 
 # --------------------------------------------------------------------------------------

@@ -509,10 +509,9 @@ def _target(top: TomlTable, target: r.LoadTarget | None) -> r.LoadTarget | None:
         if "to" not in table and target_options:
             table.refuse(table.where, "these options need a target")
         return None
-    kind = targets.kind_of(target)
-    options = targets.options_of(kind)
+    options = targets.options_of(target)
     if not alone:
-        refuse_options(table, kind, ("stalls",))
+        refuse_options(table, target, ("stalls",))
     return targets.with_options(
         target, {k: v for k, v in target_options.items() if k in options}
     )

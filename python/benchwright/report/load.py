@@ -19,6 +19,7 @@ from benchwright.core.load import (
     LoadProgress,
     SequenceResult,
     TimeDistribution,
+    TlsResult,
     TraceResult,
 )
 from benchwright.core.observation import Trial
@@ -271,6 +272,8 @@ def _fields(result: EngineResult, report: LoadReport) -> Iterator[Field]:
         rows = plural(result.samples.rows, "row")
         yield ("samples", f"{rows} in {result.samples.path}")
     if report.verbose:
+        if result.target.tls is not None:
+            yield ("TLS", _tls(result.target.tls))
         if result.target.features:
             yield ("features", ", ".join(result.target.features))
         yield ("clock", _clock(result))
@@ -284,6 +287,8 @@ def _target(result: EngineResult, target: str) -> str:
     parts = [target]
     if made.engine is not None:
         parts.append(made.engine)
+    if made.tls is not None:
+        parts.append(made.tls.version)
     if made.size_bytes is not None and made.kind == "file":
         parts.append(binary_size_text(made.size_bytes))
     return ", ".join(parts)
@@ -309,6 +314,12 @@ def _connections(result: EngineResult) -> str:
         number = plural(times.count, name)
         parts.append(f"{number}: mean {mean}, p99 {p99}, max {longest}")
     return "; ".join(parts)
+
+
+def _tls(tls: TlsResult) -> str:
+    alpn = "" if tls.alpn is None else f", {tls.alpn}"
+    verified = "verified" if tls.verified else "not verified"
+    return f"{tls.version}, {tls.cipher}{alpn}; certificate {verified}"
 
 
 def _clock(result: EngineResult) -> str:

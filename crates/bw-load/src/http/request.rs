@@ -2,6 +2,7 @@
 
 use crate::net::ConnectionOptions;
 use crate::net::connection::Endpoint;
+use crate::net::tls::settings::{HTTP_1_1, TlsSpec};
 use bw_model::EngineError;
 use bw_model::Nanos;
 use bw_protocol::http1::Requests;
@@ -15,7 +16,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HttpSpec {
-    /// `http://host[:port][/path]`.
+    /// `http://host[:port][/path]`, or the same with `https`.
     pub url: String,
     /// The method; GET by default.
     #[serde(default = "get")]
@@ -43,6 +44,9 @@ pub struct HttpSpec {
     /// How long an operation may take, including a wait for a connection; None: no limit.
     #[serde(default = "crate::net::default_timeout")]
     pub timeout_ns: Option<Nanos>,
+    /// How TLS is used, with https; None: as by default.
+    #[serde(default)]
+    pub tls: Option<TlsSpec>,
 }
 
 fn get() -> String {
@@ -67,6 +71,8 @@ impl HttpPlan {
 
 /// The parts of a URL.
 struct ParsedUrl {
+    /// Whether it is https.
+    tls: bool,
     host: String,
     port: u16,
     /// As in the Host field.
@@ -78,7 +84,8 @@ impl HttpSpec {
     /// Returns the plan: everything checked, the requests made, the host resolved.
     ///
     /// # Errors
-    /// `url`, `method`, `path`, `header`: bad input; and as [`Endpoint::find`] and [`ConnectionOptions::checked`].
+    /// `url`, `method`, `path`, `header`: bad input; and as [`Endpoint::find`], [`ConnectionOptions::checked`] and
+    /// [`TlsSpec::settings`].
     pub fn plan(&self) -> Result<HttpPlan, EngineError> {
         let server = self.server()?;
         let method = self.method()?;
@@ -95,9 +102,16 @@ impl HttpSpec {
             timeout: self.timeout_ns,
         };
         let requests = Requests::new(heads, self.body_bytes, method == Method::HEAD);
+        let tls = if server.tls {
+            let tls = self.tls.clone().unwrap_or_default();
+            Some(tls.settings(&server.host, Some(HTTP_1_1))?)
+        } else {
+            None
+        };
+        let endpoint = Endpoint::find(&server.host, server.port, self.unix_socket.as_deref())?;
         Ok(HttpPlan {
             options: options.checked()?,
-            endpoint: Endpoint::find(&server.host, server.port, self.unix_socket.as_deref())?,
+            endpoint: endpoint.with_tls(tls),
             requests: Arc::new(requests),
         })
     }
@@ -107,15 +121,16 @@ impl HttpSpec {
         let uri: Uri = url.parse().map_err(|error| {
             self.bad_url(&format!("{error}"), "write it as http://host:port/path")
         })?;
-        match uri.scheme_str() {
-            Some("http") => {}
-            Some("https") => {
-                return Err(self.bad_url(
-                    "TLS is not supported",
-                    "use http://, or put a proxy that ends TLS in front of the server",
-                ));
-            }
+        let (tls, default_port) = match uri.scheme_str() {
+            Some("http") => (false, 80),
+            Some("https") => (true, 443),
             _ => return Err(self.bad_url("not an http URL", "write it as http://host:port/path")),
+        };
+        if self.tls.is_some() && !tls {
+            return Err(self.bad_url(
+                "it has settings of TLS",
+                "write it as https://host:port/path",
+            ));
         }
         let authority = uri.authority().map_or("", |authority| authority.as_str());
         if authority.contains('@') {
@@ -129,10 +144,11 @@ impl HttpSpec {
         // "host:" and a port above 65535 both have a colon, and no port that fits.
         let port = match (uri.port_u16(), authority.len() == host.len()) {
             (Some(port), _) if port > 0 => port,
-            (None, true) => 80,
+            (None, true) => default_port,
             _ => return Err(self.bad_url("no such port", "give one of 1 to 65535")),
         };
         Ok(ParsedUrl {
+            tls,
             host: host.trim_matches(['[', ']']).into(),
             port,
             authority: authority.into(),

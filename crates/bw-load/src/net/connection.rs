@@ -8,9 +8,10 @@
 //! Sources: connect(2), tcp(7), unix(7), getaddrinfo(3).
 
 use crate::net::epoll::{Epoll, Interest};
+use crate::net::tls::settings::TlsSettings;
 use crate::net::transport::Transport;
 use bw_model::{EngineError, Nanos};
-use bw_protocol::{Outgoing, Protocol};
+use bw_protocol::Outgoing;
 use bw_sys::clock::monotonic_ns;
 use socket2::{Domain, SockAddr, Socket, Type};
 use std::collections::VecDeque;
@@ -116,9 +117,9 @@ pub(crate) struct Connection<S> {
 
 impl<S> Connection<S> {
     /// Returns an established connection for up to `outstanding` operations.
-    pub(crate) fn new(socket: Socket, session: S, outstanding: u32) -> Self {
+    pub(crate) fn new(transport: Transport, session: S, outstanding: u32) -> Self {
         Self {
-            transport: Some(Transport::Plain(socket)),
+            transport: Some(transport),
             state: ConnectionState::Connected,
             generation: 0,
             proven: false,
@@ -192,13 +193,9 @@ impl<S> Connection<S> {
         transport.handshake().map_err(|error| negative(&error))
     }
 
-    /// Returns why the handshake failed, if the server gave a reason.
-    pub(crate) fn refusal<P: Protocol<Session = S>>(&self, protocol: &P) -> Option<String> {
-        let of_transport = self.transport.as_ref().and_then(Transport::refusal);
-        of_transport.or_else(|| match self.state {
-            ConnectionState::ProtocolHandshake => protocol.refusal(&self.session),
-            _ => None,
-        })
+    /// Returns the transport; None while the connection is down.
+    pub(crate) fn transport(&self) -> Option<&Transport> {
+        self.transport.as_ref()
     }
 
     /// Writes as much as the kernel accepts, and adds it to `sent_bytes`; returns whether that is all.
@@ -267,10 +264,15 @@ impl<S> Connection<S> {
     ///
     /// # Errors
     /// The negative errno of a connect that failed at once.
-    pub(crate) fn reconnect(&mut self, address: &Address) -> Result<(), i32> {
+    pub(crate) fn reconnect(
+        &mut self,
+        address: &Address,
+        tls: Option<&TlsSettings>,
+    ) -> Result<(), i32> {
         self.since_ns = monotonic_ns();
-        let socket = begin_connect(address, false).map_err(|error| negative(&error))?;
-        self.transport = Some(Transport::Plain(socket));
+        let transport =
+            begin_connect(address, false).and_then(|socket| Transport::new(socket, tls));
+        self.transport = Some(transport.map_err(|error| negative(&error))?);
         self.state = ConnectionState::Connecting;
         self.proven = false;
         self.shook_hands = false;
@@ -313,8 +315,8 @@ impl fmt::Display for Address {
     }
 }
 
-/// A server: its name and its addresses.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A server: its name and its addresses, and how connections to it are used.
+#[derive(Clone, Debug)]
 pub(crate) struct Endpoint {
     /// `host:port`, as the user wrote it, or `unix:` and a path.
     pub name: String,
@@ -322,6 +324,8 @@ pub(crate) struct Endpoint {
     pub addresses: Vec<Address>,
     /// Whether connections come from a port below 1024, if this process may use one.
     pub reserved_port: bool,
+    /// TLS of the connections; None: none.
+    pub tls: Option<TlsSettings>,
 }
 
 /// Connections that were established before the run.
@@ -332,6 +336,7 @@ pub(crate) struct Established {
     pub sockets: Vec<Socket>,
     /// How long each connect took [ns].
     pub connect_ns: Vec<u64>,
+    pub tls: Option<TlsSettings>,
 }
 
 impl Endpoint {
@@ -360,6 +365,7 @@ impl Endpoint {
             name,
             addresses: vec![address],
             reserved_port: false,
+            tls: None,
         })
     }
 
@@ -385,6 +391,7 @@ impl Endpoint {
             name,
             addresses,
             reserved_port: false,
+            tls: None,
         })
     }
 
@@ -396,6 +403,12 @@ impl Endpoint {
             reserved_port: true,
             ..self
         }
+    }
+
+    /// Returns the same server, whose connections use TLS if there are settings for it.
+    #[must_use]
+    pub(crate) fn with_tls(self, tls: Option<TlsSettings>) -> Self {
+        Self { tls, ..self }
     }
 
     /// Returns `count` connections to the first of the addresses that accepts one.
@@ -414,6 +427,7 @@ impl Endpoint {
                         address: address.clone(),
                         sockets,
                         connect_ns,
+                        tls: self.tls.clone(),
                     });
                 }
                 Err(error) => failures.push((address, error)),

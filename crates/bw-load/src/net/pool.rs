@@ -17,6 +17,10 @@ use crate::net::connection::{
     Address, CONNECT_TIMEOUT, Connection, ConnectionOptions, ConnectionState, Established, PARALLEL,
 };
 use crate::net::epoll::{Epoll, Interest, ReadySocket};
+use crate::net::tls::TlsDescription;
+use crate::net::tls::refusal::Refusal;
+use crate::net::tls::settings::TlsSettings;
+use crate::net::transport::Transport;
 use crate::target::Reaped;
 use bw_model::{Kind, Nanos, Operation};
 use bw_protocol::{End, Protocol, RESEND, SessionState};
@@ -61,6 +65,8 @@ pub(crate) struct HandshakeFailure {
     pub result: i32,
     /// The server's reason.
     pub refusal: Option<String>,
+    /// Why there is no TLS.
+    pub tls: Option<Refusal>,
 }
 
 /// The connections, the operations that wait for one, and the completions not fetched yet.
@@ -68,6 +74,7 @@ pub(crate) struct Pool<P: Protocol> {
     protocol: P,
     options: ConnectionOptions,
     address: Address,
+    tls: Option<TlsSettings>,
     connections: Vec<Connection<P::Session>>,
     epoll: Epoll,
     /// Connections with room, in turn; `queued` prevents duplicates.
@@ -111,11 +118,13 @@ impl<P: Protocol> Pool<P> {
     ) -> io::Result<Self> {
         let size = established.sockets.len();
         let slots = size * options.outstanding as usize;
-        let connections: Vec<_> = established
-            .sockets
-            .into_iter()
-            .map(|socket| Connection::new(socket, protocol.session(), options.outstanding))
-            .collect();
+        let tls = established.tls;
+        let connections = established.sockets.into_iter().map(|socket| {
+            let transport = Transport::new(socket, tls.as_ref())?;
+            let outstanding = options.outstanding;
+            Ok(Connection::new(transport, protocol.session(), outstanding))
+        });
+        let connections = connections.collect::<io::Result<Vec<_>>>()?;
         let mut connect_times = Histogram::new();
         for ns in established.connect_ns {
             connect_times.record(ns);
@@ -132,6 +141,7 @@ impl<P: Protocol> Pool<P> {
             protocol,
             options,
             address: established.address,
+            tls,
             connections,
             epoll: Epoll::new(SLICE)?,
             free: VecDeque::with_capacity(size),
@@ -223,6 +233,12 @@ impl<P: Protocol> Pool<P> {
     /// Returns how long the handshakes took [ns], from the connected socket to the first operation.
     pub(crate) fn handshake_times(&self) -> &Histogram {
         &self.handshake_times
+    }
+
+    /// Returns what the first connection agreed on with the server, once its handshake is complete; None without TLS.
+    pub(crate) fn tls(&self) -> Option<TlsDescription> {
+        let transport = self.connections.first()?.transport()?;
+        transport.describe_tls()
     }
 
     pub(crate) fn address(&self) -> &Address {
@@ -741,7 +757,7 @@ impl<P: Protocol> Pool<P> {
 
     fn reconnect(&mut self, index: u32) -> io::Result<()> {
         let connection = &mut self.connections[index as usize];
-        match connection.reconnect(&self.address) {
+        match connection.reconnect(&self.address, self.tls.as_ref()) {
             // The outcome is reported as an event, even if it is known already.
             Ok(()) => connection.watch(&self.epoll, Interest::Write, index),
             Err(errno) => {
@@ -772,7 +788,8 @@ impl<P: Protocol> Pool<P> {
     fn continue_handshake(&mut self, index: u32) -> io::Result<()> {
         let connection = &mut self.connections[index as usize];
         match connection.handshake() {
-            Ok(true) => {}
+            // It may have been complete at once.
+            Ok(true) => connection.shook_hands |= self.tls.is_some(),
             Ok(false) => {
                 connection.shook_hands = true;
                 return connection.rewatch(&self.epoll, index);
@@ -819,8 +836,22 @@ impl<P: Protocol> Pool<P> {
     fn not_connected(&mut self, index: u32, result: i32) {
         self.handshakes.end(index);
         if self.before_run && self.refused.is_none() {
-            let refusal = self.connections[index as usize].refusal(&self.protocol);
-            self.refused = Some(HandshakeFailure { result, refusal });
+            let connection = &self.connections[index as usize];
+            let (refusal, tls) = match connection.state {
+                ConnectionState::TransportHandshake => {
+                    let transport = connection.transport();
+                    (None, transport.and_then(|one| one.refusal(result)))
+                }
+                ConnectionState::ProtocolHandshake => {
+                    (self.protocol.refusal(&connection.session), None)
+                }
+                _ => (None, None),
+            };
+            self.refused = Some(HandshakeFailure {
+                result,
+                refusal,
+                tls,
+            });
         }
         let connection = self.connection(index);
         connection.close(connection.state == ConnectionState::Connecting);

@@ -1,8 +1,11 @@
-//! What carries the bytes of a connection: its socket, TCP or Unix.
+//! What carries the bytes of a connection: its socket, TCP or Unix, or TLS on it.
 //!
 //! A transport may have a handshake of its own and hold bytes back in either direction ([`Transport::handshake`],
-//! [`Transport::wants_write`], [`Transport::is_buffered`]), so that encryption fits behind it; a socket does neither.
+//! [`Transport::wants_write`], [`Transport::is_buffered`]); a socket does neither.
 
+use crate::net::tls::refusal::Refusal;
+use crate::net::tls::settings::TlsSettings;
+use crate::net::tls::{TlsDescription, TlsStream};
 use socket2::Socket;
 use std::io::{self, Read, Write};
 
@@ -11,45 +14,61 @@ use std::io::{self, Read, Write};
 pub(crate) enum Transport {
     /// The socket itself, TCP or Unix: both read and write in the same way.
     Plain(Socket),
+    /// TLS on the socket.
+    Tls(Box<TlsStream<Socket>>),
 }
 
 impl Transport {
+    /// Returns the transport on a socket, which may not be connected yet; with settings it uses TLS.
+    ///
+    /// # Errors
+    /// As [`TlsStream::new`].
+    pub(crate) fn new(socket: Socket, tls: Option<&TlsSettings>) -> io::Result<Self> {
+        Ok(match tls {
+            None => Self::Plain(socket),
+            Some(settings) => Self::Tls(Box::new(TlsStream::new(socket, settings)?)),
+        })
+    }
+
     /// Returns the socket.
     pub(crate) fn socket(&self) -> &Socket {
         match self {
             Self::Plain(socket) => socket,
+            Self::Tls(stream) => stream.socket(),
         }
     }
 
     /// Continues the handshake on a connected socket; returns whether it is complete, or there is none.
     ///
     /// # Errors
-    /// Those of the socket, or of the handshake.
-    #[allow(clippy::unnecessary_wraps)] // a socket has no handshake that could fail
+    /// As [`TlsStream::handshake`].
     pub(crate) fn handshake(&mut self) -> io::Result<bool> {
         match self {
             Self::Plain(_) => Ok(true),
+            Self::Tls(stream) => stream.handshake(),
         }
     }
 
     /// Reads into `buffer`, which has at least 64 KiB; 0 bytes are the end.
     ///
     /// # Errors
-    /// `EAGAIN`: nothing has arrived; those of the socket.
+    /// `EAGAIN`: nothing has arrived; those of the socket; as [`TlsStream::read`].
     pub(crate) fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
             Self::Plain(socket) => socket.read(buffer),
+            Self::Tls(stream) => stream.read(buffer),
         }
     }
 
     /// Writes a part of `bytes`; without bytes, what is left of the writes before.
     ///
     /// # Errors
-    /// `EAGAIN`: there is no room; those of the socket.
+    /// `EAGAIN`: there is no room; those of the socket; as [`TlsStream::write`].
     pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Self::Plain(_) if bytes.is_empty() => Ok(0),
             Self::Plain(socket) => socket.write(bytes),
+            Self::Tls(stream) => stream.write(bytes),
         }
     }
 
@@ -57,6 +76,7 @@ impl Transport {
     pub(crate) fn is_buffered(&self) -> bool {
         match self {
             Self::Plain(_) => false,
+            Self::Tls(stream) => stream.is_buffered(),
         }
     }
 
@@ -64,13 +84,23 @@ impl Transport {
     pub(crate) fn wants_write(&self) -> bool {
         match self {
             Self::Plain(_) => false,
+            Self::Tls(stream) => stream.wants_write(),
         }
     }
 
-    /// Returns text for the error message if the handshake failed before the run.
-    pub(crate) fn refusal(&self) -> Option<String> {
+    /// Returns why the handshake failed with this result (a negative errno); None if there is none.
+    pub(crate) fn refusal(&self, result: i32) -> Option<Refusal> {
         match self {
             Self::Plain(_) => None,
+            Self::Tls(stream) => Some(stream.refusal(result)),
+        }
+    }
+
+    /// Returns what the two sides agreed on, once the handshake is complete; None without TLS.
+    pub(crate) fn describe_tls(&self) -> Option<TlsDescription> {
+        match self {
+            Self::Plain(_) => None,
+            Self::Tls(stream) => Some(stream.describe()),
         }
     }
 }

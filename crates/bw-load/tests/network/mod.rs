@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
+pub(crate) mod certificates;
 pub(crate) mod ganesha;
 pub(crate) mod nginx;
 

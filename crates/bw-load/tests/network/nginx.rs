@@ -1,5 +1,6 @@
 //! A real nginx on the loopback, which is ended by its process id.
 
+use super::certificates::Authority;
 use std::fs;
 use std::io::Write as _;
 use std::net::{TcpListener, TcpStream};
@@ -21,6 +22,26 @@ impl Nginx {
     /// Returns a server whose `/` is `body_bytes` long, and which closes a connection after `requests` requests;
     /// None, with the reason on stderr, if nginx is not installed.
     pub(crate) fn start(name: &str, body_bytes: usize, requests: u32) -> Option<Self> {
+        Self::listen(name, body_bytes, requests, "")
+    }
+
+    /// Returns the same with TLS of these versions, such as `TLSv1.3`, and the authority's certificate `server`.
+    pub(crate) fn start_tls(
+        (name, versions): (&str, &str),
+        body_bytes: usize,
+        requests: u32,
+        authority: &Authority,
+    ) -> Option<Self> {
+        let file = |name| authority.file(name).display().to_string();
+        let tls = format!(
+            "ssl_certificate {}; ssl_certificate_key {}; ssl_protocols {versions};",
+            file("server.pem"),
+            file("server.key")
+        );
+        Self::listen(name, body_bytes, requests, &tls)
+    }
+
+    fn listen(name: &str, body_bytes: usize, requests: u32, tls: &str) -> Option<Self> {
         if !Path::new(PROGRAM).exists() {
             writeln!(std::io::stderr(), "skipped: there is no {PROGRAM}").unwrap();
             return None;
@@ -34,7 +55,11 @@ impl Nginx {
             .unwrap()
             .port();
         let unix = folder.join("socket");
-        fs::write(folder.join("conf"), configuration(port, &unix, requests)).unwrap();
+        fs::write(
+            folder.join("conf"),
+            configuration(port, &unix, requests, tls),
+        )
+        .unwrap();
         let mut master = Command::new(PROGRAM)
             .args(["-e", "error.log", "-c", "conf", "-p"])
             .arg(&folder)
@@ -78,14 +103,16 @@ impl Nginx {
     }
 }
 
-fn configuration(port: u16, unix: &Path, requests: u32) -> String {
+/// `tls`: the directives of TLS; empty: none.
+fn configuration(port: u16, unix: &Path, requests: u32, tls: &str) -> String {
     let unix = unix.display();
+    let secure = if tls.is_empty() { "" } else { " ssl" };
     format!(
         "daemon off; worker_processes 1; pid nginx.pid; error_log error.log;\n\
          events {{ worker_connections 1024; }}\n\
          http {{ access_log off; keepalive_requests {requests};\n\
          client_body_temp_path b; proxy_temp_path p; fastcgi_temp_path f; uwsgi_temp_path u; scgi_temp_path s;\n\
-         server {{ listen 127.0.0.1:{port}; listen unix:{unix}; root www; }} }}\n"
+         server {{ listen 127.0.0.1:{port}{secure}; listen unix:{unix}; {tls} root www; }} }}\n"
     )
 }
 
