@@ -1,16 +1,16 @@
 //! The slots of processes: the environment and the log files for each mode and thread, made once per run
 //! so that an epoch allocates and opens nothing.
-//! so that an epoch allocates and opens nothing.
 //!
 //! Source: docs/launcher-protocol.md, "Environment of each process" and "Logs".
 
 use crate::output::{OutputState, Sink, Stream};
 use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::ffi::{CString, OsString};
+use std::ffi::{CStr, CString, OsString};
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 /// Variables that only this program sets; values of an outer trial are not inherited.
 const OURS: [&str; 9] = [
@@ -26,12 +26,16 @@ const OURS: [&str; 9] = [
 ];
 const EPOCH_BYTES: usize = 32;
 
-/// The variables that all processes of a run have in common.
+/// `APEPOCH=N`, terminated by null; changes while environments point to it.
+type EpochVariable = Rc<[Cell<u8>; EPOCH_BYTES]>;
+
+/// The variables that all processes of a run have in common. `Rc` instead of `CString` and `Box` for the reason that
+/// [`Program`](crate::spawn::Program) gives.
 #[derive(Debug)]
 pub(crate) struct BaseEnvironment {
-    common: Vec<CString>,
+    common: Vec<Rc<CStr>>,
     path: String,
-    epoch: Box<[Cell<u8>; EPOCH_BYTES]>,
+    epoch: EpochVariable,
 }
 
 impl BaseEnvironment {
@@ -54,7 +58,7 @@ impl BaseEnvironment {
                 .into_iter()
                 .map(|(name, value)| pair(name.as_bytes(), value.as_bytes()))
                 .collect::<io::Result<_>>()?,
-            epoch: Box::new([const { Cell::new(0) }; EPOCH_BYTES]),
+            epoch: Rc::new([const { Cell::new(0) }; EPOCH_BYTES]),
         })
     }
 
@@ -73,7 +77,7 @@ impl BaseEnvironment {
 
     /// Returns the common variables, APEPOCH, and `own`. Errors: a NUL byte.
     pub(crate) fn environment(&self, own: &[(&str, String)]) -> io::Result<Environment> {
-        let own: Vec<CString> = own
+        let own: Vec<Rc<CStr>> = own
             .iter()
             .map(|(name, value)| pair(name.as_bytes(), value.as_bytes()))
             .collect::<io::Result<_>>()?;
@@ -84,30 +88,32 @@ impl BaseEnvironment {
         pointers.push(std::ptr::null());
         Ok(Environment {
             pointers,
-            _own: own,
+            _strings: self.common.iter().cloned().chain(own).collect(),
+            _epoch: Some(Rc::clone(&self.epoch)),
         })
     }
 }
 
-fn pair(name: &[u8], value: &[u8]) -> io::Result<CString> {
+fn pair(name: &[u8], value: &[u8]) -> io::Result<Rc<CStr>> {
     let mut text = OsString::from_vec(name.to_vec()).into_vec();
     text.push(b'=');
     text.extend_from_slice(value);
-    Ok(CString::new(text)?)
+    Ok(CString::new(text)?.into())
 }
 
-/// A null-terminated environment; valid while its `BaseEnvironment` live.
+/// A null-terminated environment, which owns the strings that it points to.
 #[derive(Debug)]
 pub(crate) struct Environment {
     pointers: Vec<*const libc::c_char>,
-    _own: Vec<CString>,
+    _strings: Vec<Rc<CStr>>,
+    _epoch: Option<EpochVariable>,
 }
 
 impl Environment {
     /// Returns our own environment, with BW_HOOK_STATE for a hook. Errors: a NUL byte.
     pub(crate) fn inherited(state: Option<&Path>) -> io::Result<Self> {
         let state = state.map(|path| ("BW_HOOK_STATE".into(), path.into()));
-        let own: Vec<CString> = std::env::vars_os()
+        let own: Vec<Rc<CStr>> = std::env::vars_os()
             .filter(|(name, _)| state.is_none() || name != "BW_HOOK_STATE")
             .chain(state.clone())
             .map(|(name, value): (OsString, OsString)| pair(name.as_bytes(), value.as_bytes()))
@@ -115,7 +121,8 @@ impl Environment {
         let ends = [std::ptr::null()];
         Ok(Self {
             pointers: own.iter().map(|text| text.as_ptr()).chain(ends).collect(),
-            _own: own,
+            _strings: own,
+            _epoch: None,
         })
     }
 
@@ -156,5 +163,31 @@ impl ProcessSlot {
     /// Checks the output of a running process.
     pub(crate) fn check(&self) -> OutputState {
         self.out.check().max(self.err.check())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `make soundness` runs it under miri, which reports a pointer that a move has ended.
+    #[test]
+    fn pointers_of_an_environment_survive_moves_and_show_the_epoch() {
+        let base = BaseEnvironment::new(&[("BW_TEST_ONE".to_owned(), "1".to_owned())]).unwrap();
+        let environment = Box::new(base.environment(&[("APMODE", "EXEC".to_owned())]).unwrap());
+        let moved = Box::new(base);
+        moved.set_epoch(12);
+        drop(moved);
+        let ended = environment.pointers.iter().position(|p| p.is_null());
+        let strings = environment.pointers[..ended.unwrap()]
+            .iter()
+            .map(|pointer| {
+                // SAFETY: the environment lives and owns its strings.
+                unsafe { CStr::from_ptr(*pointer) }.to_str().unwrap()
+            });
+        let strings: Vec<_> = strings.collect();
+        for expected in ["BW_TEST_ONE=1", "APMODE=EXEC", "APEPOCH=12"] {
+            assert!(strings.contains(&expected), "{expected}");
+        }
     }
 }

@@ -12,7 +12,7 @@
 use crate::barrier::{Barrier, Passage};
 use crate::slots::Environment;
 use bw_sys::clock::monotonic_ns;
-use bw_sys::memory::Mapping;
+use bw_sys::memory::{GuardedStack, Mapping};
 use bw_sys::process::{
     Blocking, ProcessFd, ProcessId, die_with_parent, exit_now, own_id, wait_for,
 };
@@ -21,6 +21,7 @@ use rustix::process::{Pid, Signal, chdir, kill_process, setpgid};
 use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
 use std::ffi::{CStr, CString, NulError};
 use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd};
+use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::{io, ptr};
 
@@ -38,7 +39,7 @@ pub(crate) struct Spawned {
 /// The memory that creating children needs, made once.
 #[derive(Debug)]
 pub(crate) struct Spawner {
-    stack: Mapping,
+    stack: GuardedStack,
     reports: Mapping,
     parent: ProcessId,
 }
@@ -47,7 +48,7 @@ impl Spawner {
     /// Allocates for up to `most` children at a time. Errors: no memory.
     pub(crate) fn new(most: usize) -> io::Result<Self> {
         Ok(Self {
-            stack: Mapping::shared(STACK_BYTES)?,
+            stack: GuardedStack::new(STACK_BYTES)?,
             reports: Mapping::shared(most.max(1) * REPORT_WORDS * 8)?,
             parent: own_id(),
         })
@@ -69,11 +70,10 @@ impl Spawner {
         child.report.clear();
         let mut pidfd: i32 = -1;
         let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_PIDFD | libc::SIGCHLD;
-        let words = self.stack.long_words();
-        // SAFETY: the stack's end is 16-byte aligned and the stack unused: this thread
+        let top = self.stack.top().cast();
+        // SAFETY: the end of the stack is 16-byte aligned and the stack unused: this thread
         // stands still until the child has left it. `enter` gets the child it expects.
         let pid = unsafe {
-            let top = words.as_ptr().add(words.len()).cast_mut().cast();
             let argument = std::ptr::from_ref(child).cast_mut().cast();
             libc::clone(enter, top, flags, argument, &raw mut pidfd)
         };
@@ -276,32 +276,35 @@ fn connect([input, output, errors]: [i32; 3]) -> rustix::io::Result<()> {
 }
 
 /// A command ready for execve.
+///
+/// Its strings are in `Rc<CStr>`, because pointers to them are stored: a `Box` or `CString` that moves ends the
+/// validity of pointers that were made before, although the bytes stay where they are (Stacked Borrows).
 #[derive(Debug)]
 pub(crate) struct Program {
     candidates: Vec<CString>,
-    words: Vec<CString>,
-    /// `/bin/sh`, argv..., null: from index 1 on it is the command's own vector.
+    words: Vec<Rc<CStr>>,
+    /// `/bin/sh`, argv..., null: from index 1 on it is the vector of the command.
     vector: Vec<*const libc::c_char>,
-    shell: CString,
 }
+
+/// Executes scripts without `#!`.
+const SHELL: &CStr = c"/bin/sh";
 
 impl Program {
     /// Prepares `argv`, searched for in `path` (a PATH value), then in the working directory.
     /// Errors: a word with a NUL byte.
     pub(crate) fn new(argv: &[String], path: &str) -> Result<Self, NulError> {
-        let words: Vec<CString> = argv
+        let words: Vec<Rc<CStr>> = argv
             .iter()
-            .map(|word| CString::new(word.as_str()))
-            .collect::<Result<_, _>>()?;
-        let shell = c"/bin/sh".to_owned();
-        let mut vector = vec![shell.as_ptr()];
+            .map(|word| Ok(CString::new(word.as_str())?.into()))
+            .collect::<Result<_, NulError>>()?;
+        let mut vector = vec![SHELL.as_ptr()];
         vector.extend(words.iter().map(|word| word.as_ptr()));
         vector.push(ptr::null());
         Ok(Self {
             candidates: candidates(&argv[0], path)?,
             words,
             vector,
-            shell,
         })
     }
 
@@ -344,7 +347,7 @@ impl Program {
         vector[..self.vector.len()].copy_from_slice(&self.vector);
         vector[1] = path.as_ptr();
         // SAFETY: as in `execute`; the vector ends with null.
-        unsafe { libc::execve(self.shell.as_ptr(), vector.as_ptr(), environment.as_ptr()) };
+        unsafe { libc::execve(SHELL.as_ptr(), vector.as_ptr(), environment.as_ptr()) };
         libc::ENOEXEC
     }
 }
@@ -379,5 +382,41 @@ mod tests {
     #[test]
     fn nul_is_refused() {
         assert!(Program::new(&["a\0b".to_owned()], "/bin").is_err());
+    }
+
+    /// Returns the strings of a null-terminated vector.
+    ///
+    /// # Safety
+    /// It is one, and its strings are valid.
+    unsafe fn strings_of(vector: &[*const libc::c_char]) -> Vec<String> {
+        let strings = vector.iter().take_while(|pointer| !pointer.is_null());
+        // SAFETY: by the contract.
+        let text = |pointer: &*const libc::c_char| unsafe { CStr::from_ptr(*pointer) };
+        strings
+            .map(|pointer| text(pointer).to_str().unwrap().to_owned())
+            .collect()
+    }
+
+    /// `make soundness` runs it under miri, which reports a pointer that a move has ended.
+    #[test]
+    fn pointers_of_a_program_survive_its_moves() {
+        let argv = ["printf", "a b"].map(str::to_owned);
+        let mut moved = vec![Program::new(&argv, "/bin").unwrap()];
+        moved.reserve(16);
+        let program = Box::new(moved.remove(0));
+        // SAFETY: the vector of a program that lives.
+        let words = unsafe { strings_of(&program.vector) };
+        assert_eq!(words, ["/bin/sh", "printf", "a b"]);
+        assert_eq!(program.name(), "printf");
+    }
+
+    #[test]
+    fn the_stack_of_a_child_has_a_guard_page() {
+        let spawner = Spawner::new(1).unwrap();
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        let guard = format!("-{:08x} ---p", spawner.stack.bottom().addr());
+        assert!(maps.contains(&guard), "{guard} in {maps}");
+        let size = spawner.stack.top().addr() - spawner.stack.bottom().addr();
+        assert_eq!(size, STACK_BYTES);
     }
 }

@@ -22,6 +22,34 @@ use std::os::fd::AsRawFd;
 const GRACE_NS: u64 = 2_000_000_000;
 /// A runner that has not ended this long after SIGTERM is killed [ns].
 const PATIENCE_NS: u64 = 60_000_000_000;
+/// Time between two SIGKILLs to a runner that does not end, because it is in an uninterruptible sleep [ns].
+const KILL_AGAIN_NS: u64 = 1_000_000_000;
+
+/// When a runner that was asked to end is killed.
+#[derive(Debug, Default)]
+struct KillTimer {
+    /// CLOCK_MONOTONIC [ns]; None: it was not asked to end.
+    due_ns: Option<u64>,
+}
+
+impl KillTimer {
+    /// Starts the timer; returns whether it was not running.
+    fn start(&mut self, now_ns: u64) -> bool {
+        let starts = self.due_ns.is_none();
+        self.due_ns.get_or_insert(now_ns + PATIENCE_NS);
+        starts
+    }
+
+    /// Returns whether the runner is to be killed now. The timer then moves on: a deadline in the past would make the
+    /// poll return at once, again and again.
+    fn fires(&mut self, now_ns: u64) -> bool {
+        let fires = self.due_ns.is_some_and(|due| now_ns >= due);
+        if fires {
+            self.due_ns = Some(now_ns + KILL_AGAIN_NS);
+        }
+        fires
+    }
+}
 
 /// Executes `bw-launcher serve`. Returns the exit status. Errors: the system refuses an essential call.
 pub fn serve() -> io::Result<i32> {
@@ -67,21 +95,20 @@ fn watch(runner: ProcessId, parent: ProcessId, notes: &CleanupNotes) -> io::Resu
     let parent = ProcessFd::open(parent).ok();
     let parent = parent.as_ref().map_or(-1, AsRawFd::as_raw_fd);
     let mut fds = [process.as_raw_fd(), signals.fd(), parent].map(readable);
-    let mut deadline_ns = None;
+    let mut kill_timer = KillTimer::default();
     loop {
-        let now = poll(&mut fds, deadline_ns);
+        let now = poll(&mut fds, kill_timer.due_ns);
         if fds[0].revents != 0 {
             break;
         }
         let terminated = fds[1].revents != 0 && is_terminated(&signals);
-        if (terminated || fds[2].revents != 0) && deadline_ns.is_none() {
+        if (terminated || fds[2].revents != 0) && kill_timer.start(now) {
             process.send(libc::SIGTERM);
-            deadline_ns = Some(now + PATIENCE_NS);
         }
         if fds[2].revents != 0 {
             fds[2].fd = -1;
         }
-        if deadline_ns.is_some_and(|deadline| monotonic_ns() >= deadline) {
+        if kill_timer.fires(monotonic_ns()) {
             process.send(libc::SIGKILL);
         }
     }
@@ -98,4 +125,24 @@ fn is_terminated(signals: &SignalFd) -> bool {
         terminated |= matches!(arrived.signal, libc::SIGTERM | libc::SIGHUP);
     }
     terminated
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_runner_that_does_not_end_is_killed_again_each_second_and_not_all_the_time() {
+        let mut timer = KillTimer::default();
+        assert!(!timer.fires(u64::MAX));
+        assert!(timer.start(5) && !timer.start(7));
+        let mut now_ns = 5 + PATIENCE_NS;
+        assert!(!timer.fires(now_ns - 1));
+        for _ in 0..3 {
+            assert!(timer.fires(now_ns) && !timer.fires(now_ns));
+            // What the poll waits for lies ahead.
+            assert_eq!(timer.due_ns, Some(now_ns + KILL_AGAIN_NS));
+            now_ns += KILL_AGAIN_NS;
+        }
+    }
 }

@@ -180,3 +180,24 @@ pub(crate) fn poll(fds: &mut [PollEntry], deadline_ns: Option<u64>) -> u64 {
     let _ = bw_sys::poll::poll(fds, deadline_ns, Interrupts::AsBefore);
     monotonic_ns()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bw_sys::process::ProcessFd;
+    use std::process::Command;
+
+    /// ECHILD is the end of the process, not one more reason to wait for it.
+    #[test]
+    fn a_child_that_another_collected_has_ended_with_an_unknown_status() {
+        let mut command = Command::new("true").spawn().unwrap();
+        let pid = i32::try_from(command.id()).unwrap();
+        let pidfd = ProcessFd::open(pid).unwrap();
+        assert!(wait_for(pid, Blocking::Yes).is_some());
+        let mut process = ChildProcess::new(Spawned { pid, pidfd });
+        process.collect(7);
+        let ended = process.ended.map(|ended| (ended.status, ended.at_ns));
+        assert_eq!(ended, Some((UNKNOWN, 7)));
+        assert!(command.wait().is_err());
+    }
+}

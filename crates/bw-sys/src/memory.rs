@@ -1,12 +1,13 @@
-//! Memory from the kernel: mappings, files in memory, locking.
+//! Memory from the kernel: mappings, stacks, files in memory, locking.
 //!
-//! Sources: mmap(2), memfd_create(2), mlockall(2), mlock2(2).
+//! Sources: mmap(2), mprotect(2), memfd_create(2), mlockall(2), mlock2(2).
 
 use rustix::fs::{MemfdFlags, Mode, fchmod, ftruncate, memfd_create};
 use rustix::mm::{
-    Advice, MapFlags, MlockAllFlags, MlockFlags, ProtFlags, madvise, mlock_with, mlockall, mmap,
-    mmap_anonymous, munmap,
+    Advice, MapFlags, MlockAllFlags, MlockFlags, MprotectFlags, ProtFlags, madvise, mlock_with,
+    mlockall, mmap, mmap_anonymous, mprotect, munmap,
 };
+use rustix::param::page_size;
 use rustix::process::{Resource, getrlimit};
 use std::ffi::CStr;
 use std::io;
@@ -121,6 +122,37 @@ impl Drop for Mapping {
     }
 }
 
+/// The stack of a child that runs in the memory of its parent. Below it is a page that nobody may touch, so a stack
+/// that is too small ends the child instead of changing memory of the parent.
+#[derive(Debug)]
+pub struct GuardedStack(Mapping);
+
+impl GuardedStack {
+    /// Maps a stack of `length` bytes, a multiple of the page size, and its guard page. Errors: as mmap(2).
+    pub fn new(length: usize) -> io::Result<Self> {
+        let guard = page_size();
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+        let mapping = Mapping::anonymous(guard + length, ProtFlags::empty(), flags)?;
+        let usable = MprotectFlags::READ | MprotectFlags::WRITE;
+        // SAFETY: our own mapping, without its first page; nothing refers to it yet.
+        let allowed = unsafe { mprotect(mapping.address(guard).cast(), length, usable) };
+        allowed?;
+        Ok(Self(mapping))
+    }
+
+    /// Returns the end of the stack, from which it grows downwards; aligned to a page.
+    #[must_use]
+    pub fn top(&self) -> *mut u8 {
+        self.0.address(self.0.length())
+    }
+
+    /// Returns the lowest usable address; the guard page ends there.
+    #[must_use]
+    pub fn bottom(&self) -> *mut u8 {
+        self.0.address(page_size())
+    }
+}
+
 /// Returns a file in memory of `length` bytes, close-on-exec. It has no name, so nothing remains when all processes
 /// are killed. Errors: as memfd_create(2).
 pub fn memory_file(name: &CStr, length: u64) -> io::Result<OwnedFd> {
@@ -163,4 +195,29 @@ fn may_lock(limit: u64) -> bool {
     };
     // SAFETY: our own mapping of that length; pages would be locked when they are touched: never.
     unsafe { mlock_with(mapping.base.as_ptr().cast(), length, MlockFlags::ONFAULT) }.is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::File;
+    use std::os::fd::AsRawFd;
+
+    /// Has the kernel write a byte at this address; returns whether it could.
+    fn writable(address: *mut u8) -> bool {
+        let zeros = File::open("/dev/zero").unwrap();
+        // SAFETY: the kernel verifies the address; nothing of Rust refers to the byte.
+        unsafe { libc::read(zeros.as_raw_fd(), address.cast(), 1) == 1 }
+    }
+
+    #[test]
+    fn a_stack_ends_at_a_page_that_cannot_be_written() {
+        let stack = GuardedStack::new(64 * 1024).unwrap();
+        assert!(writable(stack.top().wrapping_sub(1)) && writable(stack.bottom()));
+        assert!(!writable(stack.bottom().wrapping_sub(1)));
+        // The page belongs to the stack: nothing else can be mapped there.
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        let end = format!("-{:08x} ---p", stack.bottom().addr());
+        assert!(maps.contains(&end), "{end} in {maps}");
+    }
 }
