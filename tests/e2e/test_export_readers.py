@@ -349,3 +349,42 @@ def test_xmllint_reads_the_cases(tmp_path: Path) -> None:
         *("xmllint", "--xpath", "count(//testcase[error])", file), place=tmp_path
     )
     assert count.strip() == "1"
+
+
+# -- Loads: histograms and intervals ---------------------------------------------------
+
+
+def test_promtool_has_no_complaint_about_loads(tmp_path: Path) -> None:
+    text = exported("prometheus", exported_session.loads())
+    said = output_of("promtool", "check", "metrics", place=tmp_path, text=text)
+    assert said == ""
+
+
+def test_the_buckets_of_a_load_are_cumulative_and_complete() -> None:
+    parser: Any = pytest.importorskip("prometheus_client.openmetrics.parser")
+    text = exported("openmetrics", exported_session.loads())
+    families = {one.name: one for one in parser.text_string_to_metric_families(text)}
+    family = families["bw_load_response_seconds"]
+    assert (family.type, family.unit) == ("histogram", "seconds")
+    buckets = {
+        one.labels["le"]: one.value
+        for one in family.samples
+        if one.name.endswith("_bucket")
+    }
+    # Of the eight response times three are at most 90 us, six at most 120 us, all at most 2 ms and a little.
+    assert (buckets["5e-05"], buckets["0.0001"], buckets["0.0002"]) == (0, 5, 6)
+    assert (buckets["0.002"], buckets["0.005"], buckets["+Inf"]) == (7, 8, 8)
+    (total,) = [one.value for one in family.samples if one.name.endswith("_sum")]
+    assert total == pytest.approx(sum(map(sum, exported_session.LOAD_NS)) / 1e9)
+
+
+def test_promtool_makes_blocks_of_the_intervals(tmp_path: Path) -> None:
+    view = exported_session.loads()
+    file = written(tmp_path / "intervals.txt", "openmetrics-intervals", view)
+    output_of(
+        *("promtool", "tsdb", "create-blocks-from", "openmetrics", file, "blocks"),
+        place=tmp_path,
+    )
+    listed = output_of("promtool", "tsdb", "list", "blocks", place=tmp_path)
+    # 2 trials, each with 4 rates, mean, median and maximum, and 2 counts, of 2 intervals.
+    assert re.search(r"\b36\b", listed), listed

@@ -31,10 +31,19 @@ SUFFIX = {
 }
 
 
+OF_LOADS = {"openmetrics-intervals": "txt", "hlog": "hlog", "hgrm": "hgrm"}
+"""Formats that have nothing but loads."""
+LOADS = "loads.prom"
+"""The format `prometheus` of loads."""
+
+
 def view_of(name: str) -> ExportView:
-    """Return the session; for pyperf without the test whose main metric is better higher."""
+    """Return the session; for pyperf without the test whose main metric is better higher; for
+    formats of loads one with loads."""
     import msgspec
 
+    if name in OF_LOADS:
+        return exported_session.loads()
     view = exported_session.session()
     if name != "pyperf":
         return view
@@ -44,15 +53,24 @@ def view_of(name: str) -> ExportView:
 @pytest.mark.parametrize("name", FORMATS)
 def test_the_text_of_a_format(name: str) -> None:
     exported = FORMATS[name].write(view_of(name))
-    texts = [(f"{name}.{SUFFIX[name]}", exported.text), *exported.beside]
+    texts = [(f"{name}.{(SUFFIX | OF_LOADS)[name]}", exported.text), *exported.beside]
     for file, text in texts:
-        golden = GOLDEN / file
-        if os.environ.get("BW_GOLDEN") == "write":
-            golden.write_text(text)
-        assert text == golden.read_text(), file
+        check_golden(file, text)
+
+
+def test_the_histograms_of_loads_for_prometheus() -> None:
+    check_golden(LOADS, FORMATS["prometheus"].write(exported_session.loads()).text)
+
+
+def check_golden(file: str, text: str) -> None:
+    """Compare a text with its golden file, or write it anew."""
+    golden = GOLDEN / file
+    if os.environ.get("BW_GOLDEN") == "write":
+        golden.write_text(text)
+    assert text == golden.read_text(), file
 
 
 def test_every_golden_file_belongs_to_a_format() -> None:
-    named = {f"{name}.{suffix}" for name, suffix in SUFFIX.items()}
+    named = {f"{name}.{suffix}" for name, suffix in (SUFFIX | OF_LOADS).items()}
     beside = {file for file, _ in FORMATS["otava"].write(view_of("otava")).beside}
-    assert {file.name for file in GOLDEN.iterdir()} == named | beside
+    assert {file.name for file in GOLDEN.iterdir()} == named | beside | {LOADS}

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import statistics
+from collections.abc import Sequence
+from pathlib import Path
 
 import msgspec
 
+from benchwright.core.load import EngineResult, IntervalResult, TimeDistribution
 from benchwright.core.observation import MeasurementBlock, Trial, TrialEnding
 from benchwright.core.plan import FixedCount, MetricSpec
 from benchwright.core.results import Estimate, Finding, Severity
 from benchwright.report.answer import AnswerInput, answer_of, finding_groups
 from benchwright.report.export import (
+    ExportLoad,
     ExportMetric,
     ExportTest,
     ExportTrial,
     ExportView,
 )
+from hdr_text import encode
 
 START_NS = 1_795_376_153_832_229_000
 ODD = 'sort -k 2 "a\\b" | uniq'
@@ -170,4 +175,82 @@ def _answer_input(test: ExportTest) -> AnswerInput:
             if one.counts
         ],
         findings=test.findings,
+    )
+
+
+# -- Loads -----------------------------------------------------------------------------
+
+RESULT = Path(__file__).parents[1] / "golden" / "load" / "result.json"
+LOAD_NS = ((80_000, 120_000, 1_250_000, 80_100, 95_000), (70_000, 2_000_000, 90_000))
+"""Response times of each load, half of them in each of its two intervals [ns]."""
+
+
+def loads() -> ExportView:
+    """Return a session of one test with two trials, each a load with histograms of its two intervals."""
+    test = _test(
+        "web",
+        (),
+        [_trial(at, {"elapsed": 0.5}) for at in range(1, 4)],
+        (("elapsed", "s", "lower"),),
+    )
+    results = [_load(at, times) for at, times in enumerate(LOAD_NS)]
+    return msgspec.structs.replace(
+        session(),
+        kind="load",
+        status="complete",
+        tests=(test,),
+        groups=(),
+        answer=None,
+        loads=tuple(
+            ExportLoad(test="web", trial=at, result=result)
+            for at, result in enumerate(results, 1)
+        ),
+    )
+
+
+def _load(at: int, times_ns: tuple[int, ...]) -> EngineResult:
+    """Return a result in which each operation had one of these response times, and half of it as service time."""
+    sound = msgspec.json.decode(RESULT.read_bytes(), type=EngineResult)
+    half = len(times_ns) // 2
+    intervals = tuple(
+        IntervalResult(
+            start_ns=number * 10**9,
+            length_ns=10**9,
+            intended=len(part),
+            issued=len(part),
+            completed=len(part),
+            errors=0,
+            dropped=0,
+            in_flight=number,
+            waiting=0,
+            response_ns_mean=statistics.fmean(part),
+            response_ns_p50=sorted(part)[len(part) // 2],
+            response_ns_max=max(part),
+            response_hdr=encode(part, 2, level=0),
+        )
+        for number, part in enumerate((times_ns[:half], times_ns[half:]))
+    )
+    read = msgspec.structs.replace(
+        sound.all,
+        operations=len(times_ns),
+        response_ns=_times(times_ns),
+        service_ns=_times([one // 2 for one in times_ns]),
+    )
+    return msgspec.structs.replace(
+        sound,
+        started_ns=START_NS + at * 10**10,
+        elapsed_ns=2 * 10**9,
+        kinds={"read": read, "all": read},
+        intervals=intervals,
+    )
+
+
+def _times(values: Sequence[int]) -> TimeDistribution:
+    return TimeDistribution(
+        count=len(values),
+        mean=statistics.fmean(values),
+        sd=statistics.stdev(values),
+        min=min(values),
+        max=max(values),
+        hdr=encode(values, 3, level=0),
     )

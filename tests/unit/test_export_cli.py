@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import tarfile
 from pathlib import Path
 
+import msgspec
 import pytest
 
+import exported_session
 from benchwright.cli import export
 from benchwright.cli.export_view import read_view
 from benchwright.cli.main import main
@@ -22,6 +25,12 @@ OF_TIMES = ("hyperfine", "google-benchmark")
 REFUSED = {
     # A search has no times of single trials.
     *((kind, name) for kind in SEARCHES for name in (*OF_TIMES, "pyperf")),
+    # They have no loads.
+    *(
+        (kind, name)
+        for kind in ("run", "compare", "suite", "interrupted", *SEARCHES)
+        for name in ("openmetrics-intervals", "hlog", "hgrm")
+    ),
     # Their main metric is better higher.
     *((kind, "pyperf") for kind in ("run", "load", "suite")),
 }
@@ -203,6 +212,47 @@ def test_a_mistake_is_reported_at_its_place(
 ) -> None:
     assert main(["export", *words]) == 2
     assert capsys.readouterr().err.startswith(f"{place}: ")
+
+
+def test_what_bw_load_printed_is_a_source(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    loads = exported_session.loads().loads
+    result = msgspec.to_builtins(loads[0].result)
+    document = {
+        "schema": "benchwright/load/1",
+        "request": {"duration_ns": 2_000_000_000},
+        "loop": {"open": True, "closed": False},
+        "result": result,
+        "asked_rate_per_s": 10_000.0,
+        "metrics": {"response_ns_p99": 142_000.0, "achieved_rate_per_s": 9_997.8},
+        "response_known_to": 1.0,
+        "findings": [],
+    }
+    file = tmp_path / "web.json"
+    file.write_bytes(msgspec.json.encode(document))
+    for name in FORMATS:
+        out = ["-o", str(tmp_path / "out.yaml")] if name == "otava" else []
+        status = main(["export", str(file), "--format", name, *out])
+        said = capsys.readouterr()
+        assert status == 0 or "[bad-argument]" in said.err, (name, said.err)
+        assert (status == 0) == (name not in (*OF_TIMES, "pyperf")), name
+    assert main(["export", str(file), "--format", "hlog"]) == 0
+    log = capsys.readouterr().out
+    assert len(re.findall(r"^[\d.]+,1\.000,[\d.]+,HISTF", log, re.MULTILINE)) == 2
+    assert main(["export", str(file), "--format", "prometheus"]) == 0
+    metrics = capsys.readouterr().out
+    assert 'bw_response_p99_seconds{test="web",bound="estimate"} 0.000142' in metrics
+
+
+@pytest.mark.parametrize("text", ["", "{}", '{"schema": "benchwright/load/1"}'])
+def test_another_file_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str
+) -> None:
+    file = tmp_path / "other.json"
+    file.write_text(text)
+    assert main(["export", str(file), "--format", "hlog"]) == 2
+    assert "neither a study nor the output of bw load --json" in capsys.readouterr().err
 
 
 def test_the_formats_are_listed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _FORMATS = (
     *("hyperfine", "pyperf", "benchfmt", "jmh", "google-benchmark"),
     *("github-action-benchmark", "bencher", "otava", "prometheus", "openmetrics"),
-    *("junit", "markdown", "perfherder"),
+    *("openmetrics-intervals", "hlog", "hgrm", "junit", "markdown", "perfherder"),
 )
 """The names of `report.export.FORMATS`, which is imported only where something is exported."""
 _EXAMPLES = """\
@@ -33,6 +33,7 @@ examples:
   bw export --format markdown >> "$GITHUB_STEP_SUMMARY"
   bw export before --format benchfmt > before.txt     for: benchstat before.txt after.txt
   bw export study@2 --format junit -o junit.xml
+  bw export load.json --format hlog -o load.hlog      load.json: what bw load --json printed
   bw export --formats                                 the formats and what reads them
 """
 
@@ -43,7 +44,7 @@ class ExportOptions(msgspec.Struct, frozen=True):
     study: Annotated[
         Text,
         Option(
-            "study or a part of it: DIR, DIR@SESSION or DIR:TEST",
+            "study or a part of it: DIR, DIR@SESSION or DIR:TEST; or a file of bw load --json",
             "STUDY",
             default="./bw-study",
             positional=True,
@@ -125,8 +126,13 @@ def run(arguments: argparse.Namespace) -> int:
 
         check_output(place, "--output", [str(source.place)])
     form = FORMATS[request.format]
-    with contextlib.closing(Study.open_to_read(source.place)) as study:
-        view = _view(study, source, request.metrics, series=form.series)
+    if source.place.is_file():
+        from benchwright.cli.export_view import read_load_file
+
+        view = read_load_file(source.place, request.metrics)
+    else:
+        with contextlib.closing(Study.open_to_read(source.place)) as study:
+            view = _view(study, source, request.metrics, series=form.series)
     exported = form.write(view)
     if exported.beside and place is None:
         message = f"{form.name} is {1 + len(exported.beside)} files"

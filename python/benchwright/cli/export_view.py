@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from benchwright.core.comparison import Better
 from benchwright.core.errors import argument_error
+from benchwright.core.load import EngineResult
 from benchwright.core.observation import Trial, TrialEnding
 from benchwright.core.plan import Pairs, UntilPrecise
-from benchwright.core.results import Estimate
+from benchwright.core.results import Estimate, Finding
 from benchwright.core.search import ClaimResult
 from benchwright.core.search_text import sample_text
 from benchwright.decide.stopping import statistic_label
@@ -28,6 +30,7 @@ from benchwright.report.answer import (
     name_without_levels,
 )
 from benchwright.report.export.view import (
+    ExportLoad,
     ExportMetric,
     ExportTest,
     ExportTrial,
@@ -36,6 +39,7 @@ from benchwright.report.export.view import (
     unit_of,
 )
 from benchwright.report.history_points import test_name
+from benchwright.report.load import LoadDocument, headline_report, load_sentence
 from benchwright.stats.metric_rules import TIMES
 from benchwright.study.contents import (
     NULL_KIND,
@@ -96,8 +100,9 @@ def _tests_view(
         detail=session.detail,
         baseline=stored_baseline(session.info),
     )
-    loads = read_loads(stored)
+    loads = read_loads(stored, most=None)
     names = distinct(test_name(one.contents.plan) for one in stored.tests)
+    named = {one.id: name for one, name in zip(stored.tests, names, strict=True)}
     tests = tuple(
         _test(one, row, name, asked)
         for one, row, name in zip(stored.tests, answer.tests, names, strict=True)
@@ -111,7 +116,61 @@ def _tests_view(
         groups=answer.groups,
         answer=answer,
         sentences=tuple(f"{one.name}: {one.sentence}" for one in loads),
+        loads=tuple(
+            ExportLoad(test=named[one.test.id], trial=one.trial, result=one.result)
+            for one in loads
+        ),
     )
+
+
+def read_load_file(path: Path, wanted: Sequence[str] = ()) -> ExportView:
+    """Return what `bw load --json` printed as a session with one test, which has the name of the file.
+
+    `wanted`: as in `read_view`. Raises InputError for another file.
+    """
+    try:
+        document = msgspec.json.decode(path.read_bytes(), type=LoadDocument)
+        result = msgspec.convert(document.result, EngineResult)
+    except (OSError, msgspec.MsgspecError) as error:
+        message = f"it is neither a study nor the output of bw load --json: {error}"
+        hint = "name a study, or a file that bw load --json printed"
+        raise argument_error("STUDY", str(path), message, hint) from None
+    findings = tuple(
+        Finding(one.code, one.severity, one.subject, one.evidence, one.remedy)
+        for one in document.findings
+    )
+    test = ExportTest(
+        name=path.stem,
+        base=path.stem,
+        keys=(),
+        command="",
+        metrics=tuple(
+            _result(
+                name,
+                unit_of(name, ""),
+                "higher" if name.endswith("_rate_per_s") else "lower",
+                Estimate(value, _NAN, _NAN, 0.95, "value", 1),
+            )
+            for name, value in document.metrics.items()
+        ),
+        state="interrupted" if result.interrupted else "answered",
+        reason="",
+        findings=findings,
+    )
+    view = ExportView(
+        study=path.name,
+        session=1,
+        kind="load",
+        status="interrupted" if result.interrupted else "complete",
+        version="",
+        started_ns=result.started_ns,
+        duration_ns=result.elapsed_ns,
+        tests=(test,),
+        groups=finding_groups([(test.name, one) for one in findings]),
+        sentences=(load_sentence(result, headline_report(document)),),
+        loads=(ExportLoad(test=test.name, trial=1, result=result),),
+    )
+    return _with_metrics(view, wanted) if wanted else view
 
 
 def _head(study: Study, session: StoredSession) -> dict[str, Any]:

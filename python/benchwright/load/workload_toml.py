@@ -482,10 +482,12 @@ def _run(top: TomlTable) -> dict[str, Any]:
     table = top.table("run")
     if table is None:
         return {}
-    table.only((*RUN, "lock_memory"))
+    table.only((*RUN, "lock_memory", "interval_histograms"))
     values = table.values_by(RUN)
     if "lock_memory" in table:
         values["lock_memory"] = table.flag("lock_memory", True)
+    if table.flag("interval_histograms", False):
+        values["interval_histograms"] = True
     return values
 
 

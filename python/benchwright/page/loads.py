@@ -61,6 +61,8 @@ class StoredLoad(msgspec.Struct, frozen=True):
 
     id: str
     name: str
+    trial: int
+    """The number of its trial."""
     test: StoredTest
     document: LoadDocument
     result: EngineResult
@@ -76,8 +78,13 @@ class StoredLoad(msgspec.Struct, frozen=True):
         return load_headline(self.result, headline_report(self.document))
 
 
-def read_loads(stored: StoredTests) -> tuple[StoredLoad, ...]:
-    """Return the loads whose results are in the output of the session's trials."""
+def read_loads(
+    stored: StoredTests, most: int | None = _MOST_LOADS
+) -> tuple[StoredLoad, ...]:
+    """Return the loads whose results are in the output of the session's trials.
+
+    `most`: how many of them at most; None: all.
+    """
     found: list[StoredLoad] = []
     for test in stored.tests:
         loads = [
@@ -89,14 +96,14 @@ def read_loads(stored: StoredTests) -> tuple[StoredLoad, ...]:
                 )
             )
         ]
-        for trial, document in loads[: _MOST_LOADS - len(found)]:
+        for trial, document in loads[: None if most is None else most - len(found)]:
             name = test.name if len(loads) == 1 else f"{test.name}, trial {trial.epoch}"
             try:
                 result = msgspec.convert(document.result, EngineResult)
             except msgspec.ValidationError:
                 continue
             key = f"{test.id}.load{trial.epoch}"
-            found.append(StoredLoad(key, name, test, document, result))
+            found.append(StoredLoad(key, name, trial.epoch, test, document, result))
     return tuple(found)
 
 

@@ -6,9 +6,10 @@ from collections.abc import Callable
 
 import msgspec
 
-from benchwright.report.export import ci, prometheus, services, tools
+from benchwright.report.export import ci, histograms, prometheus, services, tools
 from benchwright.report.export.view import (
     Exported,
+    ExportLoad,
     ExportMetric,
     ExportTest,
     ExportTrial,
@@ -18,6 +19,7 @@ from benchwright.report.export.view import (
 __all__ = [
     "FORMATS",
     "ExportFormat",
+    "ExportLoad",
     "ExportMetric",
     "ExportTest",
     "ExportTrial",
@@ -60,6 +62,13 @@ FORMATS = {
             prometheus.prometheus,
         ),
         ExportFormat("openmetrics", "readers of OpenMetrics", prometheus.openmetrics),
+        ExportFormat(
+            "openmetrics-intervals",
+            "promtool tsdb create-blocks-from openmetrics",
+            prometheus.intervals,
+        ),
+        ExportFormat("hlog", "readers of HdrHistogram's logs", histograms.hlog),
+        ExportFormat("hgrm", "HdrHistogram's plotter", histograms.hgrm),
         ExportFormat("junit", "CI systems, as test cases", ci.junit),
         ExportFormat("markdown", "people, as a step summary of CI", ci.markdown),
         ExportFormat("perfherder", "Treeherder", services.perfherder),

@@ -2,8 +2,9 @@
 
 Decision: gauges in base units, the unit at the end of the name; the estimate and the ends of its
 interval are series of one family, distinguished by the label `bound`, as a summary has quantiles.
-No sample has a time stamp, which the textfile collector refuses. Sources: Prometheus, Exposition
-formats and Metric and label naming; OpenMetrics 1.0.
+No sample has a time stamp, which the textfile collector refuses, except in the format of intervals, whose
+reader needs one for each sample. The times of a load are histograms, whose buckets any query can add up.
+Sources: Prometheus, Exposition formats and Metric and label naming; OpenMetrics 1.0.
 """
 
 from __future__ import annotations
@@ -11,16 +12,20 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import msgspec
 
+from benchwright.core.load import EngineResult, IntervalResult
 from benchwright.core.untrusted import one_line
+from benchwright.report.export.histograms import histogram_of
 from benchwright.report.export.view import (
     Exported,
+    ExportLoad,
     ExportMetric,
     ExportTest,
     ExportView,
+    measured_loads,
     refusal,
     without_unit,
 )
@@ -28,7 +33,7 @@ from benchwright.report.export.view import (
 _UNITS = {"s": "seconds", "B": "bytes", "share": "ratio"}
 _NOT_IN_NAME = re.compile(r"[^a-zA-Z0-9_]+")
 _RESERVED = re.compile(r"_(total|count|sum|bucket|info|created)\Z")
-_LABELS = ("test", "bound", "kind", "study", "session", "severity")
+_LABELS = ("test", "bound", "kind", "study", "session", "severity", "le", "trial")
 
 
 class _Family(msgspec.Struct):
@@ -37,6 +42,11 @@ class _Family(msgspec.Struct):
     """Of OpenMetrics; empty without one."""
     help: str
     samples: list[tuple[dict[str, str], float]]
+    kind: str = "gauge"
+    suffixes: tuple[str, ...] = ()
+    """What follows the name, of each sample: `_bucket`; empty: nothing."""
+    times_s: tuple[float, ...] = ()
+    """The time of each sample since 1970 [s]; empty: none has one."""
 
 
 def prometheus(view: ExportView) -> Exported:
@@ -47,8 +57,17 @@ def prometheus(view: ExportView) -> Exported:
 
 def openmetrics(view: ExportView) -> Exported:
     """Return the text format of OpenMetrics, with units and its end mark."""
+    return _openmetrics(_families(view, "openmetrics"))
+
+
+def intervals(view: ExportView) -> Exported:
+    """Return the intervals of loads as OpenMetrics with time stamps, for backfilling."""
+    return _openmetrics(_interval_families(view))
+
+
+def _openmetrics(families: Iterator[_Family]) -> Exported:
     lines = []
-    for family in _families(view, "openmetrics"):
+    for family in families:
         head, kind, *samples = _lines(family)
         unit = [f"# UNIT {family.name} {family.unit}"] if family.unit else []
         lines += [head, kind, *unit, *samples]
@@ -57,10 +76,12 @@ def openmetrics(view: ExportView) -> Exported:
 
 def _lines(family: _Family) -> Iterator[str]:
     yield f"# HELP {family.name} {_escaped(family.help)}"
-    yield f"# TYPE {family.name} gauge"
-    for labels, value in family.samples:
+    yield f"# TYPE {family.name} {family.kind}"
+    for at, (labels, value) in enumerate(family.samples):
         shown = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
-        yield f"{family.name}{f'{{{shown}}}' if shown else ''} {value!r}"
+        name = family.name + (family.suffixes[at] if family.suffixes else "")
+        time = f" {family.times_s[at]:.9f}" if family.times_s else ""
+        yield f"{name}{f'{{{shown}}}' if shown else ''} {value!r}{time}"
 
 
 def _families(view: ExportView, form: str) -> Iterator[_Family]:
@@ -81,7 +102,154 @@ def _families(view: ExportView, form: str) -> Iterator[_Family]:
                 labels = {**_labels(test), "bound": bound}
                 family.samples.append((labels, metric.base.of(value)))
     yield from found.values()
+    yield from _load_families(view)
     yield from _about_session(view)
+
+
+# -- Loads -----------------------------------------------------------------------------
+
+_LIMITS_S = tuple(
+    float(f"{digit}e{exponent}") for exponent in range(-6, 3) for digit in (1, 2, 5)
+)
+"""Upper limits of the buckets: 1 us to 500 s, three for each power of ten."""
+_TIMES = (
+    ("response", "from intended start to end, of operations that succeeded"),
+    ("service", "from actual start to end, of operations that succeeded"),
+)
+_OUTCOMES = ("intended", "issued", "completed", "errors", "dropped", "skipped")
+
+
+def _load_families(view: ExportView) -> Iterator[_Family]:
+    """Yield the histograms of the times of loads, all trials of a test together, and their counts."""
+    if not view.loads:
+        return
+    tests: dict[str, list[ExportLoad]] = {}
+    for load in view.loads:
+        tests.setdefault(load.test, []).append(load)
+    for name, text in _TIMES:
+        family = _Family(
+            f"bw_load_{name}_seconds", "seconds", f"Time {text}.", [], "histogram"
+        )
+        suffixes: list[str] = []
+        for test, loads in tests.items():
+            for kind in _kinds(loads):
+                labels = {**_labels_of(view, test), "kind": kind}
+                samples, names = _histogram(loads, labels, kind, f"{name}_ns")
+                family.samples += samples
+                suffixes += names
+        family.suffixes = tuple(suffixes)
+        yield family
+    counts = [
+        (
+            {**_labels_of(view, test), "kind": outcome},
+            float(sum(getattr(load.result.counts, outcome) for load in loads)),
+        )
+        for test, loads in tests.items()
+        for outcome in (*_OUTCOMES, "unfinished", "stray", "undeliverable")
+    ]
+    yield _Family("bw_load_operations", "", "Operations by outcome.", counts)
+
+
+def _kinds(loads: list[ExportLoad]) -> list[str]:
+    """Return the kinds of operation; `all` if there is no other."""
+    kinds = dict.fromkeys(kind for load in loads for kind in load.result.kinds)
+    return [kind for kind in kinds if kind != "all"] or ["all"]
+
+
+def _histogram(
+    loads: list[ExportLoad], labels: dict[str, str], kind: str, times: str
+) -> tuple[list[tuple[dict[str, str], float]], list[str]]:
+    """Return the samples of a histogram, and the suffix of each."""
+    histogram = histogram_of(loads, kind, times)
+    parts = [
+        getattr(load.result.kinds[kind], times)
+        for load in loads
+        if kind in load.result.kinds
+    ]
+    samples = [
+        (
+            {**labels, "le": repr(limit)},
+            float(histogram.count[histogram.high <= limit * 1e9].sum()),
+        )
+        for limit in _LIMITS_S
+    ]
+    total = float(histogram.total)
+    samples.append(({**labels, "le": "+Inf"}, total))
+    whole_s = sum(one.count * (one.mean or 0.0) for one in parts) / 1e9
+    samples += [(labels, whole_s), (labels, total)]
+    return samples, ["_bucket"] * (len(_LIMITS_S) + 1) + ["_sum", "_count"]
+
+
+def _labels_of(view: ExportView, name: str) -> dict[str, str]:
+    test = next((one for one in view.tests if one.name == name), None)
+    return {"test": name} if test is None else _labels(test)
+
+
+def _per_s(of: str) -> Callable[[IntervalResult], float | None]:
+    return lambda one: 1e9 * float(getattr(one, of)) / one.length_ns
+
+
+def _in_seconds(of: str) -> Callable[[IntervalResult], float | None]:
+    def seconds(one: IntervalResult) -> float | None:
+        value = getattr(one, of)
+        return None if value is None else value / 1e9
+
+    return seconds
+
+
+_INTERVAL_FAMILIES = (
+    (
+        ("bw_load_rate_per_second", "per_second", "Operations in an interval."),
+        "kind",
+        {name: _per_s(name) for name in ("intended", "issued", "completed", "errors")},
+    ),
+    (
+        (
+            "bw_load_interval_response_seconds",
+            "seconds",
+            "Response times of operations that ended in an interval.",
+        ),
+        "bound",
+        {
+            name: _in_seconds(f"response_ns_{name}")
+            for name in ("mean", "p50", "p99", "max")
+        },
+    ),
+    (
+        ("bw_load_pending", "", "Operations at the end of an interval."),
+        "kind",
+        {
+            "in_flight": lambda one: float(one.in_flight),
+            "waiting": lambda one: float(one.waiting),
+        },
+    ),
+)
+"""Name, unit and help of a family; the label of its series; how each is read from an interval."""
+
+
+def _interval_families(view: ExportView) -> Iterator[_Family]:
+    loads = measured_loads(view, "openmetrics-intervals")
+    for (name, unit, text), label, series in _INTERVAL_FAMILIES:
+        samples: list[tuple[dict[str, str], float]] = []
+        times_s: list[float] = []
+        for load in loads:
+            labels = {**_labels_of(view, load.test), "trial": str(load.trial)}
+            for which, value_of in series.items():
+                for at_s, value in _course(load.result, value_of):
+                    samples.append(({**labels, label: which}, value))
+                    times_s.append(at_s)
+        yield _Family(name, unit, text, samples, times_s=tuple(times_s))
+
+
+def _course(
+    result: EngineResult, value_of: Callable[[IntervalResult], float | None]
+) -> Iterator[tuple[float, float]]:
+    """Yield the end of each interval that has the value [s since 1970], and the value."""
+    for one in result.intervals:
+        value = value_of(one)
+        if value is not None and one.length_ns:
+            end_ns = result.started_ns + one.start_ns + one.length_ns
+            yield end_ns / 1e9, value
 
 
 def _about_session(view: ExportView) -> Iterator[_Family]:

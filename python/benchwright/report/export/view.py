@@ -17,6 +17,7 @@ import msgspec
 
 from benchwright.core.comparison import Better, ComparisonResult
 from benchwright.core.errors import InputError, argument_error
+from benchwright.core.load import EngineResult
 from benchwright.core.plan import Pairs
 from benchwright.core.results import Estimate, Finding
 from benchwright.core.text import written_unit
@@ -110,6 +111,16 @@ class ExportTest(msgspec.Struct, frozen=True, kw_only=True):
         return next((one for one in self.metrics if one.name == name), None)
 
 
+class ExportLoad(msgspec.Struct, frozen=True, kw_only=True):
+    """A trial in which the engine issued a load."""
+
+    test: str
+    """The name of its test."""
+    trial: int
+    """Its number; 1 for a result that is in no study."""
+    result: EngineResult
+
+
 class ExportView(msgspec.Struct, frozen=True, kw_only=True):
     """A session, complete for every format."""
 
@@ -137,6 +148,8 @@ class ExportView(msgspec.Struct, frozen=True, kw_only=True):
     """None for a search."""
     sentences: tuple[str, ...] = ()
     """The answer of a search, the answer of each load."""
+    loads: tuple[ExportLoad, ...] = ()
+    """The results of loads in the order of their trials."""
     earlier: tuple[ExportView, ...] = ()
     """The sessions of the study before it, oldest first, for formats of series; else none."""
 
@@ -173,6 +186,15 @@ def measured_tests(view: ExportView, form: str) -> tuple[ExportTest, ...]:
         hint = "for what failed: junit, markdown, prometheus"
         raise refusal(form, message, hint)
     return view.measured
+
+
+def measured_loads(view: ExportView, form: str) -> tuple[ExportLoad, ...]:
+    """Return the results of loads. Raises InputError if there is none."""
+    if not view.loads:
+        message = f"{view.study}@{view.session} has no result of bw load"
+        hint = "for other sessions: prometheus, openmetrics"
+        raise refusal(form, message, hint)
+    return view.loads
 
 
 # -- Units, names and times ------------------------------------------------------------
