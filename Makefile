@@ -13,7 +13,7 @@ unexport PYTHONDONTWRITEBYTECODE
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test check lint test-rust test-python test-pure test-real calibration docs pages site images wheels wheels-check peak-table peak-ends bench limiters peak-servers peak-nfs surface-nfs arrival-bursts pool-faults paper-workbench clean
+.PHONY: help setup build demo test check lint soundness test-rust test-python test-pure test-real calibration docs pages site images wheels wheels-check peak-table peak-ends bench limiters peak-servers peak-nfs surface-nfs arrival-bursts pool-faults paper-workbench clean
 .NOTPARALLEL:
 
 PURE_TESTS := tests/unit tests/property tests/golden tests/sim tests/calibration
@@ -44,6 +44,9 @@ lint: setup ## rustfmt, clippy, ruff, mypy, tsc, shellcheck
 
 test-rust: setup ## the tests of the crates
 	cargo test -q --locked
+
+soundness: ## loom, miri and ThreadSanitizer on the lock-free and unsafe code; prints what cannot run here and why
+	@scripts/soundness.sh
 
 # Tests that measure nothing use the CPUs while the real ones wait. All are run, whatever fails.
 # What shares the machine can disturb a real measurement: a real test that failed is run once more, with nothing beside it.

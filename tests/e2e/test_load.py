@@ -112,6 +112,49 @@ def test_a_closed_loop_to_a_file(tmp_path: Path) -> None:
     assert found["loop"] == {"open": False, "closed": True}
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--depth", "4", "--target", "null"),
+        ("--depth", "8", "--warm-up", "100ms", "--target", "null"),
+        ("--depth", "2", "--workers", "2", "--size", "8M", "--target", "file.img"),
+    ],
+)
+def test_what_was_in_flight_is_throughput_times_time(
+    tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    found = document(bw(tmp_path, "load", "--duration", "400ms", *words, "--json"))
+    law = found["result"]["little_law"]
+    assert law["rate_per_s"] == found["result"]["achieved_rate_per_s"] > 0
+    product = law["rate_per_s"] * law["time_ns_mean"] / 1e9
+    # The same stamps give both, so only rounding differs.
+    assert law["in_flight_mean"] == pytest.approx(product, rel=1e-6)
+    assert "little-law" not in codes(found)
+    counts = found["result"]["counts"]
+    assert (counts["stray"], counts["undeliverable"]) == (0, 0)
+
+
+def test_operations_that_never_end_break_littles_law(tmp_path: Path) -> None:
+    (tmp_path / "stall.toml").write_text(
+        """
+[run]
+duration = "400ms"
+drain = "0s"
+max_errors = "100%"
+[target]
+to = "null"
+stalls = [{at = "200ms", for = "60s"}]
+[[filament]]
+type = "closed"
+users = 8
+think = "1ms"
+"""
+    )
+    found = document(bw(tmp_path, "load", "stall.toml", "--json"))
+    assert found["result"]["counts"]["unfinished"] == 8
+    assert {"little-law", "operations-unfinished"} <= codes(found)
+
+
 def test_writes_over_data_are_refused(tmp_path: Path) -> None:
     (tmp_path / "precious").write_bytes(b"x" * 2**20)
     words = ("load", "--rate", "100", "--read", "0%", "--duration", "100ms")

@@ -240,6 +240,43 @@ def test_failures_and_what_never_ended() -> None:
     assert doubts(found)["operations-failed"].severity is Severity.SERIOUS
 
 
+@pytest.mark.parametrize(
+    ("in_flight", "loop", "told"),
+    [
+        (8.0, CLOSED, False),
+        (8.04, CLOSED, False),
+        (8.05, CLOSED, True),
+        (7.95, CLOSED, True),
+        (8.05, OPEN, False),
+        (0.0, CLOSED, True),
+    ],
+)
+def test_throughput_and_time_must_explain_what_was_in_flight(
+    in_flight: float, loop: LoopModel, told: bool
+) -> None:
+    found = document()
+    law = {"rate_per_s": 80_000.0, "time_ns_mean": 100_000.0}
+    found["little_law"] = law | {"in_flight_mean": in_flight}
+    assert ("little-law" in doubts(found, loop)) is told
+
+
+def test_the_law_of_an_idle_target_and_of_an_older_engine_is_no_doubt() -> None:
+    found = document()
+    names = ("in_flight_mean", "rate_per_s", "time_ns_mean")
+    for law in (dict.fromkeys(names, 0.0), None):
+        found["little_law"] = law
+        assert "little-law" not in doubts(found, CLOSED)
+
+
+def test_ends_and_messages_that_belong_to_nothing() -> None:
+    found = document()
+    found["counts"] |= {"stray": 1, "undeliverable": 2_000}
+    told = doubts(found)
+    assert told["stray-completions"].severity is Severity.SERIOUS
+    assert told["stray-completions"].evidence.startswith("1 completion of ")
+    assert told["undeliverable-messages"].evidence.startswith("2,000 messages to ")
+
+
 def test_the_measurement_itself() -> None:
     found = document()
     found["clock"] = {"source": "monotonic", "drift_ppm": -120.0, "absent": "no TSC"}
@@ -252,6 +289,14 @@ def test_the_measurement_itself() -> None:
     assert "no TSC" in told["clock-slow"].evidence
     assert "mlockall: EPERM" in told["memory-not-locked"].evidence
     assert "load-interrupted" in told
+
+
+def test_a_counter_that_the_kernel_left_is_doubted() -> None:
+    found = document()
+    found["clock"]["unsound"] = "the kernel's clock source is 'hpet', not 'tsc'"
+    told = doubts(found)["clock-unsound"]
+    assert told.severity is Severity.WARNING
+    assert told.evidence.endswith("the kernel's clock source is 'hpet', not 'tsc'")
 
 
 def test_few_samples_name_the_percentiles() -> None:

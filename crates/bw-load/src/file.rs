@@ -15,6 +15,7 @@
 pub(crate) mod blocking;
 pub(crate) mod buffers;
 pub(crate) mod engines;
+pub(crate) mod handover;
 pub mod open;
 pub(crate) mod operand;
 pub(crate) mod overwrite;

@@ -24,6 +24,8 @@ mod reporter;
 pub mod request;
 mod result;
 pub mod run;
+mod sequence_lock;
+mod sync;
 pub mod target;
 mod targets;
 pub mod tcp;

@@ -3,7 +3,7 @@
 //! Counts and buckets are added, so every percentile is that of one engine with all operations. Rates are sums, and
 //! intervals are those with the same time since time zero, which is the same moment on all hosts.
 
-use crate::result::merged_target;
+use crate::result::{LittleLaw, merged_target};
 use bw_model::{EngineError, Nanos};
 use bw_record::summary::{HistogramSummary, IntervalSummary, KindSummary};
 use serde::Deserialize;
@@ -53,6 +53,8 @@ fn merged(request: &MergeRequest) -> Result<Value, String> {
     let stopped = results.iter().find(|one| !one["stopped"].is_null());
     let elapsed = results.iter().filter_map(|one| one["elapsed_ns"].as_u64());
     let lateness: Vec<HistogramSummary> = each(results, "lateness_ns")?;
+    let laws: Vec<Option<LittleLaw>> = each(results, "little_law")?;
+    let laws: Vec<LittleLaw> = laws.into_iter().flatten().collect();
     let figures = json!({
         "interrupted": any("interrupted"),
         "stopped": stopped.map(|one| &one["stopped"]),
@@ -63,6 +65,7 @@ fn merged(request: &MergeRequest) -> Result<Value, String> {
         "intended_rate_per_s": rate("intended_rate_per_s"),
         "offered_rate_per_s": rate("offered_rate_per_s"),
         "achieved_rate_per_s": rate("achieved_rate_per_s"),
+        "little_law": LittleLaw::merged(&laws),
         "lateness_ns": HistogramSummary::merged(lateness.iter())?,
         "kinds": kinds(results)?,
         "intervals": intervals(request)?,
@@ -95,13 +98,15 @@ fn sums<'a>(parts: impl Iterator<Item = &'a Map<String, Value>>) -> Map<String, 
     all
 }
 
-/// Returns the clock that a reader should know of: one that is not the counter, else the one that drifted most.
+/// Returns the clock that a reader should know of: one that the kernel left, one that is not the counter, else the one
+/// that drifted most.
 fn worst_clock(results: &[Value]) -> &Value {
     let clocks = results.iter().map(|one| &one["clock"]);
     let drift = |clock: &&Value| clock["drift_ppm"].as_f64().unwrap_or_default().abs();
     let most = clocks.clone().max_by(|a, b| drift(a).total_cmp(&drift(b)));
-    let mut absent = clocks.filter(|clock| !clock["absent"].is_null());
-    absent.next().or(most).unwrap_or(&Value::Null)
+    let doubtful = |name: &'static str| clocks.clone().find(|clock| !clock[name].is_null());
+    let worst = doubtful("unsound").or_else(|| doubtful("absent"));
+    worst.or(most).unwrap_or(&Value::Null)
 }
 
 fn kinds(results: &[Value]) -> Result<BTreeMap<String, KindSummary>, String> {

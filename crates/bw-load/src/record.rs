@@ -6,6 +6,10 @@
 //!
 //! Operations whose intended start lies in the warm-up are not in counts and histograms; they are
 //! in the intervals and in the rows.
+//!
+//! The number of operations in flight is integrated over time as it changes, without regard to which operation ends.
+//! By Little's law it must agree with throughput and mean time in flight, which come from the histograms: what loses,
+//! repeats or wrongly stamps an operation makes the two differ. Source: J. D. C. Little, Operations Research 9 (1961).
 
 use crate::channels::BlockSender;
 use crate::queue::{InFlight, Planned};
@@ -46,10 +50,8 @@ pub struct OperationCounts {
     /// How often a trace's reader was behind; counted for the run, not for each worker.
     pub starved: u64,
     /// Completions of operations that were not in flight: an error of the target.
-    #[serde(skip)]
     pub stray: u64,
     /// Messages to filaments that do not exist.
-    #[serde(skip)]
     pub undeliverable: u64,
     /// Workers whose backlog exceeded its limit.
     #[serde(skip)]
@@ -79,11 +81,44 @@ impl AddAssign for OperationCounts {
     }
 }
 
+/// The time integral of the number of operations in flight.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct InFlightIntegral {
+    /// In flight since `since`.
+    number: u64,
+    since: Nanos,
+    /// Until `since` [operations x ns].
+    area: u128,
+}
+
+impl InFlightIntegral {
+    /// Moves on to `now`.
+    #[inline]
+    fn advance(&mut self, now: Nanos) {
+        self.area += u128::from(self.number) * u128::from(now.since(self.since).0);
+        self.since = now;
+    }
+
+    #[inline]
+    fn start(&mut self, now: Nanos) {
+        self.advance(now);
+        self.number += 1;
+    }
+
+    #[inline]
+    fn end(&mut self, now: Nanos) {
+        self.advance(now);
+        self.number = self.number.saturating_sub(1);
+    }
+}
+
 /// What one worker records.
 pub struct WorkerRecord {
     worker: u16,
     measured_from: Nanos,
     counts: OperationCounts,
+    in_flight: InFlightIntegral,
+    failed_ns: u128,
     recorder: Recorder,
     interval: Box<Interval>,
     intervals: BlockSender<Box<Interval>>,
@@ -112,6 +147,8 @@ impl WorkerRecord {
             worker,
             measured_from,
             counts: OperationCounts::default(),
+            in_flight: InFlightIntegral::default(),
+            failed_ns: 0,
             recorder: Recorder::new(),
             interval: Box::new(Interval::new(0)),
             intervals,
@@ -152,6 +189,7 @@ impl WorkerRecord {
     pub fn issued(&mut self, planned: &Planned, now: Nanos) {
         self.interval.issue(now.since(planned.operation.at).0);
         if self.measured(planned) {
+            self.in_flight.start(now);
             self.counts.issued += 1;
             self.counts.early += u64::from(now < planned.operation.at);
         }
@@ -192,8 +230,12 @@ impl WorkerRecord {
         };
         self.interval.complete(outcome.response(), result < 0);
         if self.measured(&flight.planned) {
+            self.in_flight.end(now);
             self.counts.completed += 1;
-            self.counts.errors += u64::from(result < 0);
+            if result < 0 {
+                self.counts.errors += 1;
+                self.failed_ns += u128::from(outcome.service());
+            }
             self.recorder.record(&outcome);
         }
         self.last_end = now;
@@ -229,8 +271,9 @@ impl WorkerRecord {
         self.counts.undeliverable += 1;
     }
 
-    /// Counts operations that remain in flight and are not waited for.
-    pub fn unfinished<'a>(&mut self, flights: impl Iterator<Item = &'a InFlight>) {
+    /// Counts operations that remain in flight at `now` and are not waited for.
+    pub fn unfinished<'a>(&mut self, now: Nanos, flights: impl Iterator<Item = &'a InFlight>) {
+        self.in_flight.advance(now);
         for flight in flights {
             let operation = &flight.planned.operation;
             if self.measured(&flight.planned) {
@@ -334,6 +377,18 @@ impl WorkerRecord {
     #[must_use]
     pub fn recorder(&self) -> &Recorder {
         &self.recorder
+    }
+
+    /// Returns the time integral of the number of measured operations in flight [operations x ns].
+    #[must_use]
+    pub fn in_flight_area(&self) -> u128 {
+        self.in_flight.area
+    }
+
+    /// Returns the time in flight of all failed operations together [ns]: it is in no histogram.
+    #[must_use]
+    pub fn failed_ns(&self) -> u128 {
+        self.failed_ns
     }
 
     /// Returns when the last operation completed; zero if none did.

@@ -12,7 +12,7 @@ use bw_record::recorder::Recorder;
 use bw_record::summary::{HistogramSummary, IntervalSummary, KindSummary, SequenceSummary};
 use bw_schedule::file_counts::{FileSetReport, RunFiles};
 use bw_trace::input::TraceReport;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// How a worker spent its time.
@@ -28,6 +28,61 @@ pub struct WorkerReport {
     pub busy_ns: Nanos,
     /// Its spin margin at the end.
     pub guard_ns: Nanos,
+}
+
+/// The three figures of Little's law, of the measured operations: the first is the product of the other two.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LittleLaw {
+    /// Mean number of operations in flight: the time integral of their number, divided by the measured length.
+    pub in_flight_mean: f64,
+    /// Operations that ended per second.
+    pub rate_per_s: f64,
+    /// Mean time from actual start to end, of all that ended, from the histograms.
+    pub time_ns_mean: f64,
+}
+
+impl LittleLaw {
+    /// Returns the figures from the records of all workers; None if nothing was measured, or if the pacer records an
+    /// operation only when it has ended.
+    #[must_use]
+    #[allow(clippy::cast_precision_loss)]
+    fn of(
+        reports: &[WorkerOutcome],
+        recorder: &Recorder,
+        pacer: Pacer,
+        length: Nanos,
+    ) -> Option<Self> {
+        let ended = reports
+            .iter()
+            .map(|report| report.record.counts().completed);
+        let rate_per_s = per_s(ended.sum(), length).filter(|_| pacer == Pacer::Spin)?;
+        let area: u128 = reports.iter().map(|one| one.record.in_flight_area()).sum();
+        let failed_ns: u128 = reports.iter().map(|one| one.record.failed_ns()).sum();
+        let all = recorder.all();
+        let whole_ns = (all.service.sum() + failed_ns) as f64;
+        Some(Self {
+            in_flight_mean: area as f64 / length.0 as f64,
+            rate_per_s,
+            time_ns_mean: whole_ns / all.operations.max(1) as f64,
+        })
+    }
+
+    /// Returns the figures of several engines together.
+    pub(crate) fn merged(parts: &[Self]) -> Option<Self> {
+        let sum = |of: fn(&Self) -> f64| parts.iter().map(of).sum::<f64>();
+        let rate_per_s = sum(|one| one.rate_per_s);
+        let weighted = sum(|one| one.rate_per_s * one.time_ns_mean);
+        (!parts.is_empty()).then(|| Self {
+            in_flight_mean: sum(|one| one.in_flight_mean),
+            rate_per_s,
+            time_ns_mean: if rate_per_s > 0.0 {
+                weighted / rate_per_s
+            } else {
+                0.0
+            },
+        })
+    }
 }
 
 /// The result.
@@ -57,6 +112,8 @@ pub struct LoadResult {
     pub offered_rate_per_s: Option<f64>,
     /// Ends per second.
     pub achieved_rate_per_s: Option<f64>,
+    /// Little's law.
+    pub little_law: Option<LittleLaw>,
     /// The lateness that the generator caused.
     pub lateness_ns: HistogramSummary,
     /// Summaries by kind, and of all operations.
@@ -134,6 +191,7 @@ pub(crate) fn assemble(parts: ResultParts<'_>) -> LoadResult {
         offered_rate_per_s: per_s(counts.issued, measured),
         achieved_rate_per_s: per_s(counts.completed, measured),
         counts,
+        little_law: LittleLaw::of(&parts.reports, &recorder, parts.request.pacer, measured),
         lateness_ns: bw_record::summary::lateness(&recorder),
         kinds: bw_record::summary::kinds(&recorder),
         sequences: parts.files.map(|files| sequences(files, &recorder)),

@@ -11,7 +11,7 @@
 
 use crate::channels::{MessageLinks, RemoteMessage};
 use crate::clock::Clock;
-use crate::policy::{Full, Late, LateFilter, SpinMargin};
+use crate::policy::{Full, Late, LateFilter, ReapMargin, SpinMargin};
 use crate::queue::{Due, InFlight, OperationQueue, Planned, Slots, TimeHeap, WaitingQueue};
 use crate::record::WorkerRecord;
 use crate::target::{Reaped, Target};
@@ -53,7 +53,8 @@ pub struct WorkerPlan {
     pub drain: Nanos,
     /// How long before a deadline spinning starts.
     pub spin_margin: SpinMargin,
-    /// Within this time before an operation nothing else is started.
+    /// Within this time before an operation nothing else is started; for completions it is longer where taking them takes
+    /// longer ([`ReapMargin`]).
     pub near: Nanos,
     /// The length of the intervals of the report.
     pub interval: Nanos,
@@ -96,6 +97,7 @@ pub struct Worker<C, T> {
     order: u64,
     slots: Slots,
     late_filter: LateFilter,
+    reap_margin: ReapMargin,
     emissions: Emissions,
     ends: Vec<Reaped>,
     now: Nanos,
@@ -143,6 +145,7 @@ impl<C: Clock, T: Target> Worker<C, T> {
             order: 0,
             slots: Slots::new(depth),
             late_filter: LateFilter::new(plan.late),
+            reap_margin: ReapMargin::new(plan.near),
             emissions: Emissions {
                 timers: Vec::with_capacity(1024),
                 operations: Vec::with_capacity(1024),
@@ -184,7 +187,7 @@ impl<C: Clock, T: Target> Worker<C, T> {
         self.links.close();
         self.drain()?;
         self.times.busy += self.now.since(self.accounted_until);
-        self.record.unfinished(self.slots.flights());
+        self.record.unfinished(self.now, self.slots.flights());
         let end = self.plan.end.min(self.now);
         for entry in &self.filaments {
             (entry.filament).unfinished(end, &mut self.emissions.sequences);
@@ -425,7 +428,7 @@ impl<C: Clock, T: Target> Worker<C, T> {
     pub(super) fn may_reap(&self) -> bool {
         let in_flight = self.slots.in_flight();
         in_flight > 0
-            && (self.queue.next_at().since(self.now) >= self.plan.near
+            && (self.queue.next_at().since(self.now) >= self.reap_margin.length()
                 || self.now.since(self.last_reap) >= REAP_AT_LEAST
                 || self.slots.scarce())
     }
@@ -435,10 +438,14 @@ impl<C: Clock, T: Target> Worker<C, T> {
     pub(super) fn reap(&mut self) -> io::Result<bool> {
         let mut ends = std::mem::take(&mut self.ends);
         ends.clear();
+        let begun = self.now;
         self.target.reap(&mut ends)?;
         let any = !ends.is_empty();
         if any {
             self.now = self.clock.now();
+            if T::FLUSH_CALLS_KERNEL {
+                self.reap_margin.learn(self.now.since(begun));
+            }
         }
         self.last_reap = self.now;
         for end in &ends {
@@ -663,6 +670,8 @@ impl<C: Clock, T: Target> Worker<C, T> {
             self.clock.sleep(length);
         }
         self.now = self.clock.now();
+        // What completed meanwhile has not waited yet.
+        self.last_reap = self.now;
         if self.now >= until {
             self.plan.spin_margin.learn(self.now - until);
         }
@@ -672,7 +681,7 @@ impl<C: Clock, T: Target> Worker<C, T> {
     /// Spins until the deadline, or until an operation has completed well before it.
     fn spin(&mut self, deadline: Nanos) -> io::Result<()> {
         while self.now < deadline {
-            if deadline - self.now > self.plan.near {
+            if deadline - self.now > self.reap_margin.length() {
                 if self.slots.in_flight() > 0 && self.reap()? {
                     break;
                 }

@@ -284,3 +284,76 @@ fn a_backlog_that_grows_too_long_ends_the_run() {
     assert_eq!(counts.intended, counts.issued + counts.waiting);
     assert!(counts.intended < 1200, "{counts:?}");
 }
+
+/// A null target that fails some operations, and never reports the end of others.
+struct Faulty {
+    target: Null<VirtualClock>,
+    ended: u64,
+    fails_every: u64,
+    loses_every: u64,
+}
+
+impl Target for Faulty {
+    const FLUSH_CALLS_KERNEL: bool = false;
+    fn batch(&self) -> usize {
+        self.target.batch()
+    }
+    fn capacity(&self) -> u32 {
+        self.target.capacity()
+    }
+    fn submit(&mut self, slot: u32, operation: &Operation) {
+        self.target.submit(slot, operation);
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        self.target.flush()
+    }
+    fn reap(&mut self, ends: &mut Vec<Reaped>) -> io::Result<()> {
+        self.target.reap(ends)?;
+        ends.retain_mut(|end| {
+            self.ended += 1;
+            if self.ended.is_multiple_of(self.fails_every) {
+                end.result = -5;
+            }
+            !self.ended.is_multiple_of(self.loses_every)
+        });
+        Ok(())
+    }
+    fn wait(&mut self, at_most: Nanos) -> io::Result<()> {
+        self.target.wait(at_most)
+    }
+}
+
+/// Returns the integral of the number in flight, and the sum of all times in flight that were recorded [ns].
+fn areas(service: u64, rate: u64, fails_every: u64, loses_every: u64) -> (u128, u128) {
+    let clock = VirtualClock::default();
+    let spec = stalled(service, 300, 150);
+    let target = Faulty {
+        target: Null::new(spec, clock.clone(), 100_000),
+        ended: 0,
+        fails_every,
+        loses_every,
+    };
+    let filaments = entry(vec![Every::second(rate), Box::new(User)]);
+    let done = simulate_on(plan(1000), target, clock, filaments);
+    let all = done.record.recorder().all();
+    assert!(all.operations > 100);
+    let recorded = all.service.sum() + done.record.failed_ns();
+    (done.record.in_flight_area(), recorded)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(16))]
+    #[test]
+    fn the_number_in_flight_agrees_with_the_times_in_flight(
+        service in 50_000u64..20_000_000, rate in 150u64..2000, fails_every in 1u64..9,
+    ) {
+        let (counted, recorded) = areas(service, rate, fails_every, u64::MAX);
+        prop_assert_eq!(counted, recorded);
+    }
+}
+
+#[test]
+fn a_target_that_loses_operations_breaks_the_law() {
+    let (counted, recorded) = areas(MS, 1000, u64::MAX, 10);
+    assert!(counted > 5 * recorded, "{counted} {recorded}");
+}

@@ -22,10 +22,12 @@ enum Asked {
     Reap { at: Nanos },
 }
 
-/// A target that hands over `batch` operations with each call; a call takes `cost`. Operations end at once.
+/// A target that hands over `batch` operations with each call; a call takes `cost`, and taking ends `reap_cost`.
+/// Operations end at once.
 struct Costly {
     batch: usize,
     cost: Nanos,
+    reap_cost: Nanos,
     clock: VirtualClock,
     prepared: Vec<(u32, u64)>,
     ended: Vec<Reaped>,
@@ -58,6 +60,9 @@ impl Target for Costly {
         let at = self.clock.now();
         self.log.borrow_mut().push(Asked::Reap { at });
         let most = (ends.capacity() - ends.len()).min(self.ended.len());
+        if most > 0 {
+            self.clock.advance(self.reap_cost);
+        }
         ends.extend(self.ended.drain(..most));
         Ok(())
     }
@@ -84,11 +89,21 @@ impl Filament for At {
 
 /// Runs operations at `times` and returns the stamp of each, in order, and the calls of the target.
 fn run(times: &'static [u64], batch: usize, cost: Nanos) -> (Vec<Nanos>, Vec<Asked>) {
+    run_with(times, batch, cost, Nanos::ZERO)
+}
+
+fn run_with(
+    times: &'static [u64],
+    batch: usize,
+    cost: Nanos,
+    reap_cost: Nanos,
+) -> (Vec<Nanos>, Vec<Asked>) {
     let clock = VirtualClock::default();
     let log = Rc::default();
     let target = Costly {
         batch,
         cost,
+        reap_cost,
         clock: clock.clone(),
         prepared: Vec::new(),
         ended: Vec::new(),
@@ -137,4 +152,19 @@ fn what_becomes_due_during_a_hand_over_comes_before_everything_else() {
         ],
         "{asked:?}"
     );
+}
+
+#[test]
+fn no_completion_is_taken_just_before_an_operation_once_it_is_known_how_long_that_takes() {
+    // The second of each pair is due while ends of the first would be taken.
+    const PAIRS: &[u64] = &[
+        0, 3000, 100_000, 103_000, 200_000, 203_000, 300_000, 303_000,
+    ];
+    let (stamps, _) = run_with(PAIRS, 1, Nanos::ZERO, Nanos(5000));
+    let late: Vec<_> = stamps
+        .iter()
+        .zip(PAIRS)
+        .map(|(at, due)| at.0 - due)
+        .collect();
+    assert_eq!(late, [0, 2000, 0, 0, 0, 0, 0, 0]);
 }

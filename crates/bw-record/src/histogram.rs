@@ -114,6 +114,12 @@ impl Histogram {
         self.counts.iter().sum()
     }
 
+    /// Returns the sum of all durations [ns], exact.
+    #[must_use]
+    pub fn sum(&self) -> u128 {
+        self.sum
+    }
+
     /// Returns the minimum [ns], exact; None if empty.
     #[must_use]
     pub fn min(&self) -> Option<u64> {

@@ -65,6 +65,10 @@ class LoadCounts(msgspec.Struct, frozen=True):
     """The reader of a trace, or of a filament in Python, was behind."""
     waiting: int = 0
     """Due and never issued, neither dropped nor skipped."""
+    stray: int = 0
+    """Completions that the target reported of operations that were not in flight."""
+    undeliverable: int = 0
+    """Messages between filaments whose receiver does not exist."""
 
     @property
     def never_ended(self) -> int:
@@ -77,6 +81,28 @@ class LoadCounts(msgspec.Struct, frozen=True):
         return self.errors + self.never_ended
 
 
+class LittleLaw(msgspec.Struct, frozen=True):
+    """The figures of Little's law: the first is the product of the other two, if each operation is recorded once."""
+
+    in_flight_mean: float
+    """Mean number of operations in flight, counted as it changed."""
+    rate_per_s: float
+    """Operations that ended per second."""
+    time_ns_mean: float
+    """Mean time from actual start to end."""
+
+    @property
+    def product(self) -> float:
+        """Mean number in flight that rate and time imply."""
+        return self.rate_per_s * self.time_ns_mean / 1e9
+
+    @property
+    def deviation(self) -> float:
+        """Difference of the two as a share of the larger one, from 0 to 1."""
+        larger = max(self.in_flight_mean, self.product)
+        return abs(self.in_flight_mean - self.product) / larger if larger else 0.0
+
+
 class EngineClock(msgspec.Struct, frozen=True):
     """Clock that was read."""
 
@@ -85,7 +111,9 @@ class EngineClock(msgspec.Struct, frozen=True):
     drift_ppm: float | None = None
     """How far the first calibration was off, measured at the end [parts per million]."""
     absent: str | None = None
-    """Why it is not the TSC."""
+    """Why it is not the CPU's counter."""
+    unsound: str | None = None
+    """Why it should not have been the counter: the kernel stopped trusting it during the run."""
 
 
 class TlsResult(msgspec.Struct, frozen=True):
@@ -373,6 +401,8 @@ class EngineResult(msgspec.Struct, frozen=True):
     environment: EngineEnvironment
     traces: tuple[TraceResult, ...] = ()
     samples: SamplesResult | None = None
+    little_law: LittleLaw | None = None
+    """None: nothing was measured, or the engine is older."""
     stopped: str | None = None
     """Why the engine ended the run early: `backlog`."""
     sequences: dict[str, SequenceResult] = {}

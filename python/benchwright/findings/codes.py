@@ -415,6 +415,21 @@ _CODES: dict[str, Code] = {
         "Find why the server answers twice, or late: such an answer may be "
         "taken for that of the next request.",
     ),
+    "stray-completions": Code(
+        Severity.SERIOUS,
+        "Do not use the result, and report it as an error of bw: an end was taken for that of another "
+        "operation, or reported twice.",
+    ),
+    "undeliverable-messages": Code(
+        Severity.WARNING,
+        "Correct the receiver: a filament sends messages to a number that no filament of the workload has, "
+        "so operations that should follow never start.",
+    ),
+    "little-law": Code(
+        Severity.WARNING,
+        "Do not compute one of the figures from the other two. Usually operations never ended: raise --drain. "
+        "If none was unfinished, report it as an error of bw.",
+    ),
     "operations-unfinished": Code(
         Severity.WARNING,
         "Raise --drain: unfinished operations are not in the response times, and were the slowest.",

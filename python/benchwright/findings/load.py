@@ -199,6 +199,7 @@ def _load_findings(
     yield from _clock_findings(result, subject)
     yield from _few_samples(result, subject)
     if loop.closed:
+        yield from _little(result, subject)
         yield _closed(loop, subject)
     if not result.environment.memory_locked:
         why = "; ".join(result.environment.absent) or "locking was not requested"
@@ -413,6 +414,14 @@ def _failed(result: EngineResult, subject: str) -> Iterator[Finding]:
     if result.target.unknown_replies:
         evidence = f"replies that belong to no call: {result.target.unknown_replies:,}"
         yield make_finding("unrequested-answers", subject, evidence)
+    if counts.stray:
+        number = plural(counts.stray, "completion")
+        evidence = f"{number} of operations that were not in flight"
+        yield make_finding("stray-completions", subject, evidence)
+    if counts.undeliverable:
+        number = plural(counts.undeliverable, "message")
+        evidence = f"{number} to filaments that do not exist"
+        yield make_finding("undeliverable-messages", subject, evidence)
     if counts.unfinished:
         many = counts.unfinished > t.FAILED_SERIOUS * max(1, counts.issued)
         part = part_text(counts.unfinished, counts.issued)
@@ -424,6 +433,20 @@ def _failed(result: EngineResult, subject: str) -> Iterator[Finding]:
 # -- the measurement -------------------------------------------------------------------
 
 
+def _little(result: EngineResult, subject: str) -> Iterator[Finding]:
+    """Yield a finding if throughput and times do not describe the operations that were in flight."""
+    law = result.little_law
+    if law is None or law.deviation <= t.LITTLE:
+        return
+    evidence = (
+        f"{number_text(law.in_flight_mean)} operations were in flight on average; "
+        f"{rate_text(law.rate_per_s)} of {duration_ns_text(law.time_ns_mean)} each are "
+        f"{number_text(law.product)} ({percent_text(law.deviation)} apart, "
+        f"{percent_text(t.LITTLE)} or less is fine)"
+    )
+    yield make_finding("little-law", subject, evidence)
+
+
 def _clock_findings(result: EngineResult, subject: str) -> Iterator[Finding]:
     clock = result.clock
     reasons = []
@@ -431,6 +454,8 @@ def _clock_findings(result: EngineResult, subject: str) -> Iterator[Finding]:
         reasons.append(
             f"{clock.source} was {clock.drift_ppm:+.3g} ppm off its calibration"
         )
+    if clock.unsound:
+        reasons.append(f"during the run, {clock.unsound}")
     if result.counts.early:
         reasons.append(
             f"{result.counts.early:,} operations started before they were due"

@@ -229,6 +229,9 @@ that paused, and most of the cycle is its own."""
 START_NS = 100_000_000
 """Shorter runs consist mostly of their start: threads that wake, cold caches, one time slice of
 another program [ns]."""
+LITTLE = 0.005
+"""Of the mean number in flight: the same operations give both figures, which then agree to the last digits;
+half a percent is less than any conclusion from a load depends on."""
 CLOCK_DRIFT_PPM = 100
 """A quartz is better than 100 ppm; a TSC that is further off is not steady."""
 

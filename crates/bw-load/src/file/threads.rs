@@ -1,31 +1,30 @@
 //! The threads engine: a pool of threads around blocking system calls, for kernels without io_uring and for operations
 //! that a ring does not have.
 //!
-//! Decision: submitted and completed slots go through two rings of atomic numbers, and
+//! Decision: submitted and completed slots go through two rings of atomic numbers (`handover`), and
 //! sleepers sleep on a futex; nothing is locked or allocated after the run has started. Rejected: a
 //! mutex with a condition variable: the issuing thread waits for a
 //! thread of the pool that was preempted while it held the lock.
 //!
-//! A slot's job is written before its number is published, and its number is in each ring at most
-//! once at a time, so neither ring can overflow.
+//! A slot's job is written before its number is published.
 //!
 //! Results are the same as those of the io_uring engine.
 
 use crate::file::blocking::negative;
 use crate::file::buffers::Buffers;
+use crate::file::handover::Handover;
 use crate::file::operand::{Operand, Scratch};
 use crate::file::spec::FileDescription;
 use crate::target::{Reaped, Target};
 use crate::worker::BATCH;
 use bw_model::{Kind, Nanos, Operation};
 use bw_sys::cpus::Affinity;
-use bw_sys::futex::{self, Scope};
 use rustix::fd::OwnedFd;
 use std::io;
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU8, AtomicU32, AtomicU64};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU8, AtomicU32, AtomicU64};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -48,87 +47,26 @@ struct Job {
 struct Shared {
     operand: Operand,
     jobs: Box<[Job]>,
-    /// Slots to be executed: the worker appends, any thread of the pool takes.
-    ready: Box<[AtomicU32]>,
-    ready_head: AtomicU64,
-    ready_tail: AtomicU64,
-    /// Slots that ended, plus one; zero: empty. The pool appends, the worker takes.
-    ended: Box<[AtomicU32]>,
-    ended_tail: AtomicU64,
-    /// Changes with each submission; the pool's threads sleep on it.
-    submitted: AtomicU32,
-    sleepers: AtomicU32,
-    /// Changes with each completion; the worker sleeps on it.
-    completed: AtomicU32,
-    waiting: AtomicBool,
+    handover: Handover,
     /// An eventfd on which the worker sleeps instead.
     bell: Option<Arc<OwnedFd>>,
-    stop: AtomicBool,
 }
 
 impl Shared {
     fn new(operand: Operand, depth: u32, bell: Option<Arc<OwnedFd>>) -> Self {
-        let room = depth.next_power_of_two();
-        let numbers = || (0..room).map(|_| AtomicU32::new(0)).collect();
         Self {
             operand,
             jobs: (0..depth).map(|_| Job::default()).collect(),
-            ready: numbers(),
-            ready_head: AtomicU64::new(0),
-            ready_tail: AtomicU64::new(0),
-            ended: numbers(),
-            ended_tail: AtomicU64::new(0),
-            submitted: AtomicU32::new(0),
-            sleepers: AtomicU32::new(0),
-            completed: AtomicU32::new(0),
-            waiting: AtomicBool::new(false),
+            handover: Handover::new(depth),
             bell,
-            stop: AtomicBool::new(false),
         }
-    }
-
-    /// Returns the cell of ring `cells` for entry number `index`.
-    #[allow(clippy::cast_possible_truncation)]
-    fn cell(cells: &[AtomicU32], index: u64) -> &AtomicU32 {
-        &cells[index as usize & (cells.len() - 1)]
-    }
-
-    /// Takes the next slot to execute; None if there is none.
-    fn next(&self) -> Option<u32> {
-        let mut head = self.ready_head.load(Acquire);
-        while head != self.ready_tail.load(Acquire) {
-            // If another thread takes this entry first, the cell may hold a later one: then
-            // the exchange fails, and the value is discarded.
-            let slot = Self::cell(&self.ready, head).load(Relaxed);
-            match self
-                .ready_head
-                .compare_exchange(head, head + 1, SeqCst, Acquire)
-            {
-                Ok(_) => return Some(slot),
-                Err(now) => head = now,
-            }
-        }
-        None
     }
 
     /// The loop of a pool thread, until it is stopped.
     fn serve(&self) {
         let mut scratch = Scratch::default();
-        loop {
-            // Read before the stop flag, which is set before this word changes. In the other order the
-            // thread could take that change for an old one and sleep forever.
-            let seen = self.submitted.load(SeqCst);
-            if self.stop.load(SeqCst) {
-                return;
-            }
-            if let Some(slot) = self.next() {
-                self.execute(slot, &mut scratch);
-                continue;
-            }
-            self.sleepers.fetch_add(1, SeqCst);
-            // Returns at once if there was a submission or a stop since `seen`.
-            futex::wait(&self.submitted, seen, None, Scope::Private);
-            self.sleepers.fetch_sub(1, SeqCst);
+        while let Some(slot) = self.handover.next() {
+            self.execute(slot, &mut scratch);
         }
     }
 
@@ -150,12 +88,9 @@ impl Shared {
     /// Reports the completion of `slot` to the worker.
     fn finish(&self, slot: u32, result: i32) {
         self.jobs[slot as usize].result.store(result, Relaxed);
-        let index = self.ended_tail.fetch_add(1, SeqCst);
-        Self::cell(&self.ended, index).store(slot + 1, Release);
-        self.completed.fetch_add(1, SeqCst);
-        if self.waiting.load(SeqCst) {
+        if self.handover.finish(slot) {
             match &self.bell {
-                None => futex::wake(&self.completed, 1, Scope::Private),
+                None => self.handover.wake_worker(),
                 // It cannot overflow: the worker resets it each time it wakes up.
                 Some(bell) => drop(rustix::io::write(bell, &1_u64.to_ne_bytes())),
             }
@@ -242,15 +177,12 @@ impl ThreadsTarget {
 
     /// Returns whether the worker may sleep on the bell: no completion is there, and the next one rings.
     pub(crate) fn falls_asleep(&self) -> bool {
-        self.shared.waiting.store(true, SeqCst);
-        // Orders the look at the ring of ends after the store, as in `wait`.
-        let _ = self.shared.completed.load(SeqCst);
-        self.next_end().1 == 0
+        self.shared.handover.falls_asleep(self.taken)
     }
 
     /// Ends the time in which completions ring.
     pub(crate) fn woke_up(&self) {
-        self.shared.waiting.store(false, SeqCst);
+        self.shared.handover.woke_up();
     }
 
     /// See [`FileTarget::data`](crate::file::FileTarget::data).
@@ -260,12 +192,6 @@ impl ThreadsTarget {
         // SAFETY: the slot is not in flight, and cannot be while `self` is borrowed.
         idle.then(|| unsafe { self.buffers.data(slot, size) })
             .flatten()
-    }
-
-    /// Returns the cell of the next completion, and its value: zero if there is none yet.
-    fn next_end(&self) -> (&AtomicU32, u32) {
-        let cell = Shared::cell(&self.shared.ended, self.taken);
-        (cell, cell.load(Acquire))
     }
 }
 
@@ -295,34 +221,20 @@ impl Target for ThreadsTarget {
         job.size.store(operation.size, Relaxed);
         job.kind.store(operation.kind as u8, Relaxed);
         job.address.store(address, Relaxed);
-        Shared::cell(&self.shared.ready, self.prepared).store(slot, Relaxed);
+        self.shared.handover.prepare(self.prepared, slot);
         self.prepared += 1;
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        let published = self.shared.ready_tail.swap(self.prepared, SeqCst);
-        let count = self.prepared - published;
-        if count == 0 {
-            return Ok(());
-        }
-        self.shared.submitted.fetch_add(1, SeqCst);
-        if self.shared.sleepers.load(SeqCst) > 0 {
-            futex::wake(
-                &self.shared.submitted,
-                u32::try_from(count).unwrap_or(u32::MAX),
-                Scope::Private,
-            );
-        }
+        self.shared.handover.publish(self.prepared);
         Ok(())
     }
 
     fn reap(&mut self, ends: &mut Vec<Reaped>) -> io::Result<()> {
         while ends.len() < ends.capacity() {
-            let (cell, mark) = self.next_end();
-            let Some(slot) = mark.checked_sub(1) else {
+            let Some(slot) = self.shared.handover.take_end(self.taken) else {
                 return Ok(());
             };
-            cell.store(0, Relaxed);
             self.taken += 1;
             self.busy[slot as usize] = false;
             let result = self.shared.jobs[slot as usize].result.load(Relaxed);
@@ -332,22 +244,15 @@ impl Target for ThreadsTarget {
     }
 
     fn wait(&mut self, at_most: Nanos) -> io::Result<()> {
-        self.shared.waiting.store(true, SeqCst);
-        let seen = self.shared.completed.load(SeqCst);
-        if self.next_end().1 == 0 {
-            let at_most = Duration::from_nanos(at_most.0);
-            futex::wait(&self.shared.completed, seen, Some(at_most), Scope::Private);
-        }
-        self.shared.waiting.store(false, SeqCst);
+        let at_most = Duration::from_nanos(at_most.0);
+        self.shared.handover.wait(self.taken, Some(at_most));
         Ok(())
     }
 }
 
 impl Drop for ThreadsTarget {
     fn drop(&mut self) {
-        self.shared.stop.store(true, SeqCst);
-        self.shared.submitted.fetch_add(1, SeqCst);
-        futex::wake(&self.shared.submitted, u32::MAX, Scope::Private);
+        self.shared.handover.stop();
         if join(&mut self.pool, PATIENCE) {
             // SAFETY: dropped here once and never used again; every thread has left the buffers.
             unsafe { ManuallyDrop::drop(&mut self.buffers) };

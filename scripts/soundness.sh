@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# Check the unsafe and lock-free code by machines: loom (every order of the lock-free parts), miri (undefined behaviour in the
+# pure crates and in the pointers of bw-process), ThreadSanitizer (data races in the engine's own tests).
+# What cannot run here is printed with its reason.
+#
+# Usage: soundness.sh            exit status 0 if everything that could run passed
+# Reads: BW_NIGHTLY              the nightly toolchain (default nightly)
+set -uo pipefail
+cd "$(dirname "$0")/.." || exit
+nightly=${BW_NIGHTLY:-nightly}
+summary=()
+failed=0
+
+say() { echo "soundness: $*" >&2; }
+
+# check NAME COMMAND...: run a check and note how it ended.
+check() {
+    local name=$1
+    shift
+    say "$name"
+    if "$@"; then
+        summary+=("passed   $name")
+    else
+        summary+=("FAILED   $name")
+        failed=1
+    fi
+}
+
+skip() { summary+=("skipped  $1: $2"); }
+
+has_nightly() { cargo "+$nightly" --version >/dev/null 2>&1; }
+
+component_hint() { echo "rustup component add --toolchain $nightly $1"; }
+
+if cargo fetch -q --manifest-path soundness/loom/Cargo.toml; then
+    check "loom: hand-over of slots, sequence lock" env RUSTFLAGS="--cfg loom" \
+        cargo test -q --release --manifest-path soundness/loom/Cargo.toml --target-dir "${CARGO_TARGET_DIR:-target}/loom"
+else
+    skip "loom: hand-over of slots, sequence lock" "the crate loom cannot be fetched"
+fi
+skip "loom: messages between workers (channels.rs)" "its rings are those of the crate rtrb, which does not use the atomics of loom"
+skip "loom: barrier of the launcher (barrier.rs)" "its words are in memory that processes share, which loom does not have"
+
+pure=(bw-model bw-schedule bw-record bw-nfs)
+if ! has_nightly; then
+    skip "miri: ${pure[*]}, bw-process" "there is no toolchain $nightly"
+    skip "ThreadSanitizer: bw-load" "there is no toolchain $nightly"
+else
+    sysroot=$(rustc "+$nightly" --print sysroot)
+    if ! cargo "+$nightly" miri --version >/dev/null 2>&1; then
+        skip "miri: ${pure[*]}, bw-process" "the component miri is missing: $(component_hint "miri rust-src")"
+    else
+        # Properties are tried a few times only: miri is some hundred times slower.
+        export PROPTEST_CASES=4 PROPTEST_FAILURE_PERSISTENCE=off MIRIFLAGS="-Zmiri-disable-isolation"
+        for crate in "${pure[@]}"; do
+            check "miri: $crate" cargo "+$nightly" miri test -q -p "$crate" --lib
+        done
+        check "miri: pointers of bw-process" cargo "+$nightly" miri test -q -p bw-process --lib -- pointers_of
+    fi
+    if [ -d "$sysroot/lib/rustlib/src/rust/library" ]; then
+        host=$(rustc "+$nightly" -vV | sed -n 's/^host: //p')
+        check "ThreadSanitizer: bw-load" env RUSTFLAGS=-Zsanitizer=thread \
+            cargo "+$nightly" test -q -p bw-load -Zbuild-std --target "$host" --target-dir "${CARGO_TARGET_DIR:-target}/tsan" \
+            --lib --test workers --test file_data --test tcp
+    else
+        skip "ThreadSanitizer: bw-load" \
+            "it needs the standard library's source: $(component_hint rust-src)"
+    fi
+fi
+printf '%s\n' "${summary[@]}"
+exit "$failed"
