@@ -67,12 +67,11 @@ def hlog(view: ExportView) -> Exported:
         start_ns = load.result.started_ns - base_ns
         lines += [f"{tag}{line}" for line in _log_lines(load.result, start_ns)]
     whole = [load.test for load in loads if not _has_intervals(load.result)]
-    left_out = ()
+    left_out: tuple[str, ...] = ()
     if whole:
-        names = ", ".join(dict.fromkeys(whole))
         left_out = (
-            f"{names}: one interval, because the result has no histograms of intervals; "
-            "interval_histograms = true in [run] of a workload adds them",
+            f"{', '.join(dict.fromkeys(whole))}: one interval, because the result has no "
+            "histograms of intervals; interval_histograms = true in [run] of a workload adds them",
         )
     return Exported("\n".join([*lines, ""]), left_out=left_out)
 
