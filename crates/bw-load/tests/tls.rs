@@ -15,7 +15,8 @@ use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use serde_json::{Value, json};
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{Shutdown, TcpStream};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::process::{ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -338,4 +339,57 @@ fn silence_and_one_byte_a_second_are_bounded_before_the_run_and_in_it() {
             assert_eq!(target.describe().failed_connects, 0);
         });
     });
+}
+
+#[test]
+fn a_request_for_renegotiation_is_refused_and_nothing_hangs() {
+    let Some(authority) = authority("renegotiation") else {
+        return;
+    };
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    drop(listener);
+    let mut server = Command::new("/usr/bin/openssl")
+        .args([
+            "s_server",
+            "-tls1_2",
+            "-accept",
+            &format!("127.0.0.1:{port}"),
+        ])
+        .args(["-cert", "server.pem", "-key", "server.key"])
+        .current_dir(authority.file(""))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let (mut input, mut output) = (server.stdin.take().unwrap(), server.stdout.take().unwrap());
+    // It prints what it receives, and sends the lines that it reads; R is a command.
+    let wait_for = |output: &mut ChildStdout, wanted: &[u8]| {
+        let (mut seen, mut byte) = (Vec::new(), [0]);
+        while !seen.ends_with(wanted) && matches!(output.read(&mut byte), Ok(1)) {
+            seen.push(byte[0]);
+        }
+        seen.ends_with(wanted)
+    };
+    assert!(wait_for(&mut output, b"ACCEPT\n"));
+    let spec = json!({"host": "127.0.0.1", "port": port, "connections": 1, "receive_bytes": 5,
+        "timeout_ns": 20_000_000_000_u64, "tls": trusting(&authority)});
+    let spec: TcpSpec = serde_json::from_value(spec).unwrap();
+    let mut target = spec.plan().unwrap().open(1).unwrap();
+    assert_eq!(target.describe().tls.unwrap().version, "TLSv1.2");
+    let commands = std::thread::spawn(move || {
+        assert!(wait_for(&mut output, &[0, 1, 2, 3, 4, 5, 6, 7]));
+        input.write_all(b"R\n").unwrap();
+        assert!(wait_for(&mut output, b"SSL_do_handshake"));
+        // If the connection has survived, this is the answer.
+        let _ = input.write_all(b"abcd\n");
+        input
+    });
+    let results = drive(&mut target, &[exchange(0, 8)]);
+    let possible = [5, -libc::EPROTO, -libc::ECONNRESET];
+    assert!(possible.contains(&results[0]), "{results:?}");
+    drop(commands.join().unwrap());
+    server.kill().unwrap();
+    server.wait().unwrap();
 }
