@@ -3,20 +3,23 @@
 For each workload, SPECsfs97 and DB_TP by default:
 
 1. `bw surface` over disks x threads: a search at every sample;
-2. the truth: at every sample a longer search (`bw peak`, a narrower claim), and fixed long
-   runs at 0.95 and 1.05 of its answer;
+2. the truth: a second `bw surface` with longer searches (a narrower claim), and at every
+   sample fixed long runs at 0.95 and 1.05 of its answer;
 3. the mean absolute error of maps from 6, 8 and 10 of the searches, against the truth,
    beside the workbench paper's (parts/measured_maps.py), and what each search cost.
 
 The paper's policies on servers with the measured peaks: benches/paper_workbench.py.
 
-Nobody else should use the machine meanwhile. The documents are kept as they come
+Nobody else should use the machine meanwhile. With --pool and --at-once several servers run
+side by side, each on disks of its own; they must leave the CPUs idle for most of the time
+(the column `idle`). The documents are kept as they come
 (OUT/SERVER/STEP/result.json), the figures of all in OUT/surfaces.json. The same command with
 the same --out goes on where it was stopped, within a surface too. The exit status is 0
 if the map is complete and all long runs hold below and fail above, 1 if not.
 
 Usage: surface_servers.py [--only db_tp] [--disks 1,2,3,4] [--threads 2,8,32] [--iops N]
-[--budget 8m] [--truth-budget 20m] [--long 90s] [--no-truth] [--out DIR]
+[--budget 8m] [--truth-budget 20m] [--long 90s] [--no-truth] [--pool local:gangs=2]
+[--at-once 2] [--out DIR]
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ import json
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
@@ -37,7 +41,6 @@ from paper_designs import SIZES  # noqa: E402
 from parts.bw_steps import (  # noqa: E402
     HEADER,
     Document,
-    Outcome,
     Server,
     Step,
     add_search_options,
@@ -90,72 +93,61 @@ def server_of(workload: str, asked: argparse.Namespace) -> Server:
     return nfs(workload, **levels)
 
 
-def measure(workload: str, asked: argparse.Namespace, out: Path) -> Measured:
+def measure(workload: str, asked: argparse.Namespace) -> Measured:
     """Run everything for a workload and print each step as it ends."""
     server = server_of(workload, asked)
-    words = ("--seed", str(asked.seed), *search_words(asked))
-    if asked.samples:
-        words += ("--samples", str(asked.samples))
-    mapped = run(Step(server, "surface", words, "surface"), out)
-    print(row(mapped), flush=True)
-    results = results_of(mapped.document) if mapped.document else ()
-    truths = []
-    for sample in mapped.document.get("samples", ()) if asked.truth else ():
-        truth = _truth(server, sample, asked, out)
-        truths += [] if truth is None else [truth]
+    mapped = _mapped(server, "surface", asked, asked.seed)
+    results = results_of(mapped) if mapped else ()
+    truths = _truths(server, asked) if asked.truth and results else []
     errors = {}
     judged = [one.found for one in truths] if asked.truth else results
     if len(results) > max(SIZES) and len(judged) == len(results):
-        errors = map_errors(peaks_of(workload, judged, mapped.document), results)
-    return Measured(server, mapped.document, truths, errors)
+        errors = map_errors(peaks_of(workload, judged, mapped), results)
+    return Measured(server, mapped, truths, errors)
 
 
-def _truth(
-    server: Server,
-    sample: Document,
-    asked: argparse.Namespace,
-    out: Path,
-) -> Truth | None:
-    """Search a sample again, longer, and run beside its answer; None without one."""
-    levels = {name: sample["sample"][name] for name in ("disks", "threads")}
-    at = tuple(word for pair in levels.items() for word in ("-P", "=".join(pair)))
-    name = "-".join(("truth", *levels.values()))
+def _mapped(
+    server: Server, name: str, asked: argparse.Namespace, seed: int
+) -> Document:
+    """Search every sample by `bw surface`; return its document."""
+    words = ("--seed", str(seed), *search_words(asked))
+    if asked.samples:
+        words += ("--samples", str(asked.samples))
+    if asked.pool:
+        words += ("--pool", asked.pool)
+    outcome = run(Step(server, name, words, "surface"), asked.out)
+    print(row(outcome), flush=True)
+    return outcome.document
 
-    def do(step: str, *words: str, share: float | None = None) -> Outcome:
-        outcome = run(Step(server, step, (*at, *words)), out)
-        long = None if share is None else as_long_run(outcome, share)
+
+def _truths(server: Server, asked: argparse.Namespace) -> list[Truth]:
+    """Search all samples again, longer, and run beside each answer."""
+    longer = {"claim": asked.truth_claim, "budget": asked.truth_budget}
+    asked_longer = argparse.Namespace(**vars(asked) | longer)
+    document = _mapped(server, "truth", asked_longer, asked.seed + 1)
+    found = results_of(document) if document else ()
+    sides = [(one, share) for one in found for share in SHARES]
+
+    def run_at(side: tuple[SampleResult, float]) -> LongRun:
+        one, share = side
+        peak = one.found.peak_rate
+        assert peak is not None, "a result without a peak is no truth"
+        at = tuple(word for pair in one.sample for word in ("-P", "=".join(pair)))
+        name = "-".join(("long", *(level for _, level in one.sample), str(share)))
+        fixed = fixed_run(share * peak, asked.long, asked.seed)
+        words = (*at, *fixed, *criteria_words(asked))
+        outcome = run(Step(server, name, words), asked.out)
+        long = as_long_run(outcome, share)
         print(row(outcome, long), flush=True)
-        return outcome
+        return long
 
-    longer_asked = argparse.Namespace(
-        **vars(asked)
-        | {"claim": asked.truth_claim, "budget": asked.truth_budget}
-        | {"start": f"{sample['peak_rate']:.4g}" if sample["peak_rate"] else None}
-    )
-    seed = ("--seed", str(asked.seed + 1))
-    longer = do(name, *seed, *search_words(longer_asked))
-    peak = longer.document.get("peak_rate")
-    if peak is None:
-        return None
-    runs = tuple(
-        as_long_run(
-            do(
-                f"{name}-{share}",
-                *fixed_run(share * peak, asked.long, asked.seed),
-                *criteria_words(asked),
-                share=share,
-            ),
-            share,
-        )
-        for share in SHARES
-    )
-    found = results_of(
-        {
-            "factors": [{"name": one, "levels": ("1", "2")} for one in levels],
-            "samples": [{**longer.document, "sample": levels, "trials": 1}],
-        }
-    )
-    return Truth(found[0], runs) if found else None
+    with ThreadPoolExecutor(asked.at_once) as executor:
+        runs = list(executor.map(run_at, sides))
+    each = len(SHARES)
+    return [
+        Truth(one, tuple(runs[each * n : each * (n + 1)]))
+        for n, one in enumerate(found)
+    ]
 
 
 def summary(workload: str, measured: Measured) -> Iterator[str]:
@@ -234,6 +226,8 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--truth-claim", default="rate:2%")
     parser.add_argument("--truth-budget", default="20m")
     parser.add_argument("--no-truth", dest="truth", action="store_false")
+    parser.add_argument("--pool", help="of both maps, such as local:gangs=2")
+    parser.add_argument("--at-once", type=int, default=1, help="long runs side by side")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", type=Path, help="where all is kept")
     return parser.parse_args(words)
@@ -243,7 +237,7 @@ def main() -> int:
     """Map all workloads; return 0 if every map is complete and confirmed."""
     asked = arguments()
     prepare()
-    out = asked.out or Path(tempfile.mkdtemp(prefix="bw-surfaces-"))
+    out = asked.out = asked.out or Path(tempfile.mkdtemp(prefix="bw-surfaces-"))
     out.mkdir(parents=True, exist_ok=True)
     if not is_installed(nfs("db_tp")):
         print("not measured: NFS-Ganesha is not installed")
@@ -251,7 +245,7 @@ def main() -> int:
     print(f"kept in {out}\n\n{HEADER}", flush=True)
     everything: dict[str, Measured] = {}
     for workload in [asked.only] if asked.only else WORKLOADS:
-        everything[workload] = measure(workload, asked, out)
+        everything[workload] = measure(workload, asked)
         written(everything, out)
     for workload, one in everything.items():
         print("\n".join(summary(WORKLOADS.get(workload, workload), one)), flush=True)

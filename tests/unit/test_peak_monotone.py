@@ -219,6 +219,28 @@ def test_more_load_makes_the_peak_surer() -> None:
     assert width(400.0) < width(30.0)
 
 
+@pytest.mark.parametrize(
+    ("kind", "least", "most"),
+    [(ClaimKind.RATE, 0.1, 0.2), (ClaimKind.REGION, 0.002, 0.01)],
+)
+def test_runs_for_a_claim_of_the_rate_are_farther_from_the_answer(
+    kind: ClaimKind, least: float, most: float
+) -> None:
+    """They show the steepness, which the rate at the limit depends on."""
+    goal = PeakGoal(criteria=(METRIC,), claim=Claim(kind, 0.01))
+    history = [
+        run(Probe(rate, 60.0), METRIC.key, lambda r: (r / 300) ** 10 * 10, 1.5, i)
+        for i, rate in enumerate((280.0, 295.0, 305.0, 320.0))
+    ]
+    step = Monotone().next(goal, history)
+    assert isinstance(step, Probe)
+    assert step.purpose == "hold"
+    answer = Monotone().best(goal, history).peak_rate
+    assert answer is not None
+    steepness = monotone_posterior(goal, history).steepness
+    assert least < steepness * abs(math.log(step.rate / answer)) < most
+
+
 def test_a_failed_trial_is_overload() -> None:
     goal = PeakGoal(criteria=(METRIC,))
     good = run(Probe(100.0, 20.0), METRIC.key, lambda _rate: 1.0, 0.1, 1)

@@ -276,7 +276,9 @@ class _MonotoneState:
             return self._working(gap.middle)
         answer = self.rate()
         lower, upper = known.seconds_beside(answer)
-        step = min(self.claim.tolerance, tuning.MONOTONE_STEP)
+        step = tuning.MONOTONE_RATE_STEP
+        if self.claim.kind is not ClaimKind.RATE:
+            step = min(self.claim.tolerance, tuning.MONOTONE_STEP)
         step = step / max(known.steepness, 1.0) / 2
         rate = answer * (1 + step if lower > upper else 1 - step)
         return self._working(self._between_the_certain(rate))
