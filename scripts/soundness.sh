@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Check the unsafe and lock-free code by machines: loom (every order of the lock-free parts), miri (undefined behaviour in the
-# pure crates and in the pointers of bw-process), ThreadSanitizer (data races in the engine's own tests).
+# pure crates and in the pointers of bw-process), ThreadSanitizer (data races in the engine's own tests). Also runs the tests
+# of the clock as an AArch64 program under QEMU's user mode.
 # What cannot run here is printed with its reason.
 #
 # Usage: soundness.sh            exit status 0 if everything that could run passed
@@ -40,6 +41,19 @@ else
 fi
 skip "loom: messages between workers (channels.rs)" "its rings are those of the crate rtrb, which does not use the atomics of loom"
 skip "loom: barrier of the launcher (barrier.rs)" "its words are in memory that processes share, which loom does not have"
+
+# The counter of AArch64 is read by its own instructions.
+if ! command -v aarch64-linux-gnu-gcc >/dev/null; then
+    skip "AArch64 under QEMU: the clock" "apt-get install gcc-aarch64-linux-gnu libc6-dev-arm64-cross"
+elif ! [ -d "$(rustc --print sysroot)/lib/rustlib/aarch64-unknown-linux-gnu" ]; then
+    skip "AArch64 under QEMU: the clock" "rustup target add aarch64-unknown-linux-gnu"
+elif ! system=$(scripts/aarch64.sh); then
+    skip "AArch64 under QEMU: the clock" "scripts/aarch64.sh failed"
+else
+    check "AArch64 under QEMU: the clock" env CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc \
+        CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="$system/qemu -L $system/root" \
+        cargo test -q -p bw-load --lib --target aarch64-unknown-linux-gnu -- clock
+fi
 
 pure=(bw-model bw-schedule bw-record bw-nfs)
 if ! has_nightly; then
