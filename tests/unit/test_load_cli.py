@@ -109,6 +109,16 @@ def test_a_replay(engine: Engine) -> None:
     ]
 
 
+def test_a_replay_at_other_times(engine: Engine) -> None:
+    words = ("replay", "a.load", "--delay", "uniform 0ms..10ms", "--quantize", "10ms")
+    done = engine.bw(*words, "--seed", "7", "--target", "null")
+    assert done.returncode == 0, done.stderr
+    (trace,) = engine.request["workload"]["filaments"]
+    assert trace["delay"] == {"type": "uniform", "low": 0, "high": 10_000_000}
+    assert trace["quantize_ns"] == 10_000_000
+    assert engine.request["workload"]["seed"] == 7
+
+
 def test_the_document_has_everything(engine: Engine) -> None:
     done = engine.bw("load", "--rate", "10k", "--json", "--target", "null")
     document = json.loads(done.stdout)
@@ -276,6 +286,7 @@ def test_trials_differ_in_what_is_random_unless_a_seed_is_said(engine: Engine) -
         ("load --target null -- ls", ["does not run a command"]),
         ("replay a --target null --speed fast --window 1", ["--speed", "--window"]),
         ("replay a --target null --offsets wrap --scale-space", ["has another value"]),
+        ("replay a --target null --delay soon --quantize 0ms", ["--delay", "--quantize"]),
     ],
 )
 def test_bad_input_is_told_at_once(

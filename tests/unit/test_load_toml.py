@@ -137,6 +137,20 @@ offsets = "scale"
     )
 
 
+def test_a_trace_at_other_times() -> None:
+    text = """
+[[filament]]
+type = "trace"
+path = "a.load"
+delay = {type = "exponential", mean = "5ms"}
+quantize = "10ms"
+"""
+    (trace,) = read(text).filaments
+    assert isinstance(trace, w.Trace)
+    assert trace.delay == w.Exponential(5_000_000)
+    assert trace.quantize_ns == 10_000_000
+
+
 def test_a_trace_of_several_files() -> None:
     text = """[[filament]]
 type = "trace"

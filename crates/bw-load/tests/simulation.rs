@@ -6,9 +6,12 @@ use bw_load::clock::{Clock, VirtualClock};
 use bw_load::null::{Null, NullSpec};
 use bw_load::policy::{Full, Late};
 use bw_load::target::{Reaped, Target};
-use bw_load::worker::{Stop, WorkerPlan};
+use bw_load::worker::{Stop, WorkerFilament, WorkerPlan};
 use bw_model::{DROPPED, Nanos, Operation, Rate};
+use bw_schedule::filaments::open::{OperationSource, SourceState};
 use bw_schedule::filaments::{Emissions, Event, Filament};
+use bw_schedule::workload::{Placement, WorkloadSpec};
+use bw_trace::input::TraceInput;
 use proptest::prelude::*;
 use std::io;
 use support::{Every, MS, Simulated, entry, finish, plan, read_at, simulate, simulate_on, stalled};
@@ -356,4 +359,71 @@ proptest! {
 fn a_target_that_loses_operations_breaks_the_law() {
     let (counted, recorded) = areas(MS, 1000, u64::MAX, 10);
     assert!(counted > 5 * recorded, "{counted} {recorded}");
+}
+
+/// The operations of a trace, one each millisecond.
+struct Recorded(std::ops::Range<u64>);
+
+impl OperationSource for Recorded {
+    fn next_block(&mut self, block: &mut Vec<Operation>) -> SourceState {
+        block.extend(self.0.by_ref().take(10).map(|n| read_at(Nanos(n * MS))));
+        if self.0.is_empty() {
+            SourceState::Ended
+        } else {
+            SourceState::Ready
+        }
+    }
+}
+
+/// Replays a trace with `more` fields to a target that executes one operation at a time, in 800 us.
+fn replayed(more: &str) -> Simulated {
+    let text = format!(r#"{{"seed":1,"filaments":[{{"type":"trace","path":"x"{more}}}]}}"#);
+    let workload: WorkloadSpec<TraceInput> = serde_json::from_str(&text).unwrap();
+    let mut sources = |_: &TraceInput| -> Result<Box<dyn OperationSource>, String> {
+        Ok(Box::new(Recorded(0..1000)))
+    };
+    let built = workload.build(Placement::ALONE, 1 << 30, &mut sources);
+    let filaments = built.unwrap().filaments.into_iter();
+    let filaments = filaments.map(|(id, filament)| WorkerFilament { id, filament });
+    let plan = WorkerPlan {
+        depth: 1,
+        ..plan(2000)
+    };
+    let spec = NullSpec {
+        service_ns: Nanos(800_000),
+        stalls: Vec::new(),
+    };
+    simulate(plan, spec, filaments.collect())
+}
+
+fn mean_response_us(done: &Simulated) -> u64 {
+    let responses = done.responses();
+    responses.iter().sum::<u64>() / responses.len() as u64 / 1000
+}
+
+/// Figure 9 of the Buttress paper: the same operations, issued in bursts, wait for each other.
+#[test]
+fn issue_times_at_ticks_make_a_queue_and_a_constant_delay_does_not() {
+    let (as_recorded, later) = (
+        replayed(""),
+        replayed(r#","delay":{"type":"constant","value":7300000}"#),
+    );
+    let bursts = replayed(r#","quantize_ns":10000000"#);
+    for done in [&as_recorded, &later, &bursts] {
+        assert_eq!(done.rows.len(), 1000);
+    }
+    assert_eq!(mean_response_us(&as_recorded), 800);
+    assert_eq!(mean_response_us(&later), 800);
+    // Ten come together, and the n-th of them ends after n service times: 5.5 on average. The first tick has one.
+    assert!((4390..=4400).contains(&mean_response_us(&bursts)));
+    let intended = later.rows.iter().map(|row| row.intended.0);
+    assert!(intended.eq((0..1000).map(|n| n * MS + 7_300_000)));
+}
+
+#[test]
+fn delays_at_random_change_the_responses_too() {
+    let done = replayed(r#","delay":{"type":"exponential","mean":5000000}"#);
+    assert_eq!(done.rows.len(), 1000);
+    assert!(mean_response_us(&done) > 1000);
+    assert!(done.rows.is_sorted_by_key(|row| row.issued));
 }

@@ -66,6 +66,7 @@
 //! `SessionPattern` (in `sessions`). To make it available in workload files, add a variant to
 //! [`FilamentSpec`](crate::workload::FilamentSpec).
 
+pub(crate) mod altered;
 pub mod closed;
 pub mod files;
 pub mod open;

@@ -426,6 +426,12 @@ pub struct TraceSpec<T> {
     /// Its name.
     #[serde(default)]
     pub name: Option<String>,
+    /// Added to the time of each operation [ns]: its intended start is later by a draw.
+    #[serde(default)]
+    pub delay: Option<DistributionSpec>,
+    /// Intended starts are rounded up to multiples of this, after the delay.
+    #[serde(default)]
+    pub quantize_ns: Option<u64>,
     /// The input of its reader.
     #[serde(flatten)]
     pub input: T,

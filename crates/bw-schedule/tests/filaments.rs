@@ -9,6 +9,7 @@ use bw_model::{DROPPED, Kind, Nanos, Operation};
 use bw_schedule::filaments::closed::{Follower, Leader};
 use bw_schedule::filaments::open::{ASK_AGAIN, BLOCK_OPERATIONS, Operations, Stride};
 use bw_schedule::filaments::{Completion, Emissions, Event, Filament};
+use bw_schedule::replay::drive;
 use bw_schedule::workload::Placement;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -220,4 +221,36 @@ fn a_trace_is_issued_whole() {
     let mut found = starts(&issued(rows, 1, 1_000 * MS), 0);
     found.sort_unstable();
     assert_eq!(found, expected);
+}
+
+#[test]
+fn a_trace_is_issued_later_and_at_ticks() {
+    let rows = r#"{"type":"trace","rows":100,"gap_ns":1000,"delay":{"type":"constant","value":500},"quantize_ns":10000}"#;
+    let found = starts(&issued(rows, 1, 1_000 * MS), 0);
+    // Operation n, meant for n us, starts at the first tick of 10 us from n us and a half on.
+    let expected: Vec<u64> = (0..100).map(|n| (n / 10 + 1) * 10_000).collect();
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn the_seed_and_the_filament_determine_the_delays() {
+    let drawn = |seed: u64, before: &str| {
+        let row = r#"{"type":"trace","rows":50,"gap_ns":1000,"delay":{"type":"exponential","mean":9000}}"#;
+        let mut workload = workload(&format!("{before}{row}"));
+        workload.seed = seed;
+        let last = workload.filaments.len() as u32 - 1;
+        let filaments = build(&workload, Placement::ALONE).unwrap();
+        starts(&drive(filaments, |_| Nanos(1), Nanos::SECOND), last)
+    };
+    let other = r#"{"type":"trace","rows":3,"gap_ns":7,"quantize_ns":10},"#;
+    assert_eq!(drawn(1, ""), drawn(1, ""));
+    assert_ne!(drawn(1, ""), drawn(2, ""));
+    assert_ne!(drawn(1, ""), drawn(1, other));
+}
+
+#[test]
+fn ticks_of_no_length_are_refused() {
+    let rows = r#"{"type":"trace","rows":1,"gap_ns":1,"quantize_ns":0}"#;
+    let error = build(&workload(rows), Placement::ALONE).err().unwrap();
+    assert!(error.to_string().contains("quantize_ns is 0"), "{error}");
 }

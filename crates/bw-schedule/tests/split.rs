@@ -87,6 +87,10 @@ fn leader(name: &'static str) -> impl Strategy<Value = String> {
         (1..500_u64, 0..200_000_u64, 1..90_u64).prop_map(|(rows, gap, block)| format!(
             r#"{{"type":"trace","name":"NAME","rows":{rows},"gap_ns":{gap},"block":{block}}}"#
         )),
+        (1..500_u64, 0..200_000_u64, 1..2_000_000_u64, 1..9_000_000_u64).prop_map(|(rows, gap, high, tick)| format!(
+            r#"{{"type":"trace","name":"NAME","rows":{rows},"gap_ns":{gap},
+            "delay":{{"type":"uniform","low":0,"high":{high}}},"quantize_ns":{tick}}}"#
+        )),
     ]
     .prop_map(named)
 }

@@ -24,7 +24,7 @@ const ALL: &str = r#"{"seed":7,"filaments":[
  {"type":"tpcb","scale":10,"clients":8,"rate":null,"region":{"offset_bytes":0,"length_bytes":null}},
  {"type":"tpcb","scale":10,"clients":8,"rate":{"micro_per_s":5000000}},
  {"type":"spc1","bsus":10,"region":{}},
- {"type":"trace","name":"t","rows":5,"gap_ns":10}]}"#;
+ {"type":"trace","name":"t","delay":{"type":"constant","value":3},"quantize_ns":4,"rows":5,"gap_ns":10}]}"#;
 
 #[test]
 fn everything_in_the_protocol_is_read_and_has_its_ids() {

@@ -443,6 +443,24 @@ class TraceOptions(msgspec.Struct, frozen=True):
         Text,
         _trace("unit of MQSim's time stamps", "1ns", words.some_ns, "stamp_unit_ns"),
     ] = None
+    delay: Annotated[
+        Text,
+        _trace(
+            "issue each operation this much later, or by draws: 'exponential 5ms'",
+            "TIME",
+            words.time_distribution,
+            "delay",
+        ),
+    ] = None
+    quantize: Annotated[
+        Text,
+        _trace(
+            "round issue times up to multiples of this, after --delay",
+            "10ms",
+            words.some_ns,
+            "quantize_ns",
+        ),
+    ] = None
 
 
 TRACE_KEYS = key_readers(TraceOptions)

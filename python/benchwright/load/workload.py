@@ -336,6 +336,10 @@ class Trace(_Type, frozen=True, tag="trace", omit_defaults=True, kw_only=True):
     from_ns: int = 0
     for_ns: int | None = None
     devices: tuple[str, ...] | None = None
+    delay: Distribution | None = None
+    """Added to the time of each operation [ns]."""
+    quantize_ns: int | None = None
+    """Times are then rounded up to multiples of this."""
 
 
 class ChainStep(msgspec.Struct, frozen=True, omit_defaults=True):

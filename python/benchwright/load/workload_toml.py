@@ -105,7 +105,9 @@ def filament_forms(around: WorkloadContext) -> dict[str, Form]:
     think = optional("think", read=delay)
     access = access_keys(network=network)
     trace = tuple(
-        optional(key, parse, into=into) for key, (into, parse) in TRACE_KEYS.items()
+        optional(key, parse, into=into)
+        for key, (into, parse) in TRACE_KEYS.items()
+        if key != "delay"
     )
     closed = partial(w.Closed, think=w.ConstantValue(0))
     sessions = partial(w.PartlyOpen, think=w.ConstantValue(0))
@@ -152,6 +154,7 @@ def filament_forms(around: WorkloadContext) -> dict[str, Form]:
                 Key("path", read=_paths_in(around.directory)),
                 optional("lenient", read=of_type(bool)),
                 optional("devices", read=of_type(tuple[str, ...])),
+                optional("delay", read=delay),
                 *trace,
             ),
             w.Trace,

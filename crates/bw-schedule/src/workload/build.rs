@@ -3,6 +3,7 @@
 use crate::access::{Access, AccessSpec};
 use crate::arrival::{ArrivalSpec, Arrivals};
 use crate::distribution::{Distribution, DistributionSpec};
+use crate::filaments::altered::{Alteration, Altered};
 use crate::filaments::closed::{Follow, Follower, Leader, User};
 use crate::filaments::files::{Chains, FileUser, Turns};
 use crate::filaments::open::{Open, OperationSource, Operations, Stride};
@@ -16,7 +17,7 @@ use crate::rate::RateSpec;
 use crate::replay::Placed;
 use crate::workload::{
     ClosedSpec, FilamentSpec, FilesSpec, FollowSpec, OpenSpec, PartlyOpenSpec, Placement, Problem,
-    Spc1Spec, TpcbSpec, WorkloadError, WorkloadSpec, whole,
+    Spc1Spec, TpcbSpec, TraceSpec, WorkloadError, WorkloadSpec, whole,
 };
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -147,7 +148,7 @@ impl Builder<'_> {
             FilamentSpec::Tpcb(spec) => self.bank(spec, site),
             FilamentSpec::Spc1(spec) => self.bsus(spec, site),
             FilamentSpec::Files(spec) => self.files(spec, site),
-            FilamentSpec::Trace(spec) => self.trace(site, || sources(&spec.input)),
+            FilamentSpec::Trace(spec) => self.trace(spec, site, sources),
         }
     }
 
@@ -267,15 +268,40 @@ impl Builder<'_> {
         Ok(())
     }
 
-    fn trace(
+    fn trace<T>(
         &mut self,
+        spec: &TraceSpec<T>,
         site: Site<'_>,
-        open: impl FnOnce() -> Result<Box<dyn OperationSource>, String>,
+        sources: Sources<'_, T>,
     ) -> Result<(), String> {
+        let alteration = self.alteration(spec, site.first)?;
         if let Some(stride) = self.part(site) {
-            self.play(open()?, stride, site);
+            let source = sources(&spec.input)?;
+            match alteration {
+                None => self.play(source, stride, site),
+                Some(alteration) => self.play(Altered::new(source, alteration), stride, site),
+            }
         }
         Ok(())
+    }
+
+    /// Returns how the times of a trace are altered; None if they are not.
+    fn alteration<T>(
+        &self,
+        spec: &TraceSpec<T>,
+        id: FilamentId,
+    ) -> Result<Option<Alteration>, String> {
+        if spec.delay.is_none() && spec.quantize_ns.is_none() {
+            return Ok(None);
+        }
+        let quantum = spec.quantize_ns.unwrap_or(1);
+        at_least_one("quantize_ns", quantum)?;
+        let delay = (spec.delay.as_ref()).map(|delay| distribution("delay", delay));
+        let stream = self.stream(id, StreamPurpose::Pause);
+        Ok(Some(Alteration {
+            delay: delay.transpose()?.map(|delay| (delay, stream)),
+            quantum,
+        }))
     }
 
     /// Returns the part of a divisible filament that lives here. A filament with followers is not
