@@ -182,3 +182,44 @@ def in_order(rows: NDArray[np.void], field: str) -> Operations:
     """Return what each row is, in the order of a field and of the file."""
     ordered = rows[np.argsort(rows[field], kind="stable")]
     return list(zip(*(ordered[name].tolist() for name in FIELDS), strict=True))
+
+
+def test_devices_go_to_their_targets(tmp_path: Path) -> None:
+    lines = [f"{n % 2},{8 * n},4096,{'rw'[n % 3 == 0]},{n / 1000}" for n in range(300)]
+    (tmp_path / "two.spc").write_text("".join(f"{line}\n" for line in lines))
+    for name in ("a", "b"):
+        (tmp_path / name).write_bytes(bytes(BYTES))
+    words = ("--map", "0=./a", "--map", "1=./b", "--overwrite", "--samples", "rows.bw")
+    found = bw(tmp_path, "replay", "two.spc", *words, "--json")["result"]
+    assert found["counts"]["completed"] == 300
+    assert found["counts"]["errors"] == 0
+    assert found["target"]["kind"] == "several"
+    assert {name: one["kind"] for name, one in found["target"]["targets"].items()} == {
+        "./a": "file",
+        "./b": "file",
+    }
+    rows = read_samples(tmp_path / "rows.bw")
+    for device in (0, 1):
+        own = rows[rows["device"] == device]
+        expected = [512 * 8 * n for n in range(device, 300, 2)]
+        assert sorted(own["offset"].tolist()) == expected
+    # Each file has what was written to it, and nothing of the other.
+    for device, name in enumerate(("a", "b")):
+        data = np.frombuffer((tmp_path / name).read_bytes(), np.uint8)
+        used = data.reshape(-1, 4096).any(axis=1)
+        written = [n for n in range(device, 300, 2) if n % 3 == 0]
+        assert np.flatnonzero(used).tolist() == written
+
+
+def test_later_and_at_ticks(tmp_path: Path) -> None:
+    meant = trace(tmp_path / "t.bw")
+    words = ("--delay", "3ms", "--quantize", "1ms", "--samples", "rows.bw", "--json")
+    found = bw(tmp_path, "replay", "t.bw", *words, "--target", "null")["result"]
+    assert found["counts"]["early"] == 0
+    altered = [(-(-(at + 3_000_000) // 10**6) * 10**6, *what) for at, *what in meant]
+    rows = read_samples(tmp_path / "rows.bw")
+    assert operations(rows) == sorted(altered)
+    # Response times count from the altered time.
+    assert found["kinds"]["all"]["response_ns"]["max"] == int(
+        (rows["completed"] - rows["intended"]).max()
+    )

@@ -119,6 +119,29 @@ def test_a_replay_at_other_times(engine: Engine) -> None:
     assert engine.request["workload"]["seed"] == 7
 
 
+def test_a_replay_of_several_devices(engine: Engine) -> None:
+    words = (
+        "--map",
+        "sda=/dev/loop77",
+        "--map",
+        "sdb=null",
+        "--map",
+        "sdc=/dev/loop77",
+    )
+    done = engine.bw("replay", "a.load", *words, "--direct", "--offsets", "wrap")
+    assert done.returncode == 0, done.stderr
+    target = engine.request["target"]
+    assert target["kind"] == "several"
+    disk, null = target["targets"]
+    assert (disk["name"], disk["filaments"]) == ("/dev/loop77", [0])
+    assert (null["name"], null["filaments"]) == ("null", [1])
+    assert disk["target"]["direct"] is True
+    assert null["target"]["kind"] == "null"
+    traces = engine.request["workload"]["filaments"]
+    assert [one["devices"] for one in traces] == [["sda", "sdc"], ["sdb"]]
+    assert [one["offsets"] for one in traces] == ["wrap", "wrap"]
+
+
 def test_the_document_has_everything(engine: Engine) -> None:
     done = engine.bw("load", "--rate", "10k", "--json", "--target", "null")
     document = json.loads(done.stdout)
@@ -286,7 +309,21 @@ def test_trials_differ_in_what_is_random_unless_a_seed_is_said(engine: Engine) -
         ("load --target null -- ls", ["does not run a command"]),
         ("replay a --target null --speed fast --window 1", ["--speed", "--window"]),
         ("replay a --target null --offsets wrap --scale-space", ["has another value"]),
-        ("replay a --target null --delay soon --quantize 0ms", ["--delay", "--quantize"]),
+        (
+            "load --target null --target /x",
+            ["--target: it is given twice", "[[target]]"],
+        ),
+        ("replay a --target null --map sda=/x", ["--target and --map both name"]),
+        ("replay a --devices sda --map sda=/x", ["--devices and --map both name"]),
+        ("replay a --map sda=/x --map sda=/y", ["sda has two targets"]),
+        ("replay a --map sda", ["no name or no value"]),
+        ("replay a --map sda=dir:/x", ["the only one of its load"]),
+        ("replay a --map sda=null --direct", ["none of the targets has --direct"]),
+        ("replay - --map sda=null", ["can be read only once"]),
+        (
+            "replay a --target null --delay soon --quantize 0ms",
+            ["--delay", "--quantize"],
+        ),
     ],
 )
 def test_bad_input_is_told_at_once(

@@ -39,7 +39,7 @@ def blocks(language: str) -> list[str]:
 
 
 def test_the_files_of_the_page_are_workloads() -> None:
-    example, files, python = blocks("toml")
+    example, files, python, process, several = blocks("toml")
     description = read_workload(example, "w.toml", None)
     pages, log = description.filaments
     assert isinstance(pages, w.Open)
@@ -55,6 +55,14 @@ def test_the_files_of_the_page_are_workloads() -> None:
     ]
     (filament,) = read_workload(python, "w.toml", None).python
     assert (filament.module, filament.name) == ("ramp", "Ramp")
+    (walk,) = read_workload(process, "dir/w.toml", None).filaments
+    assert walk == w.Process(command=("python3", "walk.py"), directory="dir")
+    target = read_workload(several, "w.toml", None).target
+    assert isinstance(target, r.SeveralTarget)
+    assert {one.name: one.filaments for one in target.targets} == {
+        "data": (0, 2),
+        "log": (1, 3),
+    }
 
 
 def test_the_filament_of_the_page_makes_its_operations(tmp_path: Path) -> None:

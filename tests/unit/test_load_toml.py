@@ -151,6 +151,131 @@ quantize = "10ms"
     assert trace.quantize_ns == 10_000_000
 
 
+SEVERAL = """
+[[target]]
+name = "data"
+to = "/dev/loop77"
+direct = true
+[[target]]
+name = "web"
+to = "http://127.0.0.1:8080/"
+connections = 3
+"""
+
+
+def test_several_targets() -> None:
+    text = f"""{SEVERAL}
+[[filament]]
+type = "open"
+rate = 5
+target = "web"
+[[filament]]
+type = "closed"
+users = 2
+target = "data"
+"""
+    found = read(text)
+    web, users = found.filaments
+    assert isinstance(web, w.Open)
+    assert isinstance(users, w.Closed)
+    assert web.access.kinds == (("exchange", 1),)
+    assert users.access.kinds == (("read", 1),)
+    assert found.target == r.SeveralTarget(
+        (
+            r.NamedTarget("data", (1,), r.FileTarget("/dev/loop77", direct=True)),
+            r.NamedTarget(
+                "web", (0,), r.HttpTarget("http://127.0.0.1:8080/", connections=3)
+            ),
+        )
+    )
+    assert read(text, r.NullTarget()).target == r.NullTarget()
+    (wrong,) = mistakes(text, r.FileTarget("/x"))
+    assert "--target would replace all targets" in wrong.message
+
+
+def test_the_devices_of_a_trace_go_to_several_targets() -> None:
+    text = """
+[[target]]
+name = "a"
+to = "/x"
+[[target]]
+name = "b"
+to = "null"
+[[filament]]
+type = "trace"
+name = "disks"
+path = "t.bin"
+devices = {sdb = "b", sda = "a", sdc = "b"}
+[[filament]]
+type = "open"
+rate = 5
+target = "a"
+"""
+    found = read(text)
+    first, other, second = found.filaments
+    assert isinstance(first, w.Trace)
+    assert isinstance(second, w.Trace)
+    assert isinstance(other, w.Open)
+    assert (first.name, first.devices) == ("disks on b", ("sdb", "sdc"))
+    assert (second.name, second.devices) == ("disks on a", ("sda",))
+    assert isinstance(found.target, r.SeveralTarget)
+    assert {one.name: one.filaments for one in found.target.targets} == {
+        "a": (1, 2),
+        "b": (0,),
+    }
+    assert (
+        found.places["workload.filaments[2]"] == found.places["workload.filaments[0]"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "message"),
+    [
+        (f"{SEVERAL}{OPEN}", (10, 3), "target is missing"),
+        (f'{SEVERAL}{OPEN}target = "dta"\n', (13, 10), "no target 'dta'"),
+        (f'{OPEN}target = "data"\n', (4, 10), "has no [[target]]"),
+        (
+            '[[target]]\nname = "a"\nto = "dir:/x"\n' + OPEN + 'target = "a"\n',
+            (3, 6),
+            "the only one of its load",
+        ),
+        (
+            f'{SEVERAL}[[target]]\nname = "web"\nto = "null"\n{OPEN}target = "web"\n',
+            (11, 8),
+            "used twice",
+        ),
+        (
+            '[[target]]\nname = "a"\nto = "null"\ndirect = true\n'
+            + OPEN
+            + 'target = "a"\n',
+            (4, 10),
+            "not an option of a null target",
+        ),
+    ],
+)
+def test_mistakes_about_targets(
+    text: str, place: tuple[int, int], message: str
+) -> None:
+    (wrong,) = mistakes(text)
+    assert message in wrong.message
+    assert (wrong.line, wrong.column) == place
+
+
+def test_a_process() -> None:
+    text = '[[filament]]\ntype = "process"\ncommand = "python3 \'my walk.py\' 5"\n'
+    assert only(text) == w.Process(
+        command=("python3", "my walk.py", "5"), directory="dir"
+    )
+    assert only(
+        text.replace("\"python3 'my walk.py' 5\"", '["a", "b c"]')
+    ) == w.Process(command=("a", "b c"), directory="dir")
+    plan = plan_of_file(read(text), {}, r.NullTarget())
+    assert plan.request.duration_ns == DURATION_NS
+    assert plan.request.loop == LoopModel(open=False, closed=True)
+    (wrong,) = mistakes('[[filament]]\ntype = "process"\ncommand = []\n')
+    assert wrong.line == 3
+
+
 def test_a_trace_of_several_files() -> None:
     text = """[[filament]]
 type = "trace"

@@ -711,13 +711,15 @@ impl OpenTarget {
                     &factory.open,
                     factory.largest_bytes,
                 )?)),
-                Self::Tcp(_) | Self::Http(_) | Self::Directory(_) | Self::Nfs(_) => {
-                    Err(EngineError::request(
-                        "pacer-target",
-                        "the naive pacers run on 'null' and on files",
-                        "leave the pacer out",
-                    ))
-                }
+                Self::Tcp(_)
+                | Self::Http(_)
+                | Self::Directory(_)
+                | Self::Nfs(_)
+                | Self::Several(_) => Err(EngineError::request(
+                    "pacer-target",
+                    "the naive pacers run on 'null' and on files",
+                    "leave the pacer out",
+                )),
             }
         };
         (0..threads).map(one).collect()

@@ -45,7 +45,7 @@ pub(crate) struct WorkerPool<'a> {
 
 /// Makes a worker's target, gives it the run's clock, and describes it for the result.
 pub(crate) trait TargetFactory: Sync {
-    type Target: Target;
+    type Target: Target + 'static;
 
     /// Makes the target of one worker, with a clock that reads zero.
     ///

@@ -252,6 +252,47 @@ impl WaitingQueue {
         planned
     }
 
+    /// Returns whether no operation waits.
+    #[inline]
+    #[must_use]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+}
+
+/// A queue of waiting operations for each part of the target.
+#[derive(Debug)]
+pub(crate) struct WaitingQueues {
+    queues: Vec<WaitingQueue>,
+    length: usize,
+}
+
+impl WaitingQueues {
+    /// Returns empty queues for `parts` parts, each with room for at least `capacity` operations.
+    #[must_use]
+    pub(crate) fn new(parts: usize, capacity: usize) -> Self {
+        let queue = |_| WaitingQueue::with_capacity(capacity);
+        Self {
+            queues: (0..parts).map(queue).collect(),
+            length: 0,
+        }
+    }
+
+    /// Appends an operation that waits for a part.
+    pub(crate) fn push(&mut self, part: usize, planned: Planned) {
+        self.queues[part].push(planned);
+        self.length += 1;
+    }
+
+    /// Takes the first operation that waits for one of the parts with room.
+    #[inline]
+    pub(crate) fn pop(&mut self, mut has_room: impl FnMut(usize) -> bool) -> Option<Planned> {
+        let mut parts = (0..).zip(&mut self.queues);
+        let (_, queue) = parts.find(|(part, queue)| !queue.is_empty() && has_room(*part))?;
+        self.length -= 1;
+        queue.pop()
+    }
+
     /// Returns the number of waiting operations.
     #[inline]
     #[must_use]
@@ -422,7 +463,7 @@ mod tests {
                 assert_eq!(waiting.pop().map(|p| p.filament), expected.next());
             }
         }
-        assert_eq!(waiting.len(), 15_000);
+        assert_eq!(waiting.length, 15_000);
         while let Some(planned) = waiting.pop() {
             assert_eq!(Some(planned.filament), expected.next());
         }

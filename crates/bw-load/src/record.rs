@@ -13,6 +13,7 @@
 
 use crate::channels::BlockSender;
 use crate::queue::{InFlight, Planned};
+use crate::routes::Routes;
 use bw_model::{DROPPED, Kind, Nanos, Row};
 use bw_record::interval::Interval;
 use bw_record::recorder::{OperationOutcome, Recorder};
@@ -124,6 +125,8 @@ pub struct WorkerRecord {
     intervals: BlockSender<Box<Interval>>,
     backlog: VecDeque<Box<Interval>>,
     rows: Option<RowBlocks>,
+    /// Of several targets; then the device of a row is its target.
+    routes: Option<Routes>,
     last_end: Nanos,
 }
 
@@ -157,8 +160,15 @@ impl WorkerRecord {
                 block: Vec::with_capacity(BLOCK),
                 blocks,
             }),
+            routes: None,
             last_end: Nanos::ZERO,
         }
+    }
+
+    /// Writes the target of each operation into its row.
+    #[must_use]
+    pub(crate) fn with_routes(self, routes: Option<Routes>) -> Self {
+        Self { routes, ..self }
     }
 
     /// Allocates the histograms for these kinds of operations and this number of chains.
@@ -240,7 +250,8 @@ impl WorkerRecord {
         }
         self.last_end = now;
         if self.rows.is_some() {
-            self.push_row(outcome.row(flight.planned.stream, self.worker));
+            let stream = flight.planned.stream;
+            self.push_row(outcome.row(stream, self.device(stream)));
         }
     }
 
@@ -322,6 +333,13 @@ impl WorkerRecord {
         }
     }
 
+    /// Returns the device in the row of a filament's operation: its worker, or its target if there are several.
+    #[inline]
+    fn device(&self, stream: u32) -> u16 {
+        let routes = self.routes.as_ref();
+        routes.map_or(self.worker, |routes| routes.part_of(stream))
+    }
+
     fn row(&self, planned: &Planned, issued: Nanos, result: i32) -> Row {
         Row {
             intended: planned.operation.at,
@@ -331,7 +349,7 @@ impl WorkerRecord {
             size: planned.operation.size,
             result,
             stream: planned.stream,
-            device: self.worker,
+            device: self.device(planned.stream),
             kind: planned.operation.kind,
         }
     }

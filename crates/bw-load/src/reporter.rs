@@ -305,11 +305,11 @@ pub struct SamplesReport {
 }
 
 impl Samples {
-    /// Makes the file, before the workers start.
+    /// Makes the file, before the workers start; `devices` are the names of the rows' devices.
     ///
     /// # Errors
     /// `samples-file`: it exists already, or cannot be made.
-    pub(crate) fn create(path: &Path, workers: usize) -> Result<Self, EngineError> {
+    pub(crate) fn create(path: &Path, devices: Vec<String>) -> Result<Self, EngineError> {
         let file = File::create_new(path).map_err(|error| {
             let message = format!(
                 "{}: samples cannot be written there: {error}",
@@ -322,9 +322,7 @@ impl Samples {
             )
         })?;
         let mut header = Header::new(Content::Samples, Order::None);
-        header.devices = (0..workers)
-            .map(|worker| format!("worker {worker}"))
-            .collect();
+        header.devices = devices;
         header.source = concat!("bw-engine ", env!("CARGO_PKG_VERSION")).to_owned();
         Ok(Self {
             path: path.to_owned(),
@@ -414,7 +412,8 @@ mod tests {
             device: 0,
             kind: Kind::Write,
         };
-        let mut samples = Samples::create(&path, 2).unwrap();
+        let devices = || vec!["a".to_owned(), "b".to_owned()];
+        let mut samples = Samples::create(&path, devices()).unwrap();
         samples.begin(77);
         samples.write(&[row; 3]);
         let report = samples.finish(4);
@@ -427,7 +426,7 @@ mod tests {
             (reader.header().started_ns, reader.header().devices.len()),
             (Some(77), 2)
         );
-        assert!(Samples::create(&path, 2).is_err());
+        assert!(Samples::create(&path, devices()).is_err());
         std::fs::remove_file(&path).unwrap();
     }
 }

@@ -21,6 +21,8 @@ use std::path::PathBuf;
 const WORKERS: usize = 1024;
 /// Maximum number of engines that share a schedule.
 const PARTS: u32 = 1024;
+/// Maximum number of targets of a load.
+const TARGETS: usize = 1024;
 /// Maximum number of operations in flight per worker.
 const DEPTH: u32 = 1 << 20;
 
@@ -40,6 +42,28 @@ pub enum TargetSpec {
     Dir(DirSpec),
     /// A file set on an NFS server.
     Nfs(NfsSpec),
+    /// Several targets, each for some of the filaments.
+    Several(SeveralSpec),
+}
+
+/// Several targets.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SeveralSpec {
+    /// The targets; their names differ.
+    pub targets: Vec<NamedTarget>,
+}
+
+/// One of several targets.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NamedTarget {
+    /// Its name in the result.
+    pub name: String,
+    /// The filaments that use it, by their indexes in the list. Each filament uses one target.
+    pub filaments: Vec<usize>,
+    /// The target.
+    pub target: TargetSpec,
 }
 
 /// How operations are issued at their intended start.
@@ -194,6 +218,7 @@ impl LoadRequest {
         let wrong = wrong.map(|wrong| wrong.map(|(field, what)| (field.to_owned(), what)));
         let wrong = wrong.into_iter().flatten();
         let wrong = wrong.chain(self.wrong_target()).chain(self.wrong_part());
+        let wrong = wrong.chain(self.wrong_process());
         match wrong.into_iter().next() {
             Some((field, what)) => Err(EngineError::request(
                 "bad-request",
@@ -205,11 +230,59 @@ impl LoadRequest {
         }
     }
 
-    /// Returns the first filament that the target cannot execute: only targets with files execute filaments of type
-    /// `files`, and they execute no others. The null target executes all.
+    /// Returns why the targets do not fit the filaments.
     fn wrong_target(&self) -> Option<(String, String)> {
-        let has_files = match self.target {
-            TargetSpec::Null(_) => return None,
+        let all: Vec<usize> = (0..self.workload.filaments.len()).collect();
+        let TargetSpec::Several(several) = &self.target else {
+            return self.wrong_filament(&self.target, &all);
+        };
+        let field = |part: usize, field: &str| format!("target.targets[{part}].{field}");
+        let mut used: Vec<Option<&str>> = vec![None; all.len()];
+        for (part, named) in several.targets.iter().enumerate() {
+            let before = &several.targets[..part];
+            if named.name.is_empty() || before.iter().any(|other| other.name == named.name) {
+                return Some((
+                    field(part, "name"),
+                    "each target needs a name of its own".to_owned(),
+                ));
+            }
+            if let TargetSpec::Several(_) | TargetSpec::Dir(_) | TargetSpec::Nfs(_) = named.target {
+                let what = "a target with a file set is the only target of its load, and several are not nested";
+                return Some((field(part, "target"), what.to_owned()));
+            }
+            for place in &named.filaments {
+                let Some(user) = used.get_mut(*place) else {
+                    let what = format!("there is no filament {place}");
+                    return Some((field(part, "filaments"), what));
+                };
+                if let Some(other) = user {
+                    let what = format!("filament {place} uses the target {other} too");
+                    return Some((field(part, "filaments"), what));
+                }
+                *user = Some(named.name.as_str());
+            }
+            let wrong = self.wrong_filament(&named.target, &named.filaments);
+            if wrong.is_some() {
+                return wrong;
+            }
+        }
+        if several.targets.len() > TARGETS {
+            return Some(("target.targets".to_owned(), format!("at most {TARGETS}")));
+        }
+        if self.pacer != Pacer::Spin {
+            let what = "only the pacer spin issues operations to several targets";
+            return Some(("pacer".to_owned(), what.to_owned()));
+        }
+        let place = used.iter().position(Option::is_none)?;
+        let what = "it uses none of the targets".to_owned();
+        Some((format!("workload.filaments[{place}]"), what))
+    }
+
+    /// Returns the first of these filaments that the target cannot execute: only targets with files execute filaments of
+    /// type `files`, and they execute no others. The null target executes all.
+    fn wrong_filament(&self, target: &TargetSpec, places: &[usize]) -> Option<(String, String)> {
+        let has_files = match target {
+            TargetSpec::Null(_) | TargetSpec::Several(_) => return None,
             TargetSpec::Dir(_) | TargetSpec::Nfs(_) => true,
             TargetSpec::File(_) | TargetSpec::Tcp(_) | TargetSpec::Http(_) => false,
         };
@@ -217,9 +290,9 @@ impl LoadRequest {
             let what = "only the pacer spin issues operations on files";
             return Some(("pacer".to_owned(), what.to_owned()));
         }
-        let mut filaments = self.workload.filaments.iter();
-        let of_files = |filament: &FilamentSpec<_>| matches!(filament, FilamentSpec::Files(_));
-        let place = filaments.position(|filament| of_files(filament) != has_files)?;
+        let filaments = &self.workload.filaments;
+        let of_files = |place: &&usize| matches!(filaments[**place], FilamentSpec::Files(_));
+        let place = places.iter().find(|place| of_files(place) != has_files)?;
         let what = if has_files {
             "a target with files executes only filaments of type files"
         } else {
@@ -241,6 +314,21 @@ impl LoadRequest {
         }
     }
 
+    /// Returns why a process cannot be a filament.
+    fn wrong_process(&self) -> Option<(String, String)> {
+        let mut filaments = self.workload.filaments.iter().enumerate();
+        let (place, what) = filaments.find_map(|(place, filament)| match filament {
+            FilamentSpec::Process(spec) if spec.command.is_empty() => {
+                Some((place, "command: it names no program"))
+            }
+            FilamentSpec::Process(_) if self.pacer != Pacer::Spin => {
+                Some((place, "only the pacer spin passes events to a process"))
+            }
+            _ => None,
+        })?;
+        Some((format!("workload.filaments[{place}]"), what.to_owned()))
+    }
+
     /// Returns why this engine cannot issue a part of the schedule: some filaments need what another engine knows.
     fn wrong_part(&self) -> Option<(String, String)> {
         let controlled = |what: &str| Some(("controlled".to_owned(), what.to_owned()));
@@ -260,6 +348,7 @@ impl LoadRequest {
             _ if part.of == 1 => None,
             FilamentSpec::Follow(_) => Some((place, "a filament that follows another one waits for operations that another engine issues")),
             FilamentSpec::Files(_) => Some((place, "several engines cannot share the state of a file set")),
+            FilamentSpec::Process(_) => Some((place, "its process is on one machine only")),
             _ => None,
         })?;
         Some((format!("workload.filaments[{place}]"), what.to_owned()))
@@ -330,7 +419,8 @@ fn access<T>(filament: &FilamentSpec<T>) -> Option<&AccessSpec> {
         FilamentSpec::Tpcb(_)
         | FilamentSpec::Spc1(_)
         | FilamentSpec::Files(_)
-        | FilamentSpec::Trace(_) => None,
+        | FilamentSpec::Trace(_)
+        | FilamentSpec::Process(_) => None,
     }
 }
 

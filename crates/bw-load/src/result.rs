@@ -4,6 +4,7 @@ use crate::clock::ClockReport;
 use crate::environment::EnvironmentReport;
 use crate::file_set::make::MakeReport;
 use crate::pool::WorkerOutcome;
+use crate::processes::ProcessReport;
 use crate::record::OperationCounts;
 use crate::reporter::{SamplesReport, per_s};
 use crate::request::{LoadRequest, Pacer};
@@ -132,6 +133,9 @@ pub struct LoadResult {
     pub environment: EnvironmentReport,
     /// The traces that were replayed.
     pub traces: Vec<TraceReport>,
+    /// The processes of filaments.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub processes: Vec<ProcessReport>,
     /// The file of rows.
     pub samples: Option<SamplesReport>,
 }
@@ -170,6 +174,8 @@ pub(crate) struct ResultParts<'a> {
     pub made: Option<MakeReport>,
     /// The traces that were replayed.
     pub traces: Vec<TraceReport>,
+    /// The processes of filaments.
+    pub processes: Vec<ProcessReport>,
 }
 
 /// Assembles a result.
@@ -207,6 +213,7 @@ pub(crate) fn assemble(parts: ResultParts<'_>) -> LoadResult {
             .collect(),
         environment: parts.environment,
         traces: parts.traces,
+        processes: parts.processes,
         samples: parts.samples,
     }
 }
@@ -255,6 +262,18 @@ pub(crate) fn merged_target<'a>(
         if let Some(merged) = merged_histogram(&targets, name) {
             all[name] = merged;
         }
+    }
+    // Of several targets, each.
+    let names: Vec<String> = match all["targets"].as_object() {
+        Some(several) => several.keys().cloned().collect(),
+        None => Vec::new(),
+    };
+    for name in names {
+        let own: Vec<_> = targets
+            .iter()
+            .map(|target| &target["targets"][&name])
+            .collect();
+        all["targets"][&name] = merged_target(own.into_iter());
     }
     all
 }

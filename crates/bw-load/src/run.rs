@@ -12,19 +12,22 @@ use crate::file_set::make::MakeReport;
 use crate::naive::{self, NaivePhase};
 use crate::policy::SpinMargin;
 use crate::pool::{TargetFactory, WorkerOutcome, WorkerPool};
+use crate::processes::UserProcesses;
 use crate::read_ahead::{Fit, ReadOutcome, Readers};
 use crate::record::{BLOCK, OperationCounts, WorkerRecord};
 pub use crate::reporter::{Progress, RunListener};
 use crate::reporter::{Reported, Reporter, Samples, WorkerStreams};
 use crate::request::{self, LoadRequest, Pacer};
 use crate::result::{self, LoadResult, ResultParts};
-use crate::targets::{self, OpenTarget};
+use crate::routes::Routes;
+use crate::targets::{self, OnFactory, OpenTarget};
 use crate::worker::{Stop, WorkerFilament, WorkerPlan};
 use bw_model::EngineError;
 use bw_model::Nanos;
 use bw_record::interval::Interval;
 use bw_schedule::file_counts::RunFiles;
 use bw_schedule::file_set::FileSet;
+use bw_schedule::workload::WorkloadSpec;
 use bw_schedule::workload::build::Extent;
 use bw_trace::input::{TraceInput, TraceReport};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -56,13 +59,25 @@ pub fn run(
     if request.pacer != Pacer::Spin {
         return run_naive(run, &opened, request, listener);
     }
-    match &opened {
-        OpenTarget::Null(factory) => on(factory, run, request, listener),
-        OpenTarget::File(factory) => on(&**factory, run, request, listener),
-        OpenTarget::Tcp(factory) => on(factory, run, request, listener),
-        OpenTarget::Http(factory) => on(factory, run, request, listener),
-        OpenTarget::Directory(factory) => on(&**factory, run, request, listener),
-        OpenTarget::Nfs(factory) => on(&**factory, run, request, listener),
+    opened.visited_by(RunOn {
+        run,
+        request,
+        listener,
+    })
+}
+
+/// Runs a load on the targets of a factory.
+struct RunOn<'a, 'l> {
+    run: RunContext,
+    request: &'a LoadRequest,
+    listener: &'l mut dyn RunListener,
+}
+
+impl OnFactory for RunOn<'_, '_> {
+    type Output = Result<LoadResult, EngineError>;
+
+    fn on<M: TargetFactory>(self, factory: &M) -> Self::Output {
+        on(factory, self.run, self.request, self.listener)
     }
 }
 
@@ -72,7 +87,13 @@ struct RunContext {
     clock_source: ClockSource,
     stop: Stop,
     readers: Readers,
-    extent: u64,
+    /// With traces fitted to their targets, of which there are several.
+    workload: Option<WorkloadSpec<TraceInput>>,
+    extents: Extents,
+    routes: Option<Routes>,
+    processes: UserProcesses,
+    /// The names of the devices in the rows.
+    devices: Vec<String>,
     files: Option<RunFiles>,
     made: Option<MakeReport>,
     starved: Starved,
@@ -85,17 +106,38 @@ impl RunContext {
         opened: &OpenTarget,
         files: Option<RunFiles>,
     ) -> Result<Self, EngineError> {
-        let fit = Fit {
-            target_bytes: Some(opened.extent()),
-            align_bytes: opened.block_bytes(),
+        let (fit, workload) = match opened {
+            OpenTarget::Several(several) => {
+                (Fit::default(), Some(several.fitted(&request.workload)))
+            }
+            opened => {
+                let fit = Fit {
+                    target_bytes: Some(opened.extent()),
+                    align_bytes: opened.block_bytes(),
+                };
+                (fit, None)
+            }
         };
-        let traces: Vec<_> = request::traces(&request.workload).collect();
+        let traces: Vec<_> =
+            request::traces(workload.as_ref().unwrap_or(&request.workload)).collect();
+        let devices = match opened {
+            OpenTarget::Several(_) => opened.names(),
+            _ => (0..request.workers)
+                .map(|worker| format!("worker {worker}"))
+                .collect(),
+        };
+        let (extents, stop) = (Extents::of(opened), Stop::default());
+        let extent = |place| extents.of_place(place);
         Ok(Self {
             environment: environment::prepare_process(request)?,
             clock_source: ClockSource::choose(request.clock)?,
-            stop: Stop::default(),
             readers: Readers::open(&traces, request.workers, fit)?,
-            extent: opened.extent(),
+            processes: UserProcesses::start(&request.workload, extent, &stop)?,
+            stop,
+            workload,
+            extents,
+            routes: opened.routes().cloned(),
+            devices,
             files,
             made: opened.made(),
             starved: Starved::default(),
@@ -110,11 +152,15 @@ impl RunContext {
     ) -> Result<Vec<WorkerFilament>, EngineError> {
         let placement = request.placement(worker);
         let mut sources = |trace: &TraceInput| self.readers.source(worker, trace);
+        let workload = self.workload.as_ref().unwrap_or(&request.workload);
+        let each = self.extents.each();
         let extent = Extent {
-            bytes: self.extent,
             files: self.files.as_ref(),
+            each: each.as_deref(),
+            processes: Some(&self.processes),
+            ..Extent::from(self.extents.whole)
         };
-        let built = (request.workload).build(placement, extent, &mut sources)?;
+        let built = workload.build(placement, extent, &mut sources)?;
         self.readers.release(worker);
         self.starved.add(built.starved);
         let entry = |(id, filament)| WorkerFilament { id, filament };
@@ -153,8 +199,41 @@ impl RunContext {
             files: self.files.as_ref(),
             made: self.made,
             traces: traces(self.readers.finish())?,
+            processes: self.processes.finish()?,
             reports,
         }))
+    }
+}
+
+/// The sizes of the target, or of several targets.
+struct Extents {
+    /// Of the only target [bytes].
+    whole: u64,
+    /// Of several: that of the target of each filament of the list [bytes].
+    each: Vec<u64>,
+}
+
+impl Extents {
+    fn of(opened: &OpenTarget) -> Self {
+        let each = match opened {
+            OpenTarget::Several(several) => several.targets().map(OpenTarget::extent).collect(),
+            _ => Vec::new(),
+        };
+        Self {
+            whole: opened.extent(),
+            each,
+        }
+    }
+
+    /// Returns what the filament at this place of the list finds [bytes].
+    fn of_place(&self, place: usize) -> u64 {
+        self.each.get(place).copied().unwrap_or(self.whole)
+    }
+
+    /// Returns what each filament of the list finds; None if all find the same.
+    fn each(&self) -> Option<Vec<Extent<'_>>> {
+        let each = || self.each.iter().map(|bytes| Extent::from(*bytes)).collect();
+        (!self.each.is_empty()).then(each)
     }
 }
 
@@ -173,11 +252,12 @@ fn run_files(request: &LoadRequest) -> Result<Option<RunFiles>, EngineError> {
 
 fn reporter<'a>(
     request: &LoadRequest,
+    devices: &[String],
     streams: Vec<WorkerStreams>,
     listener: &'a mut dyn RunListener,
 ) -> Result<Reporter<'a>, EngineError> {
     let path = request.samples.as_deref();
-    let samples = path.map(|path| Samples::create(path, request.workers));
+    let samples = path.map(|path| Samples::create(path, devices.to_vec()));
     let reporter = Reporter::new(streams, request.interval_ns, samples.transpose()?, listener);
     Ok(reporter.with_histograms(request.interval_histograms))
 }
@@ -189,8 +269,8 @@ fn on<M: TargetFactory>(
     request: &LoadRequest,
     listener: &mut dyn RunListener,
 ) -> Result<LoadResult, EngineError> {
-    let (records, streams) = recording_channels(request);
-    let mut reporter = reporter(request, streams, listener)?;
+    let (records, streams) = recording_channels(request, run.routes.as_ref());
+    let mut reporter = reporter(request, &run.devices, streams, listener)?;
     let build = |worker| run.build(request, worker);
     let pool = WorkerPool {
         plan: plan(request),
@@ -254,7 +334,10 @@ fn plan(request: &LoadRequest) -> WorkerPlan {
 }
 
 /// Returns the workers' records, and the reporter's ends of their channels.
-fn recording_channels(request: &LoadRequest) -> (Vec<WorkerRecord>, Vec<WorkerStreams>) {
+fn recording_channels(
+    request: &LoadRequest,
+    routes: Option<&Routes>,
+) -> (Vec<WorkerRecord>, Vec<WorkerStreams>) {
     let (kinds, chains) = (request.workload.kinds(), request.workload.chains());
     let one = |worker| {
         let spare = (0..2).map(|_| Box::new(Interval::new(0))).collect();
@@ -266,7 +349,8 @@ fn recording_channels(request: &LoadRequest) -> (Vec<WorkerRecord>, Vec<WorkerSt
             .then(|| exchange(BLOCKS + 1, blocks()));
         let (row_sender, rows) = rows.unzip();
         let record = WorkerRecord::new(worker, request.warm_up_ns, sender, row_sender)
-            .expecting(kinds.iter().copied(), chains);
+            .expecting(kinds.iter().copied(), chains)
+            .with_routes(routes.cloned());
         (record, WorkerStreams { intervals, rows })
     };
     // There are at most 1024 workers.
@@ -282,8 +366,8 @@ fn run_naive(
     listener: &mut dyn RunListener,
 ) -> Result<LoadResult, EngineError> {
     naive::check(request)?;
-    let (mut records, streams) = recording_channels(request);
-    let mut reporter = reporter(request, streams, listener)?;
+    let (mut records, streams) = recording_channels(request, run.routes.as_ref());
+    let mut reporter = reporter(request, &run.devices, streams, listener)?;
     let filaments = run.build(request, 0)?;
     let early_clock = run.clock_source.clock(crate::pool::EARLY_ZERO_NS);
     let calls = opened.calls(naive::threads(request), &early_clock)?;

@@ -5,6 +5,7 @@
 //! log after the run has started.
 
 use bw_model::{Nanos, Operation};
+use bw_schedule::filaments::FilamentId;
 use std::io;
 
 /// The completion of an operation on a target.
@@ -21,6 +22,8 @@ pub trait Target {
     /// Whether `flush` makes system calls. The worker then reads its clock again after each flush, to
     /// see what became due meanwhile.
     const FLUSH_CALLS_KERNEL: bool = true;
+    /// Whether it has several parts, each with room of its own ([`Several`](crate::several::Several)).
+    const HAS_PARTS: bool = false;
 
     /// Returns how many operations one call to the kernel takes, at least 1. The worker submits at most this
     /// number before a flush, so that each is stamped just before its own call.
@@ -51,4 +54,32 @@ pub trait Target {
     /// # Errors
     /// The kernel refuses to wait, which ends the run.
     fn wait(&mut self, at_most: Nanos) -> io::Result<()>;
+
+    /// Returns a descriptor that is readable when completions can be taken, if there is one.
+    fn descriptor(&self) -> Option<i32> {
+        None
+    }
+
+    /// Returns the number of parts.
+    fn parts(&self) -> usize {
+        1
+    }
+
+    /// Returns the part that executes the operations of a filament.
+    #[inline]
+    fn part_of(&self, _filament: FilamentId) -> usize {
+        0
+    }
+
+    /// Returns whether a part has room for one more operation; the worker asks only a target with parts.
+    #[inline]
+    fn has_room(&self, _part: usize) -> bool {
+        true
+    }
+
+    /// Prepares an operation on a part that has room. See [`submit`](Target::submit).
+    #[inline]
+    fn submit_to(&mut self, _part: usize, slot: u32, operation: &Operation) {
+        self.submit(slot, operation);
+    }
 }

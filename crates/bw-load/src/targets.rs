@@ -10,12 +10,17 @@ use crate::net::Network;
 use crate::nfs::{NfsFiles, NfsPlan, NfsSpec, NfsTarget};
 use crate::null::{Null, NullSpec};
 use crate::pool::TargetFactory;
-use crate::request::{self, LoadRequest, TargetSpec};
+use crate::request::{self, LoadRequest, NamedTarget, SeveralSpec, TargetSpec};
+use crate::routes::Routes;
+use crate::several::{Part, Several};
 use crate::tcp::TcpPlan;
 use bw_model::EngineError;
 use bw_protocol::Protocol;
 use bw_schedule::file_set::FileSet;
-use serde_json::{Value, json};
+use bw_schedule::workload::{FilamentSpec, WorkloadSpec};
+use bw_trace::input::TraceInput;
+use serde_json::{Map, Value, json};
+use std::any::Any;
 use std::sync::Arc;
 
 /// An opened target: it exists, it is large enough, its server has an address.
@@ -32,6 +37,47 @@ pub(crate) enum OpenTarget {
     Directory(Box<DirectoryFactory>),
     /// A file set on an NFS server.
     Nfs(Box<NfsFactory>),
+    /// Several targets.
+    Several(Box<SeveralFactory>),
+}
+
+/// Something that is done with the factory of a target, whatever its kind.
+pub(crate) trait OnFactory {
+    type Output;
+
+    /// Does it.
+    fn on<M: TargetFactory>(self, factory: &M) -> Self::Output;
+}
+
+impl OpenTarget {
+    /// Passes the target's factory to `visitor`.
+    pub(crate) fn visited_by<V: OnFactory>(&self, visitor: V) -> V::Output {
+        match self {
+            Self::Null(factory) => visitor.on(factory),
+            Self::File(factory) => visitor.on(&**factory),
+            Self::Tcp(factory) => visitor.on(factory),
+            Self::Http(factory) => visitor.on(factory),
+            Self::Directory(factory) => visitor.on(&**factory),
+            Self::Nfs(factory) => visitor.on(&**factory),
+            Self::Several(factory) => visitor.on(&**factory),
+        }
+    }
+
+    /// Returns which of several targets the operations of each filament go to; None if there is one target.
+    pub(crate) fn routes(&self) -> Option<&Routes> {
+        match self {
+            Self::Several(factory) => Some(factory.routes()),
+            _ => None,
+        }
+    }
+
+    /// Returns the names of several targets; empty if there is one target.
+    pub(crate) fn names(&self) -> Vec<String> {
+        match self {
+            Self::Several(factory) => factory.names().map(str::to_owned).collect(),
+            _ => Vec::new(),
+        }
+    }
 }
 
 /// Opens the target of a request, with the file set of its workload; calls `report` every second while the set is made.
@@ -83,6 +129,9 @@ pub(crate) fn open(
             let set = files.ok_or_else(no_file_set)?;
             OpenTarget::Nfs(Box::new(NfsFactory::open(spec, set, request, report)?))
         }
+        TargetSpec::Several(spec) => {
+            OpenTarget::Several(Box::new(SeveralFactory::open(request, spec, report)?))
+        }
     })
 }
 
@@ -102,6 +151,8 @@ impl OpenTarget {
             Self::Http(factory) => factory.plan.requests().count() as u64,
             // Its filaments use the file set instead.
             Self::Directory(_) | Self::Nfs(_) => 0,
+            // Each filament has the extent of its own target.
+            Self::Several(_) => 0,
         }
     }
 
@@ -124,9 +175,12 @@ impl OpenTarget {
             Self::File(factory) => {
                 Some(u64::from(factory.open.block_bytes())).filter(|block| *block > 1)
             }
-            Self::Null(_) | Self::Tcp(_) | Self::Http(_) | Self::Directory(_) | Self::Nfs(_) => {
-                None
-            }
+            Self::Null(_)
+            | Self::Tcp(_)
+            | Self::Http(_)
+            | Self::Directory(_)
+            | Self::Nfs(_)
+            | Self::Several(_) => None,
         }
     }
 }
@@ -316,6 +370,189 @@ impl TargetFactory for NfsFactory {
     }
 }
 
+/// Makes composite targets.
+pub(crate) struct SeveralFactory {
+    parts: Vec<(String, OpenTarget)>,
+    /// The part of each entry of the workload's list.
+    entries: Vec<u16>,
+    routes: Routes,
+    depth: u32,
+}
+
+impl SeveralFactory {
+    /// Opens the targets of a request, which has been checked.
+    ///
+    /// # Errors
+    /// Those of each target, with its name.
+    pub(crate) fn open(
+        request: &LoadRequest,
+        spec: &SeveralSpec,
+        report: &mut dyn FnMut(&MakeProgress),
+    ) -> Result<Self, EngineError> {
+        let mut parts = Vec::with_capacity(spec.targets.len());
+        let mut entries = vec![0; request.workload.filaments.len()];
+        for (part, named) in (0..).zip(&spec.targets) {
+            let own = LoadRequest {
+                target: named.target.clone(),
+                workload: only(&request.workload, &named.filaments),
+                ..request.clone()
+            };
+            let opened = open(&own, None, report).map_err(|error| of(error, named))?;
+            parts.push((named.name.clone(), opened));
+            named
+                .filaments
+                .iter()
+                .for_each(|place| entries[*place] = part);
+        }
+        let routes = Routes::new(&request.workload.ids()?, &entries);
+        Ok(Self {
+            parts,
+            entries,
+            routes,
+            depth: request.depth,
+        })
+    }
+
+    /// Returns the target of each entry of the workload's list, in order.
+    pub(crate) fn targets(&self) -> impl Iterator<Item = &OpenTarget> {
+        let part = |part: &u16| &self.parts[usize::from(*part)].1;
+        self.entries.iter().map(part)
+    }
+
+    /// Returns the names of the targets.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.parts.iter().map(|(name, _)| name.as_str())
+    }
+
+    /// Returns which target the operations of each filament go to.
+    pub(crate) fn routes(&self) -> &Routes {
+        &self.routes
+    }
+
+    /// Returns the workload with traces that are fitted to their own targets.
+    pub(crate) fn fitted(&self, workload: &WorkloadSpec<TraceInput>) -> WorkloadSpec<TraceInput> {
+        let mut fitted = workload.clone();
+        for (filament, target) in fitted.filaments.iter_mut().zip(self.targets()) {
+            if let FilamentSpec::Trace(trace) = filament {
+                let input = &mut trace.input;
+                input.target_bytes = input.target_bytes.or(Some(target.extent()));
+                input.align_bytes = input.align_bytes.or(target.block_bytes());
+            }
+        }
+        fitted
+    }
+}
+
+/// Returns the workload with only these entries of its list.
+fn only(workload: &WorkloadSpec<TraceInput>, places: &[usize]) -> WorkloadSpec<TraceInput> {
+    let chosen = places.iter().map(|place| &workload.filaments[*place]);
+    WorkloadSpec {
+        seed: workload.seed,
+        file_set: None,
+        filaments: chosen.cloned().collect(),
+    }
+}
+
+/// Returns the error of one of several targets: with its name, and with the places of filaments in the whole list.
+fn of(mut error: EngineError, named: &NamedTarget) -> EngineError {
+    error.message = format!("target {}: {}", named.name, error.message);
+    let field = error
+        .location
+        .as_mut()
+        .and_then(|location| location.field.as_mut());
+    if let Some(field) = field {
+        let place = field.strip_prefix("workload.filaments[").and_then(|rest| {
+            let (number, rest) = rest.split_once(']')?;
+            let place = named.filaments.get(number.parse::<usize>().ok()?)?;
+            Some(format!("workload.filaments[{place}]{rest}"))
+        });
+        if let Some(place) = place {
+            *field = place;
+        }
+    }
+    error
+}
+
+/// Makes one worker's part.
+struct MakePart {
+    worker: usize,
+    clock: RunClock,
+}
+
+impl OnFactory for MakePart {
+    type Output = Result<Box<dyn Part>, EngineError>;
+
+    fn on<M: TargetFactory>(self, factory: &M) -> Self::Output {
+        Ok(Box::new(factory.make(self.worker, self.clock)?))
+    }
+}
+
+/// Gives a part the clock that counts from time zero.
+struct BeginPart<'a> {
+    part: &'a mut dyn Part,
+    clock: RunClock,
+}
+
+impl OnFactory for BeginPart<'_> {
+    type Output = ();
+
+    fn on<M: TargetFactory>(self, factory: &M) -> Self::Output {
+        let part: &mut dyn Any = self.part;
+        if let Some(target) = part.downcast_mut::<M::Target>() {
+            factory.begin(target, self.clock);
+        }
+    }
+}
+
+/// Describes a part for the result.
+struct DescribePart<'a> {
+    part: &'a dyn Part,
+}
+
+impl OnFactory for DescribePart<'_> {
+    type Output = Value;
+
+    fn on<M: TargetFactory>(self, factory: &M) -> Self::Output {
+        let part: &dyn Any = self.part;
+        let target = part.downcast_ref::<M::Target>();
+        target.map_or(Value::Null, |target| factory.describe(target))
+    }
+}
+
+impl TargetFactory for SeveralFactory {
+    type Target = Several;
+
+    fn make(&self, worker: usize, clock: RunClock) -> Result<Self::Target, EngineError> {
+        let make = |(_, target): &(String, OpenTarget)| {
+            target.visited_by(MakePart {
+                worker,
+                clock: clock.clone(),
+            })
+        };
+        let parts: Result<Vec<_>, EngineError> = self.parts.iter().map(make).collect();
+        Ok(Several::new(parts?, self.routes.clone(), self.depth))
+    }
+
+    fn begin(&self, target: &mut Self::Target, clock: RunClock) {
+        for (part, (_, opened)) in self.parts.iter().enumerate() {
+            opened.visited_by(BeginPart {
+                part: target.part_mut(part),
+                clock: clock.clone(),
+            });
+        }
+    }
+
+    fn describe(&self, target: &Self::Target) -> Value {
+        let describe = |(part, (name, opened)): (usize, &(String, OpenTarget))| {
+            let part = target.part(part);
+            (name.clone(), opened.visited_by(DescribePart { part }))
+        };
+        let targets: Map<String, Value> = self.parts.iter().enumerate().map(describe).collect();
+        json!({"kind": "several", "engine": null, "size_bytes": null, "features": [], "absent": [],
+            "targets": targets})
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -325,5 +562,18 @@ mod tests {
         let factory = NetFactory::new((), 8, 3).unwrap();
         assert_eq!([0, 1, 2].map(|worker| factory.share(worker)), [3, 3, 2]);
         assert!(NetFactory::new((), 2, 3).is_err());
+    }
+
+    #[test]
+    fn an_error_names_the_target_and_the_filament_of_the_whole_list() {
+        let named: NamedTarget = serde_json::from_value(json!({
+            "name": "b", "filaments": [1, 4], "target": {"kind": "null"},
+        }))
+        .unwrap();
+        let error = EngineError::request("x", "too large", "y");
+        let error = of(error.about("workload.filaments[1].access.size"), &named);
+        assert_eq!(error.message, "target b: too large");
+        let field = error.location.unwrap().field;
+        assert_eq!(field.as_deref(), Some("workload.filaments[4].access.size"));
     }
 }

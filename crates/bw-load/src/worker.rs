@@ -12,7 +12,7 @@
 use crate::channels::{MessageLinks, RemoteMessage};
 use crate::clock::Clock;
 use crate::policy::{Full, Late, LateFilter, ReapMargin, SpinMargin};
-use crate::queue::{Due, InFlight, OperationQueue, Planned, Slots, TimeHeap, WaitingQueue};
+use crate::queue::{Due, InFlight, OperationQueue, Planned, Slots, TimeHeap, WaitingQueues};
 use crate::record::WorkerRecord;
 use crate::target::{Reaped, Target};
 use bw_model::{DROPPED, Nanos};
@@ -92,7 +92,7 @@ pub struct Worker<C, T> {
     filaments: Vec<WorkerFilament>,
     positions: Vec<u32>,
     queue: OperationQueue,
-    waiting: WaitingQueue,
+    waiting: WaitingQueues,
     events: TimeHeap<PendingEvent>,
     order: u64,
     slots: Slots,
@@ -131,12 +131,17 @@ impl<C: Clock, T: Target> Worker<C, T> {
     /// run starts.
     #[must_use]
     pub fn new(plan: WorkerPlan, target: T, clock: C, inputs: WorkerInputs) -> Self {
-        let depth = plan.depth.min(target.capacity()).max(1);
+        // Each part of a target with parts has the plan's depth.
+        let depth = if T::HAS_PARTS {
+            target.capacity()
+        } else {
+            plan.depth.min(target.capacity()).max(1)
+        };
         let room = (depth as usize * 4).max(16_384);
         let mut worker = Self {
             positions: positions(&inputs.filaments),
             queue: OperationQueue::with_capacity(room),
-            waiting: WaitingQueue::with_capacity(room),
+            waiting: WaitingQueues::new(target.parts(), room),
             events: TimeHeap::with_capacity(room.max(inputs.filaments.len())),
             filaments: inputs.filaments,
             links: inputs.links,
@@ -194,7 +199,7 @@ impl<C: Clock, T: Target> Worker<C, T> {
         }
         self.record_sequences();
         let (in_flight, waiting) = (self.slots.in_flight(), self.waiting.len());
-        self.record.waiting(|| self.waiting.pop());
+        self.record.waiting(|| self.waiting.pop(|_| true));
         self.record.close(in_flight as u64, waiting as u64);
         Ok(Finished {
             record: self.record,
@@ -328,7 +333,8 @@ impl<C: Clock, T: Target> Worker<C, T> {
                 break;
             };
             if let Some(slot) = self.slots.take(planned, held) {
-                self.target.submit(slot, &planned.operation);
+                let part = self.target.part_of(planned.stream);
+                self.target.submit_to(part, slot, &planned.operation);
                 batch[length] = slot;
                 length += 1;
             }
@@ -370,9 +376,30 @@ impl<C: Clock, T: Target> Worker<C, T> {
     #[inline]
     fn next_due(&mut self, due: Nanos) -> Option<(Planned, bool)> {
         if !self.waiting.is_empty() && self.now < self.plan.end {
-            return self.waiting.pop().map(|planned| (planned, true));
+            let target = &self.target;
+            let planned = self.waiting.pop(|part| target.has_room(part));
+            if !T::HAS_PARTS || planned.is_some() {
+                return planned.map(|planned| (planned, true));
+            }
+        }
+        if T::HAS_PARTS {
+            return self.next_with_room(due).map(|planned| (planned, false));
         }
         self.take_due(due).map(|planned| (planned, false))
+    }
+
+    /// Takes the next operation whose part of the target has room; those before it wait, or are dropped.
+    fn next_with_room(&mut self, due: Nanos) -> Option<Planned> {
+        for _ in 0..OVERFLOW {
+            let planned = self.take_due(due)?;
+            if self.target.has_room(self.target.part_of(planned.stream)) {
+                return Some(planned);
+            }
+            if !self.without_room(planned) {
+                return None;
+            }
+        }
+        None
     }
 
     /// Takes the next operation that the late policy does not skip from the queue.
@@ -396,20 +423,29 @@ impl<C: Clock, T: Target> Worker<C, T> {
             let Some(planned) = self.take_due(due) else {
                 return taken > 0;
             };
-            match self.plan.full {
-                Full::Queue => {
-                    self.record.held(&planned);
-                    self.waiting.push(planned);
-                    if self.waiting.len() > self.plan.backlog {
-                        self.record.backlog_exceeded();
-                        self.stop.fetch_max(1, Ordering::Relaxed);
-                        return true;
-                    }
+            if !self.without_room(planned) {
+                return true;
+            }
+        }
+        true
+    }
+
+    /// Handles an operation that finds no room; returns false if more of them wait than the plan allows.
+    fn without_room(&mut self, planned: Planned) -> bool {
+        match self.plan.full {
+            Full::Queue => {
+                self.record.held(&planned);
+                self.waiting
+                    .push(self.target.part_of(planned.stream), planned);
+                if self.waiting.len() > self.plan.backlog {
+                    self.record.backlog_exceeded();
+                    self.stop.fetch_max(1, Ordering::Relaxed);
+                    return false;
                 }
-                Full::Drop => {
-                    self.record.dropped(&planned);
-                    self.give_up(planned);
-                }
+            }
+            Full::Drop => {
+                self.record.dropped(&planned);
+                self.give_up(planned);
             }
         }
         true

@@ -118,8 +118,8 @@ fn chains_on_files_allocate_nothing_once_they_are_warm() {
     let set = FileSet::new(workload.file_set.as_ref().unwrap()).unwrap();
     let files = RunFiles::new(&workload, Arc::new(set)).unwrap();
     let extent = Extent {
-        bytes: 0,
         files: Some(&files),
+        ..Extent::from(0)
     };
     let built = workload
         .build(Placement::ALONE, extent, &mut |_| unreachable!())

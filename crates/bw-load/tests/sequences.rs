@@ -31,8 +31,8 @@ fn filaments() -> Vec<WorkerFilament> {
     let set = FileSet::new(workload.file_set.as_ref().unwrap()).unwrap();
     let files = RunFiles::new(&workload, Arc::new(set)).unwrap();
     let extent = Extent {
-        bytes: 0,
         files: Some(&files),
+        ..Extent::from(0)
     };
     let built = workload.build(Placement::ALONE, extent, &mut |_| unreachable!());
     let filaments = built.unwrap().filaments.into_iter();

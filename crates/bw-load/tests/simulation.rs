@@ -5,6 +5,8 @@
 use bw_load::clock::{Clock, VirtualClock};
 use bw_load::null::{Null, NullSpec};
 use bw_load::policy::{Full, Late};
+use bw_load::routes::Routes;
+use bw_load::several::{Part, Several};
 use bw_load::target::{Reaped, Target};
 use bw_load::worker::{Stop, WorkerFilament, WorkerPlan};
 use bw_model::{DROPPED, Nanos, Operation, Rate};
@@ -426,4 +428,55 @@ fn delays_at_random_change_the_responses_too() {
     assert_eq!(done.rows.len(), 1000);
     assert!(mean_response_us(&done) > 1000);
     assert!(done.rows.is_sorted_by_key(|row| row.issued));
+}
+
+/// Loads two targets with 1,000 operations a second each, of which the first stands still from 1 to 2 seconds.
+fn on_two_targets(full: Full) -> Simulated {
+    let clock = VirtualClock::default();
+    let null = |spec| -> Box<dyn Part> { Box::new(Null::new(spec, clock.clone(), 10)) };
+    let targets = vec![null(stalled(MS, 1000, 1000)), null(stalled(MS, 0, 0))];
+    let routes = Routes::new(&[0..1, 1..2], &[0, 1]);
+    let several = Several::new(targets, routes, 10);
+    let plan = WorkerPlan { full, ..plan(3000) };
+    let filaments = entry(vec![Every::second(1000), Every::second(1000)]);
+    simulate_on(plan, several, clock.clone(), filaments)
+}
+
+fn responses_of(done: &Simulated, stream: u32) -> Vec<u64> {
+    let ended = done.rows.iter().filter(|row| row.completed != Nanos::NEVER);
+    let own = ended.filter(|row| row.stream == stream);
+    own.map(|row| row.completed.since(row.intended).0).collect()
+}
+
+#[test]
+fn a_target_that_stands_still_holds_up_only_its_own_operations() {
+    let done = on_two_targets(Full::Queue);
+    let (first, second) = (responses_of(&done, 0), responses_of(&done, 1));
+    assert_eq!((first.len(), second.len()), (3000, 3000));
+    assert!(first.iter().filter(|ns| **ns > 500 * MS).count() >= 500);
+    // While both are busy, completions are seen at most a slice of the wait late.
+    assert!(second.iter().all(|ns| (MS..=MS + 50_000).contains(ns)));
+    // The thousand of the stall, and what arrives while they are worked off at 10,000 a second.
+    assert!(
+        (1050..=1150).contains(&done.counts.held),
+        "{:?}",
+        done.counts
+    );
+    let late = done
+        .rows
+        .iter()
+        .filter(|row| row.stream == 1 && row.issued != row.intended);
+    assert_eq!(late.count(), 0);
+    assert_eq!((done.counts.early, done.counts.stray), (0, 0));
+}
+
+#[test]
+fn what_finds_no_room_in_its_own_target_is_dropped_by_choice() {
+    let done = on_two_targets(Full::Drop);
+    let dropped = done.rows.iter().filter(|row| row.result == DROPPED);
+    assert!(dropped.clone().all(|row| row.stream == 0));
+    assert_eq!(dropped.count() as u64, done.counts.dropped);
+    assert!((980..=1000).contains(&done.counts.dropped));
+    assert_eq!(responses_of(&done, 1).len(), 3000);
+    assert_eq!(done.counts.issued + done.counts.dropped, 6000);
 }

@@ -9,7 +9,7 @@ mod field_tables;
 use bw_load::clock_offset::{EchoRequest, ProbeRequest};
 use bw_load::floor::FloorRequest;
 use bw_load::merge::MergeRequest;
-use bw_load::request::LoadRequest;
+use bw_load::request::{LoadRequest, NamedTarget};
 use bw_schedule::arrival::ArrivalSpec;
 use bw_schedule::distribution::DistributionSpec;
 use bw_schedule::file_set::FileSetSpec;
@@ -101,6 +101,9 @@ fn the_tables_of_a_load_are_true() {
         json!({"host": "h", "export": "/x"}),
     );
     target("the dir target", "dir", json!({"path": "/x"}));
+    target("the several target", "several", json!({"targets": []}));
+    let named = json!({"name": "a", "filaments": [], "target": {"kind": "null"}});
+    check(PAGE, "a named target", &named, &read::<NamedTarget>);
 }
 
 #[test]
@@ -131,6 +134,7 @@ fn the_tables_of_a_workload_are_true() {
     filament("a follow filament", "follow", follow);
     filament("a tpcb filament", "tpcb", json!({"scale": 1, "clients": 1}));
     filament("an spc1 filament", "spc1", json!({"bsus": 1}));
+    filament("a process filament", "process", json!({"command": ["x"]}));
     let step = json!({"kind": "read"});
     let chain = json!({"name": "c", "weight": 1, "steps": [step]});
     filament("a files filament", "files", json!({"chains": [chain]}));

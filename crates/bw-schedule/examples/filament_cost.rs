@@ -68,8 +68,8 @@ fn filaments(text: &str) -> Result<Vec<Placed>, Box<dyn std::error::Error>> {
     let set = set.ok_or("no file set")?;
     let files = RunFiles::new(&workload, Arc::new(set))?;
     let extent = Extent {
-        bytes: 1 << 40,
         files: Some(&files),
+        ..Extent::from(1 << 40)
     };
     let built = workload.build(Placement::ALONE, extent, &mut sources)?;
     Ok(built.filaments)

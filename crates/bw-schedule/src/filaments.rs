@@ -70,6 +70,7 @@ pub(crate) mod altered;
 pub mod closed;
 pub mod files;
 pub mod open;
+pub mod process;
 pub(crate) mod sessions;
 pub mod spc1;
 pub(crate) mod tpcb;

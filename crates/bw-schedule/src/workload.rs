@@ -177,7 +177,7 @@ impl<T> WorkloadSpec<T> {
                 }
                 FilamentSpec::Tpcb(_) => vec![Kind::Read, Kind::Write, Kind::Flush],
                 FilamentSpec::Spc1(_) => vec![Kind::Read, Kind::Write],
-                FilamentSpec::Trace(_) => {
+                FilamentSpec::Trace(_) | FilamentSpec::Process(_) => {
                     let kinds = Kind::ALL.into_iter();
                     kinds.filter(|kind| !kind.needs_files()).collect()
                 }
@@ -228,6 +228,8 @@ pub enum FilamentSpec<T> {
     Files(FilesSpec),
     /// A recorded trace.
     Trace(TraceSpec<T>),
+    /// A process of the user's that reacts to events ([`crate::filaments::process`]).
+    Process(ProcessSpec),
 }
 
 /// An open loop.
@@ -437,6 +439,20 @@ pub struct TraceSpec<T> {
     pub input: T,
 }
 
+/// A process of the user's.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProcessSpec {
+    /// Its name.
+    #[serde(default)]
+    pub name: Option<String>,
+    /// The program and its arguments.
+    pub command: Vec<String>,
+    /// The directory in which it runs; None: that of the engine.
+    #[serde(default)]
+    pub directory: Option<String>,
+}
+
 impl<T> FilamentSpec<T> {
     /// Returns its name.
     #[must_use]
@@ -450,6 +466,7 @@ impl<T> FilamentSpec<T> {
             Self::Spc1(spec) => spec.name.as_deref(),
             Self::Files(spec) => spec.name.as_deref(),
             Self::Trace(spec) => spec.name.as_deref(),
+            Self::Process(spec) => spec.name.as_deref(),
         }
     }
 

@@ -73,8 +73,8 @@ impl Load {
 
     fn build(&self, files: &RunFiles, placement: Placement) -> Result<Vec<Placed>, String> {
         let extent = Extent {
-            bytes: 0,
             files: Some(files),
+            ..Extent::from(0)
         };
         let built = self
             .workload

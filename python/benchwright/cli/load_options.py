@@ -125,7 +125,6 @@ def target_of(
     wrong += reader.found
     if target is None:
         return None
-    options = targets.options_of(target)
     for option in given(arguments, TargetOptions):
         if option.field and (
             message := targets.why_refused(target, option.field, option.flag)
@@ -133,9 +132,7 @@ def target_of(
             text = getattr(arguments, option.name)
             shown = option.flag if text is True else text
             wrong.append(option_mistake(option.flag, message, text=shown))
-    return targets.with_options(
-        target, {field: value for field, value in fields.items() if field in options}
-    )
+    return targets.with_own_options(target, fields)
 
 
 def check_samples(arguments: argparse.Namespace, inputs: list[str]) -> None:

@@ -153,6 +153,8 @@ class TargetResult(msgspec.Struct, frozen=True):
     """How long handshakes took after the connects; None without handshakes."""
     tls: TlsResult | None = None
     """None: the connections do not use TLS."""
+    targets: dict[str, TargetResult] = {}
+    """Of several targets, each by its name."""
 
 
 class SequenceResult(msgspec.Struct, frozen=True):
@@ -319,6 +321,15 @@ class TraceResult(msgspec.Struct, frozen=True):
     """By choice: of other devices, or outside the requested part."""
 
 
+class ProcessResult(msgspec.Struct, frozen=True):
+    """What a process that is a filament was sent, and what it replied."""
+
+    filament: int
+    """Number of its filament."""
+    events: int
+    replies: int
+
+
 class SamplesResult(msgspec.Struct, frozen=True):
     """File to which every operation was written."""
 
@@ -400,6 +411,8 @@ class EngineResult(msgspec.Struct, frozen=True):
     workers: tuple[WorkerResult, ...]
     environment: EngineEnvironment
     traces: tuple[TraceResult, ...] = ()
+    processes: tuple[ProcessResult, ...] = ()
+    """The processes of filaments of type `process`."""
     samples: SamplesResult | None = None
     little_law: LittleLaw | None = None
     """None: nothing was measured, or the engine is older."""

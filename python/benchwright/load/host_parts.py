@@ -16,10 +16,11 @@ from benchwright.load.request import (
     LoadTarget,
     NullTarget,
     SchedulePart,
+    SeveralTarget,
     TcpTarget,
     filament_field,
 )
-from benchwright.load.workload import Files, Follow, Trace
+from benchwright.load.workload import Files, Follow, Process, Trace
 from benchwright.suite.mistakes import diagnostic
 from benchwright.suite.program import Where
 
@@ -27,6 +28,7 @@ _WHY_NOT: dict[type, str] = {
     Follow: "a filament that follows another one waits for operations of other hosts",
     Files: "several hosts cannot share the state of a file set",
     Trace: "the trace, or the Python class, is on this machine only",
+    Process: "its process is on this machine only",
 }
 """Filaments that several hosts cannot issue together, with the reason."""
 
@@ -60,7 +62,12 @@ def hosts_mistakes(request: LoadRequest, places: InputPositions) -> list[Diagnos
 def target_mistakes(target: LoadTarget) -> list[tuple[str, str]]:
     """Return why hosts cannot load a target together, and what to do."""
     if not isinstance(target, TcpTarget | HttpTarget | NullTarget):
-        message = f"a {kind_of(target)} target is not one server that all hosts reach"
+        kind = (
+            "several targets are"
+            if isinstance(target, SeveralTarget)
+            else f"a {kind_of(target)} target is"
+        )
+        message = f"{kind} not one server that all hosts reach"
         return [(message, "name http://HOST/PATH or tcp://HOST:PORT")]
     if isinstance(target, TcpTarget | HttpTarget) and target.unix_socket is not None:
         message = "a Unix socket is another server on each host"

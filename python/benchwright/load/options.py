@@ -113,6 +113,7 @@ class TargetOptions(msgspec.Struct, frozen=True):
             group="target",
             names="file",
             no_default="a load may write to its target",
+            once="several targets are [[target]] of a workload, or --map of bw replay",
         ),
     ] = None
     direct: Annotated[

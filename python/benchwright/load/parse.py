@@ -24,6 +24,8 @@ from benchwright.load.request import (
     LoadTarget,
     NfsTarget,
     NullTarget,
+    OneTarget,
+    SeveralTarget,
     TcpTarget,
     Tls,
 )
@@ -394,7 +396,7 @@ _TLS: tuple[str, ...] = Tls.__struct_fields__
 _HOST_PORT = re.compile(r"[\w.-]+:\d+")
 
 
-def parse_target(text: str) -> LoadTarget:
+def parse_target(text: str) -> OneTarget:
     """Return the target that a text names, with default options."""
     if text == "null":
         return NullTarget()
@@ -510,7 +512,10 @@ def tls_of(target: LoadTarget) -> Tls | None:
 
 
 def options_of(target: LoadTarget) -> tuple[str, ...]:
-    """Return the names of the options that a target accepts."""
+    """Return the names of the options that a target accepts, or one of several targets."""
+    if isinstance(target, SeveralTarget):
+        every = (name for one in target.targets for name in options_of(one.target))
+        return tuple(dict.fromkeys(every))
     fields = target.__struct_fields__
     return fields if tls_of(target) is None else (*fields, *_TLS)
 
@@ -519,6 +524,8 @@ def why_refused(target: LoadTarget, field: str, option: str) -> str | None:
     """Return why a target does not accept the option of a field; None if it accepts it."""
     if field in options_of(target):
         return None
+    if isinstance(target, SeveralTarget):
+        return f"none of the targets has {option}"
     if field in _TLS and is_network(target):
         return f"{option} is for TLS: write https://HOST/PATH or tls://HOST:PORT"
     return f"{option} is not an option of a {kind_of(target)} target"
@@ -535,6 +542,22 @@ def with_options(target: LoadTarget, options: dict[str, Any]) -> LoadTarget:
         own = {k: v for k, v in options.items() if k in _TLS}
         fields["tls"] = msgspec.structs.replace(tls, **own)
     return msgspec.structs.replace(target, **fields)
+
+
+def with_own_options(target: LoadTarget, options: dict[str, Any]) -> LoadTarget:
+    """Return the target with those options set that its kind accepts; of several targets, each
+    with its own."""
+    if isinstance(target, SeveralTarget):
+        return SeveralTarget(
+            tuple(
+                msgspec.structs.replace(
+                    one, target=with_own_options(one.target, options)
+                )
+                for one in target.targets
+            )
+        )
+    own = options_of(target)
+    return with_options(target, {k: v for k, v in options.items() if k in own})
 
 
 def has_files(target: LoadTarget) -> bool:
@@ -611,3 +634,7 @@ def target_text(target: LoadTarget) -> str:
             host = f"[{target.host}]" if ":" in target.host else target.host
             port = "" if target.port is None else f":{target.port}"
             return f"nfs://{host}{port}{target.export}"
+        case SeveralTarget():
+            return ", ".join(
+                f"{one.name} ({target_text(one.target)})" for one in target.targets
+            )

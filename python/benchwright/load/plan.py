@@ -123,11 +123,11 @@ def plan_of_command(
     return _plan((one,), fields, target)
 
 
-def plan_of_trace(
-    trace: w.Trace, said: Mapping[str, Any], target: r.LoadTarget
+def plan_of_traces(
+    traces: Sequence[w.Trace], said: Mapping[str, Any], target: r.LoadTarget
 ) -> PreparedLoad:
     """Return the plan of a replay."""
-    return _plan((trace,), dict(said), target)
+    return _plan(traces, dict(said), target)
 
 
 def _plan(

@@ -156,7 +156,25 @@ class NfsTarget(msgspec.Struct, frozen=True, tag="nfs", tag_field="kind"):
     """Whether a file set of other tables is replaced."""
 
 
-LoadTarget = NullTarget | FileTarget | TcpTarget | HttpTarget | DirTarget | NfsTarget
+OneTarget = NullTarget | FileTarget | TcpTarget | HttpTarget | DirTarget | NfsTarget
+
+
+class NamedTarget(msgspec.Struct, frozen=True):
+    """One of several targets."""
+
+    name: str
+    filaments: tuple[int, ...]
+    """Indexes of the filaments that use it."""
+    target: OneTarget
+
+
+class SeveralTarget(msgspec.Struct, frozen=True, tag="several", tag_field="kind"):
+    """Several targets, each for some of the filaments."""
+
+    targets: tuple[NamedTarget, ...]
+
+
+LoadTarget = OneTarget | SeveralTarget
 
 
 class CatchUp(msgspec.Struct, frozen=True, tag="catch-up", tag_field="policy"):

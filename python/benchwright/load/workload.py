@@ -342,6 +342,15 @@ class Trace(_Type, frozen=True, tag="trace", omit_defaults=True, kw_only=True):
     """Times are then rounded up to multiples of this."""
 
 
+class Process(_Type, frozen=True, tag="process", omit_defaults=True, kw_only=True):
+    """A program of the user's that gets events and replies with operations."""
+
+    name: str | None = None
+    command: tuple[str, ...]
+    directory: str | None = None
+    """Where it runs; None: where bw runs."""
+
+
 class ChainStep(msgspec.Struct, frozen=True, omit_defaults=True):
     """One step of a chain: an operation, or the pieces of a transfer."""
 
@@ -374,7 +383,9 @@ class Files(_Type, frozen=True, tag="files", omit_defaults=True, kw_only=True):
     chains: tuple[Chain, ...]
 
 
-FilamentPlan = Open | Closed | PartlyOpen | Follow | Tpcb | Spc1 | Files | Trace
+FilamentPlan = (
+    Open | Closed | PartlyOpen | Follow | Tpcb | Spc1 | Files | Trace | Process
+)
 
 OPEN = (Open, PartlyOpen, Trace, Spc1)
 """Filaments whose operations do not wait for others."""

@@ -4,6 +4,7 @@ at once."""
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from functools import partial
@@ -46,7 +47,7 @@ from benchwright.suite.form import (
     optional,
 )
 from benchwright.suite.program import Where
-from benchwright.suite.toml_table import TomlTable, read_toml
+from benchwright.suite.toml_table import TomlTable, one_of_words, read_toml
 
 # --------------------------------------------------------------------------------------
 # `[[filament]]` of a workload's TOML: the keys of each type, and the filament made from them.
@@ -90,7 +91,7 @@ def read_filament(table: TomlTable, around: WorkloadContext) -> Any:
     kind = table.values.get("type")
     if isinstance(kind, str) and kind in forms:
         _check_filament(table, around)
-    return read_typed(table, forms, "type of filament")
+    return read_typed(table, forms, "type of filament", also=("target",))
 
 
 def filament_forms(around: WorkloadContext) -> dict[str, Form]:
@@ -153,11 +154,15 @@ def filament_forms(around: WorkloadContext) -> dict[str, Form]:
                 name,
                 Key("path", read=_paths_in(around.directory)),
                 optional("lenient", read=of_type(bool)),
-                optional("devices", read=of_type(tuple[str, ...])),
+                optional("devices", read=_devices),
                 optional("delay", read=delay),
                 *trace,
             ),
             w.Trace,
+        ),
+        "process": Form(
+            (name, Key("command", read=_words)),
+            partial(w.Process, directory=around.directory),
         ),
         "python": Form(
             (
@@ -217,6 +222,14 @@ def _accessing(make: Callable[..., Any], network: bool) -> Callable[..., Any]:
     return made
 
 
+def _devices(table: TomlTable, key: str) -> tuple[str, ...] | None:
+    """Return names of devices, or those of a table of devices with their targets."""
+    if isinstance(table.values[key], dict):
+        return tuple(table.values[key]) or None
+    read: tuple[str, ...] | None = of_type(tuple[str, ...])(table, key)
+    return read
+
+
 def _paths_in(directory: str) -> Reader:
     def read(table: TomlTable, key: str) -> str | tuple[str, ...] | None:
         found = tuple(str(Path(directory, path)) for path in table.texts(key))
@@ -247,6 +260,19 @@ def _class_in(directory: str) -> Reader:
         )
 
     return read
+
+
+def _words(table: TomlTable, key: str) -> tuple[str, ...] | None:
+    """Return the words of a command: a text that is split, or an array."""
+    value = table.values[key]
+    words = table.texts(key)
+    if isinstance(value, str):
+        try:
+            words = shlex.split(value)
+        except ValueError as error:
+            table.refuse(table.at(key), f"{key}: {error}")
+            return None
+    return tuple(words) or None
 
 
 def _arguments(table: TomlTable, key: str) -> dict[str, Any] | None:
@@ -405,44 +431,143 @@ def read_workload(text: str, file: str, target: r.LoadTarget | None) -> Workload
 
 def _described(top: TomlTable, file: str, target: r.LoadTarget | None) -> WorkloadFile:
     top.only(("run", "target", "files", "filament"))
-    target = _target(top, target)
+    several = None
+    if isinstance(top.values.get("target"), list):
+        several = _several(top, target)
+    else:
+        target = _target(top, target)
     top.need("filament")
-    described = read_filaments(top, file, target)
+    described = read_filaments(top, file, target, several)
+    if several is not None and not isinstance(target, r.NullTarget):
+        target = described.target
     return msgspec.structs.replace(described, target=target, run=_run(top))
 
 
 def read_filaments(
-    top: TomlTable, file: str, target: r.LoadTarget | None
+    top: TomlTable,
+    file: str,
+    target: r.LoadTarget | None,
+    several: Mapping[str, r.OneTarget] | None = None,
 ) -> WorkloadFile:
-    """Return the filaments and the file set of a workload or a spec."""
+    """Return the filaments and the file set of a workload or a spec.
+
+    `several`: the targets by name, of which each filament uses one; None: there is one target.
+    """
     files: FileSetPlan | None = None
     if "files" in top:
         files = nested(FILES)(top, "files")
-    around = WorkloadContext(
-        network=target is not None and targets.is_network(target),
-        directory=str(Path(file).parent),
-        file_size=None if files is None else files.tables.file_size,
-    )
     tables = top.tables("filament")
+    used = [_targets_of(table, several) for table in tables]
+
+    def around(place: int) -> WorkloadContext:
+        on = target
+        if several is not None and used[place]:
+            on = several[used[place][0]]
+        return WorkloadContext(
+            network=on is not None and targets.is_network(on),
+            directory=str(Path(file).parent),
+            file_size=None if files is None else files.tables.file_size,
+        )
+
     on_files = [one.values.get("type") == "files" for one in tables]
     # If the file set is wrong, that there is none need not be reported too.
     quiet = files is None and "files" in top
     read = [
-        read_filament(table.silent() if quiet and needs else table, around)
-        for table, needs in zip(tables, on_files, strict=True)
+        read_filament(table.silent() if quiet and needs else table, around(place))
+        for place, (table, needs) in enumerate(zip(tables, on_files, strict=True))
     ]
     _check_names(tables)
     if "files" in top and not any(on_files):
         message = "[files] has no effect without a filament of type files"
         top.refuse(top.at("files"), message)
+    places = _positions(top, tables)
+    filaments = [None if one is None else _positioned(one) for one in read]
+    named = None
+    if several is not None and top.is_sound:
+        named = _named_targets(several, used, filaments, tables, places)
     return WorkloadFile(
-        filaments=tuple(_positioned(one) for one in read if one is not None),
+        filaments=tuple(one for one in filaments if one is not None),
         python=tuple(one for one in read if isinstance(one, PythonFilament)),
-        target=target,
+        target=named or target,
         run={},
-        places=_positions(top, tables),
+        places=places,
         files=files,
     )
+
+
+def _named_targets(
+    several: Mapping[str, r.OneTarget],
+    used: list[tuple[str, ...]],
+    filaments: list[Any],
+    tables: list[TomlTable],
+    places: dict[str, Where],
+) -> r.SeveralTarget:
+    """Return the targets with their filaments.
+
+    A trace whose devices go to several targets becomes one filament for each target: the first in
+    its place, the others at the end of `filaments`, with their positions in `places`.
+    """
+    of_target: dict[str, list[int]] = {name: [] for name in several}
+    for place, names in enumerate(used):
+        of_target[names[0]].append(place)
+        devices = tables[place].values.get("devices")
+        if not isinstance(devices, dict):
+            continue
+        trace = filaments[place]
+        for number, name in enumerate(names):
+            own = tuple(one for one, of in devices.items() if of == name)
+            title = None if trace.name is None else f"{trace.name} on {name}"
+            part = msgspec.structs.replace(trace, devices=own, name=title)
+            if number == 0:
+                filaments[place] = part
+                continue
+            of_target[name].append(len(filaments))
+            places[filament_field(len(filaments))] = tables[place].where
+            filaments.append(part)
+    return r.SeveralTarget(
+        tuple(
+            r.NamedTarget(name, tuple(sorted(of_target[name])), several[name])
+            for name in several
+        )
+    )
+
+
+def _targets_of(
+    table: TomlTable, several: Mapping[str, r.OneTarget] | None
+) -> tuple[str, ...]:
+    """Return the names of the targets that a filament uses, the first one first; empty where there
+    is one target, or after a mistake was reported."""
+    devices = table.values.get("devices")
+    by_device = isinstance(devices, dict)
+    if several is None:
+        if "target" in table or by_device:
+            key = "target" if "target" in table else "devices"
+            table.refuse(
+                table.at(key),
+                f"{key} names a target, and the workload has no [[target]]",
+                'describe each target: [[target]] with name = "a", to = "..."',
+            )
+        return ()
+    if by_device:
+        if "target" in table:
+            table.refuse(
+                table.at("target"), "devices names the targets already", "leave one out"
+            )
+        inner = table.table("devices")
+        assert inner is not None, "it is a table"
+        names = [inner.text(device) for device in inner.values]
+        at = [inner.at(device) for device in inner.values]
+    else:
+        names, at = [table.text("target")], [table.at("target")]
+        if "target" not in table:
+            table.need("target", hint=f"one of {', '.join(several)}")
+            return ()
+    for name, where in zip(names, at, strict=True):
+        if name is not None and name not in several:
+            hint = one_of_words(name, several)
+            table.refuse(where, f"there is no target {name!r}", hint)
+    known = tuple(dict.fromkeys(one for one in names if one in several))
+    return tuple(one for one in known if one is not None)
 
 
 def _positions(top: TomlTable, filaments: list[TomlTable]) -> dict[str, Where]:
@@ -495,6 +620,36 @@ def _run(top: TomlTable) -> dict[str, Any]:
 
 
 # -- target ----------------------------------------------------------------------------
+
+
+def _several(
+    top: TomlTable, target: r.LoadTarget | None
+) -> dict[str, r.OneTarget] | None:
+    """Return the targets of `[[target]]` by name; None if a null target replaces them all."""
+    found: dict[str, r.OneTarget] = {}
+    for table in top.tables("target"):
+        table.only(("name", "to", *TARGET_KEYS, "stalls"))
+        table.need("name")
+        table.need("to")
+        name, one = table.text("name"), table.read("to", targets.parse_target)
+        if name is not None and name in found:
+            table.refuse(table.at("name"), f"the name {name!r} is used twice")
+        if one is None or name is None:
+            continue
+        if targets.has_files(one):
+            message = f"a {targets.kind_of(one)} target is the only one of its load"
+            table.refuse(table.at("to"), message, "use [target] for it")
+        fields = read_target_options(table)
+        if "stalls" in table:
+            fields["stalls"] = _stalls(table, "stalls") or ()
+        refuse_options(table, one, ("stalls",))
+        found[name] = targets.with_own_options(one, fields)  # type: ignore[assignment]
+    if target is not None and not isinstance(target, r.NullTarget):
+        message = "--target would replace all targets of the workload"
+        hint = "leave out --target; --target null tests the engine alone"
+        where = top.at("target")
+        top.refuse(where, message, hint)
+    return found
 
 
 def _target(top: TomlTable, target: r.LoadTarget | None) -> r.LoadTarget | None:

@@ -266,6 +266,9 @@ def _fields(result: EngineResult, report: LoadReport) -> Iterator[Field]:
         yield ("postponed", f"{number} (JUKEBOX), sent again")
     for trace in result.traces:
         yield ("trace", _trace(trace, result))
+    for process in result.processes:
+        what = f"{plural(process.events, 'event')}, {process.replies:,} replies"
+        yield ("process", f"filament {process.filament}: {what}")
     if result.hosts:
         yield ("hosts", _hosts_text(result))
     if result.samples is not None:

@@ -92,6 +92,8 @@ class Option(NamedTuple):
     """Text that the option prints before the program exits, such as a version."""
     rare: bool = False
     """Whether `--help` only names it; `bw help COMMAND` and the manual page describe it."""
+    once: str = ""
+    """Why it cannot be given twice; empty: the last one counts, as usual."""
     bare: str = ""
     """Value of the option without one: `--shell`. A value follows `=` only (`--shell=bash`), because
     the next word may be an argument of the command (CommandParser completes a bare option)."""
@@ -242,7 +244,27 @@ def _action(option: Option) -> dict[str, Any]:
         return {**into, "nargs": len(metavars), "metavar": metavars}
     if option.kind == "list":
         return {**into, **({"nargs": "+"} if option.several else {"action": "append"})}
+    if option.once:
+        return {**into, "action": _Once}
     return {**into, "nargs": "?", "const": option.bare} if option.bare else into
+
+
+class _Once(argparse.Action):
+    """Stores the value of an option that can be given only once."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,  # noqa: ARG002
+        namespace: argparse.Namespace,
+        values: str | Sequence[Any] | None,
+        option_string: str | None = None,  # noqa: ARG002
+    ) -> None:
+        """Store the value. Raises argparse.ArgumentError if there is one."""
+        if getattr(namespace, self.dest) is not None:
+            declared: Option = getattr(self, DECLARED)
+            message = f"it is given twice; {declared.once}"
+            raise argparse.ArgumentError(self, message)
+        setattr(namespace, self.dest, values)
 
 
 class _InOrder(argparse.Action):

@@ -189,4 +189,11 @@ impl Target for FileTarget {
             Self::Threads(target) => target.wait(at_most),
         }
     }
+
+    fn descriptor(&self) -> Option<i32> {
+        match self {
+            Self::Uring(target) => target.descriptor(),
+            Self::Threads(target) => target.descriptor(),
+        }
+    }
 }

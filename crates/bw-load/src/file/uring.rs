@@ -346,6 +346,10 @@ impl Target for UringTarget {
             other => other,
         }
     }
+
+    fn descriptor(&self) -> Option<i32> {
+        Some(self.ring.as_raw_fd())
+    }
 }
 
 impl Drop for UringTarget {

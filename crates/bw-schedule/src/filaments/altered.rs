@@ -49,7 +49,11 @@ impl Alteration {
 
     fn rounded(&self, at: u64) -> Nanos {
         let at = at.min(LATEST);
-        Nanos(at.div_ceil(self.quantum).saturating_mul(self.quantum).min(LATEST))
+        Nanos(
+            at.div_ceil(self.quantum)
+                .saturating_mul(self.quantum)
+                .min(LATEST),
+        )
     }
 }
 
@@ -212,7 +216,10 @@ mod tests {
         loop {
             let mut block = Vec::new();
             let state = altered.next_block(&mut block);
-            assert_eq!(state == SourceState::NotYet, block.is_empty() && state != SourceState::Ended);
+            assert_eq!(
+                state == SourceState::NotYet,
+                block.is_empty() && state != SourceState::Ended
+            );
             found.extend(block.iter().map(|one| (one.at.0, one.offset)));
             if state == SourceState::Ended {
                 return found;
@@ -244,7 +251,10 @@ mod tests {
     #[test]
     fn times_are_rounded_up_and_those_at_a_multiple_stay() {
         let expected = [(0, 0), (100, 1), (100, 2), (100, 3), (200, 4)];
-        assert_eq!(played(&[0, 1, 99, 100, 101], 1, only_quantum(100)), expected);
+        assert_eq!(
+            played(&[0, 1, 99, 100, 101], 1, only_quantum(100)),
+            expected
+        );
     }
 
     #[test]
@@ -258,7 +268,11 @@ mod tests {
         let found = played(&times, 16, alteration);
         let order: Vec<u64> = found.iter().map(|(_, place)| *place).collect();
         assert!(!order.is_sorted());
-        assert!(found.iter().all(|(at, place)| (place * 100..=place * 100 + 900).contains(at)));
+        assert!(
+            found
+                .iter()
+                .all(|(at, place)| (place * 100..=place * 100 + 900).contains(at))
+        );
     }
 
     proptest! {

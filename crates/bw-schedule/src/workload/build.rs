@@ -7,6 +7,7 @@ use crate::filaments::altered::{Alteration, Altered};
 use crate::filaments::closed::{Follow, Follower, Leader, User};
 use crate::filaments::files::{Chains, FileUser, Turns};
 use crate::filaments::open::{Open, OperationSource, Operations, Stride};
+use crate::filaments::process::{Companions, Process};
 use crate::filaments::sessions::{PartlyOpen, SessionPattern, Sessions};
 use crate::filaments::spc1::{self, Bsu};
 use crate::filaments::tpcb::{self, Client, OpenBank};
@@ -76,6 +77,7 @@ impl<T> WorkloadSpec<T> {
             placement,
             target_bytes: extent.bytes,
             files: extent.files.map(|files| (files, files.counts())),
+            processes: extent.processes,
             built: Built {
                 filaments: Vec::new(),
                 starved: Arc::default(),
@@ -89,6 +91,8 @@ impl<T> WorkloadSpec<T> {
                 count: ids[place].end - ids[place].start,
                 followers: &followers[place],
             };
+            let own = extent.each.and_then(|each| each.get(place));
+            builder.target_bytes = own.unwrap_or(&extent).bytes;
             if let Err(message) = builder.add(filament, site, sources) {
                 problems.push(self.problem(place, message));
             }
@@ -116,11 +120,20 @@ pub struct Extent<'a> {
     pub bytes: u64,
     /// Its file set.
     pub files: Option<&'a RunFiles>,
+    /// Of several targets: what each filament of the list finds instead.
+    pub each: Option<&'a [Extent<'a>]>,
+    /// The processes of filaments of type `process`.
+    pub processes: Option<&'a dyn Companions>,
 }
 
 impl From<u64> for Extent<'_> {
     fn from(bytes: u64) -> Self {
-        Self { bytes, files: None }
+        Self {
+            bytes,
+            files: None,
+            each: None,
+            processes: None,
+        }
     }
 }
 
@@ -130,6 +143,7 @@ struct Builder<'a> {
     placement: Placement,
     target_bytes: u64,
     files: Option<(&'a RunFiles, Arc<FileCounts>)>,
+    processes: Option<&'a dyn Companions>,
     built: Built,
 }
 
@@ -149,6 +163,7 @@ impl Builder<'_> {
             FilamentSpec::Spc1(spec) => self.bsus(spec, site),
             FilamentSpec::Files(spec) => self.files(spec, site),
             FilamentSpec::Trace(spec) => self.trace(spec, site, sources),
+            FilamentSpec::Process(_) => self.process(site),
         }
     }
 
@@ -281,6 +296,15 @@ impl Builder<'_> {
                 None => self.play(source, stride, site),
                 Some(alteration) => self.play(Altered::new(source, alteration), stride, site),
             }
+        }
+        Ok(())
+    }
+
+    fn process(&mut self, site: Site<'_>) -> Result<(), String> {
+        if self.placement.is_home(site.first) {
+            let companion = self.processes.and_then(|all| all.take(site.first));
+            let companion = companion.ok_or("its process was not started before the run")?;
+            self.place(site.first, site, Process::new(companion));
         }
         Ok(())
     }
