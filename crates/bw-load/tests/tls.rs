@@ -9,11 +9,8 @@ use bw_model::EngineError;
 use network::certificates::{Authority, Validity};
 use network::nginx::Nginx;
 use network::{Server, drive, exchange, reset};
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::{ServerConfig, ServerConnection, StreamOwned};
+use rustls::{ServerConnection, StreamOwned};
 use serde_json::{Value, json};
-use std::fs;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::process::{ChildStdout, Command, Stdio};
@@ -58,20 +55,7 @@ fn tls_server(
     authority: &Authority,
     serve: impl Fn(usize, TlsSocket) + Send + Sync + 'static,
 ) -> Server {
-    let text = fs::read(authority.file("server.pem")).unwrap();
-    let chain = CertificateDer::pem_slice_iter(&text).map(Result::unwrap);
-    let key = fs::read(authority.file("server.key")).unwrap();
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(
-            chain.collect(),
-            PrivateKeyDer::from_pem_slice(&key).unwrap(),
-        )
-        .unwrap();
-    let config = Arc::new(config);
+    let config = authority.server_config("server");
     Server::start(move |number, mut stream| {
         let mut connection = ServerConnection::new(Arc::clone(&config)).unwrap();
         while connection.is_handshaking() {

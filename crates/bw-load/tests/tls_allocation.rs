@@ -7,11 +7,8 @@ use bw_load::tcp::TcpSpec;
 use counting::allocations;
 use network::certificates::{Authority, Validity};
 use network::{Server, drive, exchange};
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::{ServerConfig, ServerConnection, StreamOwned};
+use rustls::{ServerConnection, StreamOwned};
 use serde_json::json;
-use std::fs;
 use std::io::{Read, Write};
 use std::sync::Arc;
 
@@ -28,20 +25,7 @@ fn an_operation_allocates_its_two_records() {
         return;
     };
     authority.issue("server", "DNS:localhost,IP:127.0.0.1", Validity::Now);
-    let chain = fs::read(authority.file("server.pem")).unwrap();
-    let chain = CertificateDer::pem_slice_iter(&chain).map(Result::unwrap);
-    let key = fs::read(authority.file("server.key")).unwrap();
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(
-            chain.collect(),
-            PrivateKeyDer::from_pem_slice(&key).unwrap(),
-        )
-        .unwrap();
-    let config = Arc::new(config);
+    let config = authority.server_config("server");
     let server = Server::start(move |_, stream| {
         let connection = ServerConnection::new(Arc::clone(&config)).unwrap();
         let mut stream = StreamOwned::new(connection, stream);

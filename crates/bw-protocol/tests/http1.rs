@@ -72,6 +72,10 @@ impl Connection {
             .receive(&mut self.session, bytes, &mut self.out, &mut self.ends)
     }
 
+    fn close(&mut self) {
+        self.http.closed(&mut self.session, &mut self.ends);
+    }
+
     fn results(&self) -> Vec<(u32, i32)> {
         self.ends.iter().map(|end| (end.slot, end.result)).collect()
     }
@@ -109,25 +113,13 @@ fn a_body_that_ends_with_the_connection_is_whole_and_a_shorter_one_is_not() {
     let mut connection = Connection::with_requests(2, 0, false);
     connection.write();
     connection.receive(b"HTTP/1.1 200 X\r\n\r\nall of it");
-    let Connection {
-        http,
-        session,
-        ends,
-        ..
-    } = &mut connection;
-    http.closed(session, ends);
+    connection.close();
     assert_eq!(connection.results(), [(10, 9), (11, RESEND)]);
 
     let mut connection = Connection::with_requests(2, 0, false);
     connection.write();
     connection.receive(b"HTTP/1.1 200 X\r\nContent-Length: 10\r\n\r\nhalf");
-    let Connection {
-        http,
-        session,
-        ends,
-        ..
-    } = &mut connection;
-    http.closed(session, ends);
+    connection.close();
     let lost = -libc::ECONNRESET;
     assert_eq!(connection.results(), [(10, lost), (11, lost)]);
 }

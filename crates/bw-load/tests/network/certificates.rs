@@ -2,10 +2,14 @@
 
 #![allow(dead_code, clippy::unwrap_used)]
 
+use rustls::ServerConfig;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 
 const PROGRAM: &str = "/usr/bin/openssl";
 /// A key that openssl makes in a millisecond.
@@ -83,6 +87,22 @@ impl Authority {
         self.configure(names);
         let own = ["-x509", "-extensions", "server", "-days", "10"];
         self.request(&own, name, name, &format!("{name}.pem"));
+    }
+
+    /// Returns the configuration of a server of rustls with an issued certificate.
+    pub(crate) fn server_config(&self, name: &str) -> Arc<ServerConfig> {
+        let chain = fs::read(self.file(&format!("{name}.pem"))).unwrap();
+        let chain = CertificateDer::pem_slice_iter(&chain).map(Result::unwrap);
+        let key = fs::read(self.file(&format!("{name}.key"))).unwrap();
+        let key = PrivateKeyDer::from_pem_slice(&key).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(chain.collect(), key)
+            .unwrap();
+        Arc::new(config)
     }
 
     fn request(&self, kind: &[&str], name: &str, subject: &str, out: &str) {
