@@ -165,7 +165,9 @@ def main() -> int:
                 print(step.server.name, step.name, outcome.trouble, flush=True)
             found.setdefault(workload, {})[factor] = seconds_of(step, out)
     drawn(found, out)
-    return 0 if all(len(one[0]) for runs in found.values() for one in runs.values()) else 1
+    return (
+        0 if all(len(one[0]) for runs in found.values() for one in runs.values()) else 1
+    )
 
 
 if __name__ == "__main__":

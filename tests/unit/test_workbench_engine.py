@@ -22,6 +22,7 @@ from benchwright.core.load import (
     IntervalResult,
 )
 from benchwright.core.search import Criterion, Probe
+from benchwright.load import engine_values
 from benchwright.load import request as r
 from benchwright.load import workload as w
 from benchwright.load.criteria import parse_criterion
@@ -33,8 +34,8 @@ from benchwright.load.engine_generator import (
 )
 from benchwright.load.engine_values import (
     OperationCounts,
+    RunningLoad,
     counts_of,
-    counts_so_far,
     load_series,
     load_value,
     load_values,
@@ -359,14 +360,36 @@ def interval(
 
 
 def test_a_load_so_far_is_the_sum_of_its_intervals() -> None:
-    seen = [
-        interval(0, 100, 10),
-        interval(1, 51, 30, errors=1, waiting=40, in_flight=9),
-    ]
-    so_far = counts_so_far(seen, 100.0)
+    running = RunningLoad((MEAN, ERRORS))
+    running.add(interval(0, 100, 10))
+    running.add(interval(1, 51, 30, errors=1, waiting=40, in_flight=9))
+    so_far = running.counts(1.0)
     assert (so_far.answered, so_far.failed, so_far.open) == (150, 1, 49)
     assert so_far.mean_ms == pytest.approx((10 * 100 + 30 * 50) / 150)
-    assert (so_far.lasted_s, so_far.intended) == (2.0, 200)
+    assert (so_far.lasted_s, so_far.intended, so_far.rate) == (2.0, 200, 100.0)
+    assert running.series().counts == (100, 50)
+
+
+def test_a_load_without_arrivals_so_far_has_the_probes_rate() -> None:
+    assert RunningLoad((MEAN,)).counts(70.0).rate == 70.0
+
+
+def test_each_interval_of_a_running_load_is_computed_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    computed: list[int] = []
+
+    def counted(one: IntervalResult) -> Histogram:
+        computed.append(one.start_ns)
+        return merged([])
+
+    monkeypatch.setattr(engine_values, "histogram_of", counted)
+    running = RunningLoad((MEAN, ERRORS))
+    for second in range(5):
+        running.add(interval(second, 10, 5.0))
+        running.counts(1.0)
+        running.series()
+    assert computed == [second * 10**9 for second in range(5)]
 
 
 def test_a_second_in_which_nothing_ended_has_a_count_of_zero() -> None:

@@ -15,7 +15,6 @@ from benchwright.core.errors import BenchError, HostError, Interrupted
 from benchwright.core.load import (
     EngineResult,
     FileSetProgress,
-    IntervalResult,
     LoadProgress,
 )
 from benchwright.core.search import Criterion, LoadEnding, LoadTrial, Probe
@@ -39,8 +38,8 @@ from benchwright.load.engine import (
 )
 from benchwright.load.engine_values import (
     OperationCounts,
+    RunningLoad,
     counts_of,
-    counts_so_far,
     load_series,
     load_values,
 )
@@ -320,8 +319,7 @@ class EngineGenerator:
     ) -> LoadTrial:
         """Return the trial from the engine's output; check meanwhile whether to end early.
         `set_made` is called before a load that waits for its start."""
-        interval_results: list[IntervalResult] = []
-        left = False
+        running, left = RunningLoad(self._criteria), False
         self._engine = engine
         if self._interrupted:
             # The interrupt came before there was an engine to end.
@@ -332,10 +330,9 @@ class EngineGenerator:
                 if isinstance(said, LoadProgress):
                     if left or self._interrupted or engine.interrupted:
                         continue
-                    interval_results += [] if said.interval is None else [said.interval]
-                    left = bool(interval_results) and self._leave(
-                        engine, interval_results, load
-                    )
+                    if said.interval is not None:
+                        running.add(said.interval)
+                        left = self._leave(engine, running, load)
                 elif isinstance(said, LoadReady):
                     set_made()
                     engine.start_load()
@@ -358,21 +355,15 @@ class EngineGenerator:
         if self._interrupted or engine.interrupted:
             raise Interrupted
 
-    def _leave(
-        self, engine: Conversation, seen: list[IntervalResult], load: LoadRun
-    ) -> bool:
+    def _leave(self, engine: Conversation, running: RunningLoad, load: LoadRun) -> bool:
         """End the load if its results so far are sufficient; return whether they are."""
-        enough = load.leaves(self._so_far(seen, load.probe))
+        probe = load.probe
+        tally = running.counts(probe.rate)
+        trial = _trial_of(tally, probe, self._criteria, running.series())
+        enough = load.leaves(trial)
         if enough:
             engine.end()
         return enough
-
-    def _so_far(self, seen: list[IntervalResult], probe: Probe) -> LoadTrial:
-        rate = _arrivals_per_s(seen) or probe.rate
-        tally = counts_so_far(seen, rate)
-        return _trial_of(
-            tally, probe, self._criteria, load_series(seen, self._criteria)
-        )
 
     def _trial(
         self, answer: EngineAnswer, request: r.LoadRequest, probe: Probe, left: bool
@@ -436,11 +427,6 @@ def failed_trial(probe: Probe, failure: str, marks: tuple[str, ...] = ()) -> Loa
         failure=failure,
         marks=marks,
     )
-
-
-def _arrivals_per_s(interval_results: list[IntervalResult]) -> float:
-    length_s = sum(one.length_ns for one in interval_results) / 1e9
-    return sum(one.intended for one in interval_results) / length_s if length_s else 0.0
 
 
 def _trial_of(

@@ -165,47 +165,73 @@ def counts_of(
     )
 
 
-def counts_so_far(intervals: Sequence[IntervalResult], rate: float) -> OperationCounts:
-    """Return the counts of a running load from its intervals so far (at least one)."""
-    answered = sum(interval.completed - interval.errors for interval in intervals)
-    sums = (
-        (interval.response_ns_mean or 0.0) * (interval.completed - interval.errors)
-        for interval in intervals
-    )
-    last = intervals[-1]
-    return OperationCounts(
-        rate=rate,
-        lasted_s=(last.start_ns + last.length_ns) / 1e9,
-        intended=sum(interval.intended for interval in intervals),
-        answered=answered,
-        failed=sum(interval.errors + interval.dropped for interval in intervals),
-        open=last.in_flight + last.waiting,
-        mean_ms=sum(sums) / answered / 1e6 if answered else None,
-        histogram=merged([histogram_of(interval) for interval in intervals]),
-    )
+class RunningLoad:
+    """A running load: its intervals so far. Each is computed once, when it is added, so that a
+    second of a long load costs no more than one of a short load."""
+
+    def __init__(self, criteria: Iterable[Criterion]) -> None:
+        self._wanted = {MEAN: Criterion(MEAN, 0.0)} | {
+            criterion.key: criterion
+            for criterion in criteria
+            if criterion.statistic != "metric"
+        }
+        self._at_s: list[float] = []
+        self._width_s = 1.0
+        self._answered: list[int] = []
+        self._columns: dict[str, list[float]] = {key: [] for key in self._wanted}
+        self._counts = OperationCounts(
+            rate=0.0, lasted_s=0.0, intended=0, answered=0, histogram=merged([])
+        )
+        self._length_ns = 0
+
+    def add(self, interval: IntervalResult) -> None:
+        """Add the newest interval."""
+        tally, before = _counts_of_interval(interval), self._counts
+        self._at_s.append(interval.start_ns / 1e9)
+        if len(self._at_s) == 1:
+            self._width_s = tally.lasted_s
+        self._answered.append(tally.answered)
+        for key, one in self._wanted.items():
+            self._columns[key].append(_or_zero(load_value(tally, one)))
+        answered = before.answered + tally.answered
+        total_ms = sum((one.mean_ms or 0.0) * one.answered for one in (before, tally))
+        self._length_ns += interval.length_ns
+        self._counts = OperationCounts(
+            rate=(before.intended + tally.intended) / (self._length_ns / 1e9)
+            if self._length_ns
+            else 0.0,
+            lasted_s=(interval.start_ns + interval.length_ns) / 1e9,
+            intended=before.intended + tally.intended,
+            answered=answered,
+            failed=before.failed + tally.failed,
+            open=interval.in_flight + interval.waiting,
+            mean_ms=total_ms / answered if answered else None,
+            histogram=merged([before.histogram, tally.histogram]),
+        )
+
+    def counts(self, rate: float) -> OperationCounts:
+        """Return the counts of all intervals; `rate` [1/s] where nothing has arrived yet."""
+        return msgspec.structs.replace(self._counts, rate=self._counts.rate or rate)
+
+    def series(self) -> LoadSeries:
+        """Return the values of each interval; an interval has the operations that ended in it."""
+        return LoadSeries(
+            at_s=tuple(self._at_s),
+            width_s=self._width_s,
+            counts=tuple(self._answered),
+            values={key: tuple(column) for key, column in self._columns.items()},
+            binned_by="completion",
+        )
 
 
 def load_series(
-    intervals: Sequence[IntervalResult], criteria: Iterable[Criterion]
+    intervals: Iterable[IntervalResult], criteria: Iterable[Criterion]
 ) -> LoadSeries:
-    """Return the values of each interval; an interval has the operations that ended in it."""
-    wanted = {MEAN: Criterion(MEAN, 0.0)} | {
-        criterion.key: criterion
-        for criterion in criteria
-        if criterion.statistic != "metric"
-    }
-    tallies = [_counts_of_interval(interval) for interval in intervals]
-    columns = {
-        key: tuple(_or_zero(load_value(tally, one)) for tally in tallies)
-        for key, one in wanted.items()
-    }
-    return LoadSeries(
-        at_s=tuple(interval.start_ns / 1e9 for interval in intervals),
-        width_s=intervals[0].length_ns / 1e9 if intervals else 1.0,
-        counts=tuple(tally.answered for tally in tallies),
-        values=columns,
-        binned_by="completion",
-    )
+    """Return the values of each interval of a load."""
+    load = RunningLoad(criteria)
+    for interval in intervals:
+        load.add(interval)
+    return load.series()
 
 
 def _or_zero(value: float | None) -> float:
