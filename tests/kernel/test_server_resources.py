@@ -342,7 +342,51 @@ def test_a_quota_throttles_and_a_limit_of_memory_ends_a_process() -> None:
         throttled = dict(line.split() for line in text.splitlines())["nr_throttled"]
         assert int(throttled) > 0
         assert inside(held, "bytearray(16 << 20)").returncode == 0
+        assert held.new_memory_kills() == 0
         assert inside(held, "b = bytearray(64 << 20)").returncode == -signal.SIGKILL
+        assert [held.new_memory_kills(), held.new_memory_kills()] == [1, 0]
+
+
+GREEDY = """
+import http.server
+
+class Answer(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        kept.append(bytearray(64 << 20))
+        self.send_response(204)
+        self.end_headers()
+
+kept = []
+http.server.ThreadingHTTPServer(("127.0.0.1", int(__import__("sys").argv[1])), Answer).serve_forever()
+"""
+
+
+def test_a_trial_names_the_memory_limit_at_which_its_server_was_killed(
+    tmp_path: Path,
+) -> None:
+    needs(ServerResources(memory_bytes=MIB))
+    (tmp_path / "greedy.py").write_text(GREEDY)
+    text = f"""[server]
+start = "{sys.executable} {tmp_path}/greedy.py {{port}}"
+ready = {{ tcp = "127.0.0.1:{{port}}" }}
+[server.resources]
+memory = "48M"
+[load]
+target = "http://127.0.0.1:{{port}}/"
+[peak]
+criteria = ["mean response < 40ms"]
+"""
+    spec = read_spec(text, str(tmp_path / "greedy.toml"))
+    with (
+        contextlib.closing(LocalBench()) as bench,
+        serving(spec, tmp_path, bench) as workbench,
+    ):
+        trial = workbench.run(Probe(20, 1.0), (), stays)
+    assert trial.ending is LoadEnding.FAILED
+    assert (
+        "the kernel killed 1 process of the server at its memory limit; "
+        "the server has ended" in trial.failure
+    )
 
 
 @pytest.mark.parametrize("direct", [True, False])

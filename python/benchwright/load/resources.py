@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import secrets
 import tempfile
 from collections.abc import Iterator
@@ -40,6 +41,9 @@ from benchwright.machine.quiet.server_resources import (
 )
 from benchwright.machine.quiet.transaction import plans
 
+_OOM_KILLS = re.compile(r"^oom_kill (\d+)$", re.MULTILINE)
+"""In memory.events of cgroup v2 and memory.oom_control of v1."""
+
 
 def _new_name() -> str:
     """Return a name that nobody can foresee: files are made in a directory that all may write."""
@@ -57,6 +61,7 @@ class ServerResourcesHeld:
         self.groups: tuple[str, ...] = ()
         """Directories of the cgroups in which the server runs."""
         self._io_limits: tuple[LiftableLimit, ...] = ()
+        self._memory_kills = 0
         self.findings: tuple[Finding, ...] = ()
         """What could not be taken back."""
 
@@ -110,7 +115,7 @@ class ServerResourcesHeld:
     def take_back(self) -> None:
         """Remove all limits and disks; the server has ended."""
         quieted, self._quieted, self._given = self._quieted, None, None
-        self.groups, self._io_limits = (), ()
+        self.groups, self._io_limits, self._memory_kills = (), (), 0
         if quieted is None:
             return
         quieted.__exit__(None, None, None)
@@ -118,6 +123,21 @@ class ServerResourcesHeld:
             self.findings += restore_findings(quieted.restored, late=False)
             if not quieted.restored.failed:
                 discard(self._log)
+
+    def new_memory_kills(self) -> int:
+        """Return how many of the server's processes the kernel killed at their memory limit since
+        the last call."""
+        files = (
+            Path(group, name)
+            for group in self.groups
+            for name in ("memory.events", "memory.oom_control")
+        )
+        texts = (self._host.read(file) or "" for file in files)
+        known = self._memory_kills
+        self._memory_kills = sum(
+            int(number) for text in texts for number in _OOM_KILLS.findall(text)
+        )
+        return self._memory_kills - known
 
     @property
     def limits_io(self) -> bool:

@@ -21,6 +21,7 @@ from benchwright.core.plan import Pairs
 from benchwright.core.remote import GangClients, RemoteSettings
 from benchwright.core.results import Finding
 from benchwright.core.search import Criterion, LoadEnding, LoadTrial, Probe
+from benchwright.core.text import plural
 from benchwright.load.cpus import (
     SHARED,
     CpuAssignment,
@@ -425,19 +426,31 @@ class LocalWorkbench:
             death = None if server is None else server.died(END_PATIENCE_S)
             if death is None:
                 raise
-            return _trial_of_dead_server(failed_trial(probe, ""), death)
+            return self._trial_of_dead_server(failed_trial(probe, ""), death)
         if server is None:
             return trial
         failed = trial.ending is LoadEnding.FAILED
         death = server.died(END_PATIENCE_S if failed else 0)
         if death is not None:
-            return _trial_of_dead_server(trial, death)
+            return self._trial_of_dead_server(trial, death)
         if self._restarts_each_time:
             server.stop()
         elif not server.settle():
             marks = (*trial.marks, NOT_RECOVERED)
             return msgspec.structs.replace(trial, marks=marks)
         return trial
+
+    def _trial_of_dead_server(self, trial: LoadTrial, death: ServerDeath) -> LoadTrial:
+        """Return the trial of a server that ended during it; its figures are not valid."""
+        killed = self._held.new_memory_kills()
+        why = f"the kernel killed {plural(killed, 'process')} of the server at its memory limit; "
+        return msgspec.structs.replace(
+            trial,
+            ending=LoadEnding.FAILED,
+            failure=f"{why if killed else ''}{death.text}",
+            values={},
+            marks=(*trial.marks, *((death.mark,) if death.mark else ())),
+        )
 
     def _load_run(
         self, probe: Probe, values: Mapping[str, str], leaves: LeaveEarly
@@ -526,17 +539,6 @@ def _levels_named(spec: Spec) -> Iterator[None]:
 def _is_private(spec: Spec) -> bool:
     """Return whether server and generator run in a network of their own."""
     return spec.server is not None and spec.server.network == "private"
-
-
-def _trial_of_dead_server(trial: LoadTrial, death: ServerDeath) -> LoadTrial:
-    """Return the trial of a server that ended during it; its figures are not valid."""
-    return msgspec.structs.replace(
-        trial,
-        ending=LoadEnding.FAILED,
-        failure=death.text,
-        values={},
-        marks=(*trial.marks, *((death.mark,) if death.mark else ())),
-    )
 
 
 # -- generators ------------------------------------------------------------------------
