@@ -4,7 +4,9 @@ For each workload, SPECsfs97 and DB_TP by default:
 
 1. `bw surface` over disks x threads: a search at every sample;
 2. the truth: a second `bw surface` with longer searches (a narrower claim), and at every
-   sample fixed long runs at 0.95 and 1.05 of its answer;
+   sample fixed long runs at 0.95 and 1.05 of its answer; with --truth runs no second surface,
+   but long runs at 0.95, 1 and 1.05 of the map's own answers, and further out until one holds and
+   one fails: the truth is where the logarithm of their responses meets the limit;
 3. the mean absolute error of maps from 6, 8 and 10 of the searches, against the truth,
    beside the workbench paper's (parts/measured_maps.py), and what each search cost.
 
@@ -18,7 +20,7 @@ the same --out goes on where it was stopped, within a surface too. The exit stat
 if the map is complete and all long runs hold below and fail above, 1 if not.
 
 Usage: surface_servers.py [--only db_tp] [--disks 1,2,3,4] [--threads 2,8,32] [--iops N]
-[--budget 8m] [--truth-budget 20m] [--long 90s] [--no-truth] [--pool local:gangs=2]
+[--budget 8m] [--truth searches] [--truth-budget 20m] [--long 90s] [--pool local:gangs=2]
 [--at-once 2] [--out DIR]
 """
 
@@ -26,6 +28,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -36,7 +39,8 @@ from typing import NamedTuple
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT / "tests" / "sim"), str(ROOT / "benches" / "parts")]
 
-from measured_maps import PUBLISHED, map_errors, peaks_of, results_of  # noqa: E402
+import msgspec  # noqa: E402
+from measured_maps import PUBLISHED, crossing, map_errors, peaks_of, results_of  # noqa: E402
 from paper_designs import SIZES  # noqa: E402
 from parts.bw_steps import (  # noqa: E402
     HEADER,
@@ -61,6 +65,12 @@ from benchwright.core.surface import SampleResult  # noqa: E402
 WORKLOADS = {"specsfs97": "SPECsfs97", "db_tp": "DB_TP"}
 """Those of the workbench paper's figure 2 that this measures, by their files in examples/."""
 SHARES = (0.95, 1.05)
+FIRST_SHARES = (0.95, 1.0, 1.05)
+"""Of the map's answer, where the truth is made from runs."""
+FURTHER = 0.08
+MOST_RUNS = 6
+"""Of one sample, where its truth is made from runs."""
+LIMITED = "response_ms_mean"
 
 
 class Truth(NamedTuple):
@@ -98,9 +108,13 @@ def measure(workload: str, asked: argparse.Namespace) -> Measured:
     server = server_of(workload, asked)
     mapped = _mapped(server, "surface", asked, asked.seed)
     results = results_of(mapped) if mapped else ()
-    truths = _truths(server, asked) if asked.truth and results else []
+    truths: list[Truth] = []
+    if asked.truth == "searches" and results:
+        truths = _truths(server, asked)
+    elif asked.truth == "runs":
+        truths = _truths_by_runs(server, mapped, asked)
     errors = {}
-    judged = [one.found for one in truths] if asked.truth else results
+    judged = [one.found for one in truths] if asked.truth != "none" else results
     if len(results) > max(SIZES) and len(judged) == len(results):
         errors = map_errors(peaks_of(workload, judged, mapped), results)
     return Measured(server, mapped, truths, errors)
@@ -129,17 +143,7 @@ def _truths(server: Server, asked: argparse.Namespace) -> list[Truth]:
     sides = [(one, share) for one in found for share in SHARES]
 
     def run_at(side: tuple[SampleResult, float]) -> LongRun:
-        one, share = side
-        peak = one.found.peak_rate
-        assert peak is not None, "a result without a peak is no truth"
-        at = tuple(word for pair in one.sample for word in ("-P", "=".join(pair)))
-        name = "-".join(("long", *(level for _, level in one.sample), str(share)))
-        fixed = fixed_run(share * peak, asked.long, asked.seed)
-        words = (*at, *fixed, *criteria_words(asked))
-        outcome = run(Step(server, name, words), asked.out)
-        long = as_long_run(outcome, share)
-        print(row(outcome, long), flush=True)
-        return long
+        return _run_at(server, *side, asked)[0]
 
     with ThreadPoolExecutor(asked.at_once) as executor:
         runs = list(executor.map(run_at, sides))
@@ -148,6 +152,57 @@ def _truths(server: Server, asked: argparse.Namespace) -> list[Truth]:
         Truth(one, tuple(runs[each * n : each * (n + 1)]))
         for n, one in enumerate(found)
     ]
+
+
+def _run_at(
+    server: Server, one: SampleResult, share: float, asked: argparse.Namespace
+) -> tuple[LongRun, float]:
+    """Run for long at a share of the answer of a sample; return the run and its mean response [ms], NaN without one."""
+    peak = one.found.peak_rate
+    assert peak is not None, "a result without a peak is no truth"
+    at = tuple(word for pair in one.sample for word in ("-P", "=".join(pair)))
+    name = "-".join(("long", *(level for _, level in one.sample), f"{share:g}"))
+    fixed = fixed_run(share * peak, asked.long, asked.seed)
+    words = (*at, *fixed, *criteria_words(asked))
+    outcome = run(Step(server, name, words), asked.out)
+    long = as_long_run(outcome, share)
+    print(row(outcome, long), flush=True)
+    trials = outcome.document.get("trials") or [{}]
+    return long, trials[0].get("values", {}).get(LIMITED, math.nan)
+
+
+def _truths_by_runs(
+    server: Server, mapped: Document, asked: argparse.Namespace
+) -> list[Truth]:
+    """Run for long on both sides of each answer of a map; return where the response meets its limit."""
+    limits = [
+        one["limit"] for one in mapped.get("criteria", []) if one["key"] == LIMITED
+    ]
+    assert limits, f"truths need a limit of {LIMITED}"
+
+    def truth_of(one: SampleResult) -> Truth:
+        runs: dict[float, tuple[LongRun, float]] = {}
+        shares = list(FIRST_SHARES)
+        while shares and len(runs) < MOST_RUNS:
+            share = shares.pop(0)
+            runs[share] = _run_at(server, one, share, asked)
+            if not shares:
+                held = [n for n, (run, _) in runs.items() if run.holds]
+                failed = [n for n, (run, _) in runs.items() if run.holds is False]
+                if not failed:
+                    shares = [max(runs) * (1 + FURTHER)]
+                elif not held:
+                    shares = [min(runs) * (1 - FURTHER)]
+        responses = {share: response for share, (_, response) in runs.items()}
+        share = crossing(responses, limits[0])
+        longs = tuple(runs[share][0] for share in sorted(runs))
+        peak = one.found.peak_rate
+        assert peak is not None, "a result without a peak is no truth"
+        true = msgspec.structs.replace(one.found, peak_rate=peak * share, interval=None)
+        return Truth(msgspec.structs.replace(one, found=true), longs)
+
+    with ThreadPoolExecutor(asked.at_once) as executor:
+        return list(executor.map(truth_of, results_of(mapped) if mapped else ()))
 
 
 def summary(workload: str, measured: Measured) -> Iterator[str]:
@@ -159,17 +214,19 @@ def summary(workload: str, measured: Measured) -> Iterator[str]:
             f"{document['load_s'] / 3600:.2f} h of load, {document['trials']} trials"
         )
     true = {one.found.sample: one for one in measured.truths}
-    yield "\n| disks | threads | map's search | interval | truth | interval | 0.95 | 1.05 |"
-    yield "|---" * 8 + "|"
+    yield "\n| disks | threads | map's search | interval | truth | interval | long runs |"
+    yield "|---" * 7 + "|"
     for one in results_of(document) if document else ():
         cells = [level for _, level in one.sample] + _peak_cells(one)
         if (truth := true.get(one.sample)) is not None:
             cells += _peak_cells(truth.found)
             words = {True: "holds", False: "fails", None: "not known"}
-            cells += [words[each.holds] for each in truth.runs]
+            cells.append(
+                ", ".join(f"{each.share:g} {words[each.holds]}" for each in truth.runs)
+            )
         yield "| " + " | ".join(cells) + " |"
     if measured.errors:
-        against = "the longer searches" if true else "the same searches"
+        against = "the truth" if true else "the same searches"
         yield f"\nmean absolute error [%] of maps from {SIZES} samples, against {against}"
         if workload in PUBLISHED:
             yield f"- the paper's: {PUBLISHED[workload]}"
@@ -181,11 +238,8 @@ def summary(workload: str, measured: Measured) -> Iterator[str]:
 
 def _peak_cells(one: SampleResult) -> list[str]:
     interval = one.found.interval
-    assert interval is not None
-    return [
-        f"{one.found.peak_rate:,.0f}",
-        f"{interval.low:,.0f} to {interval.high:,.0f}",
-    ]
+    reach = "" if interval is None else f"{interval.low:,.0f} to {interval.high:,.0f}"
+    return [f"{one.found.peak_rate:,.0f}", reach]
 
 
 def written(everything: dict[str, Measured], out: Path) -> None:
@@ -225,7 +279,9 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     add_search_options(parser, claim="rate:5%", budget="8m")
     parser.add_argument("--truth-claim", default="rate:2%")
     parser.add_argument("--truth-budget", default="20m")
-    parser.add_argument("--no-truth", dest="truth", action="store_false")
+    parser.add_argument(
+        "--truth", choices=("searches", "runs", "none"), default="searches"
+    )
     parser.add_argument("--pool", help="of both maps, such as local:gangs=2")
     parser.add_argument("--at-once", type=int, default=1, help="long runs side by side")
     parser.add_argument("--seed", type=int, default=1)
@@ -252,7 +308,7 @@ def main() -> int:
     complete = all(
         one.surface.get("status") == "complete" for one in everything.values()
     )
-    held = not asked.truth or all(one.confirmed for one in everything.values())
+    held = asked.truth == "none" or all(one.confirmed for one in everything.values())
     return 0 if complete and held else 1
 
 

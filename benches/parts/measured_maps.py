@@ -30,6 +30,7 @@ from paper_searches import (
     Targets,
     mapped,
 )
+from scipy.optimize import isotonic_regression
 
 from benchwright.core.results import Estimate
 from benchwright.core.search import Claim, ClaimKind, ClaimResult, PeakStatus
@@ -107,6 +108,24 @@ def peaks_of(name: str, results: Sequence[SampleResult], like: dict[str, Any]) -
         if (rate := rates.get(sample)) is not None
     }
     return Peaks(name, factors, ordered)
+
+
+def crossing(responses: dict[float, float], limit: float) -> float:
+    """Return the rate at which a response meets its limit, from the responses of runs at rates.
+
+    Between the highest rate below the limit and the lowest above it the logarithm of the response is a line; responses
+    are made to grow with the rate first (isotonic regression). Where no run is on one side, the line of the two nearest runs.
+    """
+    rates = sorted(rate for rate, value in responses.items() if value > 0)
+    logs = isotonic_regression([math.log(responses[rate]) for rate in rates]).x.tolist()
+    wanted = math.log(limit)
+    above = next(
+        (at for at, value in enumerate(logs) if value > wanted), len(rates) - 1
+    )
+    above = max(above, 1)
+    low, high = rates[above - 1], rates[above]
+    rise = logs[above] - logs[above - 1]
+    return low + (high - low) * ((wanted - logs[above - 1]) / rise if rise else 0.5)
 
 
 def map_errors(truth: Peaks, results: Sequence[SampleResult]) -> dict[str, list[float]]:
