@@ -14,10 +14,9 @@ import ssh_server
 from bw_command import bw
 from ssh_server import SshServer
 
-pytestmark = [
-    pytest.mark.skipif(bool(ssh_server.missing()), reason=ssh_server.missing() or "-"),
-    pytest.mark.timeout(280),
-]
+pytestmark = pytest.mark.skipif(
+    bool(ssh_server.missing()), reason=ssh_server.missing() or "-"
+)
 SERVER = """
 import http.server, os, sys, time
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -63,9 +62,8 @@ SURFACE = """
 [peak]
 criteria = ["mean response < 2s"]
 start = "20"
-highest = "40"
 run_length = "1s"
-max_trials = 2
+max_trials = 1
 policy = "binsearch"
 [surface]
 samples = 4
@@ -131,10 +129,12 @@ def test_a_ramp_raises_the_users_of_a_server_there(place: Place) -> None:
     assert start[:2] == ["1", str(place.sshd.port)]
     assert start[2].startswith(str(place.sshd.temporary))
     trials = document["trials"]
-    assert [one["users"] for one in trials] == [1, 2, 4]
-    assert [one["failure"] for one in trials] == [""] * 3
+    # A level whose growth noise hides is run again.
+    assert sorted({one["users"] for one in trials}) == [1, 2, 4]
+    assert not any(one["failure"] for one in trials)
     assert all(one["values"]["server_rss_bytes"] > 1e6 for one in trials)
-    assert sum(name.endswith(" on server") for name in place.loads()) == 3
+    there = [name for name in place.loads() if name.endswith(" on server")]
+    assert len(there) == len(trials)
 
 
 def test_a_surface_starts_a_server_there_for_each_sample(place: Place) -> None:
@@ -144,11 +144,14 @@ def test_a_surface_starts_a_server_there_for_each_sample(place: Place) -> None:
     samples = document["samples"]
     assert len(samples) == 4
     assert [one["failure"] for one in samples if one.get("failure")] == []
-    # One server for each sample, on the host and with the level of the sample.
+    # One server for each sample, in the private directory of its host's connection.
     starts = place.starts()
-    assert sorted(delay for delay, *_ in starts) == ["1", "1", "5", "5"]
     assert {port for _, port, _ in starts} == {str(place.sshd.port)}
-    assert len({directory for *_, directory in starts}) == 4
+    directories = {directory for *_, directory in starts}
+    assert len(directories) == 2
+    assert sorted((where, delay) for delay, _, where in starts) == [
+        (where, delay) for where in sorted(directories) for delay in ("1", "5")
+    ]
     names = place.loads()
     assert any(name.endswith(" on server") for name in names)
     assert any(name.endswith(" on other") for name in names)
