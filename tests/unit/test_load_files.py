@@ -291,6 +291,7 @@ MIXES = {
     "specsfs97": "lookup 27 read 18 write 9 getattr 11 readlink 7 readdir 2 readdirplus 9 create 1 "
     "remove 1 fsstat 1 setattr 1 access 7 commit 5",
     "web-server": "lookup 14 read_file 28 getattr 55 readdir 1 fsstat 1 access 1",
+    "web-server12": "lookup 14 read_file 28 getattr 55 readdir 1 fsstat 1 access 1",
     "web-proxy": "lookup 14 read_file 6 write_file 23 getattr 18 readdir 1 create 11 remove 11 "
     "fsstat 1 access 1",
     "db_tp": "read 61 write 31 getattr 3 access 1 commit 4",
@@ -306,6 +307,7 @@ TREES = {
     # directories and files for a load of 100 operations a second
     "specsfs97": (21, 4200),
     "web-server": (31, 12400),
+    "web-server12": (31, 12400),
     "web-proxy": (31, 12400),
     "db_tp": (1, 8),
     "peer-peer": (3, 600),
@@ -314,6 +316,7 @@ TREES = {
 }
 POPULARITY = {
     "web-server": 0.6,
+    "web-server12": 1.2,
     "web-proxy": 0.6,
     "peer-peer": 1.2,
     "mail": 1.3,
@@ -458,7 +461,7 @@ def test_the_file_says_that_fragments_replace_writes_of_nothing() -> None:
     assert "4.4 %" in text
 
 
-@pytest.mark.parametrize("name", ["web-server", "web-proxy", "mail"])
+@pytest.mark.parametrize("name", ["web-server", "web-server12", "web-proxy", "mail"])
 def test_the_sizes_of_web_and_mail(name: str) -> None:
     assert weights(file_set(name).file_size) == counted(pareto(1024, 100))
 

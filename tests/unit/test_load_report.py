@@ -426,6 +426,13 @@ def file_set(**changes: Any) -> dict[str, Any]:
     }
 
 
+def test_calls_that_an_nfs_server_postponed_are_counted() -> None:
+    assert "postponed" not in text(target={"kind": "nfs"})
+    report = text(target={"kind": "nfs", "jukebox": 1234})
+    (row,) = (line for line in report.splitlines() if "JUKEBOX" in line)
+    assert row.split(maxsplit=1) == ["postponed", "1,234 calls (JUKEBOX), sent again"]
+
+
 def test_a_file_set_is_described() -> None:
     made = {
         "files": 4200,

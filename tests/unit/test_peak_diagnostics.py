@@ -20,9 +20,11 @@ from benchwright.core.search import (
     VarianceComponents,
 )
 from benchwright.decide.peak import tuning
+from benchwright.decide.peak.default import DefaultPeakPolicy
 from benchwright.decide.peak.diagnostics import (
     contradiction,
     misfit,
+    region_at_wall,
     server_findings,
     shape_findings,
     wall,
@@ -94,6 +96,21 @@ def test_errors_that_begin_at_a_rate_are_no_wall() -> None:
 def test_a_wall_is_nothing_to_a_claim_of_the_region() -> None:
     assert wall(GOAL, WALL) == ""
     assert shape_findings(GOAL, WALL) == ()
+
+
+def test_a_claim_of_the_region_that_meets_a_wall_says_so_unless_it_holds() -> None:
+    result = DefaultPeakPolicy().best(GOAL, WALL)
+    assert result.status is not PeakStatus.FOUND
+    told = {f.code: f for f in result.findings}["region-at-wall"]
+    assert told.severity is Severity.NOTE
+    assert "1300/s, and 1500/s is too much" in told.evidence
+    assert "rate:5%" in told.remedy
+    found = msgspec.structs.replace(result, status=PeakStatus.FOUND)
+    assert region_at_wall(GOAL, WALL, found) == ()
+    by_rate = DefaultPeakPolicy().best(RATE_GOAL, WALL)
+    assert "region-at-wall" not in {f.code for f in by_rate.findings}
+    queue = DefaultPeakPolicy().best(GOAL, QUEUE)
+    assert "region-at-wall" not in {f.code for f in queue.findings}
 
 
 def test_a_steep_queue_is_no_wall() -> None:

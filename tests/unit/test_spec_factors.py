@@ -25,6 +25,7 @@ from benchwright.load.search_options import (
 from benchwright.load.spec import Spec, fill_placeholders, samples_to_check
 from benchwright.load.spec_toml import EngineSettings, read_spec, target_of
 from benchwright.load.surface_spec import read_surface, unused_factors
+from benchwright.load.workload_toml import WorkloadFile
 from benchwright.run.peak import peak_meaning
 from benchwright.run.ramp import ramp_meaning
 from benchwright.run.search_requests import surface_plan
@@ -77,6 +78,18 @@ GENERATORS = [
     )
     if "generator = " in text
 ]
+FILE_WORKLOADS = ("specsfs97", "sfs2008-like", "varmail", "oltp-files")
+"""Of examples/load/, with weights of operations and with chains."""
+
+
+def inlined(workload: str) -> str:
+    """Return a spec with a shipped workload in it."""
+    values = tomllib.loads((ROOT / f"examples/load/{workload}.toml").read_text())
+    target = {"target": "dir:/x", **values.get("target", {})}
+    tables = {"load": target, "files": values["files"], "filament": values["filament"]}
+    return "\n".join(f"{key} = {toml(one)}" for key, one in tables.items())
+
+
 _COMMANDS = ("configure", "start", "stop", "command", "arguments")
 """Keys whose text is split into words: a factor is a word of it, not the whole text."""
 
@@ -116,6 +129,8 @@ def settled(value: Any, names: dict[str, str]) -> Any:
     """Return a value with its templates filled, as plain data."""
     if isinstance(value, Template):
         return fill_placeholders(value, names)
+    if isinstance(value, WorkloadFile):
+        value = msgspec.structs.replace(value, places=r.NO_POSITIONS)
     if isinstance(value, msgspec.Struct):
         return type(value).__name__, settled(msgspec.structs.asdict(value), names)
     if isinstance(value, dict):
@@ -138,12 +153,31 @@ def meaning(spec: Spec) -> Any:
 def test_each_value_of_each_example_can_be_the_level_of_a_factor(
     name: str, text: str
 ) -> None:
+    assert_each_value_can_be_a_level(name, text, ("server", "load"))
+
+
+@pytest.mark.parametrize("workload", FILE_WORKLOADS)
+def test_each_value_of_a_file_workload_can_be_the_level_of_a_factor(
+    workload: str,
+) -> None:
+    tables = ("load", "files", "filament")
+    assert_each_value_can_be_a_level("s.toml", inlined(workload), tables)
+
+
+def test_each_value_of_a_server_of_files_can_be_the_level_of_a_factor() -> None:
+    file = ROOT / "examples/workbench/nfs-ganesha-arrivals.toml"
+    tables = ("server", "load", "files", "filament")
+    assert_each_value_can_be_a_level(str(file), file.read_text(), tables)
+
+
+def assert_each_value_can_be_a_level(
+    name: str, text: str, tables: tuple[str, ...]
+) -> None:
+    """Assert that a spec means the same if any value of these tables is the level of a factor."""
     values = tomllib.loads(text)
     fixed = meaning(read_spec(text, name))
-    paths = [
-        (path, level) for path, level in leaves(values) if path[0] in ("server", "load")
-    ]
-    assert paths
+    paths = [(path, level) for path, level in leaves(values) if path[0] in tables]
+    assert {path[0] for path, _ in paths} == set(tables)
     for path, level in paths:
         changed = replaced(values, path, "{swept}")
         # A second factor keeps the level of the first from being the only one.

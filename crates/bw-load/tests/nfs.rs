@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+use bw_load::file_set::make::{self, MakeOptions};
 use bw_load::file_set::store::Store;
 use bw_load::nfs::{NfsFiles, NfsPlan, NfsSpec, NfsTarget};
 use bw_load::target::{Reaped, Target};
@@ -30,7 +31,7 @@ fn spec(server: &NfsServer) -> NfsSpec {
     let port = server.address.port();
     serde_json::from_value(json!({
         "host": "127.0.0.1", "port": port, "mount_port": port, "export": "/x",
-        "timeout_ns": 5_000_000_000_u64, "jukebox_retry_ns": 1_000_000,
+        "timeout_ns": 60_000_000_000_u64, "jukebox_retry_ns": 1_000_000,
     }))
     .unwrap()
 }
@@ -359,6 +360,35 @@ fn a_handle_that_is_not_known_is_looked_up_first() {
         assert_eq!(drive(&mut target, &[operation]), [result]);
         assert_eq!(target.describe().counts.lookups, lookups);
     }
+}
+
+#[test]
+fn a_file_set_that_is_only_read_is_made_on_a_server_without_files() {
+    let server = NfsServer::start(|_| Action::Answer);
+    let plan = spec(&server).plan(1 << 20).unwrap();
+    let set = set();
+    // Every run makes it: the folder never exists.
+    for _ in 0..2 {
+        let files = NfsFiles::new(Arc::clone(&set));
+        let store = || plan.store(&files);
+        let report = make::make(&set, MakeOptions::default(), &store, &mut |_| ())
+            .unwrap()
+            .report;
+        assert_eq!((report.made, report.reused), (100, 0));
+        let mut target = plan.open(1, &files).unwrap();
+        assert_eq!(drive(&mut target, &[read(10)]), [10]);
+        // The handle came from the maker.
+        assert_eq!(target.describe().counts.lookups, 0);
+    }
+    // A run that changes the set needs its claim, which the server denies.
+    let files = NfsFiles::new(Arc::clone(&set));
+    let changing = MakeOptions {
+        changes: true,
+        ..MakeOptions::default()
+    };
+    let store = || plan.store(&files);
+    let error = make::make(&set, changing, &store, &mut |_| ()).unwrap_err();
+    assert!(error.message.contains("lock.json"), "{error:?}");
 }
 
 #[test]

@@ -672,6 +672,11 @@ _CODES: dict[str, Code] = {
         "Look at the response curve: no queue model has a kink, a wall, refused operations or "
         "pauses; the search assumed only that more load is not faster.",
     ),
+    "region-at-wall": Code(
+        Severity.NOTE,
+        "Claim the rate (--claim rate:5%): at a wall a tenth of the response is a thousandth of the "
+        "rate, so a claim of the region hardly ever holds.",
+    ),
     "sheds-load": Code(
         Severity.WARNING,
         "Keep the limit on errors: the server refuses excess requests, so its response time does "

@@ -1,9 +1,13 @@
 //! A server of NFS version 3 without files: it answers every call, as fast as it can, or with a fault. Each directory seems
 //! to contain two files of 4096 bytes, `f0` and `f1`. The replies are those of `nfs3_types`, which was written by others
 //! than the client.
+//!
+//! A file set can be made on it as often as wanted: its folder never exists, and is empty once it was made. The claim on
+//! the folder is denied, because nothing is stored here that could be read again; so a load on a set may only read.
 
 #![allow(dead_code, clippy::unwrap_used)]
 
+use bw_load::file_set::make::FOLDER;
 use nfs3_types::mount as mnt;
 use nfs3_types::nfs3::*;
 use nfs3_types::rpc::*;
@@ -206,6 +210,17 @@ struct Incoming {
     procedure: u32,
     /// The size of a READ or WRITE, the rights that an ACCESS asks for.
     count: u32,
+    about: About,
+}
+
+/// What a call is about, as far as the making of a file set depends on it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum About {
+    /// The folder of a file set, by name or by handle.
+    Folder,
+    /// The name of the claim on the folder.
+    Claim,
+    Other,
 }
 
 impl Incoming {
@@ -214,22 +229,29 @@ impl Incoming {
         let (program, procedure) = (word(12), word(20));
         let credentials = word(28) as usize;
         let arguments = 32 + credentials.next_multiple_of(4) + 8;
+        let opaque = |at: usize| &record[at + 4..][..word(at) as usize];
+        // Behind the file handle, which is the first argument of every procedure with arguments.
+        let behind = |at: usize| at + 4 + (word(at) as usize).next_multiple_of(4);
         let count = match (program, procedure) {
-            (PROGRAM, 6 | 7) => {
-                let handle = word(arguments) as usize;
-                word(arguments + 4 + handle.next_multiple_of(4) + 8)
-            }
-            (PROGRAM, 4) => {
-                let handle = word(arguments) as usize;
-                word(arguments + 4 + handle.next_multiple_of(4))
-            }
+            (PROGRAM, 6 | 7) => word(behind(arguments) + 8),
+            (PROGRAM, 4) => word(behind(arguments)),
             _ => 0,
+        };
+        let about = match (program, procedure) {
+            (PROGRAM, 3 | 8 | 9) => match opaque(behind(arguments)) {
+                name if name == FOLDER.as_bytes() => About::Folder,
+                b"lock.json" => About::Claim,
+                _ => About::Other,
+            },
+            (PROGRAM, 17) if opaque(arguments) == FOLDER_HANDLE => About::Folder,
+            _ => About::Other,
         };
         Self {
             xid: word(0),
             program,
             procedure,
             count,
+            about,
         }
     }
 }
@@ -245,6 +267,10 @@ fn framed(out: &mut Vec<u8>, xid: u32, message: &[u8]) {
 /// The prepared answers.
 struct Answers {
     by_procedure: Vec<Vec<u8>>,
+    folder_made: Vec<u8>,
+    folder_listed: Vec<u8>,
+    not_there: Vec<u8>,
+    denied: Vec<u8>,
     mount: Vec<u8>,
     no_exports: Vec<u8>,
     read: Vec<u8>,
@@ -258,6 +284,10 @@ impl Answers {
     fn new() -> Self {
         let mut answers = Self {
             by_procedure: Vec::new(),
+            folder_made: Vec::new(),
+            folder_listed: Vec::new(),
+            not_there: Vec::new(),
+            denied: Vec::new(),
             mount: Vec::new(),
             no_exports: Vec::new(),
             read: Vec::new(),
@@ -273,6 +303,13 @@ impl Answers {
         answers.by_procedure = (0..22)
             .map(|procedure| answers.prepared(procedure))
             .collect();
+        answers.folder_made = answers.made(handle_of(&FOLDER_HANDLE));
+        answers.folder_listed = answers.listed_plus(Vec::new());
+        let not_there = (nfsstat3::NFS3ERR_NOENT, LOOKUP3resfail::default());
+        answers.not_there =
+            answers.accepted(accept_stat_data::SUCCESS, &LOOKUP3res::Err(not_there));
+        let denied = (nfsstat3::NFS3ERR_ACCES, CREATE3resfail::default());
+        answers.denied = answers.accepted(accept_stat_data::SUCCESS, &CREATE3res::Err(denied));
         let read = READ3res::Ok(READ3resok {
             file_attributes: attributes(),
             count: 0,
@@ -345,14 +382,7 @@ impl Answers {
                     data: b"f0"[..].into(),
                 }),
             ),
-            8..=10 => self.accepted(
-                ok,
-                &CREATE3res::Ok(CREATE3resok {
-                    obj: Nfs3Option::Some(handle()),
-                    obj_attributes: attributes(),
-                    dir_wcc: wcc(),
-                }),
-            ),
+            8..=10 => self.made(handle()),
             12 | 13 => self.accepted(ok, &REMOVE3res::Ok(REMOVE3resok { dir_wcc: wcc() })),
             14 => self.accepted(
                 ok,
@@ -375,20 +405,7 @@ impl Answers {
                     }),
                 )
             }
-            17 => {
-                let reply = dirlistplus3 {
-                    entries: List(plus.into()),
-                    eof: true,
-                };
-                self.accepted(
-                    ok,
-                    &READDIRPLUS3res::Ok(READDIRPLUS3resok {
-                        dir_attributes: none,
-                        cookieverf: verf,
-                        reply,
-                    }),
-                )
-            }
+            17 => self.listed_plus(plus.into()),
             18 => self.accepted(
                 ok,
                 &FSSTAT3res::Ok(FSSTAT3resok {
@@ -422,7 +439,45 @@ impl Answers {
         }
     }
 
+    /// Returns the reply to a call that made an object with this handle.
+    fn made(&self, handle: nfs_fh3) -> Vec<u8> {
+        self.accepted(
+            accept_stat_data::SUCCESS,
+            &CREATE3res::Ok(CREATE3resok {
+                obj: Nfs3Option::Some(handle),
+                obj_attributes: attributes(),
+                dir_wcc: wcc_data::default(),
+            }),
+        )
+    }
+
+    /// Returns the reply to READDIRPLUS of a directory with these entries.
+    fn listed_plus(&self, entries: Vec<entryplus3<'_>>) -> Vec<u8> {
+        let reply = dirlistplus3 {
+            entries: List(entries),
+            eof: true,
+        };
+        self.accepted(
+            accept_stat_data::SUCCESS,
+            &READDIRPLUS3res::Ok(READDIRPLUS3resok {
+                dir_attributes: Nfs3Option::None,
+                cookieverf: cookieverf3([9; 8]),
+                reply,
+            }),
+        )
+    }
+
     fn answer(&self, out: &mut Vec<u8>, call: &Incoming) {
+        match (call.about, call.procedure) {
+            (About::Other, _) => self.answer_other(out, call),
+            (_, 3) => framed(out, call.xid, &self.not_there),
+            (About::Folder, 17) => framed(out, call.xid, &self.folder_listed),
+            (About::Folder, _) => framed(out, call.xid, &self.folder_made),
+            (About::Claim, _) => framed(out, call.xid, &self.denied),
+        }
+    }
+
+    fn answer_other(&self, out: &mut Vec<u8>, call: &Incoming) {
         match (call.program, call.procedure) {
             (mnt::PROGRAM, 1) => framed(out, call.xid, &self.mount),
             // No exports to list, nothing to say.
@@ -476,9 +531,16 @@ impl Answers {
     }
 }
 
+/// The handle of the folder of a file set.
+const FOLDER_HANDLE: [u8; 44] = [6; 44];
+
 fn handle() -> nfs_fh3 {
+    handle_of(&[5; 44])
+}
+
+fn handle_of(bytes: &'static [u8]) -> nfs_fh3 {
     nfs_fh3 {
-        data: Opaque::borrowed(&[5; 44]),
+        data: Opaque::borrowed(bytes),
     }
 }
 

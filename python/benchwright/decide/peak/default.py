@@ -41,6 +41,7 @@ from benchwright.decide.peak.diagnostics import (
     no_curve_findings,
     not_converged_findings,
     refusal_findings,
+    region_at_wall,
     server_findings,
     shape_findings,
 )
@@ -214,7 +215,8 @@ def _with_findings(
         for server_finding in server_findings(goal, history)
         if server_finding.code not in codes
     ]
-    findings = (*result.findings, *mode.findings, *late)
+    of_region = region_at_wall(goal, history, result)
+    findings = (*result.findings, *mode.findings, *late, *of_region)
     complete = msgspec.structs.replace(
         result, policy=DefaultPeakPolicy.name, findings=findings
     )

@@ -23,6 +23,7 @@ from benchwright.core.search import (
     LoadEnding,
     LoadTrial,
     PeakGoal,
+    PeakStatus,
 )
 from benchwright.core.search_text import criterion_name
 from benchwright.core.text import percent_text, plural
@@ -197,9 +198,27 @@ def _drop_z(
 def wall(goal: PeakGoal, history: Sequence[LoadTrial]) -> str:
     """Return evidence that the response is still low just below a rate that is too high; '' where it
     is not, for a claim of the region, and where the goal's first criterion is no response."""
+    evidence = "" if goal.claim.kind is ClaimKind.REGION else _quiet_below(goal, history)
+    if not evidence:
+        return ""
+    return (
+        f"{evidence}; continued with the monotone search (this is not a problem of the server)"
+    )
+
+
+def region_at_wall(
+    goal: PeakGoal, history: Sequence[LoadTrial], result: ClaimResult
+) -> tuple[Finding, ...]:
+    """Return the finding about a claim of the region that does not hold, where the trials show a wall."""
+    is_region = goal.claim.kind is ClaimKind.REGION
+    if not is_region or result.status is PeakStatus.FOUND:
+        return ()
+    return _finding_of("region-at-wall", _quiet_below(goal, history))
+
+
+def _quiet_below(goal: PeakGoal, history: Sequence[LoadTrial]) -> str:
     criterion = goal.criteria[0]
-    timed = criterion.statistic in ("mean", "percentile")
-    if goal.claim.kind is ClaimKind.REGION or not timed:
+    if criterion.statistic not in ("mean", "percentile"):
         return ""
     usable = [t for t in history if t.ending is not LoadEnding.FAILED]
     too_high: list[float] = []
@@ -216,8 +235,7 @@ def wall(goal: PeakGoal, history: Sequence[LoadTrial]) -> str:
         return ""
     return (
         f"the {criterion_name(criterion)} is only {percent_text(value)} of its limit at "
-        f"{rate:.4g}/s, and {end:.4g}/s is too much: a wall, before which nothing waits; continued with "
-        "the monotone search (this is not a problem of the server)"
+        f"{rate:.4g}/s, and {end:.4g}/s is too much: a wall, before which nothing waits"
     )
 
 
