@@ -157,7 +157,8 @@ def _truths(server: Server, asked: argparse.Namespace) -> list[Truth]:
 def _run_at(
     server: Server, one: SampleResult, share: float, asked: argparse.Namespace
 ) -> tuple[LongRun, float]:
-    """Run for long at a share of the answer of a sample; return the run and its mean response [ms], NaN without one."""
+    """Run for long at a share of the answer of a sample; return the run and its mean response as a multiple of its
+    limit, NaN without one."""
     peak = one.found.peak_rate
     assert peak is not None, "a result without a peak is no truth"
     at = tuple(word for pair in one.sample for word in ("-P", "=".join(pair)))
@@ -168,17 +169,16 @@ def _run_at(
     long = as_long_run(outcome, share)
     print(row(outcome, long), flush=True)
     trials = outcome.document.get("trials") or [{}]
-    return long, trials[0].get("values", {}).get(LIMITED, math.nan)
+    response = trials[0].get("values", {}).get(LIMITED, math.nan)
+    criteria = outcome.document.get("criteria", [])
+    limits = [one["limit"] for one in criteria if one["key"] == LIMITED]
+    return long, response / limits[0] if limits else math.nan
 
 
 def _truths_by_runs(
     server: Server, mapped: Document, asked: argparse.Namespace
 ) -> list[Truth]:
     """Run for long on both sides of each answer of a map; return where the response meets its limit."""
-    limits = [
-        one["limit"] for one in mapped.get("criteria", []) if one["key"] == LIMITED
-    ]
-    assert limits, f"truths need a limit of {LIMITED}"
 
     def truth_of(one: SampleResult) -> Truth:
         runs: dict[float, tuple[LongRun, float]] = {}
@@ -194,7 +194,7 @@ def _truths_by_runs(
                 elif not held:
                     shares = [min(runs) * (1 - FURTHER)]
         responses = {share: response for share, (_, response) in runs.items()}
-        share = crossing(responses, limits[0])
+        share = crossing(responses, 1.0)
         longs = tuple(runs[share][0] for share in sorted(runs))
         peak = one.found.peak_rate
         assert peak is not None, "a result without a peak is no truth"

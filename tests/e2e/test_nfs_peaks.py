@@ -107,7 +107,9 @@ def test_a_peak_on_one_slow_disk_is_found_with_a_control_before_and_after(
 
 def test_a_map_over_disks_and_threads_shows_that_the_disks_limit(place: Path) -> None:
     words = ("--disks", "1,2,3", "--threads", "4,8", "--iops", str(IOPS))
-    asked = surface_servers.arguments([*words, "--samples", "4", "--no-truth", "--out", str(place), *QUICK])
+    asked = surface_servers.arguments(
+        [*words, "--samples", "4", "--truth", "none", "--out", str(place), *QUICK]
+    )
     document = surface_servers.measure("db_tp", asked).surface
     assert document["status"] == "complete", document
     searched = {

@@ -38,7 +38,7 @@ FILLED["NAME"] = "junit"  # a format of `bw export`; elsewhere any word is a nam
 """What a page writes in the place of a value: what the parser gets, None for nothing."""
 
 OTHER_PROGRAMS = {
-    "benches/*.py": "--sessions --first --only --out --cap --long --peers --quick --repetitions --control --rounds --no-truth",
+    "benches/*.py": "--sessions --first --only --out --cap --long --peers --quick --repetitions --control --rounds --truth",
     "asv, hyperfine, k6, pyperf": "--record-samples --export-csv --export-json --parameter --out"
     " --summary-export --track-memory",
     "cargo-criterion": "--message-format",
@@ -58,6 +58,7 @@ OTHER_PROGRAMS = {
     "k6, memtier, oha": "--data-size --latency-correction --no-tui --output-format"
     " --rate-limiting --ratio --seconds",
     "systemd-escape": "--path --template",
+    "zramctl": "--algorithm --find",
     "timeout": "--foreground",
 }
 """The options on our pages that belong to other programs."""
