@@ -69,13 +69,15 @@ def factors_of(document: dict[str, Any]) -> tuple[Factor, ...]:
 
 
 def results_of(document: dict[str, Any]) -> tuple[SampleResult, ...]:
-    """Return the searches with a peak, their samples reduced to the factors that vary."""
+    """Return the searches with a peak, their samples reduced to the factors that vary. Of a sample that every gang of a
+    pool searched, the first one."""
     names = [factor.name for factor in factors_of(document)]
-    return tuple(
-        _result(tuple((name, one["sample"][name]) for name in names), one)
-        for one in document["samples"]
-        if one["peak_rate"] is not None
-    )
+    found: dict[Sample, SampleResult] = {}
+    for one in document["samples"]:
+        sample = tuple((name, one["sample"][name]) for name in names)
+        if one["peak_rate"] is not None:
+            found.setdefault(sample, _result(sample, one))
+    return tuple(found.values())
 
 
 def _result(sample: Sample, found: dict[str, Any]) -> SampleResult:
