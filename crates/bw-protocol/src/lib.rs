@@ -9,8 +9,12 @@
 pub mod echo;
 pub mod http1;
 mod outgoing;
+pub mod template;
+pub mod values;
 
 pub use crate::outgoing::Outgoing;
+pub use crate::template::{Sink, Template};
+pub use crate::values::Values;
 
 use bw_model::Operation;
 

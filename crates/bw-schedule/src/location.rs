@@ -137,6 +137,12 @@ impl Location {
     pub fn draw(&mut self, stream: &mut Stream, blocks_wanted: u64) -> u64 {
         self.places.draw(&mut self.cursor, stream, blocks_wanted)
     }
+
+    /// Returns the block that is number `number` of this pattern, from 0, whatever was drawn before: a sequential or
+    /// strided pattern has advanced by so many blocks, any other draws from `stream`.
+    pub fn at(&self, number: u64, stream: &mut Stream) -> u64 {
+        self.places.at(number, stream)
+    }
 }
 
 impl Places {
@@ -176,6 +182,21 @@ impl Places {
         Cursor {
             next: 0,
             parts: parts.iter().map(Self::beginning).collect(),
+        }
+    }
+
+    fn at(&self, number: u64, stream: &mut Stream) -> u64 {
+        match &self.pattern {
+            LocationPattern::Sequential => number % self.blocks,
+            LocationPattern::Strided { stride } => {
+                let place = u128::from(number) * u128::from(*stride) % u128::from(self.blocks);
+                place as u64
+            }
+            LocationPattern::Mixed { parts, weights } => {
+                parts[weights.draw(stream)].at(number, stream)
+            }
+            // They have no position. An empty cursor needs no memory.
+            _ => self.draw(&mut Cursor::default(), stream, 1),
         }
     }
 
