@@ -55,6 +55,11 @@ pub enum LocationSpec {
         /// The distance [bytes], a multiple of the access's `align_bytes`; for a network target in paths.
         stride_bytes: u64,
     },
+    /// Each block with its weight: for the requests of a server.
+    Weighted {
+        /// As many as the region has blocks.
+        weights: Vec<u64>,
+    },
     /// Several patterns, by weight.
     Mixed {
         /// Pattern and weight.
@@ -99,6 +104,7 @@ enum LocationPattern {
     Strided {
         stride: u64,
     },
+    Weighted(Weights),
     Mixed {
         parts: Vec<Places>,
         weights: Weights,
@@ -163,6 +169,18 @@ impl Places {
             LocationSpec::Strided { stride_bytes } => LocationPattern::Strided {
                 stride: stride(*stride_bytes, block_bytes)?,
             },
+            LocationSpec::Weighted { weights } => {
+                if weights.len() as u64 != blocks {
+                    return Err(format!(
+                        "weighted: {} weights for {blocks} requests: give one for each",
+                        weights.len()
+                    ));
+                }
+                LocationPattern::Weighted(Weights::new(
+                    "weighted: weights",
+                    weights.iter().copied(),
+                )?)
+            }
             LocationSpec::Mixed { parts } => LocationPattern::Mixed {
                 weights: Weights::new("mixed: parts", parts.iter().map(|&(_, weight)| weight))?,
                 parts: (parts.iter())
@@ -223,6 +241,7 @@ impl Places {
                 cursor.next = (block + *stride % self.blocks) % self.blocks;
                 block.min(last)
             }
+            LocationPattern::Weighted(weights) => (weights.draw(stream) as u64).min(last),
             LocationPattern::Mixed { parts, weights } => {
                 let part = weights.draw(stream);
                 parts[part].draw(&mut cursor.parts[part], stream, blocks_wanted)
