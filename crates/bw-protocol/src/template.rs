@@ -115,6 +115,22 @@ impl Template {
         }
     }
 
+    /// Returns the bytes with the values of operation 0, and with this text in the places of one of the values.
+    #[must_use]
+    pub fn text_with(&self, values: &Values, replaced: Option<(usize, &str)>) -> Vec<u8> {
+        let mut text = Vec::new();
+        for piece in &self.pieces {
+            match (piece, replaced) {
+                (Piece::Literal(range), _) => text.put(&self.literals[range.clone()]),
+                (Piece::Value(index), Some((of, line))) if of == *index => {
+                    text.put(line.as_bytes());
+                }
+                (Piece::Value(index), _) => values.put(*index, 0, &mut text),
+            }
+        }
+        text
+    }
+
     /// Returns the indexes of the values of its places, in order.
     pub fn places(&self) -> impl Iterator<Item = usize> {
         self.pieces.iter().filter_map(|piece| match piece {

@@ -298,7 +298,7 @@ fn hash(name: &str) -> u64 {
     name.bytes().fold(0xcbf2_9ce4_8422_2325, step)
 }
 
-fn put_integer(number: i64, digits: u8, sink: &mut impl Sink) {
+pub(crate) fn put_integer(number: i64, digits: u8, sink: &mut impl Sink) {
     const LENGTH: usize = DIGITS as usize + 1;
     let mut text = [b'0'; LENGTH];
     let mut begin = LENGTH;
