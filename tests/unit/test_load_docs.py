@@ -16,6 +16,7 @@ from benchwright.load import workload as w
 from benchwright.load.feed import batches_of
 from benchwright.load.options import RUN, TARGET, TRACE_KEYS
 from benchwright.load.plan import plan_of_file
+from benchwright.load.requests_toml import REQUEST_KEYS, VALUES
 from benchwright.load.workload_toml import (
     PythonFilament,
     WorkloadContext,
@@ -39,7 +40,7 @@ def blocks(language: str) -> list[str]:
 
 
 def test_the_files_of_the_page_are_workloads() -> None:
-    example, files, python, process, several = blocks("toml")
+    example, files, requests, python, process, several = blocks("toml")
     description = read_workload(example, "w.toml", None)
     pages, log = description.filaments
     assert isinstance(pages, w.Open)
@@ -53,6 +54,9 @@ def test_the_files_of_the_page_are_workloads() -> None:
     assert [chain.name for chain in plan.request.workload.filaments[0].chains] == [
         *("lookup", "getattr", "create", "remove", "read", "rewrite")
     ]
+    description = read_workload(requests, "w.toml", EXAMPLES["web"])
+    assert description.requests is not None
+    assert [one.label for one in description.requests.requests] == ["page", "order"]
     (filament,) = read_workload(python, "w.toml", None).python
     assert (filament.module, filament.name) == ("ramp", "Ramp")
     (walk,) = read_workload(process, "dir/w.toml", None).filaments
@@ -67,7 +71,7 @@ def test_the_files_of_the_page_are_workloads() -> None:
 
 def test_the_filament_of_the_page_makes_its_operations(tmp_path: Path) -> None:
     (tmp_path / "ramp.py").write_text(blocks("python")[0])
-    (found,) = read_workload(blocks("toml")[2], str(tmp_path / "w.toml"), None).python
+    (found,) = read_workload(blocks("toml")[3], str(tmp_path / "w.toml"), None).python
     assert isinstance(found, PythonFilament)
     (batch,) = batches_of(found)
     assert len(batch) == 1000
@@ -88,7 +92,9 @@ def test_the_examples_are_workloads(name: str) -> None:
 def test_every_word_of_the_language_is_on_the_page() -> None:
     words = {*filament_forms(WorkloadContext(False, ".")), *RUN, *TARGET, *TRACE_KEYS}
     words |= {"lock_memory", "interval_histograms", "stalls", "headers", "paths"}
+    words |= {"paths_file", *REQUEST_KEYS}
     assert [word for word in sorted(words) if f"`{word}" not in PAGE] == []
+    assert [word for word in VALUES if f'"{word}' not in PAGE] == []
 
 
 def test_every_doubt_about_a_load_is_on_the_page() -> None:

@@ -62,6 +62,21 @@ def test_a_kind_alone_is_not_repeated_as_all() -> None:
     assert "all   response" not in report
 
 
+def test_each_label_has_a_row_with_its_errors() -> None:
+    found = msgspec.json.decode(GOLDEN.read_bytes())
+    good = {**found["kinds"]["read"], "errors": {}}
+    bad = {**good, "errors": {"HTTP 404": 1200, "check-failed": 3}}
+    assert "label" not in text()
+    lines = text(labels={"get item": good, "put": bad}).splitlines()
+    begin = next(n for n, line in enumerate(lines) if line.startswith("label"))
+    head, first, second = lines[begin : begin + 3]
+    assert head.split()[:3] == ["label", "n", "failed"]
+    assert first.startswith("get item")
+    assert first.split()[3] == "0"
+    assert second.split()[2] == "1,203"
+    assert second.endswith("HTTP 404 1,200, check-failed 3")
+
+
 def test_a_headline_is_the_rate_and_the_response_or_that_all_failed() -> None:
     report = LoadReport(target="T", open_loop=True)
     headlines = [

@@ -9,6 +9,7 @@ pub mod file_set;
 pub mod floor;
 pub mod http;
 pub mod kernel_probe;
+mod labels;
 pub mod merge;
 #[cfg(feature = "naive-pacers")]
 pub mod naive;

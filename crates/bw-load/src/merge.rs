@@ -67,7 +67,7 @@ fn merged(request: &MergeRequest) -> Result<Value, String> {
         "achieved_rate_per_s": rate("achieved_rate_per_s"),
         "little_law": LittleLaw::merged(&laws),
         "lateness_ns": HistogramSummary::merged(lateness.iter())?,
-        "kinds": kinds(results)?,
+        "kinds": summaries(results, "kinds")?,
         "intervals": intervals(request)?,
         "workers": members("workers"),
         "environment": environment(results),
@@ -77,6 +77,10 @@ fn merged(request: &MergeRequest) -> Result<Value, String> {
         return Err("one is not an object".to_owned());
     };
     all.extend(figures);
+    if all.contains_key("labels") {
+        let labels = summaries(results, "labels")?;
+        all.insert("labels".to_owned(), json!(labels));
+    }
     all.remove("type");
     Ok(Value::Object(std::mem::take(all)))
 }
@@ -109,8 +113,9 @@ fn worst_clock(results: &[Value]) -> &Value {
     worst.or(most).unwrap_or(&Value::Null)
 }
 
-fn kinds(results: &[Value]) -> Result<BTreeMap<String, KindSummary>, String> {
-    let parts: Vec<BTreeMap<String, KindSummary>> = each(results, "kinds")?;
+/// Returns the figures of all results by the name of a kind or a label.
+fn summaries(results: &[Value], member: &str) -> Result<BTreeMap<String, KindSummary>, String> {
+    let parts: Vec<BTreeMap<String, KindSummary>> = each(results, member)?;
     let mut by_name: BTreeMap<String, Vec<KindSummary>> = BTreeMap::new();
     for (name, kind) in parts.into_iter().flatten() {
         by_name.entry(name).or_default().push(kind);

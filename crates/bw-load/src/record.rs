@@ -12,6 +12,7 @@
 //! repeats or wrongly stamps an operation makes the two differ. Source: J. D. C. Little, Operations Research 9 (1961).
 
 use crate::channels::BlockSender;
+use crate::labels::{LabelRecords, Labels};
 use crate::queue::{InFlight, Planned};
 use crate::routes::Routes;
 use bw_model::{DROPPED, Kind, Nanos, Row};
@@ -21,6 +22,7 @@ use bw_schedule::filaments::{SequenceEnd, SequenceOutcome};
 use serde::Serialize;
 use std::collections::VecDeque;
 use std::ops::AddAssign;
+use std::sync::Arc;
 
 /// Rows in a block.
 pub const BLOCK: usize = 4096;
@@ -121,6 +123,7 @@ pub struct WorkerRecord {
     in_flight: InFlightIntegral,
     failed_ns: u128,
     recorder: Recorder,
+    labels: Option<LabelRecords>,
     interval: Box<Interval>,
     intervals: BlockSender<Box<Interval>>,
     backlog: VecDeque<Box<Interval>>,
@@ -153,6 +156,7 @@ impl WorkerRecord {
             in_flight: InFlightIntegral::default(),
             failed_ns: 0,
             recorder: Recorder::new(),
+            labels: None,
             interval: Box::new(Interval::new(0)),
             intervals,
             backlog: VecDeque::new(),
@@ -169,6 +173,15 @@ impl WorkerRecord {
     #[must_use]
     pub(crate) fn with_routes(self, routes: Option<Routes>) -> Self {
         Self { routes, ..self }
+    }
+
+    /// Records the operations of each label too.
+    #[must_use]
+    pub(crate) fn with_labels(self, labels: Option<Arc<Labels>>) -> Self {
+        Self {
+            labels: labels.map(LabelRecords::new),
+            ..self
+        }
     }
 
     /// Allocates the histograms for these kinds of operations and this number of chains.
@@ -247,6 +260,10 @@ impl WorkerRecord {
                 self.failed_ns += u128::from(outcome.service());
             }
             self.recorder.record(&outcome);
+            let target = self.target(flight.planned.stream);
+            if let Some(labels) = &mut self.labels {
+                labels.record(target, &outcome);
+            }
         }
         self.last_end = now;
         if self.rows.is_some() {
@@ -291,6 +308,11 @@ impl WorkerRecord {
                 self.counts.unfinished += 1;
                 self.recorder
                     .record_unfinished(operation, flight.issued, flight.held);
+                let target = self.target(flight.planned.stream);
+                let labels = self.labels.as_mut();
+                if let Some(label) = labels.and_then(|labels| labels.of(target, operation)) {
+                    label.record_unfinished(operation, flight.issued, flight.held);
+                }
             }
             self.push_row(self.row(&flight.planned, flight.issued, 0));
         }
@@ -340,12 +362,19 @@ impl WorkerRecord {
         routes.map_or(self.worker, |routes| routes.part_of(stream))
     }
 
+    /// Returns the target of a filament's operations.
+    #[inline]
+    fn target(&self, stream: u32) -> u16 {
+        let routes = self.routes.as_ref();
+        routes.map_or(0, |routes| routes.part_of(stream))
+    }
+
     fn row(&self, planned: &Planned, issued: Nanos, result: i32) -> Row {
         Row {
             intended: planned.operation.at,
             issued,
             completed: Nanos::NEVER,
-            offset: planned.operation.offset,
+            offset: planned.operation.row_offset(),
             size: planned.operation.size,
             result,
             stream: planned.stream,
@@ -395,6 +424,11 @@ impl WorkerRecord {
     #[must_use]
     pub fn recorder(&self) -> &Recorder {
         &self.recorder
+    }
+
+    /// Returns what was recorded of each label.
+    pub(crate) fn labels(&self) -> Option<&LabelRecords> {
+        self.labels.as_ref()
     }
 
     /// Returns the time integral of the number of measured operations in flight [operations x ns].

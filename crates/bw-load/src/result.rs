@@ -3,6 +3,7 @@
 use crate::clock::ClockReport;
 use crate::environment::EnvironmentReport;
 use crate::file_set::make::MakeReport;
+use crate::labels::LabelRecords;
 use crate::pool::WorkerOutcome;
 use crate::processes::ProcessReport;
 use crate::record::OperationCounts;
@@ -119,6 +120,9 @@ pub struct LoadResult {
     pub lateness_ns: HistogramSummary,
     /// Summaries by kind, and of all operations.
     pub kinds: BTreeMap<String, KindSummary>,
+    /// Summaries by label.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub labels: Option<BTreeMap<String, KindSummary>>,
     /// Summaries of sequences by chain.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sequences: Option<BTreeMap<String, SequenceSummary>>,
@@ -200,6 +204,12 @@ pub(crate) fn assemble(parts: ResultParts<'_>) -> LoadResult {
         little_law: LittleLaw::of(&parts.reports, &recorder, parts.request.pacer, measured),
         lateness_ns: bw_record::summary::lateness(&recorder),
         kinds: bw_record::summary::kinds(&recorder),
+        labels: LabelRecords::summaries(
+            parts
+                .reports
+                .iter()
+                .filter_map(|report| report.record.labels()),
+        ),
         sequences: parts.files.map(|files| sequences(files, &recorder)),
         file_set: parts.files.map(|files| FileSetResult {
             drawn: files.report(),

@@ -8,6 +8,7 @@ use crate::clock::ClockSource;
 use crate::environment::{self, EnvironmentReport};
 use crate::file_set::claim;
 use crate::file_set::make::MakeReport;
+use crate::labels::Labels;
 #[cfg(feature = "naive-pacers")]
 use crate::naive::{self, NaivePhase};
 use crate::policy::SpinMargin;
@@ -91,6 +92,7 @@ struct RunContext {
     workload: Option<WorkloadSpec<TraceInput>>,
     extents: Extents,
     routes: Option<Routes>,
+    labels: Option<Arc<Labels>>,
     processes: UserProcesses,
     /// The names of the devices in the rows.
     devices: Vec<String>,
@@ -137,6 +139,7 @@ impl RunContext {
             workload,
             extents,
             routes: opened.routes().cloned(),
+            labels: Labels::new(&opened.labels()).map(Arc::new),
             devices,
             files,
             made: opened.made(),
@@ -269,7 +272,7 @@ fn on<M: TargetFactory>(
     request: &LoadRequest,
     listener: &mut dyn RunListener,
 ) -> Result<LoadResult, EngineError> {
-    let (records, streams) = recording_channels(request, run.routes.as_ref());
+    let (records, streams) = recording_channels(request, &run);
     let mut reporter = reporter(request, &run.devices, streams, listener)?;
     let build = |worker| run.build(request, worker);
     let pool = WorkerPool {
@@ -336,7 +339,7 @@ fn plan(request: &LoadRequest) -> WorkerPlan {
 /// Returns the workers' records, and the reporter's ends of their channels.
 fn recording_channels(
     request: &LoadRequest,
-    routes: Option<&Routes>,
+    run: &RunContext,
 ) -> (Vec<WorkerRecord>, Vec<WorkerStreams>) {
     let (kinds, chains) = (request.workload.kinds(), request.workload.chains());
     let one = |worker| {
@@ -350,7 +353,8 @@ fn recording_channels(
         let (row_sender, rows) = rows.unzip();
         let record = WorkerRecord::new(worker, request.warm_up_ns, sender, row_sender)
             .expecting(kinds.iter().copied(), chains)
-            .with_routes(routes.cloned());
+            .with_routes(run.routes.clone())
+            .with_labels(run.labels.clone());
         (record, WorkerStreams { intervals, rows })
     };
     // There are at most 1024 workers.
@@ -366,7 +370,7 @@ fn run_naive(
     listener: &mut dyn RunListener,
 ) -> Result<LoadResult, EngineError> {
     naive::check(request)?;
-    let (mut records, streams) = recording_channels(request, run.routes.as_ref());
+    let (mut records, streams) = recording_channels(request, &run);
     let mut reporter = reporter(request, &run.devices, streams, listener)?;
     let filaments = run.build(request, 0)?;
     let early_clock = run.clock_source.clock(crate::pool::EARLY_ZERO_NS);

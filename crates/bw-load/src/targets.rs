@@ -114,7 +114,8 @@ pub(crate) fn open(
             OpenTarget::Tcp(NetFactory::new(spec.plan()?, spec.connections, workers)?)
         }
         TargetSpec::Http(spec) => {
-            OpenTarget::Http(NetFactory::new(spec.plan()?, spec.connections, workers)?)
+            let plan = spec.plan_with(request.workload.seed)?;
+            OpenTarget::Http(NetFactory::new(plan, spec.connections, workers)?)
         }
         TargetSpec::Dir(spec) => {
             let set = Arc::clone(files.ok_or_else(no_file_set)?);
@@ -153,6 +154,18 @@ impl OpenTarget {
             Self::Directory(_) | Self::Nfs(_) => 0,
             // Each filament has the extent of its own target.
             Self::Several(_) => 0,
+        }
+    }
+
+    /// Returns the labels of the requests of each target.
+    #[must_use]
+    pub(crate) fn labels(&self) -> Vec<Vec<String>> {
+        match self {
+            Self::Http(factory) => vec![factory.plan.labels().to_vec()],
+            Self::Several(several) => several.labels(),
+            Self::Null(_) | Self::File(_) | Self::Tcp(_) | Self::Directory(_) | Self::Nfs(_) => {
+                Vec::new()
+            }
         }
     }
 
@@ -417,6 +430,13 @@ impl SeveralFactory {
     pub(crate) fn targets(&self) -> impl Iterator<Item = &OpenTarget> {
         let part = |part: &u16| &self.parts[usize::from(*part)].1;
         self.entries.iter().map(part)
+    }
+
+    /// Returns the labels of the requests of each target.
+    fn labels(&self) -> Vec<Vec<String>> {
+        let labels = |(_, target): &(String, OpenTarget)| target.labels().pop();
+        let labels = self.parts.iter().map(labels);
+        labels.map(Option::unwrap_or_default).collect()
     }
 
     /// Returns the names of the targets.

@@ -5,5 +5,5 @@ mod operation;
 mod quantity;
 
 pub use crate::error::{EngineError, ErrorLocation, FieldProblem};
-pub use crate::operation::{DROPPED, FileAddress, Kind, Operation, Row};
+pub use crate::operation::{DROPPED, ExchangeAddress, FileAddress, Kind, Operation, Row};
 pub use crate::quantity::{Nanos, Rate};

@@ -171,12 +171,54 @@ impl FileAddress {
     }
 }
 
+/// What an exchange with a server sends, in the 64 bits of [`Operation::offset`]: from the highest bit 40 bits of the
+/// operation's number, 24 bits of its request. An address with the number 0 is the request alone.
+///
+/// Decision: the number belongs to the operation, so that what a request contains depends on nothing else: not on the
+/// worker that issues it, nor on the connection. Operation n of filament f of F has the number n F + f, which no other
+/// operation of the workload has; request j of session s of an entry that is filament f has s F + f, and j in the
+/// highest 8 bits. Rejected: a field of its own, by which every operation in every queue grows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ExchangeAddress {
+    /// The index of the request (or path), below [`ExchangeAddress::REQUESTS`].
+    pub request: u32,
+    /// The operation's number, modulo [`ExchangeAddress::NUMBERS`].
+    pub number: u64,
+}
+
+impl ExchangeAddress {
+    /// The number of requests that can be distinguished.
+    pub const REQUESTS: u64 = 1 << 24;
+    /// The number of operations after which the numbers begin again: a million per second for twelve days.
+    pub const NUMBERS: u64 = 1 << 40;
+    /// The numbers of a session's requests differ by this.
+    pub const SESSION_STEP: u64 = 1 << 32;
+
+    /// Returns it as the offset of an operation.
+    #[inline]
+    #[must_use]
+    pub fn pack(self) -> u64 {
+        (self.number << 24) | (u64::from(self.request) % Self::REQUESTS)
+    }
+
+    /// Returns the address in the offset of an operation.
+    #[inline]
+    #[must_use]
+    #[allow(clippy::cast_possible_truncation)]
+    pub fn unpack(offset: u64) -> Self {
+        Self {
+            request: (offset % Self::REQUESTS) as u32,
+            number: offset >> 24,
+        }
+    }
+}
+
 /// One operation: what to do, and its intended start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Operation {
     /// The intended start, since the start of the run.
     pub at: Nanos,
-    /// Offset [bytes]; for a network target the index of its path, for a file set a [`FileAddress`].
+    /// Offset [bytes]; for an exchange an [`ExchangeAddress`], for a file set a [`FileAddress`].
     pub offset: u64,
     /// Size [bytes].
     pub size: u32,
@@ -186,6 +228,17 @@ pub struct Operation {
     pub notify: bool,
     /// The filament's own mark, returned with the completion.
     pub tag: u32,
+}
+
+impl Operation {
+    /// Returns the offset that a row has: of an exchange the request alone.
+    #[must_use]
+    pub fn row_offset(&self) -> u64 {
+        match self.kind {
+            Kind::Exchange => self.offset % ExchangeAddress::REQUESTS,
+            _ => self.offset,
+        }
+    }
 }
 
 /// The `result` of an operation that was never issued, because there was no capacity for it.
@@ -237,6 +290,28 @@ mod tests {
             names,
             ["read", "write", "flush", "discard", "exchange", "append"]
         );
+    }
+
+    #[test]
+    fn the_address_of_an_exchange_survives_its_packing() {
+        for request in [0, 1, (1 << 24) - 1] {
+            for number in [0, 1, (1 << 40) - 1] {
+                let address = ExchangeAddress { request, number };
+                assert_eq!(ExchangeAddress::unpack(address.pack()), address);
+                let operation = Operation {
+                    at: Nanos::ZERO,
+                    offset: address.pack(),
+                    size: 0,
+                    kind: Kind::Exchange,
+                    notify: false,
+                    tag: 0,
+                };
+                assert_eq!(operation.row_offset(), u64::from(request));
+            }
+        }
+        let number = 1 << 40;
+        let wrapped = ExchangeAddress { request: 5, number };
+        assert_eq!(wrapped.pack(), 5);
     }
 
     #[test]

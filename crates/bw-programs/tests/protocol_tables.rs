@@ -8,8 +8,10 @@ mod field_tables;
 
 use bw_load::clock_offset::{EchoRequest, ProbeRequest};
 use bw_load::floor::FloorRequest;
+use bw_load::http::request::{ExpectSpec, RequestSpec};
 use bw_load::merge::MergeRequest;
 use bw_load::request::{LoadRequest, NamedTarget};
+use bw_protocol::values::ValueSpec;
 use bw_schedule::arrival::ArrivalSpec;
 use bw_schedule::distribution::DistributionSpec;
 use bw_schedule::file_set::FileSetSpec;
@@ -90,6 +92,9 @@ fn the_tables_of_a_load_are_true() {
         "http",
         json!({"url": "http://h/", "connections": 1}),
     );
+    let request = json!({"label": "l", "path": "/"});
+    check(PAGE, "a request", &request, &read::<RequestSpec>);
+    check(PAGE, "expect", &json!({}), &read::<ExpectSpec>);
     let tls = |fields: Value| {
         let target = json!({"host": "h", "port": 7, "connections": 1, "tls": fields});
         within("target", "kind", "tcp")(target)
@@ -180,6 +185,7 @@ fn the_examples_are_understood_and_none_is_missing() {
     check_examples::<DistributionSpec>("Distributions", true);
     check_examples::<LocationSpec>("Locations", true);
     check_examples::<RateSpec>("Rates", false);
+    check_examples::<ValueSpec>("Values", true);
 }
 
 #[test]

@@ -1,8 +1,10 @@
 //! HTTP/1.1: an operation is one request and its whole response.
 //!
-//! An operation's `offset` selects a request, its `size` has no meaning. Bodies are counted and dropped as they arrive,
-//! whatever their length. A status of 400 or more is an error, reported as `-(10000 + status)`; an invalid response
-//! is `-EPROTO`; one that ends too early is `-ECONNRESET`. Redirects (3xx) are answers, and are not followed.
+//! An operation's `offset` selects a request and has its number ([`ExchangeAddress`]), its `size` has no meaning. Bodies
+//! are counted and dropped as they arrive, whatever their length. A status of 400 or more is an error unless the request
+//! expects it, reported as `-(10000 + status)`; a response that fails the check of its request is [`CHECK_FAILED`]; an
+//! invalid response is `-EPROTO`; one that ends too early is `-ECONNRESET`. Redirects (3xx) are answers, and are not
+//! followed.
 //!
 //! Decision: one request at a time on a connection unless the user wants more. Pipelining lets a slow response delay
 //! those behind it, and servers and proxies differ in how they support it. A request on a connection that the server
@@ -14,10 +16,12 @@
 mod chunked;
 pub mod response;
 
+use crate::check::{Check, Matched};
 use crate::http1::response::{ParseProgress, Response};
-use crate::{End, Outgoing, Protocol, RESEND, SessionState};
-use bw_model::Operation;
-use bw_record::errno::HTTP_STATUS;
+use crate::values::put_integer;
+use crate::{End, Outgoing, Protocol, RESEND, SessionState, Template, Values};
+use bw_model::{ExchangeAddress, Operation};
+use bw_record::errno::{CHECK_FAILED, HTTP_STATUS};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -39,39 +43,88 @@ pub fn status_of(result: i32) -> Option<u16> {
         .filter(|status| (FIRST_ERROR..1000).contains(status))
 }
 
-/// The bytes of every request.
+/// A request: its bytes, and what is expected of its response.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// Up to and with the empty line; with a [`Body::Template`] up to its last field.
+    pub head: Template,
+    /// The body.
+    pub body: Body,
+    /// Whether the response has no body (HEAD).
+    pub is_head: bool,
+    /// What is expected of the response.
+    pub check: Check,
+}
+
+/// The body of a request.
+#[derive(Clone, Debug)]
+pub enum Body {
+    /// This number of the filler's bytes.
+    Filler(u64),
+    /// These bytes.
+    Bytes(Arc<[u8]>),
+    /// A text of its own for each operation: Content-Length and the empty line are put before it.
+    Template(Template),
+}
+
+/// All requests, and the values of their templates.
 #[derive(Clone, Debug)]
 pub struct Requests {
-    heads: Vec<Box<[u8]>>,
-    body_bytes: u64,
-    body: Arc<[u8]>,
-    is_head: bool,
+    requests: Vec<Request>,
+    values: Values,
+    filler: Arc<[u8]>,
 }
 
 impl Requests {
-    /// Returns requests with these heads, each up to and with the empty line, and a body of `body_bytes`; `is_head`: the
-    /// responses have no bodies (HEAD).
+    /// Returns requests without values, with these heads, each up to and with the empty line, and a body of
+    /// `body_bytes`; `is_head`: the responses have no bodies (HEAD).
     #[must_use]
     pub fn new(heads: Vec<Box<[u8]>>, body_bytes: u64, is_head: bool) -> Self {
-        Self {
-            heads,
-            body_bytes,
-            body: vec![FILLER; FILLER_BYTES].into(),
+        let request = |head: Box<[u8]>| Request {
+            head: Template::literal(&head),
+            body: Body::Filler(body_bytes),
             is_head,
+            check: Check::default(),
+        };
+        Self::of(heads.into_iter().map(request).collect(), Values::default())
+    }
+
+    /// Returns these requests; their templates have places for these values.
+    #[must_use]
+    pub fn of(requests: Vec<Request>, values: Values) -> Self {
+        Self {
+            requests,
+            values,
+            filler: vec![FILLER; FILLER_BYTES].into(),
         }
     }
 
     /// Returns how many there are.
     #[must_use]
     pub fn count(&self) -> usize {
-        self.heads.len()
+        self.requests.len()
     }
 
-    fn put(&self, head: &[u8], out: &mut Outgoing) {
-        out.put(head);
-        let with_head = self.body_bytes.min(BODY_WITH_HEAD);
-        out.put_pattern(&self.body, 0, with_head);
-        out.put_pattern(&self.body, with_head, self.body_bytes - with_head);
+    /// Puts a request with the values of an operation; `scratch` is for a body whose length must be known first.
+    fn put(&self, request: &Request, number: u64, scratch: &mut Vec<u8>, out: &mut Outgoing) {
+        request.head.fill(&self.values, number, out);
+        match &request.body {
+            Body::Filler(bytes) => {
+                let with_head = (*bytes).min(BODY_WITH_HEAD);
+                out.put_pattern(&self.filler, 0, with_head);
+                out.put_pattern(&self.filler, with_head, bytes - with_head);
+            }
+            Body::Bytes(bytes) => out.put_pattern(bytes, 0, bytes.len() as u64),
+            Body::Template(body) => {
+                scratch.clear();
+                body.fill(&self.values, number, scratch);
+                out.put(b"Content-Length: ");
+                // A length fits.
+                put_integer(scratch.len() as i64, 0, out);
+                out.put(b"\r\n\r\n");
+                out.put(scratch);
+            }
+        }
     }
 }
 
@@ -97,6 +150,8 @@ impl Http1 {
 #[derive(Clone, Copy, Debug)]
 struct Pending {
     slot: u32,
+    /// Its index.
+    request: u32,
     /// How many bytes were put with it and before it.
     end: u64,
 }
@@ -107,17 +162,29 @@ pub struct Http1Session {
     /// The requests without a whole response, in order.
     pending: VecDeque<Pending>,
     response: Response,
+    /// The search for the text that the response must contain.
+    matched: Matched,
+    scratch: Vec<u8>,
     closing: bool,
 }
 
 impl Http1Session {
-    /// Returns the result of a complete response.
-    fn result(&self) -> i32 {
-        let status = self.response.status();
-        if status >= FIRST_ERROR {
+    /// Returns the result of a complete response to this request.
+    fn result(&self, request: &Request) -> i32 {
+        let (status, body_bytes) = (self.response.status(), self.response.body_bytes());
+        if status >= FIRST_ERROR && !request.check.accepts_error(status) {
             return -(HTTP_STATUS + i32::from(status));
         }
-        i32::try_from(self.response.body_bytes()).unwrap_or(i32::MAX)
+        if !request.check.passes(status, body_bytes, self.matched) {
+            return CHECK_FAILED;
+        }
+        i32::try_from(body_bytes).unwrap_or(i32::MAX)
+    }
+
+    /// Prepares for the response to this request.
+    fn expect(&mut self, request: &Request) {
+        self.response.begin(request.is_head);
+        self.matched = Matched::default();
     }
 
     /// Ends all requests in progress.
@@ -142,13 +209,16 @@ impl Protocol for Http1 {
         Http1Session {
             pending: VecDeque::with_capacity(self.outstanding as usize),
             response: Response::new(),
+            matched: Matched::default(),
+            scratch: Vec::new(),
             closing: false,
         }
     }
 
     fn open(&self, session: &mut Http1Session, _out: &mut Outgoing) -> SessionState {
         session.pending.clear();
-        session.response.begin(self.requests.is_head);
+        // That of a request is prepared when it becomes the first.
+        session.response.begin(false);
         session.closing = false;
         SessionState::Ready
     }
@@ -169,11 +239,19 @@ impl Protocol for Http1 {
         operation: &Operation,
         out: &mut Outgoing,
     ) -> Result<(), i32> {
-        let request = usize::try_from(operation.offset).ok();
-        let head = request.and_then(|request| self.requests.heads.get(request));
-        self.requests.put(head.ok_or(-libc::EINVAL)?, out);
-        let end = out.put_bytes();
-        session.pending.push_back(Pending { slot, end });
+        let address = ExchangeAddress::unpack(operation.offset);
+        let requests = &*self.requests;
+        let request = requests.requests.get(address.request as usize);
+        let request = request.ok_or(-libc::EINVAL)?;
+        requests.put(request, address.number, &mut session.scratch, out);
+        if session.pending.is_empty() {
+            session.expect(request);
+        }
+        session.pending.push_back(Pending {
+            slot,
+            request: address.request,
+            end: out.put_bytes(),
+        });
         Ok(())
     }
 
@@ -189,17 +267,25 @@ impl Protocol for Http1 {
         ends: &mut Vec<End>,
     ) -> SessionState {
         while !bytes.is_empty() {
-            let Some(&Pending { slot, end }) = session.pending.front() else {
+            let Some(&Pending { slot, request, end }) = session.pending.front() else {
                 // Nobody asked for these bytes: they could not be distinguished from an answer to the next request.
                 return SessionState::Failed(-libc::EPROTO);
             };
-            let used = match session.response.receive(bytes) {
+            let request = &self.requests.requests[request as usize];
+            let needle = request.check.contains.as_ref();
+            let matched = &mut session.matched;
+            let progress = session.response.receive_with(bytes, |piece| {
+                if let Some(needle) = needle {
+                    needle.read(matched, piece);
+                }
+            });
+            let used = match progress {
                 ParseProgress::More => break,
                 ParseProgress::Complete { used } => used,
                 ParseProgress::Malformed => return SessionState::Failed(-libc::EPROTO),
             };
             session.pending.pop_front();
-            let result = session.result();
+            let result = session.result(request);
             ends.push(End { slot, result });
             // A response that comes before the whole request was written makes the connection unusable.
             if out.written_bytes() < end || !session.response.is_persistent() {
@@ -207,7 +293,10 @@ impl Protocol for Http1 {
                 session.end_all(RESEND, ends);
                 break;
             }
-            session.response.begin(self.requests.is_head);
+            if let Some(next) = session.pending.front() {
+                let next = &self.requests.requests[next.request as usize];
+                session.expect(next);
+            }
             bytes = &bytes[used..];
         }
         session.state()
@@ -215,9 +304,9 @@ impl Protocol for Http1 {
 
     fn closed(&self, session: &mut Http1Session, ends: &mut Vec<End>) {
         if session.response.close()
-            && let Some(Pending { slot, .. }) = session.pending.pop_front()
+            && let Some(Pending { slot, request, .. }) = session.pending.pop_front()
         {
-            let result = session.result();
+            let result = session.result(&self.requests.requests[request as usize]);
             ends.push(End { slot, result });
             session.end_all(RESEND, ends);
         }

@@ -6,11 +6,16 @@
 //! that the requests of one flush share a write. Rejected: a request as a chain of borrowed pieces, which can
 //! describe one operation only and none of the answers that a protocol sends by itself.
 
+pub mod check;
 pub mod echo;
 pub mod http1;
 mod outgoing;
+pub mod template;
+pub mod values;
 
 pub use crate::outgoing::Outgoing;
+pub use crate::template::{Sink, Template};
+pub use crate::values::Values;
 
 use bw_model::Operation;
 

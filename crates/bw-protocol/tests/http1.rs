@@ -2,9 +2,12 @@
 
 #![allow(clippy::unwrap_used)]
 
-use bw_model::{Kind, Nanos, Operation};
-use bw_protocol::http1::{Http1, Http1Session, Requests};
-use bw_protocol::{End, Outgoing, Protocol, RESEND, SessionState};
+use bw_model::{ExchangeAddress, Kind, Nanos, Operation};
+use bw_protocol::check::{Check, Needle};
+use bw_protocol::http1::{Body, Http1, Http1Session, Request, Requests};
+use bw_protocol::values::ValueSpec;
+use bw_protocol::{End, Outgoing, Protocol, RESEND, SessionState, Template, Values};
+use bw_record::errno::CHECK_FAILED;
 use proptest::prelude::*;
 use std::sync::Arc;
 
@@ -32,6 +35,15 @@ impl Connection {
     fn with_requests(count: u32, body_bytes: u64, is_head: bool) -> Self {
         let heads = vec![b"GET / HTTP/1.1\r\n\r\n".to_vec().into_boxed_slice()];
         let requests = Requests::new(heads, body_bytes, is_head);
+        let mut connection = Self::new(requests);
+        for slot in 10..10 + count {
+            connection.begin(slot).unwrap();
+        }
+        connection
+    }
+
+    /// Returns a connection for these requests.
+    fn new(requests: Requests) -> Self {
         let http = Http1::new(Arc::new(requests), 8);
         let mut connection = Self {
             session: http.session(),
@@ -43,9 +55,6 @@ impl Connection {
             .http
             .open(&mut connection.session, &mut connection.out);
         assert_eq!(opened, SessionState::Ready);
-        for slot in 10..10 + count {
-            connection.begin(slot).unwrap();
-        }
         connection
     }
 
@@ -256,5 +265,133 @@ proptest! {
         let mut slots: Vec<u32> = connection.ends.iter().map(|end| end.slot).collect();
         slots.sort_unstable();
         prop_assert_eq!(slots, vec![10, 11, 12, 13]);
+    }
+}
+
+/// Returns the requests `GET /N` with a check, `POST /` with the body `n=N`, and `HEAD /`.
+fn labelled() -> Requests {
+    let specs: std::collections::BTreeMap<String, ValueSpec> =
+        serde_json::from_str(r#"{"n": {"type": "counter", "start": 8}}"#).unwrap();
+    let values = Values::new(&specs, 1).unwrap();
+    let template = |text: &str| Template::parse(text, &values).unwrap();
+    let get = Request {
+        head: template("GET /${n} HTTP/1.1\r\n\r\n"),
+        body: Body::Filler(0),
+        is_head: false,
+        check: Check {
+            status: Some(200),
+            contains: Needle::new(b"good"),
+            min_bytes: 6,
+        },
+    };
+    let post = Request {
+        head: template("POST / HTTP/1.1\r\n"),
+        body: Body::Template(template("n=${n}")),
+        check: Check::default(),
+        ..get.clone()
+    };
+    let head = Request {
+        head: template("HEAD / HTTP/1.1\r\n\r\n"),
+        body: Body::Filler(0),
+        is_head: true,
+        check: Check {
+            status: Some(404),
+            ..Check::default()
+        },
+    };
+    Requests::of(vec![get, post, head], values)
+}
+
+fn numbered(request: u32, number: u64) -> Operation {
+    exchange(ExchangeAddress { request, number }.pack())
+}
+
+#[test]
+fn a_request_has_the_values_of_its_operation_and_the_length_of_its_body() {
+    let mut connection = Connection::new(labelled());
+    for (slot, (request, number)) in (0..).zip([(0, 1), (1, 92), (2, 0)]) {
+        let operation = numbered(request, number);
+        let Connection {
+            http, session, out, ..
+        } = &mut connection;
+        http.begin(session, slot, &operation, out).unwrap();
+    }
+    let expected = "GET /9 HTTP/1.1\r\n\r\nPOST / HTTP/1.1\r\nContent-Length: 5\r\n\r\nn=100\
+        HEAD / HTTP/1.1\r\n\r\n";
+    assert_eq!(String::from_utf8(connection.write()).unwrap(), expected);
+    let Connection {
+        http, session, out, ..
+    } = &mut connection;
+    let none = http.begin(session, 9, &numbered(3, 0), out);
+    assert_eq!(none, Err(-libc::EINVAL));
+}
+
+#[test]
+fn each_answer_is_checked_as_its_own_request_says() {
+    let chunked =
+        "HTTP/1.1 200 X\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nxxgo\r\n2\r\nod\r\n0\r\n\r\n";
+    let cases = [
+        (0, chunked.to_owned(), 6),
+        (0, response(200, 9), CHECK_FAILED),
+        (
+            0,
+            "HTTP/1.1 200 X\r\nContent-Length: 4\r\n\r\ngood".into(),
+            CHECK_FAILED,
+        ),
+        (0, "HTTP/1.1 204 X\r\n\r\n".into(), CHECK_FAILED),
+        (0, response(500, 9), -10_500),
+        (1, response(302, 9), 9),
+        (2, "HTTP/1.1 404 X\r\nContent-Length: 70\r\n\r\n".into(), 0),
+        (
+            2,
+            "HTTP/1.1 200 X\r\nContent-Length: 70\r\n\r\n".into(),
+            CHECK_FAILED,
+        ),
+        (
+            2,
+            "HTTP/1.1 500 X\r\nContent-Length: 70\r\n\r\n".into(),
+            -10_500,
+        ),
+        (1, response(404, 9), -10_404),
+    ];
+    let results: Vec<i32> = cases.iter().map(|(_, _, result)| *result).collect();
+    let answers: Vec<u8> = cases
+        .iter()
+        .flat_map(|(_, answer, _)| answer.bytes())
+        .collect();
+    // All at once, and byte by byte.
+    for piece in [answers.len(), 1] {
+        let mut connection = Connection::new(labelled());
+        // At most eight are in progress on a connection.
+        connection.http = Http1::new(Arc::new(labelled()), 16);
+        for (slot, (request, _, _)) in (0..).zip(&cases) {
+            let Connection {
+                http, session, out, ..
+            } = &mut connection;
+            http.begin(session, slot, &numbered(*request, 0), out)
+                .unwrap();
+        }
+        connection.write();
+        for bytes in answers.chunks(piece) {
+            assert_eq!(connection.receive(bytes), SessionState::Ready);
+        }
+        let found: Vec<i32> = connection.ends.iter().map(|end| end.result).collect();
+        assert_eq!(found, results, "in pieces of {piece}");
+    }
+}
+
+#[test]
+fn a_body_that_ends_with_the_connection_is_checked_too() {
+    for (body, result) in [("xx good", 7), ("xx goo", CHECK_FAILED)] {
+        let mut connection = Connection::new(labelled());
+        let Connection {
+            http, session, out, ..
+        } = &mut connection;
+        http.begin(session, 10, &numbered(0, 0), out).unwrap();
+        connection.write();
+        connection.receive(b"HTTP/1.1 200 X\r\n\r\n");
+        connection.receive(body.as_bytes());
+        connection.close();
+        assert_eq!(connection.results(), [(10, result)]);
     }
 }

@@ -1,12 +1,15 @@
 //! Results of failed operations, and their names.
 //!
 //! A negative result is a negative errno, `-(10000 + status)` for an HTTP response with an error status, or `-10001` to
-//! `-10008` for a code of NFS that no errno expresses (statuses of HTTP begin at 100). Decision: the numbers of Linux on x86-64 and AArch64, as a table; asking
+//! `-10008` for a code of NFS that no errno expresses (statuses of HTTP begin at 100), or [`CHECK_FAILED`]. Decision: the numbers of Linux on x86-64 and AArch64, as a table; asking
 //! the C library would make this crate impure, and a record from another machine
 //! must read the same. Source: include/uapi/asm-generic/errno-base.h and errno.h.
 
 /// Added to an HTTP status, and negated, to give the `result` of an operation.
 pub const HTTP_STATUS: i32 = 10_000;
+
+/// The `result` of an operation whose response was not what the user expects of it.
+pub const CHECK_FAILED: i32 = -20_000;
 
 /// The codes of NFS version 3 that no errno expresses, by number - 10000 (RFC 1813, section 2.6).
 const NFS_NAMES: [&str; 9] = [
@@ -160,6 +163,7 @@ const NAMES: [&str; 134] = [
 ];
 const STATUSES: usize = 1000;
 const OTHER: usize = NAMES.len() + STATUSES;
+const CHECK: usize = OTHER + 1;
 
 /// How often each error happened: a fixed array, so that counting never allocates.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -167,7 +171,7 @@ pub struct ErrorCounts(Box<[u64]>);
 
 impl Default for ErrorCounts {
     fn default() -> Self {
-        Self(vec![0; OTHER + 1].into_boxed_slice())
+        Self(vec![0; CHECK + 1].into_boxed_slice())
     }
 }
 
@@ -192,7 +196,8 @@ impl ErrorCounts {
     }
 }
 
-/// Returns the name of the error of `result`: "EIO", "HTTP 503", "NFS3ERR_JUKEBOX", "errno 4095", "other".
+/// Returns the name of the error of `result`: "EIO", "HTTP 503", "NFS3ERR_JUKEBOX", "check-failed", "errno 4095",
+/// "other".
 #[must_use]
 pub fn name(result: i32) -> String {
     let place = place(result);
@@ -206,6 +211,7 @@ fn place(result: i32) -> usize {
     let number = result.unsigned_abs() as usize;
     let status = number.wrapping_sub(HTTP_STATUS as usize);
     match number {
+        _ if result == CHECK_FAILED => CHECK,
         _ if result < 0 && NAMES.get(number).is_some_and(|name| !name.is_empty()) => number,
         _ if result < 0 && status < STATUSES => NAMES.len() + status,
         _ => OTHER,
@@ -215,6 +221,7 @@ fn place(result: i32) -> usize {
 fn word(place: usize) -> String {
     match place {
         OTHER => "other".to_owned(),
+        CHECK => "check-failed".to_owned(),
         _ if place >= NAMES.len() => match NFS_NAMES.get(place - NAMES.len()) {
             Some(name) if !name.is_empty() => (*name).to_owned(),
             _ => format!("HTTP {}", place - NAMES.len()),
@@ -246,6 +253,8 @@ mod tests {
         assert_eq!(name(-10_503), "HTTP 503");
         assert_eq!(name(-10_001), "NFS3ERR_BADHANDLE");
         assert_eq!(name(-10_008), "NFS3ERR_JUKEBOX");
+        assert_eq!(name(CHECK_FAILED), "check-failed");
+        assert_eq!(name(-CHECK_FAILED), "other");
         assert_eq!(name(-41), "errno 41");
         assert_eq!(name(i32::MIN), "other");
     }
@@ -253,11 +262,16 @@ mod tests {
     #[test]
     fn every_error_is_counted_once() {
         let mut errors = ErrorCounts::default();
-        for result in [-5, -5, -10_404, -9999, i32::MIN] {
+        for result in [-5, CHECK_FAILED, -5, -10_404, -9999, i32::MIN] {
             errors.count(result);
         }
         let all: Vec<_> = errors.iter().collect();
-        let expected = [("EIO", 2), ("HTTP 404", 1), ("other", 2)];
+        let expected = [
+            ("EIO", 2),
+            ("HTTP 404", 1),
+            ("other", 2),
+            ("check-failed", 1),
+        ];
         assert_eq!(all, expected.map(|(word, n)| (word.to_owned(), n)));
     }
 }

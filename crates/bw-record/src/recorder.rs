@@ -52,7 +52,7 @@ impl OperationOutcome {
             intended: self.operation.at,
             issued: self.issued,
             completed: self.completed,
-            offset: self.operation.offset,
+            offset: self.operation.row_offset(),
             size: self.operation.size,
             result: self.result,
             stream,

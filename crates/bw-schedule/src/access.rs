@@ -2,13 +2,13 @@
 //!
 //! Decision: `align_bytes` is the grid of the offsets. A size that the user named (constant, weighted) is used
 //! unchanged; a size drawn from a law (exponential, uniform, ...) is rounded up to the grid, because O_DIRECT requires
-//! it, and cut to what fits. Exchanges with a server have no offset: their region is the server's paths, and they mix
-//! with nothing else.
+//! it, and cut to what fits. Exchanges with a server have no offset: their region is the server's paths or requests, they
+//! carry their number ([`ExchangeAddress`]), and they mix with nothing else.
 
 use crate::distribution::{Distribution, DistributionSpec, Weights};
 use crate::location::{Location, LocationSpec};
 use crate::random::Stream;
-use bw_model::{Kind, Nanos, Operation};
+use bw_model::{ExchangeAddress, Kind, Nanos, Operation};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -50,6 +50,35 @@ pub struct Access {
     tables: Arc<Tables>,
     location: Location,
     stream: Stream,
+    numbers: Numbers,
+}
+
+/// The numbers of a filament's exchanges.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Numbers {
+    /// That of the next one.
+    pub next: u64,
+    /// The difference between two of them.
+    pub step: u64,
+}
+
+impl Numbers {
+    /// Takes the next number.
+    #[inline]
+    pub(crate) fn take(&mut self) -> u64 {
+        let number = self.next;
+        self.next = number.wrapping_add(self.step);
+        number
+    }
+
+    /// Returns those of session `session` of the filament that has these.
+    pub(crate) fn of_session(self, session: u64) -> Self {
+        let first = self.next.wrapping_add(session.wrapping_mul(self.step));
+        Self {
+            next: first % ExchangeAddress::SESSION_STEP,
+            step: ExchangeAddress::SESSION_STEP,
+        }
+    }
 }
 
 /// Data computed from the description, shared by all filaments that have it.
@@ -105,6 +134,7 @@ impl Access {
             tables: Arc::new(tables),
             location,
             stream,
+            numbers: Numbers { next: 0, step: 1 },
         })
     }
 
@@ -116,7 +146,21 @@ impl Access {
             tables: Arc::clone(&self.tables),
             location: self.location.restarted(),
             stream,
+            numbers: self.numbers,
         }
+    }
+
+    /// Returns the same accesses with these numbers of exchanges; before, they are 0, 1, 2, ...
+    #[must_use]
+    pub(crate) fn numbered(self, numbers: Numbers) -> Self {
+        Self { numbers, ..self }
+    }
+
+    /// Returns the same accesses for a session: see [`with_stream`](Self::with_stream).
+    #[must_use]
+    pub(crate) fn of_session(&self, session: u64, stream: Stream) -> Self {
+        self.with_stream(stream)
+            .numbered(self.numbers.of_session(session))
     }
 
     /// Returns the next operation, to start at `at`. Its `notify` is false and its `tag` 0.
@@ -128,7 +172,11 @@ impl Access {
             Kind::Exchange => {
                 let size = tables.size.draw(&mut self.stream).min(tables.grid.most);
                 let path = self.location.draw(&mut self.stream, 1);
-                (tables.grid.offset + path, size)
+                let address = ExchangeAddress {
+                    request: (tables.grid.offset + path) as u32,
+                    number: self.numbers.take(),
+                };
+                (address.pack(), size)
             }
             // The others were refused.
             _ => self.extent(),

@@ -55,6 +55,11 @@ pub enum LocationSpec {
         /// The distance [bytes], a multiple of the access's `align_bytes`; for a network target in paths.
         stride_bytes: u64,
     },
+    /// Each block with its weight: for the requests of a server.
+    Weighted {
+        /// As many as the region has blocks.
+        weights: Vec<u64>,
+    },
     /// Several patterns, by weight.
     Mixed {
         /// Pattern and weight.
@@ -99,6 +104,7 @@ enum LocationPattern {
     Strided {
         stride: u64,
     },
+    Weighted(Weights),
     Mixed {
         parts: Vec<Places>,
         weights: Weights,
@@ -137,6 +143,12 @@ impl Location {
     pub fn draw(&mut self, stream: &mut Stream, blocks_wanted: u64) -> u64 {
         self.places.draw(&mut self.cursor, stream, blocks_wanted)
     }
+
+    /// Returns the block that is number `number` of this pattern, from 0, whatever was drawn before: a sequential or
+    /// strided pattern has advanced by so many blocks, any other draws from `stream`.
+    pub fn at(&self, number: u64, stream: &mut Stream) -> u64 {
+        self.places.at(number, stream)
+    }
 }
 
 impl Places {
@@ -157,6 +169,18 @@ impl Places {
             LocationSpec::Strided { stride_bytes } => LocationPattern::Strided {
                 stride: stride(*stride_bytes, block_bytes)?,
             },
+            LocationSpec::Weighted { weights } => {
+                if weights.len() as u64 != blocks {
+                    return Err(format!(
+                        "weighted: {} weights for {blocks} requests: give one for each",
+                        weights.len()
+                    ));
+                }
+                LocationPattern::Weighted(Weights::new(
+                    "weighted: weights",
+                    weights.iter().copied(),
+                )?)
+            }
             LocationSpec::Mixed { parts } => LocationPattern::Mixed {
                 weights: Weights::new("mixed: parts", parts.iter().map(|&(_, weight)| weight))?,
                 parts: (parts.iter())
@@ -176,6 +200,21 @@ impl Places {
         Cursor {
             next: 0,
             parts: parts.iter().map(Self::beginning).collect(),
+        }
+    }
+
+    fn at(&self, number: u64, stream: &mut Stream) -> u64 {
+        match &self.pattern {
+            LocationPattern::Sequential => number % self.blocks,
+            LocationPattern::Strided { stride } => {
+                let place = u128::from(number) * u128::from(*stride) % u128::from(self.blocks);
+                place as u64
+            }
+            LocationPattern::Mixed { parts, weights } => {
+                parts[weights.draw(stream)].at(number, stream)
+            }
+            // They have no position. An empty cursor needs no memory.
+            _ => self.draw(&mut Cursor::default(), stream, 1),
         }
     }
 
@@ -202,6 +241,7 @@ impl Places {
                 cursor.next = (block + *stride % self.blocks) % self.blocks;
                 block.min(last)
             }
+            LocationPattern::Weighted(weights) => (weights.draw(stream) as u64).min(last),
             LocationPattern::Mixed { parts, weights } => {
                 let part = weights.draw(stream);
                 parts[part].draw(&mut cursor.parts[part], stream, blocks_wanted)

@@ -5,7 +5,7 @@
     reason = "a test may unwrap, in its own functions too"
 )]
 
-use bw_model::{Kind, Nanos};
+use bw_model::{ExchangeAddress, Kind, Nanos};
 use bw_schedule::access::{Access, AccessSpec, RegionSpec};
 use bw_schedule::distribution::DistributionSpec;
 use bw_schedule::location::{Location, LocationSpec};
@@ -275,8 +275,42 @@ fn an_exchange_goes_to_a_path() {
     );
     spec.location = LocationSpec::Sequential {};
     let mut access = Access::new(&spec, 3, Stream::new(4, 1)).unwrap();
-    let paths: Vec<u64> = (0..5).map(|_| access.next(Nanos::ZERO).offset).collect();
+    let mut next = || ExchangeAddress::unpack(access.next(Nanos::ZERO).offset);
+    let sent: Vec<_> = (0..5).map(|_| next()).collect();
+    let paths: Vec<u32> = sent.iter().map(|address| address.request).collect();
     assert_eq!(paths, [0, 1, 2, 0, 1]);
+    let numbers: Vec<u64> = sent.iter().map(|address| address.number).collect();
+    assert_eq!(numbers, [0, 1, 2, 3, 4]);
+}
+
+#[test]
+fn weights_choose_the_block() {
+    let weighted = |weights: &[u64]| {
+        let weights = weights.to_vec();
+        Location::new(&LocationSpec::Weighted { weights }, 3, 1)
+    };
+    let (mut location, mut stream) = (weighted(&[6, 0, 3]).unwrap(), Stream::new(4, 1));
+    let mut times = [0_u32; 3];
+    for _ in 0..9000 {
+        times[location.draw(&mut stream, 1) as usize] += 1;
+    }
+    assert_eq!(times[1], 0);
+    assert!((5850..6150).contains(&times[0]), "{times:?}");
+    assert!(weighted(&[1, 2]).unwrap_err().contains("2 weights for 3"));
+    assert!(weighted(&[0, 0, 0]).unwrap_err().contains("weights are 0"));
+}
+
+#[test]
+fn a_block_by_its_number_does_not_depend_on_those_before() {
+    let location = |spec| Location::new(&spec, 10, 1).unwrap();
+    let sequential = location(LocationSpec::Sequential {});
+    let strided = location(LocationSpec::Strided { stride_bytes: 4 });
+    let mut drawn = location(LocationSpec::Strided { stride_bytes: 4 });
+    let mut stream = Stream::new(4, 1);
+    for number in 0..30 {
+        assert_eq!(sequential.at(number, &mut stream), number % 10);
+        assert_eq!(strided.at(number, &mut stream), drawn.draw(&mut stream, 1));
+    }
 }
 
 #[test]

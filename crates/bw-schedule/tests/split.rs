@@ -5,7 +5,7 @@
     reason = "a test may unwrap, in its own functions too"
 )]
 
-use bw_model::{Kind, Nanos, Operation};
+use bw_model::{ExchangeAddress, Kind, Nanos, Operation};
 use bw_schedule::filaments::FilamentId;
 use bw_schedule::replay::{Placed, drive};
 use bw_schedule::workload::Placement;
@@ -43,6 +43,7 @@ fn parts(workload: &Workload, workers: u32) -> Vec<Vec<Placed>> {
 fn an_access() -> impl Strategy<Value = String> {
     let kinds = prop_oneof![
         Just(r#"["read",1]"#),
+        Just(r#"["exchange",1]"#),
         Just(r#"["read",7],["write",2],["flush",1]"#)
     ];
     let location = prop_oneof![Just("uniform"), Just("sequential")];
@@ -102,6 +103,47 @@ fn config() -> ProptestConfig {
         failure_persistence: None,
         ..ProptestConfig::default()
     }
+}
+
+/// Returns the numbers of all exchanges of a workload, which is issued by so many workers.
+fn numbers(workload: &Workload, workers: u32) -> Vec<u64> {
+    let issued = parts(workload, workers).into_iter().flat_map(played);
+    let mut numbers: Vec<u64> = issued
+        .map(|(_, _, offset, _, _)| ExchangeAddress::unpack(offset).number)
+        .collect();
+    numbers.sort_unstable();
+    numbers
+}
+
+#[test]
+fn the_numbers_of_an_open_loop_are_those_of_its_arrivals() {
+    let access = access(r#"["exchange",1]"#, "uniform");
+    let open = format!(
+        r#"{{"type":"open","count":50,"arrival":{{"type":"poisson"}},"rate":{{"micro_per_s":1000000000000}},{access}}}"#
+    );
+    let one = workload(&open);
+    for workers in [1, 2, 3] {
+        assert_eq!(numbers(&one, workers), (0..50).collect::<Vec<_>>());
+    }
+    // Of two filaments, each has every second number.
+    let two = workload(&format!("{open},{open}"));
+    assert_eq!(numbers(&two, 2), (0..100).collect::<Vec<_>>());
+}
+
+#[test]
+fn no_two_operations_of_users_and_sessions_have_the_same_number() {
+    let access = access(r#"["exchange",1]"#, "uniform");
+    let think = r#""think":{"type":"constant","value":0}"#;
+    let workload = workload(&format!(
+        r#"{{"type":"closed","users":7,{think},{access}}},
+        {{"type":"partly-open","arrival":{{"type":"poisson"}},"rate":{{"micro_per_s":1000000000}},{think},
+            "requests":{{"type":"constant","value":3}},{access}}}"#
+    ));
+    let mut numbers = numbers(&workload, 2);
+    let all = numbers.len();
+    assert!(all > 500, "{all}");
+    numbers.dedup();
+    assert_eq!(numbers.len(), all);
 }
 
 proptest! {

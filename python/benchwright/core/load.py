@@ -420,6 +420,8 @@ class EngineResult(msgspec.Struct, frozen=True):
     """Why the engine ended the run early: `backlog`."""
     sequences: dict[str, SequenceResult] = {}
     """By the name of the chain."""
+    labels: dict[str, KindResult] = {}
+    """By label, of requests with labels."""
     file_set: FileSetResult | None = None
     hosts: tuple[HostResult, ...] = ()
     """The part of each host of a load from several; the other members are of all together."""

@@ -21,6 +21,7 @@ from benchwright.load.workload_toml import (
     PythonFilament,
     WorkloadFile,
     access_of,
+    why_no_requests,
 )
 from benchwright.suite.mistakes import mistake
 from benchwright.suite.program import Where
@@ -84,8 +85,21 @@ def plan_of_file(
         except ValueError as error:
             where = description.places.get("workload.file_set", Where("files"))
             raise mistake(where, "workload-value", str(error)) from None
+    target = _with_requests(description, target)
     plan = _plan(filaments, fields, target, description.python, file_set)
     return msgspec.structs.replace(plan, places=description.places)
+
+
+def _with_requests(description: WorkloadFile, target: r.LoadTarget) -> r.LoadTarget:
+    """Return the target with the requests of a workload. Raises InputError."""
+    table = description.requests
+    if table is None or isinstance(target, r.NullTarget):
+        return target
+    if (why := why_no_requests(target)) is not None:
+        raise mistake(table.where, "workload-value", why, "name http://HOST:PORT/")
+    return msgspec.structs.replace(
+        target, paths=(), requests=table.requests, values=table.values
+    )
 
 
 def has_rate(description: WorkloadFile) -> bool:

@@ -16,8 +16,10 @@ from benchwright.load.workload import (
     OPEN,
     Closed,
     Files,
+    Location,
     Open,
     Tpcb,
+    UniformLocation,
     Workload,
     operations_until,
 )
@@ -94,6 +96,78 @@ class TcpTarget(msgspec.Struct, frozen=True, tag="tcp", tag_field="kind"):
     """None: the connections do not use TLS."""
 
 
+CHARACTERS = ("hex", "digits", "alphanumeric")
+
+
+class IntegerValue(
+    msgspec.Struct, frozen=True, omit_defaults=True, tag="integer", kw_only=True
+):
+    """An integer from `min` to `max`."""
+
+    min: int
+    max: int
+    location: Location = UniformLocation()
+    """How it is chosen: as a block of a region."""
+    digits: int = 0
+    """Its least number of digits."""
+
+
+class CounterValue(
+    msgspec.Struct, frozen=True, omit_defaults=True, tag="counter", kw_only=True
+):
+    """The number of the operation."""
+
+    start: int = 0
+    digits: int = 0
+    """Its least number of digits."""
+
+
+class LineValue(
+    msgspec.Struct, frozen=True, omit_defaults=True, tag="line", kw_only=True
+):
+    """One of several texts."""
+
+    lines: tuple[str, ...]
+    location: Location = UniformLocation()
+
+
+class TextValue(
+    msgspec.Struct, frozen=True, omit_defaults=True, tag="text", kw_only=True
+):
+    """Random characters."""
+
+    length: int
+    characters: str = "hex"
+
+
+Value = IntegerValue | CounterValue | LineValue | TextValue
+
+
+class Expect(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a response must be; anything else is an error of its operation."""
+
+    status: int | None = None
+    """None: any below 400."""
+    contains: str | None = None
+    """A text in the body."""
+    min_bytes: int = 0
+    """The least length of the body."""
+
+
+class HttpRequest(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """A request with a label. Path, values of headers, and body have places for values."""
+
+    label: str
+    method: str = "GET"
+    path: str
+    headers: tuple[tuple[str, str], ...] = ()
+    """They replace those of the target."""
+    body: str | None = None
+    body_base64: str | None = None
+    """Bytes without places for values, instead of `body`."""
+    expect: Expect = Expect()
+
+
 class HttpTarget(msgspec.Struct, frozen=True, tag="http", tag_field="kind"):
     """An HTTP/1.1 server, with persistent connections."""
 
@@ -102,6 +176,10 @@ class HttpTarget(msgspec.Struct, frozen=True, tag="http", tag_field="kind"):
     paths: tuple[str, ...] = ("/",)
     headers: tuple[tuple[str, str], ...] = ()
     body_bytes: int = 0
+    requests: tuple[HttpRequest, ...] = ()
+    """Requests with labels, instead of method, paths and body."""
+    values: dict[str, Value] = {}
+    """The values of their texts, by name."""
     connections: int = 64
     timeout_ns: int | None = TIMEOUT_NS
     """Time limit of an operation; None: unlimited."""

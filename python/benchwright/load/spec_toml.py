@@ -204,7 +204,7 @@ def _workload_of(table: TomlTable, key: str) -> WorkloadFile | None:
             table.refuse(table.at(key), f"there is no file {path}")
             return None
         table.files[str(path)] = text
-        return _searched(table, key, read_workload(text, str(path), None))
+        return _searched(table, key, read_workload(text, str(path), None, table.files))
     except Unreadable as error:
         table.refuse(table.at(key), error.message)
     except InputError as error:

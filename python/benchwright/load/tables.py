@@ -3,11 +3,13 @@ position."""
 
 from __future__ import annotations
 
+import base64
 import difflib
 import re
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from benchwright.core.plan import Command
@@ -223,10 +225,60 @@ REGION = optional(
 """The part of the target that a filament uses; without it, the whole target."""
 
 
+# -- files beside the text -------------------------------------------------------
+
+MOST_BYTES = 64 * 2**20
+"""Maximum length of a file of paths, lines or a body."""
+
+
+def file_beside(table: TomlTable, key: str) -> bytes | None:
+    """Return the contents of a file that a key names, relative to the text; None if it cannot be
+    read. The contents are added to the files of the text, in base64."""
+    name = table.text(key)
+    if name is None:
+        return None
+    path = Path(table.at(key).file).parent / name
+    stored = table.files.get(str(path))
+    if stored is not None:
+        return base64.b64decode(stored)
+    try:
+        if not path.is_file():
+            table.refuse(table.at(key), f"there is no file {path}")
+            return None
+        if path.stat().st_size > MOST_BYTES:
+            message = f"{path} is larger than {MOST_BYTES // 2**20} MiB"
+            table.refuse(table.at(key), message, "use a part of it")
+            return None
+        contents = path.read_bytes()
+    except OSError as error:
+        table.refuse(table.at(key), f"{path}: {error.strerror}")
+        return None
+    table.files[str(path)] = base64.b64encode(contents).decode()
+    return contents
+
+
+def lines_beside(table: TomlTable, key: str) -> tuple[str, ...] | None:
+    """Return the lines of a file that a key names, without empty ones; None if there are none."""
+    contents = file_beside(table, key)
+    if contents is None:
+        return None
+    try:
+        text = contents.decode()
+    except UnicodeDecodeError:
+        table.refuse(table.at(key), f"{table.values[key]} is not UTF-8")
+        return None
+    lines = tuple(line for line in text.splitlines() if line)
+    if not lines:
+        table.refuse(table.at(key), f"{table.values[key]} has no lines")
+        return None
+    return lines
+
+
 # -- targets ---------------------------------------------------------------------
 
-TARGET_KEYS = (*TARGET, *FLAGS, "paths", "headers")
+TARGET_KEYS = (*TARGET, *FLAGS, "paths", "paths_file", "headers")
 """Options of a target, in a workload's `[target]` and in `[load]` of a spec."""
+_FIELD_OF = {"paths_file": "paths"}
 
 
 def read_target_options(
@@ -237,6 +289,10 @@ def read_target_options(
     options |= {key: table.flag(key, False) for key in FLAGS if key in table}
     if "paths" in table:
         options["paths"] = _paths(table)
+    if "paths_file" in table:
+        # The paths of the array come first.
+        paths = options.get("paths", ()) + _paths_of_file(table)
+        options["paths"] = paths
     headers = table.table("headers")
     if headers is not None:
         texts = {name: headers.text(name) for name in headers.values}
@@ -282,6 +338,16 @@ def _paths(table: TomlTable) -> tuple[str, ...]:
     return tuple(paths)
 
 
+def _paths_of_file(table: TomlTable) -> tuple[str, ...]:
+    """Return the paths of a file, one a line."""
+    paths = lines_beside(table, "paths_file") or ()
+    wrong = next((n for n, path in enumerate(paths, 1) if path[0] != "/"), None)
+    if wrong is not None:
+        message = f"path {wrong} of {table.values['paths_file']} does not begin with /"
+        table.refuse(table.at("paths_file"), message)
+    return paths
+
+
 def refuse_options(
     table: TomlTable,
     target: LoadTarget,
@@ -290,7 +356,7 @@ def refuse_options(
 ) -> None:
     """Report options that this target does not accept; `also` are further ones."""
     for key in (*keys, *also):
-        field = TARGET[key][0] if key in TARGET else key
+        field = TARGET[key][0] if key in TARGET else _FIELD_OF.get(key, key)
         if key in table and (why := words.why_refused(target, field, key)):
             table.refuse(table.at(key), why)
 

@@ -196,6 +196,12 @@ class StridedLocation(_Type, frozen=True, tag="strided"):
     stride_bytes: int
 
 
+class WeightedLocation(_Type, frozen=True, tag="weighted"):
+    """Each request of a server with its weight."""
+
+    weights: tuple[int, ...]
+
+
 class MixedLocation(_Type, frozen=True, tag="mixed"):
     """One of several locations, each with a weight."""
 
@@ -208,6 +214,7 @@ Location = (
     | HotColdLocation
     | SequentialLocation
     | StridedLocation
+    | WeightedLocation
     | MixedLocation
 )
 

@@ -1,5 +1,5 @@
-"""A workload's TOML file: `[run]`, `[target]` and `[[filament]]`; all errors are reported
-at once."""
+"""A workload's TOML file: `[run]`, `[target]`, `[[filament]]`, `[[request]]` and `[values]`; all
+errors are reported at once."""
 
 from __future__ import annotations
 
@@ -26,6 +26,11 @@ from benchwright.load.file_toml import (
 )
 from benchwright.load.options import RUN, TRACE_KEYS
 from benchwright.load.request import NO_POSITIONS, InputPositions, filament_field
+from benchwright.load.requests_toml import (
+    RequestTable,
+    read_requests,
+    request_positions,
+)
 from benchwright.load.tables import (
     REGION,
     TARGET_KEYS,
@@ -83,6 +88,8 @@ class WorkloadContext(msgspec.Struct, frozen=True):
     directory: str
     file_size: w.Distribution | None = None
     """Of the files of the file set; None: there is none."""
+    location: w.Location | None = None
+    """Of operations without a location: by the weights of the requests; None: uniform."""
 
 
 def read_filament(table: TomlTable, around: WorkloadContext) -> Any:
@@ -105,6 +112,7 @@ def filament_forms(around: WorkloadContext) -> dict[str, Form]:
     delay = read_distribution(words.duration_ns)
     think = optional("think", read=delay)
     access = access_keys(network=network)
+    accessing = partial(_accessing, network=network, location=around.location)
     trace = tuple(
         optional(key, parse, into=into)
         for key, (into, parse) in TRACE_KEYS.items()
@@ -117,15 +125,15 @@ def filament_forms(around: WorkloadContext) -> dict[str, Form]:
     return {
         "open": Form(
             (name, *arrivals, optional("count", words.some), *access),
-            _arriving(_accessing(w.Open, network)),
+            _arriving(accessing(w.Open)),
         ),
         "closed": Form(
             (name, Key("users", words.some), think, *access),
-            _accessing(closed, network),
+            accessing(closed),
         ),
         "partly-open": Form(
             (name, *arrivals, requests, think, *access),
-            _arriving(_accessing(sessions, network)),
+            _arriving(accessing(sessions)),
         ),
         "follow": Form(
             (
@@ -135,7 +143,7 @@ def filament_forms(around: WorkloadContext) -> dict[str, Form]:
                 optional("delay", read=delay),
                 *access,
             ),
-            _accessing(follow, network),
+            accessing(follow),
         ),
         "tpcb": Form(
             (
@@ -186,6 +194,11 @@ def _check_filament(table: TomlTable, around: WorkloadContext) -> None:
         )
     if kind == "files":
         check_files_filament(table)
+    if around.location is not None and "location" in table:
+        message = "the weights of the requests say which one an operation has"
+        table.refuse(
+            table.at("location"), message, "leave out location, or the weights"
+        )
     # Recorded gaps already determine a rate.
     recorded = isinstance(arrival, dict) and arrival.get("type") == "recorded"
     if kind in ("open", "partly-open") and not recorded:
@@ -211,12 +224,15 @@ def _arriving(make: Callable[..., Any]) -> Callable[..., Any]:
     return made
 
 
-def _accessing(make: Callable[..., Any], network: bool) -> Callable[..., Any]:
-    """Return `make` with the keys of an access combined into one argument."""
+def _accessing(
+    make: Callable[..., Any], *, network: bool, location: w.Location | None
+) -> Callable[..., Any]:
+    """Return `make` with the keys of an access combined into one argument; `location`: the default."""
     names = ("size", "read", "kinds", "location", "region", "align_bytes")
 
     def made(**said: Any) -> Any:
-        access = {name: said.pop(name) for name in names if name in said}
+        access: dict[str, Any] = {"location": location}
+        access |= {name: said.pop(name) for name in names if name in said}
         return make(access=access_of(network=network, **access), **said)
 
     return made
@@ -315,7 +331,7 @@ def access_keys(*, network: bool) -> tuple[Key, ...]:
         optional(
             "location",
             read=read_location,
-            help="location in the target; for HTTP: which of the paths",
+            help="location in the target; for HTTP: which of the paths or requests",
             default="uniform",
         ),
         REGION,
@@ -422,25 +438,77 @@ class WorkloadFile(msgspec.Struct, frozen=True):
     """Fields of LoadRequest, `seed` and `max_errors_micro`; only what is set."""
     places: InputPositions = NO_POSITIONS
     files: FileSetPlan | None = None
+    requests: RequestTable | None = None
+    """Of an HTTP target."""
 
 
-def read_workload(text: str, file: str, target: r.LoadTarget | None) -> WorkloadFile:
-    """Return the contents of a file, for this target or its own. Raises InputError."""
-    return read_toml(text, file, "workload", lambda top: _described(top, file, target))
+def read_workload(
+    text: str,
+    file: str,
+    target: r.LoadTarget | None,
+    beside: dict[str, str] | None = None,
+) -> WorkloadFile:
+    """Return the contents of a file, for this target or its own. Raises InputError.
+
+    `beside`: contents of files that the text names, which are then not read from the disk; those
+    that are read are added.
+    """
+
+    def described(top: TomlTable) -> WorkloadFile:
+        found = _described(top, file, target)
+        if beside is not None:
+            beside.update(top.files)
+        return found
+
+    return read_toml(text, file, "workload", described, (beside or {}).items())
 
 
 def _described(top: TomlTable, file: str, target: r.LoadTarget | None) -> WorkloadFile:
-    top.only(("run", "target", "files", "filament"))
+    top.only(("run", "target", "files", "filament", "request", "values"))
     several = None
     if isinstance(top.values.get("target"), list):
         several = _several(top, target)
     else:
         target = _target(top, target)
+    requests = read_requests(top)
+    _check_target(top, target, several)
     top.need("filament")
-    described = read_filaments(top, file, target, several)
+    described = read_filaments(top, file, target, several, requests)
     if several is not None and not isinstance(target, r.NullTarget):
         target = described.target
-    return msgspec.structs.replace(described, target=target, run=_run(top))
+    places = {**described.places, **request_positions(top)}
+    return msgspec.structs.replace(
+        described, target=target, run=_run(top), requests=requests, places=places
+    )
+
+
+def _check_target(
+    top: TomlTable,
+    target: r.LoadTarget | None,
+    several: Mapping[str, r.OneTarget] | None,
+) -> None:
+    """Report that the target has no use for requests."""
+    if "request" not in top:
+        return
+    if several is not None:
+        message = "[[request]] is for one HTTP target, and the workload has [[target]]"
+        top.refuse(top.at("request"), message, "use [target]")
+    elif target is not None and (why := why_no_requests(target)):
+        top.refuse(top.at("request"), why, "name http://HOST:PORT/")
+
+
+def why_no_requests(target: r.LoadTarget) -> str | None:
+    """Return why a target has no use for requests; None if it has, or is the null target."""
+    if isinstance(target, r.NullTarget):
+        return None
+    if not isinstance(target, r.HttpTarget):
+        return f"[[request]] is not for a {targets.kind_of(target)} target"
+    own = (target.paths not in ((), ("/",)), target.method != "GET", target.body_bytes)
+    if any(own):
+        return (
+            "[[request]] has the paths, methods and bodies, and the target has some too"
+        )
+    return None
 
 
 def read_filaments(
@@ -448,6 +516,7 @@ def read_filaments(
     file: str,
     target: r.LoadTarget | None,
     several: Mapping[str, r.OneTarget] | None = None,
+    requests: RequestTable | None = None,
 ) -> WorkloadFile:
     """Return the filaments and the file set of a workload or a spec.
 
@@ -463,8 +532,11 @@ def read_filaments(
         on = target
         if several is not None and used[place]:
             on = several[used[place][0]]
+        # A spec names the server of a workload with requests later.
+        network = "request" in top if on is None else targets.is_network(on)
         return WorkloadContext(
-            network=on is not None and targets.is_network(on),
+            network=network,
+            location=requests.location if requests and network else None,
             directory=str(Path(file).parent),
             file_size=None if files is None else files.tables.file_size,
         )

@@ -132,7 +132,7 @@ def load_text(
 ) -> str:
     """Return the report, ending with a newline."""
     table = list(_table(result, verbose=report.verbose))
-    chains = list(_chain_table(result))
+    chains = [*_label_table(result), *_chain_table(result)]
     chains += _host_table(result)
     fields = field_lines(_fields(result, report))
     text = report_text(
@@ -587,6 +587,41 @@ def _chain_cells(
         else cell
         for cell, one in zip(cells, times, strict=True)
     ]
+
+
+# -- labels -----------------------------------------------------------------------------
+
+
+def _label_table(result: EngineResult) -> Iterator[str]:
+    """Yield an empty line and the table of labels; nothing where there are none."""
+    labels = list(result.labels.items())
+    if not labels:
+        return
+    times = [one.response_ns for _, one in labels]
+    scale, unit = _unit(times)
+    yield ""
+    yield from table_lines(
+        [
+            word_column("label", (name for name, _ in labels)),
+            text_column("n", (f"{one.operations:,}" for _, one in labels)),
+            text_column("failed", (f"{_failed(one):,}" for _, one in labels)),
+            number_column(f"mean {unit}", [_in(scale, one.mean) for one in times], 3),
+            *(
+                text_column(title, _chain_cells(times, name, share, scale))
+                for title, name, share in COLUMNS
+            ),
+            word_column("errors", (_errors(one) for _, one in labels)),
+        ]
+    )
+
+
+def _failed(label: KindResult) -> int:
+    return sum(label.errors.values())
+
+
+def _errors(label: KindResult) -> str:
+    """Return `HTTP 404 12, check-failed 3`: the number of each error; empty without errors."""
+    return ", ".join(f"{name} {number:,}" for name, number in label.errors.items())
 
 
 # -- hosts ------------------------------------------------------------------------------

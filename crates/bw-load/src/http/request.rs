@@ -1,14 +1,19 @@
 //! The HTTP target's specification, its checks, and the bytes of its requests.
 
+use crate::labels::MOST;
 use crate::net::ConnectionOptions;
 use crate::net::connection::Endpoint;
 use crate::net::tls::settings::{HTTP_1_1, TlsSpec};
-use bw_model::EngineError;
-use bw_model::Nanos;
-use bw_protocol::http1::Requests;
+use base64::Engine;
+use bw_model::{EngineError, ExchangeAddress, Nanos};
+use bw_protocol::check::{Check, Needle};
+use bw_protocol::http1::{Body, Request, Requests};
+use bw_protocol::values::ValueSpec;
+use bw_protocol::{Template, Values};
 use http::uri::PathAndQuery;
 use http::{HeaderName, HeaderValue, Method, Uri};
 use serde::Deserialize;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -24,7 +29,13 @@ pub struct HttpSpec {
     /// The paths to request: an operation's `offset` is an index into this. If only `/` or empty: the URL's path.
     #[serde(default)]
     pub paths: Vec<String>,
-    /// More header fields: name and value.
+    /// Requests with labels, instead of the method, paths and body: an operation's `offset` is an index into this.
+    #[serde(default)]
+    pub requests: Vec<RequestSpec>,
+    /// The values of their templates, by name.
+    #[serde(default)]
+    pub values: BTreeMap<String, ValueSpec>,
+    /// More header fields of every request: name and value.
     #[serde(default)]
     pub headers: Vec<(String, String)>,
     /// The length of each request's body [bytes].
@@ -49,6 +60,46 @@ pub struct HttpSpec {
     pub tls: Option<TlsSpec>,
 }
 
+/// A request with a label. Its path, the values of its headers and its body are templates.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RequestSpec {
+    /// Its label in the result; requests with the same one count together.
+    pub label: String,
+    /// The method; GET by default.
+    #[serde(default = "get")]
+    pub method: String,
+    /// The path.
+    pub path: String,
+    /// Header fields: name and value; they replace those of the target.
+    #[serde(default)]
+    pub headers: Vec<(String, String)>,
+    /// The body.
+    #[serde(default)]
+    pub body: Option<String>,
+    /// The body as bytes without places for values, in base64.
+    #[serde(default)]
+    pub body_base64: Option<String>,
+    /// What the response must be.
+    #[serde(default)]
+    pub expect: ExpectSpec,
+}
+
+/// What a response must be; anything else is an error of its operation.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ExpectSpec {
+    /// Its status; None: any below 400.
+    #[serde(default)]
+    pub status: Option<u16>,
+    /// A text that its body contains.
+    #[serde(default)]
+    pub contains: Option<String>,
+    /// The least length of its body [bytes].
+    #[serde(default)]
+    pub min_bytes: u64,
+}
+
 fn get() -> String {
     "GET".into()
 }
@@ -59,6 +110,7 @@ pub struct HttpPlan {
     pub(super) endpoint: Endpoint,
     pub(super) requests: Arc<Requests>,
     pub(super) options: ConnectionOptions,
+    labels: Vec<String>,
 }
 
 impl HttpPlan {
@@ -66,6 +118,12 @@ impl HttpPlan {
     #[must_use]
     pub(crate) fn requests(&self) -> &Requests {
         &self.requests
+    }
+
+    /// Returns the label of each request; empty if they have none.
+    #[must_use]
+    pub(crate) fn labels(&self) -> &[String] {
+        &self.labels
     }
 }
 
@@ -81,27 +139,32 @@ struct ParsedUrl {
 }
 
 impl HttpSpec {
-    /// Returns the plan: everything checked, the requests made, the host resolved.
+    /// Returns the plan of a run with the seed 0: see [`plan_with`](Self::plan_with).
     ///
     /// # Errors
-    /// `url`, `method`, `path`, `header`: bad input; and as [`Endpoint::find`], [`ConnectionOptions::checked`] and
-    /// [`TlsSpec::settings`].
+    /// As `plan_with`.
     pub fn plan(&self) -> Result<HttpPlan, EngineError> {
+        self.plan_with(0)
+    }
+
+    /// Returns the plan of a run with this seed: everything checked, the requests made, the host resolved.
+    ///
+    /// # Errors
+    /// `url`, `method`, `path`, `header`, `values`, `request`: bad input; and as [`Endpoint::find`],
+    /// [`ConnectionOptions::checked`] and [`TlsSpec::settings`].
+    pub fn plan_with(&self, seed: u64) -> Result<HttpPlan, EngineError> {
         let server = self.server()?;
-        let method = self.method()?;
-        let fields = self.fields(&server, &method)?;
-        let mut heads = Vec::new();
-        for path in self.targets(&server)? {
-            let mut head = format!("{method} {path} HTTP/1.1\r\n").into_bytes();
-            head.extend_from_slice(&fields);
-            heads.push(head.into_boxed_slice());
-        }
+        let requests = if self.requests.is_empty() {
+            self.unlabelled(&server)?
+        } else {
+            self.labelled(&server, seed)?
+        };
+        let labels = self.requests.iter().map(|request| request.label.clone());
         let options = ConnectionOptions {
             outstanding: self.outstanding,
             requests_per_connection: self.requests_per_connection,
             timeout: self.timeout_ns,
         };
-        let requests = Requests::new(heads, self.body_bytes, method == Method::HEAD);
         let tls = if server.tls {
             let tls = self.tls.clone().unwrap_or_default();
             Some(tls.settings(&server.host, Some(HTTP_1_1))?)
@@ -113,6 +176,7 @@ impl HttpSpec {
             options: options.checked()?,
             endpoint: endpoint.with_tls(tls),
             requests: Arc::new(requests),
+            labels: labels.collect(),
         })
     }
 
@@ -163,18 +227,162 @@ impl HttpSpec {
         EngineError::request("url", format!("url {:?}: {what}", self.url), remedy)
     }
 
-    fn method(&self) -> Result<Method, EngineError> {
-        let remedy = "use GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH or a method of your server";
-        let refused = |what: &str| {
-            let message = format!("method {:?}: {what}", self.method);
-            EngineError::request("method", message, remedy)
-        };
-        let method = Method::from_bytes(self.method.as_bytes())
-            .map_err(|_| refused("not a valid method name"))?;
-        if matches!(method, Method::CONNECT) {
-            return Err(refused("it opens a tunnel, which is not supported"));
+    /// Returns one request for each path.
+    fn unlabelled(&self, server: &ParsedUrl) -> Result<Requests, EngineError> {
+        let method = method(&self.method)?;
+        let mut fields = self.first_fields(server, &[]);
+        if self.body_bytes > 0 || has_body(&method) {
+            put(&mut fields, "Content-Length", &self.body_bytes.to_string());
         }
-        Ok(method)
+        for (name, value) in &self.headers {
+            check_field(name, value)?;
+            put(&mut fields, name, value);
+        }
+        let paths = self.targets(server)?;
+        if paths.len() as u64 > ExchangeAddress::REQUESTS {
+            let message = format!(
+                "{} paths: at most {}",
+                paths.len(),
+                ExchangeAddress::REQUESTS
+            );
+            let remedy = "use a request whose path is a value, one of several lines";
+            return Err(EngineError::request("path", message, remedy));
+        }
+        let head = |path: &String| {
+            let head = format!("{method} {path} HTTP/1.1\r\n{fields}\r\n");
+            head.into_bytes().into_boxed_slice()
+        };
+        let heads = paths.iter().map(head).collect();
+        Ok(Requests::new(
+            heads,
+            self.body_bytes,
+            method == Method::HEAD,
+        ))
+    }
+
+    /// Returns the requests with labels.
+    fn labelled(&self, server: &ParsedUrl, seed: u64) -> Result<Requests, EngineError> {
+        let refused = |what: &str, remedy: &str| {
+            let message = format!("requests: {what}");
+            Err(EngineError::request("request", message, remedy).about("target.requests"))
+        };
+        let mut labels: Vec<&str> = self.requests.iter().map(|one| one.label.as_str()).collect();
+        labels.sort_unstable();
+        labels.dedup();
+        if labels.len() > MOST {
+            let what = format!("{} labels: at most {MOST}", labels.len());
+            return refused(&what, "give requests the same label");
+        }
+        if server.path != "/" || !matches!(&self.paths[..], [] | [_]) {
+            return refused(
+                "there are paths too",
+                "leave the path of the URL and the paths out: requests have their own",
+            );
+        }
+        if self.body_bytes > 0 || self.method != get() {
+            return refused(
+                "the target has a method or a body too",
+                "give them to the requests",
+            );
+        }
+        let values = Values::new(&self.values, seed).map_err(|message| {
+            EngineError::request("values", message, "correct the value").about("target.values")
+        })?;
+        let one = |(place, spec): (usize, &RequestSpec)| {
+            self.request(server, spec, &values).map_err(|mut error| {
+                error.message = format!("request {}: {}", spec.label, error.message);
+                error.about(format!("target.requests[{place}]"))
+            })
+        };
+        let requests = self.requests.iter().enumerate().map(one);
+        Ok(Requests::of(requests.collect::<Result<_, _>>()?, values))
+    }
+
+    /// Returns one request with a label.
+    fn request(
+        &self,
+        server: &ParsedUrl,
+        spec: &RequestSpec,
+        values: &Values,
+    ) -> Result<Request, EngineError> {
+        let wrong =
+            |message: String, remedy: &str| EngineError::request("request", message, remedy);
+        let template = |what: &str, text: &str| {
+            let remedy = "correct the text";
+            Template::parse(text, values).map_err(|error| wrong(format!("{what}: {error}"), remedy))
+        };
+        let method = method(&spec.method)?;
+        let path = template("path", &spec.path)?;
+        check_filled("path", &path, values, &check_path)?;
+        let mut fields = self.first_fields(server, &spec.headers);
+        let own = |name: &str| has_field(&spec.headers, name);
+        let common = self.headers.iter().filter(|(name, _)| !own(name));
+        for (name, value) in common {
+            check_field(name, value)?;
+            put(&mut fields, name, &value.replace("${", "$${"));
+        }
+        for (name, value) in &spec.headers {
+            let filled = template("header", value)?;
+            check_filled("header", &filled, values, &|value| check_field(name, value))?;
+            put(&mut fields, name, value);
+        }
+        let body = match (&spec.body, &spec.body_base64) {
+            (Some(_), Some(_)) => {
+                let message = "it has a body and body_base64".to_owned();
+                return Err(wrong(message, "leave one out"));
+            }
+            (Some(text), None) => {
+                let body = template("body", text)?;
+                match body.as_literal() {
+                    Some(bytes) => Body::Bytes(bytes.into()),
+                    None => Body::Template(body),
+                }
+            }
+            (None, Some(text)) => {
+                let bytes = base64::engine::general_purpose::STANDARD.decode(text);
+                let bytes = bytes.map_err(|error| {
+                    wrong(
+                        format!("body_base64: {error}"),
+                        "encode the bytes as base64",
+                    )
+                })?;
+                Body::Bytes(bytes.into())
+            }
+            (None, None) => Body::Filler(0),
+        };
+        let length = match &body {
+            Body::Bytes(bytes) => Some(bytes.len()),
+            Body::Filler(_) => has_body(&method).then_some(0),
+            Body::Template(_) => None,
+        };
+        if let Some(length) = length {
+            put(&mut fields, "Content-Length", &length.to_string());
+        }
+        let end = match body {
+            Body::Template(_) => "",
+            _ => "\r\n",
+        };
+        let head = format!("{method} {} HTTP/1.1\r\n{fields}{end}", spec.path);
+        let is_head = method == Method::HEAD;
+        Ok(Request {
+            head: template("head", &head)?,
+            body,
+            is_head,
+            check: spec.expect.check(is_head)?,
+        })
+    }
+
+    /// Returns the fields that the engine sets unless the target's or these do.
+    fn first_fields(&self, server: &ParsedUrl, own: &[(String, String)]) -> String {
+        let mut fields = String::new();
+        let given = |name: &str| has_field(&self.headers, name) || has_field(own, name);
+        if !given("host") {
+            put(&mut fields, "Host", &server.authority);
+        }
+        if !given("user-agent") {
+            put(&mut fields, "User-Agent", "benchwright");
+        }
+        fields
     }
 
     /// Returns the paths to request: those of the spec, or the URL's.
@@ -190,48 +398,113 @@ impl HttpSpec {
                 "put all of them into paths",
             ));
         }
-        for path in &self.paths {
-            let sent = path.parse::<PathAndQuery>();
-            if !path.starts_with('/') || !sent.is_ok_and(|sent| sent.as_str() == path) {
-                let message = format!("path {path:?}: it cannot be requested");
-                let remedy = "start it with /, encode blanks and special characters (%20), and leave out #...";
-                return Err(EngineError::request("path", message, remedy));
-            }
-        }
+        self.paths.iter().try_for_each(|path| check_path(path))?;
         Ok(self.paths.clone())
     }
+}
 
-    /// Returns the header fields and the empty line.
-    fn fields(&self, server: &ParsedUrl, method: &Method) -> Result<Vec<u8>, EngineError> {
-        let mut fields = Vec::new();
-        let mut put = |name: &str, value: &[u8]| {
-            fields.extend_from_slice(name.as_bytes());
-            fields.extend_from_slice(b": ");
-            fields.extend_from_slice(value);
-            fields.extend_from_slice(b"\r\n");
+impl ExpectSpec {
+    /// Returns the check of a response; `is_head`: it has no body.
+    fn check(&self, is_head: bool) -> Result<Check, EngineError> {
+        let refused = |message: &str, remedy: &str| {
+            let message = format!("expect: {message}");
+            Err(EngineError::request("request", message, remedy))
         };
-        if !self.has_field("host") {
-            put("Host", server.authority.as_bytes());
+        if self
+            .status
+            .is_some_and(|status| !(200..1000).contains(&status))
+        {
+            return refused("no such status", "give one of 200 to 999");
         }
-        if !self.has_field("user-agent") {
-            put("User-Agent", b"benchwright");
+        if is_head && (self.contains.is_some() || self.min_bytes > 0) {
+            return refused("a response to HEAD has no body", "expect a status only");
         }
-        if self.body_bytes > 0 || [Method::POST, Method::PUT, Method::PATCH].contains(method) {
-            put("Content-Length", self.body_bytes.to_string().as_bytes());
-        }
-        for (name, value) in &self.headers {
-            check_field(name, value)?;
-            put(name, value.as_bytes());
-        }
-        fields.extend_from_slice(b"\r\n");
-        Ok(fields)
+        let contains = match &self.contains {
+            None => None,
+            Some(text) => match Needle::new(text.as_bytes()) {
+                None => return refused("the text is longer than 64 KiB", "use a shorter one"),
+                found => found,
+            },
+        };
+        Ok(Check {
+            status: self.status,
+            contains,
+            min_bytes: self.min_bytes,
+        })
     }
+}
 
-    fn has_field(&self, name: &str) -> bool {
-        self.headers
-            .iter()
-            .any(|(said, _)| said.eq_ignore_ascii_case(name))
+/// Returns the method of this name.
+fn method(name: &str) -> Result<Method, EngineError> {
+    let remedy = "use GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH or a method of your server";
+    let refused = |what: &str| {
+        let message = format!("method {name:?}: {what}");
+        EngineError::request("method", message, remedy)
+    };
+    let method =
+        Method::from_bytes(name.as_bytes()).map_err(|_| refused("not a valid method name"))?;
+    if matches!(method, Method::CONNECT) {
+        return Err(refused("it opens a tunnel, which is not supported"));
     }
+    Ok(method)
+}
+
+/// Returns whether a request with this method says how long its body is, even if it has none.
+fn has_body(method: &Method) -> bool {
+    [Method::POST, Method::PUT, Method::PATCH].contains(method)
+}
+
+fn has_field(fields: &[(String, String)], name: &str) -> bool {
+    let mut names = fields.iter().map(|(name, _)| name);
+    names.any(|said| said.eq_ignore_ascii_case(name))
+}
+
+fn put(fields: &mut String, name: &str, value: &str) {
+    for text in [name, ": ", value, "\r\n"] {
+        fields.push_str(text);
+    }
+}
+
+/// Refuses a path that cannot be requested.
+fn check_path(path: &str) -> Result<(), EngineError> {
+    let sent = path.parse::<PathAndQuery>();
+    if path.starts_with('/') && sent.is_ok_and(|sent| sent.as_str() == path) {
+        return Ok(());
+    }
+    let message = format!("path {path:?}: it cannot be requested");
+    let remedy = "start it with /, encode blanks and special characters (%20), and leave out #...";
+    Err(EngineError::request("path", message, remedy))
+}
+
+/// Checks a template with each line that its places can have, one place at a time: other values consist of letters,
+/// digits and `-`.
+fn check_filled(
+    what: &str,
+    template: &Template,
+    values: &Values,
+    check: &dyn Fn(&str) -> Result<(), EngineError>,
+) -> Result<(), EngineError> {
+    let filled = |place: Option<(usize, &str)>| {
+        let text = template.text_with(values, place);
+        String::from_utf8(text).map_err(|_| {
+            let message = format!("{what}: a value is not UTF-8");
+            EngineError::request("request", message, "use another value")
+        })
+    };
+    check(&filled(None)?)?;
+    for index in template.places() {
+        let lines = values.lines(index).into_iter().flatten();
+        for (number, line) in lines.enumerate() {
+            let checked = filled(Some((index, line))).and_then(|text| check(&text));
+            checked.map_err(|mut error| {
+                let name = values.name(index);
+                let line = number + 1;
+                error.message = format!("{} (line {line} of value {name})", error.message);
+                error
+            })?;
+        }
+    }
+    Ok(())
 }
 
 /// Refuses an invalid header field, or one that contradicts the body.

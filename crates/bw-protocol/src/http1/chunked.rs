@@ -70,11 +70,15 @@ impl Chunked {
         }
     }
 
-    /// Reads the next piece of the body, up to its end.
+    /// Reads the next piece of the body, up to its end; its data go to `data`.
     ///
     /// # Errors
     /// The bytes are not a chunked body; the reader must not be used again.
-    pub(crate) fn read(&mut self, bytes: &[u8]) -> Result<Read, Malformed> {
+    pub(crate) fn read(
+        &mut self,
+        bytes: &[u8],
+        mut data: impl FnMut(&[u8]),
+    ) -> Result<Read, Malformed> {
         let mut read = Read {
             used: 0,
             data: 0,
@@ -85,7 +89,9 @@ impl Chunked {
                 let taken = left.min((bytes.len() - read.used) as u64);
                 read.data += taken;
                 // No more than the length of a slice.
-                read.used += taken as usize;
+                let end = read.used + taken as usize;
+                data(&bytes[read.used..end]);
+                read.used = end;
                 self.place = after_data(left - taken);
             } else {
                 self.place = self.step(bytes[read.used])?;
@@ -165,7 +171,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn whole(bytes: &[u8]) -> Result<Read, Malformed> {
-        Chunked::new().read(bytes)
+        Chunked::new().read(bytes, |_| ())
     }
 
     #[test]
@@ -211,7 +217,7 @@ mod tests {
     #[test]
     fn the_largest_size_is_read_as_it_is() {
         let mut chunked = Chunked::new();
-        let read = chunked.read(b"ffffffffffffffff\r\nabc").unwrap();
+        let read = chunked.read(b"ffffffffffffffff\r\nabc", |_| ()).unwrap();
         assert_eq!(read.data, 3);
         assert_eq!(chunked.place, ChunkState::Data(u64::MAX - 3));
     }
@@ -227,8 +233,8 @@ mod tests {
             let once = whole(&bytes);
             let (head, tail) = bytes.split_at(at.min(bytes.len()));
             let mut chunked = Chunked::new();
-            let twice = chunked.read(head).and_then(|first| {
-                let second = chunked.read(tail)?;
+            let twice = chunked.read(head, |_| ()).and_then(|first| {
+                let second = chunked.read(tail, |_| ())?;
                 Ok(Read {
                     used: first.used + second.used,
                     data: first.data + second.data,

@@ -95,11 +95,18 @@ impl Response {
 
     /// Reads the next piece; does not consume what follows a complete response.
     pub fn receive(&mut self, bytes: &[u8]) -> ParseProgress {
+        self.receive_with(bytes, |_| ())
+    }
+
+    /// As [`receive`](Self::receive); the bytes of the body, without the transfer coding, go to `body`.
+    pub fn receive_with(&mut self, bytes: &[u8], mut body: impl FnMut(&[u8])) -> ParseProgress {
         let mut used = 0;
         loop {
             let progress = match self.place {
                 ResponseState::Head => self.receive_head(&bytes[used..]),
-                ResponseState::Body(framing) => self.receive_body(framing, &bytes[used..]),
+                ResponseState::Body(framing) => {
+                    self.receive_body(framing, &bytes[used..], &mut body)
+                }
                 ResponseState::Complete => return ParseProgress::Complete { used },
                 ResponseState::Malformed => return ParseProgress::Malformed,
             };
@@ -206,23 +213,31 @@ impl Response {
     }
 
     /// Reads bytes of the body; returns the bytes used, or None when more are needed.
-    fn receive_body(&mut self, framing: Framing, bytes: &[u8]) -> Option<usize> {
+    fn receive_body(
+        &mut self,
+        framing: Framing,
+        bytes: &[u8],
+        body: &mut impl FnMut(&[u8]),
+    ) -> Option<usize> {
         if bytes.is_empty() {
             return None;
         }
         match framing {
-            Framing::Length(left) => Some(self.receive_length(left, bytes)),
-            Framing::Chunked(chunked) => Some(self.receive_chunked(chunked, bytes)),
+            Framing::Length(left) => Some(self.receive_length(left, bytes, body)),
+            Framing::Chunked(chunked) => Some(self.receive_chunked(chunked, bytes, body)),
             Framing::Close => {
                 self.count(bytes.len() as u64);
+                body(bytes);
                 Some(bytes.len())
             }
         }
     }
 
-    fn receive_length(&mut self, left: u64, bytes: &[u8]) -> usize {
+    fn receive_length(&mut self, left: u64, bytes: &[u8], body: &mut impl FnMut(&[u8])) -> usize {
         let taken = left.min(bytes.len() as u64);
         self.count(taken);
+        // No more than the length of a slice.
+        body(&bytes[..taken as usize]);
         self.place = match left - taken {
             0 => ResponseState::Complete,
             left => ResponseState::Body(Framing::Length(left)),
@@ -231,8 +246,13 @@ impl Response {
         taken as usize
     }
 
-    fn receive_chunked(&mut self, mut chunked: Chunked, bytes: &[u8]) -> usize {
-        let Ok(read) = chunked.read(bytes) else {
+    fn receive_chunked(
+        &mut self,
+        mut chunked: Chunked,
+        bytes: &[u8],
+        body: &mut impl FnMut(&[u8]),
+    ) -> usize {
+        let Ok(read) = chunked.read(bytes, body) else {
             self.place = ResponseState::Malformed;
             return 0;
         };

@@ -14,10 +14,10 @@
 //! Each of W workers reads the whole source and keeps every W-th
 //! operation: no worker waits for another, and together they issue the whole sequence.
 
-use crate::access::Access;
+use crate::access::{Access, Numbers};
 use crate::arrival::Arrivals;
 use crate::filaments::{Emissions, Event, Filament};
-use bw_model::{Nanos, Operation};
+use bw_model::{ExchangeAddress, Kind, Nanos, Operation};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -129,6 +129,8 @@ pub struct Operations<S> {
     /// When the last operation of the whole sequence so far was due.
     emitted_until: Nanos,
     block: Vec<Operation>,
+    /// None: the source numbers its exchanges.
+    numbers: Option<Numbers>,
     starved: Arc<AtomicU64>,
 }
 
@@ -142,8 +144,15 @@ impl<S: OperationSource> Operations<S> {
             index: 0,
             emitted_until: Nanos::ZERO,
             block: Vec::with_capacity(BLOCK_OPERATIONS),
+            numbers: None,
             starved,
         }
+    }
+
+    /// Gives the exchanges of the source these numbers.
+    #[must_use]
+    pub(crate) fn numbered(self, numbers: Option<Numbers>) -> Self {
+        Self { numbers, ..self }
     }
 
     fn ask(&mut self, at: Nanos, emit: &mut Emissions) {
@@ -159,7 +168,14 @@ impl<S: OperationSource> Operations<S> {
     }
 
     fn keep(&mut self, emit: &mut Emissions) {
-        for operation in &self.block {
+        for operation in &mut self.block {
+            if let Some(numbers) = &mut self.numbers
+                && operation.kind == Kind::Exchange
+            {
+                let number = numbers.take();
+                let request = ExchangeAddress::unpack(operation.offset).request;
+                operation.offset = ExchangeAddress { request, number }.pack();
+            }
             if self.stride.keeps(self.index) {
                 emit.operations.push(*operation);
             }

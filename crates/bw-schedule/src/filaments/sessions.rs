@@ -164,7 +164,7 @@ impl SessionPattern for PartlyOpen {
         let mut session = Session {
             left: requests.saturating_sub(1),
             stream,
-            access: self.access.with_stream(access),
+            access: self.access.of_session(number, access),
         };
         let first = session.access.next(at);
         (session, first)

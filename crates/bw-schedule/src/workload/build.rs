@@ -1,6 +1,6 @@
 //! Builds the filaments of one worker from the description of a workload, and resolves which filament follows which.
 
-use crate::access::{Access, AccessSpec};
+use crate::access::{Access, AccessSpec, Numbers};
 use crate::arrival::{ArrivalSpec, Arrivals};
 use crate::distribution::{Distribution, DistributionSpec};
 use crate::filaments::altered::{Alteration, Altered};
@@ -74,6 +74,7 @@ impl<T> WorkloadSpec<T> {
         let extent = extent.into();
         let mut builder = Builder {
             seed: self.seed,
+            filaments: ids.last().map_or(0, |ids| ids.end.into()),
             placement,
             target_bytes: extent.bytes,
             files: extent.files.map(|files| (files, files.counts())),
@@ -140,6 +141,8 @@ impl From<u64> for Extent<'_> {
 /// Builds the filaments of one worker.
 struct Builder<'a> {
     seed: u64,
+    /// Number of filaments of the workload.
+    filaments: u64,
     placement: Placement,
     target_bytes: u64,
     files: Option<(&'a RunFiles, Arc<FileCounts>)>,
@@ -172,7 +175,7 @@ impl Builder<'_> {
         let access = self.access(&spec.access, site.first)?;
         let source = Open::new(arrivals, access, spec.count);
         if let Some(stride) = self.part(site) {
-            self.play(source, stride, site);
+            self.play(source, stride, site, None);
         }
         Ok(())
     }
@@ -182,7 +185,9 @@ impl Builder<'_> {
         let think = Arc::new(distribution("think", &spec.think)?);
         let access = self.access(&spec.access, site.first)?;
         for id in self.homed(site) {
-            let access = access.with_stream(self.stream(id, StreamPurpose::Access));
+            let access = access
+                .with_stream(self.stream(id, StreamPurpose::Access))
+                .numbered(self.numbers(id));
             let pause = self.stream(id, StreamPurpose::Pause);
             self.place(id, site, User::new(Arc::clone(&think), access, pause));
         }
@@ -235,7 +240,7 @@ impl Builder<'_> {
         let layout = spc1::Spc1Layout::new(spec.region, self.target_bytes)?;
         for id in self.homed(site) {
             let bsu = Bsu::new(&layout, self.own_seed(id))?;
-            self.play(bsu, Stride::WHOLE, Site { first: id, ..site });
+            self.play(bsu, Stride::WHOLE, Site { first: id, ..site }, None);
         }
         Ok(())
     }
@@ -292,9 +297,12 @@ impl Builder<'_> {
         let alteration = self.alteration(spec, site.first)?;
         if let Some(stride) = self.part(site) {
             let source = sources(&spec.input)?;
+            let numbers = Some(self.numbers(site.first));
             match alteration {
-                None => self.play(source, stride, site),
-                Some(alteration) => self.play(Altered::new(source, alteration), stride, site),
+                None => self.play(source, stride, site, numbers),
+                Some(alteration) => {
+                    self.play(Altered::new(source, alteration), stride, site, numbers);
+                }
             }
         }
         Ok(())
@@ -343,9 +351,15 @@ impl Builder<'_> {
         (site.first..site.first + site.count).filter(move |&id| placement.is_home(id))
     }
 
-    fn play(&mut self, source: impl OperationSource + 'static, stride: Stride, site: Site<'_>) {
+    fn play(
+        &mut self,
+        source: impl OperationSource + 'static,
+        stride: Stride,
+        site: Site<'_>,
+        numbers: Option<Numbers>,
+    ) {
         let starved = Arc::clone(&self.built.starved);
-        let filament = Operations::new(source, stride, starved);
+        let filament = Operations::new(source, stride, starved).numbered(numbers);
         self.place(site.first, site, filament);
     }
 
@@ -376,6 +390,14 @@ impl Builder<'_> {
         Stream::new(self.seed, u64::from(id) << 8 | purpose as u64)
     }
 
+    /// Returns the numbers of the exchanges of a filament.
+    fn numbers(&self, id: FilamentId) -> Numbers {
+        Numbers {
+            next: id.into(),
+            step: self.filaments,
+        }
+    }
+
     /// Returns a seed for the sessions, transactions or BSU streams of a filament.
     fn own_seed(&self, id: FilamentId) -> u64 {
         self.stream(id, StreamPurpose::Own).next_u64()
@@ -391,11 +413,9 @@ impl Builder<'_> {
     }
 
     fn access(&self, access: &AccessSpec, id: FilamentId) -> Result<Access, String> {
-        Access::new(
-            access,
-            self.target_bytes,
-            self.stream(id, StreamPurpose::Access),
-        )
+        let stream = self.stream(id, StreamPurpose::Access);
+        let access = Access::new(access, self.target_bytes, stream)?;
+        Ok(access.numbered(self.numbers(id)))
     }
 }
 

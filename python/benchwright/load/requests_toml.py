@@ -1,0 +1,311 @@
+"""`[[request]]` and `[values]` of a workload's TOML: the requests of an HTTP target, with labels,
+weights and checks, and the values of their texts.
+
+Decision: files that they name are read here, into the request to the engine: a study has what was
+sent, a load resumes without them, and each host of `--hosts` gets them. Rejected: paths that the
+engine opens, which another host does not have.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from benchwright.load import parse as words
+from benchwright.load import request as r
+from benchwright.load import workload as w
+from benchwright.load.tables import (
+    file_beside,
+    lines_beside,
+    read_location,
+    read_typed,
+)
+from benchwright.suite.form import (
+    Form,
+    Key,
+    nested,
+    of_type,
+    optional,
+    read_form,
+    whole,
+)
+from benchwright.suite.program import Where
+from benchwright.suite.toml_table import TomlTable, one_of_words
+
+_NAME = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
+_PLACE = re.compile(r"([A-Za-z0-9_-]+)\}", re.ASCII)
+_MOST_DIGITS = 20
+_MOST_TEXT = 2**20
+
+
+class RequestTable(msgspec.Struct, frozen=True):
+    """The requests of a workload, and the values of their texts."""
+
+    requests: tuple[r.HttpRequest, ...]
+    weights: tuple[int, ...]
+    """Of the requests, in order."""
+    values: dict[str, r.Value]
+    where: Where
+    """Position of the first request."""
+
+    @property
+    def location(self) -> w.Location | None:
+        """Which request an operation has; None: each with the same probability."""
+        if len(set(self.weights)) <= 1:
+            return None
+        return w.WeightedLocation(self.weights)
+
+
+def read_requests(top: TomlTable) -> RequestTable | None:
+    """Return the requests of a workload; None if it has none, or after mistakes were reported."""
+    values = _values(top)
+    if "request" not in top:
+        if "values" in top:
+            message = "[values] has no effect without [[request]]"
+            top.refuse(top.at("values"), message, "describe the requests")
+        return None
+    tables = top.tables("request")
+    read = []
+    for table in tables:
+        read.append(read_form(table, _REQUEST))
+        _check_request(table, values)
+    if not tables or None in read:
+        return None
+    return RequestTable(
+        requests=tuple(one.request for one in read),
+        weights=tuple(one.weight for one in read),
+        values={name: one for name, one in values.items() if one is not None},
+        where=top.at("request"),
+    )
+
+
+def request_positions(top: TomlTable) -> dict[str, Where]:
+    """Return the positions of the fields of the engine's request."""
+    if "request" not in top:
+        return {}
+    places = {"target.requests": top.at("request")}
+    for place, table in enumerate(top.tables("request")):
+        places[f"target.requests[{place}]"] = table.where
+    if "values" in top:
+        places["target.values"] = top.at("values")
+    return places
+
+
+# -- requests --------------------------------------------------------------------------
+
+
+class _Weighted(msgspec.Struct, frozen=True):
+    request: r.HttpRequest
+    weight: int
+
+
+def _request(
+    path: str,
+    label: str | None = None,
+    weight: int = 1,
+    body_file: str | None = None,
+    **said: Any,
+) -> _Weighted:
+    label = label or f"{said.get('method', 'GET')} {path}"
+    return _Weighted(
+        r.HttpRequest(label=label, path=path, body_base64=body_file, **said), weight
+    )
+
+
+_EXPECT = Form(
+    (
+        optional("status", read=whole(200, 999)),
+        optional("contains", read=of_type(str)),
+        optional("min_bytes", words.size_bytes),
+    ),
+    r.Expect,
+)
+
+
+def _check_request(table: TomlTable, values: dict[str, r.Value | None]) -> None:
+    """Report keys that contradict each other, and places without a value."""
+    if "body" in table and "body_file" in table:
+        message = "body and body_file say the same"
+        table.refuse(table.at("body_file"), message, "leave one out")
+    path = table.values.get("path")
+    if isinstance(path, str) and not path.startswith(("/", "${")):
+        table.refuse(table.at("path"), "a path begins with /")
+    for key in ("path", "body"):
+        if isinstance(table.values.get(key), str):
+            _check_places(table, key, values)
+    headers = table.values.get("headers")
+    if isinstance(headers, dict):
+        inner = table.inner(headers, "headers")
+        for name, text in headers.items():
+            if isinstance(text, str):
+                _check_places(inner, name, values)
+
+
+def _check_places(
+    table: TomlTable, key: str, values: dict[str, r.Value | None]
+) -> None:
+    """Report places of a text that are not closed, or without a value."""
+    text = table.values[key]
+    for offset, name in places_of(text):
+        where = table.inside(text, key)(offset)
+        if name is None:
+            message = f"{key}: ${{ begins the place of a value, NAME and }} are missing"
+            table.refuse(where, message, "write ${NAME}, or $${ for a literal ${")
+        elif name not in values:
+            hint = "describe it in [values]"
+            if values:
+                hint = one_of_words(name, values)
+            table.refuse(where, f"{key}: there is no value {name!r}", hint)
+
+
+def places_of(text: str) -> Iterator[tuple[int, str | None]]:
+    """Yield the offset and the name of each place for a value; None: it has no name or no end."""
+    begin = 0
+    while (found := text.find("${", begin)) >= 0:
+        # A `$` before it makes it literal, unless that belongs to what was read already.
+        literal = found > begin and text[found - 1] == "$"
+        begin = found + 2
+        if not literal:
+            place = _PLACE.match(text, begin)
+            yield found, None if place is None else place[1]
+            begin = begin if place is None else place.end()
+
+
+def _headers(table: TomlTable, key: str) -> tuple[tuple[str, str], ...] | None:
+    inner = table.table(key)
+    if inner is None:
+        return None
+    texts = [(name, inner.text(name)) for name in inner.values]
+    sound = tuple((name, text) for name, text in texts if text is not None)
+    return sound if len(sound) == len(texts) else None
+
+
+# -- files -----------------------------------------------------------------------------
+
+
+def _body_of_file(table: TomlTable, key: str) -> str | None:
+    contents = file_beside(table, key)
+    return None if contents is None else base64.b64encode(contents).decode()
+
+
+# -- the form ---
+
+_REQUEST = Form(
+    (
+        optional("label", read=of_type(str)),
+        optional("weight", words.some),
+        optional("method", read=of_type(str)),
+        Key("path", read=of_type(str)),
+        optional("headers", read=_headers),
+        optional("body", read=of_type(str)),
+        optional("body_file", read=_body_of_file),
+        optional("expect", read=nested(_EXPECT)),
+    ),
+    _request,
+)
+REQUEST_KEYS = _REQUEST.names
+"""The keys of `[[request]]`."""
+
+
+# -- values ----------------------------------------------------------------------------
+
+
+def _integer(text: str) -> int:
+    """Return a whole number such as `-5` or `10k`."""
+    bare = text.strip()
+    number = words.count(bare.removeprefix("-"))
+    return -number if bare.startswith("-") else number
+
+
+def _digits(text: str) -> int:
+    return words.from_one(text, _MOST_DIGITS)
+
+
+def _length(text: str) -> int:
+    length = words.some_bytes(text)
+    if length > _MOST_TEXT:
+        raise ValueError(f"{text!r} is longer than 1 MiB")
+    return length
+
+
+def _characters(text: str) -> str:
+    if text not in r.CHARACTERS:
+        raise ValueError(f"must be one of {', '.join(r.CHARACTERS)}, not {text!r}")
+    return text
+
+
+def _made_integer(min: int, max: int, **said: Any) -> r.IntegerValue:
+    if min > max:
+        raise ValueError("min is above max")
+    return r.IntegerValue(min=min, max=max, **said)
+
+
+def _line(
+    file: tuple[str, ...] | None = None,
+    lines: tuple[str, ...] | None = None,
+    **said: Any,
+) -> r.LineValue:
+    if (file is None) == (lines is None):
+        raise ValueError("give file or lines")
+    return r.LineValue(lines=file or lines or (), **said)
+
+
+_SHORT: words.Forms = {
+    "integer": Form(
+        (Key("min", _integer), Key("max", _integer), optional("digits", _digits)),
+        _made_integer,
+    ),
+    "counter": Form(
+        (optional("start", _integer), optional("digits", _digits)), r.CounterValue
+    ),
+    "text": Form(
+        (Key("length", _length), optional("characters", _characters)), r.TextValue
+    ),
+}
+_LOCATION = optional("location", read=read_location)
+VALUES: words.Forms = {
+    "integer": Form((*_SHORT["integer"].keys, _LOCATION), _made_integer),
+    "counter": _SHORT["counter"],
+    "line": Form(
+        (
+            optional("file", read=lines_beside),
+            optional("lines", read=of_type(tuple[str, ...])),
+            _LOCATION,
+        ),
+        _line,
+    ),
+    "text": _SHORT["text"],
+}
+"""The forms of a value of `[values]`."""
+
+
+def _short(text: str) -> r.Value:
+    value: r.Value = words.parse_form(text.replace("..", " "), _SHORT, "value")
+    return value
+
+
+def _value(table: TomlTable, name: str) -> r.Value | None:
+    if not isinstance(table.values[name], dict):
+        return table.read(name, _short)
+    inner = table.table(name)
+    assert inner is not None, "it is a table"
+    value: r.Value | None = read_typed(inner, VALUES, "value")
+    return value
+
+
+def _values(top: TomlTable) -> dict[str, r.Value | None]:
+    """Return the values by name; None for one that is wrong."""
+    table = top.table("values")
+    if table is None:
+        return {}
+    found = {}
+    for name in table.values:
+        found[name] = _value(table, name)
+        if not _NAME.fullmatch(name):
+            hint = "letters, digits, _ and -"
+            table.refuse(table.at(name), f"{name!r} cannot name a value", hint)
+    return found
