@@ -428,3 +428,31 @@ def test_a_time_limit_can_be_none() -> None:
     target = read_workload(text, "w.toml", None).target
     assert isinstance(target, r.TcpTarget)
     assert target.timeout_ns is None
+
+
+def test_the_commands_of_a_redis_server() -> None:
+    head = '[target]\nto = "redis://h/2"\n'
+    text = (
+        'commands = ["SET k \'a b\'; GET k", ["GET", "a;b"]]\nresp = 3\n'
+        'password_file = "secret"\n'
+    )
+    found = read_workload(head + text + OPEN, "w.toml", None).target
+    assert found == r.RedisTarget(
+        "h",
+        database=2,
+        commands=(("SET", "k", "a b"), ("GET", "k"), ("GET", "a;b")),
+        resp=3,
+        password_file="secret",
+    )
+    one = read_workload(head + 'commands = "PING; GET k"\n' + OPEN, "w.toml", None)
+    assert one.target == r.RedisTarget(
+        "h", database=2, commands=(("PING",), ("GET", "k"))
+    )
+    for wrong in (
+        *("commands = []", "commands = [1]", "commands = [[]]", "resp = 4"),
+        *('commands = ["GET \'a"]', 'commands = ""', "commands = [[1]]"),
+    ):
+        (mistake,) = mistakes(head + wrong + "\n" + OPEN)
+        assert mistake.line == 3
+    (mistake,) = mistakes('[target]\nto = "tcp://h:7"\ncommands = "PING"\n' + OPEN)
+    assert "not an option of a tcp target" in mistake.message
