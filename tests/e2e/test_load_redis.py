@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -218,6 +219,37 @@ def test_the_database_and_the_unix_socket(redis: Redis, tmp_path: Path) -> None:
     done = load(tmp_path, url(redis, "/99"), *RATE)
     assert done.returncode == 2
     assert "refused SELECT: ERR DB index is out of range" in done.stderr
+
+
+def test_words_with_values_are_those_of_the_seed(redis: Redis, tmp_path: Path) -> None:
+    (tmp_path / "w.toml").write_text(
+        f"""
+        [target]
+        to = "{url(redis)}"
+        connections = 4
+        outstanding = 4
+        commands = ["SET key:${{n}} ${{n}}-${{text}}"]
+        [values]
+        n = "counter"
+        text = "text 10 digits"
+        [[filament]]
+        type = "open"
+        rate = "1k"
+        count = 500
+        """
+    )
+    stored = []
+    for workers in ("1", "2"):
+        done = bw(tmp_path, "load", "w.toml", "--json", "--workers", workers)
+        counts = document(done)["result"]["counts"]
+        assert counts["completed"] == counts["intended"] == 500
+        assert redis("DBSIZE") == ":500"
+        stored.append([redis("GET", f"key:{n}") for n in range(500)])
+        redis("FLUSHDB")
+    one, two = stored
+    assert one == two
+    assert all(re.fullmatch(rf"{n}-[0-9]{{10}}", text) for n, text in enumerate(one))
+    assert len(set(one)) == 500
 
 
 def test_replies_of_the_third_version_of_the_protocol(

@@ -1,6 +1,7 @@
 //! A Redis server as a target: an operation is one command and its reply (see [`bw_protocol::redis`]).
 //!
-//! Commands are made before the run; an operation's `offset` selects one.
+//! Commands are made before the run; an operation's `offset` selects one. Their words are templates, filled for each
+//! operation.
 //!
 //! Decision: the engine itself reads the password, from the environment variable of redis-cli or from a file, so that no
 //! request, study or process list contains it.
@@ -8,10 +9,12 @@
 use crate::net::connection::Endpoint;
 use crate::net::tls::settings::TlsSpec;
 use crate::net::{ConnectionOptions, Network};
-use bw_model::EngineError;
-use bw_model::Nanos;
+use bw_model::{EngineError, ExchangeAddress, Nanos};
 use bw_protocol::redis::{Commands, Login, Password, Redis};
+use bw_protocol::values::ValueSpec;
+use bw_protocol::{Template, Values};
 use serde::Deserialize;
+use std::collections::BTreeMap;
 use std::io::Read;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
@@ -51,6 +54,9 @@ pub struct RedisSpec {
     /// The commands, each as its words: an operation's `offset` is an index into this. Empty: PING.
     #[serde(default)]
     pub commands: Vec<Vec<String>>,
+    /// The values of the words' templates, by name.
+    #[serde(default)]
+    pub values: BTreeMap<String, ValueSpec>,
     /// The database; None: that of a new connection, 0.
     #[serde(default)]
     pub database: Option<u32>,
@@ -96,20 +102,21 @@ pub struct RedisPlan {
 pub type RedisTarget = Network<Redis>;
 
 impl RedisSpec {
-    /// Returns the plan, with the addresses of the host and the password.
+    /// Returns the plan of a run with the seed 0: see [`plan_with`](Self::plan_with).
     ///
     /// # Errors
-    /// `command`, `resp`, `user`: bad input; `password-file`: it cannot be read; and as [`Endpoint::find`],
-    /// [`ConnectionOptions::checked`] and [`TlsSpec::settings`].
+    /// As `plan_with`.
     pub fn plan(&self) -> Result<RedisPlan, EngineError> {
-        let commands = if self.commands.is_empty() {
-            Commands::new(&[vec!["PING"]])
-        } else {
-            for words in &self.commands {
-                check_command(words)?;
-            }
-            Commands::new(&self.commands)
-        };
+        self.plan_with(0)
+    }
+
+    /// Returns the plan of a run with this seed, with the addresses of the host and the password.
+    ///
+    /// # Errors
+    /// `command`, `values`, `resp`, `user`: bad input; `password-file`: it cannot be read; and as [`Endpoint::find`],
+    /// [`ConnectionOptions::checked`] and [`TlsSpec::settings`].
+    pub fn plan_with(&self, seed: u64) -> Result<RedisPlan, EngineError> {
+        let commands = self.commands(seed)?;
         let options = ConnectionOptions {
             outstanding: self.outstanding,
             requests_per_connection: self.requests_per_connection,
@@ -127,6 +134,35 @@ impl RedisSpec {
             commands: Arc::new(commands),
             login,
         })
+    }
+
+    fn commands(&self, seed: u64) -> Result<Commands, EngineError> {
+        let values = Values::new(&self.values, seed).map_err(|message| {
+            EngineError::request("values", message, "correct the value").about("target.values")
+        })?;
+        if self.commands.is_empty() {
+            let ping = vec![Template::literal(b"PING")];
+            return Ok(Commands::new(&[ping], values));
+        }
+        if self.commands.len() as u64 > ExchangeAddress::REQUESTS {
+            let message = format!("more than {} commands", ExchangeAddress::REQUESTS);
+            let remedy = "use a command with a value, one of several lines";
+            return Err(EngineError::request("command", message, remedy));
+        }
+        let command = |words: &Vec<String>| {
+            let templates = words.iter().map(|word| Template::parse(word, &values));
+            let templates = templates.collect::<Result<Vec<_>, _>>().map_err(|error| {
+                let name = words.first().map(String::as_str).unwrap_or_default();
+                let message = format!("command {name:?}: {error}");
+                EngineError::request("command", message, "correct the word")
+            })?;
+            check_command(words, &templates)?;
+            Ok(templates)
+        };
+        let commands = self.commands.iter().map(command);
+        let commands = commands.collect::<Result<Vec<_>, EngineError>>();
+        let commands = commands.map_err(|error| error.about("target.commands"))?;
+        Ok(Commands::new(&commands, values))
     }
 
     fn login(&self) -> Result<Login, EngineError> {
@@ -179,7 +215,7 @@ fn password_of(path: &Path) -> Result<Vec<u8>, EngineError> {
 }
 
 /// Refuses a command that has no reply of its own, and one with a password.
-fn check_command(words: &[String]) -> Result<(), EngineError> {
+fn check_command(words: &[String], templates: &[Template]) -> Result<(), EngineError> {
     let is = |place: usize, word: &str| {
         let said = words.get(place);
         said.is_some_and(|said| said.eq_ignore_ascii_case(word))
@@ -192,6 +228,12 @@ fn check_command(words: &[String]) -> Result<(), EngineError> {
     };
     if name.is_empty() {
         return refused("it has no name", "write it like \"GET key\"");
+    }
+    if templates
+        .first()
+        .is_some_and(|name| name.as_literal().is_none())
+    {
+        return refused("its name is a value", "write a command for each name");
     }
     if REFUSED.iter().any(|one| is(0, one)) || (is(0, "CLIENT") && is(1, "REPLY")) {
         let what = "it has no reply of its own, or ends the connection or its login";

@@ -122,7 +122,8 @@ pub(crate) fn open(
             OpenTarget::Http(NetFactory::new(plan, spec.connections, workers)?)
         }
         TargetSpec::Redis(spec) => {
-            OpenTarget::Redis(NetFactory::new(spec.plan()?, spec.connections, workers)?)
+            let plan = spec.plan_with(request.workload.seed)?;
+            OpenTarget::Redis(NetFactory::new(plan, spec.connections, workers)?)
         }
         TargetSpec::Dir(spec) => {
             let set = Arc::clone(files.ok_or_else(no_file_set)?);
@@ -171,9 +172,12 @@ impl OpenTarget {
         match self {
             Self::Http(factory) => vec![factory.plan.labels().to_vec()],
             Self::Several(several) => several.labels(),
-            Self::Null(_) | Self::File(_) | Self::Tcp(_) | Self::Directory(_) | Self::Nfs(_) => {
-                Vec::new()
-            }
+            Self::Null(_)
+            | Self::File(_)
+            | Self::Tcp(_)
+            | Self::Redis(_)
+            | Self::Directory(_)
+            | Self::Nfs(_) => Vec::new(),
         }
     }
 

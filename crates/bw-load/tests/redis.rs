@@ -218,6 +218,13 @@ fn what_cannot_be_sent_is_refused_before_the_run() {
     ] {
         refused(json!({"commands": [["GET", "k"], words]}), "command");
     }
+    refused(json!({"commands": [["GET", "${id}"]]}), "command");
+    let counter = json!({"id": {"type": "counter"}});
+    refused(
+        json!({"commands": [["${id}", "k"]], "values": counter}),
+        "command",
+    );
+    refused(json!({"values": {"a b": {"type": "counter"}}}), "values");
     refused(json!({"resp": 4}), "resp");
     refused(json!({"outstanding": 0}), "bad-request");
     refused(json!({"password_file": "/nonexistent"}), "password-file");

@@ -1,6 +1,7 @@
 //! Redis: an operation is one command and its reply, by RESP2 or RESP3.
 //!
-//! An operation's `offset` selects a command, its `size` has no meaning. The result is the number of bytes of the
+//! An operation's `offset` selects a command and has its number ([`ExchangeAddress`]), its `size` has no meaning.
+//! Words of commands are templates. The result is the number of bytes of the
 //! reply's values; a reply without a value (nil) is 0, and counted. An error reply (`-WRONGTYPE ...`) is the error of
 //! its operation, with its first word (see [`bw_record::errno::redis_error`]). Errors inside an array, such as those of
 //! EXEC, are values. Bytes that are no reply are `-EPROTO`.
@@ -13,40 +14,93 @@
 pub mod reply;
 
 use crate::redis::reply::{Reply, ReplyProgress, Value};
-use crate::{End, Outgoing, Protocol, SessionState};
-use bw_model::Operation;
+use crate::values::put_integer;
+use crate::{End, Outgoing, Protocol, SessionState, Template, Values};
+use bw_model::{ExchangeAddress, Operation};
 use bw_record::errno::redis_error;
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
 
-/// The bytes of every command.
+/// The bytes of every command, and the values of their words.
 #[derive(Clone, Debug, Default)]
-pub struct Commands(Vec<Box<[u8]>>);
+pub struct Commands {
+    commands: Vec<Box<[Part]>>,
+    values: Values,
+}
+
+/// A part of a command.
+#[derive(Clone, Debug)]
+enum Part {
+    /// What is the same in each operation: the number of words, and words.
+    Bytes(Vec<u8>),
+    /// A word of which each operation has its own; its length comes before it.
+    Word(Template),
+}
 
 impl Commands {
-    /// Returns the commands with these words, each at least one.
+    /// Returns the commands with these words, each at least one; their templates have places for these values.
     #[must_use]
-    pub fn new<W: AsRef<[u8]>>(commands: &[Vec<W>]) -> Self {
-        Self(commands.iter().map(|words| encoded(words).into()).collect())
+    pub fn new(commands: &[Vec<Template>], values: Values) -> Self {
+        let parts = |words: &Vec<Template>| {
+            let mut parts = Vec::new();
+            let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
+            for word in words {
+                match word.as_literal() {
+                    Some(word) => put_word(&mut bytes, word),
+                    None => {
+                        parts.push(Part::Bytes(std::mem::take(&mut bytes)));
+                        parts.push(Part::Word(word.clone()));
+                    }
+                }
+            }
+            parts.push(Part::Bytes(bytes));
+            parts.into()
+        };
+        Self {
+            commands: commands.iter().map(parts).collect(),
+            values,
+        }
     }
 
     /// Returns how many there are.
     #[must_use]
     pub fn count(&self) -> usize {
-        self.0.len()
+        self.commands.len()
     }
+
+    /// Puts the parts of a command with the values of an operation; `scratch` is for words.
+    fn put(&self, parts: &[Part], number: u64, scratch: &mut Vec<u8>, out: &mut Outgoing) {
+        for part in parts {
+            match part {
+                Part::Bytes(bytes) => out.put(bytes),
+                Part::Word(word) => {
+                    scratch.clear();
+                    word.fill(&self.values, number, scratch);
+                    out.put(b"$");
+                    // A length fits.
+                    put_integer(scratch.len() as i64, 0, out);
+                    out.put(b"\r\n");
+                    out.put(scratch);
+                    out.put(b"\r\n");
+                }
+            }
+        }
+    }
+}
+
+fn put_word(bytes: &mut Vec<u8>, word: &[u8]) {
+    bytes.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
+    bytes.extend_from_slice(word);
+    bytes.extend_from_slice(b"\r\n");
 }
 
 /// Returns a command as it is sent: an array of strings.
 fn encoded<W: AsRef<[u8]>>(words: &[W]) -> Vec<u8> {
     let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
     for word in words {
-        let word = word.as_ref();
-        bytes.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
-        bytes.extend_from_slice(word);
-        bytes.extend_from_slice(b"\r\n");
+        put_word(&mut bytes, word.as_ref());
     }
     bytes
 }
@@ -212,6 +266,7 @@ pub struct RedisSession {
     /// The commands without a whole reply, in order.
     pending: VecDeque<Pending>,
     reply: Reply,
+    scratch: Vec<u8>,
     /// How many steps of the handshake have their reply.
     done: usize,
     refused: Option<Step>,
@@ -247,6 +302,7 @@ impl Protocol for Redis {
         RedisSession {
             pending: VecDeque::with_capacity(self.outstanding as usize),
             reply: Reply::new(),
+            scratch: Vec::new(),
             done: 0,
             refused: None,
         }
@@ -277,9 +333,11 @@ impl Protocol for Redis {
         operation: &Operation,
         out: &mut Outgoing,
     ) -> Result<(), i32> {
-        let place = usize::try_from(operation.offset).ok();
-        let command = place.and_then(|place| self.commands.0.get(place));
-        out.put(command.ok_or(-libc::EINVAL)?);
+        let address = ExchangeAddress::unpack(operation.offset);
+        let commands = &*self.commands;
+        let command = commands.commands.get(address.request as usize);
+        let command = command.ok_or(-libc::EINVAL)?;
+        commands.put(command, address.number, &mut session.scratch, out);
         let end = out.put_bytes();
         session.pending.push_back(Pending { slot, end });
         Ok(())

@@ -3,10 +3,11 @@
 
 #![allow(clippy::unwrap_used)]
 
-use bw_model::{Kind, Nanos, Operation};
+use bw_model::{ExchangeAddress, Kind, Nanos, Operation};
 use bw_protocol::redis::reply::{Reply, ReplyProgress, Value};
 use bw_protocol::redis::{Commands, Login, Password, Redis, RedisSession};
-use bw_protocol::{End, Outgoing, Protocol, SessionState};
+use bw_protocol::values::ValueSpec;
+use bw_protocol::{End, Outgoing, Protocol, SessionState, Template, Values};
 use bw_record::errno::{name, redis_error};
 use proptest::prelude::*;
 use std::sync::Arc;
@@ -32,8 +33,14 @@ struct Connection {
 
 impl Connection {
     fn new(login: &Login) -> (Self, SessionState) {
-        let commands = [vec!["GET", "k"], vec!["SET", "k", "a b"]];
-        let redis = Redis::new(Arc::new(Commands::new(&commands)), login, 8);
+        let words = |text: &[&str]| {
+            text.iter()
+                .map(|word| Template::literal(word.as_bytes()))
+                .collect()
+        };
+        let commands = [words(&["GET", "k"]), words(&["SET", "k", "a b"])];
+        let commands = Commands::new(&commands, Values::default());
+        let redis = Redis::new(Arc::new(commands), login, 8);
         let mut connection = Self {
             session: redis.session(),
             redis,
@@ -200,6 +207,31 @@ fn commands_are_arrays_of_strings_and_their_replies_come_in_order() {
     assert_eq!(connection.results(), [(7, 2), (8, 3)]);
     assert_eq!(connection.redis.room(&connection.session), 8);
     assert_eq!(connection.redis.nil_replies(), Some(0));
+}
+
+#[test]
+fn words_have_the_values_of_the_operation_and_their_length() {
+    let specs = r#"{"id": {"type": "counter", "start": 95}, "text": {"type": "line", "lines": ["", "\u00e9 x"],
+        "location": {"type": "sequential"}}}"#;
+    let specs: std::collections::BTreeMap<String, ValueSpec> = serde_json::from_str(specs).unwrap();
+    let values = Values::new(&specs, 1).unwrap();
+    let words = ["SET", "key:${id}", "${text}", "$${id}"];
+    let words = words.map(|word| Template::parse(word, &values).unwrap());
+    let commands = Commands::new(&[words.to_vec()], values);
+    let redis = Redis::new(Arc::new(commands), &Login::default(), 8);
+    let (mut session, mut out) = (redis.session(), Outgoing::default());
+    redis.open(&mut session, &mut out);
+    let mut sent = Vec::new();
+    for number in [4, 5] {
+        let address = ExchangeAddress { request: 0, number };
+        let operation = exchange(address.pack());
+        redis.begin(&mut session, 1, &operation, &mut out).unwrap();
+        sent.extend_from_slice(out.next());
+        out.written(out.next().len());
+    }
+    let expected = "*4\r\n$3\r\nSET\r\n$6\r\nkey:99\r\n$0\r\n\r\n$5\r\n${id}\r\n\
+        *4\r\n$3\r\nSET\r\n$7\r\nkey:100\r\n$4\r\n\u{e9} x\r\n$5\r\n${id}\r\n";
+    assert_eq!(String::from_utf8(sent).unwrap(), expected);
 }
 
 #[test]

@@ -199,7 +199,9 @@ class RedisTarget(msgspec.Struct, frozen=True, tag="redis", tag_field="kind"):
     host: str
     port: int = 6379
     commands: tuple[tuple[str, ...], ...] = (("PING",),)
-    """The words of each command."""
+    """The words of each command; they have places for values."""
+    values: dict[str, Value] = {}
+    """The values of the words, by name."""
     database: int | None = None
     """None: that of a new connection, 0."""
     user: str | None = None
