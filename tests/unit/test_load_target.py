@@ -154,7 +154,7 @@ def test_commands_are_words_as_in_a_shell() -> None:
     assert redis_commands('SET {a}#k ""') == (("SET", "{a}#k", ""),)
     assert redis_commands("SET ${k} ${v}") == (("SET", "${k}", "${v}"),)
     for text in ("", " ; ", "GET 'a"):
-        with pytest.raises(ValueError, match="command|quotation"):
+        with pytest.raises(ValueError, match=r"command|quotation"):
             redis_commands(text)
 
 
