@@ -8,13 +8,16 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from benchwright.core.errors import Diagnostic
 from benchwright.load import request as r
 from benchwright.load.host_parts import target_mistakes
 from benchwright.load.parse import (
     address_of,
     implied_server,
+    is_network,
     options_of,
     parse_target,
+    redis_commands,
     target_text,
     unix_socket,
     with_options,
@@ -40,6 +43,10 @@ from benchwright.load.parse import (
             r.HttpTarget("https://h/", paths=("/a",), tls=r.Tls()),
         ),
         ("tls://h:7", r.TcpTarget("h", 7, tls=r.Tls())),
+        ("redis://h", r.RedisTarget("h")),
+        ("redis://[::1]:7/3", r.RedisTarget("::1", 7, database=3)),
+        ("redis://a%40b@h/0", r.RedisTarget("h", database=0, user="a@b")),
+        ("rediss://h:7/", r.RedisTarget("h", 7, tls=r.Tls())),
     ],
 )
 def test_targets(text: str, target: r.LoadTarget) -> None:
@@ -58,6 +65,11 @@ def test_targets(text: str, target: r.LoadTarget) -> None:
         ("tls://h", "tls://HOST:PORT"),
         ("http://", "has no host"),
         ("http://u:p@h/", "user name"),
+        ("redis://", "has no host"),
+        ("redis://h:0", "no valid host or port"),
+        ("redis://h/x", "redis://HOST:PORT/NUMBER"),
+        ("redis://h/1?x=1", "redis://HOST:PORT/NUMBER"),
+        ("redis://:p@h", "REDISCLI_AUTH"),
         ("127.0.0.1:8080", "http://127.0.0.1:8080/ or tcp://127.0.0.1:8080"),
         ("localhost:7", "a new file of that name ./localhost:7"),
     ],
@@ -114,3 +126,49 @@ def test_options_of_tls_apply_to_targets_with_tls_only() -> None:
 def test_https_has_a_port_of_its_own() -> None:
     assert address_of(parse_target("https://h/")) == "h:443"
     assert address_of(parse_target("http://h/")) == "h:80"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("redis://:s3cret@h", "rediss://u:s3cret@h:0/x", "redis://:s3#cr/et@h"),
+        *("redis://:s3@cret@h", "redis://:s3:cret@[::1]:7/"),
+    ],
+)
+def test_a_password_of_an_address_is_in_no_message(text: str) -> None:
+    with pytest.raises(ValueError, match="REDISCLI_AUTH") as wrong:
+        parse_target(text)
+    for part in ("s3", "cret"):
+        assert part not in str(wrong.value)
+    place = Diagnostic("x", str(wrong.value), text=f'to = "{text}"').render()
+    assert "s3" not in place
+    assert "cret" not in place
+
+
+def test_commands_are_words_as_in_a_shell() -> None:
+    assert redis_commands("PING") == (("PING",),)
+    assert redis_commands("SET k 'a;b c'; GET k;") == (
+        ("SET", "k", "a;b c"),
+        ("GET", "k"),
+    )
+    assert redis_commands('SET {a}#k ""') == (("SET", "{a}#k", ""),)
+    assert redis_commands("SET ${k} ${v}") == (("SET", "${k}", "${v}"),)
+    for text in ("", " ; ", "GET 'a"):
+        with pytest.raises(ValueError, match=r"command|quotation"):
+            redis_commands(text)
+
+
+def test_a_redis_server_is_a_server_on_the_network() -> None:
+    target = parse_target("redis://127.0.0.1/2")
+    assert is_network(target)
+    assert address_of(target) == "127.0.0.1:6379"
+    assert implied_server(target) is not None
+    assert "commands" in options_of(target)
+    assert "ca" not in options_of(target)
+    assert "ca" in options_of(parse_target("rediss://h"))
+    assert target_mistakes(parse_target("redis://h")) == []
+    assert [hint for _, hint in target_mistakes(r.FileTarget("/x"))] == [
+        "name http://HOST/PATH, redis://HOST or tcp://HOST:PORT"
+    ]
+    with pytest.raises(ValueError, match="not an option of a tcp target"):
+        with_options(parse_target("tcp://h:7"), {"commands": (("PING",),)})

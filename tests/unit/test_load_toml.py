@@ -428,3 +428,55 @@ def test_a_time_limit_can_be_none() -> None:
     target = read_workload(text, "w.toml", None).target
     assert isinstance(target, r.TcpTarget)
     assert target.timeout_ns is None
+
+
+def test_the_commands_of_a_redis_server() -> None:
+    head = '[target]\nto = "redis://h/2"\n'
+    text = (
+        'commands = ["SET k \'a b\'; GET k", ["GET", "a;b"]]\nresp = 3\n'
+        'password_file = "secret"\n'
+    )
+    found = read_workload(head + text + OPEN, "w.toml", None).target
+    assert found == r.RedisTarget(
+        "h",
+        database=2,
+        commands=(("SET", "k", "a b"), ("GET", "k"), ("GET", "a;b")),
+        resp=3,
+        password_file="secret",
+    )
+    one = read_workload(head + 'commands = "PING; GET k"\n' + OPEN, "w.toml", None)
+    assert one.target == r.RedisTarget(
+        "h", database=2, commands=(("PING",), ("GET", "k"))
+    )
+    for wrong in (
+        *("commands = []", "commands = [1]", "commands = [[]]", "resp = 4"),
+        *('commands = ["GET \'a"]', 'commands = ""', "commands = [[1]]"),
+    ):
+        (mistake,) = mistakes(head + wrong + "\n" + OPEN)
+        assert mistake.line == 3
+    (mistake,) = mistakes('[target]\nto = "tcp://h:7"\ncommands = "PING"\n' + OPEN)
+    assert "not an option of a tcp target" in mistake.message
+
+
+def test_the_words_of_commands_have_values() -> None:
+    text = (
+        '[target]\nto = "redis://h"\ncommands = ["SET key:${id} ${text}"]\n'
+        '[values]\nid = "integer 1..10"\ntext = "text 16"\n' + OPEN
+    )
+    found = read_workload(text, "w.toml", None)
+    assert found.target is not None
+    target = plan_of_file(found, {}, found.target).request.target
+    assert isinstance(target, r.RedisTarget)
+    assert target.commands == (("SET", "key:${id}", "${text}"),)
+    assert target.values == {
+        "id": r.IntegerValue(min=1, max=10),
+        "text": r.TextValue(length=16),
+    }
+    assert found.places["target.commands"].line == 3
+    assert found.places["target.values"].line == 4
+    with pytest.raises(InputError, match="no effect"):
+        plan_of_file(found, {}, r.HttpTarget("http://h/"))
+    (wrong,) = mistakes(
+        '[target]\nto = "redis://h"\n[values]\nid = "integer 2..1"\n' + OPEN
+    )
+    assert wrong.line == 4

@@ -55,6 +55,9 @@ pub struct NetworkDescription {
     pub unrequested: u64,
     /// Operations that exceeded the time limit.
     pub timeouts: u64,
+    /// Replies without a value; None: the protocol has no such replies.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nil_replies: Option<u64>,
     /// Operations that were sent again because the server announced that it had not processed them.
     pub resent: u64,
     /// The time limit of an operation.
@@ -165,6 +168,7 @@ impl<P: Protocol> Network<P> {
             received_bytes: counts.received_bytes,
             unrequested: counts.unrequested,
             timeouts: counts.timeouts,
+            nil_replies: self.pool.protocol().nil_replies(),
             resent: counts.resent,
             timeout_ns: self.options.timeout,
             connect_ns: self.pool.connect_times().into(),

@@ -229,13 +229,14 @@ pub(crate) fn assemble(parts: ResultParts<'_>) -> LoadResult {
 }
 
 /// Members of the target's description that are counted per worker.
-const COUNTED: [&str; 15] = [
+const COUNTED: [&str; 16] = [
     "connections",
     "reconnects",
     "failed_connects",
     "sent_bytes",
     "received_bytes",
     "unrequested",
+    "nil_replies",
     "timeouts",
     "late_replies",
     "unknown_replies",

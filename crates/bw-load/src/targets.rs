@@ -10,6 +10,7 @@ use crate::net::Network;
 use crate::nfs::{NfsFiles, NfsPlan, NfsSpec, NfsTarget};
 use crate::null::{Null, NullSpec};
 use crate::pool::TargetFactory;
+use crate::redis::RedisPlan;
 use crate::request::{self, LoadRequest, NamedTarget, SeveralSpec, TargetSpec};
 use crate::routes::Routes;
 use crate::several::{Part, Several};
@@ -33,6 +34,8 @@ pub(crate) enum OpenTarget {
     Tcp(NetFactory<TcpPlan>),
     /// An HTTP server.
     Http(NetFactory<http::request::HttpPlan>),
+    /// A Redis server.
+    Redis(NetFactory<RedisPlan>),
     /// A file set in a mounted directory.
     Directory(Box<DirectoryFactory>),
     /// A file set on an NFS server.
@@ -57,6 +60,7 @@ impl OpenTarget {
             Self::File(factory) => visitor.on(&**factory),
             Self::Tcp(factory) => visitor.on(factory),
             Self::Http(factory) => visitor.on(factory),
+            Self::Redis(factory) => visitor.on(factory),
             Self::Directory(factory) => visitor.on(&**factory),
             Self::Nfs(factory) => visitor.on(&**factory),
             Self::Several(factory) => visitor.on(&**factory),
@@ -117,6 +121,10 @@ pub(crate) fn open(
             let plan = spec.plan_with(request.workload.seed)?;
             OpenTarget::Http(NetFactory::new(plan, spec.connections, workers)?)
         }
+        TargetSpec::Redis(spec) => {
+            let plan = spec.plan_with(request.workload.seed)?;
+            OpenTarget::Redis(NetFactory::new(plan, spec.connections, workers)?)
+        }
         TargetSpec::Dir(spec) => {
             let set = Arc::clone(files.ok_or_else(no_file_set)?);
             let open = dir::open(spec, set, request::set_use(&request.workload), report)?;
@@ -142,7 +150,7 @@ fn no_file_set() -> EngineError {
 }
 
 impl OpenTarget {
-    /// Returns the target's size [bytes]; for a server the number of paths.
+    /// Returns the target's size [bytes]; for a server the number of paths or commands.
     #[must_use]
     pub(crate) fn extent(&self) -> u64 {
         match self {
@@ -150,6 +158,7 @@ impl OpenTarget {
             Self::File(factory) => factory.open.size_bytes(),
             Self::Tcp(_) => 1,
             Self::Http(factory) => factory.plan.requests().count() as u64,
+            Self::Redis(factory) => factory.plan.command_count() as u64,
             // Its filaments use the file set instead.
             Self::Directory(_) | Self::Nfs(_) => 0,
             // Each filament has the extent of its own target.
@@ -163,9 +172,12 @@ impl OpenTarget {
         match self {
             Self::Http(factory) => vec![factory.plan.labels().to_vec()],
             Self::Several(several) => several.labels(),
-            Self::Null(_) | Self::File(_) | Self::Tcp(_) | Self::Directory(_) | Self::Nfs(_) => {
-                Vec::new()
-            }
+            Self::Null(_)
+            | Self::File(_)
+            | Self::Tcp(_)
+            | Self::Redis(_)
+            | Self::Directory(_)
+            | Self::Nfs(_) => Vec::new(),
         }
     }
 
@@ -191,6 +203,7 @@ impl OpenTarget {
             Self::Null(_)
             | Self::Tcp(_)
             | Self::Http(_)
+            | Self::Redis(_)
             | Self::Directory(_)
             | Self::Nfs(_)
             | Self::Several(_) => None,
@@ -326,6 +339,18 @@ impl TargetFactory for NetFactory<http::request::HttpPlan> {
 
     fn describe(&self, target: &Self::Target) -> Value {
         describe("http", target)
+    }
+}
+
+impl TargetFactory for NetFactory<RedisPlan> {
+    type Target = crate::redis::RedisTarget;
+
+    fn make(&self, worker: usize, _clock: RunClock) -> Result<Self::Target, EngineError> {
+        self.plan.open(self.share(worker))
+    }
+
+    fn describe(&self, target: &Self::Target) -> Value {
+        describe("redis", target)
     }
 }
 

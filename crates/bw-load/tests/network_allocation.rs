@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 use bw_load::http::request::HttpSpec;
+use bw_load::redis::RedisSpec;
 use bw_load::target::{Reaped, Target};
 use bw_load::tcp::TcpSpec;
 use bw_model::Nanos;
@@ -84,4 +85,30 @@ fn echoes_allocate_nothing_while_connections_are_made_again() {
     let mut target = spec.plan().unwrap().open(4).unwrap();
     assert_eq!(allocations_of(&mut target, 64), 0);
     assert!(target.describe().reconnects > 100);
+}
+
+#[test]
+fn redis_commands_allocate_nothing() {
+    let server = Server::start(|_, mut stream| {
+        let mut byte = [0];
+        let mut lines = 0;
+        // A command of two words has five lines.
+        while let Ok(1) = stream.read(&mut byte) {
+            lines += u32::from(byte[0] == b'\n');
+            if lines == 5 {
+                lines = 0;
+                let reply = b"*3\r\n$2\r\nab\r\n$-1\r\n%1\r\n+a\r\n:1\r\n";
+                if stream.write_all(reply).is_err() {
+                    return;
+                }
+            }
+        }
+    });
+    for outstanding in [1, 8] {
+        let spec = json!({"host": "127.0.0.1", "port": server.address.port(), "connections": 4,
+            "outstanding": outstanding, "commands": [["GET", "key"]]});
+        let spec: RedisSpec = serde_json::from_value(spec).unwrap();
+        let mut target = spec.plan().unwrap().open(4).unwrap();
+        assert_eq!(allocations_of(&mut target, 0), 0, "{outstanding}");
+    }
 }

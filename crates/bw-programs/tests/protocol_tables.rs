@@ -95,6 +95,11 @@ fn the_tables_of_a_load_are_true() {
     let request = json!({"label": "l", "path": "/"});
     check(PAGE, "a request", &request, &read::<RequestSpec>);
     check(PAGE, "expect", &json!({}), &read::<ExpectSpec>);
+    target(
+        "the redis target",
+        "redis",
+        json!({"host": "h", "port": 7, "connections": 1}),
+    );
     let tls = |fields: Value| {
         let target = json!({"host": "h", "port": 7, "connections": 1, "tls": fields});
         within("target", "kind", "tcp")(target)

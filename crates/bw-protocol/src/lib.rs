@@ -10,6 +10,7 @@ pub mod check;
 pub mod echo;
 pub mod http1;
 mod outgoing;
+pub mod redis;
 pub mod template;
 pub mod values;
 
@@ -102,6 +103,11 @@ pub trait Protocol {
 
     /// Returns text for the error message if the handshake failed before the run (a server's refusal), never a secret.
     fn refusal(&self, _session: &Self::Session) -> Option<String> {
+        None
+    }
+
+    /// Returns how many replies had no value; None: the protocol has no such replies.
+    fn nil_replies(&self) -> Option<u64> {
         None
     }
 }

@@ -220,6 +220,6 @@ def no_target(command: str) -> Exception:
         command,
         "",
         "there is no target",
-        "--target null, --target FILE, --target http://HOST/, --target tcp://HOST:PORT, "
-        "--target dir:PATH or --target nfs://HOST/EXPORT",
+        "--target null, --target FILE, --target http://HOST/, --target redis://HOST, "
+        "--target tcp://HOST:PORT, --target dir:PATH or --target nfs://HOST/EXPORT",
     )

@@ -6,6 +6,8 @@ these types, a doubtful measurement is a `Finding` in the result.
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 
 _ARGUMENT_CODES = (
@@ -16,6 +18,8 @@ _ARGUMENT_CODES = (
     "empty-series",
 )
 """Codes of mistakes in command-line arguments, which have no lines."""
+_PASSWORD = re.compile(r"(://[^\s:@/]*:).*@")
+"""The password of a URL, which may contain any character."""
 
 
 class Diagnostic(msgspec.Struct, frozen=True):
@@ -51,7 +55,8 @@ class Diagnostic(msgspec.Struct, frozen=True):
         file without a known line, only the name."""
         lines = [f"{self.place}: {self.message} [{self.code}]"]
         if self.text:
-            lines.append(f"  | {self.text.expandtabs(1)}")
+            shown = _PASSWORD.sub(r"\1***@", self.text.expandtabs(1))
+            lines.append(f"  | {shown}")
             lines.append("  | " + " " * (self.column - 1) + "^")
         if self.hint:
             lines.append(f"  = {self.hint}")

@@ -141,6 +141,8 @@ class TargetResult(msgspec.Struct, frozen=True):
     """Connections that were closed because bytes arrived that no request had caused."""
     timeouts: int = 0
     """Operations that took longer than the limit of the target."""
+    nil_replies: int = 0
+    """Replies of a Redis server that had no value."""
     unknown_replies: int = 0
     """Replies of an NFS server that belong to no call."""
     jukebox: int = 0

@@ -106,8 +106,8 @@ class TargetOptions(msgspec.Struct, frozen=True):
     target: Annotated[
         Text,
         Option(
-            "null, a path, dir:PATH, http[s]://HOST/PATH, tcp://HOST:PORT, tls://HOST:PORT "
-            "or nfs://HOST/EXPORT",
+            "null, a path, dir:PATH, http[s]://HOST/PATH, redis[s]://HOST:PORT, "
+            "tcp://HOST:PORT, tls://HOST:PORT or nfs://HOST/EXPORT",
             "T",
             words.parse_target,
             group="target",
@@ -191,6 +191,17 @@ class TargetOptions(msgspec.Struct, frozen=True):
             words.unix_socket,
             "unix_socket",
             names="file",
+        ),
+    ] = None
+    commands: Annotated[
+        Text,
+        _target(
+            "commands of the operations of a Redis server, separated by ;",
+            "TEXT",
+            words.redis_commands,
+            "commands",
+            default="PING",
+            no_default="they may change the data of the server",
         ),
     ] = None
     mount_port: Annotated[
@@ -282,6 +293,8 @@ TARGET: Mapping[str, KeyReader] = {
     "block": ("block_bytes", words.some_bytes),
     "receive": ("receive_bytes", words.size_bytes),
     "method": ("method", str),
+    "password_file": ("password_file", str),
+    "resp": ("resp", words.resp),
     "body": ("body_bytes", words.size_bytes),
     "open_files": ("open_files", words.count),
     "root_handle": ("root_handle", str),

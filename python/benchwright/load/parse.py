@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from functools import partial
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 import msgspec
 
@@ -25,6 +26,8 @@ from benchwright.load.request import (
     NfsTarget,
     NullTarget,
     OneTarget,
+    RedisTarget,
+    ServerTarget,
     SeveralTarget,
     TcpTarget,
     Tls,
@@ -379,7 +382,7 @@ def parse_cpus(text: str) -> tuple[int, ...]:
 
 # --------------------------------------------------------------------------------------
 # The value of `--target`: `null`, a path, `dir:PATH`, `http://...`, `https://...`, `tcp://...`,
-# `tls://...`, `nfs://...`, and its options.
+# `tls://...`, `redis://...`, `rediss://...`, `nfs://...`, and its options.
 #
 # Purpose: one parser of targets for the command line and for `[target]` of a workload.
 # Decision: an option that does not apply to the kind of target is an error. If it were
@@ -389,10 +392,11 @@ def parse_cpus(text: str) -> tuple[int, ...]:
 MOST_HOSTS = 256
 UNIX_PATH_MOST = 107
 """Maximum length of the path of a Unix socket [bytes]: unix(7)."""
-_SCHEMES = ("http", "https", "tcp", "tls", "nfs")
+_SCHEMES = ("http", "https", "tcp", "tls", "redis", "rediss", "nfs")
 _DIRECTORY = "dir:"
 _HTTP_PORTS = {"http": 80, "https": 443}
 _TLS: tuple[str, ...] = Tls.__struct_fields__
+_REDIS_PORT = 6379
 _HOST_PORT = re.compile(r"[\w.-]+:\d+")
 
 
@@ -408,12 +412,14 @@ def parse_target(text: str) -> OneTarget:
     if scheme not in _SCHEMES:
         raise ValueError(
             f"{scheme}:// is not a kind of target; use null, a path, dir:PATH, http://, "
-            "https://, tcp://, tls:// or nfs://"
+            "https://, tcp://, tls://, redis://, rediss:// or nfs://"
         )
     if not rest:
         raise ValueError(f"{text!r} has no host")
     if scheme == "nfs":
         return _nfs(text)
+    if scheme in ("redis", "rediss"):
+        return _redis(text)
     return _http(text) if scheme in _HTTP_PORTS else _tcp(text)
 
 
@@ -473,6 +479,59 @@ def _tcp(text: str) -> TcpTarget:
     )
 
 
+def _redis(text: str) -> RedisTarget:
+    scheme, _, rest = text.partition("://")
+    user, _, server = rest.rpartition("@")
+    if ":" in user:
+        # Without the text, which contains the password; it may also contain # and /.
+        raise ValueError(
+            f"a password in {scheme}:// would be in the process list and in results: set the "
+            "environment variable REDISCLI_AUTH, or password_file in a workload's [target]"
+        )
+    parts = _split(f"{scheme}://{server}")
+    database = parts.path.removeprefix("/")
+    if not re.fullmatch(r"[0-9]{0,9}", database, re.ASCII) or parts.query:
+        raise ValueError(
+            f"{text!r} has more than a database: {parts.scheme}://HOST:PORT/NUMBER"
+        )
+    return RedisTarget(
+        host=parts.hostname,
+        port=parts.port or _REDIS_PORT,
+        database=int(database) if database else None,
+        user=unquote(user) or None,
+        tls=Tls() if parts.scheme == "rediss" else None,
+    )
+
+
+def redis_commands(text: str) -> tuple[tuple[str, ...], ...]:
+    """Return the words of each command of `SET key "a b"; GET key`."""
+    lexer = shlex.shlex(text, posix=True, punctuation_chars=";")
+    lexer.whitespace_split = True
+    lexer.commenters = ""
+    found: list[list[str]] = [[]]
+    try:
+        for word in lexer:
+            if word.strip(";"):
+                found[-1].append(word)
+            elif word:
+                found.append([])
+            else:
+                found[-1].append(word)
+    except ValueError as error:
+        raise ValueError(f"{text!r}: {error}") from None
+    commands = tuple(tuple(words) for words in found if words)
+    if not commands:
+        raise ValueError(f"{text!r} has no command: write it like 'GET key'")
+    return commands
+
+
+def resp(text: str) -> int:
+    """Return a version of Redis' protocol."""
+    if text not in ("2", "3"):
+        raise ValueError(f"{text!r} is not a version of Redis' protocol: 2 or 3")
+    return int(text)
+
+
 def _split(text: str) -> Any:
     parts = urlsplit(text)
     try:
@@ -502,13 +561,13 @@ def parse_hosts(text: str) -> tuple[str, ...]:
 
 
 def kind_of(target: LoadTarget) -> str:
-    """Return the kind of a target: null, file, tcp, http, dir, nfs."""
+    """Return the kind of a target: null, file, tcp, http, redis, dir, nfs."""
     return str(target.__struct_config__.tag)
 
 
 def tls_of(target: LoadTarget) -> Tls | None:
     """Return how a target uses TLS; None if it does not."""
-    return target.tls if isinstance(target, TcpTarget | HttpTarget) else None
+    return target.tls if isinstance(target, ServerTarget) else None
 
 
 def options_of(target: LoadTarget) -> tuple[str, ...]:
@@ -527,7 +586,10 @@ def why_refused(target: LoadTarget, field: str, option: str) -> str | None:
     if isinstance(target, SeveralTarget):
         return f"none of the targets has {option}"
     if field in _TLS and is_network(target):
-        return f"{option} is for TLS: write https://HOST/PATH or tls://HOST:PORT"
+        return (
+            f"{option} is for TLS: write https://HOST/PATH, tls://HOST:PORT or "
+            "rediss://HOST"
+        )
     return f"{option} is not an option of a {kind_of(target)} target"
 
 
@@ -576,7 +638,7 @@ def unix_socket(text: str) -> str:
 
 def is_network(target: LoadTarget) -> bool:
     """Return whether operations are exchanges with a server."""
-    return isinstance(target, TcpTarget | HttpTarget)
+    return isinstance(target, ServerTarget)
 
 
 def implied_server(target: LoadTarget) -> NamedServer | None:
@@ -601,9 +663,11 @@ def address_of(target: LoadTarget) -> str | None:
 
 def _host_and_port(target: LoadTarget) -> tuple[str, int] | None:
     match target:
-        case TcpTarget() | HttpTarget() if target.unix_socket is not None:
+        case TcpTarget() | HttpTarget() | RedisTarget() if (
+            target.unix_socket is not None
+        ):
             return None
-        case TcpTarget():
+        case TcpTarget() | RedisTarget():
             return target.host, target.port
         case HttpTarget():
             parts = urlsplit(target.url)
@@ -628,6 +692,12 @@ def target_text(target: LoadTarget) -> str:
         case HttpTarget():
             only = target.paths[0] if len(target.paths) == 1 else "/"
             return target.url.removesuffix("/") + only
+        case RedisTarget():
+            host = f"[{target.host}]" if ":" in target.host else target.host
+            scheme = "redis" if target.tls is None else "rediss"
+            user = "" if target.user is None else f"{quote(target.user, safe='')}@"
+            database = "" if target.database is None else f"/{target.database}"
+            return f"{scheme}://{user}{host}:{target.port}{database}"
         case DirTarget():
             return _DIRECTORY + target.path
         case NfsTarget():

@@ -95,6 +95,11 @@ def _with_requests(description: WorkloadFile, target: r.LoadTarget) -> r.LoadTar
     table = description.requests
     if table is None or isinstance(target, r.NullTarget):
         return target
+    if not table.requests:
+        if isinstance(target, r.RedisTarget):
+            return msgspec.structs.replace(target, values=table.values)
+        message = "[values] has no effect without [[request]]"
+        raise mistake(table.where, "workload-value", message, "describe the requests")
     if (why := why_no_requests(target)) is not None:
         raise mistake(table.where, "workload-value", why, "name http://HOST:PORT/")
     return msgspec.structs.replace(

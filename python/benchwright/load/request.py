@@ -193,6 +193,40 @@ class HttpTarget(msgspec.Struct, frozen=True, tag="http", tag_field="kind"):
     """With https; None: the connections do not use TLS."""
 
 
+class RedisTarget(msgspec.Struct, frozen=True, tag="redis", tag_field="kind"):
+    """A Redis server; the engine itself reads its password, which no request contains."""
+
+    host: str
+    port: int = 6379
+    commands: tuple[tuple[str, ...], ...] = (("PING",),)
+    """The words of each command; they have places for values."""
+    values: dict[str, Value] = {}
+    """The values of the words, by name."""
+    database: int | None = None
+    """None: that of a new connection, 0."""
+    user: str | None = None
+    """None: the default user."""
+    password_file: str | None = None
+    """File with the password; None: the engine's environment variable REDISCLI_AUTH, if it is set."""
+    resp: int = 2
+    """Version of the protocol, 2 or 3."""
+    connections: int = 64
+    timeout_ns: int | None = TIMEOUT_NS
+    """Time limit of an operation; None: unlimited."""
+    outstanding: int = 1
+    """Maximum number of commands in progress on a connection: pipelining."""
+    requests_per_connection: int | None = None
+    """After how many commands a connection is made again; None: never."""
+    unix_socket: str | None = None
+    """Path of the server's Unix socket, instead of host and port."""
+    tls: Tls | None = None
+    """None: the connections do not use TLS."""
+
+
+ServerTarget = TcpTarget | HttpTarget | RedisTarget
+"""Targets whose operations are exchanges with a server."""
+
+
 class DirTarget(msgspec.Struct, frozen=True, tag="dir", tag_field="kind"):
     """A directory of a mounted file system, with a file set."""
 
@@ -234,7 +268,7 @@ class NfsTarget(msgspec.Struct, frozen=True, tag="nfs", tag_field="kind"):
     """Whether a file set of other tables is replaced."""
 
 
-OneTarget = NullTarget | FileTarget | TcpTarget | HttpTarget | DirTarget | NfsTarget
+OneTarget = NullTarget | FileTarget | ServerTarget | DirTarget | NfsTarget
 
 
 class NamedTarget(msgspec.Struct, frozen=True):

@@ -60,10 +60,16 @@ class RequestTable(msgspec.Struct, frozen=True):
         return w.WeightedLocation(self.weights)
 
 
-def read_requests(top: TomlTable) -> RequestTable | None:
-    """Return the requests of a workload; None if it has none, or after mistakes were reported."""
+def read_requests(
+    top: TomlTable, target: r.LoadTarget | None = None
+) -> RequestTable | None:
+    """Return the requests of a workload, without any its values; None if it has none, or after
+    mistakes were reported. Commands of a Redis server are in the target instead."""
     values = _values(top)
     if "request" not in top:
+        if "values" in top and (target is None or isinstance(target, r.RedisTarget)):
+            found = {name: one for name, one in values.items() if one is not None}
+            return RequestTable((), (), found, top.at("values"))
         if "values" in top:
             message = "[values] has no effect without [[request]]"
             top.refuse(top.at("values"), message, "describe the requests")
@@ -85,11 +91,14 @@ def read_requests(top: TomlTable) -> RequestTable | None:
 
 def request_positions(top: TomlTable) -> dict[str, Where]:
     """Return the positions of the fields of the engine's request."""
-    if "request" not in top:
-        return {}
-    places = {"target.requests": top.at("request")}
-    for place, table in enumerate(top.tables("request")):
-        places[f"target.requests[{place}]"] = table.where
+    places = {}
+    if "request" in top:
+        places["target.requests"] = top.at("request")
+        for place, table in enumerate(top.tables("request")):
+            places[f"target.requests[{place}]"] = table.where
+    target = top.values.get("target")
+    if isinstance(target, dict) and "commands" in target:
+        places["target.commands"] = top.inner(target, "target").at("commands")
     if "values" in top:
         places["target.values"] = top.at("values")
     return places

@@ -285,7 +285,12 @@ def read_target_options(
     table: TomlTable, keys: tuple[str, ...] = TARGET_KEYS
 ) -> dict[str, Any]:
     """Return the options of a target that have these keys, by the name of the target's field."""
-    options = table.values_by({key: TARGET[key] for key in keys if key in TARGET})
+    lists = {key for key in ("commands",) if isinstance(table.values.get(key), list)}
+    options = table.values_by(
+        {key: TARGET[key] for key in keys if key in TARGET and key not in lists}
+    )
+    if "commands" in lists:
+        options["commands"] = _commands(table)
     options |= {key: table.flag(key, False) for key in FLAGS if key in table}
     if "paths" in table:
         options["paths"] = _paths(table)
@@ -309,6 +314,24 @@ def _refuse_later(table: TomlTable, text: str, key: str) -> None:
         name = named[0].name
         hint = "write its value" if name in table.known else set_by_trial(name)
         table.refuse(table.at(key), f"{key}: {{{name}}} has no value here", hint)
+
+
+def _commands(table: TomlTable) -> tuple[tuple[str, ...], ...]:
+    """Return the commands of an array: each a text, or an array with its words."""
+    found: list[tuple[str, ...]] = []
+    for index, one in enumerate(table.values["commands"]):
+        if isinstance(one, list) and one and all(isinstance(word, str) for word in one):
+            found.append(tuple(one))
+        elif isinstance(one, str):
+            found += table.scalar_of(one, words.redis_commands, "commands", index) or ()
+        else:
+            where = table.at("commands", index)
+            table.refuse(where, "a command is a text, or an array of texts")
+    if not table.values["commands"]:
+        table.refuse(table.at("commands"), "commands is empty")
+    for text in (word for command in found for word in command):
+        _refuse_later(table, text, "commands")
+    return tuple(found)
 
 
 _RANGE = re.compile(r"\[(\d{1,9})-(\d{1,9})\]", re.ASCII)

@@ -470,7 +470,7 @@ def _described(top: TomlTable, file: str, target: r.LoadTarget | None) -> Worklo
         several = _several(top, target)
     else:
         target = _target(top, target)
-    requests = read_requests(top)
+    requests = read_requests(top, target)
     _check_target(top, target, several)
     top.need("filament")
     described = read_filaments(top, file, target, several, requests)

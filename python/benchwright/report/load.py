@@ -261,6 +261,11 @@ def _fields(result: EngineResult, report: LoadReport) -> Iterator[Field]:
     connections = _connections(result)
     if connections:
         yield ("connections", connections)
+    if result.target.nil_replies:
+        yield (
+            "nil replies",
+            f"{result.target.nil_replies:,} (no such key, or no value)",
+        )
     if result.target.jukebox:
         number = plural(result.target.jukebox, "call")
         yield ("postponed", f"{number} (JUKEBOX), sent again")

@@ -221,6 +221,10 @@ impl<P: Protocol> Pool<P> {
         rooms.find(|room| *room > 0).unwrap_or(1) as usize
     }
 
+    pub(crate) fn protocol(&self) -> &P {
+        &self.protocol
+    }
+
     pub(crate) fn counts(&self) -> ConnectionCounts {
         self.counts
     }

@@ -1,0 +1,267 @@
+//! A Redis server as a target: an operation is one command and its reply (see [`bw_protocol::redis`]).
+//!
+//! Commands are made before the run; an operation's `offset` selects one. Their words are templates, filled for each
+//! operation.
+//!
+//! Decision: the engine itself reads the password, from the environment variable of redis-cli or from a file, so that no
+//! request, study or process list contains it.
+
+use crate::net::connection::Endpoint;
+use crate::net::tls::settings::TlsSpec;
+use crate::net::{ConnectionOptions, Network};
+use bw_model::{EngineError, ExchangeAddress, Nanos};
+use bw_protocol::redis::{Commands, Login, Password, Redis};
+use bw_protocol::values::ValueSpec;
+use bw_protocol::{Template, Values};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The environment variable with the password, the same as that of redis-cli.
+const PASSWORD: &str = "REDISCLI_AUTH";
+/// Maximum size of a file with a password [bytes].
+const PASSWORD_BYTES: u64 = 64 * 1024;
+/// Commands without a reply of their own, or with several.
+const REFUSED: [&str; 12] = [
+    "SUBSCRIBE",
+    "PSUBSCRIBE",
+    "SSUBSCRIBE",
+    "UNSUBSCRIBE",
+    "PUNSUBSCRIBE",
+    "SUNSUBSCRIBE",
+    "MONITOR",
+    "SYNC",
+    "PSYNC",
+    "SHUTDOWN",
+    "RESET",
+    "QUIT",
+];
+
+/// The user's specification of the target.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RedisSpec {
+    /// A name or an address.
+    pub host: String,
+    /// The port.
+    pub port: u16,
+    /// The Unix socket to connect to, instead of host and port.
+    #[serde(default)]
+    pub unix_socket: Option<PathBuf>,
+    /// The commands, each as its words: an operation's `offset` is an index into this. Empty: PING.
+    #[serde(default)]
+    pub commands: Vec<Vec<String>>,
+    /// The values of the words' templates, by name.
+    #[serde(default)]
+    pub values: BTreeMap<String, ValueSpec>,
+    /// The database; None: that of a new connection, 0.
+    #[serde(default)]
+    pub database: Option<u32>,
+    /// The user; None: the default one.
+    #[serde(default)]
+    pub user: Option<String>,
+    /// The file with the password; None: the environment variable REDISCLI_AUTH has it, or there is none.
+    #[serde(default)]
+    pub password_file: Option<PathBuf>,
+    /// The version of the protocol, 2 or 3.
+    #[serde(default = "resp2")]
+    pub resp: u8,
+    /// Number of connections.
+    pub connections: u32,
+    /// Maximum number of commands in progress on a connection (pipelining).
+    #[serde(default = "crate::net::default_outstanding")]
+    pub outstanding: u32,
+    /// After how many commands a connection is closed and established anew; None: never.
+    #[serde(default)]
+    pub requests_per_connection: Option<u64>,
+    /// How long an operation may take, including a wait for a connection; None: no limit.
+    #[serde(default = "crate::net::default_timeout")]
+    pub timeout_ns: Option<Nanos>,
+    /// TLS; None: none.
+    #[serde(default)]
+    pub tls: Option<TlsSpec>,
+}
+
+fn resp2() -> u8 {
+    2
+}
+
+/// A checked spec with a resolved name: every worker opens its own target from it.
+#[derive(Clone, Debug)]
+pub struct RedisPlan {
+    endpoint: Endpoint,
+    commands: Arc<Commands>,
+    login: Login,
+    options: ConnectionOptions,
+}
+
+/// A Redis server as one worker's target.
+pub type RedisTarget = Network<Redis>;
+
+impl RedisSpec {
+    /// Returns the plan of a run with the seed 0: see [`plan_with`](Self::plan_with).
+    ///
+    /// # Errors
+    /// As `plan_with`.
+    pub fn plan(&self) -> Result<RedisPlan, EngineError> {
+        self.plan_with(0)
+    }
+
+    /// Returns the plan of a run with this seed, with the addresses of the host and the password.
+    ///
+    /// # Errors
+    /// `command`, `values`, `resp`, `user`: bad input; `password-file`: it cannot be read; and as [`Endpoint::find`],
+    /// [`ConnectionOptions::checked`] and [`TlsSpec::settings`].
+    pub fn plan_with(&self, seed: u64) -> Result<RedisPlan, EngineError> {
+        let commands = self.commands(seed)?;
+        let options = ConnectionOptions {
+            outstanding: self.outstanding,
+            requests_per_connection: self.requests_per_connection,
+            timeout: self.timeout_ns,
+        };
+        let tls = match &self.tls {
+            Some(tls) => Some(tls.settings(&self.host, None)?),
+            None => None,
+        };
+        let login = self.login()?;
+        let endpoint = Endpoint::find(&self.host, self.port, self.unix_socket.as_deref())?;
+        Ok(RedisPlan {
+            options: options.checked()?,
+            endpoint: endpoint.with_tls(tls),
+            commands: Arc::new(commands),
+            login,
+        })
+    }
+
+    fn commands(&self, seed: u64) -> Result<Commands, EngineError> {
+        let values = Values::new(&self.values, seed).map_err(|message| {
+            EngineError::request("values", message, "correct the value").about("target.values")
+        })?;
+        if self.commands.is_empty() {
+            let ping = vec![Template::literal(b"PING")];
+            return Ok(Commands::new(&[ping], values));
+        }
+        if self.commands.len() as u64 > ExchangeAddress::REQUESTS {
+            let message = format!("more than {} commands", ExchangeAddress::REQUESTS);
+            let remedy = "use a command with a value, one of several lines";
+            return Err(EngineError::request("command", message, remedy));
+        }
+        let command = |words: &Vec<String>| {
+            let templates = words.iter().map(|word| Template::parse(word, &values));
+            let templates = templates.collect::<Result<Vec<_>, _>>().map_err(|error| {
+                let name = words.first().map(String::as_str).unwrap_or_default();
+                let message = format!("command {name:?}: {error}");
+                EngineError::request("command", message, "correct the word")
+            })?;
+            check_command(words, &templates)?;
+            Ok(templates)
+        };
+        let commands = self.commands.iter().map(command);
+        let commands = commands.collect::<Result<Vec<_>, EngineError>>();
+        let commands = commands.map_err(|error| error.about("target.commands"))?;
+        Ok(Commands::new(&commands, values))
+    }
+
+    fn login(&self) -> Result<Login, EngineError> {
+        if !matches!(self.resp, 2 | 3) {
+            let message = format!("resp {}: there is no such version of RESP", self.resp);
+            return Err(EngineError::request("resp", message, "use 2 or 3"));
+        }
+        let password = match &self.password_file {
+            Some(path) => Some(password_of(path)?),
+            None => std::env::var_os(PASSWORD)
+                .filter(|text| !text.is_empty())
+                .map(OsStringExt::into_vec),
+        };
+        if let (Some(user), None) = (&self.user, &password) {
+            let message = format!("user {user:?}: there is no password");
+            let remedy =
+                "set the environment variable REDISCLI_AUTH, or name a file with password_file";
+            return Err(EngineError::request("user", message, remedy));
+        }
+        Ok(Login {
+            user: self.user.clone(),
+            password: password.map(Password::new),
+            resp3: self.resp == 3,
+            database: self.database,
+        })
+    }
+}
+
+/// Returns the content of the file without its last line end.
+fn password_of(path: &Path) -> Result<Vec<u8>, EngineError> {
+    let refused = |what: &str| {
+        let message = format!("password file {}: {what}", path.display());
+        let remedy = "name a file that has the password and nothing else";
+        EngineError::request("password-file", message, remedy)
+    };
+    let file = std::fs::File::open(path).map_err(|error| refused(&error.to_string()))?;
+    let mut text = Vec::new();
+    let read = file.take(PASSWORD_BYTES + 1).read_to_end(&mut text);
+    read.map_err(|error| refused(&error.to_string()))?;
+    if text.len() as u64 > PASSWORD_BYTES {
+        return Err(refused("it is too long"));
+    }
+    if text.ends_with(b"\n") {
+        text.pop();
+    }
+    if text.is_empty() {
+        return Err(refused("it is empty"));
+    }
+    Ok(text)
+}
+
+/// Refuses a command that has no reply of its own, and one with a password.
+fn check_command(words: &[String], templates: &[Template]) -> Result<(), EngineError> {
+    let is = |place: usize, word: &str| {
+        let said = words.get(place);
+        said.is_some_and(|said| said.eq_ignore_ascii_case(word))
+    };
+    let name = words.first().map(String::as_str).unwrap_or_default();
+    let refused = |what: &str, remedy: &str| {
+        // Not its other words: one of them may be a password.
+        let message = format!("command {name:?}: {what}");
+        Err(EngineError::request("command", message, remedy))
+    };
+    if name.is_empty() {
+        return refused("it has no name", "write it like \"GET key\"");
+    }
+    if templates
+        .first()
+        .is_some_and(|name| name.as_literal().is_none())
+    {
+        return refused("its name is a value", "write a command for each name");
+    }
+    if REFUSED.iter().any(|one| is(0, one)) || (is(0, "CLIENT") && is(1, "REPLY")) {
+        let what = "it has no reply of its own, or ends the connection or its login";
+        return refused(what, "use commands that have one reply each");
+    }
+    let authenticates = words.iter().any(|word| word.eq_ignore_ascii_case("AUTH"));
+    if is(0, "AUTH") || (is(0, "HELLO") && authenticates) {
+        let remedy =
+            "set the environment variable REDISCLI_AUTH, or name a file with password_file";
+        return refused("a password would be in the results", remedy);
+    }
+    Ok(())
+}
+
+impl RedisPlan {
+    /// Returns how many commands there are.
+    #[must_use]
+    pub(crate) fn command_count(&self) -> usize {
+        self.commands.count()
+    }
+
+    /// Returns a target with `connections` connections, all established and logged in.
+    ///
+    /// # Errors
+    /// As [`Network::open`].
+    pub fn open(&self, connections: u32) -> Result<RedisTarget, EngineError> {
+        let commands = Arc::clone(&self.commands);
+        let redis = Redis::new(commands, &self.login, self.options.outstanding);
+        Network::open(redis, &self.endpoint, connections, self.options)
+    }
+}
