@@ -40,6 +40,25 @@ from benchwright.load.parse import (
             r.HttpTarget("https://h/", paths=("/a",), tls=r.Tls()),
         ),
         ("tls://h:7", r.TcpTarget("h", 7, tls=r.Tls())),
+        ("postgres://u@h/db", r.PostgresTarget("h", "u", database="db")),
+        ("postgresql://u@h", r.PostgresTarget("h", "u")),
+        (
+            "postgres://a%40b@[::1]:7/d%2Fb?sslmode=require",
+            r.PostgresTarget("::1", "a@b", 7, "d/b", tls=r.Tls()),
+        ),
+        ("postgres://u@h/?sslmode=disable", r.PostgresTarget("h", "u")),
+        (
+            "postgres://u@%2Frun%2FSocket/db",
+            r.PostgresTarget(
+                "localhost", "u", database="db", unix_socket="/run/Socket/.s.PGSQL.5432"
+            ),
+        ),
+        (
+            "postgres://u@:7/db?host=/run/x",
+            r.PostgresTarget(
+                "localhost", "u", 7, "db", unix_socket="/run/x/.s.PGSQL.7"
+            ),
+        ),
     ],
 )
 def test_targets(text: str, target: r.LoadTarget) -> None:
@@ -58,6 +77,15 @@ def test_targets(text: str, target: r.LoadTarget) -> None:
         ("tls://h", "tls://HOST:PORT"),
         ("http://", "has no host"),
         ("http://u:p@h/", "user name"),
+        ("postgres://h/db", "names no user"),
+        ("postgres://@h/db", "names no user"),
+        ("postgres://u:secret@h/db", "set PGPASSWORD"),
+        ("postgres://u@/db", "no valid host or port"),
+        ("postgres://u@h:0/db", "no valid host or port"),
+        ("postgres://u@h:x/db", "no valid host or port"),
+        ("postgres://u@h/db?sslmode=prefer", "must be one of disable, require"),
+        ("postgres://u@h/db?password=secret", "has more than"),
+        ("postgres://u@%2Frun%2F" + "x" * 100 + "/db", "not a path of a Unix socket"),
         ("127.0.0.1:8080", "http://127.0.0.1:8080/ or tcp://127.0.0.1:8080"),
         ("localhost:7", "a new file of that name ./localhost:7"),
     ],
@@ -114,3 +142,29 @@ def test_options_of_tls_apply_to_targets_with_tls_only() -> None:
 def test_https_has_a_port_of_its_own() -> None:
     assert address_of(parse_target("https://h/")) == "h:443"
     assert address_of(parse_target("http://h/")) == "h:80"
+
+
+def test_a_password_in_a_url_is_not_repeated() -> None:
+    for text in (
+        "postgres://u:secret@h/db",
+        "postgres://u@h/db?password=secret",
+        "postgres://u:a/secret@h/db",
+        "postgres://u:a#secret@h/db",
+    ):
+        with pytest.raises(ValueError, match="postgres://|PGPASSWORD") as refused:
+            parse_target(text)
+        assert "secret" not in str(refused.value)
+
+
+def test_options_of_tls_turn_it_on_for_postgres() -> None:
+    target = parse_target("postgres://u@h/db")
+    assert target == with_options(target, {"connections": 64})
+    trusted = with_options(target, {"ca": "a.pem", "outstanding": 8})
+    assert trusted == r.PostgresTarget(
+        "h", "u", database="db", outstanding=8, tls=r.Tls(ca="a.pem")
+    )
+    assert address_of(target) == "h:5432"
+    assert target_mistakes(target) == []
+    stored = with_options(target, {"password_file": "secret.txt"})
+    ((message, _),) = target_mistakes(stored)
+    assert "password_file" in message

@@ -7,6 +7,7 @@ use crate::http::request::HttpSpec;
 use crate::nfs::NfsSpec;
 use crate::null::NullSpec;
 use crate::policy::{Full, Late};
+use crate::postgres::PostgresSpec;
 use crate::tcp::TcpSpec;
 use bw_model::EngineError;
 use bw_model::{Kind, Nanos};
@@ -38,6 +39,8 @@ pub enum TargetSpec {
     Tcp(TcpSpec),
     /// An HTTP/1.1 server.
     Http(HttpSpec),
+    /// A PostgreSQL server.
+    Postgres(PostgresSpec),
     /// A file set in a mounted directory.
     Dir(DirSpec),
     /// A file set on an NFS server.
@@ -284,7 +287,10 @@ impl LoadRequest {
         let has_files = match target {
             TargetSpec::Null(_) | TargetSpec::Several(_) => return None,
             TargetSpec::Dir(_) | TargetSpec::Nfs(_) => true,
-            TargetSpec::File(_) | TargetSpec::Tcp(_) | TargetSpec::Http(_) => false,
+            TargetSpec::File(_)
+            | TargetSpec::Tcp(_)
+            | TargetSpec::Http(_)
+            | TargetSpec::Postgres(_) => false,
         };
         if has_files && self.pacer != Pacer::Spin {
             let what = "only the pacer spin issues operations on files";

@@ -10,6 +10,7 @@ use crate::net::Network;
 use crate::nfs::{NfsFiles, NfsPlan, NfsSpec, NfsTarget};
 use crate::null::{Null, NullSpec};
 use crate::pool::TargetFactory;
+use crate::postgres::{PostgresPlan, PostgresTarget};
 use crate::request::{self, LoadRequest, NamedTarget, SeveralSpec, TargetSpec};
 use crate::routes::Routes;
 use crate::several::{Part, Several};
@@ -33,6 +34,8 @@ pub(crate) enum OpenTarget {
     Tcp(NetFactory<TcpPlan>),
     /// An HTTP server.
     Http(NetFactory<http::request::HttpPlan>),
+    /// A PostgreSQL server.
+    Postgres(NetFactory<PostgresPlan>),
     /// A file set in a mounted directory.
     Directory(Box<DirectoryFactory>),
     /// A file set on an NFS server.
@@ -57,6 +60,7 @@ impl OpenTarget {
             Self::File(factory) => visitor.on(&**factory),
             Self::Tcp(factory) => visitor.on(factory),
             Self::Http(factory) => visitor.on(factory),
+            Self::Postgres(factory) => visitor.on(factory),
             Self::Directory(factory) => visitor.on(&**factory),
             Self::Nfs(factory) => visitor.on(&**factory),
             Self::Several(factory) => visitor.on(&**factory),
@@ -116,6 +120,9 @@ pub(crate) fn open(
         TargetSpec::Http(spec) => {
             OpenTarget::Http(NetFactory::new(spec.plan()?, spec.connections, workers)?)
         }
+        TargetSpec::Postgres(spec) => {
+            OpenTarget::Postgres(NetFactory::new(spec.plan()?, spec.connections, workers)?)
+        }
         TargetSpec::Dir(spec) => {
             let set = Arc::clone(files.ok_or_else(no_file_set)?);
             let open = dir::open(spec, set, request::set_use(&request.workload), report)?;
@@ -141,7 +148,7 @@ fn no_file_set() -> EngineError {
 }
 
 impl OpenTarget {
-    /// Returns the target's size [bytes]; for a server the number of paths.
+    /// Returns the target's size [bytes]; for a server the number of paths, or of operations.
     #[must_use]
     pub(crate) fn extent(&self) -> u64 {
         match self {
@@ -149,6 +156,7 @@ impl OpenTarget {
             Self::File(factory) => factory.open.size_bytes(),
             Self::Tcp(_) => 1,
             Self::Http(factory) => factory.plan.requests().count() as u64,
+            Self::Postgres(factory) => factory.plan.operations() as u64,
             // Its filaments use the file set instead.
             Self::Directory(_) | Self::Nfs(_) => 0,
             // Each filament has the extent of its own target.
@@ -178,6 +186,7 @@ impl OpenTarget {
             Self::Null(_)
             | Self::Tcp(_)
             | Self::Http(_)
+            | Self::Postgres(_)
             | Self::Directory(_)
             | Self::Nfs(_)
             | Self::Several(_) => None,
@@ -313,6 +322,18 @@ impl TargetFactory for NetFactory<http::request::HttpPlan> {
 
     fn describe(&self, target: &Self::Target) -> Value {
         describe("http", target)
+    }
+}
+
+impl TargetFactory for NetFactory<PostgresPlan> {
+    type Target = PostgresTarget;
+
+    fn make(&self, worker: usize, _clock: RunClock) -> Result<Self::Target, EngineError> {
+        self.plan.open(self.share(worker))
+    }
+
+    fn describe(&self, target: &Self::Target) -> Value {
+        describe("postgres", target)
     }
 }
 

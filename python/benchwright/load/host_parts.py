@@ -10,14 +10,14 @@ import msgspec
 from benchwright.core.errors import Diagnostic
 from benchwright.load.parse import implied_server, kind_of, tls_of
 from benchwright.load.request import (
-    HttpTarget,
     InputPositions,
     LoadRequest,
     LoadTarget,
+    NetworkTarget,
     NullTarget,
+    PostgresTarget,
     SchedulePart,
     SeveralTarget,
-    TcpTarget,
     filament_field,
 )
 from benchwright.load.workload import Files, Follow, Process, Trace
@@ -61,15 +61,16 @@ def hosts_mistakes(request: LoadRequest, places: InputPositions) -> list[Diagnos
 
 def target_mistakes(target: LoadTarget) -> list[tuple[str, str]]:
     """Return why hosts cannot load a target together, and what to do."""
-    if not isinstance(target, TcpTarget | HttpTarget | NullTarget):
+    if not isinstance(target, NetworkTarget | NullTarget):
         kind = (
             "several targets are"
             if isinstance(target, SeveralTarget)
             else f"a {kind_of(target)} target is"
         )
         message = f"{kind} not one server that all hosts reach"
-        return [(message, "name http://HOST/PATH or tcp://HOST:PORT")]
-    if isinstance(target, TcpTarget | HttpTarget) and target.unix_socket is not None:
+        hint = "name http://HOST/PATH, tcp://HOST:PORT or postgres://USER@HOST/DB"
+        return [(message, hint)]
+    if isinstance(target, NetworkTarget) and target.unix_socket is not None:
         message = "a Unix socket is another server on each host"
         return [(message, "name the server by its host and port")]
     tls = tls_of(target)
@@ -78,6 +79,9 @@ def target_mistakes(target: LoadTarget) -> list[tuple[str, str]]:
             "the file of --ca is on this machine, and each host verifies the server"
         )
         return [(message, "install the authority on each host, or use --insecure")]
+    if isinstance(target, PostgresTarget) and target.password_file is not None:
+        message = "the file of password_file is on this machine, and each host connects"
+        return [(message, "write the password into ~/.pgpass of each host")]
     if implied_server(target) is not None:
         message = "a loopback address is another machine on each host"
         return [(message, "name the server by an address that all hosts reach")]
@@ -92,7 +96,7 @@ _SHORTEST_NS = 10_000_000
 def part_of(request: LoadRequest, index: int, of: int) -> LoadRequest:
     """Return the request of one host: its part of the schedule, and of the connections."""
     target = request.target
-    if isinstance(target, TcpTarget | HttpTarget):
+    if isinstance(target, NetworkTarget):
         # As many as it has users of a closed loop with as many users as connections.
         own = len(range(index, target.connections, of))
         target = msgspec.structs.replace(target, connections=max(own, request.workers))

@@ -106,8 +106,8 @@ class TargetOptions(msgspec.Struct, frozen=True):
     target: Annotated[
         Text,
         Option(
-            "null, a path, dir:PATH, http[s]://HOST/PATH, tcp://HOST:PORT, tls://HOST:PORT "
-            "or nfs://HOST/EXPORT",
+            "null, a path, dir:PATH, http[s]://HOST/PATH, tcp://HOST:PORT, tls://HOST:PORT, "
+            "postgres://USER@HOST/DB or nfs://HOST/EXPORT",
             "T",
             words.parse_target,
             group="target",
@@ -285,6 +285,7 @@ TARGET: Mapping[str, KeyReader] = {
     "body": ("body_bytes", words.size_bytes),
     "open_files": ("open_files", words.count),
     "root_handle": ("root_handle", str),
+    "password_file": ("password_file", str),
     "requests_per_connection": ("requests_per_connection", words.some),
     "jukebox_retry": ("jukebox_retry_ns", words.duration_ns),
 }
