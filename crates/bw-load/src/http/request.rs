@@ -1,4 +1,4 @@
-//! The HTTP target's specification, its checks, and the bytes of its requests.
+//! The HTTP target's specification, its checks, and the bytes of its requests of HTTP/1.1.
 
 use crate::net::ConnectionOptions;
 use crate::net::connection::Endpoint;
@@ -47,6 +47,34 @@ pub struct HttpSpec {
     /// How TLS is used, with https; None: as by default.
     #[serde(default)]
     pub tls: Option<TlsSpec>,
+    /// The version of HTTP.
+    #[serde(default)]
+    pub http: HttpVersion,
+}
+
+/// A version of HTTP.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+pub enum HttpVersion {
+    /// HTTP/1.1: one request at a time on a connection, or pipelining.
+    #[default]
+    #[serde(rename = "1.1")]
+    One,
+    /// HTTP/2: streams.
+    #[serde(rename = "2")]
+    Two,
+}
+
+/// What all versions of HTTP need of a spec.
+pub(super) struct CheckedSpec {
+    pub(super) method: Method,
+    pub(super) is_head: bool,
+    /// Whether the scheme is https.
+    pub(super) tls: bool,
+    pub(super) paths: Vec<String>,
+    /// The header fields, Host among them.
+    pub(super) fields: Vec<(String, String)>,
+    pub(super) endpoint: Endpoint,
+    pub(super) options: ConnectionOptions,
 }
 
 fn get() -> String {
@@ -81,38 +109,57 @@ struct ParsedUrl {
 }
 
 impl HttpSpec {
-    /// Returns the plan: everything checked, the requests made, the host resolved.
+    /// Returns the plan for HTTP/1.1: everything checked, the requests made, the host resolved.
     ///
     /// # Errors
     /// `url`, `method`, `path`, `header`: bad input; and as [`Endpoint::find`], [`ConnectionOptions::checked`] and
     /// [`TlsSpec::settings`].
     pub fn plan(&self) -> Result<HttpPlan, EngineError> {
+        let checked = self.checked(HTTP_1_1)?;
+        let mut fields = String::new();
+        for (name, value) in &checked.fields {
+            fields += &format!("{name}: {value}\r\n");
+        }
+        let method = checked.method;
+        let head = |path: &String| {
+            let head = format!("{method} {path} HTTP/1.1\r\n{fields}\r\n");
+            head.into_bytes().into_boxed_slice()
+        };
+        let heads = checked.paths.iter().map(head).collect();
+        let requests = Requests::new(heads, self.body_bytes, checked.is_head);
+        Ok(HttpPlan {
+            options: checked.options,
+            endpoint: checked.endpoint,
+            requests: Arc::new(requests),
+        })
+    }
+
+    /// Returns what all versions of HTTP need; `version`: its name in ALPN.
+    pub(super) fn checked(&self, version: &'static str) -> Result<CheckedSpec, EngineError> {
         let server = self.server()?;
         let method = self.method()?;
         let fields = self.fields(&server, &method)?;
-        let mut heads = Vec::new();
-        for path in self.targets(&server)? {
-            let mut head = format!("{method} {path} HTTP/1.1\r\n").into_bytes();
-            head.extend_from_slice(&fields);
-            heads.push(head.into_boxed_slice());
-        }
+        let paths = self.targets(&server)?;
         let options = ConnectionOptions {
             outstanding: self.outstanding,
             requests_per_connection: self.requests_per_connection,
             timeout: self.timeout_ns,
         };
-        let requests = Requests::new(heads, self.body_bytes, method == Method::HEAD);
         let tls = if server.tls {
             let tls = self.tls.clone().unwrap_or_default();
-            Some(tls.settings(&server.host, Some(HTTP_1_1))?)
+            Some(tls.settings(&server.host, Some(version))?)
         } else {
             None
         };
         let endpoint = Endpoint::find(&server.host, server.port, self.unix_socket.as_deref())?;
-        Ok(HttpPlan {
+        Ok(CheckedSpec {
+            is_head: method == Method::HEAD,
+            method,
+            tls: server.tls,
+            paths,
+            fields,
             options: options.checked()?,
             endpoint: endpoint.with_tls(tls),
-            requests: Arc::new(requests),
         })
     }
 
@@ -201,29 +248,27 @@ impl HttpSpec {
         Ok(self.paths.clone())
     }
 
-    /// Returns the header fields and the empty line.
-    fn fields(&self, server: &ParsedUrl, method: &Method) -> Result<Vec<u8>, EngineError> {
+    /// Returns the header fields.
+    fn fields(
+        &self,
+        server: &ParsedUrl,
+        method: &Method,
+    ) -> Result<Vec<(String, String)>, EngineError> {
         let mut fields = Vec::new();
-        let mut put = |name: &str, value: &[u8]| {
-            fields.extend_from_slice(name.as_bytes());
-            fields.extend_from_slice(b": ");
-            fields.extend_from_slice(value);
-            fields.extend_from_slice(b"\r\n");
-        };
+        let mut put = |name: &str, value: &str| fields.push((name.to_owned(), value.to_owned()));
         if !self.has_field("host") {
-            put("Host", server.authority.as_bytes());
+            put("Host", &server.authority);
         }
         if !self.has_field("user-agent") {
-            put("User-Agent", b"benchwright");
+            put("User-Agent", "benchwright");
         }
         if self.body_bytes > 0 || [Method::POST, Method::PUT, Method::PATCH].contains(method) {
-            put("Content-Length", self.body_bytes.to_string().as_bytes());
+            put("Content-Length", &self.body_bytes.to_string());
         }
         for (name, value) in &self.headers {
             check_field(name, value)?;
-            put(name, value.as_bytes());
+            put(name, value);
         }
-        fields.extend_from_slice(b"\r\n");
         Ok(fields)
     }
 
