@@ -198,12 +198,12 @@ def _drop_z(
 def wall(goal: PeakGoal, history: Sequence[LoadTrial]) -> str:
     """Return evidence that the response is still low just below a rate that is too high; '' where it
     is not, for a claim of the region, and where the goal's first criterion is no response."""
-    evidence = "" if goal.claim.kind is ClaimKind.REGION else _quiet_below(goal, history)
+    evidence = (
+        "" if goal.claim.kind is ClaimKind.REGION else _quiet_below(goal, history)
+    )
     if not evidence:
         return ""
-    return (
-        f"{evidence}; continued with the monotone search (this is not a problem of the server)"
-    )
+    return f"{evidence}; continued with the monotone search (this is not a problem of the server)"
 
 
 def region_at_wall(
