@@ -326,7 +326,10 @@ mod tests {
     fn every_error_is_counted_once() {
         let mut errors = ErrorCounts::default();
         let redis = [redis_error(b"ERR"), redis_error(b"OTHER")];
-        for result in [-5, CHECK_FAILED, -5, -10_404, -9999, i32::MIN].into_iter().chain(redis) {
+        for result in [-5, CHECK_FAILED, -5, -10_404, -9999, i32::MIN]
+            .into_iter()
+            .chain(redis)
+        {
             errors.count(result);
         }
         let all: Vec<_> = errors.iter().collect();
