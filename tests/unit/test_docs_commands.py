@@ -38,7 +38,7 @@ FILLED["NAME"] = "junit"  # a format of `bw export`; elsewhere any word is a nam
 """What a page writes in the place of a value: what the parser gets, None for nothing."""
 
 OTHER_PROGRAMS = {
-    "benches/*.py": "--sessions --first --only --out --cap --long --peers --quick --repetitions --control --rounds --truth",
+    "benches/*.py": "--sessions --first --only --out --cap --long --peers --quick --repetitions --control --rounds --truth --at-once",
     "asv, hyperfine, k6, pyperf": "--record-samples --export-csv --export-json --parameter --out"
     " --summary-export --track-memory",
     "cargo-criterion": "--message-format",
@@ -51,6 +51,7 @@ OTHER_PROGRAMS = {
     "otava, node_exporter, bencher": "--adapter --collector --config-file",
     "pytest with the fixture bw_gate": "--bw-undecided",
     "python3": "--bind",
+    "redis-server": "--save",
     "sbatch, squeue": "--exclusive --me --mem --no-requeue --test-only",
     "sort": "--parallel",
     "git": "--bare",
