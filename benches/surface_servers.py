@@ -178,9 +178,10 @@ def _run_at(
 def _truths_by_runs(
     server: Server, mapped: Document, asked: argparse.Namespace
 ) -> list[Truth]:
-    """Run for long on both sides of each answer of a map; return where the response meets its limit."""
+    """Run for long on both sides of each answer of a map; return where the response meets its limit. A sample
+    of which no run holds, or none fails, has no truth."""
 
-    def truth_of(one: SampleResult) -> Truth:
+    def truth_of(one: SampleResult) -> Truth | None:
         runs: dict[float, tuple[LongRun, float]] = {}
         shares = list(FIRST_SHARES)
         while shares and len(runs) < MOST_RUNS:
@@ -193,6 +194,9 @@ def _truths_by_runs(
                     shares = [max(runs) * (1 + FURTHER)]
                 elif not held:
                     shares = [min(runs) * (1 - FURTHER)]
+        if shares:
+            print(f"no truth at {dict(one.sample)}: all runs are on one side")
+            return None
         responses = {share: response for share, (_, response) in runs.items()}
         share = crossing(responses, 1.0)
         longs = tuple(runs[share][0] for share in sorted(runs))
@@ -202,7 +206,8 @@ def _truths_by_runs(
         return Truth(msgspec.structs.replace(one, found=true), longs)
 
     with ThreadPoolExecutor(asked.at_once) as executor:
-        return list(executor.map(truth_of, results_of(mapped) if mapped else ()))
+        truths = executor.map(truth_of, results_of(mapped) if mapped else ())
+        return [truth for truth in truths if truth is not None]
 
 
 def summary(workload: str, measured: Measured) -> Iterator[str]:

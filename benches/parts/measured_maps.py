@@ -116,7 +116,7 @@ def crossing(responses: dict[float, float], limit: float) -> float:
     """Return the rate at which a response meets its limit, from the responses of runs at rates.
 
     Between the highest rate below the limit and the lowest above it the logarithm of the response is a line; responses
-    are made to grow with the rate first (isotonic regression). Where no run is on one side, the line of the two nearest runs.
+    are made to grow with the rate first (isotonic regression). There are runs on both sides.
     """
     rates = sorted(rate for rate, value in responses.items() if value > 0)
     logs = isotonic_regression([math.log(responses[rate]) for rate in rates]).x.tolist()
