@@ -55,6 +55,8 @@ DELIVERY_S = 1.0
 """A turn waits at most this long for clients to read."""
 DRAWING_S = 0.25
 """A turn waits at most this long for pages to draw: then a browser works during no short trial."""
+LAST_DRAWING_S = 3.0
+"""The end waits at most this long for pages to draw: their reports would find no server."""
 HEARTBEAT_S = 15.0
 """Idle streams get a comment this often, which shows which of them are gone."""
 ABANDONED_S = 10.0
@@ -72,6 +74,8 @@ class Client:
         """What it calls itself when it reports that it has drawn an event; else empty."""
         self.is_new = True
         self.drawn = True
+        self.undrawn = 0
+        """Number of events that it has not yet reported as drawn."""
         self.sent_at = 0.0
         self.unsent = 0
         """Number of messages that are not yet written to the socket."""
@@ -304,6 +308,7 @@ class LiveServer:
             elif client.is_new or changed:
                 self._hand(client, self._page.event(client.after))
                 client.after, client.drawn = self._page.seq, not client.name
+                client.undrawn += bool(client.name)
             elif now - client.sent_at > HEARTBEAT_S:
                 self._hand(client, b":\n\n")
             client.is_new = False
@@ -339,6 +344,10 @@ class LiveServer:
     def _dismiss(self) -> None:
         """End all streams: every client has the last event, or does not read."""
         with self._changed:
+            self._changed.wait_for(
+                lambda: not any(client.undrawn for client in self._clients),
+                LAST_DRAWING_S,
+            )
             for client in self._clients:
                 client.messages.put(b"event: bye\ndata:\n\n")
                 client.messages.put(None)
@@ -370,10 +379,11 @@ class LiveServer:
             self._changed.notify_all()
 
     def drawn(self, name: str) -> None:
-        """Note that a page has drawn its last event."""
+        """Note that a page has drawn an event."""
         with self._changed:
             for client in self._clients:
-                client.drawn |= client.name == name
+                if client.name == name:
+                    client.drawn, client.undrawn = True, max(client.undrawn - 1, 0)
             self._changed.notify_all()
 
     def is_for_us(self, host: str | None) -> bool:
@@ -443,8 +453,8 @@ def _handler_of(server: LiveServer) -> type[http.server.BaseHTTPRequestHandler]:
                 client = Client(self._last_event(query), name)
                 self._serve(client, "text/event-stream")
             elif place == "drawn":
-                server.drawn(name)
                 self._begin(204)
+                server.drawn(name)  # the server may end now
             else:
                 self._refuse(404, "there is nothing at this address")
 
