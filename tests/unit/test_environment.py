@@ -140,6 +140,7 @@ def test_sizes_that_a_reboot_changes_a_little(
         ("block.sdb", SUSPICIOUS, SUSPICIOUS),
         ("block.loop3", EXPECTED, EXPECTED),
         ("mount./mnt/x.y", SUSPICIOUS, EXPECTED),
+        ("net.of-a-test", SUSPICIOUS, EXPECTED),
         ("program.fio", SUSPICIOUS, EXPECTED),
     ],
 )
@@ -154,6 +155,12 @@ def test_a_thing_on_one_side_only_is_one_change(
     assert (change.weight, change.known) == (expected, True)
     unknown = only_change(machine(*thing), machine())
     assert (unknown.name, unknown.known) == (name, False)
+
+
+def test_a_network_card_on_one_side_only_is_suspicious() -> None:
+    card = fact("net.eth1.mtu", "9000"), fact("net.eth1.driver", "e1000")
+    other = fact("net.lo.mtu", "65536")
+    assert only_change(machine(other, *card), machine(other)).weight is SUSPICIOUS
 
 
 def test_a_mount_is_not_taken_for_another_that_begins_alike() -> None:

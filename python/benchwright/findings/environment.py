@@ -111,6 +111,8 @@ _LOOKED_FOR = {"partition.": "block", "program.": "command"}
 """Prefixes of facts that show that a kind was captured, if they differ from the kind's own."""
 _COMES_AND_GOES = ("mount.", "program.")
 """Kinds for which one more or one fewer does not change a figure."""
+_DRIVER = "driver"
+"""An interface without this fact is the software's, such as half of a veth pair: containers make and remove them."""
 _COMPARED = ("program.", "git.", "command")
 """Facts of what is measured: in a comparison of results they are meant to differ."""
 _MEMORY = "memory.total_kib"
@@ -289,6 +291,8 @@ def _lone_things(one: dict[str, Fact], other: dict[str, Fact]) -> list[FactChang
         is_known = _is_captured(one, kind) and _is_captured(other, kind)
         absent = "not there" if is_known else _NOT_CAPTURED
         weight = _weight_of_thing(kind, there.get(name) or here[name])
+        if kind == "net." and f"{name}.{_DRIVER}" not in (one | other):
+            weight = FactWeight.EXPECTED
         if name in there:
             found.append(FactChange(name, "there", None, "", absent, weight, is_known))
         else:
