@@ -22,6 +22,7 @@ mod processes;
 mod queue;
 mod read_ahead;
 pub mod record;
+mod recorded;
 pub mod redis;
 mod reporter;
 pub mod request;

@@ -58,6 +58,9 @@ pub struct NetworkDescription {
     /// Replies without a value; None: the protocol has no such replies.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nil_replies: Option<u64>,
+    /// Complete responses by the class of their status; None: the protocol has none.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub statuses: Option<StatusCounts>,
     /// Operations that were sent again because the server announced that it had not processed them.
     pub resent: u64,
     /// The time limit of an operation.
@@ -70,6 +73,31 @@ pub struct NetworkDescription {
     /// What the first connection agreed on; None without TLS.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tls: Option<TlsDescription>,
+}
+
+/// Complete responses of HTTP by the class of their status, over the whole run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct StatusCounts {
+    /// 200 to 299.
+    pub status_2xx: u64,
+    /// 300 to 399.
+    pub status_3xx: u64,
+    /// 400 to 499.
+    pub status_4xx: u64,
+    /// 500 to 599.
+    pub status_5xx: u64,
+}
+
+impl From<[u64; 4]> for StatusCounts {
+    fn from(counts: [u64; 4]) -> Self {
+        let [status_2xx, status_3xx, status_4xx, status_5xx] = counts;
+        Self {
+            status_2xx,
+            status_3xx,
+            status_4xx,
+            status_5xx,
+        }
+    }
 }
 
 /// Default time limit of an operation. It equals the wait for operations in flight at the end of a run, so that an
@@ -169,6 +197,7 @@ impl<P: Protocol> Network<P> {
             unrequested: counts.unrequested,
             timeouts: counts.timeouts,
             nil_replies: self.pool.protocol().nil_replies(),
+            statuses: self.pool.protocol().statuses().map(StatusCounts::from),
             resent: counts.resent,
             timeout_ns: self.options.timeout,
             connect_ns: self.pool.connect_times().into(),

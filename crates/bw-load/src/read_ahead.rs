@@ -12,6 +12,7 @@
 //! pause is a quarter of the time span in the ring, so the ring does not run empty meanwhile.
 
 use crate::channels::{BlockReceiver, BlockSender, exchange};
+use crate::recorded::RecordedSource;
 use bw_model::EngineError;
 use bw_model::{Operation, Row};
 use bw_schedule::filaments::open::{OperationSource, SourceState};
@@ -41,6 +42,8 @@ pub(crate) struct Fit {
     pub target_bytes: Option<u64>,
     /// The alignment that the target requires [bytes]; None: no constraint.
     pub align_bytes: Option<u64>,
+    /// Whether the target takes the operations of a trace of requests, without the requests.
+    pub requests: bool,
 }
 
 /// The traces of one run, being read.
@@ -57,10 +60,13 @@ pub(crate) struct ReadOutcome {
     pub error: Option<EngineError>,
 }
 
+/// The operations of a trace for one worker.
+type WorkerSource = Box<dyn OperationSource + Send>;
+
 struct TraceReader {
     input: TraceInput,
     /// One for each worker, until the worker takes or releases it.
-    sources: Mutex<Vec<Option<ReadAhead>>>,
+    sources: Mutex<Vec<Option<WorkerSource>>>,
     /// The lock only makes it shareable with the workers, which never use it.
     events: Mutex<Receiver<ReaderEvent>>,
     stop: Arc<AtomicBool>,
@@ -69,8 +75,8 @@ struct TraceReader {
 }
 
 impl Readers {
-    /// Opens the traces of the run's trace filaments, in order, and starts to read them. Returns when
-    /// each has full rings, is at its end, or two seconds have passed.
+    /// Opens the traces of the run's trace filaments, in order, and starts to read them, except those that `recorded`
+    /// has already. Returns when each has full rings, is at its end, or two seconds have passed.
     ///
     /// # Errors
     /// A trace cannot be opened, or its start is malformed.
@@ -78,10 +84,17 @@ impl Readers {
         inputs: &[&TraceInput],
         workers: usize,
         fit: Fit,
+        recorded: &[RecordedSource],
     ) -> Result<Self, EngineError> {
         let started: Result<Vec<TraceReader>, EngineError> = inputs
             .iter()
-            .map(|input| TraceReader::start(input, workers, fit))
+            .map(|input| {
+                let read = recorded.iter().find(|read| read.is_of(input));
+                match read {
+                    Some(read) => Ok(TraceReader::of_read(input, read, workers)),
+                    None => TraceReader::start(input, workers, fit),
+                }
+            })
             .collect();
         let mut readers = started?;
         for reader in &mut readers {
@@ -103,7 +116,7 @@ impl Readers {
             .iter()
             .filter(|reader| reader.input == *input)
             .find_map(|reader| reader.take(worker))
-            .map(|source| Box::new(source) as Box<dyn OperationSource>)
+            .map(|source| source as Box<dyn OperationSource>)
             .ok_or_else(|| "the trace was not opened before the run".to_owned())
     }
 
@@ -139,6 +152,9 @@ impl TraceReader {
             ..input.clone()
         };
         let trace = trace::open(&fitted)?;
+        if trace.format().has_requests() && !fit.requests {
+            return Err(no_requests(&trace.report()));
+        }
         let opened = trace.report();
         let ended = Arc::new(AtomicBool::new(false));
         let stop = Arc::new(AtomicBool::new(false));
@@ -159,7 +175,26 @@ impl TraceReader {
         })
     }
 
+    /// Returns the reader of a trace that has been read.
+    fn of_read(input: &TraceInput, read: &RecordedSource, workers: usize) -> Self {
+        let source = |_| Some(Box::new(read.operations()) as WorkerSource);
+        Self {
+            input: input.clone(),
+            sources: Mutex::new((0..workers).map(source).collect()),
+            events: Mutex::new(channel().1),
+            stop: Arc::default(),
+            opened: read.report.clone(),
+            outcome: Some(ReadOutcome {
+                report: read.report.clone(),
+                error: None,
+            }),
+        }
+    }
+
     fn wait_until_full(&mut self) -> Result<(), EngineError> {
+        if self.outcome.is_some() {
+            return Ok(());
+        }
         match self.next_event() {
             Ok(ReaderEvent::Done(outcome)) => match outcome.error {
                 Some(error) => Err(error),
@@ -180,7 +215,7 @@ impl TraceReader {
         events.recv_timeout(PATIENCE)
     }
 
-    fn take(&self, worker: usize) -> Option<ReadAhead> {
+    fn take(&self, worker: usize) -> Option<WorkerSource> {
         let lock: Result<MutexGuard<'_, _>, _> = self.sources.lock();
         let mut sources = lock.unwrap_or_else(PoisonError::into_inner);
         sources.get_mut(worker).and_then(Option::take)
@@ -218,6 +253,23 @@ impl TraceReader {
     }
 }
 
+/// Returns the error of a trace of requests whose requests the target cannot have.
+fn no_requests(report: &TraceReport) -> EngineError {
+    let format = report.format.name();
+    let (message, remedy) = if report.path == "-" {
+        (
+            "its format must be known before it is read".to_owned(),
+            format!("give --format {format}, or a file"),
+        )
+    } else {
+        (
+            format!("a trace of requests ({format}) is replayed to an HTTP server"),
+            "give --target http://HOST:PORT/, or --target null".to_owned(),
+        )
+    };
+    TraceCode::TraceOption.error(&report.path, message, remedy)
+}
+
 fn not_started(path: &str, error: &std::io::Error) -> EngineError {
     TraceCode::TraceRead.error(
         path,
@@ -228,14 +280,14 @@ fn not_started(path: &str, error: &std::io::Error) -> EngineError {
 
 type OperationBlock = Vec<Operation>;
 
-fn ring(ended: &Arc<AtomicBool>) -> (Option<BlockSender<OperationBlock>>, Option<ReadAhead>) {
+fn ring(ended: &Arc<AtomicBool>) -> (Option<BlockSender<OperationBlock>>, Option<WorkerSource>) {
     let empties = (0..BLOCKS).map(|_| Vec::with_capacity(BLOCK)).collect();
     let (sender, receiver) = exchange(BLOCKS, empties);
     let source = ReadAhead {
         receiver,
         ended: Arc::clone(ended),
     };
-    (Some(sender), Some(source))
+    (Some(sender), Some(Box::new(source)))
 }
 
 /// The operations of a trace for one worker: whole blocks that are ready.
@@ -474,7 +526,7 @@ mod tests {
         let count = (BLOCK * BLOCKS * 2) as u64;
         let file = Scratch::new("whole", &text(count));
         let input = file.input();
-        let readers = Readers::open(&[&input], 2, Fit::default()).unwrap();
+        let readers = Readers::open(&[&input], 2, Fit::default(), &[]).unwrap();
         let drains: Vec<Vec<u64>> = thread::scope(|scope| {
             let readers = &readers;
             let input = &input;
@@ -496,7 +548,7 @@ mod tests {
         let count = (BLOCK * (BLOCKS + 10)) as u64;
         let file = Scratch::new("part", &text(count));
         let input = file.input();
-        let readers = Readers::open(&[&input], 2, Fit::default()).unwrap();
+        let readers = Readers::open(&[&input], 2, Fit::default(), &[]).unwrap();
         let source = readers.source(0, &input).unwrap();
         (0..2).for_each(|worker| readers.release(worker));
         assert_eq!(drain(source).len() as u64, count);
@@ -506,14 +558,14 @@ mod tests {
     #[test]
     fn what_is_wrong_at_the_start_is_reported_before_the_run_and_later_after_it() {
         let early = Scratch::new("early", &(text(10) + "0,1,512,r\n"));
-        let error = Readers::open(&[&early.input()], 1, Fit::default())
+        let error = Readers::open(&[&early.input()], 1, Fit::default(), &[])
             .err()
             .unwrap();
         assert_eq!(error.line(), Some(11));
         let count = (BLOCK * (BLOCKS + 300)) as u64;
         let late = Scratch::new("late", &(text(count) + "0,1,512,r\n"));
         let input = late.input();
-        let readers = Readers::open(&[&input], 1, Fit::default()).unwrap();
+        let readers = Readers::open(&[&input], 1, Fit::default(), &[]).unwrap();
         let played = drain(readers.source(0, &input).unwrap()).len() as u64;
         assert_eq!(played, count, "everything before the wrong line");
         let outcome = readers.finish().remove(0);
@@ -528,9 +580,9 @@ mod tests {
         let file = Scratch::new("fit", &text(100));
         let fit = Fit {
             target_bytes: Some(8192),
-            align_bytes: None,
+            ..Fit::default()
         };
-        let error = Readers::open(&[&file.input()], 1, fit).err().unwrap();
+        let error = Readers::open(&[&file.input()], 1, fit, &[]).err().unwrap();
         assert_eq!(
             (error.code, error.line()),
             (TraceCode::TraceOption.name(), Some(17))
@@ -556,7 +608,7 @@ mod tests {
             writer.finish().unwrap();
         });
         let input = fifo.input();
-        let readers = Readers::open(&[&input], 1, Fit::default()).unwrap();
+        let readers = Readers::open(&[&input], 1, Fit::default(), &[]).unwrap();
         let mut source = readers.source(0, &input).unwrap();
         for at in [10, 20, 30] {
             let mut block = Vec::new();

@@ -229,7 +229,7 @@ pub(crate) fn assemble(parts: ResultParts<'_>) -> LoadResult {
 }
 
 /// Members of the target's description that are counted per worker.
-const COUNTED: [&str; 16] = [
+const COUNTED: [&str; 20] = [
     "connections",
     "reconnects",
     "failed_connects",
@@ -237,6 +237,10 @@ const COUNTED: [&str; 16] = [
     "received_bytes",
     "unrequested",
     "nil_replies",
+    "status_2xx",
+    "status_3xx",
+    "status_4xx",
+    "status_5xx",
     "timeouts",
     "late_replies",
     "unknown_replies",

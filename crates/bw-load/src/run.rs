@@ -110,12 +110,17 @@ impl RunContext {
     ) -> Result<Self, EngineError> {
         let (fit, workload) = match opened {
             OpenTarget::Several(several) => {
-                (Fit::default(), Some(several.fitted(&request.workload)))
+                let fit = Fit {
+                    requests: opened.takes_any_request(),
+                    ..Fit::default()
+                };
+                (fit, Some(several.fitted(&request.workload)))
             }
             opened => {
                 let fit = Fit {
                     target_bytes: Some(opened.extent()),
                     align_bytes: opened.block_bytes(),
+                    requests: opened.takes_any_request(),
                 };
                 (fit, None)
             }
@@ -133,7 +138,7 @@ impl RunContext {
         Ok(Self {
             environment: environment::prepare_process(request)?,
             clock_source: ClockSource::choose(request.clock)?,
-            readers: Readers::open(&traces, request.workers, fit)?,
+            readers: Readers::open(&traces, request.workers, fit, &opened.recorded())?,
             processes: UserProcesses::start(&request.workload, extent, &stop)?,
             stop,
             workload,

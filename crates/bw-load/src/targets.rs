@@ -10,6 +10,7 @@ use crate::net::Network;
 use crate::nfs::{NfsFiles, NfsPlan, NfsSpec, NfsTarget};
 use crate::null::{Null, NullSpec};
 use crate::pool::TargetFactory;
+use crate::recorded::{self, RecordedSource};
 use crate::redis::RedisPlan;
 use crate::request::{self, LoadRequest, NamedTarget, SeveralSpec, TargetSpec};
 use crate::routes::Routes;
@@ -118,7 +119,8 @@ pub(crate) fn open(
             OpenTarget::Tcp(NetFactory::new(spec.plan()?, spec.connections, workers)?)
         }
         TargetSpec::Http(spec) => {
-            let plan = spec.plan_with(request.workload.seed)?;
+            let recorded = recorded::read(&request.workload)?;
+            let plan = spec.plan_of(request.workload.seed, recorded)?;
             OpenTarget::Http(NetFactory::new(plan, spec.connections, workers)?)
         }
         TargetSpec::Redis(spec) => {
@@ -178,6 +180,26 @@ impl OpenTarget {
             | Self::Redis(_)
             | Self::Directory(_)
             | Self::Nfs(_) => Vec::new(),
+        }
+    }
+
+    /// Returns the traces of recorded requests that have been read.
+    #[must_use]
+    pub(crate) fn recorded(&self) -> Vec<RecordedSource> {
+        match self {
+            Self::Http(factory) => factory.plan.recorded().to_vec(),
+            Self::Several(several) => several.targets().flat_map(Self::recorded).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Returns whether a trace of requests that has not been read before the run can be replayed.
+    #[must_use]
+    pub(crate) fn takes_any_request(&self) -> bool {
+        match self {
+            Self::Null(_) => true,
+            Self::Several(several) => several.targets().all(Self::takes_any_request),
+            _ => false,
         }
     }
 

@@ -18,6 +18,8 @@ pub struct Check {
     pub contains: Option<Needle>,
     /// The least length of the body [bytes].
     pub min_bytes: u64,
+    /// An error status that is none, because the recorded response had it.
+    pub recorded: Option<u16>,
 }
 
 /// A text that is searched for in a body.
@@ -89,7 +91,7 @@ impl Check {
     /// Returns whether a response with this status is one at all: not an error status that is not expected.
     #[must_use]
     pub fn accepts_error(&self, status: u16) -> bool {
-        self.status == Some(status)
+        self.status == Some(status) || self.recorded == Some(status)
     }
 
     /// Returns whether a complete response is as expected.
@@ -134,6 +136,7 @@ mod tests {
             status: Some(201),
             contains: Some(needle),
             min_bytes: 3,
+            recorded: None,
         };
         assert!(check.passes(201, 3, seen));
         assert!(!check.passes(200, 3, seen));
@@ -141,6 +144,12 @@ mod tests {
         assert!(!check.passes(201, 3, Matched::default()));
         assert!(Check::default().passes(302, 0, Matched::default()));
         assert!(check.accepts_error(201) && !check.accepts_error(404));
+        let recorded = Check {
+            recorded: Some(404),
+            ..Check::default()
+        };
+        assert!(recorded.accepts_error(404) && !recorded.accepts_error(500));
+        assert!(recorded.passes(404, 0, seen) && recorded.passes(200, 0, seen));
     }
 
     proptest! {

@@ -22,6 +22,7 @@ use crate::values::put_integer;
 use crate::{End, Outgoing, Protocol, RESEND, SessionState, Template, Values};
 use bw_model::{ExchangeAddress, Operation};
 use bw_record::errno::{CHECK_FAILED, HTTP_STATUS};
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -133,6 +134,8 @@ impl Requests {
 pub struct Http1 {
     requests: Arc<Requests>,
     outstanding: u32,
+    /// Complete responses by the first digit of their status, 2 to 5.
+    statuses: Cell<[u64; 4]>,
 }
 
 impl Http1 {
@@ -142,7 +145,16 @@ impl Http1 {
         Self {
             requests,
             outstanding,
+            statuses: Cell::default(),
         }
+    }
+
+    fn count(&self, status: u16) {
+        let mut statuses = self.statuses.get();
+        if let Some(count) = statuses.get_mut(usize::from(status / 100).wrapping_sub(2)) {
+            *count += 1;
+        }
+        self.statuses.set(statuses);
     }
 }
 
@@ -285,6 +297,7 @@ impl Protocol for Http1 {
                 ParseProgress::Malformed => return SessionState::Failed(-libc::EPROTO),
             };
             session.pending.pop_front();
+            self.count(session.response.status());
             let result = session.result(request);
             ends.push(End { slot, result });
             // A response that comes before the whole request was written makes the connection unusable.
@@ -306,6 +319,7 @@ impl Protocol for Http1 {
         if session.response.close()
             && let Some(Pending { slot, request, .. }) = session.pending.pop_front()
         {
+            self.count(session.response.status());
             let result = session.result(&self.requests.requests[request as usize]);
             ends.push(End { slot, result });
             session.end_all(RESEND, ends);
@@ -315,5 +329,9 @@ impl Protocol for Http1 {
 
     fn cancel(&self, _session: &mut Http1Session, _slot: u32, _out: &mut Outgoing) -> bool {
         false
+    }
+
+    fn statuses(&self) -> Option<[u64; 4]> {
+        Some(self.statuses.get())
     }
 }

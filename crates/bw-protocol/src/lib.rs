@@ -110,4 +110,10 @@ pub trait Protocol {
     fn nil_replies(&self) -> Option<u64> {
         None
     }
+
+    /// Returns how many complete responses had a status of 200 to 299, 300 to 399, 400 to 499, 500 to 599; None: the
+    /// protocol has no such statuses.
+    fn statuses(&self) -> Option<[u64; 4]> {
+        None
+    }
 }

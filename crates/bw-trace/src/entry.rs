@@ -21,6 +21,9 @@ pub(crate) const LARGEST_BYTES: u64 = 0xffff_f000;
 /// The largest end of an operation that a file offset can express [bytes].
 pub(crate) const LARGEST_END_BYTES: u64 = i64::MAX as u64;
 
+/// How far equal stamps are spread at most, unless the unit of the stamps is known [ns].
+pub(crate) const FARTHEST_NS: u64 = 1_000_000_000;
+
 /// One operation with the position it was read from. Stamps are the trace's own until they are
 /// converted to the time since the first arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +37,8 @@ pub(crate) struct TraceEntry {
     pub file: u16,
     /// Whether its size was larger than [`LARGEST_BYTES`].
     pub clipped: bool,
+    /// How far it may be spread at most: the unit of its stamp [ns].
+    pub reach_ns: u64,
 }
 
 impl TraceEntry {
@@ -56,6 +61,7 @@ impl TraceEntry {
             sequence: 0,
             file: 0,
             clipped: bytes > LARGEST_BYTES,
+            reach_ns: FARTHEST_NS,
         }
     }
 

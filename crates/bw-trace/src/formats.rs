@@ -6,12 +6,14 @@
 
 pub(crate) mod blktrace;
 pub(crate) mod own;
+pub(crate) mod requests;
 pub(crate) mod text;
 pub(crate) mod vscsi;
 
 use crate::entry::{DeviceNames, ParseError, TraceEntry};
 use crate::events::{BlockEvent, Matcher};
 use crate::input::{Format, TraceInput};
+use crate::requests::SharedRequests;
 use crate::source::{Merge, TraceSource};
 use crate::text::{Bytes, LineFormat, TextSource};
 use std::io::{self, Cursor, Read};
@@ -19,11 +21,13 @@ use std::io::{self, Cursor, Read};
 /// A parser of block-layer events.
 type EventParser = fn(Bytes) -> Box<dyn TraceSource<BlockEvent>>;
 
-/// Returns the operations of the `streams`, which are all of one format, merged by time.
+/// Returns the operations of the `streams`, which are all of one format, merged by time; recorded requests go into the
+/// table `requests`.
 pub(crate) fn parser(
     format: Format,
     streams: Vec<Bytes>,
     input: &TraceInput,
+    requests: &SharedRequests,
 ) -> Result<Box<dyn TraceSource<TraceEntry>>, ParseError> {
     let events: Option<EventParser> = match format {
         Format::Blkparse => Some(|stream| Box::new(blktrace::Blkparse::new(stream))),
@@ -37,7 +41,8 @@ pub(crate) fn parser(
         }
         None => {
             let of_one = |(file, stream)| {
-                of_one(format, stream, input).map_err(|fault| ParseError { file, ..fault })
+                of_one(format, stream, input, requests)
+                    .map_err(|fault| ParseError { file, ..fault })
             };
             let sources: Result<_, ParseError> = (0..).zip(streams).map(of_one).collect();
             sources.map(merged)
@@ -59,6 +64,7 @@ fn of_one(
     format: Format,
     stream: Bytes,
     input: &TraceInput,
+    requests: &SharedRequests,
 ) -> Result<Box<dyn TraceSource<TraceEntry>>, ParseError> {
     Ok(match format {
         Format::Bw => Box::new(own::Own::new(stream, input.lenient)?),
@@ -71,7 +77,12 @@ fn of_one(
         Format::Alibaba => text(stream, text::Alibaba),
         Format::Tencent => text(stream, text::Tencent),
         Format::Mqsim => text(stream, text::Mqsim::new(input.stamp_unit_ns)),
-        Format::Blkparse | Format::Blktrace => return parser(format, vec![stream], input),
+        Format::AccessLog => text(stream, requests::AccessLog::new(requests.clone())),
+        Format::Har => Box::new(requests::Har::new(stream, requests.clone())?),
+        Format::Jsonl => text(stream, requests::JsonLines::new(requests.clone())),
+        Format::Blkparse | Format::Blktrace => {
+            return parser(format, vec![stream], input, requests);
+        }
     })
 }
 
@@ -80,7 +91,7 @@ fn text<F: LineFormat + 'static>(stream: Bytes, format: F) -> Box<dyn TraceSourc
 }
 
 /// The text formats without a heading of their own.
-const BY_LINES: [Format; 8] = [
+const BY_LINES: [Format; 10] = [
     Format::Load,
     Format::Blkparse,
     Format::Msr,
@@ -89,6 +100,8 @@ const BY_LINES: [Format; 8] = [
     Format::Alibaba,
     Format::Tencent,
     Format::Mqsim,
+    Format::AccessLog,
+    Format::Jsonl,
 ];
 
 /// Returns the formats that a file starting with `head` may be; binary formats first, by their magic.
@@ -108,6 +121,9 @@ pub(crate) fn candidates(head: &[u8], input: &TraceInput) -> Vec<Format> {
     if head.contains(&0) && vscsi::version(head).is_some() {
         return vec![Format::Vscsi];
     }
+    if requests::is_har(head) {
+        return vec![Format::Har];
+    }
     let reads = |format: &Format| reads_most(*format, head, input);
     BY_LINES.into_iter().filter(reads).collect()
 }
@@ -122,7 +138,12 @@ fn reads_most(format: Format, head: &[u8], input: &TraceInput) -> bool {
         None => head,
     };
     let stream: Box<dyn Read + Send> = Box::new(Cursor::new(complete.to_vec()));
-    let Ok(mut source) = of_one(format, io::BufReader::new(stream), input) else {
+    // A log of POST requests alone is one too.
+    let all = SharedRequests::new(&TraceInput {
+        unsafe_methods: true,
+        ..input.clone()
+    });
+    let Ok(mut source) = of_one(format, io::BufReader::new(stream), input, &all) else {
         return false;
     };
     let mut devices = DeviceNames::default();

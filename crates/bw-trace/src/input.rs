@@ -61,6 +61,12 @@ pub struct TraceInput {
     /// The unit of MQSim's stamps, which is not in the file [ns]; None: 1.
     #[serde(default)]
     pub stamp_unit_ns: Option<u64>,
+    /// Whether recorded requests with other methods than GET, HEAD and OPTIONS are replayed too.
+    #[serde(default)]
+    pub unsafe_methods: bool,
+    /// Whether recorded requests are sent with their credentials.
+    #[serde(default)]
+    pub credentials: bool,
 }
 
 fn original_speed() -> u64 {
@@ -89,6 +95,8 @@ impl TraceInput {
             v2_wait: V2Wait::Us,
             arrivals: None,
             stamp_unit_ns: None,
+            unsafe_methods: false,
+            credentials: false,
         }
     }
 }
@@ -142,11 +150,17 @@ pub enum Format {
     Tencent,
     /// MQSim's ASCII.
     Mqsim,
+    /// An access log of nginx or Apache.
+    AccessLog,
+    /// An HTTP archive, version 1.2.
+    Har,
+    /// Requests as JSON objects, one on each line.
+    Jsonl,
 }
 
 impl Format {
     /// Every format that can be read.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 15] = [
         Self::Bw,
         Self::Load,
         Self::FioIolog,
@@ -159,7 +173,16 @@ impl Format {
         Self::Alibaba,
         Self::Tencent,
         Self::Mqsim,
+        Self::AccessLog,
+        Self::Har,
+        Self::Jsonl,
     ];
+
+    /// Returns whether its operations are HTTP requests.
+    #[must_use]
+    pub fn has_requests(self) -> bool {
+        matches!(self, Self::AccessLog | Self::Har | Self::Jsonl)
+    }
 
     /// Returns its name in options and results.
     #[must_use]
@@ -177,6 +200,9 @@ impl Format {
             Self::Alibaba => "alibaba",
             Self::Tencent => "tencent",
             Self::Mqsim => "mqsim",
+            Self::AccessLog => "access-log",
+            Self::Har => "har",
+            Self::Jsonl => "jsonl",
         }
     }
 }
@@ -274,6 +300,26 @@ pub struct TraceReport {
     pub speed_micro: u64,
     /// The devices' names, in the order of their first appearance: `Row::device` is the index.
     pub devices: Vec<String>,
+    /// Counts of recorded requests; None: the trace has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub requests: Option<RequestCounts>,
     /// Notes for the user.
     pub notes: Vec<String>,
+}
+
+/// The counts of recorded requests, before `devices`, `from_ns` and `for_ns`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct RequestCounts {
+    /// Different requests.
+    pub distinct: u64,
+    /// Requests that were skipped because their method is not safe.
+    pub unsafe_methods: u64,
+    /// Records that were skipped because they have no request that can be sent: none, CONNECT, an invalid one.
+    pub unreplayable: u64,
+    /// Requests whose method usually has a body, and none was recorded.
+    pub without_body: u64,
+    /// Requests that are sent without their credentials.
+    pub credentials: u64,
+    /// Requests whose stamp is a whole second.
+    pub whole_seconds: u64,
 }

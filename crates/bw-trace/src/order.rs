@@ -267,9 +267,6 @@ impl Ordered {
     }
 }
 
-/// How far equal stamps are spread at most [ns].
-const FARTHEST_NS: u64 = 1_000_000_000;
-
 /// Maximum number of equal stamps that are spread: bounds the memory.
 pub(crate) const MOST_EQUAL: usize = 1 << 20;
 
@@ -318,7 +315,7 @@ impl Spread {
         let Some(first) = self.equal.front() else {
             return;
         };
-        let room = (next - first.at()).min(FARTHEST_NS);
+        let room = (next - first.at()).min(first.reach_ns);
         let count = self.equal.len() as u64;
         for place in 0..count {
             // No overflow: a second in ns times a million is below 2^51.
@@ -443,6 +440,7 @@ mod order_tests {
 #[cfg(test)]
 mod stamps_tests {
     use super::*;
+    use crate::entry::FARTHEST_NS;
     use bw_model::Kind;
     use proptest::prelude::*;
 

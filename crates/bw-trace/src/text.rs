@@ -33,6 +33,7 @@ pub(crate) struct LineReader {
     stream: Bytes,
     buffer: Vec<u8>,
     number: u64,
+    longest: u64,
 }
 
 impl LineReader {
@@ -42,26 +43,30 @@ impl LineReader {
             stream,
             buffer: Vec::with_capacity(256),
             number: 0,
+            longest: LONGEST_LINE_BYTES,
         }
+    }
+
+    /// Returns it with lines of up to `longest` bytes.
+    fn up_to(self, longest: u64) -> Self {
+        Self { longest, ..self }
     }
 
     /// Returns the next line without its end, with its number from 1; None at the end.
     pub(crate) fn next(&mut self) -> Result<Option<(u64, &[u8])>, ParseError> {
         self.buffer.clear();
         let length = (&mut self.stream)
-            .take(LONGEST_LINE_BYTES)
+            .take(self.longest)
             .read_until(b'\n', &mut self.buffer)
             .map_err(|error| ParseError::read(&error, Position::Text(self.number + 1, 1)))?;
         if length == 0 {
             return Ok(None);
         }
         self.number += 1;
-        if length as u64 == LONGEST_LINE_BYTES && self.buffer.last() != Some(&b'\n') {
+        if length as u64 == self.longest && self.buffer.last() != Some(&b'\n') {
             self.pass_rest_of_line()?;
-            return Err(
-                ParseError::column(length, "the line is longer than 65,536 bytes")
-                    .on_line(self.number),
-            );
+            let what = format!("the line is longer than {} KiB", self.longest >> 10);
+            return Err(ParseError::column(length, what).on_line(self.number));
         }
         Ok(Some((self.number, without_end(&self.buffer))))
     }
@@ -252,6 +257,9 @@ fn seconds_ns(bytes: &[u8]) -> Result<u64, &'static str> {
 
 /// A format in which each operation is one line of its own.
 pub(crate) trait LineFormat: Send {
+    /// Maximum length of a line [bytes].
+    const LONGEST_LINE_BYTES: u64 = LONGEST_LINE_BYTES;
+
     /// Returns the operation of `line`, which is not empty; None if the line is a heading.
     fn parse(
         &mut self,
@@ -280,7 +288,7 @@ impl<F: LineFormat> TextSource<F> {
     /// Returns the operations of `stream`.
     pub(crate) fn new(stream: Bytes, format: F) -> Self {
         Self {
-            lines: LineReader::new(stream),
+            lines: LineReader::new(stream).up_to(F::LONGEST_LINE_BYTES),
             format,
         }
     }

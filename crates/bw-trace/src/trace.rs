@@ -13,9 +13,11 @@ use crate::input::{Duplicates, Format, Offsets, TraceInput, TraceReport};
 use crate::offsets::{AddressMapping, Changes};
 use crate::open::{self, OpenTrace};
 use crate::order::{MOST_EQUAL, OrderWindow, Ordered, Spread, WINDOW_ROWS, hasten, rebase};
+use crate::requests::{RecordedRequest, SharedRequests};
 use crate::source::Timing;
 use bw_model::{EngineError, Nanos, Row};
 use std::io::Read;
+use std::sync::Arc;
 
 /// An open trace. Iterate to get its rows in the order of arrival; an error ends it.
 pub struct Trace {
@@ -29,6 +31,7 @@ pub struct Trace {
     spread: Spread,
     settled: bool,
     mapping: AddressMapping,
+    requests: SharedRequests,
     changes: Changes,
     operations: u64,
     left_out: u64,
@@ -105,8 +108,9 @@ impl Trace {
             .into_iter()
             .map(|file| (file.path, file.stream))
             .unzip();
-        let source =
-            formats::parser(format, streams, &input).map_err(|fault| fault.into_error(&paths))?;
+        let requests = SharedRequests::new(&input);
+        let source = formats::parser(format, streams, &input, &requests)
+            .map_err(|fault| fault.into_error(&paths))?;
         let timing = source.timing();
         let order = window(format, timing, &input);
         Ok(Self {
@@ -117,7 +121,12 @@ impl Trace {
             chosen: Vec::new(),
             spread: Spread::default(),
             settled: false,
-            mapping: mapping(&input)?,
+            mapping: if format.has_requests() {
+                of_requests(&input)?
+            } else {
+                mapping(&input)?
+            },
+            requests,
             changes: Changes::default(),
             operations: 0,
             left_out: 0,
@@ -146,6 +155,11 @@ impl Trace {
         self.intended
     }
 
+    /// Returns the recorded requests: an operation's offset is an index into them.
+    pub(crate) fn into_requests(self) -> Vec<Arc<RecordedRequest>> {
+        self.requests.take()
+    }
+
     /// Returns the account of the reading so far; complete after the last row.
     #[must_use]
     pub fn report(&self) -> TraceReport {
@@ -172,6 +186,10 @@ impl Trace {
             clipped: self.changes.clipped,
             speed_micro: self.input.speed_micro,
             devices: self.ordered.device_names().to_vec(),
+            requests: self
+                .format
+                .has_requests()
+                .then(|| self.requests.lock().counts()),
             notes: account.notes,
         }
     }
@@ -384,7 +402,10 @@ pub(crate) fn check(input: &TraceInput) -> Result<(), EngineError> {
 pub(crate) fn window(format: Format, timing: Timing, input: &TraceInput) -> OrderWindow {
     let (window, rows) = match (format, timing.sorted) {
         (_, true) => (Nanos::ZERO, WINDOW_ROWS),
-        (Format::Bw, false) => (Nanos(60 * Nanos::SECOND.0), 16 * WINDOW_ROWS),
+        // A server may write its log in the order of completion.
+        (Format::Bw | Format::AccessLog | Format::Jsonl, false) => {
+            (Nanos(60 * Nanos::SECOND.0), 16 * WINDOW_ROWS)
+        }
         (_, false) => (Nanos::SECOND, WINDOW_ROWS),
     };
     let window_ns = input.window_ns.unwrap_or(window.0);
@@ -402,6 +423,18 @@ pub(crate) fn mapping(input: &TraceInput) -> Result<AddressMapping, EngineError>
     )
 }
 
+/// Returns the mapping of requests, which have no addresses.
+fn of_requests(input: &TraceInput) -> Result<AddressMapping, EngineError> {
+    if input.offsets != Offsets::Exact {
+        return Err(option_error(
+            first_path(input),
+            "recorded requests have no offsets that could be mapped",
+            "leave --offsets out",
+        ));
+    }
+    mapping(&TraceInput::new(first_path(input)))
+}
+
 /// Returns how equal stamps of this format are treated.
 pub(crate) fn duplicates(format: Format, input: &TraceInput) -> Result<Duplicates, EngineError> {
     match (input.duplicates, format) {
@@ -411,6 +444,8 @@ pub(crate) fn duplicates(format: Format, input: &TraceInput) -> Result<Duplicate
             "the stamps are whole seconds: what that means must be chosen",
             "spread the operations over their second (--duplicates spread) or let them arrive together (--duplicates burst)",
         )),
+        // Over the unit of the stamps: a burst at each full second would be one of the log alone.
+        (None, format) if format.has_requests() => Ok(Duplicates::Spread),
         (None, _) => Ok(Duplicates::Burst),
     }
 }

@@ -1,4 +1,4 @@
-"""`bw replay`: issues the operations of a recorded trace again, at their recorded times."""
+"""`bw replay`: issues the operations or requests of a recorded trace again, at their recorded times."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ examples:
   bw replay web.load.gz --target null
   bw replay web.load.gz --speed 4x --scale-space --direct --overwrite --target /dev/loop0
   bw replay two.bin --map sda=/dev/loop1 --map sdb=/dev/loop2 --overwrite
+  bw replay access.log --target http://127.0.0.1:8080/ --speed 2x
   bw replay oltp.bin --format spc --for 60s --lenient --target /tmp/file --json
 
 exit status: 0 done, also with findings; 1 the engine failed, or more operations than

@@ -31,7 +31,7 @@ from benchwright.suite.values import choice
 
 READING = (
     *("format", "lenient", "window", "duplicates", "start", "length", "devices"),
-    *("v2_wait", "arrivals", "stamp_unit"),
+    *("v2_wait", "arrivals", "stamp_unit", "unsafe_methods"),
 )
 MAPPING = ("offsets", "target_size", "source_size", "align")
 COMPARED = (

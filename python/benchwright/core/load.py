@@ -143,6 +143,11 @@ class TargetResult(msgspec.Struct, frozen=True):
     """Operations that took longer than the limit of the target."""
     nil_replies: int = 0
     """Replies of a Redis server that had no value."""
+    status_2xx: int = 0
+    """Responses of an HTTP server with a status of 200 to 299, of the whole run."""
+    status_3xx: int = 0
+    status_4xx: int = 0
+    status_5xx: int = 0
     unknown_replies: int = 0
     """Replies of an NFS server that belong to no call."""
     jukebox: int = 0
@@ -307,6 +312,23 @@ class EngineEnvironment(msgspec.Struct, frozen=True):
     absent: tuple[str, ...] = ()
 
 
+class RecordedRequests(msgspec.Struct, frozen=True):
+    """Counts of the recorded requests of a trace."""
+
+    distinct: int
+    """Different requests."""
+    unsafe_methods: int = 0
+    """Skipped, since their method is not GET, HEAD or OPTIONS."""
+    unreplayable: int = 0
+    """Skipped, since they cannot be sent: no request, CONNECT, an invalid one."""
+    without_body: int = 0
+    """Sent with an empty body, since the trace does not have theirs."""
+    credentials: int = 0
+    """Sent without their credentials."""
+    whole_seconds: int = 0
+    """Requests whose stamp is a whole second."""
+
+
 class TraceResult(msgspec.Struct, frozen=True):
     """Counts of reading one trace, and the effects of its policies."""
 
@@ -321,6 +343,9 @@ class TraceResult(msgspec.Struct, frozen=True):
     """Sizes that were cut to fit the target."""
     left_out: int = 0
     """By choice: of other devices, or outside the requested part."""
+    duplicates: str = "burst"
+    requests: RecordedRequests | None = None
+    """None: it is not a trace of requests."""
 
 
 class ProcessResult(msgspec.Struct, frozen=True):

@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from benchwright.core.load import TimeDistribution
+from benchwright.core.load import RecordedRequests, TimeDistribution
 
 # -- Reading, converting and capturing an I/O trace ------------------------------------
 #
@@ -45,6 +45,8 @@ class TraceReport(msgspec.Struct, frozen=True):
     speed_micro: int
     devices: tuple[str, ...]
     notes: tuple[str, ...]
+    requests: RecordedRequests | None = None
+    """None: it is not a trace of requests."""
 
 
 # -- capture, convert ------------------------------------------------------------------

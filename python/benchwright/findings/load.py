@@ -8,6 +8,7 @@ from benchwright.core.load import (
     EngineResult,
     IntervalResult,
     LoopModel,
+    RecordedRequests,
     SamplesResult,
     TimeDistribution,
     TraceResult,
@@ -66,6 +67,8 @@ def _reading(report: TraceReport) -> Iterator[Finding]:
     if report.clipped:
         text = f"{report.clipped:,} operations were shortened to fit the target"
         yield make_finding("trace-clipped", report.path, text)
+    if report.requests is not None:
+        yield from _requests(report.requests, report, report.path)
 
 
 def trace_stat_findings(result: TraceStatistics) -> tuple[Finding, ...]:
@@ -227,6 +230,44 @@ def _trace_in_load(trace: TraceResult, subject: str) -> Iterator[Finding]:
     if trace.skipped_lines:
         text = f"{trace.skipped_lines:,} lines of {trace.path} were not understood"
         yield make_finding("trace-lines-skipped", subject, text)
+    if trace.requests is not None:
+        yield from _requests(trace.requests, trace, subject)
+
+
+def _requests(
+    requests: RecordedRequests, trace: TraceResult | TraceReport, subject: str
+) -> Iterator[Finding]:
+    """Yield the findings about recorded requests that are not replayed as they were."""
+    skipped = (
+        ("with a method other than GET, HEAD and OPTIONS", requests.unsafe_methods),
+        (
+            "without a request that can be sent (none, CONNECT, an invalid one)",
+            requests.unreplayable,
+        ),
+    )
+    if any(number for _, number in skipped):
+        parts = (f"{number:,} {what}" for what, number in skipped if number)
+        text = f"records of {trace.path} were skipped: {', '.join(parts)}"
+        yield make_finding("trace-requests-skipped", subject, text)
+    changed = (
+        ("without their credentials", requests.credentials),
+        ("with an empty body, since theirs is unknown", requests.without_body),
+    )
+    if any(number for _, number in changed):
+        parts = (f"{number:,} {what}" for what, number in changed if number)
+        text = f"requests of {trace.path} are sent otherwise: {', '.join(parts)}"
+        yield make_finding("trace-requests-changed", subject, text)
+    if requests.whole_seconds:
+        how = (
+            "spread evenly over it"
+            if trace.duplicates == "spread"
+            else "sent at its start"
+        )
+        text = (
+            f"{requests.whole_seconds:,} requests of {trace.path} have time stamps of whole seconds: "
+            f"those of one second are {how}"
+        )
+        yield make_finding("trace-stamps-coarse", subject, text)
 
 
 # -- the generator ---------------------------------------------------------------------

@@ -457,6 +457,24 @@ class TraceOptions(msgspec.Struct, frozen=True):
         Text,
         _trace("unit of MQSim's time stamps", "1ns", words.some_ns, "stamp_unit_ns"),
     ] = None
+    unsafe_methods: Annotated[
+        bool,
+        Option(
+            "also replay recorded requests that may change data: POST, PUT, DELETE and others",
+            group=_TRACE,
+            field="unsafe_methods",
+            no_default="they change data on the server",
+        ),
+    ] = False
+    credentials: Annotated[
+        bool,
+        Option(
+            "send recorded credentials: Authorization, Cookie and others",
+            group=_TRACE,
+            field="credentials",
+            no_default="it sends secrets",
+        ),
+    ] = False
     delay: Annotated[
         Text,
         _trace(

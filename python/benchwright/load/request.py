@@ -455,6 +455,10 @@ class TraceInput(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """The event of blktrace that counts as arrival: queue or issue."""
     stamp_unit_ns: int | None = None
     """Unit of MQSim's timestamps, which the file does not contain."""
+    unsafe_methods: bool = False
+    """Whether recorded requests other than GET, HEAD and OPTIONS are read."""
+    credentials: bool = False
+    """Whether recorded requests have their credentials."""
 
 
 class _TraceRequest(

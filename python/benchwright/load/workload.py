@@ -231,6 +231,9 @@ FORMATS = (
     "alibaba",
     "tencent",
     "mqsim",
+    "access-log",
+    "har",
+    "jsonl",
 )
 """Formats of traces that the engine reads."""
 
@@ -340,6 +343,10 @@ class Trace(_Type, frozen=True, tag="trace", omit_defaults=True, kw_only=True):
     """The event of blktrace that counts as arrival."""
     stamp_unit_ns: int | None = None
     """Unit of MQSim's timestamps."""
+    unsafe_methods: bool = False
+    """Whether recorded requests other than GET, HEAD and OPTIONS are replayed."""
+    credentials: bool = False
+    """Whether recorded requests have their Authorization, Cookie and so on."""
     from_ns: int = 0
     for_ns: int | None = None
     devices: tuple[str, ...] | None = None

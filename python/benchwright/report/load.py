@@ -18,6 +18,7 @@ from benchwright.core.load import (
     LoadCounts,
     LoadProgress,
     SequenceResult,
+    TargetResult,
     TimeDistribution,
     TlsResult,
     TraceResult,
@@ -261,6 +262,9 @@ def _fields(result: EngineResult, report: LoadReport) -> Iterator[Field]:
     connections = _connections(result)
     if connections:
         yield ("connections", connections)
+    statuses = _statuses(result.target)
+    if statuses:
+        yield ("responses", statuses)
     if result.target.nil_replies:
         yield (
             "nil replies",
@@ -288,6 +292,17 @@ def _fields(result: EngineResult, report: LoadReport) -> Iterator[Field]:
         yield ("pacer", f"{result.pacer}; {_workers(result)}")
         for absent in (*result.target.absent, *result.environment.absent):
             yield ("absent", absent)
+
+
+def _statuses(target: TargetResult) -> str:
+    """Return the responses of an HTTP server by the class of their status."""
+    counts = (
+        ("2xx", target.status_2xx),
+        ("3xx", target.status_3xx),
+        ("4xx", target.status_4xx),
+        ("5xx", target.status_5xx),
+    )
+    return ", ".join(f"{number:,} {name}" for name, number in counts if number)
 
 
 def _target(result: EngineResult, target: str) -> str:
@@ -411,6 +426,8 @@ def _trace(trace: TraceResult, result: EngineResult) -> str:
         ("left out", trace.left_out),
     )
     text = f"{trace.path}: {plural(trace.operations, 'operation')}"
+    if trace.requests is not None:
+        text += f", {trace.requests.distinct:,} different"
     if sum(one.operations for one in result.traces) > result.counts.intended:
         # The reader reads ahead; the run ended before it used all operations.
         text += f" read, the run intended {result.counts.intended:,}"

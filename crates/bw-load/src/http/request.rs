@@ -4,12 +4,14 @@ use crate::labels::MOST;
 use crate::net::ConnectionOptions;
 use crate::net::connection::Endpoint;
 use crate::net::tls::settings::{HTTP_1_1, TlsSpec};
+use crate::recorded::{ReadTrace, RecordedSource};
 use base64::Engine;
 use bw_model::{EngineError, ExchangeAddress, Nanos};
 use bw_protocol::check::{Check, Needle};
 use bw_protocol::http1::{Body, Request, Requests};
 use bw_protocol::values::ValueSpec;
 use bw_protocol::{Template, Values};
+use bw_trace::requests::RecordedRequest;
 use http::uri::PathAndQuery;
 use http::{HeaderName, HeaderValue, Method, Uri};
 use serde::Deserialize;
@@ -111,9 +113,16 @@ pub struct HttpPlan {
     pub(super) requests: Arc<Requests>,
     pub(super) options: ConnectionOptions,
     labels: Vec<String>,
+    recorded: Vec<RecordedSource>,
 }
 
 impl HttpPlan {
+    /// Returns the traces whose requests it has.
+    #[must_use]
+    pub(crate) fn recorded(&self) -> &[RecordedSource] {
+        &self.recorded
+    }
+
     /// Returns the requests, which all workers share.
     #[must_use]
     pub(crate) fn requests(&self) -> &Requests {
@@ -153,8 +162,32 @@ impl HttpSpec {
     /// `url`, `method`, `path`, `header`, `values`, `request`: bad input; and as [`Endpoint::find`],
     /// [`ConnectionOptions::checked`] and [`TlsSpec::settings`].
     pub fn plan_with(&self, seed: u64) -> Result<HttpPlan, EngineError> {
+        self.plan_of(seed, Vec::new())
+    }
+
+    /// Returns the plan of a run whose requests are those of recorded traces, if there are any.
+    ///
+    /// # Errors
+    /// As `plan_with`.
+    pub(crate) fn plan_of(
+        &self,
+        seed: u64,
+        traces: Vec<ReadTrace>,
+    ) -> Result<HttpPlan, EngineError> {
         let server = self.server()?;
-        let requests = if self.requests.is_empty() {
+        let mut recorded = Vec::new();
+        let requests = if !traces.is_empty() {
+            let mut all = Vec::new();
+            for trace in traces {
+                let first = u32::try_from(all.len()).unwrap_or(u32::MAX);
+                for request in &trace.recorded.requests {
+                    all.push(self.recorded(&server, request)?);
+                }
+                recorded.push(trace.source(first));
+            }
+            self.check_recorded(&server, all.len())?;
+            Requests::of(all, Values::default())
+        } else if self.requests.is_empty() {
             self.unlabelled(&server)?
         } else {
             self.labelled(&server, seed)?
@@ -177,6 +210,7 @@ impl HttpSpec {
             endpoint: endpoint.with_tls(tls),
             requests: Arc::new(requests),
             labels: labels.collect(),
+            recorded,
         })
     }
 
@@ -372,6 +406,86 @@ impl HttpSpec {
         })
     }
 
+    /// Refuses a target that has requests of its own beside recorded ones.
+    fn check_recorded(&self, server: &ParsedUrl, count: usize) -> Result<(), EngineError> {
+        let refused = |message: &str, remedy: &str| {
+            let message = format!("url {:?}: {message}", self.url);
+            Err(EngineError::request("url", message, remedy).about("target"))
+        };
+        let has_paths = server.path != "/" || self.paths.iter().any(|path| path != "/");
+        if has_paths || !self.requests.is_empty() || self.body_bytes > 0 || self.method != get() {
+            return refused(
+                "a trace of requests has paths, methods and bodies of its own",
+                "give the server alone: http://host:port/",
+            );
+        }
+        if count as u64 > ExchangeAddress::REQUESTS {
+            let message = format!("more than {} different requests", ExchangeAddress::REQUESTS);
+            return refused(&message, "replay fewer of the traces, or a part (--for)");
+        }
+        self.headers
+            .iter()
+            .try_for_each(|(name, value)| check_field(name, value))
+    }
+
+    /// Returns a recorded request; fields of the target replace recorded ones.
+    fn recorded(
+        &self,
+        server: &ParsedUrl,
+        request: &RecordedRequest,
+    ) -> Result<Request, EngineError> {
+        let method = method(&request.method)?;
+        let own: Vec<_> = request
+            .headers
+            .iter()
+            .filter(|(name, _)| !has_field(&self.headers, name))
+            .collect();
+        let mut fields = String::new();
+        let given = |wanted: &str| {
+            has_field(&self.headers, wanted)
+                || own
+                    .iter()
+                    .any(|(name, _)| name.eq_ignore_ascii_case(wanted))
+        };
+        if !given("host") {
+            put(&mut fields, "Host", &server.authority);
+        }
+        if !given("user-agent") {
+            put(&mut fields, "User-Agent", "benchwright");
+        }
+        let common = self.headers.iter().map(|(name, value)| (&**name, &**value));
+        let own = own.into_iter().map(|(name, value)| (&**name, &**value));
+        for (name, value) in common.chain(own) {
+            put(&mut fields, name, value);
+        }
+        let body: Arc<[u8]> = request.body.clone().unwrap_or_default();
+        if has_body(&method) || !body.is_empty() {
+            put(&mut fields, "Content-Length", &body.len().to_string());
+        }
+        let target = &*request.target;
+        let parts = [
+            method.as_str().as_bytes(),
+            b" ",
+            target,
+            b" HTTP/1.1\r\n",
+            fields.as_bytes(),
+            b"\r\n",
+        ];
+        Ok(Request {
+            head: Template::literal(&parts.concat()),
+            body: if body.is_empty() {
+                Body::Filler(0)
+            } else {
+                Body::Bytes(body)
+            },
+            is_head: method == Method::HEAD,
+            check: Check {
+                recorded: request.status,
+                ..Check::default()
+            },
+        })
+    }
+
     /// Returns the fields that the engine sets unless the target's or these do.
     fn first_fields(&self, server: &ParsedUrl, own: &[(String, String)]) -> String {
         let mut fields = String::new();
@@ -430,6 +544,7 @@ impl ExpectSpec {
             status: self.status,
             contains,
             min_bytes: self.min_bytes,
+            recorded: None,
         })
     }
 }

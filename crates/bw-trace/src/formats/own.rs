@@ -4,7 +4,7 @@
 //! five seconds still starts then. Rows that are marked as sorted by intended start need no window; samples, which are
 //! sorted by completion, get a wide one.
 
-use crate::entry::{DeviceNames, LARGEST_END_BYTES, ParseError, Position, TraceEntry};
+use crate::entry::{DeviceNames, FARTHEST_NS, LARGEST_END_BYTES, ParseError, Position, TraceEntry};
 use crate::source::{Account, Timing, TraceSource};
 use crate::text::Bytes;
 use bw_model::Row;
@@ -95,6 +95,7 @@ impl TraceSource<TraceEntry> for Own {
             sequence: 0,
             file: 0,
             clipped: false,
+            reach_ns: FARTHEST_NS,
         }))
     }
 
