@@ -102,7 +102,11 @@ fn own(trace: &mut Trace, mut file: NewFile, place: &str) -> Result<Written, Eng
     let mut blocks = blocks.into_file().map_err(unwritten)?;
     blocks.rewind().map_err(unwritten)?;
     io::copy(&mut blocks, &mut file).map_err(unwritten)?;
-    Ok((rows, file.finish()?, Vec::new()))
+    let requests = trace.format().has_requests().then(|| {
+        "methods, paths, headers and bodies of requests: a row has the number of its request"
+            .to_owned()
+    });
+    Ok((rows, file.finish()?, requests.into_iter().collect()))
 }
 
 fn header(report: &TraceReport) -> Header {

@@ -9,7 +9,7 @@ use bw_trace::trace;
 use proptest::prelude::*;
 use std::io::Cursor;
 
-const GOLDEN: [(&str, Option<Format>); 16] = [
+const GOLDEN: [(&str, Option<Format>); 22] = [
     ("", Some(Format::Bw)),
     ("small.load", Some(Format::Load)),
     ("v2.iolog", Some(Format::FioIolog)),
@@ -26,6 +26,12 @@ const GOLDEN: [(&str, Option<Format>); 16] = [
     ("small.tencent.csv", Some(Format::Tencent)),
     ("small.mqsim", Some(Format::Mqsim)),
     ("small.load", None),
+    ("small.access.log", Some(Format::AccessLog)),
+    ("small.msec.log", Some(Format::AccessLog)),
+    ("small.vhost.log", None),
+    ("small.har", Some(Format::Har)),
+    ("small.jsonl", Some(Format::Jsonl)),
+    ("small.jsonl", None),
 ];
 
 fn golden(name: &str) -> Vec<u8> {
@@ -53,7 +59,7 @@ fn drain(bytes: &[u8], format: Option<Format>, lenient: bool) -> usize {
         } else {
             Duplicates::Burst
         }),
-        offsets: if lenient {
+        offsets: if lenient && !format.is_some_and(Format::has_requests) {
             Offsets::Wrap
         } else {
             Offsets::Exact
@@ -92,6 +98,9 @@ fn bytes() -> impl Strategy<Value = Vec<u8>> {
         b"fio version 3 iolog\n".to_vec(),
         b"fio version 2 iolog\n".to_vec(),
         b"bwtrace\n\x01\0\x30\0".to_vec(),
+        b"{\"log\":{\"entries\":[".to_vec(),
+        b"{\"time\":1,\"path\":".to_vec(),
+        b"- - - [10/Oct/2000:13:55:36 -0700] \"GET /".to_vec(),
     ]);
     let body = prop_oneof![
         proptest::collection::vec(any::<u8>(), 0..400),
