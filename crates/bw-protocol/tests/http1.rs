@@ -282,6 +282,7 @@ fn labelled() -> Requests {
             status: Some(200),
             contains: Needle::new(b"good"),
             min_bytes: 6,
+            ..Check::default()
         },
     };
     let post = Request {

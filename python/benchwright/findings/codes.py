@@ -467,15 +467,6 @@ _CODES: dict[str, Code] = {
         Severity.WARNING,
         "Fix the trace, or report with the result what is missing from it.",
     ),
-    "trace-requests-skipped": Code(
-        Severity.WARNING,
-        "--unsafe-methods replays those that may change data; report with the result which were "
-        "skipped.",
-    ),
-    "trace-requests-changed": Code(
-        Severity.NOTE,
-        "--credentials sends recorded credentials; HAR and JSON lines have bodies, access logs none.",
-    ),
     "trial-void": Code(
         Severity.NOTE,
         "Nothing: void trials are stored but not counted, and `bw resume` runs them again.",
@@ -492,6 +483,15 @@ _CODES: dict[str, Code] = {
     "trace-stamps-coarse": Code(
         Severity.NOTE,
         "Use only time scales above the clock's step; --duplicates spread spaces them evenly.",
+    ),
+    "trace-requests-skipped": Code(
+        Severity.WARNING,
+        "--unsafe-methods replays those that may change data; report with the result which were "
+        "skipped.",
+    ),
+    "trace-requests-changed": Code(
+        Severity.NOTE,
+        "--credentials sends recorded credentials; HAR and JSON lines have bodies, access logs none.",
     ),
     "trace-ends-missing": Code(
         Severity.NOTE,
