@@ -316,6 +316,26 @@ def test_lines_that_were_skipped() -> None:
     assert "2 lines of a.load" in doubts(found)["trace-lines-skipped"].evidence
 
 
+def test_recorded_requests_that_are_not_replayed_as_they_were() -> None:
+    found = document()
+    requests = {"distinct": 3, "unsafe_methods": 5, "unreplayable": 2, "credentials": 4}
+    requests |= {"without_body": 0, "whole_seconds": 1200}
+    found["traces"] = [
+        {"path": "a.log", "operations": 9, "duplicates": "spread", "requests": requests}
+    ]
+    told = doubts(found)
+    skipped = told["trace-requests-skipped"]
+    assert skipped.severity is Severity.WARNING
+    assert "5 with a method other than GET, HEAD and OPTIONS" in skipped.evidence
+    assert "2 without a request" in skipped.evidence
+    assert "4 without their credentials" in told["trace-requests-changed"].evidence
+    assert "body" not in told["trace-requests-changed"].evidence
+    assert "1,200 requests" in told["trace-stamps-coarse"].evidence
+    assert "spread evenly" in told["trace-stamps-coarse"].evidence
+    found["traces"][0]["requests"] = {"distinct": 3}
+    assert doubts(found) == {}
+
+
 def test_a_trace_of_which_nothing_was_asked_for() -> None:
     found = document()
     found["traces"] = [{"path": "a.load", "operations": 0, "left_out": 1000}]

@@ -378,6 +378,7 @@ fn each_answer_is_checked_as_its_own_request_says() {
         }
         let found: Vec<i32> = connection.ends.iter().map(|end| end.result).collect();
         assert_eq!(found, results, "in pieces of {piece}");
+        assert_eq!(connection.http.statuses(), Some([5, 1, 2, 2]));
     }
 }
 

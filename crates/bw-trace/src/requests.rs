@@ -207,37 +207,6 @@ impl RequestTable {
     pub(crate) fn counts(&self) -> RequestCounts {
         self.counts
     }
-
-    /// Returns notes about what is not replayed as it was recorded.
-    pub(crate) fn notes(&self) -> Vec<String> {
-        let counts = &self.counts;
-        let notes = [
-            (
-                counts.unsafe_methods,
-                "recorded requests with methods other than GET, HEAD and OPTIONS were skipped (--unsafe-methods replays them)",
-            ),
-            (
-                counts.unreplayable,
-                "recorded lines were skipped, because they have no request that can be sent (none, CONNECT, an invalid one)",
-            ),
-            (
-                counts.without_body,
-                "requests are sent with an empty body, because the trace does not contain theirs",
-            ),
-            (
-                counts.credentials,
-                "requests are sent without their credentials, such as Authorization and Cookie (--credentials sends them)",
-            ),
-            (
-                counts.whole_seconds,
-                "requests have stamps of whole seconds; those of one second are spread evenly over it, unless --duplicates burst is given",
-            ),
-        ];
-        let notes = notes.into_iter().filter(|(count, _)| *count > 0);
-        notes
-            .map(|(count, what)| format!("{count} {what}"))
-            .collect()
-    }
 }
 
 /// Returns whether `text` is a token of RFC 9110: a method, or the name of a field.
@@ -396,7 +365,6 @@ mod tests {
             (counts.distinct, counts.unsafe_methods, counts.unreplayable),
             (3, 2, 4)
         );
-        assert_eq!(table.notes().len(), 2);
     }
 
     #[test]

@@ -82,6 +82,7 @@ def _stat(result: TraceStatistics) -> Iterator[Finding]:
     if (
         gaps.equal > t.SAME_STAMP * max(1, gaps.gap_ns.count)
         and report.duplicates == "burst"
+        and not (report.requests and report.requests.whole_seconds)
     ):
         text = (
             f"{gaps.equal:,} of {gaps.gap_ns.count:,} operations have the time stamp of the one "

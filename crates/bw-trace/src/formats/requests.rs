@@ -345,10 +345,6 @@ impl LineFormat for AccessLog {
         let index = index.map_err(|what| ParseError::column(quote, what))?;
         Ok(index.map(|index| stamp.entry(index).on(device)))
     }
-
-    fn notes(&self) -> Vec<String> {
-        self.requests.lock().notes()
-    }
 }
 
 /// One request as a JSON object; other members have no meaning.
@@ -488,10 +484,6 @@ impl LineFormat for JsonLines {
         let index = index.map_err(|what| wrong(&what))?;
         Ok(index.map(|index| stamp.entry(index).on(device)))
     }
-
-    fn notes(&self) -> Vec<String> {
-        self.requests.lock().notes()
-    }
 }
 
 #[derive(Deserialize)]
@@ -544,7 +536,6 @@ struct HarResponse {
 /// The requests of an HTTP archive, which is read whole, without its responses.
 pub(crate) struct Har {
     entries: std::vec::IntoIter<HarEntry>,
-    number: u64,
     requests: SharedRequests,
 }
 
@@ -582,7 +573,6 @@ impl Har {
         });
         Ok(Self {
             entries: entries.into_iter(),
-            number: 0,
             requests,
         })
     }
@@ -627,19 +617,11 @@ impl Har {
 impl TraceSource<TraceEntry> for Har {
     fn next(&mut self, devices: &mut DeviceNames) -> Result<Option<TraceEntry>, ParseError> {
         while let Some(entry) = self.entries.next() {
-            self.number += 1;
             if let Some(found) = self.entry(entry, devices)? {
                 return Ok(Some(found));
             }
         }
         Ok(None)
-    }
-
-    fn account(&self) -> crate::source::Account {
-        crate::source::Account {
-            notes: self.requests.lock().notes(),
-            ..crate::source::Account::default()
-        }
     }
 }
 
