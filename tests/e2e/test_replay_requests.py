@@ -337,6 +337,23 @@ def test_headers_and_bodies_are_sent_without_secrets_unless_asked(
     assert (one["cookie"], one["token"]) == ("secret=1", "Bearer secret")
 
 
+def test_recorded_hosts_have_targets_of_their_own(
+    tmp_path: Path, nginx: Server
+) -> None:
+    lines = (
+        {"time": 1 + number / 100, "url": f"http://{host}.example/{host}/{number}"}
+        for number, host in enumerate("abcab")
+    )
+    (tmp_path / "hosts").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    mapped = ("--map", "b.example=null", "--map")
+    server = f"a.example=http://127.0.0.1:{nginx.port}/"
+    done = bw(tmp_path, "replay", "hosts", *mapped, server, "--json")
+    result = json.loads(done.stdout)["result"]
+    assert result["counts"]["completed"] == 4
+    assert {one["path"] for one in nginx.seen(2)} == {"/a/0", "/a/3"}
+    assert [one["left_out"] for one in result["traces"]] == [3, 3]
+
+
 def test_requests_need_an_http_server_or_the_null_target(tmp_path: Path) -> None:
     (tmp_path / "recorded").write_text(jsonl())
     words = ("replay", "recorded", "--json", "--target")

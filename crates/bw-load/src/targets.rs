@@ -198,7 +198,10 @@ impl OpenTarget {
     pub(crate) fn takes_any_request(&self) -> bool {
         match self {
             Self::Null(_) => true,
-            Self::Several(several) => several.targets().all(Self::takes_any_request),
+            // An HTTP server among several has read its own traces.
+            Self::Several(several) => several
+                .targets()
+                .all(|one| matches!(one, Self::Null(_) | Self::Http(_))),
             _ => false,
         }
     }
