@@ -5,7 +5,7 @@
 //! between the client and the server that was recorded, and no credentials unless the user wants them.
 //!
 //! Decision: each different request is stored once, and a recorded request is a time and an index, so a log of a million
-//! lines needs 24 MB and its different requests. Rejected: a request for each line; a second pass over the file, which
+//! lines needs 16 MB and its different requests. Rejected: a request for each line; a second pass over the file, which
 //! may have grown meanwhile, or is a pipe. Sources: RFC 9110, sections 7.6.1 (hop-by-hop fields) and 9.2.1 (safe methods).
 
 use crate::error::TraceCode;
