@@ -223,7 +223,42 @@ class RedisTarget(msgspec.Struct, frozen=True, tag="redis", tag_field="kind"):
     """None: the connections do not use TLS."""
 
 
-ServerTarget = TcpTarget | HttpTarget | RedisTarget
+class Statement(msgspec.Struct, frozen=True):
+    """A statement of SQL with the values of its parameters, as texts."""
+
+    sql: str
+    parameters: tuple[str, ...] = ()
+
+
+class PostgresTarget(msgspec.Struct, frozen=True, tag="postgres", tag_field="kind"):
+    """A PostgreSQL server: an operation executes prepared statements in one transaction.
+
+    It has no password: the engine looks it up where PostgreSQL's own clients do.
+    """
+
+    host: str
+    user: str
+    port: int = 5432
+    database: str | None = None
+    """None: that with the user's name."""
+    statements: tuple[tuple[Statement, ...], ...] = ()
+    """What the operations execute, each its statements in order; empty: SELECT 1."""
+    password_file: str | None = None
+    """A file whose first line is the password."""
+    connections: int = 64
+    timeout_ns: int | None = TIMEOUT_NS
+    """Time limit of an operation; None: unlimited."""
+    outstanding: int = 1
+    """Maximum number of operations in progress on a connection: pipelining."""
+    requests_per_connection: int | None = None
+    """After how many operations a connection is made again; None: never."""
+    unix_socket: str | None = None
+    """Path of the server's Unix socket, instead of host and port."""
+    tls: Tls | None = None
+    """None: the connections do not use TLS."""
+
+
+ServerTarget = TcpTarget | HttpTarget | RedisTarget | PostgresTarget
 """Targets whose operations are exchanges with a server."""
 
 
