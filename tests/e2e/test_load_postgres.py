@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import threading
@@ -136,6 +137,51 @@ def test_a_list_of_statements_is_one_transaction(
     rows = int(server.execute("SELECT count(*) FROM counted"))
     assert rows == 2 * (counts["completed"] - counts["errors"]) > 0
     assert found["result"]["target"]["reconnects"] == 0
+
+
+def test_parameters_with_values_are_those_of_the_seed(
+    server: Postgres, tmp_path: Path
+) -> None:
+    insert = "INSERT INTO counted VALUES ($1, $2)"
+    (tmp_path / "w.toml").write_text(
+        f"""
+        [target]
+        to = "{url_of(server)}"
+        connections = 2
+        outstanding = 4
+        statements = [{{sql = "{insert}", parameters = ["${{n}}", "${{n}}-${{text}}"]}}]
+        [values]
+        n = "counter"
+        text = "text 10 digits"
+        [[filament]]
+        type = "open"
+        rate = "1k"
+        count = 300
+        """
+    )
+    stored = []
+    for workers in ("1", "2"):
+        server.execute("TRUNCATE counted")
+        done = bw(tmp_path, "load", "w.toml", "--json", "--workers", workers)
+        counts = document(done)["result"]["counts"]
+        assert (counts["completed"], counts["errors"]) == (300, 0)
+        rows = server.execute("SELECT id, text FROM counted ORDER BY id")
+        stored.append(rows.splitlines())
+    one, two = stored
+    assert one == two
+    pattern = re.compile(r"(\d+)\|\1-\d{10}")
+    assert all(pattern.fullmatch(row) for row in one)
+    assert len(set(one)) == 300
+
+
+def test_a_value_that_is_not_there_is_refused_at_its_place(
+    server: Postgres, tmp_path: Path
+) -> None:
+    one = '{sql = "SELECT $1", parameters = ["${id}"]}'
+    done = load(tmp_path, url_of(server), statements(tmp_path, one))
+    assert done.returncode == 2
+    assert 'there is no value "id"' in done.stderr
+    assert "w.toml:2:" in done.stderr
 
 
 @pytest.mark.parametrize("role", ["by_scram_sha_256", "by_md5", "by_clear"])

@@ -71,13 +71,22 @@ class Postgres:
         """Set parameters that a running server accepts."""
         for name, value in parameters.items():
             self.execute(f"ALTER SYSTEM SET {name} = '{value}'")
-        self.execute("SELECT pg_reload_conf()")
+        self._reload()
 
     def admit(self, *lines: str) -> None:
         """Let clients log in as these lines of pg_hba.conf say; `bench` always on the Unix socket."""
         text = "\n".join(["local all bench trust", *lines, ""])
         (self.data / "pg_hba.conf").write_text(text)
+        self._reload()
+
+    def _reload(self) -> None:
+        """Let the postmaster read its files again, and wait until it has."""
+        before = self.execute("SELECT pg_conf_load_time()")
         self.execute("SELECT pg_reload_conf()")
+        end_s = time.monotonic() + PATIENCE_S
+        while self.execute("SELECT pg_conf_load_time()") == before:
+            assert time.monotonic() < end_s, "the files were not read again"
+            time.sleep(0.02)
 
 
 @contextlib.contextmanager

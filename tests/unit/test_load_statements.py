@@ -8,6 +8,8 @@ import pytest
 
 from benchwright.core.errors import InputError
 from benchwright.load import request as r
+from benchwright.load.plan import plan_of_file
+from benchwright.load.request import position_of
 from benchwright.load.workload_toml import read_workload
 
 FILAMENT = '[[filament]]\ntype = "closed"\nusers = 2\n'
@@ -36,6 +38,39 @@ def test_operations_on_a_database_are_exchanges() -> None:
     text = f'[target]\nto = "postgres://u@h/db"\n{FILAMENT}'
     (filament,) = read_workload(text, "w.toml", None).filaments
     assert filament.access.kinds == (("exchange", 1),)  # type: ignore[union-attr]
+
+
+def test_parameters_have_values() -> None:
+    text = (
+        '[target]\nto = "postgres://u@h/db"\n'
+        'statements = [{sql = "SELECT $1", parameters = ["a-${id}"]}]\n'
+        f'[values]\nid = "integer 1..10"\n{FILAMENT}'
+    )
+    found = read_workload(text, "w.toml", None)
+    assert found.target is not None
+    target = plan_of_file(found, {}, found.target).request.target
+    assert isinstance(target, r.PostgresTarget)
+    assert target.statements == ((r.Statement("SELECT $1", ("a-${id}",)),),)
+    assert target.values == {"id": r.IntegerValue(min=1, max=10)}
+    assert found.places["target.statements"].line == 3
+    assert found.places["target.statements[0][0]"].line == 3
+    assert found.places["target.values"].line == 4
+
+
+def test_each_statement_has_its_position() -> None:
+    text = (
+        '[target]\nto = "postgres://u@h/db"\n'
+        'statements = [\n"SELECT 1",\n["SELECT 2",\n{sql = "SELECT 3"}]]\n'
+        f"{FILAMENT}"
+    )
+    places = read_workload(text, "w.toml", None).places
+    lines = {"": 3, "[0]": 4, "[0][0]": 4, "[1]": 5, "[1][0]": 5, "[1][1]": 6}
+    found = {key: places[f"target.statements{key}"].line for key in lines}
+    assert found == lines
+    spec = {"target.statements": places["target.statements"]}
+    where = position_of(spec, "target.statements[1][0]", "it is wrong")
+    assert where is not None
+    assert where.line == 3
 
 
 @pytest.mark.parametrize(

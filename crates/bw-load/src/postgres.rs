@@ -9,10 +9,12 @@ mod password;
 use crate::net::connection::Endpoint;
 use crate::net::tls::settings::TlsSpec;
 use crate::net::{ConnectionOptions, Network};
-use bw_model::EngineError;
-use bw_model::Nanos;
+use bw_model::{EngineError, ExchangeAddress, Nanos};
 use bw_protocol::postgres::{Login, Postgres, SSL_REQUEST, Statement, Transactions};
+use bw_protocol::values::ValueSpec;
+use bw_protocol::{Template, Values};
 use serde::Deserialize;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -39,6 +41,9 @@ pub struct PostgresSpec {
     /// What operations execute: an operation's `offset` is an index into this. Empty: `SELECT 1`.
     #[serde(default)]
     pub statements: Vec<Vec<StatementSpec>>,
+    /// The values of the parameters' templates, by name.
+    #[serde(default)]
+    pub values: BTreeMap<String, ValueSpec>,
     /// Number of connections.
     pub connections: u32,
     /// Maximum number of operations in progress on a connection (pipelining).
@@ -61,7 +66,7 @@ pub struct PostgresSpec {
 pub struct StatementSpec {
     /// The text, one command of SQL.
     pub sql: String,
-    /// The values of its parameters ($1 and so on), as texts.
+    /// The texts of its parameters ($1 and so on), templates.
     #[serde(default)]
     pub parameters: Vec<String>,
 }
@@ -83,14 +88,22 @@ pub struct PostgresPlan {
 pub type PostgresTarget = Network<Postgres>;
 
 impl PostgresSpec {
-    /// Returns the plan: the statements checked, the password found, the host resolved.
+    /// Returns the plan of a run with the seed 0: see [`plan_with`](Self::plan_with).
     ///
     /// # Errors
-    /// `statement`: a statement cannot be an operation; `login`: the user or the database is no name; `password`: a file
+    /// As `plan_with`.
+    pub fn plan(&self) -> Result<PostgresPlan, EngineError> {
+        self.plan_with(0)
+    }
+
+    /// Returns the plan of a run with this seed: the statements checked, the password found, the host resolved.
+    ///
+    /// # Errors
+    /// `statement`: a statement cannot be an operation; `values`: bad input; `login`: the user or the database is no name; `password`: a file
     /// with passwords cannot be read; and as [`Endpoint::find`], [`ConnectionOptions::checked`] and
     /// [`TlsSpec::settings`].
-    pub fn plan(&self) -> Result<PostgresPlan, EngineError> {
-        let transactions = self.transactions()?;
+    pub fn plan_with(&self, seed: u64) -> Result<PostgresPlan, EngineError> {
+        let transactions = self.transactions(seed)?;
         let options = ConnectionOptions {
             outstanding: self.outstanding,
             requests_per_connection: self.requests_per_connection,
@@ -130,34 +143,53 @@ impl PostgresSpec {
         })
     }
 
-    fn transactions(&self) -> Result<Transactions, EngineError> {
-        let statement = |one: &StatementSpec| Statement {
-            sql: one.sql.clone(),
-            parameters: one.parameters.clone(),
+    fn transactions(&self, seed: u64) -> Result<Transactions, EngineError> {
+        let values = Values::new(&self.values, seed).map_err(|message| {
+            EngineError::request("values", message, "correct the value").about("target.values")
+        })?;
+        if self.statements.len() as u64 > ExchangeAddress::REQUESTS {
+            let message = format!("more than {} operations", ExchangeAddress::REQUESTS);
+            let remedy = "use a statement with a parameter that is a value";
+            let refused = EngineError::request("statement", message, remedy);
+            return Err(refused.about("target.statements"));
+        }
+        if let Some(place) = self.statements.iter().position(Vec::is_empty) {
+            let field = format!("target.statements[{place}]");
+            let message = format!("{field}: it has no statement");
+            let remedy = "give each operation at least one";
+            return Err(EngineError::request("statement", message, remedy).about(field));
+        }
+        let refused = |operation: usize, statement: usize, what: &str, remedy: &str| {
+            let field = format!("target.statements[{operation}][{statement}]");
+            let sql = &self.statements[operation][statement].sql;
+            let message = format!("{field}: {sql:?}: {what}");
+            EngineError::request("statement", message, remedy).about(field)
         };
-        let operations = self.statements.iter();
-        let mut operations: Vec<Vec<_>> = operations
-            .map(|one| one.iter().map(statement).collect())
-            .collect();
+        let mut operations = Vec::with_capacity(self.statements.len().max(1));
+        for (operation, statements) in self.statements.iter().enumerate() {
+            let template = |place: usize, text: &String| {
+                let remedy = "correct the parameter";
+                Template::parse(text, &values)
+                    .map_err(|what| refused(operation, place, &what, remedy))
+            };
+            let statement = |(place, one): (usize, &StatementSpec)| {
+                let parameters = one.parameters.iter().map(|text| template(place, text));
+                Ok(Statement {
+                    sql: one.sql.clone(),
+                    parameters: parameters.collect::<Result<_, EngineError>>()?,
+                })
+            };
+            let made = statements.iter().enumerate().map(statement);
+            operations.push(made.collect::<Result<Vec<_>, EngineError>>()?);
+        }
         if operations.is_empty() {
             operations.push(vec![Statement {
                 sql: "SELECT 1".into(),
                 parameters: Vec::new(),
             }]);
         }
-        if let Some(place) = operations.iter().position(Vec::is_empty) {
-            let field = format!("target.statements[{place}]");
-            let message = format!("{field}: it has no statement");
-            let remedy = "give each operation at least one";
-            return Err(EngineError::request("statement", message, remedy).about(field));
-        }
-        Transactions::new(&operations).map_err(|refused| {
-            let (operation, statement) = (refused.operation, refused.statement);
-            let field = format!("target.statements[{operation}][{statement}]");
-            let sql = &operations[operation][statement].sql;
-            let message = format!("{field}: {sql:?}: {}", refused.what);
-            EngineError::request("statement", message, refused.remedy).about(field)
-        })
+        Transactions::new(&operations, values)
+            .map_err(|one| refused(one.operation, one.statement, one.what, one.remedy))
     }
 }
 
@@ -202,6 +234,15 @@ mod tests {
         );
         assert!(error.message.contains("COPY is not supported"), "{error}");
         assert_eq!(refused(json!({"statements": [[]]})).code, "statement");
+        let unknown = json!({"statements": [[{"sql": "SELECT $1", "parameters": ["${id}"]}]]});
+        let error = refused(unknown);
+        assert_eq!((error.code, error.status), ("statement", 2));
+        assert!(
+            error.message.starts_with("target.statements[0][0]: "),
+            "{error}"
+        );
+        let values = json!({"values": {"a b": {"type": "counter"}}});
+        assert_eq!(refused(values).code, "values");
     }
 
     #[test]

@@ -130,7 +130,8 @@ pub(crate) fn open(
             OpenTarget::Redis(NetFactory::new(plan, spec.connections, workers)?)
         }
         TargetSpec::Postgres(spec) => {
-            OpenTarget::Postgres(NetFactory::new(spec.plan()?, spec.connections, workers)?)
+            let plan = spec.plan_with(request.workload.seed)?;
+            OpenTarget::Postgres(NetFactory::new(plan, spec.connections, workers)?)
         }
         TargetSpec::Dir(spec) => {
             let set = Arc::clone(files.ok_or_else(no_file_set)?);

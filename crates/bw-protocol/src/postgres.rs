@@ -3,8 +3,9 @@
 //!
 //! A connection authenticates and prepares all statements in its handshake, so that a server that does not know a table
 //! refuses the load before it begins. An operation's `offset` selects what it executes and has its number
-//! ([`ExchangeAddress`]): Bind and Execute for each of its statements, in order, and one Sync, which makes them one transaction. Its result is the number of bytes of its rows,
-//! or the SQLSTATE of its error. Rows are counted and dropped as they arrive, whatever their length.
+//! ([`ExchangeAddress`]): Bind and Execute for each of its statements, in order, and one Sync, which makes them one
+//! transaction. Parameters are templates. The result is the number of bytes of the rows, or the SQLSTATE of the error.
+//! Rows are counted and dropped as they arrive, whatever their length.
 //!
 //! Decisions. Several operations on a connection each have a Sync of their own, so that an error of one does not skip
 //! those behind it. An error with which the server ends the connection (FATAL) belongs to the operation whose answer was
@@ -184,6 +185,7 @@ pub struct PostgresSession {
     messages: Messages,
     /// The operations in progress, in order.
     pending: VecDeque<Pending>,
+    scratch: Vec<u8>,
     refused: Option<Refused>,
 }
 
@@ -503,6 +505,7 @@ impl Protocol for Postgres {
             phase: Phase::Login,
             messages: Messages::new(),
             pending: VecDeque::with_capacity(self.outstanding as usize),
+            scratch: Vec::new(),
             refused: None,
         }
     }
@@ -535,7 +538,8 @@ impl Protocol for Postgres {
         let address = ExchangeAddress::unpack(operation.offset);
         let request = self.transactions.requests.get(address.request as usize);
         let request = request.ok_or(-libc::EINVAL)?;
-        out.put(&request.bytes);
+        self.transactions
+            .put(request, address.number, &mut session.scratch, out);
         session.pending.push_back(Pending {
             slot,
             end: out.put_bytes(),

@@ -224,7 +224,7 @@ class RedisTarget(msgspec.Struct, frozen=True, tag="redis", tag_field="kind"):
 
 
 class Statement(msgspec.Struct, frozen=True):
-    """A statement of SQL with the values of its parameters, as texts."""
+    """A statement of SQL with the texts of its parameters, which have places for values."""
 
     sql: str
     parameters: tuple[str, ...] = ()
@@ -243,6 +243,8 @@ class PostgresTarget(msgspec.Struct, frozen=True, tag="postgres", tag_field="kin
     """None: that with the user's name."""
     statements: tuple[tuple[Statement, ...], ...] = ()
     """What the operations execute, each its statements in order; empty: SELECT 1."""
+    values: dict[str, Value] = {}
+    """The values of the parameters, by name."""
     password_file: str | None = None
     """A file whose first line is the password."""
     connections: int = 64
@@ -583,7 +585,8 @@ def position_of(places: InputPositions, field: str, message: str) -> Where | Non
     """Return the position of an error in the user's input; None if it is unknown."""
     filament = _FILAMENT.fullmatch(field)
     if filament is None:
-        return places.get(field)
+        # An entry of a list without a position of its own has that of the list.
+        return places.get(field) or places.get(field.partition("[")[0])
     first = _FIRST.match(message)
     words = (filament[2], first[1] if first else None)
     for word in (one for one in words if one):

@@ -1,4 +1,5 @@
 use super::*;
+use crate::Values;
 use bw_model::{Kind, Nanos};
 use proptest::prelude::*;
 
@@ -31,7 +32,7 @@ fn protocol(password: Option<&str>) -> Postgres {
         database: "db".into(),
         password: password.map(|text| Password::new(text.into())),
     };
-    let transactions = Transactions::new(&[one, two]).unwrap();
+    let transactions = Transactions::new(&[one, two], Values::default()).unwrap();
     Postgres::new(login, Arc::new(transactions), 8)
 }
 
@@ -166,7 +167,11 @@ fn a_connection_starts_prepares_and_executes() {
     assert_eq!(talk.postgres.room(&talk.session), 8);
     talk.begin(3, 1);
     assert_eq!(talk.postgres.room(&talk.session), 7);
-    assert_eq!(talk.sent(), &*talk.postgres.transactions.requests[1].bytes);
+    let (mut scratch, mut request) = (Vec::new(), Outgoing::default());
+    let transactions = &talk.postgres.transactions;
+    transactions.put(&transactions.requests[1], 0, &mut scratch, &mut request);
+    let expected = request.next().to_vec();
+    assert_eq!(talk.sent(), expected);
     let bytes = [answer(&[10, 20]), answer(&[]), ready()].concat();
     assert_eq!(talk.receive(&bytes), SessionState::Ready);
     assert_eq!(talk.ends, [end(3, 30)]);
