@@ -714,6 +714,7 @@ impl OpenTarget {
                 Self::Tcp(_)
                 | Self::Http(_)
                 | Self::Redis(_)
+                | Self::Postgres(_)
                 | Self::Directory(_)
                 | Self::Nfs(_)
                 | Self::Several(_) => Err(EngineError::request(

@@ -212,6 +212,7 @@ fn refused(server: &str, failure: HandshakeFailure) -> EngineError {
     let HandshakeFailure {
         result,
         refusal,
+        remedy,
         tls,
     } = failure;
     if let Some(tls) = tls {
@@ -225,7 +226,7 @@ fn refused(server: &str, failure: HandshakeFailure) -> EngineError {
         bw_record::errno::name(result)
     });
     let message = format!("{server}: the handshake failed: {reason}");
-    let remedy = "check that the server speaks this protocol, and read its log";
+    let remedy = remedy.unwrap_or("check that the server speaks this protocol, and read its log");
     EngineError::request("handshake", message, remedy)
 }
 

@@ -10,6 +10,7 @@ use crate::net::Network;
 use crate::nfs::{NfsFiles, NfsPlan, NfsSpec, NfsTarget};
 use crate::null::{Null, NullSpec};
 use crate::pool::TargetFactory;
+use crate::postgres::{PostgresPlan, PostgresTarget};
 use crate::recorded::{self, RecordedSource};
 use crate::redis::RedisPlan;
 use crate::request::{self, LoadRequest, NamedTarget, SeveralSpec, TargetSpec};
@@ -37,6 +38,8 @@ pub(crate) enum OpenTarget {
     Http(NetFactory<http::request::HttpPlan>),
     /// A Redis server.
     Redis(NetFactory<RedisPlan>),
+    /// A PostgreSQL server.
+    Postgres(NetFactory<PostgresPlan>),
     /// A file set in a mounted directory.
     Directory(Box<DirectoryFactory>),
     /// A file set on an NFS server.
@@ -62,6 +65,7 @@ impl OpenTarget {
             Self::Tcp(factory) => visitor.on(factory),
             Self::Http(factory) => visitor.on(factory),
             Self::Redis(factory) => visitor.on(factory),
+            Self::Postgres(factory) => visitor.on(factory),
             Self::Directory(factory) => visitor.on(&**factory),
             Self::Nfs(factory) => visitor.on(&**factory),
             Self::Several(factory) => visitor.on(&**factory),
@@ -127,6 +131,10 @@ pub(crate) fn open(
             let plan = spec.plan_with(request.workload.seed)?;
             OpenTarget::Redis(NetFactory::new(plan, spec.connections, workers)?)
         }
+        TargetSpec::Postgres(spec) => {
+            let plan = spec.plan_with(request.workload.seed)?;
+            OpenTarget::Postgres(NetFactory::new(plan, spec.connections, workers)?)
+        }
         TargetSpec::Dir(spec) => {
             let set = Arc::clone(files.ok_or_else(no_file_set)?);
             let open = dir::open(spec, set, request::set_use(&request.workload), report)?;
@@ -152,7 +160,7 @@ fn no_file_set() -> EngineError {
 }
 
 impl OpenTarget {
-    /// Returns the target's size [bytes]; for a server the number of paths or commands.
+    /// Returns the target's size [bytes]; for a server the number of paths, commands or operations.
     #[must_use]
     pub(crate) fn extent(&self) -> u64 {
         match self {
@@ -161,6 +169,7 @@ impl OpenTarget {
             Self::Tcp(_) => 1,
             Self::Http(factory) => factory.plan.requests().count() as u64,
             Self::Redis(factory) => factory.plan.command_count() as u64,
+            Self::Postgres(factory) => factory.plan.operations() as u64,
             // Its filaments use the file set instead.
             Self::Directory(_) | Self::Nfs(_) => 0,
             // Each filament has the extent of its own target.
@@ -178,6 +187,7 @@ impl OpenTarget {
             | Self::File(_)
             | Self::Tcp(_)
             | Self::Redis(_)
+            | Self::Postgres(_)
             | Self::Directory(_)
             | Self::Nfs(_) => Vec::new(),
         }
@@ -229,6 +239,7 @@ impl OpenTarget {
             | Self::Tcp(_)
             | Self::Http(_)
             | Self::Redis(_)
+            | Self::Postgres(_)
             | Self::Directory(_)
             | Self::Nfs(_)
             | Self::Several(_) => None,
@@ -376,6 +387,18 @@ impl TargetFactory for NetFactory<RedisPlan> {
 
     fn describe(&self, target: &Self::Target) -> Value {
         describe("redis", target)
+    }
+}
+
+impl TargetFactory for NetFactory<PostgresPlan> {
+    type Target = PostgresTarget;
+
+    fn make(&self, worker: usize, _clock: RunClock) -> Result<Self::Target, EngineError> {
+        self.plan.open(self.share(worker))
+    }
+
+    fn describe(&self, target: &Self::Target) -> Value {
+        describe("postgres", target)
     }
 }
 

@@ -10,6 +10,7 @@ pub mod check;
 pub mod echo;
 pub mod http1;
 mod outgoing;
+pub mod postgres;
 pub mod redis;
 pub mod template;
 pub mod values;
@@ -103,6 +104,11 @@ pub trait Protocol {
 
     /// Returns text for the error message if the handshake failed before the run (a server's refusal), never a secret.
     fn refusal(&self, _session: &Self::Session) -> Option<String> {
+        None
+    }
+
+    /// Returns what to do about the [`refusal`](Self::refusal); None: check the server.
+    fn remedy(&self, _session: &Self::Session) -> Option<&'static str> {
         None
     }
 
