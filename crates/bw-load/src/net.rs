@@ -138,10 +138,11 @@ impl<P: Protocol> Network<P> {
             )
         };
         let established = endpoint.connect(connections)?;
+        let remedy = protocol.remedy();
         let mut pool = Pool::new(protocol, established, options).map_err(failed)?;
         pool.shake_hands()
             .map_err(failed)?
-            .map_err(|failure| refused(&endpoint.name, failure))?;
+            .map_err(|failure| refused(&endpoint.name, failure, remedy))?;
         let server = endpoint.name.clone();
         Ok(Self {
             tls: pool.tls(),
@@ -179,7 +180,7 @@ impl<P: Protocol> Network<P> {
 }
 
 /// Returns the error of a handshake that failed before the run.
-fn refused(server: &str, failure: HandshakeFailure) -> EngineError {
+fn refused(server: &str, failure: HandshakeFailure, remedy: &str) -> EngineError {
     let HandshakeFailure {
         result,
         refusal,
@@ -196,7 +197,6 @@ fn refused(server: &str, failure: HandshakeFailure) -> EngineError {
         bw_record::errno::name(result)
     });
     let message = format!("{server}: the handshake failed: {reason}");
-    let remedy = "check that the server speaks this protocol, and read its log";
     EngineError::request("handshake", message, remedy)
 }
 

@@ -6,6 +6,7 @@ use crate::file_set::claim::Claim;
 use crate::file_set::dir::{self, OpenDirectory};
 use crate::file_set::make::{self, MakeOptions, MakeProgress, MakeReport};
 use crate::http;
+use crate::http::request::HttpVersion;
 use crate::net::Network;
 use crate::nfs::{NfsFiles, NfsPlan, NfsSpec, NfsTarget};
 use crate::null::{Null, NullSpec};
@@ -32,8 +33,10 @@ pub(crate) enum OpenTarget {
     File(Box<FileFactory>),
     /// A TCP server.
     Tcp(NetFactory<TcpPlan>),
-    /// An HTTP server.
+    /// An HTTP/1.1 server.
     Http(NetFactory<http::request::HttpPlan>),
+    /// An HTTP/2 server.
+    Http2(NetFactory<http::Http2Plan>),
     /// A Redis server.
     Redis(NetFactory<RedisPlan>),
     /// A file set in a mounted directory.
@@ -60,6 +63,7 @@ impl OpenTarget {
             Self::File(factory) => visitor.on(&**factory),
             Self::Tcp(factory) => visitor.on(factory),
             Self::Http(factory) => visitor.on(factory),
+            Self::Http2(factory) => visitor.on(factory),
             Self::Redis(factory) => visitor.on(factory),
             Self::Directory(factory) => visitor.on(&**factory),
             Self::Nfs(factory) => visitor.on(&**factory),
@@ -117,10 +121,16 @@ pub(crate) fn open(
         TargetSpec::Tcp(spec) => {
             OpenTarget::Tcp(NetFactory::new(spec.plan()?, spec.connections, workers)?)
         }
-        TargetSpec::Http(spec) => {
-            let plan = spec.plan_with(request.workload.seed)?;
-            OpenTarget::Http(NetFactory::new(plan, spec.connections, workers)?)
-        }
+        TargetSpec::Http(spec) => match spec.http {
+            HttpVersion::One => {
+                let plan = spec.plan_with(request.workload.seed)?;
+                OpenTarget::Http(NetFactory::new(plan, spec.connections, workers)?)
+            }
+            HttpVersion::Two => {
+                let plan = spec.plan_http2()?;
+                OpenTarget::Http2(NetFactory::new(plan, spec.connections, workers)?)
+            }
+        },
         TargetSpec::Redis(spec) => {
             let plan = spec.plan_with(request.workload.seed)?;
             OpenTarget::Redis(NetFactory::new(plan, spec.connections, workers)?)
@@ -158,6 +168,7 @@ impl OpenTarget {
             Self::File(factory) => factory.open.size_bytes(),
             Self::Tcp(_) => 1,
             Self::Http(factory) => factory.plan.requests().count() as u64,
+            Self::Http2(factory) => factory.plan.requests().count() as u64,
             Self::Redis(factory) => factory.plan.command_count() as u64,
             // Its filaments use the file set instead.
             Self::Directory(_) | Self::Nfs(_) => 0,
@@ -175,6 +186,7 @@ impl OpenTarget {
             Self::Null(_)
             | Self::File(_)
             | Self::Tcp(_)
+            | Self::Http2(_)
             | Self::Redis(_)
             | Self::Directory(_)
             | Self::Nfs(_) => Vec::new(),
@@ -203,6 +215,7 @@ impl OpenTarget {
             Self::Null(_)
             | Self::Tcp(_)
             | Self::Http(_)
+            | Self::Http2(_)
             | Self::Redis(_)
             | Self::Directory(_)
             | Self::Nfs(_)
@@ -318,6 +331,15 @@ fn describe<P: Protocol>(kind: &str, target: &Network<P>) -> Value {
     described
 }
 
+/// Returns the description of an HTTP target.
+fn describe_http<P: Protocol>(version: &str, target: &Network<P>) -> Value {
+    let mut described = describe("http", target);
+    if let Some(fields) = described.as_object_mut() {
+        fields.insert("http".to_owned(), json!(version));
+    }
+    described
+}
+
 impl TargetFactory for NetFactory<TcpPlan> {
     type Target = crate::tcp::TcpTarget;
 
@@ -338,7 +360,19 @@ impl TargetFactory for NetFactory<http::request::HttpPlan> {
     }
 
     fn describe(&self, target: &Self::Target) -> Value {
-        describe("http", target)
+        describe_http("1.1", target)
+    }
+}
+
+impl TargetFactory for NetFactory<http::Http2Plan> {
+    type Target = http::Http2Target;
+
+    fn make(&self, worker: usize, _clock: RunClock) -> Result<Self::Target, EngineError> {
+        self.plan.open(self.share(worker))
+    }
+
+    fn describe(&self, target: &Self::Target) -> Value {
+        describe_http("2", target)
     }
 }
 

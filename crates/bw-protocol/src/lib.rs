@@ -9,6 +9,7 @@
 pub mod check;
 pub mod echo;
 pub mod http1;
+pub mod http2;
 mod outgoing;
 pub mod redis;
 pub mod template;
@@ -80,6 +81,10 @@ pub trait Protocol {
         out: &mut Outgoing,
     ) -> Result<(), i32>;
 
+    /// Puts more of what a request consists of, when everything that was put has been written (a long body, under the
+    /// flow control of the protocol).
+    fn more(&self, _session: &mut Self::Session, _out: &mut Outgoing) {}
+
     /// Reports that everything that was put has been written to the socket.
     fn sent(&self, session: &mut Self::Session, ends: &mut Vec<End>) -> SessionState;
 
@@ -104,6 +109,11 @@ pub trait Protocol {
     /// Returns text for the error message if the handshake failed before the run (a server's refusal), never a secret.
     fn refusal(&self, _session: &Self::Session) -> Option<String> {
         None
+    }
+
+    /// Returns what to do if the handshake failed before the run.
+    fn remedy(&self) -> &'static str {
+        "check that the server speaks this protocol, and read its log"
     }
 
     /// Returns how many replies had no value; None: the protocol has no such replies.

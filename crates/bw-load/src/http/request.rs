@@ -1,4 +1,4 @@
-//! The HTTP target's specification, its checks, and the bytes of its requests.
+//! The HTTP target's specification, its checks, and the bytes of its requests of HTTP/1.1.
 
 use crate::labels::MOST;
 use crate::net::ConnectionOptions;
@@ -58,6 +58,30 @@ pub struct HttpSpec {
     /// How TLS is used, with https; None: as by default.
     #[serde(default)]
     pub tls: Option<TlsSpec>,
+    /// The version of HTTP.
+    #[serde(default)]
+    pub http: HttpVersion,
+}
+
+/// A version of HTTP.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+pub enum HttpVersion {
+    /// HTTP/1.1: one request at a time on a connection, or pipelining.
+    #[default]
+    #[serde(rename = "1.1")]
+    One,
+    /// HTTP/2: streams.
+    #[serde(rename = "2")]
+    Two,
+}
+
+/// What requests without labels consist of, in all versions of HTTP.
+pub(super) struct Unlabelled {
+    pub(super) method: Method,
+    pub(super) is_head: bool,
+    pub(super) paths: Vec<String>,
+    /// The header fields, Host among them.
+    pub(super) fields: Vec<(String, String)>,
 }
 
 /// A request with a label. Its path, the values of its headers and its body are templates.
@@ -128,9 +152,9 @@ impl HttpPlan {
 }
 
 /// The parts of a URL.
-struct ParsedUrl {
+pub(super) struct ParsedUrl {
     /// Whether it is https.
-    tls: bool,
+    pub(super) tls: bool,
     host: String,
     port: u16,
     /// As in the Host field.
@@ -139,7 +163,7 @@ struct ParsedUrl {
 }
 
 impl HttpSpec {
-    /// Returns the plan of a run with the seed 0: see [`plan_with`](Self::plan_with).
+    /// Returns the plan for HTTP/1.1 of a run with the seed 0: see [`plan_with`](Self::plan_with).
     ///
     /// # Errors
     /// As `plan_with`.
@@ -147,7 +171,7 @@ impl HttpSpec {
         self.plan_with(0)
     }
 
-    /// Returns the plan of a run with this seed: everything checked, the requests made, the host resolved.
+    /// Returns the plan for HTTP/1.1 of a run with this seed: everything checked, the requests made, the host resolved.
     ///
     /// # Errors
     /// `url`, `method`, `path`, `header`, `values`, `request`: bad input; and as [`Endpoint::find`],
@@ -160,6 +184,21 @@ impl HttpSpec {
             self.labelled(&server, seed)?
         };
         let labels = self.requests.iter().map(|request| request.label.clone());
+        let (endpoint, options) = self.connections_to(&server, HTTP_1_1)?;
+        Ok(HttpPlan {
+            options,
+            endpoint,
+            requests: Arc::new(requests),
+            labels: labels.collect(),
+        })
+    }
+
+    /// Returns where and how connections are made; `version`: the name in ALPN of the version of HTTP.
+    pub(super) fn connections_to(
+        &self,
+        server: &ParsedUrl,
+        version: &'static str,
+    ) -> Result<(Endpoint, ConnectionOptions), EngineError> {
         let options = ConnectionOptions {
             outstanding: self.outstanding,
             requests_per_connection: self.requests_per_connection,
@@ -167,20 +206,15 @@ impl HttpSpec {
         };
         let tls = if server.tls {
             let tls = self.tls.clone().unwrap_or_default();
-            Some(tls.settings(&server.host, Some(HTTP_1_1))?)
+            Some(tls.settings(&server.host, Some(version))?)
         } else {
             None
         };
         let endpoint = Endpoint::find(&server.host, server.port, self.unix_socket.as_deref())?;
-        Ok(HttpPlan {
-            options: options.checked()?,
-            endpoint: endpoint.with_tls(tls),
-            requests: Arc::new(requests),
-            labels: labels.collect(),
-        })
+        Ok((endpoint.with_tls(tls), options.checked()?))
     }
 
-    fn server(&self) -> Result<ParsedUrl, EngineError> {
+    pub(super) fn server(&self) -> Result<ParsedUrl, EngineError> {
         let url = &self.url;
         let uri: Uri = url.parse().map_err(|error| {
             self.bad_url(&format!("{error}"), "write it as http://host:port/path")
@@ -227,16 +261,16 @@ impl HttpSpec {
         EngineError::request("url", format!("url {:?}: {what}", self.url), remedy)
     }
 
-    /// Returns one request for each path.
-    fn unlabelled(&self, server: &ParsedUrl) -> Result<Requests, EngineError> {
+    /// Returns what the requests without labels consist of, all of it checked.
+    pub(super) fn parts(&self, server: &ParsedUrl) -> Result<Unlabelled, EngineError> {
         let method = method(&self.method)?;
         let mut fields = self.first_fields(server, &[]);
         if self.body_bytes > 0 || has_body(&method) {
-            put(&mut fields, "Content-Length", &self.body_bytes.to_string());
+            fields.push(("Content-Length".to_owned(), self.body_bytes.to_string()));
         }
         for (name, value) in &self.headers {
             check_field(name, value)?;
-            put(&mut fields, name, value);
+            fields.push((name.clone(), value.clone()));
         }
         let paths = self.targets(server)?;
         if paths.len() as u64 > ExchangeAddress::REQUESTS {
@@ -248,16 +282,24 @@ impl HttpSpec {
             let remedy = "use a request whose path is a value, one of several lines";
             return Err(EngineError::request("path", message, remedy));
         }
+        Ok(Unlabelled {
+            is_head: method == Method::HEAD,
+            method,
+            paths,
+            fields,
+        })
+    }
+
+    /// Returns one request for each path.
+    fn unlabelled(&self, server: &ParsedUrl) -> Result<Requests, EngineError> {
+        let parts = self.parts(server)?;
+        let (method, fields) = (parts.method, text_of(&parts.fields));
         let head = |path: &String| {
             let head = format!("{method} {path} HTTP/1.1\r\n{fields}\r\n");
             head.into_bytes().into_boxed_slice()
         };
-        let heads = paths.iter().map(head).collect();
-        Ok(Requests::new(
-            heads,
-            self.body_bytes,
-            method == Method::HEAD,
-        ))
+        let heads = parts.paths.iter().map(head).collect();
+        Ok(Requests::new(heads, self.body_bytes, parts.is_head))
     }
 
     /// Returns the requests with labels.
@@ -314,7 +356,7 @@ impl HttpSpec {
         let method = method(&spec.method)?;
         let path = template("path", &spec.path)?;
         check_filled("path", &path, values, &check_path)?;
-        let mut fields = self.first_fields(server, &spec.headers);
+        let mut fields = text_of(&self.first_fields(server, &spec.headers));
         let own = |name: &str| has_field(&spec.headers, name);
         let common = self.headers.iter().filter(|(name, _)| !own(name));
         for (name, value) in common {
@@ -373,14 +415,15 @@ impl HttpSpec {
     }
 
     /// Returns the fields that the engine sets unless the target's or these do.
-    fn first_fields(&self, server: &ParsedUrl, own: &[(String, String)]) -> String {
-        let mut fields = String::new();
+    fn first_fields(&self, server: &ParsedUrl, own: &[(String, String)]) -> Vec<(String, String)> {
+        let mut fields = Vec::new();
+        let mut put = |name: &str, value: &str| fields.push((name.to_owned(), value.to_owned()));
         let given = |name: &str| has_field(&self.headers, name) || has_field(own, name);
         if !given("host") {
-            put(&mut fields, "Host", &server.authority);
+            put("Host", &server.authority);
         }
         if !given("user-agent") {
-            put(&mut fields, "User-Agent", "benchwright");
+            put("User-Agent", "benchwright");
         }
         fields
     }
@@ -463,6 +506,15 @@ fn put(fields: &mut String, name: &str, value: &str) {
     for text in [name, ": ", value, "\r\n"] {
         fields.push_str(text);
     }
+}
+
+/// Returns the lines of these fields.
+fn text_of(fields: &[(String, String)]) -> String {
+    let mut text = String::new();
+    for (name, value) in fields {
+        put(&mut text, name, value);
+    }
+    text
 }
 
 /// Refuses a path that cannot be requested.

@@ -403,8 +403,13 @@ impl<P: Protocol> Pool<P> {
             Ok(whole) => whole,
             Err(errno) => return self.break_off(index, errno, false),
         };
+        if whole {
+            self.protocol
+                .more(&mut connection.session, &mut connection.out);
+        }
         connection.rewatch(&self.epoll, index)?;
-        if !whole || !std::mem::replace(&mut connection.unsent, false) {
+        // What there is more is written when the socket has room, after other connections.
+        if connection.is_unfinished() || !std::mem::replace(&mut connection.unsent, false) {
             return Ok(());
         }
         let state = self.protocol.sent(&mut connection.session, &mut self.ends);
