@@ -127,7 +127,7 @@ pub(crate) fn open(
                 OpenTarget::Http(NetFactory::new(plan, spec.connections, workers)?)
             }
             HttpVersion::Two => {
-                let plan = spec.plan_http2()?;
+                let plan = spec.plan_http2(request.workload.seed)?;
                 OpenTarget::Http2(NetFactory::new(plan, spec.connections, workers)?)
             }
         },
@@ -182,11 +182,11 @@ impl OpenTarget {
     pub(crate) fn labels(&self) -> Vec<Vec<String>> {
         match self {
             Self::Http(factory) => vec![factory.plan.labels().to_vec()],
+            Self::Http2(factory) => vec![factory.plan.labels().to_vec()],
             Self::Several(several) => several.labels(),
             Self::Null(_)
             | Self::File(_)
             | Self::Tcp(_)
-            | Self::Http2(_)
             | Self::Redis(_)
             | Self::Directory(_)
             | Self::Nfs(_) => Vec::new(),

@@ -8,7 +8,8 @@
 //! Decisions. A connection is ready when the server's SETTINGS have arrived, so the number of streams that the server
 //! allows is known before the first request, and a server without HTTP/2 is noticed before the run. A stream takes
 //! part in a list that is ordered by id; nothing is allocated for it. Header fields are read for the status and the
-//! length of the body (see `hpack`). The windows of what is received are so large that no server waits for us; bodies
+//! length of the body (see `hpack`). A request is encoded before the run as far as it is the same for each operation; a body
+//! with values of its own is put together again for each part of it that the windows allow. The windows of what is received are so large that no server waits for us; bodies
 //! are dropped as they arrive. Those of what is sent are the server's: bodies are put in the order of their requests,
 //! and no more than [`UNSENT_BYTES`] at a time, so their memory is bounded and a stream that is given up costs no
 //! bytes behind it. A refused stream is an error, although it could be sent again: a server that refuses streams is
@@ -23,20 +24,18 @@
 mod frame;
 mod hpack;
 
+use crate::check::{Check, Matched};
+use crate::http1::Body;
 use crate::http2::frame::{FrameHead, put_frame};
 use crate::http2::hpack::{Decoder, Fields};
-use crate::{End, Outgoing, Protocol, RESEND, SessionState};
+use crate::values::put_integer;
+use crate::{End, Outgoing, Protocol, RESEND, SessionState, Template, Values};
 use bw_model::{ExchangeAddress, Operation};
-use bw_record::errno::HTTP_STATUS;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// The lowest status that is an error.
-const FIRST_ERROR: u16 = 400;
 /// The byte that bodies consist of.
 const FILLER: u8 = b'x';
-/// Maximum piece of a body that is copied at once [bytes].
-const FILLER_BYTES: u32 = 4096;
 /// How much of bodies is put before what was put is written [bytes].
 const UNSENT_BYTES: u64 = 64 * 1024;
 /// The window of each connection and of each stream for what is received [bytes]: that of h2load. It is opened again
@@ -56,53 +55,197 @@ const TABLE_BYTES: u32 = 4096;
 /// Result of an operation whose header list is larger than the server allows.
 const TOO_LONG: i32 = -libc::EMSGSIZE;
 
-/// One request without its body: its header block.
+/// A request: its fields, its body, and what is expected of its response.
 #[derive(Clone, Debug)]
-struct Head {
-    block: Box<[u8]>,
-    /// The size of its fields as SETTINGS_MAX_HEADER_LIST_SIZE counts.
-    list_bytes: u64,
+pub struct Request {
+    /// Its fields, those with a colon first, names in small letters; without Content-Length if it has a
+    /// [`Body::Template`].
+    pub fields: Vec<(String, Template)>,
+    /// The body.
+    pub body: Body,
+    /// Whether the response has no body (HEAD).
+    pub is_head: bool,
+    /// What is expected of the response.
+    pub check: Check,
 }
 
-/// The bytes of every request.
+/// A request whose header block is encoded as far as it is the same for each operation.
+#[derive(Clone, Debug)]
+struct EncodedRequest {
+    block: Box<[BlockPiece]>,
+    /// The size of its fields as SETTINGS_MAX_HEADER_LIST_SIZE counts, without the values that differ [bytes].
+    list_bytes: u64,
+    body: Body,
+    is_head: bool,
+    check: Check,
+}
+
+#[derive(Clone, Debug)]
+enum BlockPiece {
+    Encoded(Box<[u8]>),
+    /// The value of the field whose name is before it.
+    Value(Template),
+}
+
+impl EncodedRequest {
+    fn new(request: Request) -> Self {
+        let mut block = Vec::new();
+        let mut encoded = Vec::new();
+        let mut list_bytes = 0;
+        for (name, value) in request.fields {
+            list_bytes += name.len() as u64 + u64::from(hpack::ENTRY_BYTES);
+            if let Some(value) = value.as_literal() {
+                list_bytes += value.len() as u64;
+                hpack::put_field(&name, value, &mut encoded);
+            } else {
+                hpack::put_name(&name, &mut encoded);
+                block.push(BlockPiece::Encoded(std::mem::take(&mut encoded).into()));
+                block.push(BlockPiece::Value(value));
+            }
+        }
+        if matches!(request.body, Body::Template(_)) {
+            list_bytes += CONTENT_LENGTH.len() as u64 + u64::from(hpack::ENTRY_BYTES);
+            hpack::put_name(CONTENT_LENGTH, &mut encoded);
+        }
+        block.push(BlockPiece::Encoded(encoded.into()));
+        Self {
+            block: block.into(),
+            list_bytes,
+            body: request.body,
+            is_head: request.is_head,
+            check: request.check,
+        }
+    }
+
+    /// Returns the header block of an operation and the size of its fields [bytes]; `body_bytes`: the length of its body.
+    fn block<'a>(
+        &'a self,
+        values: &Values,
+        number: u64,
+        body_bytes: u64,
+        scratch: &'a mut Scratch,
+    ) -> (&'a [u8], u64) {
+        let has_length = matches!(self.body, Body::Template(_));
+        if let ([BlockPiece::Encoded(block)], false) = (&*self.block, has_length) {
+            return (block, self.list_bytes);
+        }
+        let Scratch { block, text } = scratch;
+        let mut list_bytes = self.list_bytes;
+        block.clear();
+        for piece in &self.block {
+            match piece {
+                BlockPiece::Encoded(bytes) => block.extend_from_slice(bytes),
+                BlockPiece::Value(template) => {
+                    text.clear();
+                    template.fill(values, number, text);
+                    list_bytes += text.len() as u64;
+                    hpack::put_text(text, block);
+                }
+            }
+        }
+        if has_length {
+            text.clear();
+            // A length fits.
+            put_integer(body_bytes as i64, 0, text);
+            list_bytes += text.len() as u64;
+            hpack::put_text(text, block);
+        }
+        (block, list_bytes)
+    }
+}
+
+/// The name of the field with the length of a body.
+const CONTENT_LENGTH: &str = "content-length";
+
+/// All requests, and the values of their templates.
 #[derive(Clone, Debug)]
 pub struct Requests {
-    heads: Vec<Head>,
-    body_bytes: u64,
-    body: Arc<[u8]>,
-    is_head: bool,
+    requests: Vec<EncodedRequest>,
+    values: Values,
+    filler: Box<[u8]>,
+    /// Whether a text is searched for in a response.
+    searches: bool,
 }
 
 impl Requests {
-    /// Returns requests with these fields, those with a colon first, names in small letters, and a body of
-    /// `body_bytes`; `is_head`: the responses have no bodies (HEAD).
+    /// Returns requests without values, with these fields, those with a colon first, names in small letters, and a body
+    /// of `body_bytes`; `is_head`: the responses have no bodies (HEAD).
     #[must_use]
     pub fn new(requests: &[Vec<(String, String)>], body_bytes: u64, is_head: bool) -> Self {
-        let head = |fields: &Vec<(String, String)>| {
-            let mut block = Vec::new();
-            let mut list_bytes = 0;
-            for (name, value) in fields {
-                hpack::put_field(name, value.as_bytes(), &mut block);
-                list_bytes += (name.len() + value.len()) as u64 + u64::from(hpack::ENTRY_BYTES);
-            }
-            Head {
-                block: block.into_boxed_slice(),
-                list_bytes,
-            }
-        };
-        Self {
-            heads: requests.iter().map(head).collect(),
-            body_bytes,
-            body: vec![FILLER; FILLER_BYTES as usize].into(),
+        let field =
+            |(name, value): &(String, String)| (name.clone(), Template::literal(value.as_bytes()));
+        let request = |fields: &Vec<(String, String)>| Request {
+            fields: fields.iter().map(field).collect(),
+            body: Body::Filler(body_bytes),
             is_head,
+            check: Check::default(),
+        };
+        Self::of(requests.iter().map(request), Values::default())
+    }
+
+    /// Returns these requests; their templates have places for these values.
+    #[must_use]
+    pub fn of(requests: impl IntoIterator<Item = Request>, values: Values) -> Self {
+        let requests = requests.into_iter().map(EncodedRequest::new);
+        let requests: Vec<EncodedRequest> = requests.collect();
+        Self {
+            searches: requests.iter().any(|one| one.check.contains.is_some()),
+            requests,
+            values,
+            filler: vec![FILLER; frame::FRAME_BYTES as usize].into(),
         }
     }
 
     /// Returns how many there are.
     #[must_use]
     pub fn count(&self) -> usize {
-        self.heads.len()
+        self.requests.len()
     }
+
+    fn of_stream(&self, stream: &Stream) -> &EncodedRequest {
+        &self.requests[stream.request as usize]
+    }
+
+    /// Returns the next `length` bytes of the body of a stream.
+    fn body<'a>(&'a self, stream: &Stream, length: usize, filled: &'a mut FilledBody) -> &'a [u8] {
+        let bytes: &[u8] = match &self.of_stream(stream).body {
+            Body::Filler(_) => return &self.filler[..length],
+            Body::Bytes(bytes) => bytes,
+            Body::Template(template) => {
+                if filled.stream != stream.id {
+                    filled.fill(stream.id, template, &self.values, stream.number);
+                }
+                &filled.bytes
+            }
+        };
+        // What is unsent is at its end.
+        let begin = bytes.len() - stream.unsent as usize;
+        &bytes[begin..begin + length]
+    }
+}
+
+/// The bytes of the last body that was made of a template.
+#[derive(Debug, Default)]
+struct FilledBody {
+    /// The stream that it belongs to.
+    stream: u32,
+    bytes: Vec<u8>,
+}
+
+impl FilledBody {
+    fn fill(&mut self, stream: u32, template: &Template, values: &Values, number: u64) {
+        self.stream = stream;
+        self.bytes.clear();
+        template.fill(values, number, &mut self.bytes);
+    }
+}
+
+/// Where a header block with values is made.
+#[derive(Debug, Default)]
+struct Scratch {
+    block: Vec<u8>,
+    /// One value of it.
+    text: Vec<u8>,
 }
 
 /// The protocol.
@@ -128,6 +271,9 @@ impl Http2 {
 struct Stream {
     id: u32,
     slot: u32,
+    /// The index of its request, and the number that its values have.
+    request: u32,
+    number: u64,
     /// How many bytes were put with its head and before it.
     head_end: u64,
     /// The part of its body that was not put [bytes].
@@ -140,21 +286,21 @@ struct Stream {
     expected: Option<u64>,
     /// How much of it has arrived [bytes].
     body_bytes: u64,
+    /// The search for the text that it must contain.
+    matched: Matched,
     /// How much of our window it has used since the last WINDOW_UPDATE [bytes].
     used: u32,
 }
 
 impl Stream {
     /// Returns the result of a complete response.
-    fn result(&self, is_head: bool) -> i32 {
-        if self.status >= FIRST_ERROR {
-            return -(HTTP_STATUS + i32::from(self.status));
-        }
-        let bodiless = is_head || self.status == 204 || self.status == 304;
+    fn result(&self, request: &EncodedRequest) -> i32 {
+        let bodiless = request.is_head || self.status == 204 || self.status == 304;
         if !bodiless && self.expected.is_some_and(|bytes| bytes != self.body_bytes) {
             return -libc::EPROTO;
         }
-        i32::try_from(self.body_bytes).unwrap_or(i32::MAX)
+        let check = &request.check;
+        check.result(self.status, self.body_bytes, self.matched)
     }
 }
 
@@ -224,6 +370,8 @@ pub struct Http2Session {
     first_byte: u8,
     block: Vec<u8>,
     begun_block: Option<BegunBlock>,
+    scratch: Scratch,
+    filled: FilledBody,
     refusal: Option<String>,
 }
 
@@ -265,7 +413,13 @@ impl Http2Session {
     }
 
     /// Ends a stream whose response is complete.
-    fn complete(&mut self, place: usize, is_head: bool, out: &mut Outgoing, ends: &mut Vec<End>) {
+    fn complete(
+        &mut self,
+        place: usize,
+        requests: &Requests,
+        out: &mut Outgoing,
+        ends: &mut Vec<End>,
+    ) {
         let Some(stream) = self.remove(place) else {
             return;
         };
@@ -274,7 +428,7 @@ impl Http2Session {
         }
         ends.push(End {
             slot: stream.slot,
-            result: stream.result(is_head),
+            result: stream.result(requests.of_stream(&stream)),
         });
     }
 
@@ -401,6 +555,29 @@ impl Http2Session {
         }
     }
 
+    /// Continues the search for the text that a response must contain, in a piece of the payload of DATA.
+    fn search(&mut self, head: FrameHead, piece: &[u8], requests: &Requests) {
+        let Some(place) = self.find(head.stream) else {
+            return;
+        };
+        let stream = &mut self.streams[place];
+        let Some(needle) = &requests.of_stream(stream).check.contains else {
+            return;
+        };
+        // The length of the padding is before the content, and the padding behind it.
+        let (before, padding) = if head.has(frame::PADDED) {
+            (1, u32::from(self.first_byte))
+        } else {
+            (0, 0)
+        };
+        let read = head.length - self.left;
+        let begin = u32::saturating_sub(before, read) as usize;
+        let end = (head.length.saturating_sub(padding)).saturating_sub(read) as usize;
+        if let Some(content) = piece.get(begin..end.min(piece.len())) {
+            needle.read(&mut stream.matched, content);
+        }
+    }
+
     fn take_data(
         &mut self,
         head: FrameHead,
@@ -429,7 +606,7 @@ impl Http2Session {
         }
         stream.body_bytes += u64::from(content);
         if head.has(frame::END_STREAM) {
-            self.complete(place, http.requests.is_head, out, ends);
+            self.complete(place, &http.requests, out, ends);
             return Ok(());
         }
         stream.used += head.length;
@@ -476,7 +653,7 @@ impl Http2Session {
         if !valid {
             self.fail(place, frame::PROTOCOL_ERROR, out, ends);
         } else if begun.ends_stream {
-            self.complete(place, http.requests.is_head, out, ends);
+            self.complete(place, &http.requests, out, ends);
         }
         Ok(())
     }
@@ -566,7 +743,7 @@ impl Http2Session {
     }
 
     /// Puts as much of the bodies as the windows and [`UNSENT_BYTES`] allow.
-    fn put_bodies(&mut self, body: &Arc<[u8]>, out: &mut Outgoing) {
+    fn put_bodies(&mut self, requests: &Requests, out: &mut Outgoing) {
         if self.sending == 0 {
             return;
         }
@@ -584,6 +761,7 @@ impl Http2Session {
                 };
                 // At most FRAME_BYTES.
                 let length = accepted.min(stream.unsent) as u32;
+                let body = requests.body(stream, length as usize, &mut self.filled);
                 stream.unsent -= u64::from(length);
                 stream.window -= i64::from(length);
                 self.window -= i64::from(length);
@@ -596,12 +774,7 @@ impl Http2Session {
                     stream: stream.id,
                 };
                 head.put(out);
-                let mut left = length;
-                while left > 0 {
-                    let piece = left.min(FILLER_BYTES);
-                    out.put_pattern(body, 0, piece.into());
-                    left -= piece;
-                }
+                out.put(body);
             }
         }
     }
@@ -681,6 +854,8 @@ impl Protocol for Http2 {
             first_byte: 0,
             block: Vec::new(),
             begun_block: None,
+            scratch: Scratch::default(),
+            filled: FilledBody::default(),
             refusal: None,
         }
     }
@@ -695,6 +870,8 @@ impl Protocol for Http2 {
         session.streams = old.streams;
         session.block = old.block;
         session.payload = old.payload;
+        session.scratch = old.scratch;
+        session.filled.bytes = old.filled.bytes;
         out.put(frame::PREFACE);
         let mut settings = [0; 18];
         let values = [
@@ -727,35 +904,48 @@ impl Protocol for Http2 {
         operation: &Operation,
         out: &mut Outgoing,
     ) -> Result<(), i32> {
-        let request = ExchangeAddress::unpack(operation.offset).request;
-        let head = self.requests.heads.get(request as usize);
-        let head = head.ok_or(-libc::EINVAL)?;
-        if head.list_bytes > session.settings.list_bytes {
+        let ExchangeAddress { request, number } = ExchangeAddress::unpack(operation.offset);
+        let Requests {
+            requests, values, ..
+        } = &*self.requests;
+        let encoded = requests.get(request as usize).ok_or(-libc::EINVAL)?;
+        let id = session.next_id;
+        let unsent = match &encoded.body {
+            Body::Filler(bytes) => *bytes,
+            Body::Bytes(bytes) => bytes.len() as u64,
+            Body::Template(template) => {
+                session.filled.fill(id, template, values, number);
+                session.filled.bytes.len() as u64
+            }
+        };
+        let (block, list_bytes) = encoded.block(values, number, unsent, &mut session.scratch);
+        if list_bytes > session.settings.list_bytes {
             return Err(TOO_LONG);
         }
-        let id = session.next_id;
         session.next_id += 2;
-        let unsent = self.requests.body_bytes;
         let resize = std::mem::take(&mut session.resize);
-        put_block(id, &head.block, resize, unsent == 0, out);
+        put_block(id, block, resize, unsent == 0, out);
         session.sending += u32::from(unsent > 0);
         session.streams.push_back(Stream {
             id,
             slot,
+            request,
+            number,
             head_end: out.put_bytes(),
             unsent,
             window: session.settings.window,
             status: 0,
             expected: None,
             body_bytes: 0,
+            matched: Matched::default(),
             used: 0,
         });
-        session.put_bodies(&self.requests.body, out);
+        session.put_bodies(&self.requests, out);
         Ok(())
     }
 
     fn more(&self, session: &mut Http2Session, out: &mut Outgoing) {
-        session.put_bodies(&self.requests.body, out);
+        session.put_bodies(&self.requests, out);
     }
 
     fn sent(&self, session: &mut Http2Session, _ends: &mut Vec<End>) -> SessionState {
@@ -800,6 +990,9 @@ impl Protocol for Http2 {
                 if session.left == head.length {
                     session.first_byte = piece.first().copied().unwrap_or_default();
                 }
+                if head.kind == frame::DATA && self.requests.searches {
+                    session.search(head, piece, &self.requests);
+                }
             } else if taken < session.left as usize || !session.payload.is_empty() {
                 session.payload.extend_from_slice(piece);
             }
@@ -817,7 +1010,7 @@ impl Protocol for Http2 {
                 return broken;
             }
         }
-        session.put_bodies(&self.requests.body, out);
+        session.put_bodies(&self.requests, out);
         session.state()
     }
 

@@ -2,10 +2,15 @@
 
 #![allow(clippy::unwrap_used)]
 
-use bw_model::{Kind, Nanos, Operation};
-use bw_protocol::http2::{Http2, Http2Session, Requests};
-use bw_protocol::{End, Outgoing, Protocol, RESEND, SessionState};
+use bw_model::{ExchangeAddress, Kind, Nanos, Operation};
+use bw_protocol::check::{Check, Needle};
+use bw_protocol::http1::Body;
+use bw_protocol::http2::{Http2, Http2Session, Request, Requests};
+use bw_protocol::values::ValueSpec;
+use bw_protocol::{End, Outgoing, Protocol, RESEND, SessionState, Template, Values};
+use bw_record::errno::CHECK_FAILED;
 use proptest::prelude::*;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 const DATA: u8 = 0;
@@ -125,10 +130,25 @@ impl Connection {
         connection
     }
 
+    /// Returns a connection with these requests and these settings of its server.
+    fn of(requests: Vec<Request>, values: Values, settings: &[(u16, u32)]) -> Self {
+        let mut connection = Self::with_requests(0, 0, settings);
+        let requests = Requests::of(requests, values);
+        connection.http = Http2::new(Arc::new(requests), 8);
+        connection.write();
+        connection
+    }
+
     fn begin(&mut self, slot: u32) -> Result<(), i32> {
         assert!(self.room() > 0);
+        self.begin_number(slot, 0, 0)
+    }
+
+    /// Begins the operation with this number of a request.
+    fn begin_number(&mut self, slot: u32, request: u32, number: u64) -> Result<(), i32> {
+        let operation = exchange(ExchangeAddress { request, number }.pack());
         self.http
-            .begin(&mut self.session, slot, &exchange(0), &mut self.out)
+            .begin(&mut self.session, slot, &operation, &mut self.out)
     }
 
     fn room(&self) -> u32 {
@@ -676,6 +696,158 @@ fn a_new_connection_starts_anew() {
     assert_eq!(connection.results(), [(20, 3)]);
 }
 
+fn values() -> Values {
+    let specs = r#"{"n": {"type": "counter"}, "long": {"type": "text", "length": 3000}}"#;
+    let specs: BTreeMap<String, ValueSpec> = serde_json::from_str(specs).unwrap();
+    Values::new(&specs, 1).unwrap()
+}
+
+/// A request whose path, one of whose fields, and whose body have values.
+fn filled(body: &str, check: Check) -> Request {
+    let template = |text| Template::parse(text, &values()).unwrap();
+    Request {
+        fields: vec![
+            (":method".to_owned(), template("PUT")),
+            (":path".to_owned(), template("/${n}")),
+            ("x-own".to_owned(), template("<${n}>")),
+            ("accept".to_owned(), template("a")),
+        ],
+        body: Body::Template(template(body)),
+        is_head: false,
+        check,
+    }
+}
+
+#[test]
+fn each_operation_has_its_values_in_its_fields_and_its_body() {
+    let requests = vec![filled("n=${n}", Check::default())];
+    let mut connection = Connection::of(requests, values(), &[]);
+    for (number, n) in [(7, "7"), (11, "11"), (7, "7")] {
+        connection.begin_number(10, 0, number).unwrap();
+        let sent = connection.write();
+        let length = n.len() as u8;
+        let (own, content_length) = (format!("<{n}>"), (n.len() + 2).to_string());
+        // content-length is the field 28 of the static table.
+        let block = [
+            b"\x02\x03PUT\x04",
+            &[length + 1][..],
+            b"/",
+            n.as_bytes(),
+            b"\x00\x05x-own",
+            &[length + 2],
+            own.as_bytes(),
+            b"\x0f\x04\x01a\x0f\x0d\x01",
+            content_length.as_bytes(),
+        ];
+        assert_eq!(
+            (sent[0].flags, &sent[0].payload),
+            (END_HEADERS, &block.concat())
+        );
+        let body = format!("n={n}").into_bytes();
+        assert_eq!(
+            (sent[1].kind, sent[1].flags, &sent[1].payload),
+            (DATA, END, &body)
+        );
+        assert_eq!(sent.len(), 2);
+        connection.receive(&response(sent[0].stream, 200, 1));
+    }
+    assert_eq!(connection.results(), [(10, 1); 3]);
+}
+
+#[test]
+fn bodies_with_values_and_bytes_are_whole_through_small_windows() {
+    let bytes: Vec<u8> = (0..2000_u32).map(|byte| byte as u8).collect();
+    let literal = Request {
+        body: Body::Bytes(bytes.clone().into()),
+        ..filled("", Check::default())
+    };
+    let requests = vec![filled("${n}${long}${n}", Check::default()), literal];
+    let mut connection = Connection::of(requests, values(), &[(4, 7)]);
+    for (slot, request, number) in [(10, 0, 1), (11, 0, 2), (12, 1, 3)] {
+        connection.begin_number(slot, request, number).unwrap();
+    }
+    let mut bodies: BTreeMap<u32, Vec<u8>> = BTreeMap::new();
+    let mut ended = Vec::new();
+    while ended.len() < 3 {
+        // All three get on by turns.
+        for sent in connection.write() {
+            if sent.kind == DATA {
+                assert!(sent.payload.len() <= 7);
+                bodies.entry(sent.stream).or_default().extend(sent.payload);
+            }
+            if sent.flags & END != 0 && sent.kind != SETTINGS {
+                ended.push(sent.stream);
+            }
+        }
+        for stream in [5, 1, 3] {
+            connection.receive(&window_update(stream, 7));
+        }
+    }
+    let text = |number| {
+        let mut text = Vec::new();
+        let template = Template::parse("${n}${long}${n}", &values()).unwrap();
+        template.fill(&values(), number, &mut text);
+        text
+    };
+    assert_eq!(bodies[&1], text(1));
+    assert_eq!(bodies[&3], text(2));
+    assert_eq!(bodies[&5], bytes);
+    assert_eq!(text(1).len(), 3002);
+}
+
+#[test]
+fn a_request_without_a_body_ends_with_its_fields() {
+    let mut connection = Connection::of(vec![filled("", Check::default())], values(), &[]);
+    connection.begin_number(10, 0, 0).unwrap();
+    let sent = connection.write();
+    assert_eq!((sent.len(), sent[0].flags), (1, END | END_HEADERS));
+    assert!(sent[0].payload.ends_with(b"\x0f\x0d\x010"));
+    // With their values the fields are 42, 39, 40, 39 and 47 bytes long, as the setting counts.
+    connection.receive(&settings(&[(6, 207)]));
+    connection.begin_number(11, 0, 9).unwrap();
+    assert_eq!(connection.begin_number(12, 0, 10), Err(-libc::EMSGSIZE));
+    assert_eq!(connection.begin_number(12, 1, 0), Err(-libc::EINVAL));
+}
+
+fn expect(status: Option<u16>, contains: &str, min_bytes: u64) -> Check {
+    Check {
+        status,
+        contains: Needle::new(contains.as_bytes()),
+        min_bytes,
+    }
+}
+
+#[test]
+fn a_response_that_is_not_as_expected_is_a_failed_check() {
+    let checks = [
+        expect(Some(404), "bb", 2),
+        expect(Some(200), "bb", 3),
+        expect(None, "b", 4),
+        expect(None, "c", 0),
+        expect(None, "", 0),
+        expect(None, "b", 0),
+    ];
+    let requests = checks.map(|check| filled("", check)).to_vec();
+    let mut connection = Connection::of(requests, values(), &[]);
+    let expected = [
+        (404, 3),
+        (404, -10_404),
+        (201, CHECK_FAILED),
+        (302, CHECK_FAILED),
+        (200, 3),
+        (503, -10_503),
+    ];
+    for (request, (status, result)) in (0..).zip(expected) {
+        connection.begin_number(10, request, 0).unwrap();
+        connection.receive(&response(1 + 2 * request, status, 3));
+        assert_eq!(
+            connection.results().last(),
+            Some(&(10, result)),
+            "{request}"
+        );
+    }
+}
+
 /// One answer on a stream: what it is made of, and the result of its operation.
 fn answer(stream: u32) -> impl Strategy<Value = (Vec<u8>, i32)> {
     let sized = (
@@ -735,6 +907,41 @@ proptest! {
         let expected: Vec<_> = (10..).zip(answers).map(|(slot, (_, result))| (slot, result)).collect();
         prop_assert_eq!(connection.results(), expected);
         prop_assert_eq!(connection.room(), 8);
+    }
+
+    #[test]
+    fn a_text_is_found_in_the_bodies_alone_whatever_their_frames(
+        bodies in prop::collection::vec(prop::collection::vec(("[ab]{0,4}", 0_usize..6), 1..5), 1..4),
+        cut in 1_usize..40,
+    ) {
+        let request = filled("", expect(None, "aab", 0));
+        let mut connection = Connection::of(vec![request], values(), &[]);
+        let mut bytes = Vec::new();
+        let mut expected = Vec::new();
+        for (number, body) in (0..).zip(&bodies) {
+            connection.begin_number(10 + number, 0, 0).unwrap();
+            bytes.extend(frame(HEADERS, END_HEADERS, 1 + 2 * number, OK));
+            let text: String = body.iter().map(|(text, _)| text.as_str()).collect();
+            let result = if text.contains("aab") { text.len() as i32 } else { CHECK_FAILED };
+            expected.push((10 + number, result));
+        }
+        // A piece of each in turn; the padding would be found.
+        for place in 0..5 {
+            for (number, body) in (0..).zip(&bodies) {
+                if let Some((text, padding)) = body.get(place) {
+                    let filler = &b"aabaab"[..*padding];
+                    let payload = [&[*padding as u8], text.as_bytes(), filler].concat();
+                    bytes.extend(frame(DATA, 0x8, 1 + 2 * number, &payload));
+                }
+            }
+        }
+        for number in 0..bodies.len() as u32 {
+            bytes.extend(frame(DATA, END, 1 + 2 * number, b""));
+        }
+        for piece in bytes.chunks(cut) {
+            prop_assert_eq!(connection.receive(piece), SessionState::Ready);
+        }
+        prop_assert_eq!(connection.results(), expected);
     }
 
     #[test]

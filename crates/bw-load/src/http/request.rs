@@ -84,6 +84,17 @@ pub(super) struct Unlabelled {
     pub(super) fields: Vec<(String, String)>,
 }
 
+/// A request with a label in all versions of HTTP, all of it checked. Its path and the values of its fields are texts of
+/// templates.
+pub(super) struct Labelled {
+    pub(super) method: Method,
+    pub(super) path: String,
+    /// The header fields, Host among them; Content-Length too, unless the body is a [`Body::Template`].
+    pub(super) fields: Vec<(String, String)>,
+    pub(super) body: Body,
+    pub(super) check: Check,
+}
+
 /// A request with a label. Its path, the values of its headers and its body are templates.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -181,16 +192,22 @@ impl HttpSpec {
         let requests = if self.requests.is_empty() {
             self.unlabelled(&server)?
         } else {
-            self.labelled(&server, seed)?
+            let (requests, values) = self.labelled(&server, seed, request)?;
+            Requests::of(requests, values)
         };
-        let labels = self.requests.iter().map(|request| request.label.clone());
         let (endpoint, options) = self.connections_to(&server, HTTP_1_1)?;
         Ok(HttpPlan {
             options,
             endpoint,
             requests: Arc::new(requests),
-            labels: labels.collect(),
+            labels: self.labels(),
         })
+    }
+
+    /// Returns the label of each request.
+    pub(super) fn labels(&self) -> Vec<String> {
+        let labels = self.requests.iter().map(|request| request.label.clone());
+        labels.collect()
     }
 
     /// Returns where and how connections are made; `version`: the name in ALPN of the version of HTTP.
@@ -302,8 +319,13 @@ impl HttpSpec {
         Ok(Requests::new(heads, self.body_bytes, parts.is_head))
     }
 
-    /// Returns the requests with labels.
-    fn labelled(&self, server: &ParsedUrl, seed: u64) -> Result<Requests, EngineError> {
+    /// Returns the requests with labels, each made by `make`, and the values of their templates.
+    pub(super) fn labelled<R>(
+        &self,
+        server: &ParsedUrl,
+        seed: u64,
+        make: impl Fn(Labelled, &Values) -> Result<R, EngineError>,
+    ) -> Result<(Vec<R>, Values), EngineError> {
         let refused = |what: &str, remedy: &str| {
             let message = format!("requests: {what}");
             Err(EngineError::request("request", message, remedy).about("target.requests"))
@@ -331,42 +353,42 @@ impl HttpSpec {
             EngineError::request("values", message, "correct the value").about("target.values")
         })?;
         let one = |(place, spec): (usize, &RequestSpec)| {
-            self.request(server, spec, &values).map_err(|mut error| {
+            let made = self.label(server, spec, &values);
+            let made = made.and_then(|labelled| make(labelled, &values));
+            made.map_err(|mut error| {
                 error.message = format!("request {}: {}", spec.label, error.message);
                 error.about(format!("target.requests[{place}]"))
             })
         };
         let requests = self.requests.iter().enumerate().map(one);
-        Ok(Requests::of(requests.collect::<Result<_, _>>()?, values))
+        Ok((requests.collect::<Result<_, _>>()?, values))
     }
 
-    /// Returns one request with a label.
-    fn request(
+    /// Returns what a request with a label consists of, all of it checked.
+    fn label(
         &self,
         server: &ParsedUrl,
         spec: &RequestSpec,
         values: &Values,
-    ) -> Result<Request, EngineError> {
+    ) -> Result<Labelled, EngineError> {
         let wrong =
             |message: String, remedy: &str| EngineError::request("request", message, remedy);
-        let template = |what: &str, text: &str| {
-            let remedy = "correct the text";
-            Template::parse(text, values).map_err(|error| wrong(format!("{what}: {error}"), remedy))
-        };
+        let template = |what, text| template(what, text, values);
         let method = method(&spec.method)?;
         let path = template("path", &spec.path)?;
         check_filled("path", &path, values, &check_path)?;
-        let mut fields = text_of(&self.first_fields(server, &spec.headers));
+        let mut fields = self.first_fields(server, &spec.headers);
+        let mut put = |name: &str, value: String| fields.push((name.to_owned(), value));
         let own = |name: &str| has_field(&spec.headers, name);
         let common = self.headers.iter().filter(|(name, _)| !own(name));
         for (name, value) in common {
             check_field(name, value)?;
-            put(&mut fields, name, &value.replace("${", "$${"));
+            put(name, value.replace("${", "$${"));
         }
         for (name, value) in &spec.headers {
             let filled = template("header", value)?;
             check_filled("header", &filled, values, &|value| check_field(name, value))?;
-            put(&mut fields, name, value);
+            put(name, value.clone());
         }
         let body = match (&spec.body, &spec.body_base64) {
             (Some(_), Some(_)) => {
@@ -398,19 +420,14 @@ impl HttpSpec {
             Body::Template(_) => None,
         };
         if let Some(length) = length {
-            put(&mut fields, "Content-Length", &length.to_string());
+            put("Content-Length", length.to_string());
         }
-        let end = match body {
-            Body::Template(_) => "",
-            _ => "\r\n",
-        };
-        let head = format!("{method} {} HTTP/1.1\r\n{fields}{end}", spec.path);
-        let is_head = method == Method::HEAD;
-        Ok(Request {
-            head: template("head", &head)?,
+        Ok(Labelled {
+            path: spec.path.clone(),
+            fields,
             body,
-            is_head,
-            check: spec.expect.check(is_head)?,
+            check: spec.expect.check(method == Method::HEAD)?,
+            method,
         })
     }
 
@@ -477,6 +494,36 @@ impl ExpectSpec {
     }
 }
 
+/// Returns a request of HTTP/1.1.
+fn request(labelled: Labelled, values: &Values) -> Result<Request, EngineError> {
+    let Labelled {
+        method,
+        path,
+        fields,
+        body,
+        check,
+    } = labelled;
+    let end = match body {
+        Body::Template(_) => "",
+        _ => "\r\n",
+    };
+    let head = format!("{method} {path} HTTP/1.1\r\n{}{end}", text_of(&fields));
+    Ok(Request {
+        head: template("head", &head, values)?,
+        body,
+        is_head: method == Method::HEAD,
+        check,
+    })
+}
+
+/// Returns the template of a text; `what` it is.
+pub(super) fn template(what: &str, text: &str, values: &Values) -> Result<Template, EngineError> {
+    Template::parse(text, values).map_err(|error| {
+        let message = format!("{what}: {error}");
+        EngineError::request("request", message, "correct the text")
+    })
+}
+
 /// Returns the method of this name.
 fn method(name: &str) -> Result<Method, EngineError> {
     let remedy = "use GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH or a method of your server";
@@ -530,7 +577,7 @@ fn check_path(path: &str) -> Result<(), EngineError> {
 
 /// Checks a template with each line that its places can have, one place at a time: other values consist of letters,
 /// digits and `-`.
-fn check_filled(
+pub(super) fn check_filled(
     what: &str,
     template: &Template,
     values: &Values,

@@ -320,23 +320,28 @@ impl Text {
 
 /// Appends a field, whose name has no capital letters, to a header block.
 pub(super) fn put_field(name: &str, value: &[u8], block: &mut Vec<u8>) {
-    let same_name = |place: &usize| STATIC[*place].0 == name;
-    let mut places = (0..STATIC.len()).filter(same_name);
-    let first = places.clone().next();
-    if let Some(place) = places.find(|place| STATIC[*place].1.as_bytes() == value) {
+    let same =
+        |(its_name, its_value): &(&str, &str)| *its_name == name && its_value.as_bytes() == value;
+    if let Some(place) = STATIC.iter().position(same) {
         return put_integer(0x80, 7, place + 1, block);
     }
-    match first {
+    put_name(name, block);
+    put_text(value, block);
+}
+
+/// Appends the name of a field, whose value follows as a text.
+pub(super) fn put_name(name: &str, block: &mut Vec<u8>) {
+    match STATIC.iter().position(|entry| entry.0 == name) {
         Some(place) => put_integer(0, 4, place + 1, block),
         None => {
             block.push(0);
             put_text(name.as_bytes(), block);
         }
     }
-    put_text(value, block);
 }
 
-fn put_text(text: &[u8], block: &mut Vec<u8>) {
+/// Appends a text.
+pub(super) fn put_text(text: &[u8], block: &mut Vec<u8>) {
     put_integer(0, 7, text.len(), block);
     block.extend_from_slice(text);
 }
