@@ -10,6 +10,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -94,7 +95,10 @@ class Server:
         subprocess.run(words, cwd=directory, check=True, stderr=subprocess.DEVNULL)
         self.authority = str(directory / "server.pem")
         command = [str(NGINX), "-e", "error.log", "-c", "conf", "-p", str(directory)]
-        self.process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+        # A group of its own: the master replaces a worker that is killed before it.
+        self.process = subprocess.Popen(
+            command, stderr=subprocess.DEVNULL, start_new_session=True
+        )
         while True:
             assert self.process.poll() is None, "nginx did not start"
             with contextlib.suppress(OSError):
@@ -103,10 +107,9 @@ class Server:
             time.sleep(0.01)
 
     def end(self) -> None:
-        """End it at once, worker and master."""
-        for process in self.processes():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(process, signal.SIGKILL)
+        """End it at once, workers and master."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait(60)
 
     def processes(self) -> list[int]:
@@ -115,6 +118,15 @@ class Server:
         children = Path(f"/proc/{master}/task/{master}/children")
         texts = children.read_text().split() if children.exists() else []
         return [*map(int, texts), master]
+
+    def reload(self) -> None:
+        """Let a new worker take over, and wait until it has."""
+        old = set(self.processes())
+        self.process.send_signal(signal.SIGHUP)
+        deadline = time.monotonic() + 60
+        while not set(self.processes()) - old:
+            assert time.monotonic() < deadline, "nginx was not reloaded"
+            time.sleep(0.01)
 
     def rows(self) -> list[list[str]]:
         """Return the requests of its log, by the words of its format."""
@@ -132,6 +144,26 @@ class Server:
         """Return the URL of a path, at a port with HTTP/2."""
         port = self.secure if scheme == "https" else self.plain
         return f"{scheme}://localhost:{port}{path}"
+
+    def open_loop(self, count: int) -> str:
+        """Write a workload of so many operations, 500 a second, with TLS; however late they are, it has all of them."""
+        keys = {
+            "to": self.url("https", "/small"),
+            "http": "2",
+            "ca": self.authority,
+            "connections": 2,
+            "outstanding": 16,
+        }
+        lines = [f"{key} = {json.dumps(value)}" for key, value in keys.items()]
+        filament = [
+            "[[filament]]",
+            'type = "open"',
+            'arrival = "constant"',
+            "rate = 500",
+        ]
+        file = self.directory / "w.toml"
+        file.write_text("\n".join(["[target]", *lines, *filament, f"count = {count}"]))
+        return str(file)
 
     def closed(self, url: str, users: int, **keys: object) -> tuple[str, ...]:
         """Write a workload of some users of a URL and keys of its target; return the words that run
@@ -262,6 +294,64 @@ def test_requests_behind_goaway_are_sent_again(nginx: Server, tmp_path: Path) ->
     assert len(connections) <= target["reconnects"] + 2
 
 
+def start(directory: Path, *words: str) -> subprocess.Popen[str]:
+    """Start a load."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "benchwright.cli.main", "load", "--json", *words],
+        cwd=directory,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def wait_until(nginx: Server, count: int, running: subprocess.Popen[str]) -> None:
+    """Return once so many requests are in the log of the server."""
+    while not (nginx.directory / "access.log").exists() or len(nginx.rows()) < count:
+        assert running.poll() is None, "the load has ended too early"
+        time.sleep(0.01)
+
+
+def test_a_reload_in_the_middle_loses_nothing(nginx: Server, tmp_path: Path) -> None:
+    running = start(tmp_path, nginx.open_loop(2500))
+    wait_until(nginx, 500, running)
+    nginx.reload()
+    wait_until(nginx, 1200, running)
+    nginx.reload()
+    out, err = running.communicate(timeout=120)
+    assert running.returncode == 0, err
+    count, target = sound(json.loads(out))
+    assert count == 2500
+    # A worker that ends keeps a connection as long as it is busy.
+    assert target["reconnects"] > 0
+    assert target["failed_connects"] == 0
+    rows = nginx.wait_for_rows(2500)
+    assert collections.Counter((row[0], row[3]) for row in rows) == {
+        ("HTTP/2.0", "200"): 2500
+    }
+
+
+def test_a_killed_server_is_in_the_counts_and_the_findings(
+    nginx: Server, tmp_path: Path
+) -> None:
+    running = start(tmp_path, nginx.open_loop(1000))
+    wait_until(nginx, 500, running)
+    nginx.end()
+    out, _ = running.communicate(timeout=120)
+    found = json.loads(out)
+    counts = found["result"]["counts"]
+    assert counts["intended"] == counts["completed"] == 1000
+    good = counts["completed"] - counts["errors"]
+    # What the server had answered may have been under way when it was killed.
+    assert good >= 500 - 32
+    assert counts["errors"] > 0
+    errors = found["result"]["kinds"]["exchange"]["errors"]
+    assert sum(errors.values()) == counts["errors"]
+    assert set(errors) <= {"ECONNRESET", "ECONNREFUSED", "EPIPE", "EPROTO"}, errors
+    assert "operations-failed" in {finding["code"] for finding in found["findings"]}
+    assert running.returncode == 1
+
+
 def test_a_server_without_http_2_is_an_error_with_what_to_do(
     nginx: Server, tmp_path: Path
 ) -> None:
@@ -278,3 +368,13 @@ def test_a_server_without_http_2_is_an_error_with_what_to_do(
     done = load(tmp_path, *words, "--target", f"tcp://localhost:{nginx.plain_1}")
     assert done.returncode == 2
     assert "--http is not an option of a tcp target" in done.stderr
+
+
+def test_the_default_is_http_1_1(nginx: Server, tmp_path: Path) -> None:
+    url = f"https://localhost:{nginx.secure}/small"
+    words = ("--ca", nginx.authority, "--rate", "50", "--duration", "1s")
+    found = document(load(tmp_path, "--target", url, *words, "--arrival", "constant"))
+    count, target = sound(found)
+    assert count == 50
+    assert (target["http"], target["tls"]["alpn"]) == ("1.1", "http/1.1")
+    assert {row[0] for row in nginx.wait_for_rows(50)} == {"HTTP/1.1"}

@@ -133,7 +133,7 @@ pub(super) mod tests {
             let (code, length) = code_of(u16::from(*byte));
             bits.extend((0..length).rev().map(|bit| code >> bit & 1 == 1));
         }
-        while bits.len() % 8 != 0 {
+        while !bits.len().is_multiple_of(8) {
             bits.push(true);
         }
         let byte = |bits: &[bool]| bits.iter().fold(0, |byte, bit| byte << 1 | u8::from(*bit));
