@@ -37,11 +37,11 @@ class Play(msgspec.Struct, frozen=True):
 Player = Callable[[Array, float], Play]
 
 
-def ours(rule: UntilPrecise) -> Player:
-    """Return a player of one of our rules."""
+def ours(rule: UntilPrecise, trial_ns: int = 0) -> Player:
+    """Return a player of one of our rules; `trial_ns` is how long each trial takes."""
 
     def play(series: Array, truth: float) -> Play:
-        ends = [_stop_of(rule, one) for one in series]
+        ends = [_stop_of(rule, one, trial_ns) for one in series]
         found = [stop.reached[0].estimate for stop, _ in ends]
         held = [one is not None and one.low <= truth <= one.high for one in found]
         return Play(
@@ -58,12 +58,18 @@ def play_every(rule: UntilPrecise, series: Array) -> list[Estimate | None]:
     return [_stop_of(rule, one)[0].reached[0].estimate for one in series]
 
 
-def _stop_of(rule: UntilPrecise, one: Array) -> tuple[StopDecision, int]:
+def _stop_of(
+    rule: UntilPrecise, one: Array, trial_ns: int = 0
+) -> tuple[StopDecision, int]:
     """Return how a test of this series ends, and after how many trials."""
     values = tuple(one.tolist())
     done = 0
     while True:
-        history = History(done, series={"elapsed": values[:done]} if done else {})
+        history = History(
+            done,
+            series={"elapsed": values[:done]} if done else {},
+            duration_ns=done * trial_ns,
+        )
         step = decide(rule, history)
         if isinstance(step, RunMore) and done + step.epochs <= len(values):
             done += step.epochs

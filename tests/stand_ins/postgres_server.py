@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -22,15 +23,70 @@ PATIENCE_S = 60.0
 
 
 class Postgres:
-    """A server that runs."""
+    """A server that runs, of a cluster in a directory."""
 
-    def __init__(self, port: int, home: Path) -> None:
-        self.port = port
+    def __init__(self, programs: Path, port: int, home: Path) -> None:
+        self.programs, self.port, self.home = programs, port, home
+        self.data = home / "data"
         self.where = ("-h", "127.0.0.1", "-p", str(port), "-U", "bench")
         """Words by which its clients find it."""
-        lines = (home / "data" / "postmaster.pid").read_text().splitlines()
-        self.pid = int(lines[0])
+        self.start()
+
+    @property
+    def pid(self) -> int:
         """Of the postmaster."""
+        return int((self.data / "postmaster.pid").read_text().splitlines()[0])
+
+    def start(self) -> None:
+        """Start it, and wait until it accepts queries."""
+        options = ["-c", "listen_addresses=127.0.0.1", "-c", "fsync=off"]
+        place = ["-D", str(self.data), "-p", str(self.port), "-k", str(self.home)]
+        self._server = subprocess.Popen(
+            _words(self.programs / "postgres", *place, *options),
+            cwd=self.home,
+            stderr=subprocess.DEVNULL,
+        )
+        _wait_for(self.programs / "pg_isready", self.port, self._server)
+
+    def kill(self) -> None:
+        """End it at once, with its connections, as a crash does."""
+        os.kill(self.pid, signal.SIGQUIT)
+        self._server.wait(PATIENCE_S)
+
+    def stop(self) -> None:
+        """Stop it."""
+        self._server.terminate()
+        self._server.wait(PATIENCE_S)
+
+    def execute(self, sql: str) -> str:
+        """Return the rows of SQL in the database `postgres`, fields separated by `|`."""
+        words = ["psql", "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-c", sql]
+        place = ["-h", str(self.home), "-p", str(self.port), "-U", "bench", "postgres"]
+        done = subprocess.run(
+            [*words, *place], check=True, capture_output=True, text=True
+        )
+        return done.stdout.strip()
+
+    def set(self, **parameters: str) -> None:
+        """Set parameters that a running server accepts."""
+        for name, value in parameters.items():
+            self.execute(f"ALTER SYSTEM SET {name} = '{value}'")
+        self._reload()
+
+    def admit(self, *lines: str) -> None:
+        """Let clients log in as these lines of pg_hba.conf say; `bench` always on the Unix socket."""
+        text = "\n".join(["local all bench trust", *lines, ""])
+        (self.data / "pg_hba.conf").write_text(text)
+        self._reload()
+
+    def _reload(self) -> None:
+        """Let the postmaster read its files again, and wait until it has."""
+        before = self.execute("SELECT pg_conf_load_time()")
+        self.execute("SELECT pg_reload_conf()")
+        end_s = time.monotonic() + PATIENCE_S
+        while self.execute("SELECT pg_conf_load_time()") == before:
+            assert time.monotonic() < end_s, "the files were not read again"
+            time.sleep(0.02)
 
 
 @contextlib.contextmanager
@@ -40,7 +96,6 @@ def postgres(home: Path) -> Iterator[Postgres]:
         if shutil.which(program) is None:
             pytest.skip(f"{program} is not installed")
     programs, port = _programs(), free_port()
-    data = home / "data"
     shared = Path(tempfile.gettempdir())
     for directory in (home, *home.parents):
         # PostgreSQL's user has to get there, however deep the runner's directories are.
@@ -48,25 +103,16 @@ def postgres(home: Path) -> Iterator[Postgres]:
             directory.chmod(0o755)
     if not os.geteuid():
         shutil.chown(home, "postgres")
-    made = _words(programs / "initdb", "-D", data, "-A", "trust", "-U", "bench", "-N")
+    data = ["-D", str(home / "data")]
+    made = _words(programs / "initdb", *data, "-A", "trust", "-U", "bench", "-N")
     subprocess.run(made, check=True, capture_output=True, cwd=home)
-    options = ["-c", "listen_addresses=127.0.0.1", "-c", "fsync=off"]
-    server = subprocess.Popen(
-        _words(
-            programs / "postgres", "-D", data, "-p", str(port), "-k", home, *options
-        ),
-        cwd=home,
-        stderr=subprocess.DEVNULL,
-    )
+    one = Postgres(programs, port, home)
     try:
-        _wait_for(programs / "pg_isready", port, server)
-        one = Postgres(port, home)
         tables = ["pgbench", "-i", "-q", "-s", "1", *one.where, "postgres"]
         subprocess.run(tables, check=True, capture_output=True)
         yield one
     finally:
-        server.terminate()
-        server.wait(PATIENCE_S)
+        one.stop()
 
 
 def _programs() -> Path:
@@ -87,7 +133,7 @@ def _words(*words: str | Path) -> list[str]:
 def _wait_for(ready: Path, port: int, server: subprocess.Popen[bytes]) -> None:
     """Wait until the server accepts queries, which is later than its port accepts."""
     end_s = time.monotonic() + PATIENCE_S
-    question = [ready, "-q", "-h", "127.0.0.1", "-p", str(port)]
+    question = [str(ready), "-q", "-h", "127.0.0.1", "-p", str(port)]
     while subprocess.run(question, check=False).returncode != 0:
         assert server.poll() is None, "the server ended"
         assert time.monotonic() < end_s, "the server did not get ready"

@@ -49,6 +49,25 @@ from benchwright.load.workload_toml import read_workload
         ("redis://[::1]:7/3", r.RedisTarget("::1", 7, database=3)),
         ("redis://a%40b@h/0", r.RedisTarget("h", database=0, user="a@b")),
         ("rediss://h:7/", r.RedisTarget("h", 7, tls=r.Tls())),
+        ("postgres://u@h/db", r.PostgresTarget("h", "u", database="db")),
+        ("postgresql://u@h", r.PostgresTarget("h", "u")),
+        (
+            "postgres://a%40b@[::1]:7/d%2Fb?sslmode=require",
+            r.PostgresTarget("::1", "a@b", 7, "d/b", tls=r.Tls()),
+        ),
+        ("postgres://u@h/?sslmode=disable", r.PostgresTarget("h", "u")),
+        (
+            "postgres://u@%2Frun%2FSocket/db",
+            r.PostgresTarget(
+                "localhost", "u", database="db", unix_socket="/run/Socket/.s.PGSQL.5432"
+            ),
+        ),
+        (
+            "postgres://u@:7/db?host=/run/x",
+            r.PostgresTarget(
+                "localhost", "u", 7, "db", unix_socket="/run/x/.s.PGSQL.7"
+            ),
+        ),
     ],
 )
 def test_targets(text: str, target: r.LoadTarget) -> None:
@@ -72,6 +91,15 @@ def test_targets(text: str, target: r.LoadTarget) -> None:
         ("redis://h/x", "redis://HOST:PORT/NUMBER"),
         ("redis://h/1?x=1", "redis://HOST:PORT/NUMBER"),
         ("redis://:p@h", "REDISCLI_AUTH"),
+        ("postgres://h/db", "names no user"),
+        ("postgres://@h/db", "names no user"),
+        ("postgres://u:secret@h/db", "set PGPASSWORD"),
+        ("postgres://u@/db", "no valid host or port"),
+        ("postgres://u@h:0/db", "no valid host or port"),
+        ("postgres://u@h:x/db", "no valid host or port"),
+        ("postgres://u@h/db?sslmode=prefer", "must be one of disable, require"),
+        ("postgres://u@h/db?password=secret", "has more than"),
+        ("postgres://u@%2Frun%2F" + "x" * 100 + "/db", "not a path of a Unix socket"),
         ("127.0.0.1:8080", "http://127.0.0.1:8080/ or tcp://127.0.0.1:8080"),
         ("localhost:7", "a new file of that name ./localhost:7"),
     ],
@@ -206,7 +234,33 @@ def test_a_redis_server_is_a_server_on_the_network() -> None:
     assert "ca" in options_of(parse_target("rediss://h"))
     assert target_mistakes(parse_target("redis://h")) == []
     assert [hint for _, hint in target_mistakes(r.FileTarget("/x"))] == [
-        "name http://HOST/PATH, redis://HOST or tcp://HOST:PORT"
+        "name http://HOST/PATH, redis://HOST, postgres://USER@HOST/DB or tcp://HOST:PORT"
     ]
     with pytest.raises(ValueError, match="not an option of a tcp target"):
         with_options(parse_target("tcp://h:7"), {"commands": (("PING",),)})
+
+
+def test_a_password_in_a_url_is_not_repeated() -> None:
+    for text in (
+        "postgres://u:secret@h/db",
+        "postgres://u@h/db?password=secret",
+        "postgres://u:a/secret@h/db",
+        "postgres://u:a#secret@h/db",
+    ):
+        with pytest.raises(ValueError, match=r"postgres://|PGPASSWORD") as refused:
+            parse_target(text)
+        assert "secret" not in str(refused.value)
+
+
+def test_options_of_tls_turn_it_on_for_postgres() -> None:
+    target = parse_target("postgres://u@h/db")
+    assert target == with_options(target, {"connections": 64})
+    trusted = with_options(target, {"ca": "a.pem", "outstanding": 8})
+    assert trusted == r.PostgresTarget(
+        "h", "u", database="db", outstanding=8, tls=r.Tls(ca="a.pem")
+    )
+    assert address_of(target) == "h:5432"
+    assert target_mistakes(target) == []
+    stored = with_options(target, {"password_file": "secret.txt"})
+    ((message, _),) = target_mistakes(stored)
+    assert "password_file" in message

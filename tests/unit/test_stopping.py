@@ -24,7 +24,7 @@ from benchwright.core.plan import (
     UntilProgram,
 )
 from benchwright.decide.history import History, HistoryBuilder
-from benchwright.decide.precision import sample_size, stages
+from benchwright.decide.precision import needed_trials, stages
 from benchwright.decide.stopping import LookSchedule, decide, out_of_reach
 
 SECOND = 10**9
@@ -155,50 +155,79 @@ def test_a_program_is_asked_once_per_look() -> None:
 # -- precision ---------------------------------------------------------------------------
 
 
-def test_the_pilot_sizes_the_second_stage() -> None:
+def lasting(n: int, each_s: float, cv: float) -> History:
+    """Return a history of n trials that take so long and scatter by so much."""
+    values = tuple(noisy(n, cv))
+    return History(n, series={"elapsed": values}, duration_ns=int(n * each_s * SECOND))
+
+
+def test_a_mean_by_plan_is_looked_at_after_the_pilot_and_then_regularly() -> None:
     rule = UntilPrecise(0.05, minimum=20)
     assert decide(rule, run(0)) == RunMore(20)
     assert decide(rule, run(5, elapsed=noisy(5))) == RunMore(15)
-    pilot = noisy(20, 0.15)
-    # t(19) = 2.0930, s = 0.15 * sqrt(20/19): (2.0930 * s / 0.05)^2 = 41.5
-    assert sample_size(pilot, 0.05, 0.95) == 42
-    assert decide(rule, run(20, elapsed=pilot)) == RunMore(22)
-    assert decide(rule, run(30, elapsed=noisy(30, 0.15))) == RunMore(12)
+    # t(19) = 2.0930, s = 0.15 * sqrt(20/19): a half width of 7.2 % and more.
+    assert decide(rule, run(20, elapsed=noisy(20, 0.15))) == RunMore(1)
+    assert decide(rule, run(40, elapsed=noisy(40, 0.3))) == RunMore(2)
+    assert decide(rule, run(41, elapsed=noisy(41, 0.3))) == RunMore(1), "to the look"
+    # t(41) = 2.0195, 1 + 1/42, values that alternate have no positive correlation.
     stop = stopped(decide(rule, run(42, elapsed=noisy(42, 0.15))))
-    assert (stop.reason, stop.answered, stop.looks) == ("precise", True, 1)
-    assert "pilot of 20 and 22 more trials, one look; elapsed 1 ± 4.97 %" in stop.detail
+    assert (stop.reason, stop.answered, stop.looks) == ("precise", True, 22)
+    assert stop.detail.startswith("42 trials, 22 looks; elapsed 1 ± 4.84 %")
 
 
 def test_a_calm_pilot_is_enough() -> None:
     stop = stopped(
         decide(UntilPrecise(0.05, minimum=20), run(20, elapsed=noisy(20, 0.01)))
     )
-    assert "pilot of 20 was enough" in stop.detail
+    assert stop.detail.startswith("20 trials, one look")
 
 
-def test_the_second_stage_does_not_look_at_values() -> None:
-    rule = UntilPrecise(0.05, minimum=20)
-    wild = [*noisy(20, 0.15), 50.0, -3.0, 0.0]
-    calm = noisy(23, 0.15)
-    assert decide(rule, run(23, elapsed=wild)) == decide(rule, run(23, elapsed=calm))
+def test_a_pilot_of_long_trials_is_shorter() -> None:
+    rule = UntilPrecise(0.05, long_minimum=10)
+    assert decide(rule, lasting(0, 60, 0.01)) == RunMore(1)
+    assert decide(rule, lasting(1, 60, 0.01)) == RunMore(1)
+    assert decide(rule, lasting(4, 60, 0.01)) == RunMore(4)
+    assert decide(rule, lasting(8, 60, 0.01)) == RunMore(2)
+    assert stopped(decide(rule, lasting(10, 60, 0.01))).answered
+    assert decide(rule, lasting(10, 60, 0.15)) == RunMore(1)
+    # 20 trials of 1.5 s take 30 s; 30 of 1 s do.
+    assert decide(rule, lasting(16, 1.5, 0.01)) == RunMore(4)
+    assert stopped(decide(rule, lasting(20, 1.5, 0.01))).answered
+    assert decide(rule, lasting(16, 0.1, 0.01)) == RunMore(14)
+    given = UntilPrecise(0.05, minimum=30)
+    assert decide(given, lasting(10, 60, 0.01)) == RunMore(20)
+
+
+def test_no_interval_of_few_trials_is_much_finer_than_the_target() -> None:
+    (few,) = stages(UntilPrecise(0.08), run(10, elapsed=noisy(10, 0.001)))
+    assert few.estimate.half_width == pytest.approx(0.02)
+    (enough,) = stages(UntilPrecise(0.08), run(30, elapsed=noisy(30, 0.001)))
+    assert enough.estimate.half_width < 0.001
 
 
 def test_the_worst_metric_decides() -> None:
     rule = UntilPrecise(0.05, ("elapsed", "user"), 20)
     assert decide(
         rule, run(20, elapsed=noisy(20, 0.01), user=noisy(20, 0.15))
-    ) == RunMore(22)
+    ) == RunMore(1)
 
 
 def test_a_maximum_ends_it_undecided_with_the_interval_reached() -> None:
     rule = UntilPrecise(0.05, minimum=20, maximum=30)
-    assert decide(rule, run(20, elapsed=noisy(20, 0.15))) == RunMore(10)
+    assert decide(rule, run(20, elapsed=noisy(20, 0.15))) == RunMore(1)
     stop = stopped(decide(rule, run(28, 2, elapsed=noisy(28, 0.15))))
     assert (stop.reason, stop.answered) == ("max-runs", False)
-    assert "30 trials, the maximum; elapsed 1 ± 6.09 %" in stop.detail
+    assert "30 trials, the maximum; elapsed 1 ± 6.13 %" in stop.detail
     (stage,) = stages(rule, run(28, elapsed=noisy(28, 0.15)))
     estimate = stage.estimate
-    assert (estimate.method, estimate.n) == ("stein-two-stage", 28)
+    assert (estimate.method, estimate.n) == ("sequential-t", 28)
+
+
+def test_the_last_look_is_at_the_maximum() -> None:
+    narrow = noisy(41, 0.15)
+    assert decide(UntilPrecise(0.05, minimum=20), run(41, elapsed=narrow)) == RunMore(1)
+    last = UntilPrecise(0.05, minimum=20, maximum=41)
+    assert stopped(decide(last, run(41, elapsed=narrow))).reason == "precise"
 
 
 def test_a_maximum_below_the_pilot_shortens_it() -> None:
@@ -223,8 +252,10 @@ def test_time_is_kept_by_the_size_of_batches() -> None:
 
     assert decide(rule, spent(0, 2)) == RunMore(1)
     assert decide(rule, spent(1, 2)) == RunMore(19)
-    assert decide(rule, spent(20, 2)) == RunMore(10)
-    assert decide(rule, spent(20, 0)) == RunMore(22)
+    assert decide(rule, spent(20, 2)) == RunMore(1)
+    assert decide(rule, spent(20, 0)) == RunMore(1)
+    quantile = msgspec.structs.replace(rule, share=0.5)
+    assert decide(quantile, spent(20, 2)) == RunMore(10)
     stop = stopped(decide(rule, spent(30, 2)))
     assert (stop.reason, stop.answered) == ("max-time", False)
     assert "60 s of 60 s spent; elapsed 1 ±" in stop.detail
@@ -232,17 +263,10 @@ def test_time_is_kept_by_the_size_of_batches() -> None:
     assert stopped(decide(rule, spent(2, 25))).reason == "max-time"
 
 
-def lasting(n: int, each_s: float, cv: float) -> History:
-    """Return a history of n trials that take so long and scatter by so much."""
-    values = tuple(noisy(n, cv))
-    return History(n, series={"elapsed": values}, duration_ns=int(n * each_s * SECOND))
-
-
 def test_a_time_limit_far_below_the_plan_is_reported() -> None:
     rule = UntilPrecise(0.02, max_time_ns=60 * SECOND)
     pilot = lasting(30, 1, 0.15)
-    need = sample_size(pilot.series["elapsed"], 0.02, 0.95)
-    assert need is not None
+    need = int(needed_trials(rule, pilot.series))
     assert need > 240
     text = out_of_reach(rule, pilot)
     assert text.startswith("±2 % needs about ")
@@ -293,14 +317,14 @@ def test_zero_means_and_constant_values() -> None:
     rule = UntilPrecise(0.05, minimum=20, maximum=100)
     assert stopped(decide(rule, run(20, elapsed=[0.0] * 20))).answered
     assert stopped(decide(rule, run(20, elapsed=[3.0] * 20))).answered
-    assert decide(rule, run(20, elapsed=[-1.0, 1.0] * 10)) == RunMore(80)
-    assert sample_size([-1.0, 1.0] * 10, 0.05, 0.95) is None
+    assert decide(rule, run(20, elapsed=[-1.0, 1.0] * 10)) == RunMore(1)
+    assert needed_trials(rule, {"elapsed": [-1.0, 1.0] * 10}) == float("inf")
     assert not stopped(decide(rule, run(100, elapsed=[-1.0, 1.0] * 50))).answered
 
 
 def test_a_metric_missing_in_some_trials_needs_more_of_them() -> None:
     rule = UntilPrecise(0.05, ("ops",), 20)
-    assert decide(rule, run(20, ops=noisy(15, 0.01))) == RunMore(5)
+    assert decide(rule, run(20, ops=noisy(15, 0.01))) == RunMore(1)
     assert stopped(decide(rule, run(25, ops=noisy(20, 0.01)))).answered
     stop = stopped(decide(rule, run(20, elapsed=noisy(20))))
     assert (stop.reason, stop.answered) == ("missing", False)
@@ -317,10 +341,9 @@ def test_failures_only_end_after_the_pilot() -> None:
 def test_slow_changes_need_more_trials_than_fast_ones_of_the_same_spread() -> None:
     rule = UntilPrecise(0.05, minimum=20)
     slow = [0.85] * 10 + [1.15] * 10
-    need = sample_size(slow, 0.05, 0.95)
-    assert need is not None
-    assert need > 200
-    assert decide(rule, run(20, elapsed=slow)) == RunMore(need - 20)
+    fast = [0.85, 1.15] * 10
+    assert needed_trials(rule, {"elapsed": slow}) > 200
+    assert needed_trials(rule, {"elapsed": fast}) < 60
 
 
 def test_the_result_of_a_precision_carries_target_and_interval() -> None:

@@ -95,19 +95,22 @@ def test_everything_else() -> None:
         ({"max_runs": "40"}, FixedCount(40)),
         ({"min_runs": "3", "max_runs": "40"}, FixedCount(40)),
         ({"runs": "7"}, FixedCount(7)),
-        ({"precision": "5%"}, UntilPrecise(0.05, ("elapsed",), 30, 1000)),
+        ({"precision": "5%"}, UntilPrecise(0.05, ("elapsed",), 30, long_minimum=10)),
         (
             {"precision": "0.01", "min_runs": "5", "max_runs": "9", "max_time": "10m"},
             UntilPrecise(0.01, ("elapsed",), 5, 9, 600 * 10**9),
         ),
-        ({"precision": "1%", "max_runs": "9"}, UntilPrecise(0.01, ("elapsed",), 9, 9)),
+        (
+            {"precision": "1%", "max_runs": "9"},
+            UntilPrecise(0.01, ("elapsed",), 9, 9, long_minimum=10),
+        ),
         (
             {"precision": "1%", "min_runs": "2000"},
             UntilPrecise(0.01, ("elapsed",), 2000, 2000),
         ),
         (
             {"precision": "1%", "metrics": ("ops=/x", "user")},
-            UntilPrecise(0.01, ("elapsed", "ops", "user"), 30, 1000),
+            UntilPrecise(0.01, ("elapsed", "ops", "user"), 30, long_minimum=10),
         ),
     ],
 )

@@ -141,7 +141,7 @@ two'''
         ("{runs = 3}", FixedCount(3)),
         (
             '{precision = "5%"}',
-            UntilPrecise(0.05, ("elapsed", "ops"), 30, 1000, None, 0.95),
+            UntilPrecise(0.05, ("elapsed", "ops"), 30, long_minimum=10),
         ),
         (
             '{precision = 0.01, metrics = ["ops"], min_runs = 5, max_runs = 50,'
@@ -154,7 +154,7 @@ two'''
         ),
         (
             '{precision = "2%", of = "mean", metrics = ["elapsed"]}',
-            UntilPrecise(0.02, minimum=30),
+            UntilPrecise(0.02, minimum=30, long_minimum=10),
         ),
         ("{predicate = '$count > 3'}", UntilPredicate(10, 1, "$count > 3")),
         (

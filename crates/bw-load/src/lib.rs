@@ -18,6 +18,7 @@ pub mod nfs;
 pub mod null;
 pub mod policy;
 mod pool;
+pub mod postgres;
 mod processes;
 mod queue;
 mod read_ahead;

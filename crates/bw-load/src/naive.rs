@@ -715,6 +715,7 @@ impl OpenTarget {
                 | Self::Http(_)
                 | Self::Http2(_)
                 | Self::Redis(_)
+                | Self::Postgres(_)
                 | Self::Directory(_)
                 | Self::Nfs(_)
                 | Self::Several(_) => Err(EngineError::request(

@@ -138,11 +138,10 @@ impl<P: Protocol> Network<P> {
             )
         };
         let established = endpoint.connect(connections)?;
-        let remedy = protocol.remedy();
         let mut pool = Pool::new(protocol, established, options).map_err(failed)?;
         pool.shake_hands()
             .map_err(failed)?
-            .map_err(|failure| refused(&endpoint.name, failure, remedy))?;
+            .map_err(|failure| refused(&endpoint.name, failure))?;
         let server = endpoint.name.clone();
         Ok(Self {
             tls: pool.tls(),
@@ -180,10 +179,11 @@ impl<P: Protocol> Network<P> {
 }
 
 /// Returns the error of a handshake that failed before the run.
-fn refused(server: &str, failure: HandshakeFailure, remedy: &str) -> EngineError {
+fn refused(server: &str, failure: HandshakeFailure) -> EngineError {
     let HandshakeFailure {
         result,
         refusal,
+        remedy,
         tls,
     } = failure;
     if let Some(tls) = tls {
@@ -197,6 +197,7 @@ fn refused(server: &str, failure: HandshakeFailure, remedy: &str) -> EngineError
         bw_record::errno::name(result)
     });
     let message = format!("{server}: the handshake failed: {reason}");
+    let remedy = remedy.unwrap_or("check that the server speaks this protocol, and read its log");
     EngineError::request("handshake", message, remedy)
 }
 

@@ -7,6 +7,7 @@ use crate::http::request::HttpSpec;
 use crate::nfs::NfsSpec;
 use crate::null::NullSpec;
 use crate::policy::{Full, Late};
+use crate::postgres::PostgresSpec;
 use crate::redis::RedisSpec;
 use crate::tcp::TcpSpec;
 use bw_model::EngineError;
@@ -41,6 +42,8 @@ pub enum TargetSpec {
     Http(HttpSpec),
     /// A Redis server.
     Redis(RedisSpec),
+    /// A PostgreSQL server.
+    Postgres(PostgresSpec),
     /// A file set in a mounted directory.
     Dir(DirSpec),
     /// A file set on an NFS server.
@@ -290,7 +293,8 @@ impl LoadRequest {
             TargetSpec::File(_)
             | TargetSpec::Tcp(_)
             | TargetSpec::Http(_)
-            | TargetSpec::Redis(_) => false,
+            | TargetSpec::Redis(_)
+            | TargetSpec::Postgres(_) => false,
         };
         if has_files && self.pacer != Pacer::Spin {
             let what = "only the pacer spin issues operations on files";

@@ -11,6 +11,7 @@ use crate::net::Network;
 use crate::nfs::{NfsFiles, NfsPlan, NfsSpec, NfsTarget};
 use crate::null::{Null, NullSpec};
 use crate::pool::TargetFactory;
+use crate::postgres::{PostgresPlan, PostgresTarget};
 use crate::redis::RedisPlan;
 use crate::request::{self, LoadRequest, NamedTarget, SeveralSpec, TargetSpec};
 use crate::routes::Routes;
@@ -39,6 +40,8 @@ pub(crate) enum OpenTarget {
     Http2(NetFactory<http::Http2Plan>),
     /// A Redis server.
     Redis(NetFactory<RedisPlan>),
+    /// A PostgreSQL server.
+    Postgres(NetFactory<PostgresPlan>),
     /// A file set in a mounted directory.
     Directory(Box<DirectoryFactory>),
     /// A file set on an NFS server.
@@ -65,6 +68,7 @@ impl OpenTarget {
             Self::Http(factory) => visitor.on(factory),
             Self::Http2(factory) => visitor.on(factory),
             Self::Redis(factory) => visitor.on(factory),
+            Self::Postgres(factory) => visitor.on(factory),
             Self::Directory(factory) => visitor.on(&**factory),
             Self::Nfs(factory) => visitor.on(&**factory),
             Self::Several(factory) => visitor.on(&**factory),
@@ -135,6 +139,10 @@ pub(crate) fn open(
             let plan = spec.plan_with(request.workload.seed)?;
             OpenTarget::Redis(NetFactory::new(plan, spec.connections, workers)?)
         }
+        TargetSpec::Postgres(spec) => {
+            let plan = spec.plan_with(request.workload.seed)?;
+            OpenTarget::Postgres(NetFactory::new(plan, spec.connections, workers)?)
+        }
         TargetSpec::Dir(spec) => {
             let set = Arc::clone(files.ok_or_else(no_file_set)?);
             let open = dir::open(spec, set, request::set_use(&request.workload), report)?;
@@ -160,7 +168,7 @@ fn no_file_set() -> EngineError {
 }
 
 impl OpenTarget {
-    /// Returns the target's size [bytes]; for a server the number of paths or commands.
+    /// Returns the target's size [bytes]; for a server the number of paths, commands or operations.
     #[must_use]
     pub(crate) fn extent(&self) -> u64 {
         match self {
@@ -170,6 +178,7 @@ impl OpenTarget {
             Self::Http(factory) => factory.plan.requests().count() as u64,
             Self::Http2(factory) => factory.plan.requests().count() as u64,
             Self::Redis(factory) => factory.plan.command_count() as u64,
+            Self::Postgres(factory) => factory.plan.operations() as u64,
             // Its filaments use the file set instead.
             Self::Directory(_) | Self::Nfs(_) => 0,
             // Each filament has the extent of its own target.
@@ -188,6 +197,7 @@ impl OpenTarget {
             | Self::File(_)
             | Self::Tcp(_)
             | Self::Redis(_)
+            | Self::Postgres(_)
             | Self::Directory(_)
             | Self::Nfs(_) => Vec::new(),
         }
@@ -217,6 +227,7 @@ impl OpenTarget {
             | Self::Http(_)
             | Self::Http2(_)
             | Self::Redis(_)
+            | Self::Postgres(_)
             | Self::Directory(_)
             | Self::Nfs(_)
             | Self::Several(_) => None,
@@ -385,6 +396,18 @@ impl TargetFactory for NetFactory<RedisPlan> {
 
     fn describe(&self, target: &Self::Target) -> Value {
         describe("redis", target)
+    }
+}
+
+impl TargetFactory for NetFactory<PostgresPlan> {
+    type Target = PostgresTarget;
+
+    fn make(&self, worker: usize, _clock: RunClock) -> Result<Self::Target, EngineError> {
+        self.plan.open(self.share(worker))
+    }
+
+    fn describe(&self, target: &Self::Target) -> Value {
+        describe("postgres", target)
     }
 }
 

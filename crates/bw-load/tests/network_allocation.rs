@@ -4,11 +4,13 @@
 #![allow(clippy::unwrap_used)]
 
 use bw_load::http::request::HttpSpec;
+use bw_load::postgres::PostgresSpec;
 use bw_load::redis::RedisSpec;
 use bw_load::target::{Reaped, Target};
 use bw_load::tcp::TcpSpec;
 use bw_model::Nanos;
 use counting::allocations;
+use network::postgres::{accept_with, answer, serve};
 use network::{Server, exchange, read_request};
 use serde_json::json;
 use std::io::{Read, Write};
@@ -156,5 +158,28 @@ fn redis_commands_allocate_nothing() {
         let spec: RedisSpec = serde_json::from_value(spec).unwrap();
         let mut target = spec.plan().unwrap().open(4).unwrap();
         assert_eq!(allocations_of(&mut target, 0), 0, "{outstanding}");
+    }
+}
+
+#[test]
+fn statements_of_postgres_allocate_nothing() {
+    let server = Server::start(|_, mut stream| {
+        accept_with(&mut stream, 1);
+        serve(&mut stream, &answer(7));
+    });
+    for parameter in ["a text", "${id} ${text}"] {
+        for outstanding in [1, 8] {
+            let statement = json!({"sql": "SELECT $1", "parameters": [parameter]});
+            let values = json!({"id": {"type": "counter", "digits": 9}, "text": {"type": "text", "length": 20}});
+            let spec = json!({"host": "127.0.0.1", "port": server.address.port(), "user": "u", "connections": 4,
+                "outstanding": outstanding, "statements": [[statement]], "values": values});
+            let spec: PostgresSpec = serde_json::from_value(spec).unwrap();
+            let mut target = spec.plan().unwrap().open(4).unwrap();
+            assert_eq!(
+                allocations_of(&mut target, 0),
+                0,
+                "{parameter} {outstanding}"
+            );
+        }
     }
 }

@@ -8,7 +8,10 @@ use bw_load::http::request::HttpSpec;
 use bw_load::target::{Reaped, Target};
 use bw_load::tcp::{TcpSpec, TcpTarget};
 use network::nginx::Nginx;
-use network::{Server, drive, exchange, read_request, reset};
+use network::{
+    LONG, SHORT, Server, answer_with_garbage, be_silent, check_limits, drive, exchange, never_end,
+    only, read_request, reset,
+};
 use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::net::SocketAddr;
@@ -243,57 +246,22 @@ fn impossible_numbers_are_refused() {
     );
 }
 
-/// A limit that operations exceed on purpose.
-const SHORT: Duration = Duration::from_millis(150);
-/// A limit that no operation reaches, however busy the machine is.
-const LONG: Duration = Duration::from_secs(120);
-
 /// Runs 24 operations with this time limit; returns their results.
 fn against(server: &Server, outstanding: u32, limit: Duration) -> Vec<i32> {
-    let limit = u64::try_from(limit.as_nanos()).unwrap();
-    let fields = json!({"connections": 3, "outstanding": outstanding, "timeout_ns": limit});
-    let mut target = http(server.address, fields);
-    drive(&mut target, &[exchange(0, 0); 24])
-}
-
-/// Returns whether all results are among these.
-fn only(results: &[i32], known: &[i32]) -> bool {
-    results.iter().all(|result| known.contains(result))
+    network::against(|fields| http(server.address, fields), outstanding, limit)
 }
 
 #[test]
 fn a_silent_server_costs_each_operation_its_limit() {
-    let server = Server::start(
-        |_, mut stream| {
-            while matches!(stream.read(&mut [0; 4096]), Ok(1..)) {}
-        },
-    );
+    let server = Server::start(|_, mut stream| be_silent(&mut stream));
     for outstanding in [1, 4] {
-        let results = against(&server, outstanding, SHORT);
-        let known = [-libc::ETIMEDOUT, -libc::ECONNABORTED];
-        assert!(only(&results, &known), "{results:?}");
-        assert!(results.contains(&-libc::ETIMEDOUT));
-        assert_eq!(results.contains(&-libc::ECONNABORTED), outstanding > 1);
+        check_limits(&against(&server, outstanding, SHORT), outstanding);
     }
 }
 
 #[test]
 fn garbage_fails_every_operation_on_its_connection() {
-    let server = Server::start(|number, mut stream| {
-        let mut word = number as u64 | 1;
-        while matches!(stream.read(&mut [0; 4096]), Ok(1..)) {
-            // A linear congruential generator: any bytes do.
-            let garbage: Vec<u8> = (0..1000)
-                .map(|_| {
-                    word = word.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                    (word >> 56) as u8
-                })
-                .collect();
-            if stream.write_all(&garbage).is_err() {
-                return;
-            }
-        }
-    });
+    let server = Server::start(|number, mut stream| answer_with_garbage(&mut stream, number, 0));
     for outstanding in [1, 4] {
         let results = against(&server, outstanding, LONG);
         assert_eq!(results, [-libc::EPROTO; 24]);
@@ -324,11 +292,7 @@ fn an_answer_that_never_ends_costs_its_operation_the_limit() {
     let server = Server::start(|_, mut stream| {
         if read_request(&mut stream).is_some() {
             let head = b"HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\n";
-            let mut sent = stream.write_all(head);
-            while sent.is_ok() {
-                thread::sleep(Duration::from_millis(10));
-                sent = stream.write_all(b"x");
-            }
+            never_end(&mut stream, head, b"x");
         }
     });
     let results = against(&server, 2, SHORT);

@@ -6,7 +6,10 @@
 use bw_load::redis::{RedisSpec, RedisTarget};
 use bw_model::EngineError;
 use bw_record::errno::redis_error;
-use network::{Server, drive, exchange, reset, write_in_pieces};
+use network::{
+    LONG, SHORT, Server, answer_with_garbage, be_silent, check_limits, drive, exchange, never_end,
+    only, reset, write_in_pieces,
+};
 use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -236,57 +239,27 @@ fn what_cannot_be_sent_is_refused_before_the_run() {
     refused(json!({"password_file": long.0}), "password-file");
 }
 
-/// A limit that operations exceed on purpose.
-const SHORT: Duration = Duration::from_millis(150);
-/// A limit that no operation reaches, however busy the machine is.
-const LONG: Duration = Duration::from_secs(120);
-
 /// Runs 24 operations with this time limit; returns their results.
 fn against(server: &Server, outstanding: u32, limit: Duration) -> Vec<i32> {
-    let limit = u64::try_from(limit.as_nanos()).unwrap();
-    let fields = json!({"connections": 3, "outstanding": outstanding, "timeout_ns": limit});
-    let mut target = open(&spec(server.address, fields)).unwrap();
-    drive(&mut target, &[exchange(0, 0); 24])
-}
-
-/// Returns whether all results are among these.
-fn only(results: &[i32], known: &[i32]) -> bool {
-    results.iter().all(|result| known.contains(result))
+    network::against(
+        |fields| open(&spec(server.address, fields)).unwrap(),
+        outstanding,
+        limit,
+    )
 }
 
 #[test]
 fn a_silent_server_costs_each_operation_its_limit() {
-    let server = Server::start(
-        |_, mut stream| {
-            while matches!(stream.read(&mut [0; 4096]), Ok(1..)) {}
-        },
-    );
+    let server = Server::start(|_, mut stream| be_silent(&mut stream));
     for outstanding in [1, 4] {
-        let results = against(&server, outstanding, SHORT);
-        let known = [-libc::ETIMEDOUT, -libc::ECONNABORTED];
-        assert!(only(&results, &known), "{results:?}");
-        assert!(results.contains(&-libc::ETIMEDOUT));
-        assert_eq!(results.contains(&-libc::ECONNABORTED), outstanding > 1);
+        check_limits(&against(&server, outstanding, SHORT), outstanding);
     }
 }
 
 #[test]
 fn garbage_fails_every_operation_on_its_connection() {
-    let server = Server::start(|number, mut stream| {
-        let mut word = number as u64 | 1;
-        while matches!(stream.read(&mut [0; 4096]), Ok(1..)) {
-            // A linear congruential generator: any bytes do. None of RESP's types has the highest bit.
-            let garbage: Vec<u8> = (0..1000)
-                .map(|_| {
-                    word = word.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                    (word >> 56) as u8 | 0x80
-                })
-                .collect();
-            if stream.write_all(&garbage).is_err() {
-                return;
-            }
-        }
-    });
+    // None of RESP's types has the highest bit.
+    let server = Server::start(|number, mut stream| answer_with_garbage(&mut stream, number, 0x80));
     for outstanding in [1, 4] {
         let results = against(&server, outstanding, LONG);
         assert_eq!(results, [-libc::EPROTO; 24]);
@@ -320,11 +293,8 @@ fn a_reply_that_never_ends_costs_its_operation_the_limit() {
     for head in [&b"$1000000000000\r\n"[..], b"*1000000000\r\n", b"*?\r\n"] {
         let server = Server::start(move |_, mut stream| {
             if read_command(&mut stream).is_some() {
-                let mut sent = stream.write_all(head);
-                while sent.is_ok() {
-                    thread::sleep(Duration::from_millis(10));
-                    sent = stream.write_all(if head[0] == b'$' { b"x" } else { b":1\r\n" });
-                }
+                let piece: &[u8] = if head[0] == b'$' { b"x" } else { b":1\r\n" };
+                never_end(&mut stream, head, piece);
             }
         });
         let results = against(&server, 2, SHORT);

@@ -100,6 +100,11 @@ fn the_tables_of_a_load_are_true() {
         "redis",
         json!({"host": "h", "port": 7, "connections": 1}),
     );
+    target(
+        "the postgres target",
+        "postgres",
+        json!({"host": "h", "user": "u", "connections": 1}),
+    );
     let tls = |fields: Value| {
         let target = json!({"host": "h", "port": 7, "connections": 1, "tls": fields});
         within("target", "kind", "tcp")(target)

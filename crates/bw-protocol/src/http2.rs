@@ -1038,8 +1038,8 @@ impl Protocol for Http2 {
         session.refusal.clone()
     }
 
-    fn remedy(&self) -> &'static str {
-        "enable HTTP/2 on this port of the server, or use HTTP/1.1 (--http 1.1)"
+    fn remedy(&self, _session: &Http2Session) -> Option<&'static str> {
+        Some("enable HTTP/2 on this port of the server, or use HTTP/1.1 (--http 1.1)")
     }
 }
 

@@ -11,6 +11,7 @@ pub mod echo;
 pub mod http1;
 pub mod http2;
 mod outgoing;
+pub mod postgres;
 pub mod redis;
 pub mod template;
 pub mod values;
@@ -111,9 +112,9 @@ pub trait Protocol {
         None
     }
 
-    /// Returns what to do if the handshake failed before the run.
-    fn remedy(&self) -> &'static str {
-        "check that the server speaks this protocol, and read its log"
+    /// Returns what to do about the [`refusal`](Self::refusal); None: check the server.
+    fn remedy(&self, _session: &Self::Session) -> Option<&'static str> {
+        None
     }
 
     /// Returns how many replies had no value; None: the protocol has no such replies.

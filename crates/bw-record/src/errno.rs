@@ -2,7 +2,8 @@
 //!
 //! A negative result is a negative errno, `-(10000 + status)` for an HTTP response with an error status, `-10001` to
 //! `-10008` for a code of NFS that no errno expresses (statuses of HTTP begin at 100), `-(30000 + place)` for an error
-//! reply of Redis, where `place` is that of the reply's first word in a table, or [`CHECK_FAILED`]. Decision: the numbers of Linux on x86-64 and AArch64, as a table; asking
+//! reply of Redis, where `place` is that of the reply's first word in a table, `-(1000000 + code)` for a SQLSTATE, whose
+//! five characters are digits of base 36, or [`CHECK_FAILED`]. Decision: the numbers of Linux on x86-64 and AArch64, as a table; asking
 //! the C library would make this crate impure, and a record from another machine
 //! must read the same. Source: include/uapi/asm-generic/errno-base.h and errno.h.
 
@@ -11,6 +12,42 @@ pub const HTTP_STATUS: i32 = 10_000;
 
 /// The `result` of an operation whose response was not what the user expects of it.
 pub const CHECK_FAILED: i32 = -20_000;
+
+/// Added to the number of a SQLSTATE, and negated, to give the `result` of an operation.
+const SQLSTATE: i32 = 1_000_000;
+/// How many characters a SQLSTATE has.
+const SQLSTATE_CHARACTERS: usize = 5;
+const BASE: u32 = 36;
+
+/// Returns the `result` of an operation that failed with this SQLSTATE; None if it is none: five digits or capital
+/// letters (ISO/IEC 9075-2, section 24.1).
+#[must_use]
+pub fn of_sqlstate(code: &[u8]) -> Option<i32> {
+    let digit = |character: &u8| match character {
+        b'0'..=b'9' | b'A'..=b'Z' => char::from(*character).to_digit(BASE),
+        _ => None,
+    };
+    if code.len() != SQLSTATE_CHARACTERS {
+        return None;
+    }
+    let number = code.iter().try_fold(0, |number, character| {
+        Some(number * BASE + digit(character)?)
+    })?;
+    // Below 36^5, which is 60,466,176.
+    Some(-(SQLSTATE + i32::try_from(number).ok()?))
+}
+
+/// Returns the SQLSTATE that a result encodes; None for any other result.
+#[must_use]
+pub fn sqlstate_of(result: i32) -> Option<String> {
+    let mut number = u32::try_from(result.checked_neg()?.checked_sub(SQLSTATE)?).ok()?;
+    let mut code = ['0'; SQLSTATE_CHARACTERS];
+    for character in code.iter_mut().rev() {
+        *character = char::from_digit(number % BASE, BASE)?.to_ascii_uppercase();
+        number /= BASE;
+    }
+    (number == 0).then(|| code.iter().collect())
+}
 
 /// The codes of NFS version 3 that no errno expresses, by number - 10000 (RFC 1813, section 2.6).
 const NFS_NAMES: [&str; 9] = [
@@ -216,13 +253,24 @@ const REDIS_PLACES: usize = NAMES.len() + STATUSES;
 const OTHER: usize = REDIS_PLACES + REDIS_WORDS.len();
 const CHECK: usize = OTHER + 1;
 
-/// How often each error happened: a fixed array, so that counting never allocates.
+/// How many different SQLSTATEs are counted, each under its name: more than the errors that a load meets. Further ones
+/// are "other".
+const SQLSTATES: usize = 64;
+
+/// How often each error happened: fixed arrays, so that counting never allocates.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ErrorCounts(Box<[u64]>);
+pub struct ErrorCounts {
+    counts: Box<[u64]>,
+    /// Results that are SQLSTATEs, in the order of their first occurrence, and their counts; an unused entry has 0.
+    sqlstates: Box<[(i32, u64)]>,
+}
 
 impl Default for ErrorCounts {
     fn default() -> Self {
-        Self(vec![0; CHECK + 1].into_boxed_slice())
+        Self {
+            counts: vec![0; CHECK + 1].into_boxed_slice(),
+            sqlstates: vec![(0, 0); SQLSTATES].into_boxed_slice(),
+        }
     }
 }
 
@@ -230,27 +278,52 @@ impl ErrorCounts {
     /// Counts the error of `result`, which is negative. Unknown numbers
     /// are counted together, as "other".
     pub(crate) fn count(&mut self, result: i32) {
-        self.0[place(result)] += 1;
+        self.add(result, 1);
+    }
+
+    fn add(&mut self, result: i32, times: u64) {
+        if is_sqlstate(result) {
+            let mut entries = self.sqlstates.iter_mut();
+            if let Some(entry) = entries.find(|entry| entry.1 == 0 || entry.0 == result) {
+                *entry = (result, entry.1 + times);
+                return;
+            }
+        }
+        self.counts[place(result)] += times;
     }
 
     /// Adds what `other` counted.
     pub(crate) fn merge(&mut self, other: &Self) {
-        for (mine, theirs) in self.0.iter_mut().zip(&other.0) {
+        for (mine, theirs) in self.counts.iter_mut().zip(&other.counts) {
             *mine += theirs;
+        }
+        for (result, times) in other.sqlstates.iter().take_while(|entry| entry.1 > 0) {
+            self.add(*result, *times);
         }
     }
 
     /// Returns each error that happened, with its count.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (String, u64)> {
-        let happened = self.0.iter().enumerate().filter(|(_, times)| **times > 0);
-        happened.map(|(place, times)| (word(place), *times))
+        let happened = self.counts.iter().enumerate();
+        let happened = happened.map(|(place, times)| (word(place), *times));
+        let states = self.sqlstates.iter();
+        let states = states.map(|(result, times)| (name(*result), *times));
+        happened.chain(states).filter(|(_, times)| *times > 0)
     }
 }
 
-/// Returns the name of the error of `result`: "EIO", "HTTP 503", "NFS3ERR_JUKEBOX", "Redis WRONGTYPE", "check-failed",
-/// "errno 4095", "other".
+fn is_sqlstate(result: i32) -> bool {
+    let last = SQLSTATE + BASE.pow(SQLSTATE_CHARACTERS as u32) as i32;
+    (-last + 1..=-SQLSTATE).contains(&result)
+}
+
+/// Returns the name of the error of `result`: "EIO", "HTTP 503", "NFS3ERR_JUKEBOX", "Redis WRONGTYPE", "SQLSTATE 23505",
+/// "check-failed", "errno 4095", "other".
 #[must_use]
 pub fn name(result: i32) -> String {
+    if let Some(code) = sqlstate_of(result) {
+        return format!("SQLSTATE {code}");
+    }
     let place = place(result);
     if place == OTHER && (-4095..0).contains(&result) {
         return format!("errno {}", -result);
@@ -342,5 +415,43 @@ mod tests {
             ("check-failed", 1),
         ];
         assert_eq!(all, expected.map(|(word, n)| (word.to_owned(), n)));
+    }
+
+    #[test]
+    fn sqlstates_are_numbers_of_base_36() {
+        for code in ["00000", "23505", "42P01", "57P01", "ZZZZZ"] {
+            let result = of_sqlstate(code.as_bytes()).unwrap();
+            assert_eq!(sqlstate_of(result).as_deref(), Some(code));
+            assert_eq!(name(result), format!("SQLSTATE {code}"));
+        }
+        for none in ["", "2350", "235055", "42p01", "4+P01"] {
+            assert_eq!(of_sqlstate(none.as_bytes()), None);
+        }
+        let last = of_sqlstate(b"ZZZZZ").unwrap();
+        for result in [0, -5, -10_503, -999_999, last - 1, i32::MIN, i32::MIN + 1] {
+            assert_eq!(sqlstate_of(result), None);
+            assert!(!is_sqlstate(result));
+        }
+    }
+
+    #[test]
+    fn sqlstates_are_counted_each_and_beyond_the_table_together() {
+        let code = |number: usize| of_sqlstate(format!("9{number:04}").as_bytes()).unwrap();
+        let mut errors = ErrorCounts::default();
+        for number in 0..SQLSTATES + 3 {
+            errors.count(code(number));
+        }
+        errors.count(code(1));
+        let mut twice = ErrorCounts::default();
+        twice.count(code(1));
+        twice.count(code(SQLSTATES));
+        twice.merge(&errors);
+        let all: Vec<_> = twice.iter().collect();
+        let times = |name: &str| all.iter().find(|one| one.0 == name).map(|one| one.1);
+        assert_eq!(times("SQLSTATE 90000"), Some(1));
+        assert_eq!(times("SQLSTATE 90001"), Some(3));
+        assert_eq!(times("SQLSTATE 90064"), Some(1));
+        assert_eq!(times("other"), Some(3 + 1));
+        assert_eq!(all.iter().map(|one| one.1).sum::<u64>(), 64 + 3 + 1 + 2);
     }
 }

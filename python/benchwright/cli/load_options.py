@@ -118,9 +118,10 @@ def trial_seed() -> dict[str, int]:
 def target_of(
     arguments: argparse.Namespace, own: LoadTarget | None, wrong: list[Diagnostic]
 ) -> LoadTarget | None:
-    """Return the target of the command line, else `own`, with the values of its options."""
+    """Return the target with the values of its options; `own`: that of a workload's file, which was
+    read with the target of the command line and has the file's options."""
     reader = OptionReader(request_from(TargetOptions, arguments))
-    target: LoadTarget | None = reader.value("target", own)
+    target: LoadTarget | None = own or reader.value("target", None)
     fields = reader.fields()
     wrong += reader.found
     if target is None:
@@ -221,5 +222,6 @@ def no_target(command: str) -> Exception:
         "",
         "there is no target",
         "--target null, --target FILE, --target http://HOST/, --target redis://HOST, "
-        "--target tcp://HOST:PORT, --target dir:PATH or --target nfs://HOST/EXPORT",
+        "--target postgres://USER@HOST/DB, --target tcp://HOST:PORT, --target dir:PATH "
+        "or --target nfs://HOST/EXPORT",
     )

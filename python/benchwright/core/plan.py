@@ -75,6 +75,10 @@ class Phases(msgspec.Struct, frozen=True):
 
 PILOT_TRIALS = 30
 """Trials of a pilot: with 20, intervals of a bimodal metric cover 92 % (tests/calibration)."""
+LONG_PILOT_TRIALS = 10
+"""Trials of a pilot that takes long; see `LONG_PILOT_NS`."""
+LONG_PILOT_NS = 30_000_000_000
+"""A pilot that takes this long may end before its 30 trials."""
 FIRST_LOOK_TRIALS = 20
 """Trials before the first look at a watched test."""
 
@@ -116,11 +120,13 @@ class UntilPrecise(msgspec.Struct, frozen=True, tag="precise"):
     max_time_ns: int | None = None
     confidence: float = 0.95
     mode: Literal["plan", "watch"] = "plan"
-    """`plan`: a pilot sets the number of trials, then one look. `watch`: a confidence
-    sequence, any look allowed."""
+    """`plan`: the interval holds at the stop. `watch`: a confidence sequence, which holds at
+    every look. A quantile by plan: a pilot sets the number of trials."""
     share: float | None = None
     """What is estimated: None for the mean, else the quantile of this share; 0.5 is the
     median."""
+    long_minimum: int | None = None
+    """The size to which a pilot is shortened that takes longer than `LONG_PILOT_NS`; None: none is."""
 
     @property
     def statistic(self) -> str:
@@ -128,6 +134,13 @@ class UntilPrecise(msgspec.Struct, frozen=True, tag="precise"):
         if self.share is None:
             return "mean"
         return "median" if self.share == 0.5 else f"p{100 * self.share:.10g}"
+
+
+def long_minimum(minimum: int | None, mode: str, share: float | None) -> int | None:
+    """Return the size of a pilot that takes long: for a mean by plan, unless a minimum is given."""
+    if minimum or mode == "watch" or share is not None:
+        return None
+    return LONG_PILOT_TRIALS
 
 
 StoppingRule = FixedCount | UntilPredicate | UntilProgram | UntilPrecise

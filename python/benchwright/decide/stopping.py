@@ -217,9 +217,9 @@ def current_estimate(
     if isinstance(rule, UntilPrecise):
         if name in rule.metrics:
             # Only this rule needs numpy.
-            from benchwright.decide.precision import metric_stage
+            from benchwright.decide.precision import estimate_of
 
-            found = metric_stage(rule, name, values).estimate
+            found = estimate_of(rule, values)
             return msgspec.structs.replace(found, unit=unit)
         return t_interval(values, rule.confidence, unit)
     return t_interval(values, unit=unit)
@@ -412,7 +412,7 @@ def _planned_total(rule: UntilPrecise, history: History) -> tuple[int, ProgressB
 
     metrics = stages(rule, history)
     if not all(stage.pilot_complete for stage in metrics):
-        return pilot_size(rule), "at least"
+        return pilot_size(rule, history), "at least"
     more = max(
         rule.maximum if stage.need is None else stage.need - stage.have
         for stage in metrics

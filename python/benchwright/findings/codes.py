@@ -319,7 +319,7 @@ _CODES: dict[str, Code] = {
     ),
     "nominal-confidence": Code(
         Severity.WARNING,
-        "Use --precision (Stein's two stages, one look) where the interval matters.",
+        "Use --precision where the interval matters: it counts its looks.",
     ),
     "sequential-arms": Code(
         Severity.SERIOUS,

@@ -14,6 +14,7 @@ from benchwright.load.request import (
     LoadRequest,
     LoadTarget,
     NullTarget,
+    PostgresTarget,
     SchedulePart,
     ServerTarget,
     SeveralTarget,
@@ -67,7 +68,11 @@ def target_mistakes(target: LoadTarget) -> list[tuple[str, str]]:
             else f"a {kind_of(target)} target is"
         )
         message = f"{kind} not one server that all hosts reach"
-        return [(message, "name http://HOST/PATH, redis://HOST or tcp://HOST:PORT")]
+        hint = (
+            "name http://HOST/PATH, redis://HOST, postgres://USER@HOST/DB or "
+            "tcp://HOST:PORT"
+        )
+        return [(message, hint)]
     if isinstance(target, ServerTarget) and target.unix_socket is not None:
         message = "a Unix socket is another server on each host"
         return [(message, "name the server by its host and port")]
@@ -77,6 +82,9 @@ def target_mistakes(target: LoadTarget) -> list[tuple[str, str]]:
             "the file of --ca is on this machine, and each host verifies the server"
         )
         return [(message, "install the authority on each host, or use --insecure")]
+    if isinstance(target, PostgresTarget) and target.password_file is not None:
+        message = "the file of password_file is on this machine, and each host connects"
+        return [(message, "write the password into ~/.pgpass of each host")]
     if implied_server(target) is not None:
         message = "a loopback address is another machine on each host"
         return [(message, "name the server by an address that all hosts reach")]

@@ -108,7 +108,7 @@ class TargetOptions(msgspec.Struct, frozen=True):
         Text,
         Option(
             "null, a path, dir:PATH, http[s]://HOST/PATH, redis[s]://HOST:PORT, "
-            "tcp://HOST:PORT, tls://HOST:PORT or nfs://HOST/EXPORT",
+            "postgres://USER@HOST/DB, tcp://HOST:PORT, tls://HOST:PORT or nfs://HOST/EXPORT",
             "T",
             words.parse_target,
             group="target",

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from functools import partial
 from typing import Any
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 import msgspec
 
@@ -26,6 +26,7 @@ from benchwright.load.request import (
     NfsTarget,
     NullTarget,
     OneTarget,
+    PostgresTarget,
     RedisTarget,
     ServerTarget,
     SeveralTarget,
@@ -382,7 +383,7 @@ def parse_cpus(text: str) -> tuple[int, ...]:
 
 # --------------------------------------------------------------------------------------
 # The value of `--target`: `null`, a path, `dir:PATH`, `http://...`, `https://...`, `tcp://...`,
-# `tls://...`, `redis://...`, `rediss://...`, `nfs://...`, and its options.
+# `tls://...`, `redis://...`, `rediss://...`, `postgres://...`, `nfs://...`, and its options.
 #
 # Purpose: one parser of targets for the command line and for `[target]` of a workload.
 # Decision: an option that does not apply to the kind of target is an error. If it were
@@ -392,8 +393,10 @@ def parse_cpus(text: str) -> tuple[int, ...]:
 MOST_HOSTS = 256
 UNIX_PATH_MOST = 107
 """Maximum length of the path of a Unix socket [bytes]: unix(7)."""
-_SCHEMES = ("http", "https", "tcp", "tls", "redis", "rediss", "nfs")
+_POSTGRES = ("postgres", "postgresql")
+_SCHEMES = ("http", "https", "tcp", "tls", "redis", "rediss", *_POSTGRES, "nfs")
 _DIRECTORY = "dir:"
+POSTGRES_PORT = 5432
 _HTTP_PORTS = {"http": 80, "https": 443}
 _TLS: tuple[str, ...] = Tls.__struct_fields__
 _REDIS_PORT = 6379
@@ -412,7 +415,7 @@ def parse_target(text: str) -> OneTarget:
     if scheme not in _SCHEMES:
         raise ValueError(
             f"{scheme}:// is not a kind of target; use null, a path, dir:PATH, http://, "
-            "https://, tcp://, tls://, redis://, rediss:// or nfs://"
+            "https://, tcp://, tls://, redis://, rediss://, postgres:// or nfs://"
         )
     if not rest:
         raise ValueError(f"{text!r} has no host")
@@ -420,6 +423,8 @@ def parse_target(text: str) -> OneTarget:
         return _nfs(text)
     if scheme in ("redis", "rediss"):
         return _redis(text)
+    if scheme in _POSTGRES:
+        return _postgres(text)
     return _http(text) if scheme in _HTTP_PORTS else _tcp(text)
 
 
@@ -532,6 +537,56 @@ def resp(text: str) -> int:
     return int(text)
 
 
+_POSTGRES_FORM = "postgres://USER@HOST[:PORT]/DATABASE"
+_AUTHORITY = re.compile(r"(\[[^\]]*\]|[^:\[\]]*)(?::(\d*))?", re.ASCII)
+_SSL_MODES = {"disable": None, "require": Tls(), "verify-full": Tls()}
+"""Modes of libpq that do not depend on what the server chooses. Decision: `require` verifies the
+certificate, as https does; libpq's accepts any, which is `insecure` here."""
+
+
+def _postgres(text: str) -> PostgresTarget:
+    """Return the target of a connection URI as libpq has it: a host that begins with `/`, or its
+    `host=` in the query, is the directory of a Unix socket. No message repeats the URL, which may
+    contain a password."""
+    parts = urlsplit(text)
+    login, at, server = parts.netloc.rpartition("@")
+    name, colon, _ = login.partition(":")
+    if colon:
+        raise ValueError(
+            "a password in the URL would be visible to all users of this machine: set PGPASSWORD, "
+            "or write it into ~/.pgpass"
+        )
+    if not at or not name:
+        raise ValueError(f"the URL names no user: {_POSTGRES_FORM}")
+    query = dict(parse_qsl(parts.query, keep_blank_values=True))
+    unknown = [key for key in query if key not in ("sslmode", "host")]
+    if unknown or parts.fragment:
+        raise ValueError(f"the URL has more than {_POSTGRES_FORM}?sslmode=MODE")
+    mode = query.get("sslmode", "disable")
+    if mode not in _SSL_MODES:
+        modes = ", ".join(_SSL_MODES)
+        raise ValueError(
+            f"sslmode {mode!r} is not supported; it must be one of {modes}"
+        )
+    split = _AUTHORITY.fullmatch(server)
+    host = query.get("host", unquote(split[1].strip("[]")) if split else "")
+    port = int(split[2]) if split and split[2] else POSTGRES_PORT
+    if not host or not 1 <= port <= 65_535:
+        raise ValueError(
+            f"the URL has no valid host or port (1 to 65535): {_POSTGRES_FORM}"
+        )
+    directory = host if host.startswith("/") else None
+    database = unquote(parts.path.removeprefix("/"))
+    return PostgresTarget(
+        host="localhost" if directory else host,
+        port=port,
+        user=unquote(name),
+        database=database or None,
+        unix_socket=directory and unix_socket(f"{directory}/.s.PGSQL.{port}"),
+        tls=_SSL_MODES[mode],
+    )
+
+
 def _split(text: str) -> Any:
     parts = urlsplit(text)
     try:
@@ -561,7 +616,7 @@ def parse_hosts(text: str) -> tuple[str, ...]:
 
 
 def kind_of(target: LoadTarget) -> str:
-    """Return the kind of a target: null, file, tcp, http, redis, dir, nfs."""
+    """Return the kind of a target: null, file, tcp, http, redis, postgres, dir, nfs."""
     return str(target.__struct_config__.tag)
 
 
@@ -576,7 +631,12 @@ def options_of(target: LoadTarget) -> tuple[str, ...]:
         every = (name for one in target.targets for name in options_of(one.target))
         return tuple(dict.fromkeys(every))
     fields = target.__struct_fields__
-    return fields if tls_of(target) is None else (*fields, *_TLS)
+    return (*fields, *_TLS) if _may_use_tls(target) else fields
+
+
+def _may_use_tls(target: LoadTarget) -> bool:
+    """Return whether options of TLS apply; those of PostgreSQL turn it on."""
+    return tls_of(target) is not None or isinstance(target, PostgresTarget)
 
 
 def why_refused(target: LoadTarget, field: str, option: str) -> str | None:
@@ -599,10 +659,9 @@ def with_options(target: LoadTarget, options: dict[str, Any]) -> LoadTarget:
         if why := why_refused(target, field, field):
             raise ValueError(why)
     fields = {k: v for k, v in options.items() if k not in _TLS}
-    tls = tls_of(target)
-    if tls is not None:
-        own = {k: v for k, v in options.items() if k in _TLS}
-        fields["tls"] = msgspec.structs.replace(tls, **own)
+    own = {k: v for k, v in options.items() if k in _TLS}
+    if own:
+        fields["tls"] = msgspec.structs.replace(tls_of(target) or Tls(), **own)
     return msgspec.structs.replace(target, **fields)
 
 
@@ -663,11 +722,11 @@ def address_of(target: LoadTarget) -> str | None:
 
 def _host_and_port(target: LoadTarget) -> tuple[str, int] | None:
     match target:
-        case TcpTarget() | HttpTarget() | RedisTarget() if (
+        case TcpTarget() | HttpTarget() | RedisTarget() | PostgresTarget() if (
             target.unix_socket is not None
         ):
             return None
-        case TcpTarget() | RedisTarget():
+        case TcpTarget() | RedisTarget() | PostgresTarget():
             return target.host, target.port
         case HttpTarget():
             parts = urlsplit(target.url)
@@ -698,6 +757,8 @@ def target_text(target: LoadTarget) -> str:
             user = "" if target.user is None else f"{quote(target.user, safe='')}@"
             database = "" if target.database is None else f"/{target.database}"
             return f"{scheme}://{user}{host}:{target.port}{database}"
+        case PostgresTarget():
+            return _postgres_text(target)
         case DirTarget():
             return _DIRECTORY + target.path
         case NfsTarget():
@@ -708,3 +769,13 @@ def target_text(target: LoadTarget) -> str:
             return ", ".join(
                 f"{one.name} ({target_text(one.target)})" for one in target.targets
             )
+
+
+def _postgres_text(target: PostgresTarget) -> str:
+    host = f"[{target.host}]" if ":" in target.host else target.host
+    if target.unix_socket is not None:
+        host = quote(os.path.dirname(target.unix_socket), safe="")
+    port = "" if target.port == POSTGRES_PORT else f":{target.port}"
+    database = quote(target.database or "", safe="")
+    tls = "" if target.tls is None else "?sslmode=require"
+    return f"postgres://{quote(target.user, safe='')}@{host}{port}/{database}{tls}"

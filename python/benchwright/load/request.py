@@ -225,7 +225,44 @@ class RedisTarget(msgspec.Struct, frozen=True, tag="redis", tag_field="kind"):
     """None: the connections do not use TLS."""
 
 
-ServerTarget = TcpTarget | HttpTarget | RedisTarget
+class Statement(msgspec.Struct, frozen=True):
+    """A statement of SQL with the texts of its parameters, which have places for values."""
+
+    sql: str
+    parameters: tuple[str, ...] = ()
+
+
+class PostgresTarget(msgspec.Struct, frozen=True, tag="postgres", tag_field="kind"):
+    """A PostgreSQL server: an operation executes prepared statements in one transaction.
+
+    It has no password: the engine looks it up where PostgreSQL's own clients do.
+    """
+
+    host: str
+    user: str
+    port: int = 5432
+    database: str | None = None
+    """None: that with the user's name."""
+    statements: tuple[tuple[Statement, ...], ...] = ()
+    """What the operations execute, each its statements in order; empty: SELECT 1."""
+    values: dict[str, Value] = {}
+    """The values of the parameters, by name."""
+    password_file: str | None = None
+    """A file whose first line is the password."""
+    connections: int = 64
+    timeout_ns: int | None = TIMEOUT_NS
+    """Time limit of an operation; None: unlimited."""
+    outstanding: int = 1
+    """Maximum number of operations in progress on a connection: pipelining."""
+    requests_per_connection: int | None = None
+    """After how many operations a connection is made again; None: never."""
+    unix_socket: str | None = None
+    """Path of the server's Unix socket, instead of host and port."""
+    tls: Tls | None = None
+    """None: the connections do not use TLS."""
+
+
+ServerTarget = TcpTarget | HttpTarget | RedisTarget | PostgresTarget
 """Targets whose operations are exchanges with a server."""
 
 
@@ -550,7 +587,8 @@ def position_of(places: InputPositions, field: str, message: str) -> Where | Non
     """Return the position of an error in the user's input; None if it is unknown."""
     filament = _FILAMENT.fullmatch(field)
     if filament is None:
-        return places.get(field)
+        # An entry of a list without a position of its own has that of the list.
+        return places.get(field) or places.get(field.partition("[")[0])
     first = _FIRST.match(message)
     words = (filament[2], first[1] if first else None)
     for word in (one for one in words if one):

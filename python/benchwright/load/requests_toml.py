@@ -64,10 +64,11 @@ def read_requests(
     top: TomlTable, target: r.LoadTarget | None = None
 ) -> RequestTable | None:
     """Return the requests of a workload, without any its values; None if it has none, or after
-    mistakes were reported. Commands of a Redis server are in the target instead."""
+    mistakes were reported. Commands of a Redis server and statements are in the target instead."""
     values = _values(top)
     if "request" not in top:
-        if "values" in top and (target is None or isinstance(target, r.RedisTarget)):
+        own = r.RedisTarget | r.PostgresTarget
+        if "values" in top and (target is None or isinstance(target, own)):
             found = {name: one for name, one in values.items() if one is not None}
             return RequestTable((), (), found, top.at("values"))
         if "values" in top:
@@ -97,10 +98,28 @@ def request_positions(top: TomlTable) -> dict[str, Where]:
         for place, table in enumerate(top.tables("request")):
             places[f"target.requests[{place}]"] = table.where
     target = top.values.get("target")
-    if isinstance(target, dict) and "commands" in target:
-        places["target.commands"] = top.inner(target, "target").at("commands")
+    if isinstance(target, dict):
+        table = top.inner(target, "target")
+        lists = [key for key in ("commands", "statements") if key in target]
+        places |= {f"target.{key}": table.at(key) for key in lists}
+        places |= _statement_positions(table)
     if "values" in top:
         places["target.values"] = top.at("values")
+    return places
+
+
+def _statement_positions(target: TomlTable) -> dict[str, Where]:
+    """Return the positions of the statements of a database's operations."""
+    places = {}
+    operations = target.values.get("statements", ())
+    for index, one in enumerate(operations):
+        inner = range(len(one)) if isinstance(one, list) else ()
+        field = f"target.statements[{index}]"
+        places[field] = target.at("statements", index)
+        # An operation that is no list has one statement.
+        places[f"{field}[0]"] = places[field]
+        for place in inner:
+            places[f"{field}[{place}]"] = target.at("statements", index, place)
     return places
 
 

@@ -160,7 +160,7 @@ def engine_positions(spec: Spec) -> dict[str, Where]:
     """Return the positions in a spec of the fields of the engine's request."""
     into = {key: RUN[key][0] for key in (*_RUN, "cpus", "drain")}
     into |= {key: f"target.{field}" for key, (field, _) in TARGET.items()}
-    into |= {key: f"target.{key}" for key in (*FLAGS, "paths", "headers")}
+    into |= {key: f"target.{key}" for key in (*FLAGS, "paths", "headers", "statements")}
     into |= {key: f"{filament_field(0)}.{key}" for key in _ACCESS}
     into |= {"target": "target", "workload": filament_field(0)}
     into |= {"hosts": "hosts"}

@@ -16,9 +16,17 @@ from benchwright.core.plan import Command
 from benchwright.load import parse as words
 from benchwright.load import workload as w
 from benchwright.load.options import FLAGS, TARGET
-from benchwright.load.request import LoadTarget
+from benchwright.load.request import LoadTarget, Statement
 from benchwright.load.spec import CommandText, fill_placeholders
-from benchwright.suite.form import Form, Key, Reader, nested, optional, read_form
+from benchwright.suite.form import (
+    Form,
+    Key,
+    Reader,
+    nested,
+    of_type,
+    optional,
+    read_form,
+)
 from benchwright.suite.program import Template
 from benchwright.suite.template import OffsetLocator, brace_template, split_words
 from benchwright.suite.toml_table import TomlTable, one_of_words, set_by_trial
@@ -276,7 +284,7 @@ def lines_beside(table: TomlTable, key: str) -> tuple[str, ...] | None:
 
 # -- targets ---------------------------------------------------------------------
 
-TARGET_KEYS = (*TARGET, *FLAGS, "paths", "paths_file", "headers")
+TARGET_KEYS = (*TARGET, *FLAGS, "paths", "paths_file", "headers", "statements")
 """Options of a target, in a workload's `[target]` and in `[load]` of a spec."""
 _FIELD_OF = {"paths_file": "paths"}
 
@@ -298,6 +306,8 @@ def read_target_options(
         # The paths of the array come first.
         paths = options.get("paths", ()) + _paths_of_file(table)
         options["paths"] = paths
+    if "statements" in table:
+        options["statements"] = _statements(table)
     headers = table.table("headers")
     if headers is not None:
         texts = {name: headers.text(name) for name in headers.values}
@@ -332,6 +342,73 @@ def _commands(table: TomlTable) -> tuple[tuple[str, ...], ...]:
     for text in (word for command in found for word in command):
         _refuse_later(table, text, "commands")
     return tuple(found)
+
+
+_STATEMENT = Form(
+    (
+        Key("sql", read=of_type(str)),
+        optional("parameters", read=lambda table, key: _parameters(table, key)),
+    ),
+    Statement,
+)
+
+
+def _parameters(table: TomlTable, key: str) -> tuple[str, ...] | None:
+    """Return values of parameters: texts or numbers."""
+    if not table.has(key, list):
+        return None
+    found = []
+    for index, value in enumerate(table.values[key]):
+        text = table.scalar(value)
+        if text is None:
+            where = table.at(key, index)
+            table.mistyped(where, f"a value of {key}", value, (str, int, float))
+        else:
+            _refuse_later(table, text, key)
+            found.append(text)
+    return tuple(found)
+
+
+def _statements(table: TomlTable) -> tuple[tuple[Statement, ...], ...]:
+    """Return the operations on a database: each a statement, or an array of them in order. A
+    statement is a text of SQL, or a table with `sql` and `parameters`."""
+    key = "statements"
+    if not table.has(key, list):
+        return ()
+    if not table.values[key]:
+        table.refuse(table.at(key), f"{key} is empty")
+    found: list[tuple[Statement | None, ...]] = []
+    for index, one in enumerate(table.values[key]):
+        if not isinstance(one, list):
+            found.append((_statement(table, one, key, index),))
+            continue
+        if not one:
+            table.refuse(table.at(key, index), f"an operation of {key} is empty")
+        found.append(
+            tuple(
+                _statement(table, inner, key, index, place)
+                for place, inner in enumerate(one)
+            )
+        )
+    return tuple(
+        tuple(one for one in statements if one is not None) for statements in found
+    )
+
+
+def _statement(table: TomlTable, value: Any, *keys: str | int) -> Statement | None:
+    where = table.at(*keys)
+    if isinstance(value, dict):
+        made: Statement | None = read_form(table.inner(value, *keys), _STATEMENT)
+    elif isinstance(value, str):
+        made = Statement(value)
+    else:
+        table.mistyped(where, "a statement", value, (str, dict))
+        return None
+    if made is not None:
+        _refuse_later(table, made.sql, str(keys[0]))
+        if not made.sql.strip():
+            table.refuse(where, "a statement is empty")
+    return made
 
 
 _RANGE = re.compile(r"\[(\d{1,9})-(\d{1,9})\]", re.ASCII)

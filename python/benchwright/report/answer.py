@@ -751,8 +751,7 @@ def answer_sentence(test: TestAnswer) -> str:
     known = f"{level}, {trials}{failed}"
     match test.state:
         case "answered":
-            note = _target_note(test, estimate)
-            return f"{test.name}: {figure} ({known}{note})"
+            return f"{test.name}: {figure} ({known})"
         case "undecided":
             why = f"{_missed(test, estimate)}{test.reason}"
             return f"{test.name}: undecided: {figure} ({known}; {why})"
@@ -767,9 +766,8 @@ def answer_sentence(test: TestAnswer) -> str:
 
 
 def _missed(test: TestAnswer, estimate: Estimate) -> str:
-    """Return `target 2 %: `, which an undecided test has not reached; empty without a target. A
-    plan's target is a share of the pilot's mean, so the half width can be less than this share of
-    the mean of all trials."""
+    """Return `target 2 %: `, which an undecided test has not reached; empty without a target. Before the
+    end of the pilot no interval is narrow enough."""
     if test.target is None:
         return ""
     text = f"target {percent_text(test.target)}"
@@ -785,14 +783,7 @@ def _missed(test: TestAnswer, estimate: Estimate) -> str:
     other = next(watched, None)
     if other is not None:
         return f"{text} not reached for {other}: "
-    return f"{text} of the pilot's mean: "
-
-
-def _target_note(test: TestAnswer, estimate: Estimate) -> str:
-    """Return what an answered test's target refers to, where its shown half width exceeds it."""
-    if test.target is None or not _exceeds(estimate, test.target):
-        return ""
-    return f"; the target is {percent_text(test.target)} of the pilot's mean"
+    return f"{text} needs the whole pilot: "
 
 
 def _exceeds(estimate: Estimate, target: float) -> bool:

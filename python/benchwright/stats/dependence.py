@@ -166,6 +166,7 @@ _SUSPECTED = 0.1
 _CAUTION = 0.5
 """... multiplied by this factor."""
 _STRONGEST = 0.97
+_STRONGEST_AR1 = 0.95
 
 
 class MeanError(msgspec.Struct, frozen=True):
@@ -223,6 +224,22 @@ def inflation(values: SampleValues) -> float:
     if found.n < 2 or not found.sdev:
         return 1.0
     return max(1.0, long_run_sdev(values) / found.sdev)
+
+
+def ar1_inflation(values: SampleValues, least: float) -> float:
+    """Return the factor, at least 1, by which the mean's interval of an AR(1) series is wider
+    than Student's. Its correlation is the measured one plus one standard error; 1 if the measured
+    one is at most `least`, for n < 3, and for constant values."""
+    data = finite_values(values)
+    n = len(data)
+    if n < 3 or not moments(data).sdev:
+        return 1.0
+    first = unbiased(_Autocorrelations(data).at(1), n)
+    if first <= least:
+        return 1.0
+    cautious = first + math.sqrt(max(1 - first * first, 0.0) / n)
+    cautious = min(max(cautious, 0.0), _STRONGEST_AR1)
+    return math.sqrt((1 + cautious) / (1 - cautious))
 
 
 def mean_errors(*arms: Sequence[float]) -> tuple[MeanError, ...]:

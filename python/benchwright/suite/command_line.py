@@ -25,6 +25,7 @@ from benchwright.core.plan import (
     MetricSpec,
     StoppingRule,
     UntilPrecise,
+    long_minimum,
 )
 from benchwright.core.quantity import (
     parse_confidence,
@@ -123,7 +124,7 @@ class CommandRequest(msgspec.Struct, frozen=True):
     mode: Annotated[
         Text,
         _stopping(
-            "when --precision looks: once, after a pilot sets N, or after each trial",
+            "plan: the interval holds where --precision stops; watch: at every look",
             choices=("plan", "watch"),
             default="plan",
             needs="precision",
@@ -501,7 +502,8 @@ class _CommandOptions(OptionReader[CommandRequest]):
             max_time_ns=self.value("max_time"),
             confidence=self.value("confidence") or 0.95,
             mode=mode,
-            share=self.value("of"),
+            share=(share := self.value("of")),
+            long_minimum=long_minimum(minimum, mode, share),
         )
 
     def _only_runs(self) -> None:

@@ -17,6 +17,7 @@ from benchwright.core.plan import (
     UntilPrecise,
     UntilPredicate,
     UntilProgram,
+    long_minimum,
 )
 from benchwright.core.quantity import parse_duration_ns, parse_share, parse_statistic
 from benchwright.suite import rules
@@ -165,6 +166,7 @@ def _precise(declared: Sequence[MetricSpec], **said: Any) -> UntilPrecise:
     return UntilPrecise(
         metrics=tuple(dict.fromkeys(wanted)),
         minimum=minimum or min(first, maximum or first),
+        long_minimum=long_minimum(minimum, said.get("mode", "plan"), share),
         maximum=maximum or max(1000, minimum or 0),
         share=share,
         **said,

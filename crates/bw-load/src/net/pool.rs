@@ -65,6 +65,8 @@ pub(crate) struct HandshakeFailure {
     pub result: i32,
     /// The server's reason.
     pub refusal: Option<String>,
+    /// What to do about it.
+    pub remedy: Option<&'static str>,
     /// Why there is no TLS.
     pub tls: Option<Refusal>,
 }
@@ -861,21 +863,24 @@ impl<P: Protocol> Pool<P> {
         self.handshakes.end(index);
         if self.before_run && self.refused.is_none() {
             let connection = &self.connections[index as usize];
-            let (refusal, tls) = match connection.state {
+            let mut failure = HandshakeFailure {
+                result,
+                refusal: None,
+                remedy: None,
+                tls: None,
+            };
+            match connection.state {
                 ConnectionState::TransportHandshake => {
                     let transport = connection.transport();
-                    (None, transport.and_then(|one| one.refusal(result)))
+                    failure.tls = transport.and_then(|one| one.refusal(result));
                 }
                 ConnectionState::ProtocolHandshake => {
-                    (self.protocol.refusal(&connection.session), None)
+                    failure.refusal = self.protocol.refusal(&connection.session);
+                    failure.remedy = self.protocol.remedy(&connection.session);
                 }
-                _ => (None, None),
-            };
-            self.refused = Some(HandshakeFailure {
-                result,
-                refusal,
-                tls,
-            });
+                _ => {}
+            }
+            self.refused = Some(failure);
         }
         let connection = self.connection(index);
         connection.close(connection.state == ConnectionState::Connecting);

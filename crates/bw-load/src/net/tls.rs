@@ -10,8 +10,8 @@
 //! end of a connection counts as an end only if the server announced it (close_notify): a body that ends with the
 //! connection would otherwise be whole wherever it was cut. Renegotiation (TLS 1.2) is refused, and the connection goes
 //! on; new keys (TLS 1.3) are accepted.
-//! A protocol that begins without TLS, as PostgreSQL's does, makes its stream when the server has agreed:
-//! [`TlsStream::new`] takes any socket on which no byte of TLS was read yet.
+//! A protocol that begins without TLS, as PostgreSQL's does, asks the server first ([`TlsSettings::after`]). Of the answer
+//! only its one byte is read, so that nothing that was sent without TLS can count as content of the connection.
 //! Rejected: rustls' buffered connection (it copies each record once more, and its buffers grow); OpenSSL (C, and the
 //! version of the host); kernel TLS (its keys would still need a library for the handshake).
 //! Sources: RFC 8446 (6.1 for the end), RFC 5246, RFC 7301 (ALPN).
@@ -97,6 +97,10 @@ pub(crate) struct TlsStream<S> {
     content: Vec<u8>,
     taken: usize,
     ending: Ending,
+    /// The byte with which the server must agree to TLS before the handshake; None: it has, or is not asked.
+    asked: Option<u8>,
+    /// Whether it did not agree.
+    declined: bool,
     /// Why the library gave the connection up.
     refused: Option<rustls::Error>,
 }
@@ -110,14 +114,19 @@ impl<S: Read + Write> TlsStream<S> {
         let config = settings.config.clone();
         let connection = UnbufferedClientConnection::new(config, settings.name.clone())
             .map_err(io::Error::other)?;
+        let mut outgoing = vec![0; OUTGOING_BYTES];
+        let question = settings.question.map_or(&[][..], |(request, _)| request);
+        outgoing[..question.len()].copy_from_slice(question);
         Ok(Self {
             socket,
             connection,
             settings: settings.clone(),
             incoming: vec![0; INCOMING_BYTES],
             received: 0..0,
-            outgoing: vec![0; OUTGOING_BYTES],
-            unsent: 0..0,
+            outgoing,
+            unsent: 0..question.len(),
+            asked: settings.question.map(|(_, yes)| yes),
+            declined: false,
             content: Vec::new(),
             taken: 0,
             ending: Ending::Open,
@@ -136,6 +145,12 @@ impl<S: Read + Write> TlsStream<S> {
     /// # Errors
     /// `EPROTO`: one side refused the handshake; `ECONNRESET`: the server closed the connection; those of the socket.
     pub(crate) fn handshake(&mut self) -> io::Result<bool> {
+        if let Some(yes) = self.asked {
+            if self.is_later(Self::flush)? || self.is_later(|stream| stream.hear(yes))? {
+                return Ok(false);
+            }
+            self.asked = None;
+        }
         let mut reads = 0;
         loop {
             match self.step(&mut [], &[])? {
@@ -160,6 +175,21 @@ impl<S: Read + Write> TlsStream<S> {
         // The last message of the handshake; what the kernel does not accept leaves before the first request.
         self.is_later(Self::flush)?;
         Ok(true)
+    }
+
+    /// Reads the server's answer to the question whether it uses TLS.
+    fn hear(&mut self, yes: u8) -> io::Result<()> {
+        let mut answer = [0];
+        match self.socket.read(&mut answer) {
+            Ok(0) => Err(self.fail(libc::ECONNRESET)),
+            Ok(_) if answer == [yes] => Ok(()),
+            Ok(_) => {
+                self.declined = true;
+                Err(self.fail(libc::EPROTO))
+            }
+            Err(error) if is_later(&error) => Err(later()),
+            Err(error) => Err(self.fail(error.raw_os_error().unwrap_or(libc::EIO))),
+        }
     }
 
     /// Reads content into `buffer`; 0 bytes are the end that the server announced. A buffer of 64 KiB takes all content
@@ -267,6 +297,7 @@ impl<S: Read + Write> TlsStream<S> {
     /// Returns why the handshake failed with this result (a negative errno).
     pub(crate) fn refusal(&self, result: i32) -> Refusal {
         match &self.refused {
+            _ if self.declined => Refusal::declined(),
             Some(refused) => Refusal::of(refused),
             None => Refusal::of_connection(&io::Error::from_raw_os_error(-result)),
         }

@@ -4,15 +4,18 @@
 
 use bw_load::target::{Reaped, Target};
 use bw_model::{FileAddress, Kind, Nanos, Operation};
+use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
+use std::time::Duration;
 
 pub(crate) mod certificates;
 pub(crate) mod ganesha;
 pub(crate) mod nginx;
+pub(crate) mod postgres;
 
 /// Returns an operation on `size` bytes at `offset` of an object of a file set.
 pub(crate) fn on(object: u32, kind: Kind, offset: u64, size: u32) -> Operation {
@@ -73,6 +76,66 @@ pub(crate) fn drive<T: Target>(target: &mut T, operations: &[Operation]) -> Vec<
         }
     }
     results.into_iter().map(Option::unwrap).collect()
+}
+
+/// A limit that operations exceed on purpose.
+pub(crate) const SHORT: Duration = Duration::from_millis(150);
+/// A limit that no operation reaches, however busy the machine is.
+pub(crate) const LONG: Duration = Duration::from_secs(120);
+
+/// Runs 24 operations with this time limit on the target that `open` makes of its fields; returns their results.
+pub(crate) fn against<T: Target>(
+    open: impl FnOnce(Value) -> T,
+    outstanding: u32,
+    limit: Duration,
+) -> Vec<i32> {
+    let limit = u64::try_from(limit.as_nanos()).unwrap();
+    let fields = json!({"connections": 3, "outstanding": outstanding, "timeout_ns": limit});
+    drive(&mut open(fields), &[exchange(0, 0); 24])
+}
+
+/// Returns whether all results are among these.
+pub(crate) fn only(results: &[i32], known: &[i32]) -> bool {
+    results.iter().all(|result| known.contains(result))
+}
+
+/// Checks the results of operations on a server that never ends an answer.
+pub(crate) fn check_limits(results: &[i32], outstanding: u32) {
+    let known = [-libc::ETIMEDOUT, -libc::ECONNABORTED];
+    assert!(only(results, &known), "{results:?}");
+    assert!(results.contains(&-libc::ETIMEDOUT));
+    assert_eq!(results.contains(&-libc::ECONNABORTED), outstanding > 1);
+}
+
+/// Reads until the client leaves, and answers nothing.
+pub(crate) fn be_silent(stream: &mut TcpStream) {
+    while matches!(stream.read(&mut [0; 4096]), Ok(1..)) {}
+}
+
+/// Answers whatever arrives with bytes that are no answer, the same in each run; `bits` are set in each of them.
+pub(crate) fn answer_with_garbage(stream: &mut TcpStream, number: usize, bits: u8) {
+    let mut word = number as u64 | 1;
+    while matches!(stream.read(&mut [0; 4096]), Ok(1..)) {
+        // A linear congruential generator: any bytes do.
+        let garbage: Vec<u8> = (0..1000)
+            .map(|_| {
+                word = word.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                (word >> 56) as u8 | bits
+            })
+            .collect();
+        if stream.write_all(&garbage).is_err() {
+            return;
+        }
+    }
+}
+
+/// Writes this head, and then one of these pieces every 10 ms, until the client leaves.
+pub(crate) fn never_end(stream: &mut TcpStream, head: &[u8], piece: &[u8]) {
+    let mut sent = stream.write_all(head);
+    while sent.is_ok() {
+        thread::sleep(Duration::from_millis(10));
+        sent = stream.write_all(piece);
+    }
 }
 
 /// A server on a port of the loopback: each connection gets a thread, which ends with it.
@@ -138,5 +201,5 @@ pub(crate) fn write_in_pieces(stream: &mut TcpStream, bytes: &[u8], length: usiz
 /// Closes with a reset instead of an orderly shutdown.
 pub(crate) fn reset(stream: TcpStream) {
     let socket = socket2::Socket::from(stream);
-    socket.set_linger(Some(std::time::Duration::ZERO)).unwrap();
+    socket.set_linger(Some(Duration::ZERO)).unwrap();
 }

@@ -33,6 +33,14 @@ impl Refusal {
         }
     }
 
+    /// Returns the refusal of a server that was asked for TLS, and did not agree.
+    pub(super) fn declined() -> Self {
+        Self::new(
+            "it does not use TLS",
+            "enable TLS on the server (ssl of PostgreSQL, which has none on a Unix socket), or leave TLS out",
+        )
+    }
+
     /// Returns the refusal that the library found.
     pub(super) fn of(error: &rustls::Error) -> Self {
         match error {

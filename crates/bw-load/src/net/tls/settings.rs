@@ -44,6 +44,8 @@ pub(crate) struct TlsSettings {
     pub(super) verified: bool,
     /// The protocol that is offered by ALPN; None: nothing is offered.
     pub(super) protocol: Option<&'static str>,
+    /// What is sent before TLS, and the byte with which the server agrees to it; None: TLS begins at once.
+    pub(super) question: Option<(&'static [u8], u8)>,
 }
 
 impl TlsSpec {
@@ -90,11 +92,22 @@ impl TlsSpec {
             name,
             verified: !self.insecure,
             protocol,
+            question: None,
         })
     }
 }
 
 impl TlsSettings {
+    /// Returns the same settings for a server that is asked for TLS first: with these bytes, to which it agrees with
+    /// this byte.
+    #[must_use]
+    pub(crate) fn after(self, question: (&'static [u8], u8)) -> Self {
+        Self {
+            question: Some(question),
+            ..self
+        }
+    }
+
     /// Returns whether connections can be used on which the server chose this protocol.
     pub(super) fn accepts(&self, chosen: Option<&[u8]>) -> bool {
         match (self.protocol, chosen) {

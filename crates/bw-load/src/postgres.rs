@@ -1,0 +1,256 @@
+//! A PostgreSQL server as a target: an operation executes prepared statements in one transaction
+//! (see [`bw_protocol::postgres`]).
+//!
+//! Decision: the password is looked up here, in the environment and the files of PostgreSQL's own clients, and is no
+//! field of the request, so that no request that is stored or printed contains it.
+
+mod password;
+
+use crate::net::connection::Endpoint;
+use crate::net::tls::settings::TlsSpec;
+use crate::net::{ConnectionOptions, Network};
+use bw_model::{EngineError, ExchangeAddress, Nanos};
+use bw_protocol::postgres::{Login, Postgres, SSL_REQUEST, Statement, Transactions};
+use bw_protocol::values::ValueSpec;
+use bw_protocol::{Template, Values};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// The user's specification of the target.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PostgresSpec {
+    /// A name or an address.
+    pub host: String,
+    /// The port; also the end of the name of a Unix socket.
+    #[serde(default = "default_port")]
+    pub port: u16,
+    /// The Unix socket to connect to, instead of host and port.
+    #[serde(default)]
+    pub unix_socket: Option<PathBuf>,
+    /// The role.
+    pub user: String,
+    /// The database; None: that with the user's name.
+    #[serde(default)]
+    pub database: Option<String>,
+    /// A file whose first line is the password; None: as for PostgreSQL's own clients.
+    #[serde(default)]
+    pub password_file: Option<PathBuf>,
+    /// What operations execute: an operation's `offset` is an index into this. Empty: `SELECT 1`.
+    #[serde(default)]
+    pub statements: Vec<Vec<StatementSpec>>,
+    /// The values of the parameters' templates, by name.
+    #[serde(default)]
+    pub values: BTreeMap<String, ValueSpec>,
+    /// Number of connections.
+    pub connections: u32,
+    /// Maximum number of operations in progress on a connection (pipelining).
+    #[serde(default = "crate::net::default_outstanding")]
+    pub outstanding: u32,
+    /// After how many operations a connection is closed and established anew; None: never.
+    #[serde(default)]
+    pub requests_per_connection: Option<u64>,
+    /// How long an operation may take, including a wait for a connection; None: no limit.
+    #[serde(default = "crate::net::default_timeout")]
+    pub timeout_ns: Option<Nanos>,
+    /// TLS; None: none.
+    #[serde(default)]
+    pub tls: Option<TlsSpec>,
+}
+
+/// A statement of an operation.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StatementSpec {
+    /// The text, one command of SQL.
+    pub sql: String,
+    /// The texts of its parameters ($1 and so on), templates.
+    #[serde(default)]
+    pub parameters: Vec<String>,
+}
+
+fn default_port() -> u16 {
+    5432
+}
+
+/// A checked spec with a resolved name and a password: every worker opens its own target from it.
+#[derive(Clone, Debug)]
+pub struct PostgresPlan {
+    endpoint: Endpoint,
+    protocol: Postgres,
+    operations: usize,
+    options: ConnectionOptions,
+}
+
+/// A PostgreSQL server as one worker's target.
+pub type PostgresTarget = Network<Postgres>;
+
+impl PostgresSpec {
+    /// Returns the plan of a run with the seed 0: see [`plan_with`](Self::plan_with).
+    ///
+    /// # Errors
+    /// As `plan_with`.
+    pub fn plan(&self) -> Result<PostgresPlan, EngineError> {
+        self.plan_with(0)
+    }
+
+    /// Returns the plan of a run with this seed: the statements checked, the password found, the host resolved.
+    ///
+    /// # Errors
+    /// `statement`: a statement cannot be an operation; `values`: bad input; `login`: the user or the database is no name; `password`: a file
+    /// with passwords cannot be read; and as [`Endpoint::find`], [`ConnectionOptions::checked`] and
+    /// [`TlsSpec::settings`].
+    pub fn plan_with(&self, seed: u64) -> Result<PostgresPlan, EngineError> {
+        let transactions = self.transactions(seed)?;
+        let options = ConnectionOptions {
+            outstanding: self.outstanding,
+            requests_per_connection: self.requests_per_connection,
+            timeout: self.timeout_ns,
+        };
+        let options = options.checked()?;
+        let tls = match &self.tls {
+            Some(tls) => Some(tls.settings(&self.host, None)?.after(SSL_REQUEST)),
+            None => None,
+        };
+        let endpoint = Endpoint::find(&self.host, self.port, self.unix_socket.as_deref())?;
+        let operations = transactions.count();
+        let protocol = Postgres::new(self.login()?, Arc::new(transactions), options.outstanding);
+        Ok(PostgresPlan {
+            endpoint: endpoint.with_tls(tls),
+            protocol,
+            operations,
+            options,
+        })
+    }
+
+    fn login(&self) -> Result<Login, EngineError> {
+        let database = self.database.as_deref().unwrap_or(&self.user);
+        for (field, name) in [("user", &*self.user), ("database", database)] {
+            if name.is_empty() || name.contains('\0') {
+                let message = format!("{field} {name:?}: not a name");
+                let remedy = "write postgres://USER@HOST/DATABASE";
+                return Err(
+                    EngineError::request("login", message, remedy).about(format!("target.{field}"))
+                );
+            }
+        }
+        Ok(Login {
+            user: self.user.clone(),
+            database: database.to_owned(),
+            password: password::find(self, database)?,
+        })
+    }
+
+    fn transactions(&self, seed: u64) -> Result<Transactions, EngineError> {
+        let values = Values::new(&self.values, seed).map_err(|message| {
+            EngineError::request("values", message, "correct the value").about("target.values")
+        })?;
+        if self.statements.len() as u64 > ExchangeAddress::REQUESTS {
+            let message = format!("more than {} operations", ExchangeAddress::REQUESTS);
+            let remedy = "use a statement with a parameter that is a value";
+            let refused = EngineError::request("statement", message, remedy);
+            return Err(refused.about("target.statements"));
+        }
+        if let Some(place) = self.statements.iter().position(Vec::is_empty) {
+            let field = format!("target.statements[{place}]");
+            let message = format!("{field}: it has no statement");
+            let remedy = "give each operation at least one";
+            return Err(EngineError::request("statement", message, remedy).about(field));
+        }
+        let refused = |operation: usize, statement: usize, what: &str, remedy: &str| {
+            let field = format!("target.statements[{operation}][{statement}]");
+            let sql = &self.statements[operation][statement].sql;
+            let message = format!("{field}: {sql:?}: {what}");
+            EngineError::request("statement", message, remedy).about(field)
+        };
+        let mut operations = Vec::with_capacity(self.statements.len().max(1));
+        for (operation, statements) in self.statements.iter().enumerate() {
+            let template = |place: usize, text: &String| {
+                let remedy = "correct the parameter";
+                Template::parse(text, &values)
+                    .map_err(|what| refused(operation, place, &what, remedy))
+            };
+            let statement = |(place, one): (usize, &StatementSpec)| {
+                let parameters = one.parameters.iter().map(|text| template(place, text));
+                Ok(Statement {
+                    sql: one.sql.clone(),
+                    parameters: parameters.collect::<Result<_, EngineError>>()?,
+                })
+            };
+            let made = statements.iter().enumerate().map(statement);
+            operations.push(made.collect::<Result<Vec<_>, EngineError>>()?);
+        }
+        if operations.is_empty() {
+            operations.push(vec![Statement {
+                sql: "SELECT 1".into(),
+                parameters: Vec::new(),
+            }]);
+        }
+        Transactions::new(&operations, values)
+            .map_err(|one| refused(one.operation, one.statement, one.what, one.remedy))
+    }
+}
+
+impl PostgresPlan {
+    /// Returns how many different operations there are.
+    #[must_use]
+    pub(crate) fn operations(&self) -> usize {
+        self.operations
+    }
+
+    /// Returns a target with `connections` connections, all established, on which all statements are prepared.
+    ///
+    /// # Errors
+    /// As [`Network::open`].
+    pub fn open(&self, connections: u32) -> Result<PostgresTarget, EngineError> {
+        let protocol = self.protocol.clone();
+        Network::open(protocol, &self.endpoint, connections, self.options)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn refused(more: serde_json::Value) -> EngineError {
+        let mut fields = json!({"host": "127.0.0.1", "user": "u", "connections": 1});
+        let object = fields.as_object_mut().unwrap();
+        object.extend(more.as_object().unwrap().clone());
+        let spec: PostgresSpec = serde_json::from_value(fields).unwrap();
+        spec.plan().unwrap_err()
+    }
+
+    #[test]
+    fn a_statement_that_is_no_operation_is_refused_at_its_place() {
+        let copy = json!({"statements": [[{"sql": "SELECT 1"}], [{"sql": "VALUES (1)"}, {"sql": "COPY a FROM STDIN"}]]});
+        let error = refused(copy);
+        assert_eq!((error.code, error.status), ("statement", 2));
+        assert!(
+            error.message.starts_with("target.statements[1][1]: "),
+            "{error}"
+        );
+        assert!(error.message.contains("COPY is not supported"), "{error}");
+        assert_eq!(refused(json!({"statements": [[]]})).code, "statement");
+        let unknown = json!({"statements": [[{"sql": "SELECT $1", "parameters": ["${id}"]}]]});
+        let error = refused(unknown);
+        assert_eq!((error.code, error.status), ("statement", 2));
+        assert!(
+            error.message.starts_with("target.statements[0][0]: "),
+            "{error}"
+        );
+        let values = json!({"values": {"a b": {"type": "counter"}}});
+        assert_eq!(refused(values).code, "values");
+    }
+
+    #[test]
+    fn names_and_numbers_are_checked() {
+        assert_eq!(refused(json!({"user": ""})).code, "login");
+        assert_eq!(refused(json!({"database": "a\0b"})).code, "login");
+        assert_eq!(refused(json!({"outstanding": 0})).code, "bad-request");
+        let missing = json!({"password_file": "/does/not/exist"});
+        assert_eq!(refused(missing).code, "password");
+    }
+}
