@@ -424,7 +424,8 @@ fn a_server_without_http_2_is_recognised() {
     assert_eq!(connection.receive(&goaway(0, 11)), SessionState::Closing);
     let found = connection.http.refusal(&connection.session).unwrap();
     assert!(found.contains("ENHANCE_YOUR_CALM"), "{found}");
-    assert!(connection.http.remedy().contains("--http 1.1"));
+    let remedy = connection.http.remedy(&connection.session).unwrap();
+    assert!(remedy.contains("--http 1.1"));
 }
 
 #[test]
