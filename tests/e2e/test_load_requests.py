@@ -1,4 +1,4 @@
-"""Requests with labels on a real nginx: its log has what was sent, the result what was answered."""
+"""Requests with labels on a real nginx, with HTTP/1.1 and HTTP/2: its log has what was sent, the result what was answered."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ pid nginx.pid;
 error_log error.log;
 events {{ worker_connections 1024; }}
 http {{
-    log_format sent '$request_method $request_uri $http_x_token $content_length $status';
+    log_format sent '$request_method $request_uri $http_x_token $content_length $status $server_protocol';
     access_log access.log sent;
     keepalive_requests 1000000;
     client_body_temp_path body;
@@ -37,7 +37,8 @@ http {{
     uwsgi_temp_path uwsgi;
     scgi_temp_path scgi;
     server {{
-        listen 127.0.0.1:{port};
+        listen 127.0.0.1:{ports[0]};
+        listen 127.0.0.1:{ports[1]} http2;
         root www;
         location /item/ {{ return 200 "the page of an item"; }}
         location = /item/7 {{ return 200 "another page"; }}
@@ -86,14 +87,20 @@ count = {OPERATIONS}
 
 
 class Server:
-    """An nginx of one process, on a port of the loopback."""
+    """An nginx of one process, on ports of the loopback."""
 
     def __init__(self, directory: Path) -> None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port: int = free.getsockname()[1]
+        with socket.socket() as one, socket.socket() as other:
+            for free in (one, other):
+                free.bind(("127.0.0.1", 0))
+            ports: list[int] = [free.getsockname()[1] for free in (one, other)]
+        self.port = ports[0]
+        self.targets = {
+            http: ("--target", f"http://127.0.0.1:{port}/", "--http", http)
+            for http, port in zip(("1.1", "2"), ports, strict=True)
+        }
         (directory / "www").mkdir()
-        (directory / "conf").write_text(CONFIGURATION.format(port=self.port))
+        (directory / "conf").write_text(CONFIGURATION.format(ports=ports))
         self.log = directory / "access.log"
         command = [str(NGINX), "-e", "error.log", "-c", "conf", "-p", str(directory)]
         self.process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
@@ -125,11 +132,11 @@ def nginx(tmp_path: Path) -> Iterator[Server]:
         server.process.wait(30)
 
 
-def load(directory: Path, nginx: Server, *words: str) -> dict[str, Any]:
-    """Return the result of the workload on the server."""
+def load(directory: Path, nginx: Server, http: str, *words: str) -> dict[str, Any]:
+    """Return the result of the workload on the server, with this version of HTTP."""
     (directory / "w.toml").write_text(WORKLOAD)
     (directory / "users.txt").write_text("ann\nbob\n\neve%20e\n")
-    target = ("--target", f"http://127.0.0.1:{nginx.port}/")
+    target = nginx.targets[http]
     done = subprocess.run(
         [
             *(sys.executable, "-m", "benchwright.cli.main", "load", "w.toml", *target),
@@ -146,12 +153,15 @@ def load(directory: Path, nginx: Server, *words: str) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.parametrize("http", ["1.1", "2"])
 def test_the_log_of_the_server_and_the_labels_agree(
-    tmp_path: Path, nginx: Server
+    http: str, tmp_path: Path, nginx: Server
 ) -> None:
-    result = load(tmp_path, nginx, "--seed", "3")
+    result = load(tmp_path, nginx, http, "--seed", "3", "--outstanding", "4")
     lines = [line.split() for line in nginx.sent(OPERATIONS)]
     assert len(lines) == OPERATIONS
+    assert result["target"]["http"] == http
+    assert {line[5] for line in lines} == {"HTTP/1.1" if http == "1.1" else "HTTP/2.0"}
     by_path: Counter[str] = Counter(
         line[1].partition("?")[0].split("/")[1] for line in lines
     )
@@ -185,16 +195,23 @@ def test_the_log_of_the_server_and_the_labels_agree(
     assert {int(line[3]) for line in orders} <= lengths
 
 
-def test_a_seed_is_the_same_requests_with_any_number_of_workers(
+def test_a_seed_is_the_same_requests_with_any_workers_and_version(
     tmp_path: Path, nginx: Server
 ) -> None:
     sent = []
-    for words in (("1", "3"), ("2", "3"), ("2", "4")):
-        load(tmp_path, nginx, "--workers", words[0], "--seed", words[1])
-        sent.append(Counter(nginx.sent(OPERATIONS)))
+    for http, workers, seed in (
+        ("1.1", "1", "3"),
+        ("1.1", "2", "3"),
+        ("2", "1", "3"),
+        ("2", "2", "3"),
+        ("2", "2", "4"),
+    ):
+        load(tmp_path, nginx, http, "--workers", workers, "--seed", seed)
+        lines = nginx.sent(OPERATIONS)
+        sent.append(Counter(line.rsplit(" ", 1)[0] for line in lines))
         assert sent[-1].total() == OPERATIONS
-    assert sent[0] == sent[1]
-    assert sent[0] != sent[2]
+    assert sent[0] == sent[1] == sent[2] == sent[3]
+    assert sent[0] != sent[4]
 
 
 def test_the_report_has_a_row_for_each_label(tmp_path: Path, nginx: Server) -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from benchwright.core.errors import Diagnostic
+from benchwright.core.errors import Diagnostic, InputError
 from benchwright.load import request as r
-from benchwright.load.host_parts import target_mistakes
+from benchwright.load.host_parts import part_of, target_mistakes
 from benchwright.load.parse import (
     address_of,
     implied_server,
@@ -22,6 +22,8 @@ from benchwright.load.parse import (
     unix_socket,
     with_options,
 )
+from benchwright.load.plan import plan_of_file
+from benchwright.load.workload_toml import read_workload
 
 
 @pytest.mark.parametrize(
@@ -149,6 +151,42 @@ def test_options_of_tls_apply_to_targets_with_tls_only() -> None:
             with_options(parse_target(text), {"ca": "a.pem"})
     with pytest.raises(ValueError, match="not an option of a null target"):
         with_options(r.NullTarget(), {"ca": "a.pem"})
+
+
+def test_the_version_of_http_is_an_option_of_http_targets_only() -> None:
+    target = with_options(parse_target("https://h/"), {"http": "2"})
+    assert target == r.HttpTarget("https://h/", tls=r.Tls(), http="2")
+    assert msgspec.to_builtins(parse_target("http://h/"))["http"] == "1.1"
+    with pytest.raises(ValueError, match="not an option of a tcp target"):
+        with_options(parse_target("tls://h:7"), {"http": "2"})
+
+
+@pytest.mark.parametrize("key", ["2", '"2"'])
+def test_a_workload_has_the_version_and_its_part_for_a_host_too(key: str) -> None:
+    text = f"""
+[target]
+to = "http://h/"
+http = {key}
+outstanding = 8
+connections = 4
+
+[[filament]]
+type = "open"
+rate = 100
+"""
+    file = read_workload(text, "w.toml", None)
+    assert file.target == r.HttpTarget(
+        "http://h/", http="2", outstanding=8, connections=4
+    )
+    request = plan_of_file(file, {}, file.target).request
+    part = part_of(request, 1, 2).target
+    assert part == r.HttpTarget("http://h/", http="2", outstanding=8, connections=2)
+
+
+def test_no_version_of_http() -> None:
+    text = '[target]\nto = "http://h/"\nhttp = 3\n'
+    with pytest.raises(InputError, match=re.escape("1.1")):
+        read_workload(text, "w.toml", None)
 
 
 def test_https_has_a_port_of_its_own() -> None:

@@ -160,10 +160,11 @@ def test_options_of_a_load_are_the_spec_that_a_file_would_be() -> None:
     settings = settings_of(
         *("--target", URL, "--connections", "7", "--timeout", "2s"),
         *("--arrival", "constant", "--think", "5ms", "--depth", "9", "--workers", "2"),
-        *("--full", "drop", "--drain", "4s"),
+        *("--full", "drop", "--drain", "4s", "--http", "2", "--outstanding", "8"),
     )
     assert target_of(settings, {}) == with_options(
-        parse_target(URL), {"connections": 7, "timeout_ns": 2 * 10**9}
+        parse_target(URL),
+        {"connections": 7, "timeout_ns": 2 * 10**9, "http": "2", "outstanding": 8},
     )
     assert settings.arrival == w.ConstantArrival()
     assert settings.think == w.ConstantValue(5 * 10**6)

@@ -1,11 +1,13 @@
-//! An HTTP/1.1 server as a target: an operation is one request and its whole response
-//! (see [`bw_protocol::http1`]).
+//! An HTTP server as a target: an operation is one request and its whole response (see [`bw_protocol::http1`] and
+//! [`bw_protocol::http2`]).
 //!
 //! Requests are made before the run, one for each path; an operation's `offset` selects one.
-//! Not done: HTTP/2, proxies, cookies.
+//! Not done: proxies, cookies.
 
+mod http2;
 pub mod request;
 
+pub use crate::http::http2::{Http2Plan, Http2Target};
 pub use bw_protocol::http1::status_of;
 
 use crate::http::request::HttpPlan;
@@ -14,7 +16,7 @@ use bw_model::EngineError;
 use bw_protocol::http1::Http1;
 use std::sync::Arc;
 
-/// An HTTP server as one worker's target.
+/// A server of HTTP/1.1 as one worker's target.
 pub type HttpTarget = Network<Http1>;
 
 impl HttpPlan {

@@ -713,6 +713,7 @@ impl OpenTarget {
                 )?)),
                 Self::Tcp(_)
                 | Self::Http(_)
+                | Self::Http2(_)
                 | Self::Redis(_)
                 | Self::Postgres(_)
                 | Self::Directory(_)

@@ -38,7 +38,7 @@ pub enum TargetSpec {
     File(FileSpec),
     /// A TCP server that echoes.
     Tcp(TcpSpec),
-    /// An HTTP/1.1 server.
+    /// An HTTP server.
     Http(HttpSpec),
     /// A Redis server.
     Redis(RedisSpec),

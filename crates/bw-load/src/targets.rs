@@ -6,6 +6,7 @@ use crate::file_set::claim::Claim;
 use crate::file_set::dir::{self, OpenDirectory};
 use crate::file_set::make::{self, MakeOptions, MakeProgress, MakeReport};
 use crate::http;
+use crate::http::request::HttpVersion;
 use crate::net::Network;
 use crate::nfs::{NfsFiles, NfsPlan, NfsSpec, NfsTarget};
 use crate::null::{Null, NullSpec};
@@ -34,8 +35,10 @@ pub(crate) enum OpenTarget {
     File(Box<FileFactory>),
     /// A TCP server.
     Tcp(NetFactory<TcpPlan>),
-    /// An HTTP server.
+    /// An HTTP/1.1 server.
     Http(NetFactory<http::request::HttpPlan>),
+    /// An HTTP/2 server.
+    Http2(NetFactory<http::Http2Plan>),
     /// A Redis server.
     Redis(NetFactory<RedisPlan>),
     /// A PostgreSQL server.
@@ -64,6 +67,7 @@ impl OpenTarget {
             Self::File(factory) => visitor.on(&**factory),
             Self::Tcp(factory) => visitor.on(factory),
             Self::Http(factory) => visitor.on(factory),
+            Self::Http2(factory) => visitor.on(factory),
             Self::Redis(factory) => visitor.on(factory),
             Self::Postgres(factory) => visitor.on(factory),
             Self::Directory(factory) => visitor.on(&**factory),
@@ -124,8 +128,24 @@ pub(crate) fn open(
         }
         TargetSpec::Http(spec) => {
             let recorded = recorded::read(&request.workload)?;
-            let plan = spec.plan_of(request.workload.seed, recorded)?;
-            OpenTarget::Http(NetFactory::new(plan, spec.connections, workers)?)
+            match spec.http {
+                HttpVersion::One => {
+                    let plan = spec.plan_of(request.workload.seed, recorded)?;
+                    OpenTarget::Http(NetFactory::new(plan, spec.connections, workers)?)
+                }
+                HttpVersion::Two if !recorded.is_empty() => {
+                    return Err(EngineError::request(
+                        "http",
+                        "http: recorded requests are sent as HTTP/1.1",
+                        "leave out --http 2",
+                    )
+                    .about("target"));
+                }
+                HttpVersion::Two => {
+                    let plan = spec.plan_http2(request.workload.seed)?;
+                    OpenTarget::Http2(NetFactory::new(plan, spec.connections, workers)?)
+                }
+            }
         }
         TargetSpec::Redis(spec) => {
             let plan = spec.plan_with(request.workload.seed)?;
@@ -168,6 +188,7 @@ impl OpenTarget {
             Self::File(factory) => factory.open.size_bytes(),
             Self::Tcp(_) => 1,
             Self::Http(factory) => factory.plan.requests().count() as u64,
+            Self::Http2(factory) => factory.plan.requests().count() as u64,
             Self::Redis(factory) => factory.plan.command_count() as u64,
             Self::Postgres(factory) => factory.plan.operations() as u64,
             // Its filaments use the file set instead.
@@ -182,6 +203,7 @@ impl OpenTarget {
     pub(crate) fn labels(&self) -> Vec<Vec<String>> {
         match self {
             Self::Http(factory) => vec![factory.plan.labels().to_vec()],
+            Self::Http2(factory) => vec![factory.plan.labels().to_vec()],
             Self::Several(several) => several.labels(),
             Self::Null(_)
             | Self::File(_)
@@ -238,6 +260,7 @@ impl OpenTarget {
             Self::Null(_)
             | Self::Tcp(_)
             | Self::Http(_)
+            | Self::Http2(_)
             | Self::Redis(_)
             | Self::Postgres(_)
             | Self::Directory(_)
@@ -354,6 +377,15 @@ fn describe<P: Protocol>(kind: &str, target: &Network<P>) -> Value {
     described
 }
 
+/// Returns the description of an HTTP target.
+fn describe_http<P: Protocol>(version: &str, target: &Network<P>) -> Value {
+    let mut described = describe("http", target);
+    if let Some(fields) = described.as_object_mut() {
+        fields.insert("http".to_owned(), json!(version));
+    }
+    described
+}
+
 impl TargetFactory for NetFactory<TcpPlan> {
     type Target = crate::tcp::TcpTarget;
 
@@ -374,7 +406,19 @@ impl TargetFactory for NetFactory<http::request::HttpPlan> {
     }
 
     fn describe(&self, target: &Self::Target) -> Value {
-        describe("http", target)
+        describe_http("1.1", target)
+    }
+}
+
+impl TargetFactory for NetFactory<http::Http2Plan> {
+    type Target = http::Http2Target;
+
+    fn make(&self, worker: usize, _clock: RunClock) -> Result<Self::Target, EngineError> {
+        self.plan.open(self.share(worker))
+    }
+
+    fn describe(&self, target: &Self::Target) -> Value {
+        describe_http("2", target)
     }
 }
 

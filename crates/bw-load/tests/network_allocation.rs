@@ -14,6 +14,7 @@ use network::postgres::{accept_with, answer, serve};
 use network::{Server, exchange, read_request};
 use serde_json::json;
 use std::io::{Read, Write};
+use std::net::TcpStream;
 
 #[path = "../../bw-sys/tests/counting/mod.rs"]
 mod counting;
@@ -68,6 +69,51 @@ fn requests_allocate_nothing() {
         let spec: HttpSpec = serde_json::from_value(spec).unwrap();
         let mut target = spec.plan().unwrap().open(4).unwrap();
         assert_eq!(allocations_of(&mut target, 0), 0, "{outstanding}");
+    }
+}
+
+/// Answers requests of HTTP/2 with a field that goes into the table of header fields, and a body.
+fn serve_http2(mut stream: TcpStream) -> std::io::Result<()> {
+    stream.read_exact(&mut [0; 24])?;
+    stream.write_all(&[0, 0, 0, 4, 0, 0, 0, 0, 0])?;
+    let mut payload = [0; 16_384];
+    loop {
+        let mut head = [0; 9];
+        stream.read_exact(&mut head)?;
+        let length = usize::from(head[1]) << 8 | usize::from(head[2]);
+        stream.read_exact(&mut payload[..length])?;
+        // DATA, with END_STREAM.
+        if (head[3], head[4]) == (0, 1) {
+            let id = &head[5..];
+            let fields = [&[0, 0, 6, 1, 4][..], id, b"\x88\x40\x01a\x01b"].concat();
+            let body = [&[0, 0, 2, 0, 1][..], id, b"ok"].concat();
+            // The windows of what it has received.
+            let window = [0, 0, 4, 8, 0, 0, 0, 0, 0, 0, 0, 0, length as u8];
+            stream.write_all(&[&fields[..], &body, &window].concat())?;
+        }
+    }
+}
+
+#[test]
+fn streams_allocate_nothing() {
+    let server = Server::start(|_, stream| {
+        let _ = serve_http2(stream);
+    });
+    let url = format!("http://{}/", server.address);
+    let labelled = json!({
+        "values": {"v": {"type": "text", "length": 70}},
+        "requests": [{"label": "l", "method": "PUT", "path": "/${v}", "body": "<${v}>", "expect": {"contains": "k"}}],
+    });
+    for fields in [json!({"body_bytes": 100}), labelled] {
+        for outstanding in [1, 8] {
+            let mut spec =
+                json!({"url": url, "connections": 4, "outstanding": outstanding, "http": "2"});
+            let fields = fields.as_object().unwrap().clone();
+            spec.as_object_mut().unwrap().extend(fields);
+            let spec: HttpSpec = serde_json::from_value(spec).unwrap();
+            let mut target = spec.plan_http2(0).unwrap().open(4).unwrap();
+            assert_eq!(allocations_of(&mut target, 0), 0, "{outstanding}");
+        }
     }
 }
 

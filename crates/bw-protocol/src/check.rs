@@ -4,10 +4,14 @@
 //! two pieces is one number. Source: D. E. Knuth, J. H. Morris, V. R. Pratt, Fast pattern matching in strings, SIAM
 //! Journal on Computing 6 (1977). Rejected: memmem, which needs a whole body or copies of its pieces' ends.
 
+use bw_record::errno::{CHECK_FAILED, HTTP_STATUS};
 use memchr::memchr;
 
 /// Maximum length of a text that is searched for [bytes].
 pub const TEXT_BYTES: usize = 64 * 1024;
+
+/// The lowest status that is an error, unless it is expected.
+pub const FIRST_ERROR: u16 = 400;
 
 /// What is expected of a response.
 #[derive(Clone, Debug, Default)]
@@ -88,18 +92,25 @@ impl Needle {
 }
 
 impl Check {
-    /// Returns whether a response with this status is one at all: not an error status that is not expected.
+    /// Returns whether an error status is the expected or the recorded one.
     #[must_use]
     pub fn accepts_error(&self, status: u16) -> bool {
         self.status == Some(status) || self.recorded == Some(status)
     }
 
-    /// Returns whether a complete response is as expected.
+    /// Returns the result of a complete response: the length of its body [bytes], or an error.
     #[must_use]
-    pub fn passes(&self, status: u16, body_bytes: u64, matched: Matched) -> bool {
-        self.status.is_none_or(|expected| expected == status)
+    pub fn result(&self, status: u16, body_bytes: u64, matched: Matched) -> i32 {
+        if status >= FIRST_ERROR && !self.accepts_error(status) {
+            return -(HTTP_STATUS + i32::from(status));
+        }
+        let passes = self.status.is_none_or(|expected| expected == status)
             && body_bytes >= self.min_bytes
-            && (self.contains.as_ref()).is_none_or(|needle| needle.is_found(matched))
+            && (self.contains.as_ref()).is_none_or(|needle| needle.is_found(matched));
+        if !passes {
+            return CHECK_FAILED;
+        }
+        i32::try_from(body_bytes).unwrap_or(i32::MAX)
     }
 }
 
@@ -138,18 +149,24 @@ mod tests {
             min_bytes: 3,
             recorded: None,
         };
-        assert!(check.passes(201, 3, seen));
-        assert!(!check.passes(200, 3, seen));
-        assert!(!check.passes(201, 2, seen));
-        assert!(!check.passes(201, 3, Matched::default()));
-        assert!(Check::default().passes(302, 0, Matched::default()));
-        assert!(check.accepts_error(201) && !check.accepts_error(404));
+        assert_eq!(check.result(201, 3, seen), 3);
+        assert_eq!(check.result(200, 3, seen), CHECK_FAILED);
+        assert_eq!(check.result(201, 2, seen), CHECK_FAILED);
+        assert_eq!(check.result(201, 3, Matched::default()), CHECK_FAILED);
+        assert_eq!(Check::default().result(302, 0, Matched::default()), 0);
+        assert_eq!(check.result(404, 3, seen), -(HTTP_STATUS + 404));
+        let expected = Check {
+            status: Some(404),
+            ..Check::default()
+        };
+        assert_eq!(expected.result(404, 3, seen), 3);
         let recorded = Check {
             recorded: Some(404),
             ..Check::default()
         };
-        assert!(recorded.accepts_error(404) && !recorded.accepts_error(500));
-        assert!(recorded.passes(404, 0, seen) && recorded.passes(200, 0, seen));
+        assert_eq!(recorded.result(404, 3, seen), 3);
+        assert_eq!(recorded.result(200, 3, seen), 3);
+        assert_eq!(recorded.result(500, 3, seen), -(HTTP_STATUS + 500));
     }
 
     proptest! {

@@ -16,18 +16,16 @@
 mod chunked;
 pub mod response;
 
-use crate::check::{Check, Matched};
+use crate::check::{Check, FIRST_ERROR, Matched};
 use crate::http1::response::{ParseProgress, Response};
 use crate::values::put_integer;
 use crate::{End, Outgoing, Protocol, RESEND, SessionState, Template, Values};
 use bw_model::{ExchangeAddress, Operation};
-use bw_record::errno::{CHECK_FAILED, HTTP_STATUS};
+use bw_record::errno::HTTP_STATUS;
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// The lowest status that is an error.
-const FIRST_ERROR: u16 = 400;
 /// Maximum part of a body that is written together with its head [bytes].
 const BODY_WITH_HEAD: u64 = 4096;
 /// The byte that bodies consist of.
@@ -184,13 +182,7 @@ impl Http1Session {
     /// Returns the result of a complete response to this request.
     fn result(&self, request: &Request) -> i32 {
         let (status, body_bytes) = (self.response.status(), self.response.body_bytes());
-        if status >= FIRST_ERROR && !request.check.accepts_error(status) {
-            return -(HTTP_STATUS + i32::from(status));
-        }
-        if !request.check.passes(status, body_bytes, self.matched) {
-            return CHECK_FAILED;
-        }
-        i32::try_from(body_bytes).unwrap_or(i32::MAX)
+        request.check.result(status, body_bytes, self.matched)
     }
 
     /// Prepares for the response to this request.

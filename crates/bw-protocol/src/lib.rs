@@ -9,6 +9,7 @@
 pub mod check;
 pub mod echo;
 pub mod http1;
+pub mod http2;
 mod outgoing;
 pub mod postgres;
 pub mod redis;
@@ -80,6 +81,10 @@ pub trait Protocol {
         operation: &Operation,
         out: &mut Outgoing,
     ) -> Result<(), i32>;
+
+    /// Puts more of what a request consists of, when everything that was put has been written (a long body, under the
+    /// flow control of the protocol).
+    fn more(&self, _session: &mut Self::Session, _out: &mut Outgoing) {}
 
     /// Reports that everything that was put has been written to the socket.
     fn sent(&self, session: &mut Self::Session, ends: &mut Vec<End>) -> SessionState;

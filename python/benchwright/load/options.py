@@ -31,6 +31,7 @@ _run = partial(Option, group="how it is run", key=True)
 _TRACE = "the trace"
 _trace = partial(Option, group=_TRACE, key=True)
 _ENGINES = ("auto", "io_uring", "threads")
+_HTTP_VERSIONS = ("1.1", "2")
 
 
 class BareOptions(msgspec.Struct, frozen=True):
@@ -176,11 +177,21 @@ class TargetOptions(msgspec.Struct, frozen=True):
     outstanding: Annotated[
         Text,
         _target(
-            "most operations in progress on a connection to a server (pipelining)",
+            "most operations in progress on a connection to a server (pipelining, streams)",
             "N",
             words.some,
             "outstanding",
             default="1; to an NFS server 128",
+        ),
+    ] = None
+    http: Annotated[
+        Text,
+        _target(
+            "version of HTTP",
+            "1.1|2",
+            choice("http", *_HTTP_VERSIONS),
+            "http",
+            default="1.1",
         ),
     ] = None
     unix_socket: Annotated[

@@ -169,7 +169,7 @@ class HttpRequest(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True)
 
 
 class HttpTarget(msgspec.Struct, frozen=True, tag="http", tag_field="kind"):
-    """An HTTP/1.1 server, with persistent connections."""
+    """An HTTP server, with persistent connections."""
 
     url: str
     method: str = "GET"
@@ -184,13 +184,15 @@ class HttpTarget(msgspec.Struct, frozen=True, tag="http", tag_field="kind"):
     timeout_ns: int | None = TIMEOUT_NS
     """Time limit of an operation; None: unlimited."""
     outstanding: int = 1
-    """Maximum number of requests in progress on a connection: pipelining."""
+    """Maximum number of requests in progress on a connection: pipelining, streams of HTTP/2."""
     requests_per_connection: int | None = None
     """After how many requests a connection is made again; None: never."""
     unix_socket: str | None = None
     """Path of the server's Unix socket, instead of the host of the URL."""
     tls: Tls | None = None
     """With https; None: the connections do not use TLS."""
+    http: Literal["1.1", "2"] = "1.1"
+    """The version of HTTP: with https agreed on by ALPN, with http assumed."""
 
 
 class RedisTarget(msgspec.Struct, frozen=True, tag="redis", tag_field="kind"):

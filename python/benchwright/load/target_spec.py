@@ -38,7 +38,8 @@ LOAD_OPTIONS: tuple[tuple[type[msgspec.Struct], tuple[str, ...]], ...] = (
         (
             *("target", "connections", "timeout", "direct", "size", "overwrite"),
             *("allow_writes_to_mounted", "replace", "synchronous", "engine"),
-            *("outstanding", "unix_socket", "commands", "mount_port", "uid", "gid"),
+            *("outstanding", "http", "unix_socket", "commands"),
+            *("mount_port", "uid", "gid"),
             *("ca", "insecure", "server_name"),
         ),
     ),

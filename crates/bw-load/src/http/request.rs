@@ -1,4 +1,4 @@
-//! The HTTP target's specification, its checks, and the bytes of its requests.
+//! The HTTP target's specification, its checks, and the bytes of its requests of HTTP/1.1.
 
 use crate::labels::MOST;
 use crate::net::ConnectionOptions;
@@ -60,6 +60,41 @@ pub struct HttpSpec {
     /// How TLS is used, with https; None: as by default.
     #[serde(default)]
     pub tls: Option<TlsSpec>,
+    /// The version of HTTP.
+    #[serde(default)]
+    pub http: HttpVersion,
+}
+
+/// A version of HTTP.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+pub enum HttpVersion {
+    /// HTTP/1.1: one request at a time on a connection, or pipelining.
+    #[default]
+    #[serde(rename = "1.1")]
+    One,
+    /// HTTP/2: streams.
+    #[serde(rename = "2")]
+    Two,
+}
+
+/// What requests without labels consist of, in all versions of HTTP.
+pub(super) struct Unlabelled {
+    pub(super) method: Method,
+    pub(super) is_head: bool,
+    pub(super) paths: Vec<String>,
+    /// The header fields, Host among them.
+    pub(super) fields: Vec<(String, String)>,
+}
+
+/// A request with a label in all versions of HTTP, all of it checked. Its path and the values of its fields are texts of
+/// templates.
+pub(super) struct Labelled {
+    pub(super) method: Method,
+    pub(super) path: String,
+    /// The header fields, Host among them; Content-Length too, unless the body is a [`Body::Template`].
+    pub(super) fields: Vec<(String, String)>,
+    pub(super) body: Body,
+    pub(super) check: Check,
 }
 
 /// A request with a label. Its path, the values of its headers and its body are templates.
@@ -137,9 +172,9 @@ impl HttpPlan {
 }
 
 /// The parts of a URL.
-struct ParsedUrl {
+pub(super) struct ParsedUrl {
     /// Whether it is https.
-    tls: bool,
+    pub(super) tls: bool,
     host: String,
     port: u16,
     /// As in the Host field.
@@ -148,7 +183,7 @@ struct ParsedUrl {
 }
 
 impl HttpSpec {
-    /// Returns the plan of a run with the seed 0: see [`plan_with`](Self::plan_with).
+    /// Returns the plan for HTTP/1.1 of a run with the seed 0: see [`plan_with`](Self::plan_with).
     ///
     /// # Errors
     /// As `plan_with`.
@@ -156,7 +191,7 @@ impl HttpSpec {
         self.plan_with(0)
     }
 
-    /// Returns the plan of a run with this seed: everything checked, the requests made, the host resolved.
+    /// Returns the plan for HTTP/1.1 of a run with this seed: everything checked, the requests made, the host resolved.
     ///
     /// # Errors
     /// `url`, `method`, `path`, `header`, `values`, `request`: bad input; and as [`Endpoint::find`],
@@ -190,9 +225,31 @@ impl HttpSpec {
         } else if self.requests.is_empty() {
             self.unlabelled(&server)?
         } else {
-            self.labelled(&server, seed)?
+            let (requests, values) = self.labelled(&server, seed, request)?;
+            Requests::of(requests, values)
         };
+        let (endpoint, options) = self.connections_to(&server, HTTP_1_1)?;
+        Ok(HttpPlan {
+            options,
+            endpoint,
+            requests: Arc::new(requests),
+            labels: self.labels(),
+            recorded,
+        })
+    }
+
+    /// Returns the label of each request.
+    pub(super) fn labels(&self) -> Vec<String> {
         let labels = self.requests.iter().map(|request| request.label.clone());
+        labels.collect()
+    }
+
+    /// Returns where and how connections are made; `version`: the name in ALPN of the version of HTTP.
+    pub(super) fn connections_to(
+        &self,
+        server: &ParsedUrl,
+        version: &'static str,
+    ) -> Result<(Endpoint, ConnectionOptions), EngineError> {
         let options = ConnectionOptions {
             outstanding: self.outstanding,
             requests_per_connection: self.requests_per_connection,
@@ -200,21 +257,15 @@ impl HttpSpec {
         };
         let tls = if server.tls {
             let tls = self.tls.clone().unwrap_or_default();
-            Some(tls.settings(&server.host, Some(HTTP_1_1))?)
+            Some(tls.settings(&server.host, Some(version))?)
         } else {
             None
         };
         let endpoint = Endpoint::find(&server.host, server.port, self.unix_socket.as_deref())?;
-        Ok(HttpPlan {
-            options: options.checked()?,
-            endpoint: endpoint.with_tls(tls),
-            requests: Arc::new(requests),
-            labels: labels.collect(),
-            recorded,
-        })
+        Ok((endpoint.with_tls(tls), options.checked()?))
     }
 
-    fn server(&self) -> Result<ParsedUrl, EngineError> {
+    pub(super) fn server(&self) -> Result<ParsedUrl, EngineError> {
         let url = &self.url;
         let uri: Uri = url.parse().map_err(|error| {
             self.bad_url(&format!("{error}"), "write it as http://host:port/path")
@@ -261,16 +312,16 @@ impl HttpSpec {
         EngineError::request("url", format!("url {:?}: {what}", self.url), remedy)
     }
 
-    /// Returns one request for each path.
-    fn unlabelled(&self, server: &ParsedUrl) -> Result<Requests, EngineError> {
+    /// Returns what the requests without labels consist of, all of it checked.
+    pub(super) fn parts(&self, server: &ParsedUrl) -> Result<Unlabelled, EngineError> {
         let method = method(&self.method)?;
         let mut fields = self.first_fields(server, &[]);
         if self.body_bytes > 0 || has_body(&method) {
-            put(&mut fields, "Content-Length", &self.body_bytes.to_string());
+            fields.push(("Content-Length".to_owned(), self.body_bytes.to_string()));
         }
         for (name, value) in &self.headers {
             check_field(name, value)?;
-            put(&mut fields, name, value);
+            fields.push((name.clone(), value.clone()));
         }
         let paths = self.targets(server)?;
         if paths.len() as u64 > ExchangeAddress::REQUESTS {
@@ -282,20 +333,33 @@ impl HttpSpec {
             let remedy = "use a request whose path is a value, one of several lines";
             return Err(EngineError::request("path", message, remedy));
         }
+        Ok(Unlabelled {
+            is_head: method == Method::HEAD,
+            method,
+            paths,
+            fields,
+        })
+    }
+
+    /// Returns one request for each path.
+    fn unlabelled(&self, server: &ParsedUrl) -> Result<Requests, EngineError> {
+        let parts = self.parts(server)?;
+        let (method, fields) = (parts.method, text_of(&parts.fields));
         let head = |path: &String| {
             let head = format!("{method} {path} HTTP/1.1\r\n{fields}\r\n");
             head.into_bytes().into_boxed_slice()
         };
-        let heads = paths.iter().map(head).collect();
-        Ok(Requests::new(
-            heads,
-            self.body_bytes,
-            method == Method::HEAD,
-        ))
+        let heads = parts.paths.iter().map(head).collect();
+        Ok(Requests::new(heads, self.body_bytes, parts.is_head))
     }
 
-    /// Returns the requests with labels.
-    fn labelled(&self, server: &ParsedUrl, seed: u64) -> Result<Requests, EngineError> {
+    /// Returns the requests with labels, each made by `make`, and the values of their templates.
+    pub(super) fn labelled<R>(
+        &self,
+        server: &ParsedUrl,
+        seed: u64,
+        make: impl Fn(Labelled, &Values) -> Result<R, EngineError>,
+    ) -> Result<(Vec<R>, Values), EngineError> {
         let refused = |what: &str, remedy: &str| {
             let message = format!("requests: {what}");
             Err(EngineError::request("request", message, remedy).about("target.requests"))
@@ -323,42 +387,42 @@ impl HttpSpec {
             EngineError::request("values", message, "correct the value").about("target.values")
         })?;
         let one = |(place, spec): (usize, &RequestSpec)| {
-            self.request(server, spec, &values).map_err(|mut error| {
+            let made = self.label(server, spec, &values);
+            let made = made.and_then(|labelled| make(labelled, &values));
+            made.map_err(|mut error| {
                 error.message = format!("request {}: {}", spec.label, error.message);
                 error.about(format!("target.requests[{place}]"))
             })
         };
         let requests = self.requests.iter().enumerate().map(one);
-        Ok(Requests::of(requests.collect::<Result<_, _>>()?, values))
+        Ok((requests.collect::<Result<_, _>>()?, values))
     }
 
-    /// Returns one request with a label.
-    fn request(
+    /// Returns what a request with a label consists of, all of it checked.
+    fn label(
         &self,
         server: &ParsedUrl,
         spec: &RequestSpec,
         values: &Values,
-    ) -> Result<Request, EngineError> {
+    ) -> Result<Labelled, EngineError> {
         let wrong =
             |message: String, remedy: &str| EngineError::request("request", message, remedy);
-        let template = |what: &str, text: &str| {
-            let remedy = "correct the text";
-            Template::parse(text, values).map_err(|error| wrong(format!("{what}: {error}"), remedy))
-        };
+        let template = |what, text| template(what, text, values);
         let method = method(&spec.method)?;
         let path = template("path", &spec.path)?;
         check_filled("path", &path, values, &check_path)?;
         let mut fields = self.first_fields(server, &spec.headers);
+        let mut put = |name: &str, value: String| fields.push((name.to_owned(), value));
         let own = |name: &str| has_field(&spec.headers, name);
         let common = self.headers.iter().filter(|(name, _)| !own(name));
         for (name, value) in common {
             check_field(name, value)?;
-            put(&mut fields, name, &value.replace("${", "$${"));
+            put(name, value.replace("${", "$${"));
         }
         for (name, value) in &spec.headers {
             let filled = template("header", value)?;
             check_filled("header", &filled, values, &|value| check_field(name, value))?;
-            put(&mut fields, name, value);
+            put(name, value.clone());
         }
         let body = match (&spec.body, &spec.body_base64) {
             (Some(_), Some(_)) => {
@@ -390,19 +454,14 @@ impl HttpSpec {
             Body::Template(_) => None,
         };
         if let Some(length) = length {
-            put(&mut fields, "Content-Length", &length.to_string());
+            put("Content-Length", length.to_string());
         }
-        let end = match body {
-            Body::Template(_) => "",
-            _ => "\r\n",
-        };
-        let head = format!("{method} {} HTTP/1.1\r\n{fields}{end}", spec.path);
-        let is_head = method == Method::HEAD;
-        Ok(Request {
-            head: template("head", &head)?,
+        Ok(Labelled {
+            path: spec.path.clone(),
+            fields,
             body,
-            is_head,
-            check: spec.expect.check(is_head)?,
+            check: spec.expect.check(method == Method::HEAD)?,
+            method,
         })
     }
 
@@ -487,14 +546,15 @@ impl HttpSpec {
     }
 
     /// Returns the fields that the engine sets unless the target's or these do.
-    fn first_fields(&self, server: &ParsedUrl, own: &[(String, String)]) -> String {
-        let mut fields = String::new();
+    fn first_fields(&self, server: &ParsedUrl, own: &[(String, String)]) -> Vec<(String, String)> {
+        let mut fields = Vec::new();
+        let mut put = |name: &str, value: &str| fields.push((name.to_owned(), value.to_owned()));
         let given = |name: &str| has_field(&self.headers, name) || has_field(own, name);
         if !given("host") {
-            put(&mut fields, "Host", &server.authority);
+            put("Host", &server.authority);
         }
         if !given("user-agent") {
-            put(&mut fields, "User-Agent", "benchwright");
+            put("User-Agent", "benchwright");
         }
         fields
     }
@@ -549,6 +609,36 @@ impl ExpectSpec {
     }
 }
 
+/// Returns a request of HTTP/1.1.
+fn request(labelled: Labelled, values: &Values) -> Result<Request, EngineError> {
+    let Labelled {
+        method,
+        path,
+        fields,
+        body,
+        check,
+    } = labelled;
+    let end = match body {
+        Body::Template(_) => "",
+        _ => "\r\n",
+    };
+    let head = format!("{method} {path} HTTP/1.1\r\n{}{end}", text_of(&fields));
+    Ok(Request {
+        head: template("head", &head, values)?,
+        body,
+        is_head: method == Method::HEAD,
+        check,
+    })
+}
+
+/// Returns the template of a text; `what` it is.
+pub(super) fn template(what: &str, text: &str, values: &Values) -> Result<Template, EngineError> {
+    Template::parse(text, values).map_err(|error| {
+        let message = format!("{what}: {error}");
+        EngineError::request("request", message, "correct the text")
+    })
+}
+
 /// Returns the method of this name.
 fn method(name: &str) -> Result<Method, EngineError> {
     let remedy = "use GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH or a method of your server";
@@ -580,6 +670,15 @@ fn put(fields: &mut String, name: &str, value: &str) {
     }
 }
 
+/// Returns the lines of these fields.
+fn text_of(fields: &[(String, String)]) -> String {
+    let mut text = String::new();
+    for (name, value) in fields {
+        put(&mut text, name, value);
+    }
+    text
+}
+
 /// Refuses a path that cannot be requested.
 fn check_path(path: &str) -> Result<(), EngineError> {
     let sent = path.parse::<PathAndQuery>();
@@ -593,7 +692,7 @@ fn check_path(path: &str) -> Result<(), EngineError> {
 
 /// Checks a template with each line that its places can have, one place at a time: other values consist of letters,
 /// digits and `-`.
-fn check_filled(
+pub(super) fn check_filled(
     what: &str,
     template: &Template,
     values: &Values,

@@ -98,6 +98,8 @@ pub(crate) struct Connection<S> {
     pub prepared: bool,
     /// Whether it is in the queue of those that can be read although their socket is not ready.
     pub again: bool,
+    /// Whether a write has failed.
+    pub unwritable: bool,
     /// The protocol's state.
     pub session: S,
     /// What is to be sent.
@@ -126,6 +128,7 @@ impl<S> Connection<S> {
             queued: false,
             prepared: false,
             again: false,
+            unwritable: false,
             session,
             out: Outgoing::with_capacity(OUTGOING_BYTES),
             unsent: false,
@@ -257,6 +260,7 @@ impl<S> Connection<S> {
         self.unsent = false;
         self.prepared = false;
         self.again = false;
+        self.unwritable = false;
         self.generation = self.generation.wrapping_add(1);
     }
 

@@ -403,15 +403,35 @@ impl<P: Protocol> Pool<P> {
         connection.unsent |= !connection.out.is_empty();
         let whole = match connection.write(&mut self.counts.sent_bytes) {
             Ok(whole) => whole,
-            Err(errno) => return self.break_off(index, errno, false),
+            Err(errno) => return self.fail_write(index, errno),
         };
+        if whole {
+            self.protocol
+                .more(&mut connection.session, &mut connection.out);
+        }
         connection.rewatch(&self.epoll, index)?;
-        if !whole || !std::mem::replace(&mut connection.unsent, false) {
+        // What there is more is written when the socket has room, after other connections.
+        if connection.is_unfinished() || !std::mem::replace(&mut connection.unsent, false) {
             return Ok(());
         }
         let state = self.protocol.sent(&mut connection.session, &mut self.ends);
         self.take_ends(index, true);
         self.settle(index, state, false)
+    }
+
+    /// Handles a write that failed. What has arrived may say which operations the server has processed (a response) and
+    /// which it has not (GOAWAY), so it is read before the others end.
+    fn fail_write(&mut self, index: u32, errno: i32) -> io::Result<()> {
+        let connection = self.connection(index);
+        let token = connection.token(index);
+        if connection.state != ConnectionState::ProtocolHandshake {
+            connection.unwritable = true;
+            while self.connection(index).token(index) == token && self.read(index)? {}
+        }
+        if self.connection(index).token(index) == token {
+            self.break_off(index, errno, false)?;
+        }
+        Ok(())
     }
 
     /// Reads one piece; returns whether there was one, or the end.
@@ -457,7 +477,7 @@ impl<P: Protocol> Pool<P> {
             self.again.push_back(token);
         }
         // What the protocol answered; requests that the next flush writes stay for it.
-        if connection.is_unfinished() && !connection.prepared {
+        if connection.is_unfinished() && !connection.prepared && !connection.unwritable {
             self.write(index)?;
         }
         Ok(true)

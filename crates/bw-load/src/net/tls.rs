@@ -435,7 +435,8 @@ impl<S: Read + Write> TlsStream<S> {
                 Ok(0) => return Err(later()),
                 Ok(length) => self.unsent.start += length,
                 Err(error) if is_later(&error) => return Err(later()),
-                Err(error) => return Err(self.fail(error.raw_os_error().unwrap_or(libc::EIO))),
+                // Not the end of reading: content may have arrived before.
+                Err(error) => return Err(error),
             }
         }
         self.unsent = 0..0;

@@ -22,7 +22,12 @@ impl Nginx {
     /// Returns a server whose `/` is `body_bytes` long, and which closes a connection after `requests` requests;
     /// None, with the reason on stderr, if nginx is not installed.
     pub(crate) fn start(name: &str, body_bytes: usize, requests: u32) -> Option<Self> {
-        Self::listen(name, body_bytes, requests, "")
+        Self::listen(name, body_bytes, requests, "", "")
+    }
+
+    /// Returns the same with HTTP/2 by prior knowledge.
+    pub(crate) fn start_http2(name: &str, body_bytes: usize, requests: u32) -> Option<Self> {
+        Self::listen(name, body_bytes, requests, "", " http2")
     }
 
     /// Returns the same with TLS of these versions, such as `TLSv1.3`, and the authority's certificate `server`.
@@ -32,16 +37,38 @@ impl Nginx {
         requests: u32,
         authority: &Authority,
     ) -> Option<Self> {
+        let tls = Self::tls(versions, authority);
+        Self::listen(name, body_bytes, requests, &tls, "")
+    }
+
+    /// Returns the same with TLS 1.3 and HTTP/2.
+    pub(crate) fn start_tls_http2(
+        name: &str,
+        body_bytes: usize,
+        requests: u32,
+        authority: &Authority,
+    ) -> Option<Self> {
+        let tls = Self::tls("TLSv1.3", authority);
+        Self::listen(name, body_bytes, requests, &tls, " http2")
+    }
+
+    /// Returns the directives of TLS.
+    fn tls(versions: &str, authority: &Authority) -> String {
         let file = |name| authority.file(name).display().to_string();
-        let tls = format!(
+        format!(
             "ssl_certificate {}; ssl_certificate_key {}; ssl_protocols {versions};",
             file("server.pem"),
             file("server.key")
-        );
-        Self::listen(name, body_bytes, requests, &tls)
+        )
     }
 
-    fn listen(name: &str, body_bytes: usize, requests: u32, tls: &str) -> Option<Self> {
+    fn listen(
+        name: &str,
+        body_bytes: usize,
+        requests: u32,
+        tls: &str,
+        http2: &str,
+    ) -> Option<Self> {
         if !Path::new(PROGRAM).exists() {
             writeln!(std::io::stderr(), "skipped: there is no {PROGRAM}").unwrap();
             return None;
@@ -57,7 +84,7 @@ impl Nginx {
         let unix = folder.join("socket");
         fs::write(
             folder.join("conf"),
-            configuration(port, &unix, requests, tls),
+            configuration(port, &unix, requests, (tls, http2)),
         )
         .unwrap();
         let mut master = Command::new(PROGRAM)
@@ -103,8 +130,8 @@ impl Nginx {
     }
 }
 
-/// `tls`: the directives of TLS; empty: none.
-fn configuration(port: u16, unix: &Path, requests: u32, tls: &str) -> String {
+/// `tls`: the directives of TLS; empty: none. `http2`: the word of `listen` for HTTP/2, or nothing.
+fn configuration(port: u16, unix: &Path, requests: u32, (tls, http2): (&str, &str)) -> String {
     let unix = unix.display();
     let secure = if tls.is_empty() { "" } else { " ssl" };
     format!(
@@ -112,7 +139,7 @@ fn configuration(port: u16, unix: &Path, requests: u32, tls: &str) -> String {
          events {{ worker_connections 1024; }}\n\
          http {{ access_log off; keepalive_requests {requests};\n\
          client_body_temp_path b; proxy_temp_path p; fastcgi_temp_path f; uwsgi_temp_path u; scgi_temp_path s;\n\
-         server {{ listen 127.0.0.1:{port}{secure}; listen unix:{unix}; {tls} root www; }} }}\n"
+         server {{ listen 127.0.0.1:{port}{secure}{http2}; listen unix:{unix}; {tls} root www; }} }}\n"
     )
 }
 

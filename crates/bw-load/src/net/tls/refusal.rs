@@ -55,7 +55,7 @@ impl Refusal {
             ) => Self::new("its answer is not TLS", NOT_TLS),
             rustls::Error::NoApplicationProtocol => Self::new(
                 "it does not support the requested version of HTTP",
-                "request another version, or enable this one on the server",
+                "request another version with --http, or enable this one on the server",
             ),
             error => Self::new(
                 error.to_string(),
@@ -158,7 +158,7 @@ fn of_alert(alert: AlertDescription) -> Refusal {
         ),
         AlertDescription::NoApplicationProtocol => Refusal::new(
             "it does not support the requested version of HTTP",
-            "request another version, or enable this one on the server",
+            "request another version with --http, or enable this one on the server",
         ),
         AlertDescription::CertificateRequired => Refusal::new(
             "it requires a certificate of the client, which is not supported",

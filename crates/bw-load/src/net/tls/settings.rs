@@ -20,6 +20,8 @@ use std::sync::Arc;
 
 /// The name that ALPN has for HTTP/1.1, which is also what a server without ALPN speaks.
 pub(crate) const HTTP_1_1: &str = "http/1.1";
+/// The name that ALPN has for HTTP/2.
+pub(crate) const HTTP_2: &str = "h2";
 
 /// How a target uses TLS.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
