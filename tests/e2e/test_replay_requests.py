@@ -359,6 +359,8 @@ def test_requests_need_an_http_server_or_the_null_target(tmp_path: Path) -> None
     words = ("replay", "recorded", "--json", "--target")
     result = json.loads(bw(tmp_path, *words, "null").stdout)["result"]
     assert result["counts"]["completed"] == 2
+    done = bw(tmp_path, *words, "http://127.0.0.1:1/", "--http", "2", status=2)
+    assert "recorded requests are sent as HTTP/1.1" in done.stderr
     done = bw(tmp_path, *words, "file", "--size", "1M", status=2)
     assert "trace-option" in done.stderr
     assert "HTTP server" in done.stderr
