@@ -13,6 +13,7 @@ use bw_model::{EngineError, ExchangeAddress, Nanos};
 use bw_protocol::postgres::{Login, Postgres, SSL_REQUEST, Statement, Transactions};
 use bw_protocol::values::ValueSpec;
 use bw_protocol::{Template, Values};
+use password::Wanted;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -139,7 +140,14 @@ impl PostgresSpec {
         Ok(Login {
             user: self.user.clone(),
             database: database.to_owned(),
-            password: password::find(self, database)?,
+            password: password::find(&Wanted {
+                password_file: self.password_file.as_deref(),
+                unix_socket: self.unix_socket.as_deref(),
+                host: &self.host,
+                port: self.port,
+                database,
+                user: &self.user,
+            })?,
         })
     }
 

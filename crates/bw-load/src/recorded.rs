@@ -7,7 +7,7 @@ use bw_model::{EngineError, ExchangeAddress, Kind, Nanos, Operation};
 use bw_schedule::filaments::open::{OperationSource, SourceState};
 use bw_schedule::workload::{FilamentSpec, WorkloadSpec};
 use bw_trace::input::{TraceInput, TraceReport};
-use bw_trace::requests::{self, RecordedTrace};
+use bw_trace::recorded::{self, RecordedTrace};
 use std::sync::Arc;
 
 /// Operations in a block.
@@ -73,7 +73,7 @@ pub(crate) fn read(workload: &WorkloadSpec<TraceInput>) -> Result<Vec<ReadTrace>
             other = Some(place);
             continue;
         };
-        match requests::read(&trace.input)? {
+        match recorded::read(&trace.input)? {
             Some(recorded) => traces.push(ReadTrace {
                 input: trace.input.clone(),
                 recorded,

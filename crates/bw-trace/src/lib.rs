@@ -12,6 +12,7 @@ mod new_file;
 mod offsets;
 mod open;
 mod order;
+pub mod recorded;
 pub mod requests;
 mod source;
 pub mod stat;

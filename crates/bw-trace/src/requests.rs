@@ -8,10 +8,7 @@
 //! lines needs 16 MB and its different requests. Rejected: a request for each line; a second pass over the file, which
 //! may have grown meanwhile, or is a pipe. Sources: RFC 9110, sections 7.6.1 (hop-by-hop fields) and 9.2.1 (safe methods).
 
-use crate::error::TraceCode;
-use crate::input::{RequestCounts, TraceInput, TraceReport};
-use crate::trace;
-use bw_model::{EngineError, Nanos};
+use crate::input::{RequestCounts, TraceInput};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -252,62 +249,6 @@ pub(crate) fn authority(url: &[u8]) -> Option<&[u8]> {
     let authority = &rest[..end.unwrap_or(rest.len())];
     let user = authority.iter().rposition(|byte| *byte == b'@');
     Some(&authority[user.map_or(0, |at| at + 1)..])
-}
-
-/// A whole trace of requests.
-#[derive(Clone, Debug)]
-pub struct RecordedTrace {
-    /// When which request is due: times since the start, and indexes.
-    pub arrivals: Arc<[(Nanos, u32)]>,
-    /// The different requests.
-    pub requests: Vec<Arc<RecordedRequest>>,
-    /// The report of the reading.
-    pub report: TraceReport,
-}
-
-/// Reads a trace of requests whole; None if it is a trace of another kind. The format of a pipe is not determined: one
-/// without a given format is not a trace of requests.
-///
-/// # Errors
-/// Those of reading it; most of its lines are malformed.
-pub fn read(input: &TraceInput) -> Result<Option<RecordedTrace>, EngineError> {
-    let is_pipe = input.path.list().iter().any(|path| trace::is_stream(path));
-    if input
-        .format
-        .map_or(is_pipe, |format| !format.has_requests())
-    {
-        return Ok(None);
-    }
-    let mut trace = trace::open(input)?;
-    if !trace.format().has_requests() {
-        return Ok(None);
-    }
-    let mut arrivals = Vec::new();
-    for row in trace.by_ref() {
-        let row = row?;
-        // Below 2^24.
-        #[allow(clippy::cast_possible_truncation)]
-        arrivals.push((row.intended, row.offset as u32));
-    }
-    let report = trace.report();
-    let counts = report.requests.unwrap_or_default();
-    let read = report.operations + report.left_out + counts.unsafe_methods + counts.unreplayable;
-    if report.skipped_lines > read {
-        let first = report.skipped_first.first().cloned().unwrap_or_default();
-        let message = format!(
-            "most lines are malformed ({} of {}), the first one: {first}",
-            report.skipped_lines,
-            report.skipped_lines + read
-        );
-        let remedy = "give the right --format, or fix the lines";
-        return Err(TraceCode::TraceFormat.error(&report.path, message, remedy));
-    }
-    let requests = trace.into_requests();
-    Ok(Some(RecordedTrace {
-        arrivals: arrivals.into(),
-        requests,
-        report,
-    }))
 }
 
 impl SharedRequests {

@@ -5,7 +5,7 @@
 use bw_model::{EngineError, Kind, Row};
 use bw_trace::convert::{ConvertOutput, ConvertRequest, OutputFormat, convert};
 use bw_trace::input::{Duplicates, Format, Offsets, RequestCounts, TraceInput, TraceReport};
-use bw_trace::requests::{self, RecordedTrace};
+use bw_trace::recorded::{self, RecordedTrace};
 use bw_trace::trace;
 use std::io::{Cursor, Read};
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ fn data(name: &str) -> TraceInput {
 }
 
 fn recorded(input: &TraceInput) -> RecordedTrace {
-    requests::read(input).unwrap().unwrap()
+    recorded::read(input).unwrap().unwrap()
 }
 
 /// Returns the arrivals as times [ms], methods and targets.
@@ -136,8 +136,8 @@ fn json_lines_have_three_kinds_of_time() {
 
 #[test]
 fn other_traces_are_no_requests() {
-    assert!(requests::read(&data("small.spc")).unwrap().is_none());
-    assert!(requests::read(&TraceInput::new("-")).unwrap().is_none());
+    assert!(recorded::read(&data("small.spc")).unwrap().is_none());
+    assert!(recorded::read(&TraceInput::new("-")).unwrap().is_none());
 }
 
 #[test]
@@ -147,7 +147,7 @@ fn requests_have_no_offsets_to_map() {
         target_bytes: Some(4096),
         ..data("small.access.log")
     };
-    assert_eq!(requests::read(&input).unwrap_err().code, "trace-option");
+    assert_eq!(recorded::read(&input).unwrap_err().code, "trace-option");
 }
 
 #[test]
@@ -263,7 +263,7 @@ fn a_trace_with_mostly_malformed_lines_is_refused_even_if_lenient() {
     let good = "{\"time\":1,\"path\":\"/\"}\n";
     let read = |bad: usize| {
         let file = Scratch::new("most", (good.repeat(3) + &"\0\n".repeat(bad)).as_bytes());
-        requests::read(&TraceInput {
+        recorded::read(&TraceInput {
             path: bw_trace::input::Paths::One(file.path()),
             lenient: true,
             ..of(Format::Jsonl)

@@ -4,7 +4,6 @@
 //! that others can read, has no passwords, as for libpq.
 //! Source: PostgreSQL's documentation, "The Password File" and "Environment Variables".
 
-use crate::postgres::PostgresSpec;
 use bw_model::EngineError;
 use bw_protocol::postgres::Password;
 use std::ffi::OsString;
@@ -18,12 +17,22 @@ const MOST_BYTES: u64 = 1 << 20;
 /// Permissions that a file with passwords must not have.
 const OTHERS: u32 = 0o077;
 
+/// Who logs in where, and the file with the password, if it is named.
+pub(super) struct Wanted<'a> {
+    pub(super) password_file: Option<&'a Path>,
+    pub(super) unix_socket: Option<&'a Path>,
+    pub(super) host: &'a str,
+    pub(super) port: u16,
+    pub(super) database: &'a str,
+    pub(super) user: &'a str,
+}
+
 /// Returns the password of a login; None: there is none, and the server may not need one.
 ///
 /// # Errors
 /// `password`: a file that the user has named cannot be read.
-pub(super) fn find(spec: &PostgresSpec, database: &str) -> Result<Option<Password>, EngineError> {
-    if let Some(path) = &spec.password_file {
+pub(super) fn find(of: &Wanted) -> Result<Option<Password>, EngineError> {
+    if let Some(path) = of.password_file {
         let text = read(path).map_err(|error| unreadable("password_file", path, &error))?;
         let first = text.lines().next().unwrap_or_default();
         return Ok(Some(Password::new(first.to_owned())));
@@ -35,15 +44,15 @@ pub(super) fn find(spec: &PostgresSpec, database: &str) -> Result<Option<Passwor
         })?;
         return Ok(Some(Password::new(password)));
     }
-    let host = match &spec.unix_socket {
+    let host = match of.unix_socket {
         Some(path) => path.parent().map_or("", |path| path.to_str().unwrap_or("")),
-        None => &spec.host,
+        None => of.host,
     };
-    let port = spec.port.to_string();
-    let wanted = [host, &port, database, &spec.user];
+    let port = of.port.to_string();
+    let wanted = [host, &port, of.database, of.user];
     // A server on a Unix socket is found under localhost, too.
     let local = ["localhost", wanted[1], wanted[2], wanted[3]];
-    let wanted = if spec.unix_socket.is_some() {
+    let wanted = if of.unix_socket.is_some() {
         &[wanted, local][..]
     } else {
         &[wanted][..]

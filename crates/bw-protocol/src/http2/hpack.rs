@@ -13,6 +13,7 @@
 
 pub(super) mod huffman;
 
+use huffman::CompressionError;
 use std::collections::VecDeque;
 
 /// Size of the dynamic table [bytes], each entry counted with [`ENTRY_BYTES`] more: the default of the protocol.
@@ -21,10 +22,6 @@ const TABLE_BYTES: u32 = 4096;
 pub(super) const ENTRY_BYTES: u32 = 32;
 /// The length of the longest text that has a meaning here is below this [bytes].
 const TEXT_BYTES: usize = 24;
-
-/// The server's bytes cannot be decoded; the connection has no common state any more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct CompressionError;
 
 /// What a field is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

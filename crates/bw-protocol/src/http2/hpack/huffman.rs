@@ -4,7 +4,9 @@
 //! shorter lengths. So the lengths alone define it, and everything else is computed from them by the compiler.
 //! Source: RFC 7541, section 5.2 and appendix B.
 
-use crate::http2::hpack::CompressionError;
+/// The server's bytes cannot be decoded; the connection has no common state any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CompressionError;
 
 /// Length of the code of each byte [bits], and of the end of a string, which no string may contain.
 const LENGTHS: [u8; SYMBOLS] = [
