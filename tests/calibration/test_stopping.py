@@ -110,7 +110,7 @@ def least_coverage(mode: str, population: str) -> float:
     trials costs a plan three points at a variation of 16 %: it stops where few slow trials were seen. Ten trials show
     nothing of such a mode in one of five tests, and little of a correlation.
     """
-    few = {"bimodal 16%": 0.91, "AR(1) 0.3, 16%": 0.92}
+    few = {"bimodal 16%": 0.91}
     if mode == "long plan mean":
         few |= {"bimodal 8%": 0.85, "bimodal 16%": 0.81, "AR(1) 0.6, 8%": 0.87}
         few |= {"AR(1) 0.3, 8%": 0.91}
