@@ -10,6 +10,10 @@ the same processor by the same stamps and the same rule (parts/grid.py). What ca
 known of fio's Poisson arrivals is when they were meant: their rate and the dispersion of their
 gaps are shown instead.
 
+Then several workers, on Poisson arrivals at that rate and on bursts of ten times as many (on for
+1 ms, off for 9 ms on average): an operation that is due while a worker submits another is
+issued by the next worker. As many workers as there are processors besides the device's.
+
 Usage: engine_timing.py [--rounds N] [--seconds S] [--cpu N] [--fifo]
        --fifo: both sides under SCHED_FIFO, on a machine where others work at the same time
 """
@@ -30,16 +34,24 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from parts.device import machine
+from parts.device import loop_device, machine
 from parts.engine import EngineError, ask, capturing
 from parts.fio_jobs import fio, version
 from parts.grid import Lateness, dispersion, lateness
-from parts.stand import Document, file_target, in_turn, load_request, storage
+from parts.stand import (
+    DEVICE_BYTES,
+    Document,
+    file_target,
+    in_turn,
+    load_request,
+    storage,
+)
 
 from benchwright.load.samples import read_samples
 
 FLOOR_RATES = (10_000, 100_000)
 DEVICE_RATE = 10_000
+WORKERS = (1, 2, 4, 8)
 READ = 0
 FIGURES = ("p50", "p90", "p99", "p99.9")
 
@@ -169,6 +181,44 @@ def to_device(arguments: argparse.Namespace) -> None:
             _poisson(path, device, at, arguments)
 
 
+def exponential(mean: float) -> Document:
+    """Return the distribution of the lengths of periods [ns]."""
+    return {"type": "exponential", "mean": round(mean)}
+
+
+def with_workers(arguments: argparse.Namespace) -> None:
+    """Print the engine's issue error at a device with several workers, by its own clock."""
+    cpus = sorted(os.sched_getaffinity(0))
+    counts = [count for count in WORKERS if count < len(cpus)]
+    bursts = {"type": "on-off", "on": exponential(1e6), "off": exponential(9e6)}
+    filaments = {
+        f"Poisson, {DEVICE_RATE:,}/s": open_loop(DEVICE_RATE, "poisson"),
+        "bursts": {**open_loop(10 * DEVICE_RATE), "arrival": bursts},
+    }
+    with loop_device(DEVICE_BYTES) as device:
+        for name, filament in filaments.items():
+
+            def issue_error(count: int, filament: Document = filament) -> Document:
+                request = load_request(
+                    file_target(device),
+                    filament,
+                    duration_ns=round(arguments.seconds * 1e9),
+                    cpus=cpus[-count:],
+                    workers=count,
+                    depth=1024,
+                )
+                return dict(ask(request)["kinds"]["all"]["issue_error_ns"])
+
+            print(f"\nseveral workers, loop device, {name}: issue error [us]")
+            print("| workers | p50 | p98 | p99 | p99.9 |\n|---|---|---|---|---|")
+            runs = (partial(issue_error, count) for count in counts)
+            rounds = in_turn(arguments.rounds, *runs)
+            for count, found in zip(counts, zip(*rounds, strict=True), strict=True):
+                shown = ("p50", "p98", "p99", "p99.9")
+                values = (_median_us(list(found), figure) for figure in shown)
+                print(f"| {count} | {' | '.join(values)} |", flush=True)
+
+
 def _print_late(who: str, runs: list[Seen]) -> None:
     median = [statistics.median(run.late[place] for run in runs) for place in range(6)]
     own = sorted(runs, key=lambda run: run.late.p98_us)[len(runs) // 2].own
@@ -215,6 +265,7 @@ def main() -> int:
     print(f"\n{version()}")
     try:
         to_device(arguments)
+        with_workers(arguments)
     except (OSError, EngineError, subprocess.CalledProcessError) as error:
         print(f"not measured: lateness at a device: {error}")
     return 0

@@ -20,18 +20,18 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
-import resource
 import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from parts.cost import Cost
 from parts.device import machine
 from parts.engine import ask
 from parts.stand import in_turn, median_ratio
@@ -134,40 +134,6 @@ class Server(NamedTuple):
     target: Document
 
 
-class Reads(NamedTuple):
-    """What one run did."""
-
-    rate_per_s: float
-    client_us: float
-    """CPU time of the client for a read, with its start."""
-    server_us: float
-    """CPU time of the server for a read."""
-
-    @classmethod
-    def of(cls, rate_per_s: Callable[[], float], server: int, seconds: float) -> Reads:
-        """Run a client on the server with this process id."""
-        server_s, client_s = cpu_s(server), children_cpu_s()
-        rate = rate_per_s()
-        reads = rate * seconds
-        return cls(
-            rate,
-            (children_cpu_s() - client_s) / reads * 1e6,
-            (cpu_s(server) - server_s) / reads * 1e6,
-        )
-
-
-def cpu_s(pid: int) -> float:
-    """Return the CPU time of a process so far."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def children_cpu_s() -> float:
-    """Return the CPU time of the children that have ended."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
-
-
 def beside_libnfs(
     name: str,
     program: Path,
@@ -202,8 +168,8 @@ def beside_libnfs(
         )
         rounds = in_turn(
             arguments.rounds,
-            partial(Reads.of, engine, server.pid, seconds),
-            partial(Reads.of, libnfs, server.pid, seconds),
+            partial(Cost.of, engine, [server.pid], seconds),
+            partial(Cost.of, libnfs, [server.pid], seconds),
         )
         ours, theirs = (
             [list(values) for values in zip(*side, strict=True)]

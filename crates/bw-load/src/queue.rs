@@ -161,6 +161,10 @@ impl OperationQueue {
             what: planned,
         };
         self.order += 1;
+        if self.line.is_empty() {
+            // Begins at the first place again: a loop with few operations stays in the cache.
+            self.line.clear();
+        }
         if self.line.back().is_none_or(|last| last.at <= at) {
             self.line.push_back(due);
         } else {

@@ -8,6 +8,9 @@ use bw_model::{Nanos, Operation};
 use bw_schedule::filaments::FilamentId;
 use std::io;
 
+/// How many completions are taken from a target at a time, unless it says otherwise.
+pub(crate) const SLICE: usize = 16;
+
 /// The completion of an operation on a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reaped {
@@ -29,6 +32,12 @@ pub trait Target {
     /// number before a flush, so that each is stamped just before its own call.
     fn batch(&self) -> usize;
 
+    /// Returns how many completions the worker takes at a time, at least 1. The more it takes, the longer the target has
+    /// less to do, until the worker has issued what follows them.
+    fn slice(&self) -> usize {
+        SLICE
+    }
+
     /// Returns the maximum number of operations in flight: slots are below it.
     fn capacity(&self) -> u32;
 
@@ -41,6 +50,15 @@ pub trait Target {
     /// # Errors
     /// The kernel refuses the whole submission, which ends the run.
     fn flush(&mut self) -> io::Result<()>;
+
+    /// Starts all prepared operations like [`flush`](Target::flush), shortly before others are due: the call leaves
+    /// completions for later.
+    ///
+    /// # Errors
+    /// As [`flush`](Target::flush).
+    fn flush_only(&mut self) -> io::Result<()> {
+        self.flush()
+    }
 
     /// Appends completions to `ends`, at most its spare capacity. Returns at once.
     ///

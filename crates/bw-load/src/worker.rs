@@ -25,8 +25,6 @@ use std::sync::atomic::{AtomicU8, Ordering};
 pub(crate) const BATCH: usize = 16;
 /// Approximate maximum of operations issued in one turn, so that completions are taken too.
 const TURN: usize = 128;
-/// Maximum number of completions taken from the target at a time.
-pub(crate) const SLICE: usize = 16;
 
 /// A filament and its number in the workload.
 pub struct WorkerFilament {
@@ -157,7 +155,7 @@ impl<C: Clock, T: Target> Worker<C, T> {
                 messages: Vec::with_capacity(1024),
                 sequences: Vec::with_capacity(64),
             },
-            ends: Vec::with_capacity(SLICE),
+            ends: Vec::with_capacity(target.slice()),
             now: Nanos::ZERO,
             accounted_until: Nanos::ZERO,
             last_reap: Nanos::ZERO,
@@ -341,7 +339,11 @@ impl<C: Clock, T: Target> Worker<C, T> {
         }
         if length > 0 {
             self.now = self.clock.now();
-            self.target.flush()?;
+            if self.is_near() {
+                self.target.flush_only()?;
+            } else {
+                self.target.flush()?;
+            }
             self.stamp(&batch[..length]);
             if T::FLUSH_CALLS_KERNEL {
                 self.now = self.clock.now();
@@ -458,13 +460,19 @@ impl<C: Clock, T: Target> Worker<C, T> {
         }
     }
 
+    /// Returns whether an operation is due so soon that taking completions could delay it.
+    #[inline]
+    fn is_near(&self) -> bool {
+        self.queue.next_at().since(self.now) < self.reap_margin.length()
+    }
+
     /// Returns whether completions may be taken now: not just before an operation is due, unless
     /// they have waited long or slots are scarce.
     #[inline]
     pub(super) fn may_reap(&self) -> bool {
         let in_flight = self.slots.in_flight();
         in_flight > 0
-            && (self.queue.next_at().since(self.now) >= self.reap_margin.length()
+            && (!self.is_near()
                 || self.now.since(self.last_reap) >= REAP_AT_LEAST
                 || self.slots.scarce())
     }

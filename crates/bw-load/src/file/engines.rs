@@ -152,6 +152,13 @@ impl Target for FileTarget {
         }
     }
 
+    fn slice(&self) -> usize {
+        match self {
+            Self::Uring(target) => target.slice(),
+            Self::Threads(target) => target.slice(),
+        }
+    }
+
     fn capacity(&self) -> u32 {
         match self {
             Self::Uring(target) => target.capacity(),
@@ -172,6 +179,14 @@ impl Target for FileTarget {
         match self {
             Self::Uring(target) => target.flush(),
             Self::Threads(target) => target.flush(),
+        }
+    }
+
+    #[inline]
+    fn flush_only(&mut self) -> io::Result<()> {
+        match self {
+            Self::Uring(target) => target.flush_only(),
+            Self::Threads(target) => target.flush_only(),
         }
     }
 

@@ -323,7 +323,7 @@ impl<P: Protocol> Pool<P> {
             let left = due.saturating_duration_since(Instant::now());
             at_most = at_most.min(Nanos(u64::try_from(left.as_nanos()).unwrap_or(u64::MAX)));
         }
-        self.epoll.wait(at_most)
+        self.epoll.wait_polling(at_most)
     }
 
     /// Serves the ready sockets, the attempts and the time limits that are due. It stops when an operation
