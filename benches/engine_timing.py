@@ -14,13 +14,17 @@ Then several workers, on Poisson arrivals at that rate and on bursts of ten time
 1 ms, off for 9 ms on average): an operation that is due while a worker submits another is
 issued by the next worker. As many workers as there are processors besides the device's.
 
-Usage: engine_timing.py [--rounds N] [--seconds S] [--cpu N] [--fifo]
+Last, neighbours: 0, 1, 2 and 4 processes that compute without end on the generator's processor,
+ours and fio at the same rate by the device's stamps.
+
+Usage: engine_timing.py [--rounds N] [--seconds S] [--cpu N] [--fifo] [--only PART]
        --fifo: both sides under SCHED_FIFO, on a machine where others work at the same time
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import shutil
 import signal
@@ -28,7 +32,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -52,6 +56,7 @@ from benchwright.load.samples import read_samples
 FLOOR_RATES = (10_000, 100_000)
 DEVICE_RATE = 10_000
 WORKERS = (1, 2, 4, 8)
+NEIGHBOURS = (0, 1, 2, 4)
 READ = 0
 FIGURES = ("p50", "p90", "p99", "p99.9")
 
@@ -219,6 +224,46 @@ def with_workers(arguments: argparse.Namespace) -> None:
                 print(f"| {count} | {' | '.join(values)} |", flush=True)
 
 
+@contextlib.contextmanager
+def computing(count: int, cpu: int) -> Iterator[None]:
+    """Run so many processes that compute on a processor."""
+    command = [sys.executable, "-c", "while True: pass"]
+    with contextlib.ExitStack() as running:
+        for _ in range(count):
+            process = subprocess.Popen(command)
+            running.callback(process.wait)
+            running.callback(process.kill)
+            os.sched_setaffinity(process.pid, {cpu})
+        yield
+
+
+def with_neighbours(arguments: argparse.Namespace) -> None:
+    """Print lateness at a device with others on the generator's processor, ours and fio's."""
+    print(
+        f"\nneighbours on the generator's processor, loop device, {DEVICE_RATE:,}/s: lateness at "
+        f"the device [us], medians of {arguments.rounds} rounds"
+    )
+    print("| neighbours | | p50 | p98 | p99 | p99.9 | slope [ppm] | own word |")
+    print("|---|---|---|---|---|---|---|---|")
+    with loop_device(DEVICE_BYTES) as device, tempfile.TemporaryDirectory() as scratch:
+        sides = [
+            partial(witnessed, device, Path(scratch), partial(run, device, arguments))
+            for run in (ours, theirs)
+        ]
+        for count in NEIGHBOURS:
+            with computing(count, arguments.cpu):
+                rounds = in_turn(arguments.rounds, *sides)
+            for who, side in (("bw", 0), ("fio, linear", 1)):
+                _print_late(f"{count} | {who}", [pair[side] for pair in rounds])
+
+
+PARTS: dict[str, Callable[[argparse.Namespace], None]] = {
+    "device": to_device,
+    "workers": with_workers,
+    "neighbours": with_neighbours,
+}
+
+
 def _print_late(who: str, runs: list[Seen]) -> None:
     median = [statistics.median(run.late[place] for run in runs) for place in range(6)]
     own = sorted(runs, key=lambda run: run.late.p98_us)[len(runs) // 2].own
@@ -248,14 +293,14 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=2)
     parser.add_argument("--cpu", type=int, default=(os.cpu_count() or 1) - 1)
     parser.add_argument("--fifo", action="store_true")
-    parser.add_argument("--only", choices=["null", "device"])
+    parser.add_argument("--only", choices=["null", *PARTS])
     arguments = parser.parse_args()
     # Ended from outside, the devices are taken away too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     print(machine() + (", all under SCHED_FIFO" if arguments.fifo else ""))
     if arguments.fifo:
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
-    if arguments.only != "device":
+    if arguments.only in (None, "null"):
         to_null(arguments)
     if arguments.only == "null":
         return 0
@@ -264,8 +309,9 @@ def main() -> int:
         return 0
     print(f"\n{version()}")
     try:
-        to_device(arguments)
-        with_workers(arguments)
+        for name, part in PARTS.items():
+            if arguments.only in (None, name):
+                part(arguments)
     except (OSError, EngineError, subprocess.CalledProcessError) as error:
         print(f"not measured: lateness at a device: {error}")
     return 0

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import os
 import re
 import shutil
@@ -183,7 +182,9 @@ CLOSED: dict[str, Callable[[Nginx, int, float], float]] = {"wrk": wrk, "shb": sh
 @contextlib.contextmanager
 def stamping() -> Iterator[socket.socket]:
     """Let the kernel stamp the packets on loopback; they wait in the socket until they are read."""
-    with socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(ETH_P_IP)) as s:
+    with socket.socket(
+        socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(ETH_P_IP)
+    ) as s:
         s.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 1 << 30)
         s.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
         s.bind(("lo", ETH_P_IP))
@@ -193,7 +194,7 @@ def stamping() -> Iterator[socket.socket]:
 
 def arrivals_ns(packets: socket.socket, port: int) -> list[int]:
     """Return the stamps of the packets with a payload to this port that wait in the socket."""
-    stamps = []
+    stamps: list[int] = []
     while True:
         try:
             data, extra, _, _ = packets.recvmsg(HEADERS_BYTES, 256)
@@ -233,7 +234,9 @@ def late(server: Nginx, rate_per_s: int, arguments: argparse.Namespace) -> None:
     print("| client | requests seen | p50 | p98 | p99 | p99.9 | own p99 |")
     print("|---|---|---|---|---|---|---|")
     for name, side in zip(sides, zip(*rounds, strict=True), strict=True):
-        median = [statistics.median(run[0][place] for run in side) for place in range(5)]
+        median = [
+            statistics.median(run[0][place] for run in side) for place in range(5)
+        ]
         own = "none"
         if name == "bw":
             errors = [

@@ -17,6 +17,7 @@ use self::steering::{Line, OfferCell, Readings};
 use bw_model::EngineError;
 use bw_model::Nanos;
 use bw_sys::clock::monotonic_ns;
+use bw_sys::process::thread_preemptions;
 use serde::{Deserialize, Serialize};
 use std::cell::Cell;
 use std::rc::Rc;
@@ -34,6 +35,11 @@ pub trait Clock {
 
     /// Adopts a better slope, if the clock has one. Called between operations.
     fn refine(&mut self) {}
+
+    /// Returns how often the calling thread was preempted; none in virtual time.
+    fn preemptions(&self) -> u64 {
+        0
+    }
 }
 
 /// `CLOCK_MONOTONIC`, counted from the start of the run.
@@ -53,6 +59,10 @@ impl Monotonic {
 impl Clock for Monotonic {
     fn now(&mut self) -> Nanos {
         Nanos(monotonic_ns().saturating_sub(self.zero_ns))
+    }
+
+    fn preemptions(&self) -> u64 {
+        thread_preemptions()
     }
 }
 
@@ -208,6 +218,10 @@ impl Clock for CounterClock {
             self.line.steer(counter::ticks(), offer);
         }
     }
+
+    fn preemptions(&self) -> u64 {
+        thread_preemptions()
+    }
 }
 
 /// Where the time comes from.
@@ -337,6 +351,10 @@ impl Clock for RunClock {
         if let Self::Counter(clock) = self {
             clock.refine();
         }
+    }
+
+    fn preemptions(&self) -> u64 {
+        thread_preemptions()
     }
 }
 

@@ -11,6 +11,10 @@
 //! give the CPU to others and make operations late. Timer slack must be 1 ns for this. Source: fio's nanosleep and spin
 //! (time.c).
 //!
+//! A worker that spins uses up its share of a CPU that others want too. The scheduler then lets it wait for whole slices of the
+//! others: milliseconds, in which everything due is late. A worker that mostly sleeps keeps its claim, and preempts them when it
+//! wakes. So after a preemption while it spun, a worker sleeps until shortly before its deadlines for a while. Rejected: `sched_yield`, which gives up the CPU and the claim.
+//!
 //! The reap margin is the time before an operation in which no completions are taken, because a call that takes them and
 //! begins just before the operation is due would delay it. It follows the longest recent call in the same way. Rejected: a
 //! fixed 1 us; a call that enters the kernel takes 2 to 4 us.
@@ -98,7 +102,7 @@ pub struct SpinMargin {
 
 impl SpinMargin {
     /// For real machines: between 20 us and 200 us.
-    pub(crate) const REAL: Self = Self {
+    pub const REAL: Self = Self {
         floor: 20_000,
         cap: 200_000,
         length: 200_000,
@@ -117,11 +121,55 @@ impl SpinMargin {
         Nanos(self.length)
     }
 
+    /// Returns the margin of a worker that should hardly spin.
+    #[must_use]
+    pub(crate) fn shortest(&self) -> Nanos {
+        Nanos(self.floor)
+    }
+
     /// Adapts to a sleep that took `oversleep` too long.
     pub fn learn(&mut self, oversleep: Nanos) {
         let wanted = oversleep.0 + oversleep.0 / 8;
         let decayed = self.length - self.length.saturating_sub(wanted) / 1024;
         self.length = decayed.max(wanted).clamp(self.floor, self.cap);
+    }
+}
+
+/// Whether others compete for the worker's CPU, so that it should not spin: for a while after it was preempted while it did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Contention {
+    /// The count of preemptions when it was last looked at.
+    preemptions: u64,
+    until: Nanos,
+    length: Nanos,
+}
+
+impl Contention {
+    /// A gap between two readings of the clock from which on a spinning worker asks whether it was preempted.
+    pub(crate) const GAP: Nanos = Nanos(100_000);
+    /// For how long a worker does not spin; twice as long each time that it is preempted again soon afterwards.
+    const SHORTEST: Nanos = Nanos(1_000_000_000);
+    const LONGEST: Nanos = Nanos(16_000_000_000);
+
+    /// Notes the thread's count of preemptions after a gap, at `now`.
+    pub(crate) fn learn(&mut self, preemptions: u64, now: Nanos) {
+        if preemptions == self.preemptions {
+            // The hypervisor or an interrupt: no claim to a CPU helps against those.
+            return;
+        }
+        self.preemptions = preemptions;
+        self.length = if now.since(self.until) <= self.length {
+            Nanos(self.length.0 * 2).clamp(Self::SHORTEST, Self::LONGEST)
+        } else {
+            Self::SHORTEST
+        };
+        self.until = now + self.length;
+    }
+
+    /// Returns whether the worker should sleep up to its deadlines.
+    #[inline]
+    pub(crate) fn is_contended(&self, now: Nanos) -> bool {
+        now < self.until
     }
 }
 
@@ -233,6 +281,39 @@ mod policy_tests {
             late.map(|ns| late_filter.skips(Nanos(ns))),
             [false, false, true]
         );
+    }
+}
+
+#[cfg(test)]
+mod contention_tests {
+    use super::*;
+
+    const SECOND: Nanos = Nanos::SECOND;
+
+    #[test]
+    fn each_preemption_soon_after_the_last_one_doubles_the_time_without_spinning() {
+        let mut contention = Contention::default();
+        let mut now = Nanos(5_000_000_000);
+        for (count, seconds) in [(1, 1), (2, 2), (3, 4), (4, 8), (5, 16), (6, 16)] {
+            contention.learn(count, now);
+            let end = now + Nanos(seconds * SECOND.0);
+            assert!(contention.is_contended(end - Nanos(1)), "{count}");
+            assert!(!contention.is_contended(end), "{count}");
+            now = end;
+        }
+        now = now + Nanos(17 * SECOND.0);
+        contention.learn(7, now);
+        assert!(!contention.is_contended(now + SECOND));
+    }
+
+    #[test]
+    fn a_gap_without_a_preemption_changes_nothing() {
+        let mut contention = Contention::default();
+        contention.learn(0, SECOND);
+        assert!(!contention.is_contended(SECOND));
+        contention.learn(3, SECOND);
+        contention.learn(3, Nanos(2 * SECOND.0));
+        assert!(!contention.is_contended(Nanos(2 * SECOND.0)));
     }
 }
 

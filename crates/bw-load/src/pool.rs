@@ -21,6 +21,8 @@ use std::time::Duration;
 
 /// How far in the future time zero is set: enough for every worker to wake up and set its clock.
 const AHEAD_NS: u64 = 3_000_000;
+/// The time slice of a worker: the shortest that Linux allows. It preempts those with longer ones when it wakes.
+const SLICE_NS: u64 = 100_000;
 /// A placeholder before time zero is known: far in the future, so the clock reads zero.
 pub(crate) const EARLY_ZERO_NS: u64 = u64::MAX / 4;
 
@@ -197,6 +199,7 @@ impl WorkerPool<'_> {
     fn set_up_thread(&self, worker: usize) -> Result<(), EngineError> {
         // Without it the spin margin grows by 50 us: the worker only spins longer.
         drop(bw_sys::cpus::set_timer_slack(1));
+        bw_sys::cpus::ask_for_short_slices(SLICE_NS);
         let cpu = self.cpus.and_then(|cpus| cpus.get(worker)).copied();
         cpu.map_or(Ok(()), |cpu| {
             environment::take_cpu(cpu).map_err(|error| error.about("cpus"))

@@ -11,7 +11,7 @@
 
 use crate::channels::{MessageLinks, RemoteMessage};
 use crate::clock::Clock;
-use crate::policy::{Full, Late, LateFilter, ReapMargin, SpinMargin};
+use crate::policy::{Contention, Full, Late, LateFilter, ReapMargin, SpinMargin};
 use crate::queue::{Due, InFlight, OperationQueue, Planned, Slots, TimeHeap, WaitingQueues};
 use crate::record::WorkerRecord;
 use crate::target::{Reaped, Target};
@@ -96,6 +96,7 @@ pub struct Worker<C, T> {
     slots: Slots,
     late_filter: LateFilter,
     reap_margin: ReapMargin,
+    contention: Contention,
     emissions: Emissions,
     ends: Vec<Reaped>,
     now: Nanos,
@@ -149,6 +150,7 @@ impl<C: Clock, T: Target> Worker<C, T> {
             slots: Slots::new(depth),
             late_filter: LateFilter::new(plan.late),
             reap_margin: ReapMargin::new(plan.near),
+            contention: Contention::default(),
             emissions: Emissions {
                 timers: Vec::with_capacity(1024),
                 operations: Vec::with_capacity(1024),
@@ -681,7 +683,11 @@ impl<C: Clock, T: Target> Worker<C, T> {
         self.times.busy += self.now.since(self.accounted_until);
         self.accounted_until = self.now;
         let left = self.deadline().since(self.now);
-        let spin_margin = self.plan.spin_margin.length();
+        let spin_margin = if self.contention.is_contended(self.now) {
+            self.plan.spin_margin.shortest()
+        } else {
+            self.plan.spin_margin.length()
+        };
         if left > spin_margin + SHORTEST.min(spin_margin) {
             self.sleep(left - spin_margin)?;
             self.times.slept += self.now.since(self.accounted_until);
@@ -725,6 +731,7 @@ impl<C: Clock, T: Target> Worker<C, T> {
     /// Spins until the deadline, or until an operation has completed well before it.
     fn spin(&mut self, deadline: Nanos) -> io::Result<()> {
         while self.now < deadline {
+            let before = self.now;
             if deadline - self.now > self.reap_margin.length() {
                 if self.slots.in_flight() > 0 && self.reap()? {
                     break;
@@ -732,6 +739,9 @@ impl<C: Clock, T: Target> Worker<C, T> {
                 std::hint::spin_loop();
             }
             self.now = self.clock.now();
+            if self.now - before > Contention::GAP {
+                self.contention.learn(self.clock.preemptions(), self.now);
+            }
         }
         Ok(())
     }

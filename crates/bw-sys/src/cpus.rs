@@ -81,13 +81,16 @@ struct SchedAttr {
     period: u64,
 }
 
+/// `SCHED_FLAG_KEEP_POLICY`.
+const KEEP_POLICY: u64 = 8;
+
 /// Requests short time slices [ns]: from Linux 6.12 a thread with shorter slices is scheduled sooner, at no cost to the
 /// share of others. Older kernels ignore it; no privilege is needed.
 pub fn ask_for_short_slices(slice_ns: u64) {
     let attributes = SchedAttr {
         size: size_of::<SchedAttr>() as u32,
-        policy: libc::SCHED_OTHER.cast_unsigned(),
-        flags: 0,
+        policy: 0,
+        flags: KEEP_POLICY,
         nice: rustix::process::getpriority_process(None).unwrap_or(0),
         priority: 0,
         runtime: slice_ns,

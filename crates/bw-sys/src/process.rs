@@ -136,10 +136,20 @@ impl From<&libc::rusage> for ResourceUsage {
 /// Returns the usage of this process.
 #[must_use]
 pub fn own_usage() -> ResourceUsage {
+    usage_of(libc::RUSAGE_SELF)
+}
+
+/// Returns how often the calling thread was preempted.
+#[must_use]
+pub fn thread_preemptions() -> u64 {
+    usage_of(libc::RUSAGE_THREAD).involuntary_switches
+}
+
+fn usage_of(who: i32) -> ResourceUsage {
     // SAFETY: an all-zero rusage is a valid value of plain integers.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
     // SAFETY: `usage` is ours to write to.
-    unsafe { libc::getrusage(libc::RUSAGE_SELF, &raw mut usage) };
+    unsafe { libc::getrusage(who, &raw mut usage) };
     (&usage).into()
 }
 

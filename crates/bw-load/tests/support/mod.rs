@@ -3,7 +3,7 @@
 #![allow(dead_code)]
 
 use bw_load::channels::{BlockReceiver, exchange, mesh};
-use bw_load::clock::VirtualClock;
+use bw_load::clock::{Clock, VirtualClock};
 use bw_load::null::{Null, NullSpec, Stall};
 use bw_load::policy::{Full, Late, SpinMargin};
 use bw_load::record::{BLOCK, OperationCounts, WorkerRecord};
@@ -124,10 +124,10 @@ pub(crate) fn simulate_on<T: Target>(
     }
 }
 
-pub(crate) fn finish<T: Target>(
+pub(crate) fn finish<T: Target, C: Clock>(
     plan: WorkerPlan,
     target: T,
-    clock: VirtualClock,
+    clock: C,
     filaments: Vec<WorkerFilament>,
     stop: Stop,
 ) -> (Finished<T>, BlockReceiver<Vec<Row>>) {
