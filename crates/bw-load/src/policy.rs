@@ -13,7 +13,7 @@
 //!
 //! A worker that spins uses up its share of a CPU that others want too. The scheduler then lets it wait for whole slices of the
 //! others: milliseconds, in which everything due is late. A worker that mostly sleeps keeps its claim, and preempts them when it
-//! wakes. So after a preemption while it spun, a worker sleeps until shortly before its deadlines for a while. Rejected: `sched_yield`, which gives up the CPU and the claim.
+//! wakes. So a worker that lost 2 % of a second by preemptions while it spun sleeps until shortly before its deadlines for a while. Rejected: `sched_yield`, which gives up the CPU and the claim.
 //!
 //! The reap margin is the time before an operation in which no completions are taken, because a call that takes them and
 //! begins just before the operation is due would delay it. It follows the longest recent call in the same way. Rejected: a
@@ -135,11 +135,16 @@ impl SpinMargin {
     }
 }
 
-/// Whether others compete for the worker's CPU, so that it should not spin: for a while after it was preempted while it did.
+/// Whether others compete for the worker's CPU, so that it should not spin: for a while after it lost much time by preemptions
+/// while it did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Contention {
     /// The count of preemptions when it was last looked at.
     preemptions: u64,
+    /// Since when `lost` is counted.
+    since: Nanos,
+    /// The time lost by preemptions since then.
+    lost: Nanos,
     until: Nanos,
     length: Nanos,
 }
@@ -147,17 +152,28 @@ pub(crate) struct Contention {
 impl Contention {
     /// A gap between two readings of the clock from which on a spinning worker asks whether it was preempted.
     pub(crate) const GAP: Nanos = Nanos(100_000);
+    /// The share of a window of time that may be lost: who mostly has the CPU is best off spinning.
+    const TOLERATED: Nanos = Nanos(20_000_000);
+    const WINDOW: Nanos = Nanos(1_000_000_000);
     /// For how long a worker does not spin; twice as long each time that it is preempted again soon afterwards.
     const SHORTEST: Nanos = Nanos(1_000_000_000);
     const LONGEST: Nanos = Nanos(16_000_000_000);
 
-    /// Notes the thread's count of preemptions after a gap, at `now`.
-    pub(crate) fn learn(&mut self, preemptions: u64, now: Nanos) {
+    /// Notes the thread's count of preemptions after a gap of this length, at `now`.
+    pub(crate) fn learn(&mut self, preemptions: u64, gap: Nanos, now: Nanos) {
         if preemptions == self.preemptions {
             // The hypervisor or an interrupt: no claim to a CPU helps against those.
             return;
         }
         self.preemptions = preemptions;
+        if now.since(self.since) > Self::WINDOW {
+            (self.since, self.lost) = (now, Nanos::ZERO);
+        }
+        self.lost = self.lost + gap;
+        if self.lost < Self::TOLERATED {
+            return;
+        }
+        self.lost = Nanos::ZERO;
         self.length = if now.since(self.until) <= self.length {
             Nanos(self.length.0 * 2).clamp(Self::SHORTEST, Self::LONGEST)
         } else {
@@ -295,25 +311,38 @@ mod contention_tests {
         let mut contention = Contention::default();
         let mut now = Nanos(5_000_000_000);
         for (count, seconds) in [(1, 1), (2, 2), (3, 4), (4, 8), (5, 16), (6, 16)] {
-            contention.learn(count, now);
+            contention.learn(count, Contention::TOLERATED, now);
             let end = now + Nanos(seconds * SECOND.0);
             assert!(contention.is_contended(end - Nanos(1)), "{count}");
             assert!(!contention.is_contended(end), "{count}");
             now = end;
         }
         now = now + Nanos(17 * SECOND.0);
-        contention.learn(7, now);
+        contention.learn(7, Contention::TOLERATED, now);
         assert!(!contention.is_contended(now + SECOND));
     }
 
     #[test]
     fn a_gap_without_a_preemption_changes_nothing() {
         let mut contention = Contention::default();
-        contention.learn(0, SECOND);
+        contention.learn(0, SECOND, SECOND);
         assert!(!contention.is_contended(SECOND));
-        contention.learn(3, SECOND);
-        contention.learn(3, Nanos(2 * SECOND.0));
+        contention.learn(3, SECOND, SECOND);
+        contention.learn(3, SECOND, Nanos(2 * SECOND.0));
         assert!(!contention.is_contended(Nanos(2 * SECOND.0)));
+    }
+
+    #[test]
+    fn a_preemption_now_and_then_changes_nothing() {
+        let mut contention = Contention::default();
+        for count in 1..100 {
+            let now = Nanos(count * 200_000_000);
+            contention.learn(count, Nanos(3_000_000), now);
+            assert!(!contention.is_contended(now), "{count}");
+        }
+        let now = Nanos(20_000_000_000);
+        (100..107).for_each(|count| contention.learn(count, Nanos(3_000_000), now));
+        assert!(contention.is_contended(now));
     }
 }
 

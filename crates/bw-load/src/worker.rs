@@ -739,8 +739,10 @@ impl<C: Clock, T: Target> Worker<C, T> {
                 std::hint::spin_loop();
             }
             self.now = self.clock.now();
-            if self.now - before > Contention::GAP {
-                self.contention.learn(self.clock.preemptions(), self.now);
+            let gap = self.now - before;
+            if gap > Contention::GAP {
+                let preemptions = self.clock.preemptions();
+                self.contention.learn(preemptions, gap, self.now);
             }
         }
         Ok(())
