@@ -90,19 +90,34 @@ class Postgres:
 
 
 @contextlib.contextmanager
-def postgres(home: Path) -> Iterator[Postgres]:
-    """Run a server in an empty directory of its own."""
+def postgres() -> Iterator[Postgres]:
+    """Run a server in a directory of its own, which is removed."""
     for program in ("pgbench", *(() if os.geteuid() else ("runuser",))):
         if shutil.which(program) is None:
             pytest.skip(f"{program} is not installed")
+    with tempfile.TemporaryDirectory(prefix="bw-postgres-", dir=_shared()) as home:
+        if not os.geteuid():
+            shutil.chown(home, "postgres")
+        with _cluster(Path(home)) as one:
+            yield one
+
+
+def _shared() -> Path:
+    """Return a directory for temporary files that PostgreSQL's user can enter, too."""
+    places = [Path(tempfile.gettempdir()), Path("/tmp"), Path("/var/tmp")]
+    for place in places:
+        ways = (place, *place.resolve().parents)
+        if not os.geteuid() and not all(way.stat().st_mode & 0o001 for way in ways):
+            continue
+        if os.access(place, os.W_OK):
+            return place
+    pytest.skip(f"PostgreSQL's user can enter none of {', '.join(map(str, places))}")
+
+
+@contextlib.contextmanager
+def _cluster(home: Path) -> Iterator[Postgres]:
+    """Run a server in an empty directory that belongs to its user."""
     programs, port = _programs(), free_port()
-    shared = Path(tempfile.gettempdir())
-    for directory in (home, *home.parents):
-        # PostgreSQL's user has to get there, however deep the runner's directories are.
-        if directory.is_relative_to(shared) and directory != shared:
-            directory.chmod(0o755)
-    if not os.geteuid():
-        shutil.chown(home, "postgres")
     data = ["-D", str(home / "data")]
     made = _words(programs / "initdb", *data, "-A", "trust", "-U", "bench", "-N")
     subprocess.run(made, check=True, capture_output=True, cwd=home)
