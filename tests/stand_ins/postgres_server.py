@@ -10,13 +10,13 @@ import os
 import shutil
 import signal
 import subprocess
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from shared_directory import shared_directory
 from ssh_server import free_port
 
 PATIENCE_S = 60.0
@@ -95,23 +95,11 @@ def postgres() -> Iterator[Postgres]:
     for program in ("pgbench", *(() if os.geteuid() else ("runuser",))):
         if shutil.which(program) is None:
             pytest.skip(f"{program} is not installed")
-    with tempfile.TemporaryDirectory(prefix="bw-postgres-", dir=_shared()) as home:
+    with shared_directory("postgres") as home:
         if not os.geteuid():
             shutil.chown(home, "postgres")
-        with _cluster(Path(home)) as one:
+        with _cluster(home) as one:
             yield one
-
-
-def _shared() -> Path:
-    """Return a directory for temporary files that PostgreSQL's user can enter, too."""
-    places = [Path(tempfile.gettempdir()), Path("/tmp"), Path("/var/tmp")]
-    for place in places:
-        ways = (place, *place.resolve().parents)
-        if not os.geteuid() and not all(way.stat().st_mode & 0o001 for way in ways):
-            continue
-        if os.access(place, os.W_OK):
-            return place
-    pytest.skip(f"PostgreSQL's user can enter none of {', '.join(map(str, places))}")
 
 
 @contextlib.contextmanager
