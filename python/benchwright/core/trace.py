@@ -267,7 +267,7 @@ class RequestShare(msgspec.Struct, frozen=True):
 class RequestStatistics(msgspec.Struct, frozen=True):
     """What recorded requests are."""
 
-    statuses: dict[int, int]
+    statuses: dict[str, int]
     """Requests by the status of their response, where it is recorded."""
     hosts: tuple[RequestShare, ...]
     """Those with the most requests, most first."""

@@ -332,11 +332,11 @@ def _bytes_text(size: float) -> str:
     return binary_size_text(round(size))
 
 
-def _statuses(statuses: Mapping[int, int], operations: int) -> str:
+def _statuses(statuses: Mapping[str, int], operations: int) -> str:
     """Return `2xx 90 %, 4xx 10 % (404 8 %, 403 2 %)`: classes, of errors the commonest statuses."""
     words = []
-    for first in sorted({status // 100 for status in statuses}):
-        of = {one: n for one, n in statuses.items() if one // 100 == first}
+    for first in sorted({int(status) // 100 for status in statuses}):
+        of = {one: n for one, n in statuses.items() if int(one) // 100 == first}
         commonest = sorted(of, key=lambda one: (-of[one], one))[:_MOST_STATUSES]
         each = ", ".join(
             f"{one} {percent_text(of[one] / operations)}" for one in commonest
