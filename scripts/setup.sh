@@ -52,7 +52,7 @@ debian_packages() {
     plugins=/usr/lib/$(uname -m)-linux-gnu/ganesha
     scripts/packages.sh postmark:postmark mkfs.ext4:e2fsprogs mkfs.xfs:xfsprogs valgrind:valgrind \
         mkfs.btrfs:btrfs-progs findmnt:util-linux losetup:mount /usr/bin/time:time perl:perl shellcheck:shellcheck \
-        nginx:nginx-light fio:fio blkreplay:blkreplay \
+        nginx:nginx-light apache2:apache2-bin fio:fio blkreplay:blkreplay \
         pg_ctlcluster:postgresql pgbench:postgresql redis-server:redis-server \
         perf:linux-perf bpftrace:bpftrace bonnie++:bonnie++ stress-ng:stress-ng \
         sshd:openssh-server ssh:openssh-client qemu-system-x86_64:qemu-system-x86 \

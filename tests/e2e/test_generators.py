@@ -134,9 +134,9 @@ def test_command_that_is_not_there_is_a_failed_trial(run: Runner) -> None:
 
 
 @pytest.fixture(scope="module")
-def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pgbench]:
+def database() -> Iterator[Pgbench]:
     """A private cluster on a free port, with pgbench's tables."""
-    with postgres(tmp_path_factory.mktemp("postgres")) as server:
+    with postgres() as server:
         yield Pgbench(host="127.0.0.1", port=server.port, user="bench", clients=4)
 
 

@@ -23,8 +23,8 @@ PASSWORD = "pass word:\\1"
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
-    with postgres(tmp_path_factory.mktemp("postgres")) as one:
+def server() -> Iterator[Postgres]:
+    with postgres() as one:
         for method in ("scram-sha-256", "md5"):
             role = method.replace("-", "_")
             one.execute(

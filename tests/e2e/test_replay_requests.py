@@ -1,7 +1,8 @@
-"""`bw replay` of recorded HTTP requests to a real nginx, whose own log says what arrived.
+"""`bw replay` of recorded HTTP requests to real servers, nginx and Apache, whose own logs say what
+arrived.
 
-The original log is nginx' own too, in its format `combined`. Nothing here asserts a time but what
-the engine itself reports: a request is in nginx' log between its issue and its completion.
+The original logs are theirs, too, in the formats `combined` and `common`. Nothing here asserts a time
+but what the engine itself reports: a request is in nginx' log between its issue and its completion.
 """
 
 from __future__ import annotations
@@ -9,20 +10,27 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
+import os
+import re
 import shutil
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from benchwright.load import read_samples
+from shared_directory import shared_directory
 
-NGINX = shutil.which("nginx", path="/usr/sbin:/usr/bin:/sbin:/bin")
+PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
+NGINX = shutil.which("nginx", path=PATH)
+APACHE = shutil.which("apache2", path=PATH)
+APACHE_MODULES = Path("/usr/lib/apache2/modules")
 pytestmark = pytest.mark.skipif(
     NGINX is None, reason="nginx is not installed (apt-get install nginx-light)"
 )
@@ -35,7 +43,7 @@ error_log error.log;
 events {{ worker_connections 1024; }}
 http {{
     log_format seen escape=json '{{"at":"$msec","method":"$request_method","path":"$request_uri",'
-        '"status":$status,"host":"$http_host","cookie":"$http_cookie","token":"$http_authorization",'
+        '"status":$status,"protocol":"$server_protocol","tls":"$ssl_protocol","host":"$http_host","cookie":"$http_cookie","token":"$http_authorization",'
         '"kind":"$http_x_kind","hop":"$http_x_hop","body":"$request_body"}}';
     access_log access.log combined;
     access_log seen.log seen;
@@ -47,6 +55,11 @@ http {{
     scgi_temp_path scgi;
     server {{
         listen 127.0.0.1:{port};
+        listen 127.0.0.1:{http2_port} http2;
+        listen 127.0.0.1:{tls_port} ssl http2;
+        listen unix:{directory}/socket;
+        ssl_certificate server.pem;
+        ssl_certificate_key server.key;
         location / {{ return 200 "a page"; }}
         location /missing {{ return 404; }}
         location /moved {{ return 302 /; }}
@@ -84,23 +97,32 @@ REPLAYED = [
 ]
 
 
-class Server:
-    """An nginx of one process, on a port of the loopback."""
-
-    def __init__(self, directory: Path) -> None:
-        with socket.socket() as free:
+def free_ports(count: int) -> list[int]:
+    """Return ports of the loopback that nobody uses."""
+    with contextlib.ExitStack() as together:
+        sockets = [together.enter_context(socket.socket()) for _ in range(count)]
+        for free in sockets:
             free.bind(("127.0.0.1", 0))
-            self.port: int = free.getsockname()[1]
-        self.directory = directory
-        (directory / "conf").write_text(CONFIGURATION.format(port=self.port))
-        command = [str(NGINX), "-e", "error.log", "-c", "conf", "-p", str(directory)]
+        return [free.getsockname()[1] for free in sockets]
+
+
+class Server:
+    """A server that runs, of files in a directory."""
+
+    def __init__(self, directory: Path, port: int, command: Sequence[str]) -> None:
+        self.directory, self.port = directory, port
         self.process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
         while True:
-            assert self.process.poll() is None, "nginx did not start"
+            assert self.process.poll() is None, f"{command[0]} did not start"
             with contextlib.suppress(OSError):
-                socket.create_connection(("127.0.0.1", self.port), 5).close()
+                socket.create_connection(("127.0.0.1", port), 5).close()
                 return
             time.sleep(0.01)
+
+    def end(self) -> None:
+        """End it by its process id."""
+        self.process.terminate()
+        self.process.wait(30)
 
     def send(self, request: bytes) -> None:
         """Send one request and wait for the end of its response."""
@@ -119,6 +141,32 @@ class Server:
             log.truncate()
         return lines
 
+
+class Nginx(Server):
+    """An nginx of one process: HTTP/1.1 on a port and a Unix socket, HTTP/2 on another port, and TLS."""
+
+    def __init__(self, directory: Path) -> None:
+        port, self.http2_port, self.tls_port = free_ports(3)
+        self.socket = directory / "socket"
+        self.certificate = directory / "server.pem"
+        words = (
+            *("openssl", "req", "-x509", "-newkey", "ec", "-nodes", "-days", "2"),
+            *("-pkeyopt", "ec_paramgen_curve:P-256", "-subj", "/CN=localhost"),
+            *("-addext", "subjectAltName=IP:127.0.0.1"),
+            *("-addext", "basicConstraints=critical,CA:FALSE"),
+            *("-keyout", "server.key", "-out", "server.pem"),
+        )
+        subprocess.run(words, cwd=directory, check=True, stderr=subprocess.DEVNULL)
+        text = CONFIGURATION.format(
+            port=port,
+            http2_port=self.http2_port,
+            tls_port=self.tls_port,
+            directory=directory,
+        )
+        (directory / "conf").write_text(text)
+        words = ("-e", "error.log", "-c", "conf", "-p", str(directory))
+        super().__init__(directory, port, [str(NGINX), *words])
+
     def seen(self, requests: int) -> list[dict[str, Any]]:
         """Return what the server received since the last call, once it is so much."""
         self.taken("access.log", requests)
@@ -126,15 +174,14 @@ class Server:
 
 
 @pytest.fixture
-def nginx(tmp_path: Path) -> Iterator[Server]:
-    """Yield a running server; it is ended by its process id."""
+def nginx(tmp_path: Path) -> Iterator[Nginx]:
+    """Yield a running server."""
     (tmp_path / "server").mkdir()
-    server = Server(tmp_path / "server")
+    server = Nginx(tmp_path / "server")
     try:
         yield server
     finally:
-        server.process.terminate()
-        server.process.wait(30)
+        server.end()
 
 
 def bw(
@@ -152,9 +199,12 @@ def bw(
     return done
 
 
-def replay(directory: Path, nginx: Server, *words: str) -> dict[str, Any]:
+def replay(
+    directory: Path, server: Server, *words: str, url: str = ""
+) -> dict[str, Any]:
     """Replay a trace on one connection, so that it is in order; return the document."""
-    target = ("--target", f"http://127.0.0.1:{nginx.port}/", "--connections", "1")
+    url = url or f"http://127.0.0.1:{server.port}/"
+    target = ("--target", url, "--connections", "1")
     written = ("--samples", "rows.bw", "--json")
     (directory / "rows.bw").unlink(missing_ok=True)
     found: dict[str, Any] = json.loads(
@@ -194,7 +244,7 @@ def spread(seconds: list[int]) -> list[int]:
     ]
 
 
-def test_a_log_of_nginx_is_replayed_to_nginx(tmp_path: Path, nginx: Server) -> None:
+def test_a_log_of_nginx_is_replayed_to_nginx(tmp_path: Path, nginx: Nginx) -> None:
     for number, request in enumerate(SENT):
         nginx.send(request)
         if number % 4 == 3:
@@ -229,7 +279,7 @@ def test_a_log_of_nginx_is_replayed_to_nginx(tmp_path: Path, nginx: Server) -> N
     assert "2 with a method other" in said["trace-requests-skipped"]
 
 
-def test_unsafe_methods_are_replayed_on_request(tmp_path: Path, nginx: Server) -> None:
+def test_unsafe_methods_are_replayed_on_request(tmp_path: Path, nginx: Nginx) -> None:
     line = (
         '10.0.0.1 - - [10/Oct/2000:13:55:36 +0000] "{} /order HTTP/1.1" 201 4 "-" "-"\n'
     )
@@ -314,7 +364,7 @@ def jsonl() -> str:
 
 @pytest.mark.parametrize("kind", ["har", "jsonl"])
 def test_headers_and_bodies_are_sent_without_secrets_unless_asked(
-    tmp_path: Path, nginx: Server, kind: str
+    tmp_path: Path, nginx: Nginx, kind: str
 ) -> None:
     (tmp_path / "recorded").write_text(har() if kind == "har" else jsonl())
     document = replay(tmp_path, nginx, "recorded", "--unsafe-methods")
@@ -337,9 +387,7 @@ def test_headers_and_bodies_are_sent_without_secrets_unless_asked(
     assert (one["cookie"], one["token"]) == ("secret=1", "Bearer secret")
 
 
-def test_recorded_hosts_have_targets_of_their_own(
-    tmp_path: Path, nginx: Server
-) -> None:
+def test_recorded_hosts_have_targets_of_their_own(tmp_path: Path, nginx: Nginx) -> None:
     lines = (
         {"time": 1 + number / 100, "url": f"http://{host}.example/{host}/{number}"}
         for number, host in enumerate("abcab")
@@ -354,20 +402,205 @@ def test_recorded_hosts_have_targets_of_their_own(
     assert [one["left_out"] for one in result["traces"]] == [3, 3]
 
 
+@pytest.mark.parametrize("way", ["https", "https/2", "http/2", "unix"])
+def test_a_log_is_replayed_by_tls_http_2_and_a_unix_socket(
+    tmp_path: Path, nginx: Nginx, way: str
+) -> None:
+    tls, plain = (
+        f"https://127.0.0.1:{nginx.tls_port}/",
+        f"http://127.0.0.1:{nginx.http2_port}/",
+    )
+    trust = ("--ca", str(nginx.certificate))
+    # The authority of a Unix socket is that of the URL.
+    url, words, protocol = {
+        "https": (tls, trust, "HTTP/1.1"),
+        "https/2": (tls, (*trust, "--http", "2"), "HTTP/2.0"),
+        "http/2": (plain, ("--http", "2"), "HTTP/2.0"),
+        "unix": ("http://a.example/", ("--unix-socket", str(nginx.socket)), "HTTP/1.1"),
+    }[way]
+    for request in SENT:
+        nginx.send(request)
+    log = nginx.taken("access.log", len(SENT))
+    nginx.taken("seen.log", len(SENT))
+    (tmp_path / "access.log").write_text("".join(line + "\n" for line in log))
+    document = replay(tmp_path, nginx, "access.log", *words, url=url)
+    seen = nginx.seen(len(REPLAYED))
+    found = [(one["method"], one["path"], one["status"]) for one in seen]
+    assert found == REPLAYED
+    assert {one["protocol"] for one in seen} == {protocol}
+    assert all(
+        one["tls"].startswith("TLSv1") == way.startswith("https") for one in seen
+    )
+    if protocol == "HTTP/1.1":
+        assert {one["host"] for one in seen} == {url.split("/")[2]}
+    check_times(document, tmp_path, seen)
+    counts, target = document["result"]["counts"], document["result"]["target"]
+    assert (counts["completed"], counts["errors"]) == (len(REPLAYED), 0)
+    assert [target[f"status_{first}xx"] for first in (2, 3, 4, 5)] == [7, 1, 1, 0]
+    assert (target.get("tls") is not None) == way.startswith("https")
+
+
+def test_headers_and_bodies_are_sent_by_http_2(tmp_path: Path, nginx: Nginx) -> None:
+    (tmp_path / "recorded").write_text(har())
+    words = ("recorded", "--unsafe-methods", "--credentials", "--http", "2")
+    url = f"http://127.0.0.1:{nginx.http2_port}/"
+    document = replay(tmp_path, nginx, *words, url=url)
+    seen = nginx.seen(3)
+    assert [(one["method"], one["path"]) for one in seen] == [
+        ("GET", "/a?x=1"),
+        ("POST", "/order"),
+        ("GET", "/c"),
+    ]
+    assert {one["kind"] for one in seen} == {"recorded"}
+    assert {(one["cookie"], one["token"]) for one in seen} == {
+        ("secret=1", "Bearer secret")
+    }
+    assert {one["hop"] for one in seen} == {""}
+    assert seen[1]["body"] == "größe=1"
+    assert document["result"]["counts"]["errors"] == 0
+
+
+def test_posted_parameters_are_sent_as_a_form(tmp_path: Path, nginx: Nginx) -> None:
+    form = {
+        "mimeType": "application/x-www-form-urlencoded",
+        "params": [{"name": "größe", "value": "1 & 2"}, {"name": "b", "value": ""}],
+    }
+    upload = {
+        "mimeType": "multipart/form-data; boundary=x",
+        "params": [{"name": "f", "fileName": "f.txt", "value": "text"}],
+    }
+    entries = [
+        {
+            "startedDateTime": "2026-01-31T13:00:00.500Z",
+            "request": {
+                "method": "POST",
+                "url": "http://h/order",
+                "headers": [],
+                "postData": body,
+            },
+        }
+        for body in (form, upload)
+    ]
+    (tmp_path / "recorded").write_text(json.dumps({"log": {"entries": entries}}))
+    document = replay(tmp_path, nginx, "recorded", "--unsafe-methods")
+    (one,) = nginx.seen(1)
+    assert one["body"] == "gr%C3%B6%C3%9Fe=1+%26+2&b="
+    assert document["result"]["traces"][0]["requests"]["lost_bodies"] == 1
+    skipped = findings(document)["trace-requests-skipped"]
+    assert "1 with a body that is described (multipart/form-data)" in skipped
+
+
+# -- Apache ------------------------------------------------------------------------------
+
+APACHE_CONFIGURATION = """
+ServerName localhost
+Listen 127.0.0.1:{port}
+PidFile {directory}/pid
+DefaultRuntimeDir {directory}
+LoadModule mpm_event_module {modules}/mod_mpm_event.so
+LoadModule authz_core_module {modules}/mod_authz_core.so
+LoadModule dir_module {modules}/mod_dir.so
+LoadModule alias_module {modules}/mod_alias.so
+{user}
+DocumentRoot {directory}/www
+ErrorLog {directory}/error.log
+KeepAlive On
+MaxKeepAliveRequests 0
+Redirect 302 /moved /
+LogFormat "%h %l %u %t \\"%r\\" %>s %O \\"%{{Referer}}i\\" \\"%{{User-Agent}}i\\"" combined
+LogFormat "%h %l %u %t \\"%r\\" %>s %b" common
+LogFormat "%m %U%q %>s %B" seen
+CustomLog {directory}/combined.log combined
+CustomLog {directory}/common.log common
+CustomLog {directory}/seen.log seen
+"""
+"""`combined` is that of Debian, with %O; `common` that of Apache's manual, with %b."""
+APACHE_SENT = (
+    *(b"GET /first?a=%d HTTP/1.1" % (number % 3) for number in range(8)),
+    b"HEAD /first HTTP/1.1",
+    b"GET /missing HTTP/1.1",
+    b"GET /moved HTTP/1.1",
+    b'GET /quote"d?x=[1] HTTP/1.1',
+    b"OPTIONS /first HTTP/1.1",
+    b"GET /b\xc3\xbccher HTTP/1.1",
+    b"POST /first HTTP/1.1",
+    b"\x16\x03\x01\x02",
+)
+
+
+@pytest.fixture
+def apache() -> Iterator[Server]:
+    """Yield a running Apache."""
+    if APACHE is None or not APACHE_MODULES.is_dir():
+        pytest.skip("Apache is not installed (apt-get install apache2-bin)")
+    # As root it serves as another user, who reads the pages.
+    with shared_directory("apache") as directory:
+        (directory / "www").mkdir()
+        (directory / "www" / "first").write_text("a page of 20 bytes.\n")
+        (directory / "www" / "index.html").write_text("home\n")
+        (port,) = free_ports(1)
+        text = APACHE_CONFIGURATION.format(
+            port=port,
+            directory=directory,
+            modules=APACHE_MODULES,
+            user="" if os.geteuid() else "User www-data\nGroup www-data",
+        )
+        (directory / "conf").write_text(text)
+        words = ("-f", str(directory / "conf"), "-d", str(directory), "-DFOREGROUND")
+        server = Server(directory, port, [APACHE, *words])
+        try:
+            yield server
+        finally:
+            server.end()
+
+
+@pytest.mark.parametrize("kind", ["combined", "common"])
+def test_a_log_of_apache_is_replayed_to_it(
+    tmp_path: Path, apache: Server, kind: str
+) -> None:
+    for request in APACHE_SENT:
+        apache.send(request)
+    logs = {
+        name: apache.taken(f"{name}.log", len(APACHE_SENT))
+        for name in ("combined", "common", "seen")
+    }
+    (tmp_path / "access.log").write_text("".join(f"{line}\n" for line in logs[kind]))
+    document = replay(tmp_path, apache, "access.log")
+    kept = [line for line in logs["seen"] if re.match("GET|HEAD|OPTIONS", line)]
+    assert len(kept) == len(APACHE_SENT) - 2
+    assert Counter(apache.taken("seen.log", len(kept))) == Counter(kept)
+    counts = document["result"]["counts"]
+    assert counts["intended"] == counts["completed"] == len(kept)
+    assert counts["errors"] == counts["early"] == 0
+    target = document["result"]["target"]
+    classes = Counter(line.split()[-2][0] for line in kept)
+    assert [target[f"status_{first}xx"] for first in (2, 3, 4, 5)] == [
+        classes[str(first)] for first in (2, 3, 4, 5)
+    ]
+    requests = document["result"]["traces"][0]["requests"]
+    assert (requests["unsafe_methods"], requests["unreplayable"]) == (1, 1)
+    # The statistics of the log are the totals of Apache itself.
+    found = json.loads(bw(tmp_path, "trace", "stat", "access.log", "--json").stdout)
+    (stat,) = found["traces"]
+    methods = Counter(re.findall(r'"([A-Z]+) /', "\n".join(logs[kind])))
+    assert {name: one["operations"] for name, one in stat["kinds"].items()} == methods
+    if kind == "common":
+        bodies = [int(line.split()[-1]) for line in logs["seen"][:-1]]
+        assert stat["bytes"] == sum(bodies) > 0
+
+
 def test_requests_need_an_http_server_or_the_null_target(tmp_path: Path) -> None:
     (tmp_path / "recorded").write_text(jsonl())
     words = ("replay", "recorded", "--json", "--target")
     result = json.loads(bw(tmp_path, *words, "null").stdout)["result"]
     assert result["counts"]["completed"] == 2
-    done = bw(tmp_path, *words, "http://127.0.0.1:1/", "--http", "2", status=2)
-    assert "recorded requests are sent as HTTP/1.1" in done.stderr
     done = bw(tmp_path, *words, "file", "--size", "1M", status=2)
     assert "trace-option" in done.stderr
     assert "HTTP server" in done.stderr
 
 
 def test_malformed_lines_have_numbers_and_most_of_them_are_refused(
-    tmp_path: Path, nginx: Server
+    tmp_path: Path, nginx: Nginx
 ) -> None:
     good, target = jsonl(), f"http://127.0.0.1:{nginx.port}/"
     (tmp_path / "some").write_text(good + "{}\n")
@@ -386,11 +619,28 @@ def test_the_statistics_of_a_log(tmp_path: Path) -> None:
     line = (
         '10.0.0.1 - - [10/Oct/2000:13:55:3{} +0000] "GET /{} HTTP/1.1" 200 4 "-" "-"\n'
     )
-    lines = (line.format(number // 10, number % 3) for number in range(40))
+    lines = [line.format(number // 10, number % 3) for number in range(40)]
+    lines += [lines[-1].replace("GET /0", "POST /0").replace(" 200 4 ", " 503 2048 ")]
     (tmp_path / "access.log").write_text("".join(lines))
     document = json.loads(bw(tmp_path, "trace", "stat", "access.log", "--json").stdout)
     (found,) = document["traces"]
-    assert found["operations"] == found["kinds"]["exchange"]["operations"] == 40
-    assert found["report"]["requests"]["distinct"] == 3
-    assert found["gaps"]["cv_squared"] == 0, "evenly over each second"
-    assert "exchange" in bw(tmp_path, "trace", "stat", "access.log").stdout
+    assert found["operations"] == 41
+    assert {name: one["operations"] for name, one in found["kinds"].items()} == {
+        "GET": 40,
+        "POST": 1,
+    }
+    assert found["bytes"] == 160 + 2048
+    assert (found["sizes"], found["sequentiality"], found["queue"]) == (None,) * 3
+    assert found["requests"]["statuses"] == {"200": 40, "503": 1}
+    assert {one["name"]: one["operations"] for one in found["requests"]["paths"]} == {
+        "/0": 15,
+        "/1": 13,
+        "/2": 13,
+    }
+    assert found["report"]["requests"]["distinct"] == 4
+    assert findings(document).keys() == {"trace-stamps-coarse"}
+    text = bw(tmp_path, "trace", "stat", "access.log").stdout
+    assert "41 requests in 3.91 s" in text
+    assert "2xx 97.6 %, 5xx 2.44 % (503 2.44 %)" in text
+    for meaningless in ("exchange", "sequential", "block", "100 ms"):
+        assert meaningless not in text

@@ -121,8 +121,8 @@ def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, int]]:
 
 
 @pytest.fixture(scope="module")
-def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
-    with postgres(tmp_path_factory.mktemp("postgres")) as server:
+def database() -> Iterator[Postgres]:
+    with postgres() as server:
         yield server
 
 

@@ -10,13 +10,13 @@ import os
 import shutil
 import signal
 import subprocess
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from shared_directory import shared_directory
 from ssh_server import free_port
 
 PATIENCE_S = 60.0
@@ -90,19 +90,22 @@ class Postgres:
 
 
 @contextlib.contextmanager
-def postgres(home: Path) -> Iterator[Postgres]:
-    """Run a server in an empty directory of its own."""
+def postgres() -> Iterator[Postgres]:
+    """Run a server in a directory of its own, which is removed."""
     for program in ("pgbench", *(() if os.geteuid() else ("runuser",))):
         if shutil.which(program) is None:
             pytest.skip(f"{program} is not installed")
+    with shared_directory("postgres") as home:
+        if not os.geteuid():
+            shutil.chown(home, "postgres")
+        with _cluster(home) as one:
+            yield one
+
+
+@contextlib.contextmanager
+def _cluster(home: Path) -> Iterator[Postgres]:
+    """Run a server in an empty directory that belongs to its user."""
     programs, port = _programs(), free_port()
-    shared = Path(tempfile.gettempdir())
-    for directory in (home, *home.parents):
-        # PostgreSQL's user has to get there, however deep the runner's directories are.
-        if directory.is_relative_to(shared) and directory != shared:
-            directory.chmod(0o755)
-    if not os.geteuid():
-        shutil.chown(home, "postgres")
     data = ["-D", str(home / "data")]
     made = _words(programs / "initdb", *data, "-A", "trust", "-U", "bench", "-N")
     subprocess.run(made, check=True, capture_output=True, cwd=home)

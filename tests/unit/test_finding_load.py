@@ -319,7 +319,7 @@ def test_lines_that_were_skipped() -> None:
 def test_recorded_requests_that_are_not_replayed_as_they_were() -> None:
     found = document()
     requests = {"distinct": 3, "unsafe_methods": 5, "unreplayable": 2, "credentials": 4}
-    requests |= {"without_body": 0, "whole_seconds": 1200}
+    requests |= {"without_body": 0, "whole_seconds": 1200, "lost_bodies": 6}
     found["traces"] = [
         {"path": "a.log", "operations": 9, "duplicates": "spread", "requests": requests}
     ]
@@ -328,6 +328,7 @@ def test_recorded_requests_that_are_not_replayed_as_they_were() -> None:
     assert skipped.severity is Severity.WARNING
     assert "5 with a method other than GET, HEAD and OPTIONS" in skipped.evidence
     assert "2 without a request" in skipped.evidence
+    assert "6 with a body that is described" in skipped.evidence
     assert "4 without their credentials" in told["trace-requests-changed"].evidence
     assert "body" not in told["trace-requests-changed"].evidence
     assert "1,200 requests" in told["trace-stamps-coarse"].evidence

@@ -9,7 +9,7 @@ import xml.etree.ElementTree as ET
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from benchwright.report.charts.sheet import (
@@ -344,6 +344,7 @@ def test_ticks_are_round_numbers(
     st.integers(2, 9),
     st.sampled_from(AxisUnit),
 )
+@example(low=1e-9, span=1e-6, most=2, unit=AxisUnit.COUNT)
 def test_ticks_are_inside_and_few(
     low: float, span: float, most: int, unit: AxisUnit
 ) -> None:

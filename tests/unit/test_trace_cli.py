@@ -31,7 +31,7 @@ from benchwright.report.trace import capture_text, compare_text, convert_text, s
 from engine_stand_in import Engine
 
 GOLDEN = Path(__file__).parents[1] / "golden"
-KINDS = ("stat", "compare", "convert", "capture")
+KINDS = ("stat", "requests", "compare", "convert", "capture")
 
 
 @pytest.fixture
@@ -48,6 +48,7 @@ def answer(kind: str, **changes: Any) -> dict[str, Any]:
 
 WORDS = {
     "stat": ("stat", "small.csv"),
+    "requests": ("stat", "access.log"),
     "compare": ("compare", "small.csv", "seen.csv", "--speed", "1x"),
     "convert": ("convert", "small.csv", "-o", "small.log", "--to", "fio-iolog"),
     "capture": ("capture", "--device", "/dev/loop77", "--for", "1s", "-o", "cap.bw"),
@@ -73,7 +74,9 @@ def test_the_report_is_as_recorded(engine: Engine, kind: str) -> None:
 def test_the_document_has_the_members_of_its_type(engine: Engine, kind: str) -> None:
     engine.answers(answer(kind))
     text = engine.bw("trace", *WORDS[kind], "--json").stdout
-    document = msgspec.json.decode(text, type=document_types()[f"trace-{kind}"])
+    document = msgspec.json.decode(
+        text, type=document_types()[f"trace-{WORDS[kind][0]}"]
+    )
     assert json.loads(encode(document)) == json.loads(text)
 
 
@@ -282,6 +285,7 @@ def test_an_interrupt_ends_a_recording_and_keeps_it(
     ("kind", "result", "text_of"),
     [
         ("stat", TraceStatistics, stat_text),
+        ("requests", TraceStatistics, stat_text),
         ("compare", TraceComparison, compare_text),
         ("convert", ConvertResult, convert_text),
     ],
@@ -289,7 +293,7 @@ def test_an_interrupt_ends_a_recording_and_keeps_it(
 def test_no_path_reaches_a_terminal_as_a_command(
     kind: str, result: type[Any], text_of: Callable[[Any, tuple[Finding, ...]], str]
 ) -> None:
-    said = json.dumps(answer(kind)).replace("small.csv", r"\u001b[2J\u009b")
+    said = json.dumps(answer(kind)).replace(WORDS[kind][1], r"\u001b[2J\u009b")
     text = text_of(msgspec.json.decode(said, type=result), ())
     assert text.replace("\n", "").isprintable()
     assert r"\x1b[2J\x9b" in text

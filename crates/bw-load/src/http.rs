@@ -25,7 +25,7 @@ impl HttpPlan {
     /// # Errors
     /// As [`Network::open`].
     pub fn open(&self, connections: u32) -> Result<HttpTarget, EngineError> {
-        let http = Http1::new(Arc::clone(&self.requests), self.options.outstanding);
-        Network::open(http, &self.endpoint, connections, self.options)
+        let http = Http1::new(Arc::clone(&self.requests), self.connecting.outstanding());
+        self.connecting.open(http, connections)
     }
 }

@@ -13,6 +13,7 @@
 pub(crate) mod connection;
 pub(crate) mod epoll;
 pub(crate) mod pool;
+pub(crate) mod spec;
 pub(crate) mod tls;
 pub(crate) mod transport;
 
@@ -103,17 +104,6 @@ impl From<[u64; 4]> for StatusCounts {
 /// Default time limit of an operation. It equals the wait for operations in flight at the end of a run, so that an
 /// operation in the middle is not given up sooner than one at the end. vegeta and ab have the same limit.
 pub(crate) const TIMEOUT: Nanos = Nanos(30_000_000_000);
-
-/// Returns the default of `timeout_ns`.
-#[allow(clippy::unnecessary_wraps)] // serde wants the field's type
-pub(crate) fn default_timeout() -> Option<Nanos> {
-    Some(TIMEOUT)
-}
-
-/// Returns the default of `outstanding`: no pipelining.
-pub(crate) fn default_outstanding() -> u32 {
-    1
-}
 
 /// Maximum number of operations in progress on all connections of a worker.
 const CAPACITY: u32 = 1 << 20;

@@ -71,7 +71,7 @@ pub struct NfsSpec {
     #[serde(default = "default_outstanding")]
     pub outstanding: u32,
     /// How long an operation may take, including a wait for a connection; None: no limit.
-    #[serde(default = "crate::net::default_timeout")]
+    #[serde(default = "crate::net::spec::default_timeout")]
     pub timeout_ns: Option<Nanos>,
     /// When a call that the server postpones (NFS3ERR_JUKEBOX) is sent again.
     #[serde(default = "default_jukebox_retry")]

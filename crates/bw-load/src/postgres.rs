@@ -6,10 +6,9 @@
 
 mod password;
 
-use crate::net::connection::Endpoint;
-use crate::net::tls::settings::TlsSpec;
-use crate::net::{ConnectionOptions, Network};
-use bw_model::{EngineError, ExchangeAddress, Nanos};
+use crate::net::Network;
+use crate::net::spec::{Connecting, server_spec};
+use bw_model::{EngineError, ExchangeAddress};
 use bw_protocol::postgres::{Login, Postgres, SSL_REQUEST, Statement, Transactions};
 use bw_protocol::values::ValueSpec;
 use bw_protocol::{Template, Values};
@@ -19,46 +18,29 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// The user's specification of the target.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct PostgresSpec {
-    /// A name or an address.
-    pub host: String,
-    /// The port; also the end of the name of a Unix socket.
-    #[serde(default = "default_port")]
-    pub port: u16,
-    /// The Unix socket to connect to, instead of host and port.
-    #[serde(default)]
-    pub unix_socket: Option<PathBuf>,
-    /// The role.
-    pub user: String,
-    /// The database; None: that with the user's name.
-    #[serde(default)]
-    pub database: Option<String>,
-    /// A file whose first line is the password; None: as for PostgreSQL's own clients.
-    #[serde(default)]
-    pub password_file: Option<PathBuf>,
-    /// What operations execute: an operation's `offset` is an index into this. Empty: `SELECT 1`.
-    #[serde(default)]
-    pub statements: Vec<Vec<StatementSpec>>,
-    /// The values of the parameters' templates, by name.
-    #[serde(default)]
-    pub values: BTreeMap<String, ValueSpec>,
-    /// Number of connections.
-    pub connections: u32,
-    /// Maximum number of operations in progress on a connection (pipelining).
-    #[serde(default = "crate::net::default_outstanding")]
-    pub outstanding: u32,
-    /// After how many operations a connection is closed and established anew; None: never.
-    #[serde(default)]
-    pub requests_per_connection: Option<u64>,
-    /// How long an operation may take, including a wait for a connection; None: no limit.
-    #[serde(default = "crate::net::default_timeout")]
-    pub timeout_ns: Option<Nanos>,
-    /// TLS; None: none.
-    #[serde(default)]
-    pub tls: Option<TlsSpec>,
+server_spec! {
+    /// The user's specification of the target.
+    pub struct PostgresSpec {
+        /// A name or an address.
+        pub host: String,
+        /// The port; also the end of the name of a Unix socket.
+        #[serde(default = "default_port")]
+        pub port: u16,
+        /// The role.
+        pub user: String,
+        /// The database; None: that with the user's name.
+        #[serde(default)]
+        pub database: Option<String>,
+        /// A file whose first line is the password; None: as for PostgreSQL's own clients.
+        #[serde(default)]
+        pub password_file: Option<PathBuf>,
+        /// What operations execute: an operation's `offset` is an index into this. Empty: `SELECT 1`.
+        #[serde(default)]
+        pub statements: Vec<Vec<StatementSpec>>,
+        /// The values of the parameters' templates, by name.
+        #[serde(default)]
+        pub values: BTreeMap<String, ValueSpec>,
+    }
 }
 
 /// A statement of an operation.
@@ -79,10 +61,9 @@ fn default_port() -> u16 {
 /// A checked spec with a resolved name and a password: every worker opens its own target from it.
 #[derive(Clone, Debug)]
 pub struct PostgresPlan {
-    endpoint: Endpoint,
+    connecting: Connecting,
     protocol: Postgres,
     operations: usize,
-    options: ConnectionOptions,
 }
 
 /// A PostgreSQL server as one worker's target.
@@ -101,28 +82,20 @@ impl PostgresSpec {
     ///
     /// # Errors
     /// `statement`: a statement cannot be an operation; `values`: bad input; `login`: the user or the database is no name; `password`: a file
-    /// with passwords cannot be read; and as [`Endpoint::find`], [`ConnectionOptions::checked`] and
-    /// [`TlsSpec::settings`].
+    /// with passwords cannot be read; and as [`Connecting::to`] and
+    /// [`TlsSpec::settings`](crate::net::tls::settings::TlsSpec::settings).
     pub fn plan_with(&self, seed: u64) -> Result<PostgresPlan, EngineError> {
         let transactions = self.transactions(seed)?;
-        let options = ConnectionOptions {
-            outstanding: self.outstanding,
-            requests_per_connection: self.requests_per_connection,
-            timeout: self.timeout_ns,
-        };
-        let options = options.checked()?;
-        let tls = match &self.tls {
-            Some(tls) => Some(tls.settings(&self.host, None)?.after(SSL_REQUEST)),
-            None => None,
-        };
-        let endpoint = Endpoint::find(&self.host, self.port, self.unix_socket.as_deref())?;
+        let tls = self.tls.as_ref().map(|tls| tls.settings(&self.host, None));
+        let tls = tls.transpose()?.map(|tls| tls.after(SSL_REQUEST));
+        let connecting = self.connecting(&self.host, self.port, tls)?;
         let operations = transactions.count();
-        let protocol = Postgres::new(self.login()?, Arc::new(transactions), options.outstanding);
+        let transactions = Arc::new(transactions);
+        let protocol = Postgres::new(self.login()?, transactions, connecting.outstanding());
         Ok(PostgresPlan {
-            endpoint: endpoint.with_tls(tls),
+            connecting,
             protocol,
             operations,
-            options,
         })
     }
 
@@ -213,8 +186,7 @@ impl PostgresPlan {
     /// # Errors
     /// As [`Network::open`].
     pub fn open(&self, connections: u32) -> Result<PostgresTarget, EngineError> {
-        let protocol = self.protocol.clone();
-        Network::open(protocol, &self.endpoint, connections, self.options)
+        self.connecting.open(self.protocol.clone(), connections)
     }
 }
 

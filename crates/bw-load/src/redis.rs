@@ -6,14 +6,12 @@
 //! Decision: the engine itself reads the password, from the environment variable of redis-cli or from a file, so that no
 //! request, study or process list contains it.
 
-use crate::net::connection::Endpoint;
-use crate::net::tls::settings::TlsSpec;
-use crate::net::{ConnectionOptions, Network};
-use bw_model::{EngineError, ExchangeAddress, Nanos};
+use crate::net::Network;
+use crate::net::spec::{Connecting, server_spec};
+use bw_model::{EngineError, ExchangeAddress};
 use bw_protocol::redis::{Commands, Login, Password, Redis};
 use bw_protocol::values::ValueSpec;
 use bw_protocol::{Template, Values};
-use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::os::unix::ffi::OsStringExt;
@@ -40,49 +38,32 @@ const REFUSED: [&str; 12] = [
     "QUIT",
 ];
 
-/// The user's specification of the target.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct RedisSpec {
-    /// A name or an address.
-    pub host: String,
-    /// The port.
-    pub port: u16,
-    /// The Unix socket to connect to, instead of host and port.
-    #[serde(default)]
-    pub unix_socket: Option<PathBuf>,
-    /// The commands, each as its words: an operation's `offset` is an index into this. Empty: PING.
-    #[serde(default)]
-    pub commands: Vec<Vec<String>>,
-    /// The values of the words' templates, by name.
-    #[serde(default)]
-    pub values: BTreeMap<String, ValueSpec>,
-    /// The database; None: that of a new connection, 0.
-    #[serde(default)]
-    pub database: Option<u32>,
-    /// The user; None: the default one.
-    #[serde(default)]
-    pub user: Option<String>,
-    /// The file with the password; None: the environment variable REDISCLI_AUTH has it, or there is none.
-    #[serde(default)]
-    pub password_file: Option<PathBuf>,
-    /// The version of the protocol, 2 or 3.
-    #[serde(default = "resp2")]
-    pub resp: u8,
-    /// Number of connections.
-    pub connections: u32,
-    /// Maximum number of commands in progress on a connection (pipelining).
-    #[serde(default = "crate::net::default_outstanding")]
-    pub outstanding: u32,
-    /// After how many commands a connection is closed and established anew; None: never.
-    #[serde(default)]
-    pub requests_per_connection: Option<u64>,
-    /// How long an operation may take, including a wait for a connection; None: no limit.
-    #[serde(default = "crate::net::default_timeout")]
-    pub timeout_ns: Option<Nanos>,
-    /// TLS; None: none.
-    #[serde(default)]
-    pub tls: Option<TlsSpec>,
+server_spec! {
+    /// The user's specification of the target.
+    pub struct RedisSpec {
+        /// A name or an address.
+        pub host: String,
+        /// The port.
+        pub port: u16,
+        /// The commands, each as its words: an operation's `offset` is an index into this. Empty: PING.
+        #[serde(default)]
+        pub commands: Vec<Vec<String>>,
+        /// The values of the words' templates, by name.
+        #[serde(default)]
+        pub values: BTreeMap<String, ValueSpec>,
+        /// The database; None: that of a new connection, 0.
+        #[serde(default)]
+        pub database: Option<u32>,
+        /// The user; None: the default one.
+        #[serde(default)]
+        pub user: Option<String>,
+        /// The file with the password; None: the environment variable REDISCLI_AUTH has it, or there is none.
+        #[serde(default)]
+        pub password_file: Option<PathBuf>,
+        /// The version of the protocol, 2 or 3.
+        #[serde(default = "resp2")]
+        pub resp: u8,
+    }
 }
 
 fn resp2() -> u8 {
@@ -92,10 +73,9 @@ fn resp2() -> u8 {
 /// A checked spec with a resolved name: every worker opens its own target from it.
 #[derive(Clone, Debug)]
 pub struct RedisPlan {
-    endpoint: Endpoint,
+    connecting: Connecting,
     commands: Arc<Commands>,
     login: Login,
-    options: ConnectionOptions,
 }
 
 /// A Redis server as one worker's target.
@@ -113,24 +93,15 @@ impl RedisSpec {
     /// Returns the plan of a run with this seed, with the addresses of the host and the password.
     ///
     /// # Errors
-    /// `command`, `values`, `resp`, `user`: bad input; `password-file`: it cannot be read; and as [`Endpoint::find`],
-    /// [`ConnectionOptions::checked`] and [`TlsSpec::settings`].
+    /// `command`, `values`, `resp`, `user`: bad input; `password-file`: it cannot be read; and as
+    /// [`Connecting::to`] and [`TlsSpec::settings`](crate::net::tls::settings::TlsSpec::settings).
     pub fn plan_with(&self, seed: u64) -> Result<RedisPlan, EngineError> {
         let commands = self.commands(seed)?;
-        let options = ConnectionOptions {
-            outstanding: self.outstanding,
-            requests_per_connection: self.requests_per_connection,
-            timeout: self.timeout_ns,
-        };
-        let tls = match &self.tls {
-            Some(tls) => Some(tls.settings(&self.host, None)?),
-            None => None,
-        };
+        let tls = self.tls.as_ref().map(|tls| tls.settings(&self.host, None));
+        let tls = tls.transpose()?;
         let login = self.login()?;
-        let endpoint = Endpoint::find(&self.host, self.port, self.unix_socket.as_deref())?;
         Ok(RedisPlan {
-            options: options.checked()?,
-            endpoint: endpoint.with_tls(tls),
+            connecting: self.connecting(&self.host, self.port, tls)?,
             commands: Arc::new(commands),
             login,
         })
@@ -261,7 +232,7 @@ impl RedisPlan {
     /// As [`Network::open`].
     pub fn open(&self, connections: u32) -> Result<RedisTarget, EngineError> {
         let commands = Arc::clone(&self.commands);
-        let redis = Redis::new(commands, &self.login, self.options.outstanding);
-        Network::open(redis, &self.endpoint, connections, self.options)
+        let redis = Redis::new(commands, &self.login, self.connecting.outstanding());
+        self.connecting.open(redis, connections)
     }
 }

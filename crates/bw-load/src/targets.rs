@@ -133,16 +133,8 @@ pub(crate) fn open(
                     let plan = spec.plan_of(request.workload.seed, recorded)?;
                     OpenTarget::Http(NetFactory::new(plan, spec.connections, workers)?)
                 }
-                HttpVersion::Two if !recorded.is_empty() => {
-                    return Err(EngineError::request(
-                        "http",
-                        "http: recorded requests are sent as HTTP/1.1",
-                        "leave out --http 2",
-                    )
-                    .about("target"));
-                }
                 HttpVersion::Two => {
-                    let plan = spec.plan_http2(request.workload.seed)?;
+                    let plan = spec.plan_http2_of(request.workload.seed, recorded)?;
                     OpenTarget::Http2(NetFactory::new(plan, spec.connections, workers)?)
                 }
             }
@@ -220,6 +212,7 @@ impl OpenTarget {
     pub(crate) fn recorded(&self) -> Vec<RecordedSource> {
         match self {
             Self::Http(factory) => factory.plan.recorded().to_vec(),
+            Self::Http2(factory) => factory.plan.recorded().to_vec(),
             Self::Several(several) => several.targets().flat_map(Self::recorded).collect(),
             _ => Vec::new(),
         }
@@ -233,7 +226,7 @@ impl OpenTarget {
             // An HTTP server among several has read its own traces.
             Self::Several(several) => several
                 .targets()
-                .all(|one| matches!(one, Self::Null(_) | Self::Http(_))),
+                .all(|one| matches!(one, Self::Null(_) | Self::Http(_) | Self::Http2(_))),
             _ => false,
         }
     }

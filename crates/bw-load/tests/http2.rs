@@ -7,6 +7,7 @@ use bw_load::http::request::HttpSpec;
 use bw_load::target::Target;
 use bw_model::{EngineError, ExchangeAddress, Nanos};
 use bw_record::errno::CHECK_FAILED;
+use http2_frames::*;
 use network::certificates::{Authority, Validity};
 use network::nginx::Nginx;
 use network::{Server, drive, exchange, read_request, reset};
@@ -19,21 +20,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
+#[path = "../../bw-protocol/tests/http2_frames/mod.rs"]
+mod http2_frames;
 mod network;
 
-const DATA: u8 = 0;
-const HEADERS: u8 = 1;
-const RST_STREAM: u8 = 3;
-const SETTINGS: u8 = 4;
-const PING: u8 = 6;
-const GOAWAY: u8 = 7;
-const WINDOW_UPDATE: u8 = 8;
-const CONTINUATION: u8 = 9;
-/// END_STREAM, or ACK.
-const END: u8 = 1;
-const END_HEADERS: u8 = 4;
-/// `:status 200` of the static table.
-const OK: &[u8] = b"\x88";
 /// A limit that no operation reaches, however busy the machine is.
 const LONG: Duration = Duration::from_secs(120);
 
@@ -50,35 +40,11 @@ fn target(server: &Server, more: Value) -> Http2Target {
     open(&format!("http://{}/", server.address), more).unwrap()
 }
 
-fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
-    let mut bytes = (payload.len() as u32).to_be_bytes()[1..].to_vec();
-    bytes.extend([kind, flags]);
-    bytes.extend(stream.to_be_bytes());
-    bytes.extend(payload);
-    bytes
-}
-
-fn setting(name: u16, value: u32) -> Vec<u8> {
-    [&name.to_be_bytes()[..], &value.to_be_bytes()].concat()
-}
-
-fn window_update(stream: u32, bytes: u32) -> Vec<u8> {
-    frame(WINDOW_UPDATE, 0, stream, &bytes.to_be_bytes())
-}
-
 /// A response of two bytes.
 fn ok(stream: u32) -> Vec<u8> {
     let mut bytes = frame(HEADERS, END_HEADERS, stream, OK);
     bytes.extend(frame(DATA, END, stream, b"ok"));
     bytes
-}
-
-/// A frame that the client sent.
-struct Frame {
-    kind: u8,
-    flags: u8,
-    stream: u32,
-    payload: Vec<u8>,
 }
 
 /// The server's side of a connection.
@@ -88,13 +54,13 @@ struct Peer {
 
 impl Peer {
     /// Reads the client's preface, and sends these settings; None if the client is gone.
-    fn greet(mut stream: TcpStream, settings: &[Vec<u8>]) -> Option<Self> {
+    fn greet(mut stream: TcpStream, values: &[(u16, u32)]) -> Option<Self> {
         let mut preface = [0; 24];
         stream.read_exact(&mut preface).ok()?;
-        assert_eq!(&preface, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+        assert_eq!(&preface, PREFACE);
         stream.set_nodelay(true).unwrap();
         let mut peer = Self { stream };
-        peer.send(&frame(SETTINGS, 0, 0, &settings.concat()));
+        peer.send(&settings(values));
         Some(peer)
     }
 
@@ -104,17 +70,7 @@ impl Peer {
     }
 
     fn next(&mut self) -> Option<Frame> {
-        let mut head = [0; 9];
-        self.stream.read_exact(&mut head).ok()?;
-        let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
-        let mut payload = vec![0; length as usize];
-        self.stream.read_exact(&mut payload).ok()?;
-        Some(Frame {
-            kind: head[3],
-            flags: head[4],
-            stream: u32::from_be_bytes(head[5..].try_into().unwrap()),
-            payload,
-        })
+        Frame::read(&mut self.stream).ok()
     }
 
     /// Returns the stream of the next request; None at the end.
@@ -593,11 +549,11 @@ fn streams_that_are_reset_or_refused_are_errors_of_their_operations() {
 /// Receives requests with bodies, and answers each with a body as long; `allow` says what is sent when a piece of a body,
 /// or a head without one (0 bytes), has arrived on a stream.
 fn body_server(
-    settings: Vec<Vec<u8>>,
+    values: Vec<(u16, u32)>,
     allow: impl Fn(u32, usize) -> Vec<u8> + Send + Sync + 'static,
 ) -> Server {
     Server::start(move |_, stream| {
-        let Some(mut peer) = Peer::greet(stream, &settings) else {
+        let Some(mut peer) = Peer::greet(stream, &values) else {
             return;
         };
         let mut bodies: BTreeMap<u32, usize> = BTreeMap::new();
@@ -640,7 +596,7 @@ fn body_server(
 #[test]
 fn a_window_of_zero_holds_a_body_until_it_is_opened() {
     // First nothing, then 1,000 bytes at a time.
-    let server = body_server(vec![setting(4, 0)], |stream, _| window_update(stream, 1000));
+    let server = body_server(vec![(4, 0)], |stream, _| window_update(stream, 1000));
     let mut target = target(&server, json!({"outstanding": 4, "body_bytes": 30_500}));
     assert_eq!(drive(&mut target, &[exchange(0, 0); 20]), [30_500; 20]);
     assert_eq!(target.describe().reconnects, 0);
@@ -649,9 +605,9 @@ fn a_window_of_zero_holds_a_body_until_it_is_opened() {
 #[test]
 fn settings_that_shrink_the_window_hold_the_bodies_that_exceed_it() {
     // The window is 20,000 bytes, then 5,000 with streams that have used more; each piece gives as much as it took.
-    let server = body_server(vec![setting(4, 20_000)], |stream, piece| {
+    let server = body_server(vec![(4, 20_000)], |stream, piece| {
         if piece == 0 {
-            return frame(SETTINGS, 0, 0, &setting(4, 5000));
+            return settings(&[(4, 5000)]);
         }
         window_update(stream, u32::try_from(piece).unwrap())
     });
@@ -662,7 +618,7 @@ fn settings_that_shrink_the_window_hold_the_bodies_that_exceed_it() {
 
 #[test]
 fn megabytes_in_both_directions() {
-    let server = body_server(vec![setting(4, 1 << 20)], |_, _| Vec::new());
+    let server = body_server(vec![(4, 1 << 20)], |_, _| Vec::new());
     let mut target = target(
         &server,
         json!({"connections": 2, "outstanding": 2, "body_bytes": 1_000_000}),
@@ -673,7 +629,7 @@ fn megabytes_in_both_directions() {
 #[test]
 fn a_server_that_allows_one_stream_gets_one_at_a_time() {
     let server = Server::start(|_, stream| {
-        let Some(mut peer) = Peer::greet(stream, &[setting(3, 1)]) else {
+        let Some(mut peer) = Peer::greet(stream, &[(3, 1)]) else {
             return;
         };
         while let Some(stream) = peer.request() {
@@ -695,7 +651,7 @@ fn a_server_that_allows_one_stream_gets_one_at_a_time() {
 #[test]
 fn a_request_larger_than_the_server_allows_is_an_error_of_its_own() {
     let server = Server::start(|_, stream| {
-        let Some(mut peer) = Peer::greet(stream, &[setting(6, 100)]) else {
+        let Some(mut peer) = Peer::greet(stream, &[(6, 100)]) else {
             return;
         };
         while let Some(stream) = peer.request() {
@@ -711,7 +667,7 @@ fn a_request_larger_than_the_server_allows_is_an_error_of_its_own() {
 fn a_flood_of_pings_delays_answers_and_loses_none() {
     let server = answering(|stream| {
         let mut bytes = frame(PING, 0, 0, b"12345678").repeat(2000);
-        bytes.extend(frame(SETTINGS, 0, 0, &setting(4, stream)).repeat(100));
+        bytes.extend(settings(&[(4, stream)]).repeat(100));
         bytes.extend(ok(stream));
         bytes
     });

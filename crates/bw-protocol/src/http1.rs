@@ -132,8 +132,33 @@ impl Requests {
 pub struct Http1 {
     requests: Arc<Requests>,
     outstanding: u32,
-    /// Complete responses by the first digit of their status, 2 to 5.
-    statuses: Cell<[u64; 4]>,
+    statuses: Cell<StatusCounts>,
+}
+
+/// Complete responses by the first digit of their status, 2 to 5, in all versions of HTTP.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct StatusCounts([u64; 4]);
+
+impl StatusCounts {
+    /// Counts a response.
+    pub(crate) fn count(&mut self, status: u16) {
+        let class = usize::from(status / 100).wrapping_sub(2);
+        if let Some(count) = self.0.get_mut(class) {
+            *count += 1;
+        }
+    }
+
+    /// Adds the responses of others.
+    pub(crate) fn add(&mut self, others: Self) {
+        for (count, more) in self.0.iter_mut().zip(others.0) {
+            *count += more;
+        }
+    }
+
+    /// Returns the counts.
+    pub(crate) fn classes(self) -> [u64; 4] {
+        self.0
+    }
 }
 
 impl Http1 {
@@ -149,9 +174,7 @@ impl Http1 {
 
     fn count(&self, status: u16) {
         let mut statuses = self.statuses.get();
-        if let Some(count) = statuses.get_mut(usize::from(status / 100).wrapping_sub(2)) {
-            *count += 1;
-        }
+        statuses.count(status);
         self.statuses.set(statuses);
     }
 }
@@ -324,6 +347,6 @@ impl Protocol for Http1 {
     }
 
     fn statuses(&self) -> Option<[u64; 4]> {
-        Some(self.statuses.get())
+        Some(self.statuses.get().classes())
     }
 }

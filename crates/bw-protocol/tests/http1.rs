@@ -2,92 +2,34 @@
 
 #![allow(clippy::unwrap_used)]
 
-use bw_model::{ExchangeAddress, Kind, Nanos, Operation};
+use bw_model::ExchangeAddress;
 use bw_protocol::check::{Check, Needle};
-use bw_protocol::http1::{Body, Http1, Http1Session, Request, Requests};
+use bw_protocol::http1::{Body, Http1, Request, Requests};
 use bw_protocol::values::ValueSpec;
-use bw_protocol::{End, Outgoing, Protocol, RESEND, SessionState, Template, Values};
+use bw_protocol::{Protocol, RESEND, SessionState, Template, Values};
 use bw_record::errno::CHECK_FAILED;
+use connection::Connection;
 use proptest::prelude::*;
 use std::sync::Arc;
 
-fn exchange(request: u64) -> Operation {
-    Operation {
-        at: Nanos::ZERO,
-        offset: request,
-        size: 0,
-        kind: Kind::Exchange,
-        notify: false,
-        tag: 0,
+mod connection;
+
+/// Returns a connection with `count` requests in progress, in slots 10, 11, and so on.
+fn with_requests(count: u32, body_bytes: u64, is_head: bool) -> Connection<Http1> {
+    let heads = vec![b"GET / HTTP/1.1\r\n\r\n".to_vec().into_boxed_slice()];
+    let requests = Requests::new(heads, body_bytes, is_head);
+    let mut connection = connection_of(requests);
+    for slot in 10..10 + count {
+        connection.begin(slot, 0).unwrap();
     }
+    connection
 }
 
-/// A connection without a socket.
-struct Connection {
-    http: Http1,
-    session: Http1Session,
-    out: Outgoing,
-    ends: Vec<End>,
-}
-
-impl Connection {
-    /// Returns a connection with `count` requests in progress, in slots 10, 11, and so on.
-    fn with_requests(count: u32, body_bytes: u64, is_head: bool) -> Self {
-        let heads = vec![b"GET / HTTP/1.1\r\n\r\n".to_vec().into_boxed_slice()];
-        let requests = Requests::new(heads, body_bytes, is_head);
-        let mut connection = Self::new(requests);
-        for slot in 10..10 + count {
-            connection.begin(slot).unwrap();
-        }
-        connection
-    }
-
-    /// Returns a connection for these requests.
-    fn new(requests: Requests) -> Self {
-        let http = Http1::new(Arc::new(requests), 8);
-        let mut connection = Self {
-            session: http.session(),
-            http,
-            out: Outgoing::default(),
-            ends: Vec::new(),
-        };
-        let opened = connection
-            .http
-            .open(&mut connection.session, &mut connection.out);
-        assert_eq!(opened, SessionState::Ready);
-        connection
-    }
-
-    fn begin(&mut self, slot: u32) -> Result<(), i32> {
-        self.http
-            .begin(&mut self.session, slot, &exchange(0), &mut self.out)
-    }
-
-    /// Writes everything; returns it.
-    fn write(&mut self) -> Vec<u8> {
-        let mut written = Vec::new();
-        while !self.out.is_empty() {
-            let length = self.out.next().len();
-            written.extend_from_slice(self.out.next());
-            self.out.written(length);
-        }
-        let state = self.http.sent(&mut self.session, &mut self.ends);
-        assert_eq!(state, SessionState::Ready);
-        written
-    }
-
-    fn receive(&mut self, bytes: &[u8]) -> SessionState {
-        self.http
-            .receive(&mut self.session, bytes, &mut self.out, &mut self.ends)
-    }
-
-    fn close(&mut self) {
-        self.http.closed(&mut self.session, &mut self.ends);
-    }
-
-    fn results(&self) -> Vec<(u32, i32)> {
-        self.ends.iter().map(|end| (end.slot, end.result)).collect()
-    }
+/// Returns a connection for these requests.
+fn connection_of(requests: Requests) -> Connection<Http1> {
+    let (connection, opened) = Connection::open(Http1::new(Arc::new(requests), 8));
+    assert_eq!(opened, SessionState::Ready);
+    connection
 }
 
 fn response(status: u16, body_bytes: usize) -> String {
@@ -97,35 +39,35 @@ fn response(status: u16, body_bytes: usize) -> String {
 
 #[test]
 fn requests_in_a_row_are_one_piece_and_answers_end_them_in_order() {
-    let mut connection = Connection::with_requests(3, 0, false);
+    let mut connection = with_requests(3, 0, false);
     assert_eq!(connection.out.next(), b"GET / HTTP/1.1\r\n\r\n".repeat(3));
     connection.write();
-    assert_eq!(connection.http.room(&connection.session), 5);
+    assert_eq!(connection.room(), 5);
     let answers = response(200, 1) + &response(404, 2) + &response(200, 3);
     assert_eq!(connection.receive(answers.as_bytes()), SessionState::Ready);
     assert_eq!(connection.results(), [(10, 1), (11, -10_404), (12, 3)]);
-    assert_eq!(connection.http.room(&connection.session), 8);
+    assert_eq!(connection.room(), 8);
 }
 
 #[test]
 fn requests_behind_the_last_answer_of_a_connection_are_sent_again() {
-    let mut connection = Connection::with_requests(3, 0, false);
+    let mut connection = with_requests(3, 0, false);
     connection.write();
     let last = "HTTP/1.1 200 X\r\nConnection: close\r\nContent-Length: 1\r\n\r\na";
     assert_eq!(connection.receive(last.as_bytes()), SessionState::Closing);
     assert_eq!(connection.results(), [(10, 1), (11, RESEND), (12, RESEND)]);
-    assert_eq!(connection.http.room(&connection.session), 0);
+    assert_eq!(connection.room(), 0);
 }
 
 #[test]
 fn a_body_that_ends_with_the_connection_is_whole_and_a_shorter_one_is_not() {
-    let mut connection = Connection::with_requests(2, 0, false);
+    let mut connection = with_requests(2, 0, false);
     connection.write();
     connection.receive(b"HTTP/1.1 200 X\r\n\r\nall of it");
     connection.close();
     assert_eq!(connection.results(), [(10, 9), (11, RESEND)]);
 
-    let mut connection = Connection::with_requests(2, 0, false);
+    let mut connection = with_requests(2, 0, false);
     connection.write();
     connection.receive(b"HTTP/1.1 200 X\r\nContent-Length: 10\r\n\r\nhalf");
     connection.close();
@@ -135,7 +77,7 @@ fn a_body_that_ends_with_the_connection_is_whole_and_a_shorter_one_is_not() {
 
 #[test]
 fn an_answer_before_its_request_is_written_ends_the_connection() {
-    let mut connection = Connection::with_requests(2, 1 << 20, false);
+    let mut connection = with_requests(2, 1 << 20, false);
     let answer = response(413, 0);
     assert_eq!(connection.receive(answer.as_bytes()), SessionState::Closing);
     assert_eq!(connection.results(), [(10, -10_413), (11, RESEND)]);
@@ -143,9 +85,9 @@ fn an_answer_before_its_request_is_written_ends_the_connection() {
 
 #[test]
 fn an_answer_to_a_written_request_is_good_while_the_next_one_is_being_written() {
-    let mut connection = Connection::with_requests(1, 0, false);
+    let mut connection = with_requests(1, 0, false);
     connection.write();
-    connection.begin(11).unwrap();
+    connection.begin(11, 0).unwrap();
     let answer = response(200, 4);
     assert_eq!(connection.receive(answer.as_bytes()), SessionState::Ready);
     assert_eq!(connection.results(), [(10, 4)]);
@@ -154,16 +96,16 @@ fn an_answer_to_a_written_request_is_good_while_the_next_one_is_being_written() 
 #[test]
 fn bytes_that_nobody_asked_for_and_garbage_fail_the_connection() {
     let failed = SessionState::Failed(-libc::EPROTO);
-    let mut connection = Connection::with_requests(0, 0, false);
+    let mut connection = with_requests(0, 0, false);
     assert_eq!(connection.receive(b"HTTP/1.1 200 X\r\n"), failed);
 
-    let mut connection = Connection::with_requests(1, 0, false);
+    let mut connection = with_requests(1, 0, false);
     connection.write();
     let surplus = response(200, 1) + "HTTP/1.1 200 X\r\n";
     assert_eq!(connection.receive(surplus.as_bytes()), failed);
     assert_eq!(connection.results(), [(10, 1)]);
 
-    let mut connection = Connection::with_requests(2, 0, false);
+    let mut connection = with_requests(2, 0, false);
     connection.write();
     assert_eq!(connection.receive(b"220 mail.example ESMTP\r\n"), failed);
     assert_eq!(connection.results(), []);
@@ -171,7 +113,7 @@ fn bytes_that_nobody_asked_for_and_garbage_fail_the_connection() {
 
 #[test]
 fn answers_to_head_have_no_bodies() {
-    let mut connection = Connection::with_requests(2, 0, true);
+    let mut connection = with_requests(2, 0, true);
     connection.write();
     let head = "HTTP/1.1 200 X\r\nContent-Length: 1000\r\n\r\n".repeat(2);
     assert_eq!(connection.receive(head.as_bytes()), SessionState::Ready);
@@ -180,16 +122,19 @@ fn answers_to_head_have_no_bodies() {
 
 #[test]
 fn a_new_connection_starts_anew() {
-    let mut connection = Connection::with_requests(2, 0, false);
+    let mut connection = with_requests(2, 0, false);
     connection.write();
     connection.receive(b"HTTP/1.1 200 X\r\nContent-Length: 5\r\n\r\nab");
     connection.out.clear();
     let Connection {
-        http, session, out, ..
+        protocol: http,
+        session,
+        out,
+        ..
     } = &mut connection;
     http.open(session, out);
     assert_eq!(http.room(session), 8);
-    connection.begin(20).unwrap();
+    connection.begin(20, 0).unwrap();
     connection.write();
     connection.receive(response(200, 3).as_bytes());
     assert_eq!(connection.results(), [(20, 3)]);
@@ -227,7 +172,7 @@ proptest! {
         answers in prop::collection::vec(answer(), 1..9),
         cuts in prop::collection::vec(1_usize..200, 1..60),
     ) {
-        let mut connection = Connection::with_requests(answers.len() as u32, 0, false);
+        let mut connection = with_requests(answers.len() as u32, 0, false);
         connection.write();
         let all: String = answers.iter().map(|(text, _)| text.as_str()).collect();
         let mut rest = all.as_bytes();
@@ -253,15 +198,14 @@ proptest! {
             prop::collection::vec(any::<u8>(), 1..20),
         ], 1..30),
     ) {
-        let mut connection = Connection::with_requests(4, 0, false);
+        let mut connection = with_requests(4, 0, false);
         connection.write();
         for piece in &bytes {
             if connection.receive(piece) != SessionState::Ready {
                 break;
             }
         }
-        let Connection { http, session, ends, .. } = &mut connection;
-        http.closed(session, ends);
+        connection.close();
         let mut slots: Vec<u32> = connection.ends.iter().map(|end| end.slot).collect();
         slots.sort_unstable();
         prop_assert_eq!(slots, vec![10, 11, 12, 13]);
@@ -303,27 +247,20 @@ fn labelled() -> Requests {
     Requests::of(vec![get, post, head], values)
 }
 
-fn numbered(request: u32, number: u64) -> Operation {
-    exchange(ExchangeAddress { request, number }.pack())
+fn numbered(request: u32, number: u64) -> u64 {
+    ExchangeAddress { request, number }.pack()
 }
 
 #[test]
 fn a_request_has_the_values_of_its_operation_and_the_length_of_its_body() {
-    let mut connection = Connection::new(labelled());
+    let mut connection = connection_of(labelled());
     for (slot, (request, number)) in (0..).zip([(0, 1), (1, 92), (2, 0)]) {
-        let operation = numbered(request, number);
-        let Connection {
-            http, session, out, ..
-        } = &mut connection;
-        http.begin(session, slot, &operation, out).unwrap();
+        connection.begin(slot, numbered(request, number)).unwrap();
     }
     let expected = "GET /9 HTTP/1.1\r\n\r\nPOST / HTTP/1.1\r\nContent-Length: 5\r\n\r\nn=100\
         HEAD / HTTP/1.1\r\n\r\n";
     assert_eq!(String::from_utf8(connection.write()).unwrap(), expected);
-    let Connection {
-        http, session, out, ..
-    } = &mut connection;
-    let none = http.begin(session, 9, &numbered(3, 0), out);
+    let none = connection.begin(9, numbered(3, 0));
     assert_eq!(none, Err(-libc::EINVAL));
 }
 
@@ -362,15 +299,11 @@ fn each_answer_is_checked_as_its_own_request_says() {
         .collect();
     // All at once, and byte by byte.
     for piece in [answers.len(), 1] {
-        let mut connection = Connection::new(labelled());
+        let mut connection = connection_of(labelled());
         // At most eight are in progress on a connection.
-        connection.http = Http1::new(Arc::new(labelled()), 16);
+        connection.protocol = Http1::new(Arc::new(labelled()), 16);
         for (slot, (request, _, _)) in (0..).zip(&cases) {
-            let Connection {
-                http, session, out, ..
-            } = &mut connection;
-            http.begin(session, slot, &numbered(*request, 0), out)
-                .unwrap();
+            connection.begin(slot, numbered(*request, 0)).unwrap();
         }
         connection.write();
         for bytes in answers.chunks(piece) {
@@ -378,18 +311,15 @@ fn each_answer_is_checked_as_its_own_request_says() {
         }
         let found: Vec<i32> = connection.ends.iter().map(|end| end.result).collect();
         assert_eq!(found, results, "in pieces of {piece}");
-        assert_eq!(connection.http.statuses(), Some([5, 1, 2, 2]));
+        assert_eq!(connection.protocol.statuses(), Some([5, 1, 2, 2]));
     }
 }
 
 #[test]
 fn a_body_that_ends_with_the_connection_is_checked_too() {
     for (body, result) in [("xx good", 7), ("xx goo", CHECK_FAILED)] {
-        let mut connection = Connection::new(labelled());
-        let Connection {
-            http, session, out, ..
-        } = &mut connection;
-        http.begin(session, 10, &numbered(0, 0), out).unwrap();
+        let mut connection = connection_of(labelled());
+        connection.begin(10, numbered(0, 0)).unwrap();
         connection.write();
         connection.receive(b"HTTP/1.1 200 X\r\n\r\n");
         connection.receive(body.as_bytes());

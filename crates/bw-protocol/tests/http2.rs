@@ -2,58 +2,24 @@
 
 #![allow(clippy::unwrap_used)]
 
-use bw_model::{ExchangeAddress, Kind, Nanos, Operation};
+use bw_model::ExchangeAddress;
 use bw_protocol::check::{Check, Needle};
 use bw_protocol::http1::Body;
-use bw_protocol::http2::{Http2, Http2Session, Request, Requests};
+use bw_protocol::http2::{Http2, Request, Requests};
 use bw_protocol::values::ValueSpec;
-use bw_protocol::{End, Outgoing, Protocol, RESEND, SessionState, Template, Values};
+use bw_protocol::{Protocol, RESEND, SessionState, Template, Values};
 use bw_record::errno::CHECK_FAILED;
+use connection::Connection;
+use http2_frames::*;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-const DATA: u8 = 0;
-const HEADERS: u8 = 1;
-const RST_STREAM: u8 = 3;
-const SETTINGS: u8 = 4;
-const PUSH_PROMISE: u8 = 5;
-const PING: u8 = 6;
-const GOAWAY: u8 = 7;
-const WINDOW_UPDATE: u8 = 8;
-const CONTINUATION: u8 = 9;
-/// END_STREAM, or ACK.
-const END: u8 = 1;
-const END_HEADERS: u8 = 4;
+mod connection;
+mod http2_frames;
+
 const FAILED: SessionState = SessionState::Failed(-libc::EPROTO);
-/// `:status 200` of the static table.
-const OK: &[u8] = b"\x88";
-
-fn exchange(request: u64) -> Operation {
-    Operation {
-        at: Nanos::ZERO,
-        offset: request,
-        size: 0,
-        kind: Kind::Exchange,
-        notify: false,
-        tag: 0,
-    }
-}
-
-fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
-    let mut bytes = (payload.len() as u32).to_be_bytes()[1..].to_vec();
-    bytes.extend([kind, flags]);
-    bytes.extend(stream.to_be_bytes());
-    bytes.extend(payload);
-    bytes
-}
-
-fn settings(values: &[(u16, u32)]) -> Vec<u8> {
-    let value =
-        |(name, value): &(u16, u32)| [&name.to_be_bytes()[..], &value.to_be_bytes()].concat();
-    let payload: Vec<u8> = values.iter().flat_map(value).collect();
-    frame(SETTINGS, 0, 0, &payload)
-}
 
 /// A whole response: its head, and a body unless that is empty.
 fn response(stream: u32, status: u16, body_bytes: usize) -> Vec<u8> {
@@ -66,57 +32,39 @@ fn response(stream: u32, status: u16, body_bytes: usize) -> Vec<u8> {
     bytes
 }
 
-fn goaway(last: u32, code: u32) -> Vec<u8> {
-    let payload = [last.to_be_bytes(), code.to_be_bytes()].concat();
-    frame(GOAWAY, 0, 0, &payload)
-}
-
-fn window_update(stream: u32, bytes: u32) -> Vec<u8> {
-    frame(WINDOW_UPDATE, 0, stream, &bytes.to_be_bytes())
-}
-
-fn reset(stream: u32, code: u32) -> Vec<u8> {
-    frame(RST_STREAM, 0, stream, &code.to_be_bytes())
-}
-
-/// A frame that the client sent.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Sent {
-    kind: u8,
-    flags: u8,
-    stream: u32,
-    payload: Vec<u8>,
-}
-
-/// A connection without a socket.
-struct Connection {
-    http: Http2,
-    session: Http2Session,
-    out: Outgoing,
-    ends: Vec<End>,
+/// A connection whose client may have sent its preface.
+struct Greeting {
+    connection: Connection<Http2>,
     greeted: bool,
 }
 
-impl Connection {
+impl Deref for Greeting {
+    type Target = Connection<Http2>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.connection
+    }
+}
+
+impl DerefMut for Greeting {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.connection
+    }
+}
+
+impl Greeting {
     /// Returns a connection whose server has sent nothing.
     fn silent(body_bytes: u64, is_head: bool) -> Self {
         let fields = [(":method", "GET"), (":path", "/a")];
         let fields = fields.map(|(name, value)| (name.to_owned(), value.to_owned()));
         let requests = Requests::new(&[fields.to_vec()], body_bytes, is_head);
-        let http = Http2::new(Arc::new(requests), 8);
-        let mut connection = Self {
-            session: http.session(),
-            http,
-            out: Outgoing::default(),
-            ends: Vec::new(),
-            greeted: false,
-        };
-        let opened = connection
-            .http
-            .open(&mut connection.session, &mut connection.out);
+        let (connection, opened) = Connection::open(Http2::new(Arc::new(requests), 8));
         assert_eq!(opened, SessionState::Handshake);
         assert_eq!(connection.room(), 0);
-        connection
+        Self {
+            connection,
+            greeted: false,
+        }
     }
 
     /// Returns a connection with these settings of its server and `count` requests in progress, in slots 10, 11, and so
@@ -134,7 +82,7 @@ impl Connection {
     fn of(requests: Vec<Request>, values: Values, settings: &[(u16, u32)]) -> Self {
         let mut connection = Self::with_requests(0, 0, settings);
         let requests = Requests::of(requests, values);
-        connection.http = Http2::new(Arc::new(requests), 8);
+        connection.protocol = Http2::new(Arc::new(requests), 8);
         connection.write();
         connection
     }
@@ -146,46 +94,21 @@ impl Connection {
 
     /// Begins the operation with this number of a request.
     fn begin_number(&mut self, slot: u32, request: u32, number: u64) -> Result<(), i32> {
-        let operation = exchange(ExchangeAddress { request, number }.pack());
-        self.http
-            .begin(&mut self.session, slot, &operation, &mut self.out)
-    }
-
-    fn room(&self) -> u32 {
-        self.http.room(&self.session)
+        let address = ExchangeAddress { request, number };
+        self.connection.begin(slot, address.pack())
     }
 
     /// Writes everything; returns its frames, without the client's preface.
-    fn write(&mut self) -> Vec<Sent> {
-        let mut written = Vec::new();
-        while !self.out.is_empty() {
-            let length = self.out.next().len();
-            written.extend_from_slice(self.out.next());
-            self.out.written(length);
-            if self.out.is_empty() {
-                self.http.more(&mut self.session, &mut self.out);
-            }
-        }
-        self.http.sent(&mut self.session, &mut self.ends);
+    fn write(&mut self) -> Vec<Frame> {
+        let written = self.connection.write();
         let mut rest = &written[..];
         if !std::mem::replace(&mut self.greeted, true) {
-            rest = rest
-                .strip_prefix(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
-                .unwrap();
+            rest = rest.strip_prefix(PREFACE).unwrap();
         }
         let mut frames = Vec::new();
-        while let Some((head, after)) = rest.split_first_chunk::<9>() {
-            let length = u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize;
-            let (payload, after) = after.split_at(length);
-            frames.push(Sent {
-                kind: head[3],
-                flags: head[4],
-                stream: u32::from_be_bytes(head[5..].try_into().unwrap()),
-                payload: payload.to_vec(),
-            });
-            rest = after;
+        while !rest.is_empty() {
+            frames.push(Frame::read(&mut rest).unwrap());
         }
-        assert_eq!(rest, b"");
         frames
     }
 
@@ -202,24 +125,11 @@ impl Connection {
             .map(|frame| (frame.stream, frame.payload.len()))
             .collect()
     }
-
-    fn receive(&mut self, bytes: &[u8]) -> SessionState {
-        self.http
-            .receive(&mut self.session, bytes, &mut self.out, &mut self.ends)
-    }
-
-    fn close(&mut self) {
-        self.http.closed(&mut self.session, &mut self.ends);
-    }
-
-    fn results(&self) -> Vec<(u32, i32)> {
-        self.ends.iter().map(|end| (end.slot, end.result)).collect()
-    }
 }
 
 #[test]
 fn a_connection_is_ready_with_the_server_s_settings_which_are_acknowledged() {
-    let mut connection = Connection::silent(0, false);
+    let mut connection = Greeting::silent(0, false);
     let sent = connection.write();
     let kinds: Vec<_> = sent.iter().map(|frame| (frame.kind, frame.flags)).collect();
     assert_eq!(kinds, [(SETTINGS, 0), (WINDOW_UPDATE, 0)]);
@@ -246,7 +156,7 @@ fn a_connection_is_ready_with_the_server_s_settings_which_are_acknowledged() {
 
 #[test]
 fn requests_share_a_write_and_their_answers_come_in_any_order() {
-    let mut connection = Connection::with_requests(3, 0, &[]);
+    let mut connection = Greeting::with_requests(3, 0, &[]);
     let sent = connection.write();
     let requests = &sent[sent.len() - 3..];
     let streams: Vec<_> = requests.iter().map(|frame| frame.stream).collect();
@@ -264,12 +174,13 @@ fn requests_share_a_write_and_their_answers_come_in_any_order() {
     .concat();
     assert_eq!(connection.receive(&answers), SessionState::Ready);
     assert_eq!(connection.results(), [(12, 3), (10, -10_404), (11, 0)]);
+    assert_eq!(connection.protocol.statuses(), Some([1, 1, 1, 0]));
     assert_eq!(connection.room(), 8);
 }
 
 #[test]
 fn the_server_s_number_of_streams_is_the_room() {
-    let mut connection = Connection::with_requests(1, 0, &[(3, 1)]);
+    let mut connection = Greeting::with_requests(1, 0, &[(3, 1)]);
     assert_eq!(connection.room(), 0);
     connection.receive(&settings(&[(3, 3)]));
     assert_eq!(connection.room(), 2);
@@ -286,7 +197,7 @@ fn the_server_s_number_of_streams_is_the_room() {
 
 #[test]
 fn interim_answers_and_trailers_belong_to_their_response() {
-    let mut connection = Connection::with_requests(1, 0, &[]);
+    let mut connection = Greeting::with_requests(1, 0, &[]);
     let mut answer = frame(HEADERS, END_HEADERS, 1, b"\x08\x03103");
     answer.extend(frame(HEADERS, END_HEADERS, 1, b"\x88\x0f\x0d\x015"));
     // With padding: of the eleven bytes five are the body.
@@ -300,7 +211,7 @@ fn interim_answers_and_trailers_belong_to_their_response() {
 
 #[test]
 fn a_block_in_pieces_with_padding_and_priority_is_whole() {
-    let mut connection = Connection::with_requests(2, 0, &[]);
+    let mut connection = Greeting::with_requests(2, 0, &[]);
     let mut answer = frame(HEADERS, END | 0x8 | 0x20, 1, b"\x02\0\0\0\0\0\x08\0\0");
     answer.extend(frame(CONTINUATION, 0, 1, b"\x03"));
     answer.extend(frame(CONTINUATION, 0, 1, b""));
@@ -314,7 +225,7 @@ fn a_block_in_pieces_with_padding_and_priority_is_whole() {
 
 #[test]
 fn a_length_that_the_body_does_not_have_is_an_error_of_its_operation() {
-    let mut connection = Connection::with_requests(2, 0, &[]);
+    let mut connection = Greeting::with_requests(2, 0, &[]);
     let mut answer = frame(HEADERS, END_HEADERS, 1, b"\x88\x0f\x0d\x019");
     answer.extend(frame(DATA, END, 1, b"short"));
     answer.extend(frame(
@@ -326,7 +237,7 @@ fn a_length_that_the_body_does_not_have_is_an_error_of_its_operation() {
     assert_eq!(connection.receive(&answer), SessionState::Ready);
     assert_eq!(connection.results(), [(10, -libc::EPROTO), (11, 0)]);
 
-    let mut connection = Connection::silent(0, true);
+    let mut connection = Greeting::silent(0, true);
     connection.receive(&settings(&[]));
     connection.begin(10).unwrap();
     connection.receive(&frame(HEADERS, END_HEADERS | END, 1, b"\x88\x0f\x0d\x019"));
@@ -349,7 +260,7 @@ fn a_response_that_breaks_the_rules_is_reset_and_the_others_go_on() {
         ]
         .concat(),
     ] {
-        let mut connection = Connection::with_requests(2, 0, &[]);
+        let mut connection = Greeting::with_requests(2, 0, &[]);
         connection.write();
         assert_eq!(connection.receive(&wrong), SessionState::Ready, "{wrong:?}");
         assert_eq!(connection.results(), [(10, -libc::EPROTO)], "{wrong:?}");
@@ -394,7 +305,7 @@ fn frames_that_break_the_rules_end_the_connection() {
         [window_update(1, 0x7fff_0000), settings(&[(4, 0x7fff_ffff)])].concat(),
         vec![0, 0x40, 1, DATA, 0, 0, 0, 0, 1],
     ] {
-        let mut connection = Connection::with_requests(2, 0, &[]);
+        let mut connection = Greeting::with_requests(2, 0, &[]);
         connection.write();
         assert_eq!(connection.receive(&wrong), FAILED, "{wrong:?}");
         assert_eq!(connection.results(), []);
@@ -415,22 +326,22 @@ fn a_server_without_http_2_is_recognised() {
         (frame(SETTINGS, END, 0, b""), "its answer is not HTTP/2"),
         (frame(PING, 0, 0, b"12345678"), "its answer is not HTTP/2"),
     ] {
-        let mut connection = Connection::silent(0, false);
+        let mut connection = Greeting::silent(0, false);
         assert_eq!(connection.receive(&answer), FAILED);
-        let found = connection.http.refusal(&connection.session);
+        let found = connection.protocol.refusal(&connection.session);
         assert_eq!(found.as_deref(), Some(refusal));
     }
-    let mut connection = Connection::silent(0, false);
+    let mut connection = Greeting::silent(0, false);
     assert_eq!(connection.receive(&goaway(0, 11)), SessionState::Closing);
-    let found = connection.http.refusal(&connection.session).unwrap();
+    let found = connection.protocol.refusal(&connection.session).unwrap();
     assert!(found.contains("ENHANCE_YOUR_CALM"), "{found}");
-    let remedy = connection.http.remedy(&connection.session).unwrap();
+    let remedy = connection.protocol.remedy(&connection.session).unwrap();
     assert!(remedy.contains("--http 1.1"));
 }
 
 #[test]
 fn streams_above_the_last_one_of_goaway_are_sent_again() {
-    let mut connection = Connection::with_requests(4, 0, &[]);
+    let mut connection = Greeting::with_requests(4, 0, &[]);
     connection.write();
     // nginx and others announce the end before they say which stream is the last.
     assert_eq!(
@@ -450,9 +361,9 @@ fn streams_above_the_last_one_of_goaway_are_sent_again() {
 
 #[test]
 fn a_stream_that_the_server_resets_is_an_error_of_its_operation() {
-    let mut connection = Connection::with_requests(3, 100_000, &[(4, 10)]);
+    let mut connection = Greeting::with_requests(3, 100_000, &[(4, 10)]);
     connection.write();
-    let resets = [reset(1, 7), reset(5, 2), reset(1, 7)].concat();
+    let resets = [rst_stream(1, 7), rst_stream(5, 2), rst_stream(1, 7)].concat();
     assert_eq!(connection.receive(&resets), SessionState::Ready);
     let results = [(10, -libc::ECONNREFUSED), (12, -libc::ECONNRESET)];
     assert_eq!(connection.results(), results);
@@ -469,14 +380,17 @@ fn a_stream_that_the_server_resets_is_an_error_of_its_operation() {
 
 #[test]
 fn an_operation_that_is_given_up_resets_its_stream() {
-    let mut connection = Connection::with_requests(2, 0, &[]);
+    let mut connection = Greeting::with_requests(2, 0, &[]);
     connection.write();
     let Connection {
-        http, session, out, ..
-    } = &mut connection;
+        protocol: http,
+        session,
+        out,
+        ..
+    } = &mut *connection;
     assert!(http.cancel(session, 10, out));
     let sent = connection.write();
-    let cancelled = Sent {
+    let cancelled = Frame {
         kind: RST_STREAM,
         flags: 0,
         stream: 1,
@@ -486,7 +400,7 @@ fn an_operation_that_is_given_up_resets_its_stream() {
     // Its answer, which still arrives, is nobody's; its fields are decoded, since others refer to them.
     let mut late = frame(HEADERS, END_HEADERS, 1, b"\x48\x03503");
     late.extend(frame(DATA, END, 1, b"late"));
-    late.extend(reset(1, 0));
+    late.extend(rst_stream(1, 0));
     late.extend(frame(HEADERS, END_HEADERS | END, 3, b"\xbe"));
     assert_eq!(connection.receive(&late), SessionState::Ready);
     assert_eq!(connection.results(), [(11, -10_503)]);
@@ -494,17 +408,20 @@ fn an_operation_that_is_given_up_resets_its_stream() {
 
 #[test]
 fn a_request_that_could_not_be_written_makes_its_connection_useless() {
-    let mut connection = Connection::with_requests(1, 0, &[]);
+    let mut connection = Greeting::with_requests(1, 0, &[]);
     let Connection {
-        http, session, out, ..
-    } = &mut connection;
+        protocol: http,
+        session,
+        out,
+        ..
+    } = &mut *connection;
     assert!(!http.cancel(session, 10, out));
 }
 
 #[test]
 fn bodies_obey_the_windows_of_the_server() {
     // 65,535 bytes of the connection, in frames of 16 KiB at most.
-    let mut connection = Connection::with_requests(2, 50_000, &[]);
+    let mut connection = Greeting::with_requests(2, 50_000, &[]);
     let sent = connection.write_bodies();
     let whole = [(1, 16_384), (1, 16_384), (1, 16_384), (1, 848), (3, 15_535)];
     assert_eq!(sent, whole);
@@ -523,7 +440,7 @@ fn bodies_obey_the_windows_of_the_server() {
 
 #[test]
 fn settings_change_the_windows_of_streams_that_are_open() {
-    let mut connection = Connection::with_requests(1, 1000, &[(4, 100)]);
+    let mut connection = Greeting::with_requests(1, 1000, &[(4, 100)]);
     assert_eq!(connection.write_bodies(), [(1, 100)]);
     // 100 bytes less than nothing are left.
     connection.receive(&settings(&[(4, 0)]));
@@ -537,7 +454,7 @@ fn settings_change_the_windows_of_streams_that_are_open() {
 
 #[test]
 fn a_long_body_is_put_in_parts_that_need_little_memory() {
-    let mut connection = Connection::with_requests(1, 1 << 40, &[(4, 0x7fff_ffff)]);
+    let mut connection = Greeting::with_requests(1, 1 << 40, &[(4, 0x7fff_ffff)]);
     connection.receive(&window_update(0, 0x7fff_ffff - 65_535));
     let put = connection.out.put_bytes() - connection.out.written_bytes();
     assert!((64 * 1024..100 * 1024).contains(&put), "{put}");
@@ -545,13 +462,14 @@ fn a_long_body_is_put_in_parts_that_need_little_memory() {
     let length = connection.out.next().len();
     connection.out.written(length);
     connection.greeted = true;
-    connection
-        .http
-        .more(&mut connection.session, &mut connection.out);
-    assert!(!connection.out.is_empty());
     let Connection {
-        http, session, out, ..
-    } = &mut connection;
+        protocol: http,
+        session,
+        out,
+        ..
+    } = &mut *connection;
+    http.more(session, out);
+    assert!(!out.is_empty());
     assert!(http.cancel(session, 10, out));
     let sent = connection.write_bodies().len();
     assert!(sent <= 5, "{sent}");
@@ -559,7 +477,7 @@ fn a_long_body_is_put_in_parts_that_need_little_memory() {
 
 #[test]
 fn a_response_before_the_whole_request_stops_the_request() {
-    let mut connection = Connection::with_requests(1, 100_000, &[]);
+    let mut connection = Greeting::with_requests(1, 100_000, &[]);
     connection.write();
     connection.receive(&response(1, 413, 0));
     assert_eq!(connection.results(), [(10, -10_413)]);
@@ -571,7 +489,7 @@ fn a_response_before_the_whole_request_stops_the_request() {
 
 #[test]
 fn our_window_is_opened_again_when_half_of_it_is_used() {
-    let mut connection = Connection::with_requests(1, 0, &[]);
+    let mut connection = Greeting::with_requests(1, 0, &[]);
     connection.write();
     connection.receive(&frame(HEADERS, END_HEADERS, 1, OK));
     let data = frame(DATA, 0, 1, &[0; 16_384]);
@@ -600,7 +518,7 @@ fn our_window_is_opened_again_when_half_of_it_is_used() {
 #[test]
 fn a_flood_of_pings_is_answered_as_long_as_the_answers_are_read() {
     let ping = frame(PING, 0, 0, b"12345678");
-    let mut connection = Connection::with_requests(1, 0, &[]);
+    let mut connection = Greeting::with_requests(1, 0, &[]);
     connection.write();
     for _ in 0..20 {
         assert_eq!(connection.receive(&ping.repeat(1000)), SessionState::Ready);
@@ -622,7 +540,7 @@ fn a_flood_of_pings_is_answered_as_long_as_the_answers_are_read() {
 
 #[test]
 fn header_blocks_are_bounded() {
-    let mut connection = Connection::with_requests(1, 0, &[]);
+    let mut connection = Greeting::with_requests(1, 0, &[]);
     let mut state = connection.receive(&frame(HEADERS, 0, 1, &[0; 16_384]));
     let mut frames = 0;
     while state == SessionState::Ready {
@@ -631,7 +549,7 @@ fn header_blocks_are_bounded() {
     }
     assert_eq!((state, frames), (FAILED, 4));
 
-    let mut connection = Connection::with_requests(1, 0, &[]);
+    let mut connection = Greeting::with_requests(1, 0, &[]);
     connection.receive(&frame(HEADERS, 0, 1, b""));
     let flood = frame(CONTINUATION, 0, 1, b"").repeat(64);
     assert_eq!(connection.receive(&flood), SessionState::Ready);
@@ -642,8 +560,8 @@ fn header_blocks_are_bounded() {
 fn a_long_request_head_is_continued_and_one_that_the_server_refuses_is_not_sent() {
     let field = ("x-long".to_owned(), "y".repeat(40_000));
     let requests = Requests::new(&[vec![field]], 5, false);
-    let mut connection = Connection::with_requests(0, 0, &[]);
-    connection.http = Http2::new(Arc::new(requests), 8);
+    let mut connection = Greeting::with_requests(0, 0, &[]);
+    connection.protocol = Http2::new(Arc::new(requests), 8);
     connection.write();
     connection.begin(10).unwrap();
     let sent = connection.write();
@@ -663,7 +581,7 @@ fn a_long_request_head_is_continued_and_one_that_the_server_refuses_is_not_sent(
 
 #[test]
 fn a_server_that_reduces_its_table_is_told_that_none_is_used() {
-    let mut connection = Connection::with_requests(0, 0, &[(1, 0)]);
+    let mut connection = Greeting::with_requests(0, 0, &[(1, 0)]);
     connection.write();
     connection.begin(10).unwrap();
     connection.begin(11).unwrap();
@@ -674,14 +592,17 @@ fn a_server_that_reduces_its_table_is_told_that_none_is_used() {
 
 #[test]
 fn a_new_connection_starts_anew() {
-    let mut connection = Connection::with_requests(2, 100_000, &[(3, 1000), (4, 10), (6, 10_000)]);
+    let mut connection = Greeting::with_requests(2, 100_000, &[(3, 1000), (4, 10), (6, 10_000)]);
     connection.write();
     connection.receive(&frame(HEADERS, 0, 1, b"\x48\x03503"));
     connection.receive(&[0, 0, 9, DATA]);
     connection.out.clear();
     let Connection {
-        http, session, out, ..
-    } = &mut connection;
+        protocol: http,
+        session,
+        out,
+        ..
+    } = &mut *connection;
     assert_eq!(http.open(session, out), SessionState::Handshake);
     connection.greeted = false;
     connection.receive(&settings(&[]));
@@ -722,7 +643,7 @@ fn filled(body: &str, check: Check) -> Request {
 #[test]
 fn each_operation_has_its_values_in_its_fields_and_its_body() {
     let requests = vec![filled("n=${n}", Check::default())];
-    let mut connection = Connection::of(requests, values(), &[]);
+    let mut connection = Greeting::of(requests, values(), &[]);
     for (number, n) in [(7, "7"), (11, "11"), (7, "7")] {
         connection.begin_number(10, 0, number).unwrap();
         let sent = connection.write();
@@ -763,7 +684,7 @@ fn bodies_with_values_and_bytes_are_whole_through_small_windows() {
         ..filled("", Check::default())
     };
     let requests = vec![filled("${n}${long}${n}", Check::default()), literal];
-    let mut connection = Connection::of(requests, values(), &[(4, 7)]);
+    let mut connection = Greeting::of(requests, values(), &[(4, 7)]);
     for (slot, request, number) in [(10, 0, 1), (11, 0, 2), (12, 1, 3)] {
         connection.begin_number(slot, request, number).unwrap();
     }
@@ -798,7 +719,7 @@ fn bodies_with_values_and_bytes_are_whole_through_small_windows() {
 
 #[test]
 fn a_request_without_a_body_ends_with_its_fields() {
-    let mut connection = Connection::of(vec![filled("", Check::default())], values(), &[]);
+    let mut connection = Greeting::of(vec![filled("", Check::default())], values(), &[]);
     connection.begin_number(10, 0, 0).unwrap();
     let sent = connection.write();
     assert_eq!((sent.len(), sent[0].flags), (1, END | END_HEADERS));
@@ -830,7 +751,7 @@ fn a_response_that_is_not_as_expected_is_a_failed_check() {
         expect(None, "b", 0),
     ];
     let requests = checks.map(|check| filled("", check)).to_vec();
-    let mut connection = Connection::of(requests, values(), &[]);
+    let mut connection = Greeting::of(requests, values(), &[]);
     let expected = [
         (404, 3),
         (404, -10_404),
@@ -876,7 +797,7 @@ fn answer(stream: u32) -> impl Strategy<Value = (Vec<u8>, i32)> {
         let length: usize = pieces.iter().map(|(length, _)| length).sum();
         (bytes, length as i32)
     });
-    let broken = Just((reset(stream, 2), -libc::ECONNRESET));
+    let broken = Just((rst_stream(stream, 2), -libc::ECONNRESET));
     prop_oneof![3 => sized, 2 => pieces, 1 => broken]
 }
 
@@ -894,7 +815,7 @@ proptest! {
         answers in answers(),
         cuts in prop::collection::vec(1_usize..200, 1..60),
     ) {
-        let mut connection = Connection::with_requests(answers.len() as u32, 0, &[]);
+        let mut connection = Greeting::with_requests(answers.len() as u32, 0, &[]);
         connection.write();
         let all: Vec<u8> = answers.iter().flat_map(|(bytes, _)| bytes.clone()).collect();
         let mut rest = &all[..];
@@ -917,7 +838,7 @@ proptest! {
         cut in 1_usize..40,
     ) {
         let request = filled("", expect(None, "aab", 0));
-        let mut connection = Connection::of(vec![request], values(), &[]);
+        let mut connection = Greeting::of(vec![request], values(), &[]);
         let mut bytes = Vec::new();
         let mut expected = Vec::new();
         for (number, body) in (0..).zip(&bodies) {
@@ -953,7 +874,7 @@ proptest! {
             (0_u8..11, any::<u8>(), 0_u32..12, prop::collection::vec(any::<u8>(), 0..40)), 0..30),
         rest in prop::collection::vec(any::<u8>(), 0..100),
     ) {
-        let mut connection = Connection::with_requests(5, 1000, &[]);
+        let mut connection = Greeting::with_requests(5, 1000, &[]);
         connection.write();
         if !greeting {
             // From the middle of a frame on.

@@ -3,97 +3,44 @@
 
 #![allow(clippy::unwrap_used)]
 
-use bw_model::{ExchangeAddress, Kind, Nanos, Operation};
+use bw_model::ExchangeAddress;
 use bw_protocol::redis::reply::{Reply, ReplyProgress, Value};
-use bw_protocol::redis::{Commands, Login, Password, Redis, RedisSession};
+use bw_protocol::redis::{Commands, Login, Password, Redis};
 use bw_protocol::values::ValueSpec;
-use bw_protocol::{End, Outgoing, Protocol, SessionState, Template, Values};
+use bw_protocol::{Protocol, SessionState, Template, Values};
 use bw_record::errno::{name, redis_error};
+use connection::Connection;
 use proptest::prelude::*;
 use std::sync::Arc;
 
-fn exchange(command: u64) -> Operation {
-    Operation {
-        at: Nanos::ZERO,
-        offset: command,
-        size: 0,
-        kind: Kind::Exchange,
-        notify: false,
-        tag: 0,
-    }
+mod connection;
+
+/// Returns a connection for two commands, and its state.
+fn connection_of(login: &Login) -> (Connection<Redis>, SessionState) {
+    let words = |text: &[&str]| {
+        text.iter()
+            .map(|word| Template::literal(word.as_bytes()))
+            .collect()
+    };
+    let commands = [words(&["GET", "k"]), words(&["SET", "k", "a b"])];
+    let commands = Commands::new(&commands, Values::default());
+    Connection::open(Redis::new(Arc::new(commands), login, 8))
 }
 
-/// A connection without a socket.
-struct Connection {
-    redis: Redis,
-    session: RedisSession,
-    out: Outgoing,
-    ends: Vec<End>,
+/// Returns a connection with `count` commands in progress, in slots 10, 11, and so on.
+fn with_commands(count: u32) -> Connection<Redis> {
+    let (mut connection, state) = connection_of(&Login::default());
+    assert_eq!(state, SessionState::Ready);
+    for slot in 10..10 + count {
+        connection.begin(slot, 0).unwrap();
+    }
+    connection.write();
+    connection
 }
 
-impl Connection {
-    fn new(login: &Login) -> (Self, SessionState) {
-        let words = |text: &[&str]| {
-            text.iter()
-                .map(|word| Template::literal(word.as_bytes()))
-                .collect()
-        };
-        let commands = [words(&["GET", "k"]), words(&["SET", "k", "a b"])];
-        let commands = Commands::new(&commands, Values::default());
-        let redis = Redis::new(Arc::new(commands), login, 8);
-        let mut connection = Self {
-            session: redis.session(),
-            redis,
-            out: Outgoing::default(),
-            ends: Vec::new(),
-        };
-        let state = connection
-            .redis
-            .open(&mut connection.session, &mut connection.out);
-        (connection, state)
-    }
-
-    /// Returns a connection with `count` commands in progress, in slots 10, 11, and so on.
-    fn with_commands(count: u32) -> Self {
-        let (mut connection, state) = Self::new(&Login::default());
-        assert_eq!(state, SessionState::Ready);
-        for slot in 10..10 + count {
-            connection.begin(slot, 0).unwrap();
-        }
-        connection.write();
-        connection
-    }
-
-    fn begin(&mut self, slot: u32, command: u64) -> Result<(), i32> {
-        let operation = exchange(command);
-        self.redis
-            .begin(&mut self.session, slot, &operation, &mut self.out)
-    }
-
-    /// Writes everything; returns it.
-    fn write(&mut self) -> String {
-        let mut written = Vec::new();
-        while !self.out.is_empty() {
-            let length = self.out.next().len();
-            written.extend_from_slice(self.out.next());
-            self.out.written(length);
-        }
-        self.redis.sent(&mut self.session, &mut self.ends);
-        String::from_utf8(written).unwrap()
-    }
-
-    fn receive(&mut self, bytes: impl AsRef<[u8]>) -> SessionState {
-        self.redis.receive(
-            &mut self.session,
-            bytes.as_ref(),
-            &mut self.out,
-            &mut self.ends,
-        )
-    }
-
-    fn results(&self) -> Vec<(u32, i32)> {
-        self.ends.iter().map(|end| (end.slot, end.result)).collect()
-    }
+/// Writes everything; returns it.
+fn written(connection: &mut Connection<Redis>) -> String {
+    String::from_utf8(connection.write()).unwrap()
 }
 
 /// Returns the value of a reply that is complete with its last byte; None if it is malformed.
@@ -195,18 +142,18 @@ fn what_is_no_reply_is_malformed() {
 
 #[test]
 fn commands_are_arrays_of_strings_and_their_replies_come_in_order() {
-    let mut connection = Connection::with_commands(0);
+    let mut connection = with_commands(0);
     connection.begin(7, 1).unwrap();
     connection.begin(8, 0).unwrap();
     assert_eq!(connection.begin(9, 2), Err(-libc::EINVAL));
-    assert_eq!(connection.redis.room(&connection.session), 6);
+    assert_eq!(connection.room(), 6);
     let sent = "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$3\r\na b\r\n*2\r\n$3\r\nGET\r\n$1\r\nk\r\n";
-    assert_eq!(connection.write(), sent);
+    assert_eq!(written(&mut connection), sent);
     let state = connection.receive("+OK\r\n>1\r\n+x\r\n$3\r\na b\r\n");
     assert_eq!(state, SessionState::Ready);
     assert_eq!(connection.results(), [(7, 2), (8, 3)]);
-    assert_eq!(connection.redis.room(&connection.session), 8);
-    assert_eq!(connection.redis.nil_replies(), Some(0));
+    assert_eq!(connection.room(), 8);
+    assert_eq!(connection.protocol.nil_replies(), Some(0));
 }
 
 #[test]
@@ -219,24 +166,19 @@ fn words_have_the_values_of_the_operation_and_their_length() {
     let words = words.map(|word| Template::parse(word, &values).unwrap());
     let commands = Commands::new(&[words.to_vec()], values);
     let redis = Redis::new(Arc::new(commands), &Login::default(), 8);
-    let (mut session, mut out) = (redis.session(), Outgoing::default());
-    redis.open(&mut session, &mut out);
-    let mut sent = Vec::new();
+    let (mut connection, _) = Connection::open(redis);
     for number in [4, 5] {
         let address = ExchangeAddress { request: 0, number };
-        let operation = exchange(address.pack());
-        redis.begin(&mut session, 1, &operation, &mut out).unwrap();
-        sent.extend_from_slice(out.next());
-        out.written(out.next().len());
+        connection.begin(1, address.pack()).unwrap();
     }
     let expected = "*4\r\n$3\r\nSET\r\n$6\r\nkey:99\r\n$0\r\n\r\n$5\r\n${id}\r\n\
         *4\r\n$3\r\nSET\r\n$7\r\nkey:100\r\n$4\r\n\u{e9} x\r\n$5\r\n${id}\r\n";
-    assert_eq!(String::from_utf8(sent).unwrap(), expected);
+    assert_eq!(written(&mut connection), expected);
 }
 
 #[test]
 fn errors_have_the_word_of_the_server_and_nil_is_counted() {
-    let mut connection = Connection::with_commands(6);
+    let mut connection = with_commands(6);
     connection.receive("-WRONGTYPE Operation against a key\r\n-MOVED 3999 h:1\r\n$-1\r\n");
     connection.receive("-LOADING\r\n!10\r\nMYWORD bad\r\n_\r\n");
     let results = connection.results();
@@ -253,12 +195,12 @@ fn errors_have_the_word_of_the_server_and_nil_is_counted() {
         ["Redis LOADING".to_owned(), "Redis error".to_owned()]
     );
     assert_eq!((results[2].1, results[5].1), (0, 0));
-    assert_eq!(connection.redis.nil_replies(), Some(2));
+    assert_eq!(connection.protocol.nil_replies(), Some(2));
 }
 
 #[test]
 fn bytes_without_a_command_are_an_error_and_pushes_are_not() {
-    let mut connection = Connection::with_commands(1);
+    let mut connection = with_commands(1);
     assert_eq!(
         connection.receive("+a\r\n>1\r\n+x\r\n"),
         SessionState::Ready
@@ -276,7 +218,7 @@ fn a_reply_before_the_whole_command_is_written_ends_the_connection() {
         ("+OK\r\n", -libc::EPROTO),
         ("-ERR Protocol error\r\n", redis_error(b"ERR")),
     ] {
-        let mut connection = Connection::with_commands(0);
+        let mut connection = with_commands(0);
         connection.begin(3, 0).unwrap();
         connection.begin(4, 0).unwrap();
         connection.out.written(4);
@@ -288,7 +230,7 @@ fn a_reply_before_the_whole_command_is_written_ends_the_connection() {
 
 #[test]
 fn the_end_of_a_connection_ends_its_commands() {
-    let mut connection = Connection::with_commands(3);
+    let mut connection = with_commands(3);
     connection.receive("+a\r\n$9\r\nxx");
     connection
         .redis
@@ -308,16 +250,16 @@ fn login() -> Login {
 
 #[test]
 fn the_handshake_is_what_the_user_wants_and_ends_with_its_last_reply() {
-    let (mut connection, state) = Connection::new(&login());
+    let (mut connection, state) = connection_of(&login());
     assert_eq!(state, SessionState::Handshake);
-    assert_eq!(connection.redis.room(&connection.session), 0);
+    assert_eq!(connection.room(), 0);
     let sent = "*3\r\n$4\r\nAUTH\r\n$2\r\nme\r\n$11\r\ns3cret word\r\n*2\r\n$5\r\nHELLO\r\n$1\r\n3\r\n\
                 *2\r\n$6\r\nSELECT\r\n$1\r\n5\r\n";
-    assert_eq!(connection.write(), sent);
+    assert_eq!(written(&mut connection), sent);
     let first = connection.receive("+OK\r\n%1\r\n+proto\r\n:3\r\n+O");
     assert_eq!(first, SessionState::Handshake);
     assert_eq!(connection.receive("K\r\n"), SessionState::Ready);
-    assert_eq!(connection.redis.room(&connection.session), 8);
+    assert_eq!(connection.room(), 8);
     // The next connection begins again.
     let state = connection
         .redis
@@ -329,15 +271,15 @@ fn the_handshake_is_what_the_user_wants_and_ends_with_its_last_reply() {
 #[test]
 fn a_refusal_has_the_server_s_reason_and_never_the_password() {
     let refusal = |replies: &str| {
-        let (mut connection, _) = Connection::new(&login());
+        let (mut connection, _) = connection_of(&login());
         connection.write();
         let state = connection.receive(replies);
         assert!(
             matches!(state, SessionState::Failed(..0)),
             "{replies:?}: {state:?}"
         );
-        let text = connection.redis.refusal(&connection.session).unwrap();
-        let shown = format!("{text} {:?} {:?}", connection.redis, connection.session);
+        let text = connection.protocol.refusal(&connection.session).unwrap();
+        let shown = format!("{text} {:?} {:?}", connection.protocol, connection.session);
         assert!(!shown.contains("s3cret"), "{shown}");
         text
     };
@@ -444,7 +386,7 @@ proptest! {
         replies in prop::collection::vec(samples(), 1..8),
         cuts in prop::collection::vec(1_usize..30, 1..40),
     ) {
-        let mut connection = Connection::with_commands(replies.len() as u32);
+        let mut connection = with_commands(replies.len() as u32);
         let wire: Vec<u8> = replies.iter().flat_map(|reply| reply.wire.clone()).collect();
         let mut rest = &wire[..];
         for cut in cuts.iter().cycle() {
@@ -458,7 +400,7 @@ proptest! {
         let expected: Vec<_> = (10..).zip(&replies).map(|(slot, reply)| (slot, reply.bytes as i32)).collect();
         prop_assert_eq!(connection.results(), expected);
         let nil = replies.iter().filter(|reply| reply.nil).count();
-        prop_assert_eq!(connection.redis.nil_replies(), Some(nil as u64));
+        prop_assert_eq!(connection.protocol.nil_replies(), Some(nil as u64));
     }
 
     #[test]
@@ -469,7 +411,7 @@ proptest! {
         cut in 1_usize..200,
     ) {
         let outcome = |cut: usize| {
-            let mut connection = Connection::with_commands(8);
+            let mut connection = with_commands(8);
             let mut state = SessionState::Ready;
             for piece in bytes.chunks(cut) {
                 state = connection.receive(piece);

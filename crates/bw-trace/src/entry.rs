@@ -39,6 +39,15 @@ pub(crate) struct TraceEntry {
     pub clipped: bool,
     /// How far it may be spread at most: the unit of its stamp [ns].
     pub reach_ns: u64,
+    /// What a recorded request was answered with.
+    pub response: RecordedResponse,
+}
+
+/// What a trace has of the response to a recorded request; None: it is unknown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct RecordedResponse {
+    pub status: Option<u16>,
+    pub body_bytes: Option<u64>,
 }
 
 impl TraceEntry {
@@ -62,6 +71,7 @@ impl TraceEntry {
             file: 0,
             clipped: bytes > LARGEST_BYTES,
             reach_ns: FARTHEST_NS,
+            response: RecordedResponse::default(),
         }
     }
 

@@ -316,6 +316,8 @@ pub struct RequestCounts {
     pub unsafe_methods: u64,
     /// Records that were skipped because they have no request that can be sent: none, CONNECT, an invalid one.
     pub unreplayable: u64,
+    /// Requests that were skipped because their body is described (`multipart/form-data`), but not recorded.
+    pub lost_bodies: u64,
     /// Requests whose method usually has a body, and none was recorded.
     pub without_body: u64,
     /// Requests that are sent without their credentials.

@@ -44,7 +44,8 @@ pub fn read(input: &TraceInput) -> Result<Option<RecordedTrace>, EngineError> {
     }
     let report = trace.report();
     let counts = report.requests.unwrap_or_default();
-    let read = report.operations + report.left_out + counts.unsafe_methods + counts.unreplayable;
+    let skipped = counts.unsafe_methods + counts.unreplayable + counts.lost_bodies;
+    let read = report.operations + report.left_out + skipped;
     if report.skipped_lines > read {
         let first = report.skipped_first.first().cloned().unwrap_or_default();
         let message = format!(

@@ -73,6 +73,8 @@ pub(crate) struct RecordedParts {
     pub target: Vec<u8>,
     pub headers: Vec<(String, String)>,
     pub body: Option<Vec<u8>>,
+    /// Whether there was a body that the trace describes, but whose bytes cannot be made of that.
+    pub has_lost_body: bool,
     pub status: Option<u16>,
     /// Whether the stamp is a whole second.
     pub whole_second: bool,
@@ -125,6 +127,10 @@ impl RequestTable {
         }
         if !self.unsafe_methods && !SAFE_METHODS.contains(&method.as_str()) {
             self.counts.unsafe_methods += 1;
+            return Ok(None);
+        }
+        if parts.has_lost_body {
+            self.counts.lost_bodies += 1;
             return Ok(None);
         }
         let (headers, had_credentials) = self.headers(&parts.headers)?;
@@ -198,6 +204,12 @@ impl RequestTable {
             sent.push((name.as_str().into(), value.trim().into()));
         }
         Ok((sent.into(), had_credentials))
+    }
+
+    /// Returns the request with an index.
+    pub(crate) fn get(&self, index: u64) -> Option<Arc<RecordedRequest>> {
+        let index = usize::try_from(index).ok()?;
+        self.requests.get(index).map(Arc::clone)
     }
 
     /// Returns the counts so far.

@@ -1,4 +1,5 @@
-//! The statistics of a trace: burstiness, sizes, sequentiality, skew, queue.
+//! The statistics of a trace: burstiness, sizes, sequentiality, skew, queue; of recorded requests instead of sizes and
+//! places their methods, statuses, hosts, paths and bodies.
 //!
 //! Decision: one pass over rows in the order of arrival, in memory that does not grow with their number, so that a
 //! trace of 1e8 operations needs no more than one of 1e6. Where this requires an estimate (the working set beyond a
@@ -7,11 +8,13 @@
 pub(crate) mod arrivals;
 pub(crate) mod locality;
 pub mod popularity;
+pub mod requests;
 
 use crate::input::{TraceInput, TraceReport};
 use crate::stat::arrivals::{ArrivalStatistics, Dispersion, Gaps, Queue, QueueResult, RateSeries};
 use crate::stat::locality::{Locality, Sequentiality, SizeResult, Sizes};
 use crate::stat::popularity::{Popularity, PopularityResult, WorkingSet};
+use crate::stat::requests::{RequestMeasures, RequestStatistics};
 use crate::trace;
 use bw_model::EngineError;
 use bw_model::{Kind, Nanos, Row};
@@ -49,28 +52,30 @@ pub struct StatResult {
     pub schema: &'static str,
     /// Number of operations.
     pub operations: u64,
-    /// Sum of their sizes.
+    /// Sum of their sizes; of requests, of the bodies of their responses.
     pub bytes: u64,
     /// From the first arrival to the last.
     pub duration_ns: u64,
     /// Operations after the first, divided by the duration; null if that is zero.
     pub rate_per_s: Option<f64>,
-    /// By kind.
-    pub kinds: BTreeMap<&'static str, KindShare>,
+    /// By kind; requests by method.
+    pub kinds: BTreeMap<String, KindShare>,
     /// Operations and bytes over time.
     pub rate: RateSeries,
     /// Burstiness: the variance of counts divided by their mean, at several scales.
     pub dispersion: Vec<Dispersion>,
     /// Times between arrivals.
     pub gaps: Gaps,
-    /// Sizes of operations.
-    pub sizes: SizeResult,
-    /// Distances between consecutive operations.
-    pub sequentiality: Sequentiality,
+    /// Sizes of operations; null: they are requests.
+    pub sizes: Option<SizeResult>,
+    /// Distances between consecutive operations; null: they are requests.
+    pub sequentiality: Option<Sequentiality>,
     /// Skew of accesses.
     pub popularity: PopularityResult,
-    /// Number of different blocks accessed.
+    /// Number of different blocks or paths accessed.
     pub working_set: WorkingSet,
+    /// What the requests are; null: the trace is one of block I/O.
+    pub requests: Option<RequestStatistics>,
     /// Number of operations in progress; null if the trace has no completions.
     pub queue: Option<QueueResult>,
     /// Time from arrival to completion, of operations with a known completion that did not fail.
@@ -83,7 +88,7 @@ pub struct StatResult {
     pub report: TraceReport,
 }
 
-/// The share of one kind.
+/// The share of one kind or method.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct KindShare {
     /// Number of operations.
@@ -94,28 +99,83 @@ pub struct KindShare {
     pub share: f64,
 }
 
-/// Returns the statistics of a trace.
+/// Returns the statistics of a trace. Requests are described as they were recorded, also those that a replay skips because
+/// of their method.
 ///
 /// # Errors
 /// Those of reading it; a block size of zero.
 pub fn stat(request: &StatRequest) -> Result<StatResult, EngineError> {
-    let mut trace = trace::open(&request.input)?;
-    let mut measures = Measures::new(request.block_bytes.max(1), request.memory_bytes);
-    for row in trace.by_ref() {
-        measures.add(&row?);
+    let mut trace = trace::open(&TraceInput {
+        unsafe_methods: true,
+        ..request.input.clone()
+    })?;
+    let memory_bytes = request.memory_bytes;
+    let mut measures = Measures::new(if trace.format().has_requests() {
+        Subject::Requests(Box::new(RequestMeasures::new(memory_bytes)))
+    } else {
+        let block_bytes = request.block_bytes.max(1);
+        Subject::Blocks(Box::new(BlockMeasures::new(block_bytes, memory_bytes)))
+    });
+    while let Some(row) = trace.next() {
+        let row = row?;
+        let at = measures.add(&row);
+        match &mut measures.subject {
+            Subject::Blocks(blocks) => {
+                blocks.add(at, &row);
+                measures.arrivals.add(at, u64::from(row.size));
+            }
+            Subject::Requests(requests) => {
+                let response = trace.response();
+                if let Some(request) = trace.request(&row) {
+                    requests.add(at, row.device, &request, response);
+                }
+                measures.arrivals.add(at, response.body_bytes.unwrap_or(0));
+            }
+        }
     }
     Ok(measures.result(trace.report()))
+}
+
+/// What differs between block I/O and requests.
+enum Subject {
+    Blocks(Box<BlockMeasures>),
+    Requests(Box<RequestMeasures>),
+}
+
+/// Kinds, sizes and places of block I/O.
+struct BlockMeasures {
+    kinds: [KindShare; Kind::ALL.len()],
+    sizes: Sizes,
+    locality: Locality,
+    popularity: Popularity,
+}
+
+impl BlockMeasures {
+    fn new(block_bytes: u64, memory_bytes: u64) -> Self {
+        Self {
+            kinds: [KindShare::default(); Kind::ALL.len()],
+            sizes: Sizes::default(),
+            locality: Locality::default(),
+            popularity: Popularity::new(Some(block_bytes), memory_bytes),
+        }
+    }
+
+    fn add(&mut self, at: Nanos, row: &Row) {
+        let kind = &mut self.kinds[row.kind as usize];
+        kind.operations += 1;
+        kind.bytes += u64::from(row.size);
+        self.sizes.add(row);
+        self.locality.add(row);
+        self.popularity.add(at, row);
+    }
 }
 
 /// The state of all statistics, which take one pass.
 struct Measures {
     first: Option<Nanos>,
     last: Nanos,
-    kinds: [KindShare; Kind::ALL.len()],
     arrivals: ArrivalStatistics,
-    sizes: Sizes,
-    locality: Locality,
-    popularity: Popularity,
+    subject: Subject,
     queue: Queue,
     response: Histogram,
     issue_error: Histogram,
@@ -123,15 +183,12 @@ struct Measures {
 }
 
 impl Measures {
-    fn new(block_bytes: u64, memory_bytes: u64) -> Self {
+    fn new(subject: Subject) -> Self {
         Self {
             first: None,
             last: Nanos::ZERO,
-            kinds: [KindShare::default(); Kind::ALL.len()],
             arrivals: ArrivalStatistics::new(),
-            sizes: Sizes::default(),
-            locality: Locality::default(),
-            popularity: Popularity::new(block_bytes, memory_bytes),
+            subject,
             queue: Queue::new(),
             response: Histogram::new(),
             issue_error: Histogram::new(),
@@ -139,19 +196,14 @@ impl Measures {
         }
     }
 
-    fn add(&mut self, row: &Row) {
+    /// Adds what all traces have; returns the time since the first arrival.
+    fn add(&mut self, row: &Row) -> Nanos {
         let first = *self.first.get_or_insert(row.intended);
         let at = row.intended.since(first);
         self.last = self.last.max(at);
-        let kind = &mut self.kinds[row.kind as usize];
-        kind.operations += 1;
-        kind.bytes += u64::from(row.size);
-        self.arrivals.add(at, u64::from(row.size));
-        self.sizes.add(row);
-        self.locality.add(row);
-        self.popularity.add(at, row);
         self.queue.add(at, row.completed_since(first));
         self.times(row);
+        at
     }
 
     fn times(&mut self, row: &Row) {
@@ -165,9 +217,22 @@ impl Measures {
     }
 
     fn result(self, report: TraceReport) -> StatResult {
-        let kinds = shares(self.kinds);
+        let (kinds, sizes, sequentiality, popularity, requests) = match self.subject {
+            Subject::Blocks(blocks) => {
+                let named = Kind::ALL.map(|kind| kind.name().to_owned()).into_iter();
+                let kinds: BTreeMap<_, _> = named.zip(blocks.kinds).collect();
+                let sizes = Some(blocks.sizes.result());
+                let sequentiality = Some(blocks.locality.result());
+                (kinds, sizes, sequentiality, blocks.popularity, None)
+            }
+            Subject::Requests(requests) => {
+                let (kinds, popularity, found) = requests.result(&report.devices);
+                (kinds, None, None, popularity, Some(found))
+            }
+        };
+        let kinds = shares(kinds);
         let operations = kinds.values().map(|kind| kind.operations).sum();
-        let (popularity, working_set) = self.popularity.result();
+        let (popularity, working_set) = popularity.result();
         let (rate, dispersion, gaps) = self.arrivals.result();
         StatResult {
             schema: "trace-stat/1",
@@ -179,10 +244,11 @@ impl Measures {
             rate,
             dispersion,
             gaps,
-            sizes: self.sizes.result(),
-            sequentiality: self.locality.result(),
+            sizes,
+            sequentiality,
             popularity,
             working_set,
+            requests,
             queue: self.queue.result(),
             response_ns: (&self.response).into(),
             issue_error_ns: (&self.issue_error).into(),
@@ -208,15 +274,13 @@ fn rate_per_s(operations: u64, duration: Nanos) -> Option<f64> {
     (duration > Nanos::ZERO).then(|| operations.saturating_sub(1) as f64 / duration.as_seconds())
 }
 
+/// Returns the kinds that occur, with their shares.
 #[allow(clippy::cast_precision_loss)]
-fn shares(kinds: [KindShare; Kind::ALL.len()]) -> BTreeMap<&'static str, KindShare> {
-    let all: u64 = kinds.iter().map(|kind| kind.operations).sum();
-    let named = Kind::ALL.into_iter().zip(kinds);
-    named
-        .filter(|(_, kind)| kind.operations > 0)
-        .map(|(name, kind)| {
-            let share = kind.operations as f64 / all as f64;
-            (name.name(), KindShare { share, ..kind })
-        })
-        .collect()
+fn shares(mut kinds: BTreeMap<String, KindShare>) -> BTreeMap<String, KindShare> {
+    let all: u64 = kinds.values().map(|kind| kind.operations).sum();
+    kinds.retain(|_, kind| kind.operations > 0);
+    for kind in kinds.values_mut() {
+        kind.share = kind.operations as f64 / all as f64;
+    }
+    kinds
 }

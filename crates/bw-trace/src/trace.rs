@@ -6,7 +6,7 @@
 //! afterwards, so that two replays of different devices of one trace have the same time zero.
 //! Memory is bounded by the windows, whatever the length of the trace.
 
-use crate::entry::TraceEntry;
+use crate::entry::{RecordedResponse, TraceEntry};
 use crate::error::TraceCode;
 use crate::formats;
 use crate::input::{Duplicates, Format, Offsets, TraceInput, TraceReport};
@@ -32,6 +32,7 @@ pub struct Trace {
     settled: bool,
     mapping: AddressMapping,
     requests: SharedRequests,
+    response: RecordedResponse,
     changes: Changes,
     operations: u64,
     left_out: u64,
@@ -127,6 +128,7 @@ impl Trace {
                 mapping(&input)?
             },
             requests,
+            response: RecordedResponse::default(),
             changes: Changes::default(),
             operations: 0,
             left_out: 0,
@@ -153,6 +155,16 @@ impl Trace {
     #[must_use]
     pub(crate) fn tells_intentions(&self) -> bool {
         self.intended
+    }
+
+    /// Returns the recorded request of a row of this trace; None if it has none.
+    pub(crate) fn request(&self, row: &Row) -> Option<Arc<RecordedRequest>> {
+        self.requests.lock().get(row.offset)
+    }
+
+    /// Returns what the recorded request of the last row was answered with.
+    pub(crate) fn response(&self) -> RecordedResponse {
+        self.response
     }
 
     /// Returns the recorded requests: an operation's offset is an index into them.
@@ -304,6 +316,7 @@ impl Trace {
             self.ordered.at_entry(TraceCode::TraceOption, &entry, what, remedy)
         })?;
         self.operations += 1;
+        self.response = entry.response;
         Ok(Some(entry.row))
     }
 }

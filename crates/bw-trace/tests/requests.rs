@@ -6,6 +6,8 @@ use bw_model::{EngineError, Kind, Row};
 use bw_trace::convert::{ConvertOutput, ConvertRequest, OutputFormat, convert};
 use bw_trace::input::{Duplicates, Format, Offsets, RequestCounts, TraceInput, TraceReport};
 use bw_trace::recorded::{self, RecordedTrace};
+use bw_trace::stat::popularity::Method;
+use bw_trace::stat::{StatRequest, StatResult, stat};
 use bw_trace::trace;
 use std::io::{Cursor, Read};
 use std::path::PathBuf;
@@ -289,6 +291,178 @@ fn a_conversion_reports_that_the_requests_are_lost() {
     let result = convert(&request).unwrap();
     assert_eq!(result.rows, 3);
     assert!(result.lost[0].contains("paths"), "{:?}", result.lost);
+}
+
+/// Returns an archive of POST requests with this `postData` each.
+fn posted(bodies: &[serde_json::Value]) -> Vec<u8> {
+    let entry = |body: &serde_json::Value| {
+        serde_json::json!({
+            "startedDateTime": "2026-01-31T12:00:00.5Z",
+            "request": {"method": "POST", "url": "http://h/", "headers": [], "postData": body},
+        })
+    };
+    let entries: Vec<_> = bodies.iter().map(entry).collect();
+    let archive = serde_json::json!({"log": {"entries": entries}});
+    archive.to_string().into_bytes()
+}
+
+#[test]
+fn posted_parameters_without_a_text_are_a_form_and_those_of_files_are_skipped() {
+    let form = "application/x-www-form-urlencoded";
+    let parameters = serde_json::json!([
+        {"name": "größe", "value": "1 + 1=2&x"}, {"name": "empty"}, {"name": "a-b_c.d*~", "value": "/"},
+    ]);
+    let file = serde_json::json!([{"name": "f", "fileName": "f.txt", "contentType": "text/plain", "value": "x"}]);
+    let bodies = [
+        serde_json::json!({"mimeType": format!("{form}; charset=utf-8"), "params": parameters}),
+        serde_json::json!({"mimeType": form, "params": parameters, "text": "raw=1"}),
+        serde_json::json!({"mimeType": "multipart/form-data; boundary=b", "params": file}),
+        serde_json::json!({"mimeType": form, "params": [], "text": ""}),
+    ];
+    let file = Scratch::new("posted", &posted(&bodies));
+    let found = recorded(&TraceInput {
+        unsafe_methods: true,
+        ..TraceInput::new(&file.path())
+    });
+    let bodies = found.requests.iter().map(|request| {
+        let body = request.body.as_deref().unwrap_or_default();
+        String::from_utf8(body.to_vec()).unwrap()
+    });
+    let encoded = "gr%C3%B6%C3%9Fe=1+%2B+1%3D2%26x&empty=&a-b_c.d*%7E=%2F";
+    assert_eq!(bodies.collect::<Vec<_>>(), [encoded, "raw=1", ""]);
+    let types = found.requests.iter().map(|request| request.headers.len());
+    assert_eq!(types.collect::<Vec<_>>(), [1, 1, 0]);
+    let (name, value) = &found.requests[0].headers[0];
+    let expected = format!("{form}; charset=utf-8");
+    assert_eq!((&**name, &**value), ("Content-Type", &*expected));
+    let counts = found.report.requests.unwrap();
+    assert_eq!((counts.lost_bodies, counts.without_body), (1, 1));
+    assert_eq!(found.report.operations, 3);
+}
+
+fn described(name: &str, bytes: &[u8]) -> StatResult {
+    let file = Scratch::new(name, bytes);
+    let input = TraceInput::new(&file.path());
+    let (block_bytes, memory_bytes) = (4096, 1 << 20);
+    stat(&StatRequest {
+        input,
+        block_bytes,
+        memory_bytes,
+    })
+    .unwrap()
+}
+
+#[test]
+fn the_statistics_of_a_log_are_those_of_all_its_requests() {
+    // 60 of /a with two queries, 30 of /b, 10 of POST /c; a response of /a has 100 bytes.
+    let line = |number: u64| {
+        let (method, target, answer) = match number % 10 {
+            0..6 => ("GET", format!("/a?q={}", number % 2), "200 100"),
+            6..9 => ("GET", "/b".to_owned(), "404 -"),
+            _ => ("POST", "/c".to_owned(), "503 7"),
+        };
+        let (host, second) = (
+            if number < 70 { "a.org:80" } else { "b.org:80" },
+            number / 50,
+        );
+        format!(
+            "{host} 10.0.0.1 - - [10/Oct/2000:13:55:3{second} +0000] \"{method} {target} HTTP/1.1\" {answer} \"-\" \"-\"\n"
+        )
+    };
+    let log: String = (0..100).map(line).collect();
+    let found = described("stat", log.as_bytes());
+    assert_eq!((found.operations, found.bytes), (100, 6070));
+    let kinds: Vec<_> = found.kinds.iter().collect();
+    assert_eq!(
+        (&**kinds[0].0, kinds[0].1.operations, kinds[0].1.bytes),
+        ("GET", 90, 6000)
+    );
+    assert_eq!(
+        (&**kinds[1].0, kinds[1].1.operations, kinds[1].1.share),
+        ("POST", 10, 0.1)
+    );
+    assert!(found.sizes.is_none() && found.sequentiality.is_none() && found.queue.is_none());
+    let requests = found.requests.unwrap();
+    let statuses: Vec<_> = requests.statuses.into_iter().collect();
+    assert_eq!(statuses, [(200, 60), (404, 30), (503, 10)]);
+    let named = |shares: &[bw_trace::stat::requests::RequestShare]| -> Vec<(String, u64, u64)> {
+        let one = |share: &bw_trace::stat::requests::RequestShare| {
+            (share.name.clone(), share.operations, share.bytes)
+        };
+        shares.iter().map(one).collect()
+    };
+    let expected = [("/a", 60, 6000), ("/b", 30, 0), ("/c", 10, 70)];
+    assert_eq!(
+        named(&requests.paths),
+        expected.map(|(name, count, bytes)| (name.to_owned(), count, bytes))
+    );
+    let expected = [
+        ("a.org:80", 70, 42 * 100 + 49),
+        ("b.org:80", 30, 18 * 100 + 21),
+    ];
+    assert_eq!(
+        named(&requests.hosts),
+        expected.map(|(name, count, bytes)| (name.to_owned(), count, bytes))
+    );
+    assert_eq!(
+        (requests.different_paths, requests.body_bytes.count),
+        (3, 0)
+    );
+    let responses = requests.response_bytes;
+    assert_eq!(
+        (responses.count, responses.p50, responses.mean),
+        (100, Some(100), Some(60.7))
+    );
+    // Two queries of /a, /b and /c, on two hosts.
+    assert_eq!(
+        (found.popularity.method, found.popularity.block_bytes),
+        (Method::Exact, None)
+    );
+    assert_eq!(
+        (found.working_set.blocks, found.working_set.bytes),
+        (8.0, None)
+    );
+    assert_eq!(found.rate.bytes.iter().sum::<u64>(), 6070);
+    // 50 in each of two seconds: evenly.
+    assert_eq!(found.dispersion[3].max, 50);
+    let counts = found.report.requests.unwrap();
+    assert_eq!((counts.unsafe_methods, counts.distinct), (0, 4));
+}
+
+#[test]
+fn archives_and_lines_have_sizes_of_bodies() {
+    let entry = |response: serde_json::Value| {
+        serde_json::json!({"startedDateTime": "2026-01-31T12:00:00.5Z", "response": response,
+            "request": {"method": "PUT", "url": "http://h/", "postData": {"mimeType": "", "text": "four"}}})
+    };
+    let entries = [
+        entry(serde_json::json!({"status": 200, "bodySize": 10, "content": {"size": 40}})),
+        entry(
+            serde_json::json!({"status": 200, "bodySize": -1, "content": {"size": 40, "compression": 10}}),
+        ),
+        entry(serde_json::json!({"status": 0, "bodySize": -1, "content": {"size": -1}})),
+    ];
+    let archive = serde_json::json!({"log": {"entries": entries}});
+    let found = described("sizes", archive.to_string().as_bytes());
+    let requests = found.requests.unwrap();
+    assert_eq!(found.bytes, 40);
+    assert_eq!(
+        (requests.response_bytes.count, requests.response_bytes.max),
+        (2, Some(30))
+    );
+    assert_eq!(
+        (requests.body_bytes.count, requests.body_bytes.p50),
+        (3, Some(4))
+    );
+    assert_eq!(
+        requests.statuses.into_iter().collect::<Vec<_>>(),
+        [(200, 2)]
+    );
+    let line = b"{\"time\":1,\"path\":\"/\",\"status\":304,\"response_bytes\":12}\n{\"time\":2,\"path\":\"/\"}\n";
+    let found = described("lines", line);
+    let requests = found.requests.unwrap();
+    assert_eq!((found.bytes, requests.response_bytes.count), (12, 1));
+    assert!(requests.hosts.is_empty());
 }
 
 /// A log whose lines are made while it is read.

@@ -113,7 +113,7 @@ fn bursts_have_the_dispersion_of_their_arithmetic() {
 #[test]
 fn a_sequential_trace_is_wholly_sequential() {
     let rows: Vec<Row> = (0..1000).map(|n| row(n * MS, n * 4096)).collect();
-    let found = measured("sequential", &rows).sequentiality;
+    let found = measured("sequential", &rows).sequentiality.unwrap();
     assert_eq!(
         (found.sequential_share, found.recent_share),
         (Some(1.0), Some(1.0))
@@ -126,7 +126,7 @@ fn a_sequential_trace_is_wholly_sequential() {
 fn streams_that_take_turns_are_sequential_to_the_loose_share_only() {
     let place = |n: u64| n % 4 * (1 << 30) + n / 4 * 4096;
     let rows: Vec<Row> = (0..4000).map(|n| row(n * MS, place(n))).collect();
-    let found = measured("turns", &rows).sequentiality;
+    let found = measured("turns", &rows).sequentiality.unwrap();
     assert_eq!(found.sequential_share, Some(0.0));
     assert_eq!(found.recent_share, Some(3996.0 / 3999.0));
     assert_eq!(found.runs.mean, Some(1.0));
@@ -243,7 +243,7 @@ fn a_trace_without_ends_has_no_queue_and_an_empty_one_no_figures() {
     let nothing = measured("nothing", &[]);
     assert_eq!((nothing.operations, nothing.rate_per_s), (0, None));
     assert_eq!(nothing.gaps.gap_ns.p50, None);
-    assert_eq!(nothing.sequentiality.sequential_share, None);
+    assert_eq!(nothing.sequentiality.unwrap().sequential_share, None);
     assert!(nothing.popularity.tops.is_empty());
     assert_eq!(nothing.dispersion[0].index, None);
 }
@@ -259,10 +259,10 @@ fn kinds_and_sizes_are_counted_exactly() {
     let result = measured("sizes", &rows);
     assert_eq!(result.kinds["write"].share, 0.1);
     assert_eq!(result.kinds["read"].bytes, 9 * 4096);
-    assert_eq!(result.sizes.different, Some(2));
-    assert_eq!(result.sizes.commonest[0].operations, 9);
-    let buckets: Vec<_> = result
-        .sizes
+    let sizes = result.sizes.unwrap();
+    assert_eq!(sizes.different, Some(2));
+    assert_eq!(sizes.commonest[0].operations, 9);
+    let buckets: Vec<_> = sizes
         .buckets
         .iter()
         .map(|one| (one.up_to_bytes, one.operations))

@@ -34,7 +34,7 @@ from benchwright.core.machine import revision_of
 from benchwright.core.observation import TrialEnding
 from benchwright.core.plan import MetricSpec, StopDecision
 from benchwright.core.results import Finding
-from benchwright.core.text import plural
+from benchwright.core.text import plural, some_text
 from benchwright.core.untrusted import one_line
 from benchwright.decide.compare.conclusion import conclude
 from benchwright.decide.compare.decision import OtherQuestions, questions_of
@@ -83,16 +83,9 @@ def _single(text: str, option: str, inputs: Sequence[ParsedInput]) -> ParsedInpu
     message = (
         f"{text} contains {len(inputs)} tests" if inputs else f"{text} contains no test"
     )
-    names = _named([one.name for one in inputs])
+    names = some_text([one.name for one in inputs], _MOST_NAMED)
     hint = f"write {text}:TEST; there are: {names}" if inputs else ""
     raise argument_error(option, text, message, hint)
-
-
-def _named(names: Sequence[str]) -> str:
-    """Return names as text, at most 30 of them."""
-    more = len(names) - _MOST_NAMED
-    text = ", ".join(names[:_MOST_NAMED])
-    return f"{text} and {more} more" if more > 0 else text
 
 
 def _why_no_values(one: ParsedInput) -> tuple[str, str] | None:
@@ -194,7 +187,7 @@ def _tests_in_all(
             tests.append(ComparedTest(name, inputs, own))
     if not tests:
         there = "; ".join(
-            f"{arm}: {_named(list(names))}"
+            f"{arm}: {some_text(list(names), _MOST_NAMED)}"
             for arm, names in zip(arms, by_name, strict=True)
         )
         message = "no test is in all inputs"
@@ -336,7 +329,7 @@ def _not_compared(found: ComparedInputs) -> Iterator[str]:
     for test, why in found.without_values.items():
         yield f"{test} is not compared: {why}"
     for arm, names in found.only_in.items():
-        yield f"only in {arm}: {_named(names)}"
+        yield f"only in {arm}: {some_text(names, _MOST_NAMED)}"
 
 
 def _findings_about_test(test: ComparedTest, result: ComparisonResult) -> list[Finding]:

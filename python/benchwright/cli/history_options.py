@@ -79,7 +79,7 @@ Metrics = Annotated[
     Option(
         "this quantity, such as user or rss_bytes (repeatable)",
         "NAME",
-        default="those that the runs asked for",
+        default="those that the runs requested",
         flag="--metric",
         no_default=_OF_ONE_RUN,
     ),

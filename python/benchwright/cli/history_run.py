@@ -391,7 +391,7 @@ def feed(arguments: argparse.Namespace) -> int:
 
     request = request_from(FeedOptions, arguments)
     if request.atom is None and request.json_feed is None:
-        message = "no feed is asked for"
+        message = "no feed is requested"
         raise argument_error(
             "--atom", "", message, "add --atom FILE or --json-feed FILE"
         )

@@ -22,6 +22,7 @@ from benchwright.core.errors import (
     StudyError,
     argument_error,
 )
+from benchwright.core.text import more_text
 from benchwright.suite.common_options import Json
 from benchwright.suite.option_reader import OptionReader
 from benchwright.suite.options import Option, Text, add_options, request_from
@@ -319,4 +320,5 @@ def _rest(found: _Listing, paths: Sequence[str]) -> Iterator[str]:
     for problem in found.problems[:_MOST_PROBLEMS]:
         yield f"{problem.message} [{problem.code}]"
     if len(found.problems) > _MOST_PROBLEMS:
-        yield f"and {len(found.problems) - _MOST_PROBLEMS:,} more that cannot be read"
+        more = more_text(len(found.problems) - _MOST_PROBLEMS)
+        yield f"{more} that cannot be read"

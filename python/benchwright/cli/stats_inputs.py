@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from benchwright.core.errors import Diagnostic, InputError, OperatingError
+from benchwright.core.text import some_text
 from benchwright.stats.metric_rules import EXTRAS, TIMES, MetricRules
 from benchwright.stats.table import COMPUTED_COLUMNS
 from benchwright.study.parsers.api import ParsedInput
@@ -176,8 +177,7 @@ def _named(text: str, name: str, tests: Sequence[ParsedInput]) -> list[ParsedInp
     chosen = [one for one in tests if one.name == name]
     if not chosen:
         names = list(dict.fromkeys(one.name for one in tests))
-        more = f" and {len(names) - _MOST_NAMED} more" * (len(names) > _MOST_NAMED)
-        hint = f"there are: {', '.join(names[:_MOST_NAMED])}{more}"
+        hint = f"there are: {some_text(names, _MOST_NAMED)}"
         message = f"{text}: there is no test {name!r}"
         raise InputError([_not_read(text, message, hint)])
     return chosen

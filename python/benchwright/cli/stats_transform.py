@@ -309,7 +309,7 @@ def _warned(
     evidence = (
         f"{step.body} holds for {places.size} of {part.table.rows} rows: {rows}{more}"
     )
-    remedy = "Look at these rows' logs; you asked for this with --warn."
+    remedy = "Look at these rows' logs; --warn requests this check."
     return [Finding("warned", Severity.WARNING, part.source.name, evidence, remedy)]
 
 

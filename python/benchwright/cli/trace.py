@@ -71,7 +71,7 @@ def _add_stat(below: Any) -> None:
     parser = _add(
         below,
         "stat",
-        "describe a trace: bursts, sizes, locality, popularity, queue",
+        "describe a trace: bursts, sizes, locality, popularity, queue, requests",
         "several TRACEs are reported one after the other, and drawn side by side",
     )
     add_options(parser, options.StatOptions)
@@ -100,7 +100,7 @@ def _add_convert(below: Any) -> None:
         "OUT must not exist; it appears when it is complete",
     )
     add_options(parser, options.ConvertOptions)
-    changed = ("speed", *options.MAPPING)
+    changed = ("speed", *options.MAPPING, "unsafe_methods")
     add_options(parser, TraceOptions, only=changed, helps=options.OF_CONVERTED)
     add_options(parser, TraceOptions, only=options.READING)
     add_options(parser, OutputOptions, RESULT, only=("json",))

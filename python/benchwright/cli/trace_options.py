@@ -31,12 +31,12 @@ from benchwright.suite.values import choice
 
 READING = (
     *("format", "lenient", "window", "duplicates", "start", "length", "devices"),
-    *("v2_wait", "arrivals", "stamp_unit", "unsafe_methods"),
+    *("v2_wait", "arrivals", "stamp_unit"),
 )
 MAPPING = ("offsets", "target_size", "source_size", "align")
 COMPARED = (
     *("format", "lenient", "duplicates", "start", "length", "devices", *MAPPING),
-    *("speed", "window"),
+    *("speed", "window", "unsafe_methods", "credentials"),
 )
 
 
@@ -48,8 +48,13 @@ OF_COMPARED = {
     "start": "skip what comes earlier in A, if the replay did",
     "length": "read only this much of A, by A's time",
     "devices": "read only these devices of A",
+    "unsafe_methods": "A's requests have all methods, as in the replay",
+    "credentials": "A's requests have their credentials, as in the replay",
 }
-OF_CONVERTED = {"speed": "make it this many times as fast (default: 1x)"}
+OF_CONVERTED = {
+    "speed": "make it this many times as fast (default: 1x)",
+    "unsafe_methods": "also convert recorded requests other than GET, HEAD and OPTIONS",
+}
 
 
 def _signed_ns(text: str) -> int:

@@ -321,6 +321,8 @@ class RecordedRequests(msgspec.Struct, frozen=True):
     """Skipped, since their method is not GET, HEAD or OPTIONS."""
     unreplayable: int = 0
     """Skipped, since they cannot be sent: no request, CONNECT, an invalid one."""
+    lost_bodies: int = 0
+    """Skipped, since their body is described (`multipart/form-data`), but not recorded."""
     without_body: int = 0
     """Sent with an empty body, since the trace does not have theirs."""
     credentials: int = 0

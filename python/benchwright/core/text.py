@@ -234,10 +234,27 @@ def list_text(texts: Sequence[str], most: int | None = None) -> str:
 
     A single text beyond `most` is shown, too.
     """
-    if most is not None and (more := len(texts) - most) > 1:
-        texts = [*texts[:most], f"{more} more"]
+    if most is not None and len(texts) - most > 1:
+        return some_text(texts, most)
     *first, last = texts
     return f"{', '.join(first)} and {last}" if first else last
+
+
+def some_text(texts: Sequence[str], most: int, separator: str = ", ") -> str:
+    """Return the first `most` texts and the number of the others: `a, b and 5 more`, or with
+    another separator than a comma `a; b; and 5 more`.
+
+    A single text beyond `most` is shown, too.
+    """
+    if (more := len(texts) - most) <= 1:
+        return separator.join(texts)
+    last = " " if separator == ", " else separator
+    return f"{separator.join(texts[:most])}{last}{more_text(more)}"
+
+
+def more_text(number: int) -> str:
+    """Return the end of a list that was cut: `and 5 more`."""
+    return f"and {number:,} more"
 
 
 # -- Several texts that differ only in their figures --------------------------------------

@@ -94,11 +94,11 @@ class ConvertResult(msgspec.Struct, frozen=True):
 # depth.
 #
 # Times are whole nanoseconds, sizes bytes. Absent is not zero: a figure that the trace does
-# not hold is None. Sources: docs/engine-protocol.md; docs/traces.md says what each means.
+# not hold is None, as sizes and places of recorded requests. Sources: docs/engine-protocol.md; docs/traces.md says what each means.
 
 
 class KindShare(msgspec.Struct, frozen=True):
-    """One kind's part of a trace."""
+    """One kind's or method's part of a trace."""
 
     operations: int
     bytes: int
@@ -211,7 +211,7 @@ class QueueDepth(msgspec.Struct, frozen=True):
 
 
 class PopularShare(msgspec.Struct, frozen=True):
-    """The most popular part of the touched blocks."""
+    """The most popular part of the touched blocks or paths."""
 
     blocks_share: float
     accesses_share: float
@@ -233,17 +233,18 @@ class Popularity(msgspec.Struct, frozen=True):
     method: Literal["exact", "sampled"]
     rate: float
     """The share of blocks that was followed."""
-    block_bytes: int
+    block_bytes: int | None
+    """None: of recorded requests the paths are counted, with their queries and hosts."""
     accesses: float
     tops: tuple[PopularShare, ...]
     zipf: ZipfFit | None
 
 
 class WorkingSet(msgspec.Struct, frozen=True):
-    """Number of different blocks touched, by the method of `Popularity`."""
+    """Number of different blocks or paths touched, by the method of `Popularity`."""
 
     blocks: float
-    bytes: float
+    bytes: float | None
     window_ns: int
     windows: int
     window_blocks_mean: float | None
@@ -253,20 +254,50 @@ class WorkingSet(msgspec.Struct, frozen=True):
     """Different blocks touched from the start to the end of each bin."""
 
 
+class RequestShare(msgspec.Struct, frozen=True):
+    """One host's or path's part of recorded requests."""
+
+    name: str
+    operations: int
+    bytes: int
+    """Of the bodies of the responses."""
+    share: float
+
+
+class RequestStatistics(msgspec.Struct, frozen=True):
+    """What recorded requests are."""
+
+    statuses: dict[str, int]
+    """Requests by the status of their response, where it is recorded."""
+    hosts: tuple[RequestShare, ...]
+    """Those with the most requests, most first."""
+    paths: tuple[RequestShare, ...]
+    """Those with the most requests, without their queries, most first."""
+    different_paths: int
+    body_bytes: TimeDistribution
+    """Sizes of the requests' bodies, of those that have one [bytes]."""
+    response_bytes: TimeDistribution
+    """Sizes of the responses' bodies, of those that are known [bytes]."""
+
+
 class TraceStatistics(msgspec.Struct, frozen=True):
     """Statistics of a trace."""
 
     operations: int
     bytes: int
+    """Of the operations; of requests, of the bodies of their responses."""
     duration_ns: int
     """From the first arrival to the last."""
     rate_per_s: float | None
     kinds: dict[str, KindShare]
+    """Requests by method."""
     rate: RateSeries
     dispersion: tuple[Dispersion, ...]
     gaps: ArrivalGaps
-    sizes: OperationSizes
-    sequentiality: Sequentiality
+    sizes: OperationSizes | None
+    """None: they are requests."""
+    sequentiality: Sequentiality | None
+    """None: they are requests."""
     popularity: Popularity
     working_set: WorkingSet
     queue: QueueDepth | None
@@ -275,6 +306,8 @@ class TraceStatistics(msgspec.Struct, frozen=True):
     issue_error_ns: TimeDistribution
     errors: int
     report: TraceReport
+    requests: RequestStatistics | None = None
+    """None: the trace is one of block I/O."""
 
 
 # -- Fidelity of a replay: B, the observed trace, compared with A, the intended one ----

@@ -503,7 +503,7 @@ _CODES: dict[str, Code] = {
     ),
     "capture-lines-unread": Code(
         Severity.WARNING,
-        "Report the kernel version as a bug: the trace lacks what those lines contain.",
+        "Report the kernel version as a bug: what those lines contain is missing from the trace.",
     ),
     "capture-new-devices": Code(
         Severity.WARNING,

@@ -21,6 +21,7 @@ from benchwright.core.machine import (
     MachineDifference,
 )
 from benchwright.core.results import Finding, Severity
+from benchwright.core.text import some_text
 from benchwright.core.untrusted import one_line
 from benchwright.findings import thresholds as t
 from benchwright.findings.codes import MACHINE_CODES
@@ -204,13 +205,12 @@ def _environment_finding(
         *machine_difference.of(FactWeight.FATAL),
         *machine_difference.of(FactWeight.SUSPICIOUS),
     ]
-    shown = "; ".join(change_text(change) for change in changes[:_SHOWN])
-    more = f"; and {len(changes) - _SHOWN} more" if len(changes) > _SHOWN else ""
+    shown = some_text([change_text(change) for change in changes], _SHOWN, "; ")
     code = MACHINE_CODES[name]
     severity = (
         code.severity if machine_difference.of(FactWeight.FATAL) else Severity.WARNING
     )
-    return Finding(name, severity, subject, f"{shown}{more}", code.remedy)
+    return Finding(name, severity, subject, shown, code.remedy)
 
 
 def change_text(change: FactChange, most: int = 60) -> str:

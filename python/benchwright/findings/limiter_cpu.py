@@ -325,10 +325,9 @@ def _room(use: ResourceUse, found: CpuShares) -> bool:
 
 def _threads_text(tasks: Sequence[TaskUse]) -> str:
     """Return `thread gzip ran 99 % of the time`, for one or a few threads."""
-    named = list_text([_thread_text(task) for task in tasks[:3]])
-    more = f" and {len(tasks) - 3} more" if len(tasks) > 3 else ""
+    named = list_text([_thread_text(task) for task in tasks], 3)
     word = "thread" if len(tasks) == 1 else "threads"
-    return f"{word} {named}{more} of a CPU"
+    return f"{word} {named} of a CPU"
 
 
 def _thread_text(task: TaskUse) -> str:

@@ -54,7 +54,7 @@ def empty_text(path: str, left_out: int) -> str:
     return f"{path} has no operation"
 
 
-def _reading(report: TraceReport) -> Iterator[Finding]:
+def _reading(report: TraceReport, *, sent: bool = True) -> Iterator[Finding]:
     if not report.operations:
         text = empty_text(report.path, report.left_out)
         yield make_finding("trace-empty", report.path, text)
@@ -68,7 +68,7 @@ def _reading(report: TraceReport) -> Iterator[Finding]:
         text = f"{report.clipped:,} operations were shortened to fit the target"
         yield make_finding("trace-clipped", report.path, text)
     if report.requests is not None:
-        yield from _requests(report.requests, report, report.path)
+        yield from _requests(report.requests, report, report.path, sent=sent)
 
 
 def trace_stat_findings(result: TraceStatistics) -> tuple[Finding, ...]:
@@ -78,7 +78,7 @@ def trace_stat_findings(result: TraceStatistics) -> tuple[Finding, ...]:
 
 def _stat(result: TraceStatistics) -> Iterator[Finding]:
     report, gaps = result.report, result.gaps
-    yield from _reading(report)
+    yield from _reading(report, sent=False)
     if (
         gaps.equal > t.SAME_STAMP * max(1, gaps.gap_ns.count)
         and report.duplicates == "burst"
@@ -236,14 +236,23 @@ def _trace_in_load(trace: TraceResult, subject: str) -> Iterator[Finding]:
 
 
 def _requests(
-    requests: RecordedRequests, trace: TraceResult | TraceReport, subject: str
+    requests: RecordedRequests,
+    trace: TraceResult | TraceReport,
+    subject: str,
+    *,
+    sent: bool = True,
 ) -> Iterator[Finding]:
-    """Yield the findings about recorded requests that are not replayed as they were."""
+    """Yield the findings about recorded requests that are not replayed as they were; of those that
+    are only described (`sent`), about the ones that are skipped."""
     skipped = (
         ("with a method other than GET, HEAD and OPTIONS", requests.unsafe_methods),
         (
             "without a request that can be sent (none, CONNECT, an invalid one)",
             requests.unreplayable,
+        ),
+        (
+            "with a body that is described (multipart/form-data), but not recorded",
+            requests.lost_bodies,
         ),
     )
     if any(number for _, number in skipped):
@@ -254,7 +263,7 @@ def _requests(
         ("without their credentials", requests.credentials),
         ("with an empty body, since theirs is unknown", requests.without_body),
     )
-    if any(number for _, number in changed):
+    if sent and any(number for _, number in changed):
         parts = (f"{number:,} {what}" for what, number in changed if number)
         text = f"requests of {trace.path} are sent otherwise: {', '.join(parts)}"
         yield make_finding("trace-requests-changed", subject, text)
@@ -262,7 +271,7 @@ def _requests(
         how = (
             "spread evenly over it"
             if trace.duplicates == "spread"
-            else "sent at its start"
+            else "at its start together"
         )
         text = (
             f"{requests.whole_seconds:,} requests of {trace.path} have time stamps of whole seconds: "
@@ -451,7 +460,7 @@ def _failed(result: EngineResult, subject: str) -> Iterator[Finding]:
         yield make_finding("operations-failed", subject, evidence, severity)
     if result.target.unrequested:
         number = plural(result.target.unrequested, "connection")
-        evidence = f"{number} received bytes that no request had asked for"
+        evidence = f"{number} received bytes that no request was waiting for"
         yield make_finding("unrequested-answers", subject, evidence)
     if result.target.unknown_replies:
         evidence = f"replies that belong to no call: {result.target.unknown_replies:,}"

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from benchwright.core.chill import CacheResidency, ChillReport, ChillStop
 from benchwright.core.quiet import AS_BEFORE, QuietResult, RestoreResult, RevertedChange
 from benchwright.core.results import Finding
+from benchwright.core.text import some_text
 from benchwright.findings.codes import make_finding
 
 # --------------------------------------------------------------------------------------
@@ -87,10 +88,7 @@ def _names(undone: list[RevertedChange]) -> list[str]:
 
 
 def _few(words: list[str]) -> str:
-    more = len(words) - _SHOWN
-    if len(words) > 2 * _SHOWN:
-        return "; ".join(words[:_SHOWN]) + f"; and {more} more"
-    return "; ".join(words)
+    return some_text(words, _SHOWN if len(words) > 2 * _SHOWN else len(words), "; ")
 
 
 # -- Files that are still in memory after caches were emptied --------------------------

@@ -165,9 +165,8 @@ def counts_of(
     )
 
 
-class RunningLoad:
-    """A running load: its intervals so far. Each is computed once, when it is added, so that a
-    second of a long load costs no more than one of a short load."""
+class _GrowingSeries:
+    """The values of the intervals of a load so far."""
 
     def __init__(self, criteria: Iterable[Criterion]) -> None:
         self._wanted = {MEAN: Criterion(MEAN, 0.0)} | {
@@ -179,6 +178,35 @@ class RunningLoad:
         self._width_s = 1.0
         self._answered: list[int] = []
         self._columns: dict[str, list[float]] = {key: [] for key in self._wanted}
+
+    def add(self, interval: IntervalResult) -> OperationCounts:
+        """Add the newest interval; return its counts."""
+        tally = _counts_of_interval(interval)
+        self._at_s.append(interval.start_ns / 1e9)
+        if len(self._at_s) == 1:
+            self._width_s = tally.lasted_s
+        self._answered.append(tally.answered)
+        for key, one in self._wanted.items():
+            self._columns[key].append(_or_zero(load_value(tally, one)))
+        return tally
+
+    def series(self) -> LoadSeries:
+        """Return the values of each interval; an interval has the operations that ended in it."""
+        return LoadSeries(
+            at_s=tuple(self._at_s),
+            width_s=self._width_s,
+            counts=tuple(self._answered),
+            values={key: tuple(column) for key, column in self._columns.items()},
+            binned_by="completion",
+        )
+
+
+class RunningLoad:
+    """A running load: its intervals so far. Each is computed once, when it is added, so that a
+    second of a long load costs no more than one of a short load."""
+
+    def __init__(self, criteria: Iterable[Criterion]) -> None:
+        self._series = _GrowingSeries(criteria)
         self._counts = OperationCounts(
             rate=0.0, lasted_s=0.0, intended=0, answered=0, histogram=merged([])
         )
@@ -186,13 +214,7 @@ class RunningLoad:
 
     def add(self, interval: IntervalResult) -> None:
         """Add the newest interval."""
-        tally, before = _counts_of_interval(interval), self._counts
-        self._at_s.append(interval.start_ns / 1e9)
-        if len(self._at_s) == 1:
-            self._width_s = tally.lasted_s
-        self._answered.append(tally.answered)
-        for key, one in self._wanted.items():
-            self._columns[key].append(_or_zero(load_value(tally, one)))
+        tally, before = self._series.add(interval), self._counts
         answered = before.answered + tally.answered
         total_ms = sum((one.mean_ms or 0.0) * one.answered for one in (before, tally))
         self._length_ns += interval.length_ns
@@ -215,23 +237,17 @@ class RunningLoad:
 
     def series(self) -> LoadSeries:
         """Return the values of each interval; an interval has the operations that ended in it."""
-        return LoadSeries(
-            at_s=tuple(self._at_s),
-            width_s=self._width_s,
-            counts=tuple(self._answered),
-            values={key: tuple(column) for key, column in self._columns.items()},
-            binned_by="completion",
-        )
+        return self._series.series()
 
 
 def load_series(
     intervals: Iterable[IntervalResult], criteria: Iterable[Criterion]
 ) -> LoadSeries:
     """Return the values of each interval of a load."""
-    load = RunningLoad(criteria)
+    series = _GrowingSeries(criteria)
     for interval in intervals:
-        load.add(interval)
-    return load.series()
+        series.add(interval)
+    return series.series()
 
 
 def _or_zero(value: float | None) -> float:

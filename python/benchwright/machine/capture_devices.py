@@ -214,7 +214,7 @@ def _space(name: str, mount: CapturedMount, space: AskSpace) -> Iterator[Fact]:
     reason = ""
     sizes = (0, 0)
     if _REMOTE.match(mount.kind):
-        reason = "not asked: a network file system may hang"
+        reason = "not read: a network file system may hang"
     else:
         try:
             sizes = space(mount.point)

@@ -215,7 +215,7 @@ def synchronised() -> str:
     import struct
 
     if struct.calcsize("l") != 8:
-        raise OSError(None, "not asked on 32 bits")
+        raise OSError(None, "not read on 32 bits")
     library = ctypes.CDLL(None, use_errno=True)
     # No mode is set: this only reads. The structure has 208 bytes; the buffer is larger.
     timex = (ctypes.c_int32 * 128)()

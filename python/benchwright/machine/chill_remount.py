@@ -17,6 +17,7 @@ from types import TracebackType
 import msgspec
 
 from benchwright.core.errors import BenchError
+from benchwright.core.text import some_text
 from benchwright.machine.quiet.host import DeferredSignals
 
 # -- The mounts, and which of them can be unmounted and mounted again ------------------
@@ -312,8 +313,7 @@ def _refuse_busy(mount: RemountableMount, places: RemountRoots) -> None:
     if who:
         raise BenchError(
             "chill-busy",
-            f"{mount.target} is in use by {'; '.join(who[:5])}"
-            + (f"; and {len(who) - 5} more" if len(who) > 5 else ""),
+            f"{mount.target} is in use by {some_text(who, 5, '; ')}",
             "stop them, or make them close their files; nothing was changed",
         )
 

@@ -11,7 +11,7 @@ from benchwright.core.errors import OperatingError
 from benchwright.core.observation import Trial
 from benchwright.core.resource_use import ResourceUse
 from benchwright.core.search import LoadTrial
-from benchwright.core.text import duration_text, plural
+from benchwright.core.text import duration_text, plural, some_text
 from benchwright.core.untrusted import visible
 from benchwright.findings.explanation import Explanation
 from benchwright.findings.use_table import UseRow, UseValue, busy_rows
@@ -97,8 +97,7 @@ def _causes(
         )
     for text in dict.fromkeys(one.sentence for one in explanations if one.sentence):
         names = [one.name for one in explanations if one.sentence == text]
-        more = f" and {len(names) - 6} more" if len(names) > 6 else ""
-        whom = f"{', '.join(names[:6])}{more}: "
+        whom = f"{some_text(names, 6)}: "
         if len(names) == len(explanations):
             whom = f"All {plural(len(names), noun)}: " if len(names) > 1 else ""
         # A name stays as it is; the sentence after it begins in lower case.

@@ -183,7 +183,7 @@ class Agent:
         if signal.SIGCONT in numbers:
             self._hole("the agent was stopped and continued (SIGCONT)")
         if signal.SIGTERM in numbers or signal.SIGINT in numbers:
-            self._end(VoidReason.PREEMPTED, "the agent was asked to end (SIGTERM)")
+            self._end(VoidReason.PREEMPTED, "the agent received SIGTERM")
         if signal.SIGCHLD in numbers:
             self._child_changed()
 

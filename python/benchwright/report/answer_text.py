@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 import msgspec
 
 from benchwright.core.results import Estimate, Finding, Severity
-from benchwright.core.text import plural, quantity_text
+from benchwright.core.text import more_text, plural, quantity_text
 from benchwright.core.text_table import (
     TextColumn,
     cells_in_unit,
@@ -415,7 +415,7 @@ def group_lines(
         ]
     if len(groups) > MOST_GROUPS:
         more = ", ".join(group.code for group in groups[MOST_GROUPS:])
-        lines += wrapped(f"and {len(groups) - MOST_GROUPS} more: {more}", width)
+        lines += wrapped(f"{more_text(len(groups) - MOST_GROUPS)}: {more}", width)
     return lines
 
 

@@ -32,6 +32,7 @@ from benchwright.core.observation import Trial
 from benchwright.core.results import Estimate
 from benchwright.core.text import (
     list_text,
+    more_text,
     number_text,
     p_cell,
     p_text,
@@ -194,7 +195,7 @@ def _several_tests(comparison: ComparisonResult, width: int | None) -> str:
     different.sort(key=lambda v: v.verdict is not Verdict.SLOWER)
     sentences = [sentence(v, comparison) for v in different[:_MOST_SENTENCES]]
     if len(different) > _MOST_SENTENCES:
-        sentences.append(f"and {len(different) - _MOST_SENTENCES} more differ")
+        sentences.append(f"{more_text(len(different) - _MOST_SENTENCES)} differ")
     return report_text(
         _tests_table(judged, comparison, width),
         [_verdict_counts(judged, comparison)],
@@ -257,7 +258,7 @@ def _several_gates(gates: Sequence[GateVerdict]) -> Iterator[str]:
         chosen = [gate for gate in gates if gate.outcome is outcome]
         yield from map(gate_sentence, chosen[:_MOST_SENTENCES])
         if len(chosen) > _MOST_SENTENCES:
-            yield f"and {len(chosen) - _MOST_SENTENCES} more {outcome}"
+            yield f"{more_text(len(chosen) - _MOST_SENTENCES)} {outcome}"
 
 
 # -- sentences ---------------------------------------------------------------------------

@@ -29,6 +29,7 @@ from benchwright.core.text import (
     percent_text,
     plural,
     quantity_text,
+    some_text,
 )
 from benchwright.findings.codes import make_finding
 from benchwright.findings.history import segments_of
@@ -415,9 +416,7 @@ def run_text(point: HistoryPoint) -> str:
 
 def changes_text(changes: Sequence[str]) -> str:
     """Return what changed between two segments, at most four changes."""
-    more = len(changes) - _MOST_CHANGES
-    rest = [f"{more} more"] if more > 0 else []
-    return "; ".join([*changes[:_MOST_CHANGES], *rest])
+    return some_text(changes, _MOST_CHANGES, "; ")
 
 
 def change_text(ratio: float) -> str:

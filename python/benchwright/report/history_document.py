@@ -114,8 +114,8 @@ class NewestEntry(msgspec.Struct, frozen=True, kw_only=True):
     why: str
 
 
-class HistorySeriesEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """One series."""
+class NewestSeriesEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """How the newest run of a series compares with the level before."""
 
     id: str
     name: str
@@ -125,9 +125,14 @@ class HistorySeriesEntry(msgspec.Struct, frozen=True, kw_only=True):
     machine: str
     unit: str
     better: Better
+    newest: NewestEntry
+
+
+class HistorySeriesEntry(NewestSeriesEntry, frozen=True, kw_only=True):
+    """One series."""
+
     level: EstimateEntry | None
     """The present one."""
-    newest: NewestEntry
     steps: tuple[HistoryStepEntry, ...]
     levels: tuple[LevelEntry, ...]
     segments: tuple[SegmentEntry, ...]
@@ -250,20 +255,6 @@ def _estimate(estimate: Estimate | None) -> EstimateEntry | None:
 
 
 # -- The documents of the other commands -------------------------------------------------
-
-
-class NewestSeriesEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """How the newest run of a series compares with the level before."""
-
-    id: str
-    name: str
-    sentence: str
-    test: str
-    metric: str
-    machine: str
-    unit: str
-    better: Better
-    newest: NewestEntry
 
 
 def newest_series_entry(one: NewestSeries) -> NewestSeriesEntry:

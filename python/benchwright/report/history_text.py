@@ -10,6 +10,7 @@ from benchwright.core.history import HistoryPoint
 from benchwright.core.results import Estimate
 from benchwright.core.text import (
     list_text,
+    more_text,
     number_text,
     p_cell,
     percent_text,
@@ -99,7 +100,7 @@ def newest_lines(series: Sequence[JudgedSeries], width: int) -> list[str]:
     ]
     texts = [sentence(one) for one in shown[:_MOST_SENTENCES]]
     if len(shown) > _MOST_SENTENCES:
-        texts.append(f"and {len(shown) - _MOST_SENTENCES} more: --json has all")
+        texts.append(f"{more_text(len(shown) - _MOST_SENTENCES)}: --json has all")
     if len(series) > 1 or not shown:
         texts.append(summary(series))
     return [line for text in texts for line in wrapped(text, width)]
@@ -308,7 +309,7 @@ def gate_lines(gate: HistoryGate, width: int) -> list[str]:
         for one in gate.undecided[:_MOST_SENTENCES]:
             lines += wrapped(one, width, "  ")
         if len(gate.undecided) > _MOST_SENTENCES:
-            more = len(gate.undecided) - _MOST_SENTENCES
-            lines.append(f"  and {more} more: --json has all")
+            more = more_text(len(gate.undecided) - _MOST_SENTENCES)
+            lines.append(f"  {more}: --json has all")
         return lines
     return [f"gate passed: no newest run is worse by more than {limit}"]

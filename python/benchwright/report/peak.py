@@ -126,7 +126,7 @@ def peak_ending_text(report: PeakReport) -> str:
 def peak_sentence(report: PeakReport) -> str:
     """Return the answer in one sentence; of a search without one, why it ended and what is open:
     `stopped at the 45 s budget: best answer 11,545/s, between 6,212.1 and 12,717/s; 43.3 %
-    sure that the true peak is within ±5 % (95 % asked)`. `_open_claim` has the other reasons."""
+    sure that the true peak is within ±5 % (95 % required)`. `_open_claim` has the other reasons."""
     result = report.result
     match report.status:
         case PeakStatus.FAILED:
@@ -175,7 +175,7 @@ def _open_claim(claim: Claim, reached: float, needed: float | None) -> str:
     text = f"{probability_text(reached)} sure that {claim_sentence(claim)}"
     asked = percent_text(claim.confidence)
     if reached < claim.confidence:
-        return f"{text} ({asked} asked)"
+        return f"{text} ({asked} required)"
     if needed is None:
         needed_text = f"more than {asked}"
     elif reached < needed:

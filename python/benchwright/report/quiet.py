@@ -20,7 +20,7 @@ from benchwright.core.quiet import (
     RestoreResult,
     SettingChange,
 )
-from benchwright.core.text import plural
+from benchwright.core.text import plural, some_text
 from benchwright.core.untrusted import one_line
 from benchwright.findings.machine_state import quiet_findings, restore_findings
 from benchwright.report.documents import FindingEntry, entries
@@ -77,9 +77,7 @@ def quiet_lines(quiet: QuietResult) -> Iterator[str]:
         )
         by_setting.setdefault(change.setting, []).append(text)
     for name, texts in by_setting.items():
-        more = f"; and {len(texts) - 4} more" if len(texts) > 5 else ""
-        shown = "; ".join(texts[: 4 if more else 5])
-        yield one_line(f"quiet: {name}: {shown}{more}")
+        yield one_line(f"quiet: {name}: {some_text(texts, 4, '; ')}")
     for name in quiet.already:
         yield f"quiet: {name}: nothing to change"
     yield from (finding_line(quiet_finding) for quiet_finding in quiet_findings(quiet))

@@ -10,6 +10,7 @@ import msgspec
 
 from benchwright.core.plan import Pairs, StopDecision
 from benchwright.core.results import Finding, Summary
+from benchwright.core.text import more_text
 from benchwright.core.untrusted import one_line
 from benchwright.stats.aggregate import MetricColumn
 from benchwright.stats.metric_rules import MetricRules
@@ -269,9 +270,7 @@ def most_notable(notices: Iterable[StatsNotice]) -> list[StatsNotice]:
         places = sorted(range(len(found)), key=lambda place: -found[place].size)
         result += [found[place] for place in sorted(places[:MOST_PRINTED])]
         if len(found) > MOST_PRINTED:
-            result.append(
-                StatsNotice(subject, f"... and {len(found) - MOST_PRINTED} more")
-            )
+            result.append(StatsNotice(subject, more_text(len(found) - MOST_PRINTED)))
     return result
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
 import msgspec
@@ -12,10 +12,12 @@ from benchwright.core.results import Finding
 from benchwright.core.text import (
     binary_size_text,
     duration_ns_text,
+    more_text,
     number_text,
     percent_text,
     plural,
     signed_duration_ns_text,
+    some_text,
 )
 from benchwright.core.text_table import (
     field_lines,
@@ -28,12 +30,18 @@ from benchwright.core.trace import (
     Alignment,
     CaptureResult,
     ConvertResult,
+    KindShare,
+    OperationSizes,
+    Popularity,
+    RequestShare,
     Sequentiality,
     TraceComparison,
     TraceReport,
     TraceSide,
     TraceStatistics,
+    WorkingSet,
 )
+from benchwright.core.untrusted import one_line
 from benchwright.load.request import (
     CaptureRequest,
     CompareRequest,
@@ -48,6 +56,7 @@ from benchwright.report.parts import report_text
 
 _NAME_WIDTH = 12
 """Width of the names at the left."""
+_MOST_DEVICES = 8
 
 
 def trace_row(name: str, text: str) -> str:
@@ -62,7 +71,8 @@ def reading_lines(report: TraceReport) -> Iterator[str]:
     if did:
         yield trace_row("", did)
     if report.devices not in ((), ("0",)):
-        yield trace_row("devices", _listed(report.devices))
+        name = "devices" if report.requests is None else "hosts"
+        yield trace_row(name, some_text(report.devices, _MOST_DEVICES))
     for note in report.notes:
         yield trace_row("note", note)
 
@@ -74,7 +84,8 @@ def _policies(report: TraceReport) -> Iterator[str]:
     else:
         yield "in order"
     yield f"equal stamps: {report.duplicates}"
-    yield f"offsets: {report.offsets}"
+    if report.requests is None:
+        yield f"offsets: {report.offsets}"
     if report.source_bytes is not None and report.scaled:
         yield f"scaled from {binary_size_text(report.source_bytes)}"
     if report.speed_micro != 10**6:
@@ -93,11 +104,6 @@ def _counts(report: TraceReport) -> Iterator[tuple[str, int]]:
     yield "completions of unknown operations", report.unmatched_completions
 
 
-def _listed(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:8])
-    return shown if len(names) <= 8 else f"{shown} and {len(names) - 8} more"
-
-
 # -- The statistics of a trace as text: one page ---------------------------------------
 #
 # Decision: each figure has its reference value beside it (Poisson arrivals have an index of
@@ -105,6 +111,11 @@ def _listed(names: Sequence[str]) -> str:
 # Non-goal: the series, which `--json` has and `--plot` draws.
 
 _SIZES = 6
+_MOST_SHARES = 10
+"""Hosts and paths that the text shows; `--json` has more."""
+_MOST_STATUSES = 3
+_LONGEST_NAME = 60
+"""A path or host that is longer is shortened [characters]."""
 _QUANTILES = (
     ("p50", "p50"),
     ("p90", "p90"),
@@ -116,7 +127,9 @@ _QUANTILES = (
 
 def stat_text(result: TraceStatistics, findings: Sequence[Finding]) -> str:
     """Return the report with its findings, ending with a newline."""
-    details = (_stat_arrivals(result), _places(result), _times(result))
+    subject = _places(result) if result.requests is None else _requests(result)
+    times = _times(result) if result.requests is None else ()
+    details = (_stat_arrivals(result), subject, times)
     return report_text(
         (*_stat_head(result), *_kinds(result)),
         *(details if result.operations else ()),
@@ -129,27 +142,55 @@ def _stat_head(result: TraceStatistics) -> Iterator[str]:
     rate = "" if result.rate_per_s is None else f", {result.rate_per_s:,.4g}/s"
     yield ", ".join(result.report.paths)
     yield (
-        f"{plural(result.operations, 'operation')} in {duration_ns_text(result.duration_ns)}{rate}, "
+        f"{plural(result.operations, _noun(result))} in {duration_ns_text(result.duration_ns)}{rate}, "
         f"{binary_size_text(result.bytes)}"
+        + ("" if result.requests is None else " of responses")
         + (f", {result.errors:,} failed" if result.errors else "")
     )
+
+
+def _noun(result: TraceStatistics) -> str:
+    return "operation" if result.requests is None else "request"
 
 
 def _kinds(result: TraceStatistics) -> Iterator[str]:
     if not result.operations:
         return
     yield ""
-    kinds = list(result.kinds.values())
+    # Requests: the commonest method first.
+    shown = sorted(
+        result.kinds.items(),
+        key=lambda one: 0 if result.requests is None else -one[1].operations,
+    )
+    of = "size" if result.requests is None else "responses"
+    yield from _share_table("", of, shown, result)
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 3]}..."
+
+
+def _share_table(
+    title: str,
+    of: str,
+    shown: Sequence[tuple[str, KindShare | RequestShare]],
+    result: TraceStatistics,
+) -> Iterator[str]:
+    """Yield a table of kinds, methods, hosts or paths; `of`: what has the size."""
+    parts = [part for _, part in shown]
     whole = result.bytes
-    means = (round(kind.bytes / max(kind.operations, 1)) for kind in kinds)
+    means = (round(part.bytes / max(part.operations, 1)) for part in parts)
+    names = [_cut(one_line(name)) for name, _ in shown]
     yield from table_lines(
         [
-            word_column("", result.kinds, width=_NAME_WIDTH),
-            text_column("operations", (f"{kind.operations:,}" for kind in kinds)),
-            percent_column("share", (kind.share for kind in kinds)),
-            text_column("size", (binary_size_text(kind.bytes) for kind in kinds)),
+            word_column(title, names, width=_NAME_WIDTH),
+            text_column(
+                f"{_noun(result)}s", (f"{part.operations:,}" for part in parts)
+            ),
+            percent_column("share", (part.share for part in parts)),
+            text_column(of, (binary_size_text(part.bytes) for part in parts)),
             percent_column(
-                "share", (kind.bytes / whole if whole else None for kind in kinds)
+                "share", (part.bytes / whole if whole else None for part in parts)
             ),
             text_column("mean size", map(binary_size_text, means)),
         ]
@@ -160,7 +201,13 @@ def _kinds(result: TraceStatistics) -> Iterator[str]:
 
 
 def _stat_arrivals(result: TraceStatistics) -> Iterator[str]:
-    shown = [one for one in result.dispersion if one.bins]
+    requests = result.report.requests
+    coarse = requests is not None and 2 * requests.whole_seconds > result.operations
+    shown = [
+        one
+        for one in result.dispersion
+        if one.bins and not (coarse and one.bin_ns < 10**9)
+    ]
     if shown:
         yield from table_lines(
             [
@@ -182,7 +229,11 @@ def _stat_arrivals(result: TraceStatistics) -> Iterator[str]:
             ]
         )
     gaps = result.gaps
-    if gaps.gap_ns.count:
+    if coarse:
+        yield trace_row(
+            "gaps", "unknown within a second: the time stamps are whole seconds"
+        )
+    elif gaps.gap_ns.count:
         spread = (
             ""
             if gaps.cv_squared is None
@@ -196,36 +247,47 @@ def _stat_arrivals(result: TraceStatistics) -> Iterator[str]:
 
 
 def _places(result: TraceStatistics) -> Iterator[str]:
-    yield trace_row("sizes", _sizes(result))
-    yield from _sequentiality(result.sequentiality)
-    popularity, touched = result.popularity, result.working_set
+    if result.sizes is not None:
+        yield trace_row("sizes", _sizes(result.sizes))
+    if result.sequentiality is not None:
+        yield from _sequentiality(result.sequentiality)
+    yield from _popularity(result.popularity, result.working_set)
+
+
+def _popularity(popularity: Popularity, touched: WorkingSet) -> Iterator[str]:
+    """Yield the working set and its skew: of blocks, or of the paths of requests."""
+    block_bytes = popularity.block_bytes
+    noun = "path" if block_bytes is None else "block"
+
+    def amount(blocks: float) -> str:
+        if block_bytes is None:
+            return f"{round(blocks):,}"
+        return binary_size_text(round(blocks * block_bytes))
+
     how = "exact"
     if popularity.method == "sampled":
-        how = f"sampled: 1 of {1 / popularity.rate:,.0f} blocks was followed"
-    block = binary_size_text(popularity.block_bytes)
+        how = f"sampled: 1 of {1 / popularity.rate:,.0f} {noun}s was followed"
     if touched.blocks:
         window = ""
         if touched.window_blocks_mean is not None:
-            each = binary_size_text(
-                round(touched.window_blocks_mean * popularity.block_bytes)
-            )
-            most = binary_size_text(
-                round(touched.window_blocks_max * popularity.block_bytes)
-            )
+            each = amount(touched.window_blocks_mean)
+            most = amount(touched.window_blocks_max)
             window = (
                 f"; in {duration_ns_text(touched.window_ns)} mean {each}, most {most}"
             )
-        size = binary_size_text(round(touched.bytes))
-        yield trace_row(
-            "working set",
-            f"{size}, {plural(round(touched.blocks), 'block')} of {block} ({how}){window}",
-        )
+        number = plural(round(touched.blocks), noun)
+        if block_bytes is None:
+            size = f"{number} with queries"
+        else:
+            block = binary_size_text(block_bytes)
+            size = f"{amount(touched.blocks)}, {number} of {block}"
+        yield trace_row("working set", f"{size} ({how}){window}")
     if popularity.tops:
         tops = ", ".join(
             f"{percent_text(top.blocks_share)} -> {percent_text(top.accesses_share)}"
             for top in popularity.tops
         )
-        yield trace_row("popularity", f"the top blocks -> their accesses: {tops}")
+        yield trace_row("popularity", f"the top {noun}s -> their accesses: {tops}")
     fit = popularity.zipf
     if fit is not None:
         judged = "" if fit.misfit <= 0.05 else "; no Zipf law: above 0.05"
@@ -236,8 +298,57 @@ def _places(result: TraceStatistics) -> Iterator[str]:
         )
 
 
-def _sizes(result: TraceStatistics) -> str:
-    sizes = result.sizes
+def _requests(result: TraceStatistics) -> Iterator[str]:
+    """Yield what recorded requests are: statuses, bodies, hosts, paths."""
+    requests = result.requests
+    assert requests is not None
+    yield trace_row("statuses", _statuses(requests.statuses, result.operations))
+    for name, sizes in (
+        ("responses", requests.response_bytes),
+        ("bodies sent", requests.body_bytes),
+    ):
+        if sizes.count:
+            yield trace_row(
+                name,
+                f"{quantile_words(sizes, _bytes_text)} (n {sizes.count:,})",
+            )
+    yield from _popularity(result.popularity, result.working_set)
+    for title, shares, different in (
+        ("host", requests.hosts, len(result.report.devices)),
+        ("path", requests.paths, requests.different_paths),
+    ):
+        if not shares:
+            continue
+        shown = shares[:_MOST_SHARES]
+        yield ""
+        yield from _share_table(
+            title, "responses", [(one.name, one) for one in shown], result
+        )
+        if different > len(shown):
+            yield more_text(different - len(shown))
+
+
+def _bytes_text(size: float) -> str:
+    return binary_size_text(round(size))
+
+
+def _statuses(statuses: Mapping[str, int], operations: int) -> str:
+    """Return `2xx 90 %, 4xx 10 % (404 8 %, 403 2 %)`: classes, of errors the commonest statuses."""
+    words = []
+    for first in sorted({int(status) // 100 for status in statuses}):
+        of = {one: n for one, n in statuses.items() if int(one) // 100 == first}
+        commonest = sorted(of, key=lambda one: (-of[one], one))[:_MOST_STATUSES]
+        each = ", ".join(
+            f"{one} {percent_text(of[one] / operations)}" for one in commonest
+        )
+        text = f"{first}xx {percent_text(sum(of.values()) / operations)}"
+        words.append(f"{text} ({each})" if first >= 4 else text)
+    if unknown := operations - sum(statuses.values()):
+        words.append(f"not recorded {percent_text(unknown / operations)}")
+    return ", ".join(words)
+
+
+def _sizes(sizes: OperationSizes) -> str:
     shown = sizes.commonest[:_SIZES]
     common = ", ".join(
         f"{binary_size_text(s.bytes)} {percent_text(s.share)}" for s in shown
@@ -298,16 +409,14 @@ def _times(result: TraceStatistics) -> Iterator[str]:
             yield trace_row(name, f"{quantile_words(times)} (n {times.count:,})")
 
 
-def quantile_words(times: TimeDistribution) -> str:
-    """Return `mean 1 ms, p50 80 us, ...`, without absent figures."""
-    mean = [] if times.mean is None else [f"mean {duration_ns_text(times.mean)}"]
+def quantile_words(
+    times: TimeDistribution, text: Callable[[float], str] = duration_ns_text
+) -> str:
+    """Return `mean 1 ms, p50 80 us, ...`, without absent figures; `text`: of a value."""
+    mean = [] if times.mean is None else [f"mean {text(times.mean)}"]
     found = ((word, getattr(times, name)) for word, name in _QUANTILES)
-    return ", ".join(
-        [
-            *mean,
-            *(f"{word} {duration_ns_text(ns)}" for word, ns in found if ns is not None),
-        ]
-    )
+    words = (f"{word} {text(value)}" for word, value in found if value is not None)
+    return ", ".join([*mean, *words])
 
 
 # -- The fidelity of a replay as text: trace A, the intended times, trace B -------------

@@ -85,7 +85,7 @@ class Repeated:
                 plan, states = yield from self._next(done + 1, target - done)
                 asked = effect.RunEpochs(plan, done + 1, len(states))
                 ran = yield from self._in.ask(asked)
-                assert 0 <= ran <= len(states), "no more epochs than asked for"
+                assert 0 <= ran <= len(states), "no more epochs than requested"
                 done += ran
                 if ran < len(states):
                     self._in.state = states[ran - 1] if ran else self._before

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from benchwright.core.errors import Diagnostic, InputError
+from benchwright.core.text import some_text
 from benchwright.suite.mistakes import Fault, diagnostic
 from benchwright.suite.options import KeyReader, key_readers
 from benchwright.suite.program import Where
@@ -733,5 +734,4 @@ def one_of_words(word: str, known: Iterable[str]) -> str:
     words = list(known)
     near = difflib.get_close_matches(word, words, 1)
     meant = f"did you mean {near[0]}? " if near else ""
-    more = f" and {len(words) - 20:,} more" if len(words) > 20 else ""
-    return f"{meant}one of {', '.join(words[:20])}{more}"
+    return f"{meant}one of {some_text(words, 20)}"

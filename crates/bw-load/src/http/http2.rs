@@ -4,48 +4,30 @@
 //! on another one cannot be compared. With https it is agreed on by ALPN; with http it is assumed (prior knowledge).
 //! Sources: RFC 9113 (section 3.3 for prior knowledge, 8.2 for the fields).
 
-use crate::http::request::{HttpSpec, Labelled, check_filled, template};
-use crate::net::connection::Endpoint;
+use crate::http::request::{HttpSpec, Labelled, PlanOf, Recorded, check_filled, template};
+use crate::net::Network;
 use crate::net::tls::settings::HTTP_2;
-use crate::net::{ConnectionOptions, Network};
+use crate::recorded::ReadTrace;
 use bw_model::EngineError;
-use bw_protocol::Values;
 use bw_protocol::http2::{Http2, Request, Requests};
+use bw_protocol::{Template, Values};
 use http::Method;
 use std::sync::Arc;
 
 /// A server of HTTP/2 as one worker's target.
 pub type Http2Target = Network<Http2>;
 
-/// A checked spec with a resolved name: every worker opens its own target from it.
-#[derive(Clone, Debug)]
-pub struct Http2Plan {
-    endpoint: Endpoint,
-    requests: Arc<Requests>,
-    options: ConnectionOptions,
-    labels: Vec<String>,
-}
+/// A plan for HTTP/2.
+pub type Http2Plan = PlanOf<Requests>;
 
 impl Http2Plan {
-    /// Returns the requests, which all workers share.
-    #[must_use]
-    pub(crate) fn requests(&self) -> &Requests {
-        &self.requests
-    }
-
-    /// Returns the label of each request; empty if they have none.
-    #[must_use]
-    pub(crate) fn labels(&self) -> &[String] {
-        &self.labels
-    }
-
     /// Returns a target with `connections` connections, all established.
     ///
     /// # Errors
     /// As [`Network::open`].
     pub fn open(&self, connections: u32) -> Result<Http2Target, EngineError> {
-        let http = Http2::new(Arc::clone(&self.requests), self.options.outstanding);
-        Network::open(http, &self.endpoint, connections, self.options)
+        let http = Http2::new(Arc::clone(&self.requests), self.connecting.outstanding());
+        self.connecting.open(http, connections)
     }
 }
 
@@ -55,9 +37,30 @@ impl HttpSpec {
     /// # Errors
     /// As [`HttpSpec::plan_with`]; `header` also for a field that HTTP/2 does not have.
     pub fn plan_http2(&self, seed: u64) -> Result<Http2Plan, EngineError> {
+        self.plan_http2_of(seed, Vec::new())
+    }
+
+    /// Returns the plan for HTTP/2 of a run whose requests are those of recorded traces, if there are any.
+    ///
+    /// # Errors
+    /// As `plan_http2`.
+    pub(crate) fn plan_http2_of(
+        &self,
+        seed: u64,
+        traces: Vec<ReadTrace>,
+    ) -> Result<Http2Plan, EngineError> {
         let server = self.server()?;
         let scheme = if server.tls { "https" } else { "http" };
-        let requests = if self.requests.is_empty() {
+        let mut recorded = Vec::new();
+        let requests = if !traces.is_empty() {
+            for (name, value) in &self.headers {
+                check_field(name, value)?;
+            }
+            let make = |recorded: Recorded<'_>| Ok(recorded_request(recorded, scheme));
+            let (requests, sources) = self.of_traces(&server, traces, make)?;
+            recorded = sources;
+            Requests::of(requests, Values::default())
+        } else if self.requests.is_empty() {
             let parts = self.parts(&server)?;
             for (name, value) in &parts.fields {
                 check_field(name, value)?;
@@ -70,13 +73,24 @@ impl HttpSpec {
             let (requests, values) = self.labelled(&server, seed, make)?;
             Requests::of(requests, values)
         };
-        let (endpoint, options) = self.connections_to(&server, HTTP_2)?;
-        Ok(Http2Plan {
-            endpoint,
-            requests: Arc::new(requests),
-            options,
-            labels: self.labels(),
-        })
+        self.plan_for(&server, HTTP_2, requests, recorded)
+    }
+}
+
+/// Returns a recorded request. Reading the trace removed the fields that HTTP/2 does not have, and the blanks around
+/// values; the path may be bytes that are not UTF-8.
+fn recorded_request(recorded: Recorded<'_>, scheme: &str) -> Request {
+    let others = fields_of(&recorded.method, scheme, "", &recorded.fields);
+    let literal = |name: &str, value: &[u8]| (name.to_owned(), Template::literal(value));
+    let fields = others.iter().map(|(name, value)| match name.as_str() {
+        ":path" => literal(name, recorded.target),
+        name => literal(name, value.as_bytes()),
+    });
+    Request {
+        fields: fields.collect(),
+        body: recorded.body,
+        is_head: recorded.method == Method::HEAD,
+        check: recorded.check,
     }
 }
 

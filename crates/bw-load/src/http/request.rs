@@ -1,12 +1,11 @@
 //! The HTTP target's specification, its checks, and the bytes of its requests of HTTP/1.1.
 
 use crate::labels::MOST;
-use crate::net::ConnectionOptions;
-use crate::net::connection::Endpoint;
-use crate::net::tls::settings::{HTTP_1_1, TlsSpec};
+use crate::net::spec::{Connecting, server_spec};
+use crate::net::tls::settings::HTTP_1_1;
 use crate::recorded::{ReadTrace, RecordedSource};
 use base64::Engine;
-use bw_model::{EngineError, ExchangeAddress, Nanos};
+use bw_model::{EngineError, ExchangeAddress};
 use bw_protocol::check::{Check, Needle};
 use bw_protocol::http1::{Body, Request, Requests};
 use bw_protocol::values::ValueSpec;
@@ -16,53 +15,35 @@ use http::uri::PathAndQuery;
 use http::{HeaderName, HeaderValue, Method, Uri};
 use serde::Deserialize;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::Arc;
 
-/// The user's specification of the target.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct HttpSpec {
-    /// `http://host[:port][/path]`, or the same with `https`.
-    pub url: String,
-    /// The method; GET by default.
-    #[serde(default = "get")]
-    pub method: String,
-    /// The paths to request: an operation's `offset` is an index into this. If only `/` or empty: the URL's path.
-    #[serde(default)]
-    pub paths: Vec<String>,
-    /// Requests with labels, instead of the method, paths and body: an operation's `offset` is an index into this.
-    #[serde(default)]
-    pub requests: Vec<RequestSpec>,
-    /// The values of their templates, by name.
-    #[serde(default)]
-    pub values: BTreeMap<String, ValueSpec>,
-    /// More header fields of every request: name and value.
-    #[serde(default)]
-    pub headers: Vec<(String, String)>,
-    /// The length of each request's body [bytes].
-    #[serde(default)]
-    pub body_bytes: u64,
-    /// The Unix socket to connect to, instead of the host of the URL.
-    #[serde(default)]
-    pub unix_socket: Option<PathBuf>,
-    /// Number of connections.
-    pub connections: u32,
-    /// Maximum number of requests in progress on a connection (pipelining).
-    #[serde(default = "crate::net::default_outstanding")]
-    pub outstanding: u32,
-    /// After how many requests a connection is closed and established anew; None: never.
-    #[serde(default)]
-    pub requests_per_connection: Option<u64>,
-    /// How long an operation may take, including a wait for a connection; None: no limit.
-    #[serde(default = "crate::net::default_timeout")]
-    pub timeout_ns: Option<Nanos>,
-    /// How TLS is used, with https; None: as by default.
-    #[serde(default)]
-    pub tls: Option<TlsSpec>,
-    /// The version of HTTP.
-    #[serde(default)]
-    pub http: HttpVersion,
+server_spec! {
+    /// The user's specification of the target.
+    pub struct HttpSpec {
+        /// `http://host[:port][/path]`, or the same with `https`.
+        pub url: String,
+        /// The method; GET by default.
+        #[serde(default = "get")]
+        pub method: String,
+        /// The paths to request: an operation's `offset` is an index into this. If only `/` or empty: the URL's path.
+        #[serde(default)]
+        pub paths: Vec<String>,
+        /// Requests with labels, instead of the method, paths and body: an operation's `offset` is an index into this.
+        #[serde(default)]
+        pub requests: Vec<RequestSpec>,
+        /// The values of their templates, by name.
+        #[serde(default)]
+        pub values: BTreeMap<String, ValueSpec>,
+        /// More header fields of every request: name and value.
+        #[serde(default)]
+        pub headers: Vec<(String, String)>,
+        /// The length of each request's body [bytes].
+        #[serde(default)]
+        pub body_bytes: u64,
+        /// The version of HTTP.
+        #[serde(default)]
+        pub http: HttpVersion,
+    }
 }
 
 /// A version of HTTP.
@@ -92,6 +73,17 @@ pub(super) struct Labelled {
     pub(super) method: Method,
     pub(super) path: String,
     /// The header fields, Host among them; Content-Length too, unless the body is a [`Body::Template`].
+    pub(super) fields: Vec<(String, String)>,
+    pub(super) body: Body,
+    pub(super) check: Check,
+}
+
+/// A recorded request in all versions of HTTP.
+pub(super) struct Recorded<'a> {
+    pub(super) method: Method,
+    /// Path and query, or `*`; perhaps not UTF-8.
+    pub(super) target: &'a [u8],
+    /// The header fields, Host and Content-Length among them.
     pub(super) fields: Vec<(String, String)>,
     pub(super) body: Body,
     pub(super) check: Check,
@@ -141,17 +133,19 @@ fn get() -> String {
     "GET".into()
 }
 
-/// A checked spec with a resolved name: every worker opens its own target from it.
+/// A checked spec with a resolved name and requests of one version of HTTP: every worker opens its own target from it.
 #[derive(Clone, Debug)]
-pub struct HttpPlan {
-    pub(super) endpoint: Endpoint,
-    pub(super) requests: Arc<Requests>,
-    pub(super) options: ConnectionOptions,
+pub struct PlanOf<R> {
+    pub(super) connecting: Connecting,
+    pub(super) requests: Arc<R>,
     labels: Vec<String>,
     recorded: Vec<RecordedSource>,
 }
 
-impl HttpPlan {
+/// A plan for HTTP/1.1.
+pub type HttpPlan = PlanOf<Requests>;
+
+impl<R> PlanOf<R> {
     /// Returns the traces whose requests it has.
     #[must_use]
     pub(crate) fn recorded(&self) -> &[RecordedSource] {
@@ -160,7 +154,7 @@ impl HttpPlan {
 
     /// Returns the requests, which all workers share.
     #[must_use]
-    pub(crate) fn requests(&self) -> &Requests {
+    pub(crate) fn requests(&self) -> &R {
         &self.requests
     }
 
@@ -194,8 +188,8 @@ impl HttpSpec {
     /// Returns the plan for HTTP/1.1 of a run with this seed: everything checked, the requests made, the host resolved.
     ///
     /// # Errors
-    /// `url`, `method`, `path`, `header`, `values`, `request`: bad input; and as [`Endpoint::find`],
-    /// [`ConnectionOptions::checked`] and [`TlsSpec::settings`].
+    /// `url`, `method`, `path`, `header`, `values`, `request`: bad input; and as [`Connecting::to`] and
+    /// [`TlsSpec::settings`](crate::net::tls::settings::TlsSpec::settings).
     pub fn plan_with(&self, seed: u64) -> Result<HttpPlan, EngineError> {
         self.plan_of(seed, Vec::new())
     }
@@ -212,57 +206,59 @@ impl HttpSpec {
         let server = self.server()?;
         let mut recorded = Vec::new();
         let requests = if !traces.is_empty() {
-            let mut all = Vec::new();
-            for trace in traces {
-                let first = u32::try_from(all.len()).unwrap_or(u32::MAX);
-                for request in &trace.recorded.requests {
-                    all.push(self.recorded(&server, request)?);
-                }
-                recorded.push(trace.source(first));
-            }
-            self.check_recorded(&server, all.len())?;
-            Requests::of(all, Values::default())
+            let (requests, sources) = self.of_traces(&server, traces, recorded_request)?;
+            recorded = sources;
+            Requests::of(requests, Values::default())
         } else if self.requests.is_empty() {
             self.unlabelled(&server)?
         } else {
             let (requests, values) = self.labelled(&server, seed, request)?;
             Requests::of(requests, values)
         };
-        let (endpoint, options) = self.connections_to(&server, HTTP_1_1)?;
-        Ok(HttpPlan {
-            options,
-            endpoint,
-            requests: Arc::new(requests),
-            labels: self.labels(),
-            recorded,
-        })
+        self.plan_for(&server, HTTP_1_1, requests, recorded)
     }
 
-    /// Returns the label of each request.
-    pub(super) fn labels(&self) -> Vec<String> {
-        let labels = self.requests.iter().map(|request| request.label.clone());
-        labels.collect()
-    }
-
-    /// Returns where and how connections are made; `version`: the name in ALPN of the version of HTTP.
-    pub(super) fn connections_to(
+    /// Returns the plan with these requests; `version`: the name in ALPN of their version of HTTP.
+    pub(super) fn plan_for<R>(
         &self,
         server: &ParsedUrl,
         version: &'static str,
-    ) -> Result<(Endpoint, ConnectionOptions), EngineError> {
-        let options = ConnectionOptions {
-            outstanding: self.outstanding,
-            requests_per_connection: self.requests_per_connection,
-            timeout: self.timeout_ns,
-        };
+        requests: R,
+        recorded: Vec<RecordedSource>,
+    ) -> Result<PlanOf<R>, EngineError> {
         let tls = if server.tls {
             let tls = self.tls.clone().unwrap_or_default();
             Some(tls.settings(&server.host, Some(version))?)
         } else {
             None
         };
-        let endpoint = Endpoint::find(&server.host, server.port, self.unix_socket.as_deref())?;
-        Ok((endpoint.with_tls(tls), options.checked()?))
+        let labels = self.requests.iter().map(|request| request.label.clone());
+        Ok(PlanOf {
+            connecting: self.connecting(&server.host, server.port, tls)?,
+            requests: Arc::new(requests),
+            labels: labels.collect(),
+            recorded,
+        })
+    }
+
+    /// Returns the requests of recorded traces, each made by `make`, and the traces with the places of their requests.
+    pub(super) fn of_traces<R>(
+        &self,
+        server: &ParsedUrl,
+        traces: Vec<ReadTrace>,
+        make: impl Fn(Recorded<'_>) -> Result<R, EngineError>,
+    ) -> Result<(Vec<R>, Vec<RecordedSource>), EngineError> {
+        let mut requests = Vec::new();
+        let mut sources = Vec::new();
+        for trace in traces {
+            let first = u32::try_from(requests.len()).unwrap_or(u32::MAX);
+            for request in &trace.recorded.requests {
+                requests.push(make(self.recorded(server, request)?)?);
+            }
+            sources.push(trace.source(first));
+        }
+        self.check_recorded(server, requests.len())?;
+        Ok((requests, sources))
     }
 
     pub(super) fn server(&self) -> Result<ParsedUrl, EngineError> {
@@ -487,57 +483,33 @@ impl HttpSpec {
             .try_for_each(|(name, value)| check_field(name, value))
     }
 
-    /// Returns a recorded request; fields of the target replace recorded ones.
-    fn recorded(
+    /// Returns what a recorded request consists of; fields of the target replace recorded ones.
+    fn recorded<'a>(
         &self,
         server: &ParsedUrl,
-        request: &RecordedRequest,
-    ) -> Result<Request, EngineError> {
+        request: &'a RecordedRequest,
+    ) -> Result<Recorded<'a>, EngineError> {
         let method = method(&request.method)?;
-        let own: Vec<_> = request
-            .headers
-            .iter()
-            .filter(|(name, _)| !has_field(&self.headers, name))
-            .collect();
-        let mut fields = String::new();
-        let given = |wanted: &str| {
-            has_field(&self.headers, wanted)
-                || own
-                    .iter()
-                    .any(|(name, _)| name.eq_ignore_ascii_case(wanted))
-        };
-        if !given("host") {
-            put(&mut fields, "Host", &server.authority);
-        }
-        if !given("user-agent") {
-            put(&mut fields, "User-Agent", "benchwright");
-        }
-        let common = self.headers.iter().map(|(name, value)| (&**name, &**value));
-        let own = own.into_iter().map(|(name, value)| (&**name, &**value));
-        for (name, value) in common.chain(own) {
-            put(&mut fields, name, value);
-        }
+        let own = request.headers.iter();
+        let own = own.filter(|(name, _)| !has_field(&self.headers, name));
+        let own = own.map(|(name, value)| (name.to_string(), value.to_string()));
+        let own: Vec<_> = own.collect();
+        let mut fields = self.first_fields(server, &own);
+        fields.extend(self.headers.iter().cloned());
+        fields.extend(own);
         let body: Arc<[u8]> = request.body.clone().unwrap_or_default();
         if has_body(&method) || !body.is_empty() {
-            put(&mut fields, "Content-Length", &body.len().to_string());
+            fields.push(("Content-Length".to_owned(), body.len().to_string()));
         }
-        let target = &*request.target;
-        let parts = [
-            method.as_str().as_bytes(),
-            b" ",
-            target,
-            b" HTTP/1.1\r\n",
-            fields.as_bytes(),
-            b"\r\n",
-        ];
-        Ok(Request {
-            head: Template::literal(&parts.concat()),
+        Ok(Recorded {
+            method,
+            target: &request.target,
+            fields,
             body: if body.is_empty() {
                 Body::Filler(0)
             } else {
                 Body::Bytes(body)
             },
-            is_head: method == Method::HEAD,
             check: Check {
                 recorded: request.status,
                 ..Check::default()
@@ -607,6 +579,25 @@ impl ExpectSpec {
             recorded: None,
         })
     }
+}
+
+/// Returns a recorded request of HTTP/1.1.
+fn recorded_request(recorded: Recorded<'_>) -> Result<Request, EngineError> {
+    let fields = text_of(&recorded.fields);
+    let head = [
+        recorded.method.as_str().as_bytes(),
+        b" ",
+        recorded.target,
+        b" HTTP/1.1\r\n",
+        fields.as_bytes(),
+        b"\r\n",
+    ];
+    Ok(Request {
+        head: Template::literal(&head.concat()),
+        body: recorded.body,
+        is_head: recorded.method == Method::HEAD,
+        check: recorded.check,
+    })
 }
 
 /// Returns a request of HTTP/1.1.

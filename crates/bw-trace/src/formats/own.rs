@@ -4,7 +4,9 @@
 //! five seconds still starts then. Rows that are marked as sorted by intended start need no window; samples, which are
 //! sorted by completion, get a wide one.
 
-use crate::entry::{DeviceNames, FARTHEST_NS, LARGEST_END_BYTES, ParseError, Position, TraceEntry};
+use crate::entry::{
+    DeviceNames, FARTHEST_NS, LARGEST_END_BYTES, ParseError, Position, RecordedResponse, TraceEntry,
+};
 use crate::source::{Account, Timing, TraceSource};
 use crate::text::Bytes;
 use bw_model::Row;
@@ -96,6 +98,7 @@ impl TraceSource<TraceEntry> for Own {
             file: 0,
             clipped: false,
             reach_ns: FARTHEST_NS,
+            response: RecordedResponse::default(),
         }))
     }
 

@@ -5,7 +5,7 @@
 //! cannot be sent again (none, CONNECT) is no malformed line: servers log what anybody sends them. Sources:
 //! `ngx_http_log_module` and `mod_log_config` (layout, escapes), RFC 3339 (times), the HAR 1.2 specification.
 
-use crate::entry::{DeviceNames, ParseError, Position, TraceEntry};
+use crate::entry::{DeviceNames, ParseError, Position, RecordedResponse, TraceEntry};
 use crate::error::TraceCode;
 use crate::requests::{RecordedParts, SharedRequests, authority};
 use crate::source::TraceSource;
@@ -31,9 +31,10 @@ struct Stamp {
 
 impl Stamp {
     /// Returns the operation of a request at this time; its stamp may be spread over the unit.
-    fn entry(self, index: u32) -> TraceEntry {
+    fn entry(self, index: u32, response: RecordedResponse) -> TraceEntry {
         TraceEntry {
             reach_ns: self.unit,
+            response,
             ..TraceEntry::new(self.at, Kind::Exchange, u64::from(index), 0)
         }
     }
@@ -315,6 +316,20 @@ fn request_line(line: &[u8]) -> (&[u8], &[u8]) {
     (&line[..first], &line[first + 1..last])
 }
 
+/// Returns the response in what follows the request: its status, and the length of its body, `-` for none (Apache's `%b`).
+fn logged_response(behind: &[u8]) -> RecordedResponse {
+    let mut words = behind.trim_ascii().split(|byte| *byte == b' ');
+    let status = words.next().and_then(|word| digits(word, 3));
+    let bytes = words.next().filter(|_| status.is_some());
+    RecordedResponse {
+        status: status.and_then(|status| u16::try_from(status).ok()),
+        body_bytes: bytes.and_then(|word| match word {
+            b"-" => Some(0),
+            word => digits(word, 15),
+        }),
+    }
+}
+
 impl LineFormat for AccessLog {
     fn parse(
         &mut self,
@@ -328,8 +343,7 @@ impl LineFormat for AccessLog {
             ParseError::column(quote, "the request has no closing quotation mark")
         })?;
         let (method, target) = request_line(&request);
-        let status = line[end..].trim_ascii_start();
-        let status = status.split(|byte| *byte == b' ').next().unwrap_or(&[]);
+        let response = logged_response(&line[end..]);
         let device = match virtual_host(&line[..start]) {
             Some(host) => devices.number(host, 0)?,
             None => 0,
@@ -337,13 +351,13 @@ impl LineFormat for AccessLog {
         let parts = RecordedParts {
             method: method.to_vec(),
             target: target.to_vec(),
-            status: digits(status, 3).and_then(|status| u16::try_from(status).ok()),
+            status: response.status,
             whole_second: stamp.is_whole_second(),
             ..RecordedParts::default()
         };
         let index = self.requests.lock().add(parts);
         let index = index.map_err(|what| ParseError::column(quote, what))?;
-        Ok(index.map(|index| stamp.entry(index).on(device)))
+        Ok(index.map(|index| stamp.entry(index, response).on(device)))
     }
 }
 
@@ -358,6 +372,7 @@ struct JsonRequest {
     body: Option<String>,
     body_base64: Option<String>,
     status: Option<Value>,
+    response_bytes: Option<u64>,
 }
 
 /// A number of seconds as a stamp: an integer, or rounded to microseconds, which is what a float of today's times holds.
@@ -465,6 +480,10 @@ impl LineFormat for JsonLines {
             Some(value) => value.as_u64(),
             None => None,
         };
+        let response = RecordedResponse {
+            status: status.and_then(|status| u16::try_from(status).ok()),
+            body_bytes: request.response_bytes,
+        };
         let device = match authority(target.as_bytes()) {
             Some(host) => devices.number(host, 0)?,
             None => 0,
@@ -477,12 +496,13 @@ impl LineFormat for JsonLines {
             target: target.into_bytes(),
             headers,
             body,
-            status: status.and_then(|status| u16::try_from(status).ok()),
+            status: response.status,
             whole_second: stamp.is_whole_second(),
+            ..RecordedParts::default()
         };
         let index = self.requests.lock().add(parts);
         let index = index.map_err(|what| wrong(&what))?;
-        Ok(index.map(|index| stamp.entry(index).on(device)))
+        Ok(index.map(|index| stamp.entry(index, response).on(device)))
     }
 }
 
@@ -522,15 +542,101 @@ struct HarPair {
 }
 
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct HarBody {
+    #[serde(default)]
+    mime_type: String,
+    #[serde(default)]
+    params: Vec<HarParameter>,
     #[serde(default)]
     text: String,
 }
 
+/// A posted parameter; one of a file also has `fileName`, and only in `multipart/form-data`.
 #[derive(Deserialize)]
+struct HarParameter {
+    name: String,
+    value: Option<String>,
+}
+
+impl HarBody {
+    /// Returns the bytes of the body; None if there is none. Parameters without a text are encoded as a form.
+    ///
+    /// Errors: they are those of another kind of body, of which bytes are missing: boundaries, the headers of its parts.
+    fn bytes(&self) -> Result<Option<Vec<u8>>, ()> {
+        const FORM: &str = "application/x-www-form-urlencoded";
+        if !self.text.is_empty() {
+            return Ok(Some(self.text.clone().into_bytes()));
+        }
+        let mime_type = self.mime_type.split(';').next().unwrap_or_default().trim();
+        let is_form = mime_type.is_empty() || mime_type.eq_ignore_ascii_case(FORM);
+        match (self.params.is_empty(), is_form) {
+            (true, _) => Ok(None),
+            (false, true) => Ok(Some(form(&self.params))),
+            (false, false) => Err(()),
+        }
+    }
+}
+
+/// Returns parameters as `application/x-www-form-urlencoded`, in UTF-8. Source: URL Standard, section 5.2.
+fn form(parameters: &[HarParameter]) -> Vec<u8> {
+    let mut body = Vec::new();
+    let put = |body: &mut Vec<u8>, text: &str| {
+        for byte in text.bytes() {
+            match byte {
+                b' ' => body.push(b'+'),
+                b'*' | b'-' | b'.' | b'_' => body.push(byte),
+                byte if byte.is_ascii_alphanumeric() => body.push(byte),
+                byte => body.extend_from_slice(format!("%{byte:02X}").as_bytes()),
+            }
+        }
+    };
+    for (place, parameter) in parameters.iter().enumerate() {
+        if place > 0 {
+            body.push(b'&');
+        }
+        put(&mut body, &parameter.name);
+        body.push(b'=');
+        put(&mut body, parameter.value.as_deref().unwrap_or_default());
+    }
+    body
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct HarResponse {
     #[serde(default)]
     status: i64,
+    /// Below zero: unknown.
+    body_size: Option<f64>,
+    content: Option<HarContent>,
+}
+
+#[derive(Deserialize)]
+struct HarContent {
+    /// Without a coding (gzip).
+    size: Option<f64>,
+    /// What the coding saved.
+    compression: Option<f64>,
+}
+
+impl HarResponse {
+    fn recorded(&self) -> RecordedResponse {
+        let content = self.content.as_ref();
+        let of_content = content.and_then(|content| {
+            let size = content.size.filter(|size| *size >= 0.0)?;
+            Some(size - content.compression.unwrap_or_default())
+        });
+        let size = self.body_size.filter(|size| *size >= 0.0).or(of_content);
+        // Saturates, and a negative one was none.
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+        let body_bytes = size.filter(|size| *size >= 0.0).map(|size| size as u64);
+        RecordedResponse {
+            // 0: there was no response.
+            status: u16::try_from(self.status).ok().filter(|status| *status > 0),
+            body_bytes,
+        }
+    }
 }
 
 /// The requests of an HTTP archive, which is read whole, without its responses.
@@ -597,20 +703,31 @@ impl Har {
             None => 0,
         };
         let headers = entry.request.headers.into_iter();
-        let body = entry.request.post_data.map(|body| body.text);
+        let mut headers: Vec<_> = headers.map(|field| (field.name, field.value)).collect();
+        let body = entry.request.post_data.as_ref().map(HarBody::bytes);
+        let has_lost_body = matches!(body, Some(Err(())));
+        let body = body.and_then(Result::ok).flatten();
+        let has_type = |(name, _): &(String, String)| name.eq_ignore_ascii_case("content-type");
+        if let (Some(_), Some(posted)) = (&body, entry.request.post_data)
+            && !posted.mime_type.is_empty()
+            && !headers.iter().any(has_type)
+        {
+            headers.push(("Content-Type".to_owned(), posted.mime_type));
+        }
+        let response = entry.response.as_ref().map(HarResponse::recorded);
+        let response = response.unwrap_or_default();
         let parts = RecordedParts {
             method: entry.request.method.into_bytes(),
             target: entry.request.url.into_bytes(),
-            headers: headers.map(|field| (field.name, field.value)).collect(),
-            body: body.filter(|text| !text.is_empty()).map(String::into_bytes),
-            status: entry
-                .response
-                .and_then(|response| u16::try_from(response.status).ok()),
+            headers,
+            body,
+            has_lost_body,
+            status: response.status,
             whole_second: stamp.is_whole_second(),
         };
         let index = self.requests.lock().add(parts);
         let index = index.map_err(|what| wrong(&what))?;
-        Ok(index.map(|index| stamp.entry(index).on(device)))
+        Ok(index.map(|index| stamp.entry(index, response).on(device)))
     }
 }
 

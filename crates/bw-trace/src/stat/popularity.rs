@@ -20,6 +20,7 @@ use bw_model::{Kind, Nanos, Row};
 use serde::Serialize;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
+use std::ops::RangeInclusive;
 
 /// The length of the windows over which the working set is reported.
 pub(crate) const WINDOW: Nanos = Nanos(60_000_000_000);
@@ -35,8 +36,8 @@ pub struct PopularityResult {
     pub method: Method,
     /// The share of blocks in the sample; 1 if exact.
     pub rate: f64,
-    /// The size of a block.
-    pub block_bytes: u64,
+    /// The size of a block; null: not blocks are counted, but paths of recorded requests, with their queries and hosts.
+    pub block_bytes: Option<u64>,
     /// Accesses to blocks; all of them are counted.
     pub accesses: f64,
     /// Share of accesses that go to the most popular blocks.
@@ -69,8 +70,8 @@ pub struct Top {
 pub struct WorkingSet {
     /// Different blocks in the whole trace.
     pub blocks: f64,
-    /// Their total size.
-    pub bytes: f64,
+    /// Their total size; null: paths have none.
+    pub bytes: Option<f64>,
     /// The length of a window.
     pub window_ns: u64,
     /// Windows with an access.
@@ -113,7 +114,7 @@ impl Hasher for IdentityHasher {
 
 /// Follows accesses to blocks.
 pub(crate) struct Popularity {
-    block_bytes: u64,
+    block_bytes: Option<u64>,
     most: usize,
     halvings: u32,
     blocks: HashMap<u64, BlockUse, BuildHasherDefault<IdentityHasher>>,
@@ -127,9 +128,9 @@ pub(crate) struct Popularity {
 }
 
 impl Popularity {
-    /// Returns an empty account in blocks of `block_bytes` > 0, in about `memory_bytes`.
+    /// Returns an empty account in blocks of `block_bytes` > 0, None: of things without a size, in about `memory_bytes`.
     #[must_use]
-    pub(crate) fn new(block_bytes: u64, memory_bytes: u64) -> Self {
+    pub(crate) fn new(block_bytes: Option<u64>, memory_bytes: u64) -> Self {
         Self {
             block_bytes,
             most: most_blocks(memory_bytes),
@@ -150,11 +151,17 @@ impl Popularity {
         if !matches!(row.kind, Kind::Read | Kind::Write) || row.size == 0 {
             return;
         }
+        let block_bytes = self.block_bytes.unwrap_or(1);
+        let first = row.offset / block_bytes;
+        let last = row.offset.saturating_add(u64::from(row.size) - 1) / block_bytes;
+        self.add_numbers(at, row.device, first..=last);
+    }
+
+    /// Adds accesses, at a time not before the previous one, to what has these numbers on a device.
+    pub(crate) fn add_numbers(&mut self, at: Nanos, device: u16, numbers: RangeInclusive<u64>) {
         self.turn(at);
-        let first = row.offset / self.block_bytes;
-        let last = row.offset.saturating_add(u64::from(row.size) - 1) / self.block_bytes;
-        for block in first..=last {
-            self.touch(key(row.device, block));
+        for number in numbers {
+            self.touch(key(device, number));
         }
         self.cumulative
             .set(at, self.estimate(self.blocks.len() as u64));
@@ -277,7 +284,7 @@ impl Popularity {
         let blocks = self.estimate(followed);
         WorkingSet {
             blocks,
-            bytes: blocks * self.block_bytes as f64,
+            bytes: self.block_bytes.map(|bytes| blocks * bytes as f64),
             window_ns: WINDOW.0,
             windows: self.windows,
             window_blocks_mean: (self.windows > 0).then(|| self.window_sum / self.windows as f64),
@@ -447,7 +454,7 @@ mod tests {
     use super::*;
 
     fn touched(blocks: u64, memory_bytes: u64) -> (PopularityResult, WorkingSet) {
-        let mut popularity = Popularity::new(4096, memory_bytes);
+        let mut popularity = Popularity::new(Some(4096), memory_bytes);
         for block in 0..blocks {
             popularity.turn(Nanos(block));
             popularity.touch(key(0, block));
@@ -479,7 +486,7 @@ mod tests {
     #[test]
     fn a_sample_knows_how_hot_the_hottest_are() {
         let result = |memory_bytes| {
-            let mut popularity = Popularity::new(4096, memory_bytes);
+            let mut popularity = Popularity::new(Some(4096), memory_bytes);
             for block in 0..100_000_u64 {
                 let times = 200_000 / (block + 1) + 1;
                 (0..times).for_each(|_| popularity.touch(key(0, block)));

@@ -191,6 +191,6 @@ def _highest(goal: RampGoal, state: _RampState) -> RampEnding:
         return RampEnding(
             RampStatus.HIGHEST,
             f"{detail}; throughput last grew at {best.level:g}, and "
-            f"{goal.flat_levels} levels without growth are asked for",
+            f"{goal.flat_levels} levels without growth are required",
         )
     return RampEnding(RampStatus.HIGHEST, f"{detail}, and throughput was still growing")

@@ -28,7 +28,13 @@ from benchwright.core.surface import (
     SurfaceGoal,
     SurfaceResult,
 )
-from benchwright.core.text import duration_text, list_text, percent_text, plural
+from benchwright.core.text import (
+    duration_text,
+    list_text,
+    percent_text,
+    plural,
+    some_text,
+)
 from benchwright.decide.surface import tuning
 from benchwright.decide.surface.coding import candidates, columns_of, terms_of
 from benchwright.decide.surface.design import missing_samples
@@ -285,15 +291,8 @@ def _few_samples(
 
 
 def _named(results: Sequence[SampleResult]) -> str:
-    named = ", ".join(
-        sample_text(result.sample) for result in results[: tuning.SAMPLES_SHOWN]
-    )
-    more = (
-        f" and {len(results) - tuning.SAMPLES_SHOWN} more"
-        if len(results) > tuning.SAMPLES_SHOWN
-        else ""
-    )
-    return named + more
+    named = [sample_text(result.sample) for result in results]
+    return some_text(named, tuning.SAMPLES_SHOWN)
 
 
 def _fit_findings(goal: SurfaceGoal, model: SurfaceModel | None) -> Iterator[Finding]:

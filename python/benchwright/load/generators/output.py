@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from benchwright.core.plan import MetricSpec
+from benchwright.core.text import some_text
 from benchwright.load.generators.adapter import (
     GeneratorOutput,
     UnreadableOutput,
@@ -189,8 +190,7 @@ def members(text: str) -> str:
         found = list(_members(_loose_json(text), ""))
     except MetricNotFound:
         return ""
-    rest = f", and {len(found) - _MOST_MEMBERS} more" if found[_MOST_MEMBERS:] else ""
-    return ", ".join(found[:_MOST_MEMBERS]) + rest
+    return some_text(found, _MOST_MEMBERS)
 
 
 def _members(value: Any, pointer: str) -> Iterator[str]:

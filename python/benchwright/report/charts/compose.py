@@ -9,6 +9,7 @@ import msgspec
 
 from benchwright.core.errors import Diagnostic, InputError
 from benchwright.core.results import Finding
+from benchwright.core.text import more_text
 from benchwright.findings.codes import make_finding
 from benchwright.report.charts import bars, distribution, ratio
 from benchwright.report.charts.plan import ChartRequest, PlotPlan
@@ -114,7 +115,7 @@ def _not_positive(
         for series, point in points[:_MOST_LISTED]
     ]
     if len(points) > _MOST_LISTED:
-        mistakes.append(_mistake(option, f"and {len(points) - _MOST_LISTED} more", ""))
+        mistakes.append(_mistake(option, more_text(len(points) - _MOST_LISTED), ""))
     return mistakes
 
 

@@ -41,8 +41,11 @@ def tick_positions(
     else:
         step = round_step(max((high - low) / most, 1.0 if whole else 0.0))
     while True:
-        first = math.ceil(low / step - _EPS)
-        last = math.floor(high / step + _EPS)
+        # A tick may be outside by a rounding error: a billionth of the step, or of the axis, which
+        # can be much shorter than a step of 1.
+        slack = _EPS * min(1.0, (high - low) / step)
+        first = math.ceil(low / step - slack)
+        last = math.floor(high / step + slack)
         if last - first < most:
             return tuple(at * step for at in range(first, last + 1))
         step = 2 * step if axis.unit is AxisUnit.BYTES else round_step(1.01 * step)

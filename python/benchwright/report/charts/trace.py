@@ -9,7 +9,12 @@ import msgspec
 
 from benchwright.core.load import TimeDistribution
 from benchwright.core.text import binary_size_text
-from benchwright.core.trace import TraceComparison, TraceSide, TraceStatistics
+from benchwright.core.trace import (
+    SizeBucket,
+    TraceComparison,
+    TraceSide,
+    TraceStatistics,
+)
 from benchwright.report.charts.load import TAIL_NAMES, cdf_curve, tail_curve
 from benchwright.report.charts.sheet import (
     AxisUnit,
@@ -101,12 +106,16 @@ def dispersion_panel(stats: Sequence[NamedStat]) -> Panel:
 
 def size_panel(stats: Sequence[NamedStat]) -> Panel:
     """Return the share of operations by size, in bins that double."""
-    sizes = sorted({b.up_to_bytes for one in stats for b in one.result.sizes.buckets})
+
+    def buckets_of(one: NamedStat) -> tuple[SizeBucket, ...]:
+        return () if one.result.sizes is None else one.result.sizes.buckets
+
+    sizes = sorted({b.up_to_bytes for one in stats for b in buckets_of(one)})
     places = {size: float(place) for place, size in enumerate(sizes)}
     width = 0.8 / max(len(stats), 1)
 
     def shares(one: NamedStat) -> PanelCurve | None:
-        buckets = one.result.sizes.buckets
+        buckets = buckets_of(one)
         shift = (stats.index(one) - (len(stats) - 1) / 2) * width
         x = tuple(places[b.up_to_bytes] + shift for b in buckets)
         y = tuple(b.operations / max(one.result.operations, 1) for b in buckets)
@@ -120,7 +129,7 @@ def size_panel(stats: Sequence[NamedStat]) -> Panel:
         x=PanelAxis("up to", ticks=named_ticks(map(binary_size_text, sizes))),
         y=PanelAxis("share of operations", AxisUnit.SHARE, low=0),
         curves=curves,
-        missing="" if curves else "no operation",
+        missing="" if curves else "not in the trace",
     )
 
 
@@ -145,7 +154,9 @@ def popularity_panel(stats: Sequence[NamedStat]) -> Panel:
     return Panel(
         title="Popularity" + (" (sampled)" if sampled else ""),
         x=PanelAxis(
-            "most popular share of the touched blocks", AxisUnit.SHARE, log=True
+            f"most popular share of the touched {_counted(stats)}",
+            AxisUnit.SHARE,
+            log=True,
         ),
         y=PanelAxis("share of accesses", AxisUnit.SHARE, low=0, high=1.02),
         curves=curves,
@@ -153,11 +164,23 @@ def popularity_panel(stats: Sequence[NamedStat]) -> Panel:
     )
 
 
+def _counted(stats: Sequence[NamedStat]) -> str:
+    """Return of what popularity and working set are: blocks, paths, or both."""
+    units = {one.result.popularity.block_bytes is None for one in stats}
+    return " and ".join("paths" if is_path else "blocks" for is_path in sorted(units))
+
+
 def working_set_panel(stats: Sequence[NamedStat]) -> Panel:
-    """Return the size of the working set since the start of the trace."""
+    """Return the size of the working set since the start of the trace; of requests the number of
+    different paths. Traces of block I/O and of requests have no common axis: the paths are
+    not drawn beside blocks."""
+    paths = all(one.result.popularity.block_bytes is None for one in stats)
 
     def touched(one: NamedStat) -> PanelCurve | None:
         working_set, block = one.result.working_set, one.result.popularity.block_bytes
+        if block is None and not paths:
+            return None
+        block = block or 1
         x = [
             (at + 1) * working_set.bin_ns / 1e9
             for at in range(len(working_set.cumulative))
@@ -167,9 +190,11 @@ def working_set_panel(stats: Sequence[NamedStat]) -> Panel:
 
     curves = _curves(stats, touched)
     return Panel(
-        title="Different blocks touched",
+        title=f"Different {'paths' if paths else 'blocks'} touched",
         x=PanelAxis("time [s]"),
-        y=PanelAxis("since the start", AxisUnit.BYTES, low=0),
+        y=PanelAxis(
+            "since the start", AxisUnit.NUMBER if paths else AxisUnit.BYTES, low=0
+        ),
         curves=curves,
         missing="" if curves else "no block was touched",
     )

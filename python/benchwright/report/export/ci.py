@@ -11,6 +11,7 @@ from benchwright.core.results import Severity
 from benchwright.core.text import (
     ABSENT,
     duration_ns_text,
+    more_text,
     number_text,
     percent_text,
     plural,
@@ -212,7 +213,7 @@ def _finding_blocks(view: ExportView) -> Iterator[str]:
         lines.append(f"- {group.severity} {markdown_code(group.code)}: {text}\n")
     if more := view.groups[_MOST_FINDINGS:]:
         codes = ", ".join(markdown_code(group.code) for group in more)
-        lines.append(f"- and {len(more)} more: {codes}\n")
+        lines.append(f"- {more_text(len(more))}: {codes}\n")
     yield "".join(lines)
 
 

@@ -239,6 +239,7 @@ class BlockRecording:
 
 
 def _measured(trace: BlockTrace, stat: TraceStatistics) -> BlockTrace:
+    assert stat.sequentiality is not None, "it is a trace of block I/O"
     queue = stat.queue
     median, high = stat.response_ns.p50, stat.response_ns.p99
     return msgspec.structs.replace(
