@@ -16,13 +16,12 @@
 mod chunked;
 pub mod response;
 
-use crate::check::{Check, FIRST_ERROR, Matched};
+use crate::check::{Check, FIRST_ERROR, Matched, StatusClasses};
 use crate::http1::response::{ParseProgress, Response};
 use crate::values::put_integer;
 use crate::{End, Outgoing, Protocol, RESEND, SessionState, Template, Values};
 use bw_model::{ExchangeAddress, Operation};
 use bw_record::errno::HTTP_STATUS;
-use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -132,8 +131,7 @@ impl Requests {
 pub struct Http1 {
     requests: Arc<Requests>,
     outstanding: u32,
-    /// Complete responses by the first digit of their status, 2 to 5.
-    statuses: Cell<[u64; 4]>,
+    statuses: StatusClasses,
 }
 
 impl Http1 {
@@ -143,16 +141,8 @@ impl Http1 {
         Self {
             requests,
             outstanding,
-            statuses: Cell::default(),
+            statuses: StatusClasses::default(),
         }
-    }
-
-    fn count(&self, status: u16) {
-        let mut statuses = self.statuses.get();
-        if let Some(count) = statuses.get_mut(usize::from(status / 100).wrapping_sub(2)) {
-            *count += 1;
-        }
-        self.statuses.set(statuses);
     }
 }
 
@@ -289,7 +279,7 @@ impl Protocol for Http1 {
                 ParseProgress::Malformed => return SessionState::Failed(-libc::EPROTO),
             };
             session.pending.pop_front();
-            self.count(session.response.status());
+            self.statuses.count(session.response.status());
             let result = session.result(request);
             ends.push(End { slot, result });
             // A response that comes before the whole request was written makes the connection unusable.
@@ -311,7 +301,7 @@ impl Protocol for Http1 {
         if session.response.close()
             && let Some(Pending { slot, request, .. }) = session.pending.pop_front()
         {
-            self.count(session.response.status());
+            self.statuses.count(session.response.status());
             let result = session.result(&self.requests.requests[request as usize]);
             ends.push(End { slot, result });
             session.end_all(RESEND, ends);
@@ -324,6 +314,6 @@ impl Protocol for Http1 {
     }
 
     fn statuses(&self) -> Option<[u64; 4]> {
-        Some(self.statuses.get())
+        Some(self.statuses.counts())
     }
 }

@@ -24,7 +24,7 @@
 mod frame;
 mod hpack;
 
-use crate::check::{Check, Matched};
+use crate::check::{Check, Matched, StatusClasses};
 use crate::http1::Body;
 use crate::http2::frame::{FrameHead, put_frame};
 use crate::http2::hpack::{Decoder, Fields};
@@ -253,6 +253,7 @@ struct Scratch {
 pub struct Http2 {
     requests: Arc<Requests>,
     outstanding: u32,
+    statuses: StatusClasses,
 }
 
 impl Http2 {
@@ -262,6 +263,7 @@ impl Http2 {
         Self {
             requests,
             outstanding,
+            statuses: StatusClasses::default(),
         }
     }
 }
@@ -413,22 +415,17 @@ impl Http2Session {
     }
 
     /// Ends a stream whose response is complete.
-    fn complete(
-        &mut self,
-        place: usize,
-        requests: &Requests,
-        out: &mut Outgoing,
-        ends: &mut Vec<End>,
-    ) {
+    fn complete(&mut self, place: usize, http: &Http2, out: &mut Outgoing, ends: &mut Vec<End>) {
         let Some(stream) = self.remove(place) else {
             return;
         };
         if stream.unsent > 0 {
             put_reset(stream.id, frame::CANCEL, out);
         }
+        http.statuses.count(stream.status);
         ends.push(End {
             slot: stream.slot,
-            result: stream.result(requests.of_stream(&stream)),
+            result: stream.result(http.requests.of_stream(&stream)),
         });
     }
 
@@ -606,7 +603,7 @@ impl Http2Session {
         }
         stream.body_bytes += u64::from(content);
         if head.has(frame::END_STREAM) {
-            self.complete(place, &http.requests, out, ends);
+            self.complete(place, http, out, ends);
             return Ok(());
         }
         stream.used += head.length;
@@ -653,7 +650,7 @@ impl Http2Session {
         if !valid {
             self.fail(place, frame::PROTOCOL_ERROR, out, ends);
         } else if begun.ends_stream {
-            self.complete(place, &http.requests, out, ends);
+            self.complete(place, http, out, ends);
         }
         Ok(())
     }
@@ -1041,6 +1038,10 @@ impl Protocol for Http2 {
     fn remedy(&self, _session: &Http2Session) -> Option<&'static str> {
         Some("enable HTTP/2 on this port of the server, or use HTTP/1.1 (--http 1.1)")
     }
+
+    fn statuses(&self) -> Option<[u64; 4]> {
+        Some(self.statuses.counts())
+    }
 }
 
 #[cfg(test)]
@@ -1074,6 +1075,7 @@ mod tests {
         let state = http.receive(&mut session, &answer, &mut out, &mut ends);
         let end = End { slot: 3, result: 0 };
         assert_eq!((state, ends), (SessionState::Closing, vec![end]));
+        assert_eq!(http.statuses(), Some([1, 0, 0, 0]));
         http.open(&mut session, &mut out);
         assert_eq!(session.next_id, 1);
     }
