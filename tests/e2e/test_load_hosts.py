@@ -414,31 +414,51 @@ def test_failed_requests_are_errors_of_their_label_on_both_hosts(
     assert "operations-failed" in {one["code"] for one in document["findings"]}
 
 
-def test_several_servers_of_different_kinds_under_one_load(
+def test_several_servers_share_requests_labels_and_values(
     tmp_path: Path, hosts: Hosts
 ) -> None:
-    for name in ("web", "store"):
+    """Two HTTP servers have a request in common, and each one of its own; Redis has the values."""
+    for name in ("web", "api", "store"):
         (tmp_path / name).mkdir()
     with (
         running_nginx(tmp_path / "web", hosts.address) as web,
+        running_nginx(tmp_path / "api", hosts.address, http="2") as api,
         running_redis(tmp_path / "store", hosts.address) as store,
     ):
+        servers = {"web": (web, 200), "api": (api, 100), "store": (store, 100)}
         targets = "".join(
-            f'[[target]]\nname = "{name}"\nto = "{to}"\nconnections = 4\n'
-            for name, to in (("web", f"{web.target}page"), ("store", store.target))
+            f'[[target]]\nname = "{name}"\nto = "{one.target}"\nconnections = 4\n'
+            + one.options
+            for name, (one, _) in servers.items()
         )
         filaments = "".join(
-            f'[[filament]]\ntype = "open"\nrate = "300"\ncount = 200\ntarget = "{name}"\n'
-            for name in ("web", "store")
+            f'[[filament]]\ntype = "open"\nrate = "300"\ncount = {count}\n'
+            f'target = "{name}"\n'
+            for name, (_, count) in servers.items()
         )
-        (tmp_path / "w.toml").write_text(targets + filaments)
+        requests = (
+            '[[request]]\nlabel = "page"\ntarget = "web"\npath = "/page?${id}"\nweight = 4\n'
+            '[[request]]\nlabel = "missing"\npath = "/missing"\nexpect = {status = 404}\n'
+            '[[request]]\nlabel = "moved"\ntarget = "api"\npath = "/moved"\nweight = 2\n'
+        )
+        (tmp_path / "w.toml").write_text(targets + filaments + requests + VALUES)
         document = document_of(hosts.load(tmp_path, "w.toml", "--json"))
-        seen, calls = web.seen(200), store.seen(200)
-    check_whole(document["result"])
-    target = document["result"]["target"]["targets"]
-    assert target["web"]["status_2xx"] == seen.total == 200
-    assert calls.requests == {"ping": 200}
-    assert [one["connections"] for one in target.values()] == [4, 4]
+        of_web, of_api, of_store = web.seen(200), api.seen(100), store.seen(100)
+    result = document["result"]
+    check_whole(result)
+    assert result["counts"]["errors"] == 0
+    assert (of_web.total, of_api.total, of_store.total) == (200, 100, 100)
+    assert of_web.requests.keys() == {"page", "missing"}
+    assert of_api.requests.keys() == {"missing", "moved"}
+    assert of_store.requests.keys() == {"set", "get", "incr"}
+    labels = {name: one["operations"] for name, one in result["labels"].items()}
+    assert labels == of_web.requests + of_api.requests
+    assert of_web.requests["page"] > 2 * of_web.requests["missing"]
+    parts = result["target"]["targets"]
+    for name, seen in (("web", of_web), ("api", of_api)):
+        for status, count in seen.statuses.items():
+            assert parts[name][f"status_{status}"] == count
+    assert [one["connections"] for one in parts.values()] == [4, 4, 4]
 
 
 # -- a recorded load -----------------------------------------------------------------------

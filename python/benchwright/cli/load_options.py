@@ -155,7 +155,13 @@ def target_of(
             text = getattr(arguments, option.name)
             shown = option.flag if text is True else text
             wrong.append(option_mistake(option.flag, message, text=shown))
-    return targets.with_own_options(target, fields)
+    try:
+        return targets.with_own_options(target, fields)
+    except ValueError as error:
+        wrong.append(
+            option_mistake("--commands", str(error), text=arguments.commands or "")
+        )
+        return target
 
 
 def check_samples(arguments: argparse.Namespace, inputs: list[str]) -> None:
@@ -212,10 +218,14 @@ def option_places(arguments: argparse.Namespace) -> dict[str, Where]:
         bare = given(arguments, BareOptions, with_defaults=True)
         bare += _sizes(arguments)
         fields |= {f"{filament_field(0)}.{option.field}": option for option in bare}
-    return {
+    places = {
         field: Where(option.flag, text=getattr(arguments, option.name))
         for field, option in fields.items()
     }
+    if arguments.commands is not None:
+        where = Where("--commands", text=arguments.commands)
+        places |= {"target.commands": where, "target.statements": where}
+    return places
 
 
 def _sizes(arguments: argparse.Namespace) -> list[Option]:

@@ -207,11 +207,12 @@ class TargetOptions(msgspec.Struct, frozen=True):
     commands: Annotated[
         Text,
         _target(
-            "commands of the operations of a Redis server, separated by ;",
+            "what operations execute, separated by ;: commands of a Redis server, statements of a "
+            "PostgreSQL server",
             "TEXT",
-            words.redis_commands,
+            words.commands_text,
             "commands",
-            default="PING",
+            default="PING; SELECT 1",
             no_default="they may change the data of the server",
         ),
     ] = None
