@@ -5,12 +5,12 @@ Decision: apart from the connections (hosts.py), because every spec and command 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 
 import msgspec
 
 from benchwright.core.errors import Diagnostic
-from benchwright.load.parse import implied_server, kind_of, tls_of
+from benchwright.load.parse import each_of, implied_server, kind_of, tls_of
 from benchwright.load.request import (
     InputPositions,
     LoadRequest,
@@ -108,19 +108,12 @@ def _paths_of(trace: Trace) -> tuple[str, ...]:
     return (trace.path,) if isinstance(trace.path, str) else trace.path
 
 
-def _ones_of(target: LoadTarget) -> Iterator[OneTarget]:
-    if isinstance(target, SeveralTarget):
-        yield from (one.target for one in target.targets)
-    else:
-        yield target
-
-
 def files_of(request: LoadRequest) -> tuple[str, ...]:
     """Return the paths of the files that each host needs: traces, and authorities of TLS."""
     filaments = request.workload.filaments
     traces = (one for one in filaments if isinstance(one, Trace))
     paths = [path for trace in traces for path in _paths_of(trace)]
-    for target in _ones_of(request.target):
+    for target in each_of(request.target):
         tls = tls_of(target)
         if tls is not None and tls.ca is not None:
             paths.append(tls.ca)

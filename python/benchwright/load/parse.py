@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import partial
 from typing import Any
@@ -679,6 +679,14 @@ def parse_hosts(text: str) -> tuple[str, ...]:
     if len(names) > MOST_HOSTS:
         raise ValueError(f"{len(names)} hosts; at most {MOST_HOSTS}")
     return names
+
+
+def each_of(target: LoadTarget) -> Iterator[OneTarget]:
+    """Yield a target, or each of several."""
+    if isinstance(target, SeveralTarget):
+        yield from (one.target for one in target.targets)
+    else:
+        yield target
 
 
 def kind_of(target: LoadTarget) -> str:

@@ -473,8 +473,9 @@ def _described(top: TomlTable, file: str, target: r.LoadTarget | None) -> Worklo
         several = _several(top, target)
     else:
         target = _target(top, target)
-    one = () if target is None else (target,)
-    requests = read_requests(top, one if several is None else (*several.values(),))
+    alone = () if target is None else tuple(targets.each_of(target))
+    on = alone if several is None else tuple(several.values())
+    requests = read_requests(top, on)
     _check_target(top, target, several, requests)
     top.need("filament")
     described = read_filaments(top, file, target, several, requests)
@@ -513,14 +514,15 @@ def _check_requests_of_several(
 ) -> None:
     """Report requests of which no target makes use, and targets with paths of their own."""
     for table in top.tables("request"):
-        name = table.values.get("target")
-        if not isinstance(name, str):
+        named = table.values.get("target")
+        if not isinstance(named, str):
             continue
-        if name not in several:
-            _refuse_no_target(table, table.at("target"), name, several)
-        elif not isinstance(several[name], r.HttpTarget):
-            why = why_no_requests(several[name]) or "the null target needs no requests"
-            table.refuse(table.at("target"), f"{name}: {why}", "name an HTTP target")
+        if named not in several:
+            _refuse_no_target(table, table.at("target"), named, several)
+        elif not isinstance(several[named], r.HttpTarget):
+            why = why_no_requests(several[named])
+            message = f"{named}: {why or 'the null target needs no requests'}"
+            table.refuse(table.at("target"), message, "name an HTTP target")
     servers = {
         name: one for name, one in several.items() if isinstance(one, r.HttpTarget)
     }
