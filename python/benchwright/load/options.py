@@ -207,12 +207,11 @@ class TargetOptions(msgspec.Struct, frozen=True):
     commands: Annotated[
         Text,
         _target(
-            "what operations execute, separated by ;: commands of a Redis server, statements of a "
-            "PostgreSQL server",
+            "commands of a Redis server, or statements of a PostgreSQL server, separated by ;",
             "TEXT",
             words.commands_text,
             "commands",
-            default="PING; SELECT 1",
+            default="PING, or SELECT 1",
             no_default="they may change the data of the server",
         ),
     ] = None
