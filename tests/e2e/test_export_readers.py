@@ -378,6 +378,48 @@ def test_the_buckets_of_a_load_are_cumulative_and_complete() -> None:
     assert total == pytest.approx(sum(map(sum, exported_session.LOAD_NS)) / 1e9)
 
 
+@pytest.mark.parametrize("name", ["prometheus", "openmetrics"])
+def test_each_label_has_its_own_histogram_and_counts(name: str) -> None:
+    if name == "prometheus":
+        parser: Any = pytest.importorskip("prometheus_client.parser")
+    else:
+        parser = pytest.importorskip("prometheus_client.openmetrics.parser")
+    text = exported(name, exported_session.loads())
+    families = {one.name: one for one in parser.text_string_to_metric_families(text)}
+    every, odd = "GET /a b", 'say "=1,2"'
+    response = families["bw_load_label_response_seconds"]
+    assert response.type == "histogram"
+    totals = {
+        one.labels["label"]: one.value
+        for one in response.samples
+        if one.name.endswith("_count")
+    }
+    assert totals == {every: 5, odd: 3}
+    sums = {
+        one.labels["label"]: one.value
+        for one in response.samples
+        if one.name.endswith("_sum")
+    }
+    for label, first in ((every, 0), (odd, 1)):
+        own = sum(sum(times[first::2]) for times in exported_session.LOAD_NS)
+        assert sums[label] == pytest.approx(own / 1e9)
+    whole = families["bw_load_response_seconds"].samples
+    for le in ("0.0001", "0.002", "+Inf"):
+        (expected,) = [one.value for one in whole if one.labels.get("le") == le]
+        parts = [one.value for one in response.samples if one.labels.get("le") == le]
+        assert (len(parts), sum(parts)) == (2, expected)
+    counts = {
+        (one.labels["label"], one.labels["kind"]): one.value
+        for one in families["bw_load_label_operations"].samples
+    }
+    assert counts == {
+        (every, "completed"): 5,
+        (every, "errors"): 0,
+        (odd, "completed"): 6,
+        (odd, "errors"): 3,
+    }
+
+
 def test_promtool_makes_blocks_of_the_intervals(tmp_path: Path) -> None:
     view = exported_session.loads()
     file = written(tmp_path / "intervals.txt", "openmetrics-intervals", view)

@@ -122,6 +122,49 @@ def test_as_many_rows_are_inserted_as_operations_completed(
     assert found["result"]["target"]["outstanding"] == int(outstanding)
 
 
+def test_commands_are_statements_of_which_each_operation_executes_one(
+    server: Postgres, tmp_path: Path
+) -> None:
+    server.execute("TRUNCATE counted")
+    texts = ("INSERT INTO counted (text) VALUES ('a;b')", "SELECT 'it''s;'")
+    words = ("--commands", "; ".join(texts), *SHORT)
+    counts = document(load(tmp_path, url_of(server), *words))["result"]["counts"]
+    rows = server.execute("SELECT text FROM counted").splitlines()
+    assert counts["errors"] == 0
+    assert 0 < len(rows) < counts["completed"] == counts["intended"]
+    assert set(rows) == {"a;b"}
+
+
+@pytest.mark.parametrize(
+    ("commands", "message"),
+    [
+        ("SELEC 1", "syntax error"),
+        ("SELECT 'a", "' is not closed"),
+        ("SELECT $1::int", "parameter"),
+        ("BEGIN", "BEGIN"),
+    ],
+)
+def test_commands_that_cannot_be_prepared_are_refused(
+    server: Postgres, tmp_path: Path, commands: str, message: str
+) -> None:
+    done = load(tmp_path, url_of(server), "--commands", commands, *SHORT)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_search_has_commands_as_statements(server: Postgres, tmp_path: Path) -> None:
+    server.execute("TRUNCATE counted")
+    insert = "INSERT INTO counted (text) VALUES ('ramp')"
+    done = bw(
+        tmp_path,
+        *("ramp", "--target", url_of(server), "--commands", insert, "--json"),
+        *("--connections", "2", "--highest", "2", "--hold", "300ms"),
+    )
+    assert done.returncode in (0, 3), done.stderr
+    assert set(server.execute("SELECT text FROM counted").splitlines()) == {"ramp"}
+
+
 def test_a_list_of_statements_is_one_transaction(
     server: Postgres, tmp_path: Path
 ) -> None:

@@ -72,5 +72,9 @@ def check_golden(file: str, text: str) -> None:
 
 def test_every_golden_file_belongs_to_a_format() -> None:
     named = {f"{name}.{suffix}" for name, suffix in (SUFFIX | OF_LOADS).items()}
-    beside = {file for file, _ in FORMATS["otava"].write(view_of("otava")).beside}
+    beside = {
+        file
+        for name in ("otava", "hgrm")
+        for file, _ in FORMATS[name].write(view_of(name)).beside
+    }
     assert {file.name for file in GOLDEN.iterdir()} == named | beside | {LOADS}

@@ -9,14 +9,11 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import selectors
 import shutil
 import signal
-import socket
 import subprocess
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -25,18 +22,16 @@ import numpy as np
 import pytest
 
 import ssh_server
-from benchwright.core.processes import all_processes
 from benchwright.load import read_samples
 from bw_command import Done, bw, bw_words
+from load_hosts import PATIENCE_S, ArrivalServer, Hosts, running_hosts, until
 from own_network import captured
-from ssh_server import SshServer, namespace
 from web_server import nginx
 
 pytestmark = [
     pytest.mark.skipif(bool(ssh_server.missing()), reason=ssh_server.missing() or "-"),
     pytest.mark.timeout(300),
 ]
-PATIENCE_S = 60
 NAMES = ("a", "b", "c", "d")
 SHIFTS_NS = {"b": 1_000 * 10**9, "c": 77_777 * 10**9}
 """How much later the clocks of these hosts are, by time namespaces."""
@@ -45,134 +40,18 @@ SHIFTS_NS = {"b": 1_000 * 10**9, "c": 77_777 * 10**9}
 # -- the hosts -----------------------------------------------------------------------------
 
 
-class Hosts:
-    """Hosts in namespaces, and the configuration of ssh that names them."""
-
-    def __init__(self, config: Path, address: str) -> None:
-        self.config = config
-        self.address = address
-        """An address of this machine that all hosts reach."""
-        self.servers: dict[str, SshServer] = {}
-        self.spaces: dict[str, str] = {}
-        self.addresses: dict[str, str] = {}
-
-    def load(self, directory: Path, *words: str, hosts: str = "a,b") -> Done:
-        """Run a load on the hosts."""
-        return bw(directory, *self.words(*words, hosts=hosts))
-
-    def words(self, *words: str, hosts: str = "a,b") -> tuple[str, ...]:
-        """Return the words of a load on the hosts."""
-        named = ("--hosts", hosts, "--ssh-config", str(self.config))
-        return ("load", *words, *named, "--quiet")
-
-    def engines(self, name: str) -> list[int]:
-        """Return the engines that run on a host: those with a private directory of its sshd."""
-        found = []
-        for process in all_processes():
-            with contextlib.suppress(OSError):
-                program = os.readlink(f"/proc/{process.pid}/exe")
-                ours = program.startswith(str(self.servers[name].temporary))
-                if ours and "bw-engine" in program and process.is_alive:
-                    found.append(process.pid)
-        return found
-
-    def left(self) -> list[str]:
-        """Return what is left on the hosts: directories and engines."""
-        found: list[str] = []
-        for name, server in self.servers.items():
-            found += [str(one) for one in server.temporary.iterdir()]
-            found += map(str, self.engines(name))
-        return found
-
-
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosts]:
     """Four hosts; two of them have another clock."""
-    if os.geteuid() or shutil.which("ip") is None or shutil.which("unshare") is None:
-        pytest.skip("it needs root, ip and unshare, for namespaces")
-    directory = tmp_path_factory.mktemp("hosts")
-    with ExitStack() as stack:
-        hosts = Hosts(directory / "config", "")
-        texts = []
-        for number, name in enumerate(NAMES, 1):
-            space, address = namespace(stack, number)
-            shift_s = SHIFTS_NS.get(name, 0) // 10**9
-            clock = ("unshare", "-T", "--fork", "--kill-child", "--monotonic")
-            shifted = (*clock, str(shift_s)) if shift_s else ()
-            (directory / name).mkdir()
-            server = SshServer(directory / name, address)
-            server.write()
-            stack.enter_context(server.running("ip", "netns", "exec", space, *shifted))
-            texts.append(
-                server.config.read_text().replace("Host server", f"Host {name}")
-            )
-            hosts.servers[name], hosts.spaces[name] = server, space
-            hosts.addresses[name] = address
-            hosts.address = hosts.address or _gateway(address)
-        hosts.config.write_text("".join(texts))
+    shifts_s = {name: shift_ns // 10**9 for name, shift_ns in SHIFTS_NS.items()}
+    with running_hosts(tmp_path_factory.mktemp("hosts"), NAMES, shifts_s) as hosts:
         yield hosts
-
-
-def _gateway(address: str) -> str:
-    network, _, last = address.rpartition(".")
-    return f"{network}.{int(last) - 1}"
 
 
 @pytest.fixture
 def hosts(made: Hosts) -> Iterator[Hosts]:
     yield made
     assert until(lambda: not made.left()), made.left()
-
-
-def until(true: Callable[[], object]) -> bool:
-    """Wait for something; return whether it became true."""
-    end = time.monotonic() + PATIENCE_S
-    while time.monotonic() < end:
-        if true():
-            return True
-        time.sleep(0.05)
-    return False
-
-
-class ArrivalServer:
-    """A server that sends back what it receives, and notes when each request arrived."""
-
-    def __init__(self, address: str) -> None:
-        self._listening = socket.create_server((address, 0))
-        self.port = int(self._listening.getsockname()[1])
-        self.arrivals: list[tuple[int, str]] = []
-        """CLOCK_REALTIME [ns] and the address of the client."""
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._serve)
-
-    def __enter__(self) -> ArrivalServer:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._over.set()
-        self._thread.join()
-        self._listening.close()
-
-    def _serve(self) -> None:
-        with selectors.DefaultSelector() as selector:
-            selector.register(self._listening, selectors.EVENT_READ)
-            while not self._over.is_set():
-                for key, _ in selector.select(0.05):
-                    if key.fileobj is self._listening:
-                        client, (address, _) = self._listening.accept()
-                        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                        selector.register(client, selectors.EVENT_READ, address)
-                        continue
-                    client = key.fileobj
-                    assert isinstance(client, socket.socket)
-                    data = client.recv(65536)
-                    if not data:
-                        selector.unregister(client)
-                        client.close()
-                        continue
-                    self.arrivals.append((time.time_ns(), key.data))
-                    client.sendall(data)
 
 
 def document_of(done: Done) -> dict[str, Any]:
@@ -357,7 +236,7 @@ class RunningLoad:
         words = ("--rate", "100", "--duration", "30s", "--target", "null", "--json")
         words += ("--samples", "together")
         self.process = subprocess.Popen(
-            bw_words(*hosts.words(*words)),
+            bw_words(*hosts.words("load", *words)),
             cwd=tmp_path,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -379,8 +258,7 @@ def test_a_host_that_is_lost_fails_the_load_and_what_others_measured_is_kept(
 ) -> None:
     load = RunningLoad(tmp_path, hosts)
     if what == "engine":
-        for pid in hosts.engines("b"):
-            os.kill(pid, signal.SIGKILL)
+        hosts.kill_engines("b")
     else:
         for pid in _sessions(hosts.spaces["b"]):
             os.kill(pid, signal.SIGKILL)

@@ -236,11 +236,25 @@ def _load(at: int, times_ns: tuple[int, ...]) -> EngineResult:
         response_ns=_times(times_ns),
         service_ns=_times([one // 2 for one in times_ns]),
     )
+    labels = {
+        label: msgspec.structs.replace(
+            read,
+            operations=len(part) + errors,
+            errors={"HTTP 404": errors} if errors else {},
+            response_ns=_times(part),
+            service_ns=_times([one // 2 for one in part]),
+        )
+        for label, part, errors in (
+            ("GET /a b", times_ns[::2], 0),
+            ('say "=1,2"', times_ns[1::2], at + 1),
+        )
+    }
     return msgspec.structs.replace(
         sound,
         started_ns=START_NS + at * 10**10,
         elapsed_ns=2 * 10**9,
         kinds={"read": read, "all": read},
+        labels=labels,
         intervals=intervals,
     )
 
@@ -249,7 +263,7 @@ def _times(values: Sequence[int]) -> TimeDistribution:
     return TimeDistribution(
         count=len(values),
         mean=statistics.fmean(values),
-        sd=statistics.stdev(values),
+        sd=statistics.stdev(values) if len(values) > 1 else 0.0,
         min=min(values),
         max=max(values),
         hdr=encode(values, 3, level=0),

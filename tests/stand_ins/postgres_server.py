@@ -11,7 +11,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -25,8 +25,11 @@ PATIENCE_S = 60.0
 class Postgres:
     """A server that runs, of a cluster in a directory."""
 
-    def __init__(self, programs: Path, port: int, home: Path) -> None:
+    def __init__(
+        self, programs: Path, port: int, home: Path, addresses: Sequence[str]
+    ) -> None:
         self.programs, self.port, self.home = programs, port, home
+        self._addresses = addresses
         self.data = home / "data"
         self.where = ("-h", "127.0.0.1", "-p", str(port), "-U", "bench")
         """Words by which its clients find it."""
@@ -39,7 +42,8 @@ class Postgres:
 
     def start(self) -> None:
         """Start it, and wait until it accepts queries."""
-        options = ["-c", "listen_addresses=127.0.0.1", "-c", "fsync=off"]
+        addresses = ",".join(("127.0.0.1", *self._addresses))
+        options = ["-c", f"listen_addresses={addresses}", "-c", "fsync=off"]
         place = ["-D", str(self.data), "-p", str(self.port), "-k", str(self.home)]
         self._server = subprocess.Popen(
             _words(self.programs / "postgres", *place, *options),
@@ -90,26 +94,26 @@ class Postgres:
 
 
 @contextlib.contextmanager
-def postgres() -> Iterator[Postgres]:
-    """Run a server in a directory of its own, which is removed."""
+def postgres(*addresses: str) -> Iterator[Postgres]:
+    """Run a server in a directory of its own, which is removed; it listens at these addresses too."""
     for program in ("pgbench", *(() if os.geteuid() else ("runuser",))):
         if shutil.which(program) is None:
             pytest.skip(f"{program} is not installed")
     with shared_directory("postgres") as home:
         if not os.geteuid():
             shutil.chown(home, "postgres")
-        with _cluster(home) as one:
+        with _cluster(home, addresses) as one:
             yield one
 
 
 @contextlib.contextmanager
-def _cluster(home: Path) -> Iterator[Postgres]:
+def _cluster(home: Path, addresses: Sequence[str]) -> Iterator[Postgres]:
     """Run a server in an empty directory that belongs to its user."""
     programs, port = _programs(), free_port()
     data = ["-D", str(home / "data")]
     made = _words(programs / "initdb", *data, "-A", "trust", "-U", "bench", "-N")
     subprocess.run(made, check=True, capture_output=True, cwd=home)
-    one = Postgres(programs, port, home)
+    one = Postgres(programs, port, home, addresses)
     try:
         tables = ["pgbench", "-i", "-q", "-s", "1", *one.where, "postgres"]
         subprocess.run(tables, check=True, capture_output=True)

@@ -54,7 +54,8 @@ class SshServer:
             f"AuthorizedKeysFile {self._directory}/authorized_keys\nStrictModes no\n"
             "PasswordAuthentication no\nKbdInteractiveAuthentication no\n"
             "AuthenticationMethods publickey\nMaxStartups 100\n"
-            f"SetEnv TMPDIR={self.temporary}\n"
+            # Not the user's own home: its .bashrc may take seconds.
+            f"SetEnv TMPDIR={self.temporary} HOME={self._directory}\n"
         )
         self.config.write_text(
             f"Host server\n  HostName {self._address}\n  Port {self.port}\n"

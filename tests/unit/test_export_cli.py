@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import socket
 import tarfile
+import threading
 from pathlib import Path
 
 import msgspec
@@ -243,6 +245,53 @@ def test_what_bw_load_printed_is_a_source(
     assert main(["export", str(file), "--format", "prometheus"]) == 0
     metrics = capsys.readouterr().out
     assert 'bw_response_p99_seconds{test="web",bound="estimate"} 0.000142' in metrics
+
+
+def test_labels_have_distributions_of_their_own_beside_the_first(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Of a load that was really issued; without a file there is the distribution of all of them."""
+    monkeypatch.chdir(tmp_path)
+    Path("w.toml").write_text(
+        '[[filament]]\ntype = "open"\nrate = "1k"\ncount = 100\n'
+        '[[request]]\nlabel = "one"\npath = "/"\n[[request]]\npath = "/two"\n'
+    )
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=_answer, args=(listener,), daemon=True).start()
+        target = f"http://127.0.0.1:{listener.getsockname()[1]}/"
+        words = ("load", "w.toml", "--target", target, "--connections", "1")
+        assert main([*words, "--json", "--quiet"]) == 0
+    Path("web.json").write_text(capsys.readouterr().out)
+    labels = json.loads(Path("web.json").read_text())["result"]["labels"]
+    assert sum(one["operations"] for one in labels.values()) == 100
+    assert main(["export", "web.json", "--format", "hgrm"]) == 0
+    said = capsys.readouterr()
+    assert said.out.splitlines()[-2].endswith("Total count    =          100]")
+    assert "web-GET-two.hgrm, web-one.hgrm" in said.err
+    assert main(["export", "web.json", "--format", "hgrm", "-o", "all.hgrm"]) == 0
+    assert Path("all.hgrm").read_text() == said.out
+    assert capsys.readouterr().err == ""
+    for label, file in (("one", "web-one.hgrm"), ("GET /two", "web-GET-two.hgrm")):
+        count = labels[label]["response_ns"]["count"]
+        last = Path(file).read_text().splitlines()[-2]
+        assert int(last.rpartition("=")[2].rstrip("]")) == count > 0
+    assert main(["export", "web.json", "--format", "hlog"]) == 0
+    log = capsys.readouterr().out
+    assert re.findall(r"^Tag=([^,]*),", log, re.MULTILINE) == ["GET_/two", "one"]
+
+
+def _answer(listener: socket.socket) -> None:
+    """Answer each request of one connection."""
+    with contextlib.suppress(OSError):
+        connection, _ = listener.accept()
+        with connection:
+            while data := connection.recv(65536):
+                answers = data.count(b"\r\n\r\n")
+                connection.sendall(
+                    b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n" * answers
+                )
 
 
 @pytest.mark.parametrize("text", ["", "{}", '{"schema": "benchwright/load/1"}'])

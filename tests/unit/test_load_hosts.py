@@ -30,11 +30,24 @@ from benchwright.findings.hosts import host_findings
 from benchwright.findings.load import load_findings
 from benchwright.load import samples
 from benchwright.load import workload as w
-from benchwright.load.host_parts import hosts_mistakes, part_of
+from benchwright.load.host_parts import (
+    files_of,
+    hosts_mistakes,
+    part_of,
+    target_mistakes,
+    with_files,
+)
 from benchwright.load.hosts import ClockOffset, clock_of, offset_of
 from benchwright.load.parse import parse_hosts, parse_target
 from benchwright.load.plan import CommandLineLoad, plan_of_command
-from benchwright.load.request import LoadRequest, SchedulePart, TcpTarget
+from benchwright.load.request import (
+    LoadRequest,
+    NamedTarget,
+    SchedulePart,
+    SeveralTarget,
+    TcpTarget,
+    Tls,
+)
 from benchwright.load.spec import Spec
 from benchwright.load.spec_toml import read_spec
 from benchwright.report.load import LoadReport, load_text
@@ -385,7 +398,6 @@ def test_our_engine_in_remote_is_refused_with_the_key_that_does_it() -> None:
     "filament",
     [
         'type = "follow"\nleader = "a"\nevery = 2\ndelay = "1ms"',
-        'type = "trace"\npath = "t.bw"',
         'type = "python"\nclass = "mine:Mine"',
         'type = "files"\nrate = "10"\noperations = {read = 1}',
     ],
@@ -438,10 +450,79 @@ def test_targets_that_hosts_do_not_share_are_refused(
     assert "target is not one server that all hosts reach" in done.stderr
 
 
-def test_a_trace_is_replayed_by_one_machine(tmp_path: Path) -> None:
-    done = bw(tmp_path, "replay", "t.bw", "--hosts", "a,b", "--target", "null")
-    assert done.returncode == 2
-    assert "one machine replays a trace" in done.stderr
+def test_the_files_of_a_load_are_found_and_moved() -> None:
+    secure = msgspec.structs.replace(
+        parse_target("https://10.0.0.9/"), tls=Tls(ca="ca.pem")
+    )
+    open_one = w.Open(
+        arrival=w.PoissonArrival(),
+        rate=w.ConstantRate(10**9),
+        access=w.Access(kinds=(("exchange", 1),), size=w.ConstantValue(64)),
+    )
+    traces = (w.Trace(path=("a", "b")), open_one, w.Trace(path="a"))
+    request = msgspec.structs.replace(
+        request_of(),
+        workload=w.Workload(filaments=traces, seed=1),
+        target=SeveralTarget(
+            (
+                NamedTarget("x", (0, 1), secure),
+                NamedTarget("y", (2,), parse_target("tcp://10.0.0.9:7")),
+            )
+        ),
+    )
+    assert hosts_mistakes(request, {}) == []
+    assert files_of(request) == ("a", "b", "ca.pem")
+    there = {"a": "/t/0", "b": "/t/1", "ca.pem": "/t/2"}
+    moved = with_files(request, there)
+    first, second, third = moved.workload.filaments
+    assert (first.path, third.path) == (("/t/0", "/t/1"), "/t/0")  # type: ignore[union-attr]
+    assert second == open_one
+    assert files_of(moved) == ("/t/0", "/t/1", "/t/2")
+    assert files_of(request_of()) == ()
+
+
+def test_each_of_several_targets_is_divided_and_checked() -> None:
+    def several(*texts: str) -> LoadRequest:
+        named = (
+            NamedTarget(text[:1], (place,), parse_target(text))
+            for place, text in enumerate(texts)
+        )
+        return msgspec.structs.replace(request_of(), target=SeveralTarget((*named,)))
+
+    good = several("tcp://10.0.0.1:7", "http://10.0.0.2/", "null")
+    assert hosts_mistakes(good, {}) == []
+    target = part_of(good, 1, 3).target
+    assert isinstance(target, SeveralTarget)
+    connections = [getattr(one.target, "connections", 0) for one in target.targets]
+    assert connections == [21, 21, 0]
+    messages = [
+        one.message
+        for one in hosts_mistakes(several("tcp://10.0.0.1:7", "/f", "nfs://h/x"), {})
+    ]
+    assert messages == [
+        "target /: a file target is not one server that all hosts reach",
+        "target n: a nfs target is not one server that all hosts reach",
+    ]
+
+
+@pytest.mark.parametrize("target", ["redis://h", "postgres://u@h/d"])
+def test_a_file_with_a_password_is_not_copied(target: str) -> None:
+    secret = msgspec.structs.replace(parse_target(target), password_file="x")
+    ((message, _),) = target_mistakes(secret)
+    assert "password_file is on this machine" in message
+
+
+def test_a_replay_that_hosts_cannot_share_is_refused_at_its_option(
+    tmp_path: Path,
+) -> None:
+    for words, option in (
+        (("-", "--target", "tcp://10.0.0.9:7"), "--hosts"),
+        (("t.bw", "--target", "/tmp/x"), "--target"),
+        (("t.bw", "--map", "a=/tmp/x", "--map", "b=tcp://10.0.0.9:7"), "--map"),
+    ):
+        done = bw(tmp_path, "replay", *words, "--hosts", "a,b")
+        assert done.returncode == 2
+        assert done.stderr.startswith(f"{option}:"), done.stderr
 
 
 def test_a_host_of_another_architecture_is_named(tmp_path: Path) -> None:

@@ -250,3 +250,138 @@ def test_each_host_gets_the_requests() -> None:
         assert part.target.requests == whole.target.requests
         assert part.target.values == whole.target.values
         assert part.workload == whole.workload
+
+
+# -- several targets -----------------------------------------------------------------------
+
+SEVERAL = """
+[[target]]
+name = "web"
+to = "http://h/"
+[[target]]
+name = "api"
+to = "http://h:81/"
+http = "2"
+[[target]]
+name = "store"
+to = "redis://h"
+commands = ["GET key:${id}"]
+[[target]]
+name = "plain"
+to = "null"
+[values]
+id = "integer 1..9"
+[[request]]
+label = "both"
+path = "/${id}"
+[[request]]
+label = "page"
+path = "/page"
+target = "web"
+weight = 3
+[[request]]
+label = "order"
+path = "/order"
+target = "api"
+"""
+FOUR = "".join(
+    f'[[filament]]\ntype = "open"\nrate = 10\ntarget = "{name}"\n'
+    for name in ("store", "api", "web", "plain")
+)
+
+
+def test_each_target_has_its_requests_those_of_all_and_the_values() -> None:
+    description = read_workload(SEVERAL + FOUR, "w.toml", None)
+    assert description.target is not None
+    plan = plan_of_file(description, {}, description.target)
+    several = plan.request.target
+    assert isinstance(several, r.SeveralTarget)
+    web, api, store, plain = (one.target for one in several.targets)
+    assert isinstance(web, r.HttpTarget)
+    assert isinstance(api, r.HttpTarget)
+    assert [one.label for one in web.requests] == ["both", "page"]
+    assert [one.label for one in api.requests] == ["both", "order"]
+    assert (web.paths, api.paths) == ((), ())
+    assert isinstance(store, r.RedisTarget)
+    assert web.values == api.values == store.values != {}
+    assert plain == r.NullTarget()
+    locations = [
+        one.access.location
+        for one in plan.request.workload.filaments
+        if isinstance(one, w.Open)
+    ]
+    # The weights of web's requests; those of api's are equal.
+    uniform = w.UniformLocation()
+    assert locations == [uniform, uniform, w.WeightedLocation((1, 3)), uniform]
+
+
+def test_the_places_of_requests_and_values_are_those_of_their_target() -> None:
+    places = read_workload(SEVERAL + FOUR, "w.toml", None).places
+    lines = SEVERAL.splitlines()
+
+    def line_of(field: str) -> str:
+        return lines[places[field].line - 1]
+
+    requests = [n for n, line in enumerate(lines, 1) if line == "[[request]]"]
+    for part, own in ((0, (0, 1)), (1, (0, 2))):
+        for place, request in enumerate(own):
+            field = f"target.targets[{part}].target.requests[{place}]"
+            assert places[field].line == requests[request]
+    assert line_of("target.targets[2].target.commands").startswith("commands")
+    assert line_of("target.targets[2].target.values") == "[values]"
+
+
+def test_the_null_target_replaces_targets_with_requests() -> None:
+    null = r.NullTarget()
+    description = read_workload(SEVERAL + FOUR, "w.toml", null)
+    assert plan_of_file(description, {}, null).request.target == null
+
+
+ONE = '[[target]]\nname = "{}"\nto = "{}"\n[[filament]]\ntype = "open"\nrate = 10\ntarget = "{}"\n'
+
+
+@pytest.mark.parametrize(
+    ("targets", "keys", "place", "message"),
+    [
+        (("a", "http://h/"), 'target = "b"', "target", "there is no target 'b'"),
+        (("a", "redis://h"), 'target = "a"', "target", "not for a redis target"),
+        (("a", "null"), 'target = "a"', "target", "the null target needs no requests"),
+        (("a", "redis://h"), "", "[[request]]", "none of the targets is one"),
+        (("a", "http://h/x"), "", "[[request]]", "target a: [[request]] has the paths"),
+        (None, 'target = "a"', "target", "the workload has no [[target]]"),
+    ],
+)
+def test_requests_that_no_target_can_use_are_refused_at_their_place(
+    targets: tuple[str, str] | None, keys: str, place: str, message: str
+) -> None:
+    name, to = targets or ("a", "")
+    head = f'[target]\nto = "http://h/"\n{FILAMENT}' if targets is None else ""
+    text = (head or ONE.format(name, to, name)) + f'[[request]]\npath = "/"\n{keys}\n'
+    with pytest.raises(InputError) as refused:
+        read_workload(text, "w.toml", None)
+    (one,) = refused.value.diagnostics
+    assert message in one.message
+    assert text.splitlines()[one.line - 1].startswith(place)
+
+
+def test_a_request_of_another_target_does_not_touch_paths() -> None:
+    text = (
+        ONE.format("a", "http://h/x", "a")
+        + ONE.format("b", "http://h/", "b")
+        + '[[request]]\npath = "/y"\ntarget = "b"\n'
+    )
+    description = read_workload(text, "w.toml", None)
+    assert description.target is not None
+    several = plan_of_file(description, {}, description.target).request.target
+    assert isinstance(several, r.SeveralTarget)
+    first, second = (one.target for one in several.targets)
+    assert isinstance(first, r.HttpTarget)
+    assert isinstance(second, r.HttpTarget)
+    assert (first.paths, first.requests) == (("/x",), ())
+    assert [one.path for one in second.requests] == ["/y"]
+
+
+def test_values_without_use_are_refused_with_several_targets() -> None:
+    text = ONE.format("a", "http://h/", "a") + '[values]\nid = "integer 1..9"\n'
+    with pytest.raises(InputError, match=r"no effect without \[\[request\]\]"):
+        read_workload(text, "w.toml", None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -18,11 +19,13 @@ from benchwright.load.parse import (
     options_of,
     parse_target,
     redis_commands,
+    sql_statements,
     target_text,
     unix_socket,
     with_options,
 )
 from benchwright.load.plan import plan_of_file
+from benchwright.load.spec_toml import read_spec
 from benchwright.load.workload_toml import read_workload
 
 
@@ -222,6 +225,85 @@ def test_commands_are_words_as_in_a_shell() -> None:
     for text in ("", " ; ", "GET 'a"):
         with pytest.raises(ValueError, match=r"command|quotation"):
             redis_commands(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "statements"),
+    [
+        ("SELECT 1", ["SELECT 1"]),
+        ("SELECT 1; SELECT 'a;b' ;", ["SELECT 1", "SELECT 'a;b'"]),
+        ("SELECT 'it''s;'; X", ["SELECT 'it''s;'", "X"]),
+        (r"SELECT E'a\';b'; X", [r"SELECT E'a\';b'", "X"]),
+        ("SELECT name'\\'; X", ["SELECT name'\\'", "X"]),
+        ('SELECT "a;""b"; X', ['SELECT "a;""b"', "X"]),
+        ("SELECT $$a;b$$; SELECT $t$;$$;$t$", ["SELECT $$a;b$$", "SELECT $t$;$$;$t$"]),
+        ("SELECT 1/2 -- a;b\n; X /* ; */", ["SELECT 1/2", "X"]),
+        ("DELETE FROM t WHERE a = $1", ["DELETE FROM t WHERE a = $1"]),
+    ],
+)
+def test_statements_of_sql_are_separated_by_semicolons(
+    text: str, statements: list[str]
+) -> None:
+    found = sql_statements(text)
+    assert found == tuple((r.Statement(sql),) for sql in statements)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "no statement"),
+        (" ;; -- x", "no statement"),
+        ("SELECT 'a", "' is not closed"),
+        ('SELECT "a', '" is not closed'),
+        ("SELECT $a$ b", r"\$a\$ is not closed"),
+        ("SELECT 1 /* x", r"/\* is not closed"),
+    ],
+)
+def test_no_statements_of_sql(text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        sql_statements(text)
+
+
+def test_the_commands_of_a_database_are_its_statements() -> None:
+    target = parse_target("postgres://u@h/d")
+    assert "commands" in options_of(target)
+    found = with_options(target, {"commands": "SELECT 1; SELECT 2"})
+    assert isinstance(found, r.PostgresTarget)
+    assert found.statements == sql_statements("SELECT 1; SELECT 2")
+    both = {"commands": "SELECT 1", "statements": found.statements}
+    for wrong, message in ((both, "the same"), ({"commands": (("X",),)}, "statements")):
+        with pytest.raises(ValueError, match=message):
+            with_options(target, wrong)
+    redis = with_options(parse_target("redis://h"), {"commands": "GET a; PING"})
+    assert isinstance(redis, r.RedisTarget)
+    assert redis.commands == (("GET", "a"), ("PING",))
+
+
+@pytest.mark.parametrize(
+    ("to", "key", "message"),
+    [
+        ("postgres://u@h/d", 'commands = "SELECT \'a"', "is not closed"),
+        ("postgres://u@h/d", 'commands = ["SELECT 1"]', "an array is statements"),
+        ("redis://h", 'commands = "GET \'a"', "quotation"),
+        ("tcp://h:7", 'commands = "PING"', "not an option of a tcp target"),
+    ],
+)
+@pytest.mark.parametrize("where", ["[target]", "[[target]]", "[load]"])
+def test_commands_that_a_target_cannot_read_are_refused_at_their_key(
+    to: str, key: str, message: str, where: str
+) -> None:
+    filament = '[[filament]]\ntype = "closed"\nusers = 1\n'
+    texts = {
+        "[target]": f'[target]\nto = "{to}"\n{key}\n{filament}',
+        "[[target]]": f'[[target]]\nname = "a"\n{key}\nto = "{to}"\n{filament}target = "a"\n',
+        "[load]": f'[load]\ntarget = "{to}"\n{key}\n[peak]\ncriteria = "1s"\n',
+    }
+    read = read_spec if where == "[load]" else partial(read_workload, target=None)
+    with pytest.raises(InputError) as refused:
+        read(texts[where], "w.toml")
+    (one,) = refused.value.diagnostics
+    assert message in one.message
+    assert (one.line, one.column) == (3, 12)
 
 
 def test_a_redis_server_is_a_server_on_the_network() -> None:

@@ -514,13 +514,13 @@ impl SeveralFactory {
     ) -> Result<Self, EngineError> {
         let mut parts = Vec::with_capacity(spec.targets.len());
         let mut entries = vec![0; request.workload.filaments.len()];
-        for (part, named) in (0..).zip(&spec.targets) {
+        for (part, named) in (0_u16..).zip(&spec.targets) {
             let own = LoadRequest {
                 target: named.target.clone(),
                 workload: only(&request.workload, &named.filaments),
                 ..request.clone()
             };
-            let opened = open(&own, None, report).map_err(|error| of(error, named))?;
+            let opened = open(&own, None, report).map_err(|error| of(error, part, named))?;
             parts.push((named.name.clone(), opened));
             named
                 .filaments
@@ -583,14 +583,20 @@ fn only(workload: &WorkloadSpec<TraceInput>, places: &[usize]) -> WorkloadSpec<T
     }
 }
 
-/// Returns the error of one of several targets: with its name, and with the places of filaments in the whole list.
-fn of(mut error: EngineError, named: &NamedTarget) -> EngineError {
+/// Returns the error of one of several targets: with its name, with its place, and with the places of filaments in the whole list.
+fn of(mut error: EngineError, part: u16, named: &NamedTarget) -> EngineError {
     error.message = format!("target {}: {}", named.name, error.message);
     let field = error
         .location
         .as_mut()
         .and_then(|location| location.field.as_mut());
     if let Some(field) = field {
+        if field
+            .strip_prefix("target")
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        {
+            *field = format!("target.targets[{part}].{field}");
+        }
         let place = field.strip_prefix("workload.filaments[").and_then(|rest| {
             let (number, rest) = rest.split_once(']')?;
             let place = named.filaments.get(number.parse::<usize>().ok()?)?;
@@ -701,9 +707,15 @@ mod tests {
         }))
         .unwrap();
         let error = EngineError::request("x", "too large", "y");
-        let error = of(error.about("workload.filaments[1].access.size"), &named);
+        let error = of(error.about("workload.filaments[1].access.size"), 2, &named);
         assert_eq!(error.message, "target b: too large");
         let field = error.location.unwrap().field;
         assert_eq!(field.as_deref(), Some("workload.filaments[4].access.size"));
+        let error = EngineError::request("x", "too large", "y").about("target.requests[3]");
+        let field = of(error, 2, &named).location.unwrap().field;
+        assert_eq!(
+            field.as_deref(),
+            Some("target.targets[2].target.requests[3]")
+        );
     }
 }

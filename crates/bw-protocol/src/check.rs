@@ -6,12 +6,33 @@
 
 use bw_record::errno::{CHECK_FAILED, HTTP_STATUS};
 use memchr::memchr;
+use std::cell::Cell;
 
 /// Maximum length of a text that is searched for [bytes].
 pub const TEXT_BYTES: usize = 64 * 1024;
 
 /// The lowest status that is an error, unless it is expected.
 pub const FIRST_ERROR: u16 = 400;
+
+/// Complete responses by the first digit of their status, 2 to 5.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct StatusClasses(Cell<[u64; 4]>);
+
+impl StatusClasses {
+    /// Counts a response; one with another status counts nowhere.
+    pub(crate) fn count(&self, status: u16) {
+        let mut counts = self.0.get();
+        if let Some(count) = counts.get_mut(usize::from(status / 100).wrapping_sub(2)) {
+            *count += 1;
+        }
+        self.0.set(counts);
+    }
+
+    /// Returns the counts of 2xx, 3xx, 4xx and 5xx.
+    pub(crate) fn counts(&self) -> [u64; 4] {
+        self.0.get()
+    }
+}
 
 /// What is expected of a response.
 #[derive(Clone, Debug, Default)]
@@ -117,6 +138,15 @@ impl Check {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn statuses_are_counted_by_their_first_digit() {
+        let classes = StatusClasses::default();
+        for status in [200, 204, 302, 404, 503, 599, 199, 600, 999, 0] {
+            classes.count(status);
+        }
+        assert_eq!(classes.counts(), [2, 1, 1, 2]);
+    }
     use proptest::prelude::*;
 
     fn found(needle: &str, pieces: &[&[u8]]) -> bool {

@@ -16,13 +16,12 @@
 mod chunked;
 pub mod response;
 
-use crate::check::{Check, FIRST_ERROR, Matched};
+use crate::check::{Check, FIRST_ERROR, Matched, StatusClasses};
 use crate::http1::response::{ParseProgress, Response};
 use crate::values::put_integer;
 use crate::{End, Outgoing, Protocol, RESEND, SessionState, Template, Values};
 use bw_model::{ExchangeAddress, Operation};
 use bw_record::errno::HTTP_STATUS;
-use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -132,33 +131,7 @@ impl Requests {
 pub struct Http1 {
     requests: Arc<Requests>,
     outstanding: u32,
-    statuses: Cell<StatusCounts>,
-}
-
-/// Complete responses by the first digit of their status, 2 to 5, in all versions of HTTP.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct StatusCounts([u64; 4]);
-
-impl StatusCounts {
-    /// Counts a response.
-    pub(crate) fn count(&mut self, status: u16) {
-        let class = usize::from(status / 100).wrapping_sub(2);
-        if let Some(count) = self.0.get_mut(class) {
-            *count += 1;
-        }
-    }
-
-    /// Adds the responses of others.
-    pub(crate) fn add(&mut self, others: Self) {
-        for (count, more) in self.0.iter_mut().zip(others.0) {
-            *count += more;
-        }
-    }
-
-    /// Returns the counts.
-    pub(crate) fn classes(self) -> [u64; 4] {
-        self.0
-    }
+    statuses: StatusClasses,
 }
 
 impl Http1 {
@@ -168,14 +141,8 @@ impl Http1 {
         Self {
             requests,
             outstanding,
-            statuses: Cell::default(),
+            statuses: StatusClasses::default(),
         }
-    }
-
-    fn count(&self, status: u16) {
-        let mut statuses = self.statuses.get();
-        statuses.count(status);
-        self.statuses.set(statuses);
     }
 }
 
@@ -312,7 +279,7 @@ impl Protocol for Http1 {
                 ParseProgress::Malformed => return SessionState::Failed(-libc::EPROTO),
             };
             session.pending.pop_front();
-            self.count(session.response.status());
+            self.statuses.count(session.response.status());
             let result = session.result(request);
             ends.push(End { slot, result });
             // A response that comes before the whole request was written makes the connection unusable.
@@ -334,7 +301,7 @@ impl Protocol for Http1 {
         if session.response.close()
             && let Some(Pending { slot, request, .. }) = session.pending.pop_front()
         {
-            self.count(session.response.status());
+            self.statuses.count(session.response.status());
             let result = session.result(&self.requests.requests[request as usize]);
             ends.push(End { slot, result });
             session.end_all(RESEND, ends);
@@ -347,6 +314,6 @@ impl Protocol for Http1 {
     }
 
     fn statuses(&self) -> Option<[u64; 4]> {
-        Some(self.statuses.get().classes())
+        Some(self.statuses.counts())
     }
 }

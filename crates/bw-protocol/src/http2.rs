@@ -24,14 +24,13 @@
 mod frame;
 mod hpack;
 
-use crate::check::{Check, Matched};
-use crate::http1::{Body, StatusCounts};
+use crate::check::{Check, Matched, StatusClasses};
+use crate::http1::Body;
 use crate::http2::frame::{FrameHead, put_frame};
 use crate::http2::hpack::{Decoder, Fields};
 use crate::values::put_integer;
 use crate::{End, Outgoing, Protocol, RESEND, SessionState, Template, Values};
 use bw_model::{ExchangeAddress, Operation};
-use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -254,7 +253,7 @@ struct Scratch {
 pub struct Http2 {
     requests: Arc<Requests>,
     outstanding: u32,
-    statuses: Cell<StatusCounts>,
+    statuses: StatusClasses,
 }
 
 impl Http2 {
@@ -264,7 +263,7 @@ impl Http2 {
         Self {
             requests,
             outstanding,
-            statuses: Cell::default(),
+            statuses: StatusClasses::default(),
         }
     }
 }
@@ -376,8 +375,6 @@ pub struct Http2Session {
     scratch: Scratch,
     filled: FilledBody,
     refusal: Option<String>,
-    /// Of the responses that have been completed since they were counted.
-    statuses: StatusCounts,
 }
 
 impl Http2Session {
@@ -418,23 +415,17 @@ impl Http2Session {
     }
 
     /// Ends a stream whose response is complete.
-    fn complete(
-        &mut self,
-        place: usize,
-        requests: &Requests,
-        out: &mut Outgoing,
-        ends: &mut Vec<End>,
-    ) {
+    fn complete(&mut self, place: usize, http: &Http2, out: &mut Outgoing, ends: &mut Vec<End>) {
         let Some(stream) = self.remove(place) else {
             return;
         };
         if stream.unsent > 0 {
             put_reset(stream.id, frame::CANCEL, out);
         }
-        self.statuses.count(stream.status);
+        http.statuses.count(stream.status);
         ends.push(End {
             slot: stream.slot,
-            result: stream.result(requests.of_stream(&stream)),
+            result: stream.result(http.requests.of_stream(&stream)),
         });
     }
 
@@ -612,7 +603,7 @@ impl Http2Session {
         }
         stream.body_bytes += u64::from(content);
         if head.has(frame::END_STREAM) {
-            self.complete(place, &http.requests, out, ends);
+            self.complete(place, http, out, ends);
             return Ok(());
         }
         stream.used += head.length;
@@ -659,7 +650,7 @@ impl Http2Session {
         if !valid {
             self.fail(place, frame::PROTOCOL_ERROR, out, ends);
         } else if begun.ends_stream {
-            self.complete(place, &http.requests, out, ends);
+            self.complete(place, http, out, ends);
         }
         Ok(())
     }
@@ -836,70 +827,6 @@ fn is_dropped(kind: u8) -> bool {
     kind == frame::DATA || kind == 2 || kind > frame::CONTINUATION
 }
 
-impl Http2 {
-    /// Reads received bytes; the session counts the statuses of complete responses.
-    fn read(
-        &self,
-        session: &mut Http2Session,
-        mut bytes: &[u8],
-        out: &mut Outgoing,
-        ends: &mut Vec<End>,
-    ) -> SessionState {
-        let broken = SessionState::Failed(-libc::EPROTO);
-        loop {
-            let head = if let Some(head) = session.frame {
-                head
-            } else {
-                let begun = session.head_bytes;
-                let taken = bytes.len().min(frame::HEAD_BYTES - begun);
-                session.head[begun..begun + taken].copy_from_slice(&bytes[..taken]);
-                session.head_bytes += taken;
-                bytes = &bytes[taken..];
-                if session.head_bytes < frame::HEAD_BYTES {
-                    break;
-                }
-                session.head_bytes = 0;
-                let head = FrameHead::of(session.head);
-                if session.check(head).is_err() {
-                    return broken;
-                }
-                session.frame = Some(head);
-                session.left = head.length;
-                session.payload.clear();
-                head
-            };
-            // At most FRAME_BYTES are left.
-            let taken = bytes.len().min(session.left as usize);
-            let (piece, rest) = bytes.split_at(taken);
-            if is_dropped(head.kind) {
-                if session.left == head.length {
-                    session.first_byte = piece.first().copied().unwrap_or_default();
-                }
-                if head.kind == frame::DATA && self.requests.searches {
-                    session.search(head, piece, &self.requests);
-                }
-            } else if taken < session.left as usize || !session.payload.is_empty() {
-                session.payload.extend_from_slice(piece);
-            }
-            session.left -= taken as u32;
-            bytes = rest;
-            if session.left > 0 {
-                break;
-            }
-            session.frame = None;
-            let payload = std::mem::take(&mut session.payload);
-            let whole = if payload.is_empty() { piece } else { &payload };
-            let read = session.take_frame(head, whole, self, out, ends);
-            session.payload = payload;
-            if read.is_err() {
-                return broken;
-            }
-        }
-        session.put_bodies(&self.requests, out);
-        session.state()
-    }
-}
-
 impl Protocol for Http2 {
     type Session = Http2Session;
 
@@ -927,7 +854,6 @@ impl Protocol for Http2 {
             scratch: Scratch::default(),
             filled: FilledBody::default(),
             refusal: None,
-            statuses: StatusCounts::default(),
         }
     }
 
@@ -1027,15 +953,62 @@ impl Protocol for Http2 {
     fn receive(
         &self,
         session: &mut Http2Session,
-        bytes: &[u8],
+        mut bytes: &[u8],
         out: &mut Outgoing,
         ends: &mut Vec<End>,
     ) -> SessionState {
-        let state = self.read(session, bytes, out, ends);
-        let mut statuses = self.statuses.get();
-        statuses.add(std::mem::take(&mut session.statuses));
-        self.statuses.set(statuses);
-        state
+        let broken = SessionState::Failed(-libc::EPROTO);
+        loop {
+            let head = if let Some(head) = session.frame {
+                head
+            } else {
+                let begun = session.head_bytes;
+                let taken = bytes.len().min(frame::HEAD_BYTES - begun);
+                session.head[begun..begun + taken].copy_from_slice(&bytes[..taken]);
+                session.head_bytes += taken;
+                bytes = &bytes[taken..];
+                if session.head_bytes < frame::HEAD_BYTES {
+                    break;
+                }
+                session.head_bytes = 0;
+                let head = FrameHead::of(session.head);
+                if session.check(head).is_err() {
+                    return broken;
+                }
+                session.frame = Some(head);
+                session.left = head.length;
+                session.payload.clear();
+                head
+            };
+            // At most FRAME_BYTES are left.
+            let taken = bytes.len().min(session.left as usize);
+            let (piece, rest) = bytes.split_at(taken);
+            if is_dropped(head.kind) {
+                if session.left == head.length {
+                    session.first_byte = piece.first().copied().unwrap_or_default();
+                }
+                if head.kind == frame::DATA && self.requests.searches {
+                    session.search(head, piece, &self.requests);
+                }
+            } else if taken < session.left as usize || !session.payload.is_empty() {
+                session.payload.extend_from_slice(piece);
+            }
+            session.left -= taken as u32;
+            bytes = rest;
+            if session.left > 0 {
+                break;
+            }
+            session.frame = None;
+            let payload = std::mem::take(&mut session.payload);
+            let whole = if payload.is_empty() { piece } else { &payload };
+            let read = session.take_frame(head, whole, self, out, ends);
+            session.payload = payload;
+            if read.is_err() {
+                return broken;
+            }
+        }
+        session.put_bodies(&self.requests, out);
+        session.state()
     }
 
     fn closed(&self, session: &mut Http2Session, ends: &mut Vec<End>) {
@@ -1058,16 +1031,16 @@ impl Protocol for Http2 {
         true
     }
 
-    fn statuses(&self) -> Option<[u64; 4]> {
-        Some(self.statuses.get().classes())
-    }
-
     fn refusal(&self, session: &Http2Session) -> Option<String> {
         session.refusal.clone()
     }
 
     fn remedy(&self, _session: &Http2Session) -> Option<&'static str> {
         Some("enable HTTP/2 on this port of the server, or use HTTP/1.1 (--http 1.1)")
+    }
+
+    fn statuses(&self) -> Option<[u64; 4]> {
+        Some(self.statuses.counts())
     }
 }
 
@@ -1102,6 +1075,7 @@ mod tests {
         let state = http.receive(&mut session, &answer, &mut out, &mut ends);
         let end = End { slot: 3, result: 0 };
         assert_eq!((state, ends), (SessionState::Closing, vec![end]));
+        assert_eq!(http.statuses(), Some([1, 0, 0, 0]));
         http.open(&mut session, &mut out);
         assert_eq!(session.next_id, 1);
     }

@@ -12,7 +12,7 @@ use std::time::Duration;
 const LOG: &[u8] = include_bytes!("../../../tests/golden/exports/hlog.hlog");
 
 #[test]
-fn each_interval_has_its_time_tag_and_histogram() {
+fn each_interval_and_label_has_its_time_tag_and_histogram() {
     let (mut bases, mut intervals) = (Vec::new(), Vec::new());
     for entry in IntervalLogIterator::new(LOG) {
         match entry.unwrap() {
@@ -22,19 +22,23 @@ fn each_interval_has_its_time_tag_and_histogram() {
     }
     assert_eq!(bases, [Duration::from_millis(1_795_376_153_832); 2]);
     let starts: Vec<_> = intervals.iter().map(|one| one.start_timestamp()).collect();
-    assert_eq!(starts, [0, 1, 10, 11].map(Duration::from_secs));
-    assert!(
-        intervals
-            .iter()
-            .all(|one| one.duration() == Duration::from_secs(1))
+    assert_eq!(
+        starts,
+        [0, 0, 0, 1, 10, 10, 10, 11].map(Duration::from_secs)
     );
     let tags: Vec<_> = intervals
         .iter()
         .map(|one| one.tag().unwrap().as_str())
         .collect();
-    assert_eq!(tags, ["web:1", "web:1", "web:2", "web:2"]);
+    // Of each load its labels, then its intervals.
+    let [first, second] = [1, 2].map(|load| {
+        [":GET_/a_b", ":say_\"_1_2\"", "", ""].map(|label| format!("web:{load}{label}"))
+    });
+    assert_eq!(tags, [first, second].concat());
+    let lengths: Vec<_> = intervals.iter().map(|one| one.duration()).collect();
+    assert_eq!(lengths, [2, 2, 1, 1, 2, 2, 1, 1].map(Duration::from_secs));
     let longest: Vec<_> = intervals.iter().map(|one| one.max()).collect();
-    assert_eq!(longest, [0.12, 1.25, 0.07, 2.0]);
+    assert_eq!(longest, [1.25, 0.12, 0.12, 1.25, 0.09, 2.0, 0.07, 2.0]);
     let mut deserializer = Deserializer::new();
     let decoded = intervals.iter().map(|one| {
         let bytes = STANDARD.decode(one.encoded_histogram()).unwrap();
@@ -42,7 +46,17 @@ fn each_interval_has_its_time_tag_and_histogram() {
         (read.len(), read.max() / 10_000)
     });
     let decoded: Vec<_> = decoded.collect();
-    assert_eq!(decoded, [(2, 12), (3, 125), (1, 7), (2, 200)]);
+    let expected = [
+        (3, 125),
+        (2, 12),
+        (2, 12),
+        (3, 125),
+        (2, 9),
+        (1, 200),
+        (1, 7),
+        (2, 200),
+    ];
+    assert_eq!(decoded, expected);
 }
 
 const DISTRIBUTION: &str = include_str!("../../../tests/golden/exports/hgrm.hgrm");

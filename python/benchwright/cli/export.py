@@ -134,6 +134,12 @@ def run(arguments: argparse.Namespace) -> int:
         with contextlib.closing(Study.open_to_read(source.place)) as study:
             view = _view(study, source, request.metrics, series=form.series)
     exported = form.write(view)
+    if exported.beside and place is None and not exported.needs_beside:
+        names = ", ".join(name for name, _ in exported.beside)
+        sentence = f"-o FILE.{form.name} also writes, beside it, {names}"
+        exported = msgspec.structs.replace(
+            exported, beside=(), left_out=(*exported.left_out, sentence)
+        )
     if exported.beside and place is None:
         message = f"{form.name} is {1 + len(exported.beside)} files"
         hint = "name the first; the others lie beside it: -o otava.yaml"

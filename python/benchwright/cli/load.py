@@ -14,11 +14,10 @@ import msgspec
 from benchwright.cli import load_options as options
 from benchwright.cli.load_options import add_options_of_load
 from benchwright.cli.parser import add_command
-from benchwright.cli.shared_options import RESULT
 from benchwright.core.errors import Diagnostic, argument_error
 from benchwright.core.remote import HostsSettings
 from benchwright.load import workload as w
-from benchwright.load.options import BareOptions, HostOptions
+from benchwright.load.options import BareOptions
 from benchwright.load.parse import is_network
 from benchwright.load.plan import (
     CommandLineLoad,
@@ -27,7 +26,7 @@ from benchwright.load.plan import (
     plan_of_command,
     plan_of_file,
 )
-from benchwright.load.request import LoadTarget, SchedulePart
+from benchwright.load.request import LoadTarget
 from benchwright.load.workload_toml import read_workload
 from benchwright.suite.mistakes import option_mistake
 from benchwright.suite.option_reader import OptionReader
@@ -75,7 +74,6 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     add_options(parser, WorkloadArgument)
     add_options(parser, BareOptions)
     add_options_of_load(parser, {})
-    add_options(parser, HostOptions, RESULT)
     parser.set_defaults(handler=load)
 
 
@@ -96,15 +94,7 @@ def plan_of(arguments: argparse.Namespace) -> PreparedLoad:
         plan = _plan_of_file(arguments, wrong)
     else:
         plan = _plan_of_options(arguments, hosts, wrong)
-    if hosts is None:
-        return plan
-    from benchwright.load.host_parts import hosts_mistakes
-
-    places = {**plan.places, **options.option_places(arguments)}
-    options.raise_all(hosts_mistakes(plan.request, places))
-    part = SchedulePart(of=len(hosts.names))
-    request = msgspec.structs.replace(plan.request, part=part)
-    return msgspec.structs.replace(plan, request=request, hosts=hosts)
+    return options.on_hosts(plan, hosts, arguments)
 
 
 def _plan_of_options(

@@ -30,7 +30,8 @@ from benchwright.load.options import (
     TargetOptions,
     TraceOptions,
 )
-from benchwright.load.request import LoadTarget, filament_field
+from benchwright.load.plan import PreparedLoad
+from benchwright.load.request import LoadTarget, SchedulePart, filament_field
 from benchwright.suite.mistakes import option_mistake
 from benchwright.suite.option_reader import OptionReader
 from benchwright.suite.options import (
@@ -54,6 +55,7 @@ def add_options_of_load(
     add_options(parser, LiveOptions, RESULT)
     add_options(parser, AboutOptions, RESULT)
     add_options(parser, NotifyOptions, RESULT)
+    add_options(parser, HostOptions, RESULT)
 
 
 def path_of(arguments: argparse.Namespace) -> str | None:
@@ -82,6 +84,26 @@ def hosts_of(
             )
         )
     return HostsSettings(**fields) if "names" in fields else None
+
+
+def on_hosts(
+    plan: PreparedLoad, hosts: HostsSettings | None, arguments: argparse.Namespace
+) -> PreparedLoad:
+    """Return the plan of a load that these hosts issue together; None: this machine.
+
+    Raises InputError for what they cannot issue together.
+    """
+    if hosts is None:
+        return plan
+    from benchwright.load.host_parts import hosts_mistakes
+
+    places = {**plan.places, **option_places(arguments)}
+    if getattr(arguments, "mapped", ()):
+        places["target"] = Where("--map")
+    raise_all(hosts_mistakes(plan.request, places))
+    part = SchedulePart(of=len(hosts.names))
+    request = msgspec.structs.replace(plan.request, part=part)
+    return msgspec.structs.replace(plan, request=request, hosts=hosts)
 
 
 def trace_fields(
@@ -133,7 +155,13 @@ def target_of(
             text = getattr(arguments, option.name)
             shown = option.flag if text is True else text
             wrong.append(option_mistake(option.flag, message, text=shown))
-    return targets.with_own_options(target, fields)
+    try:
+        return targets.with_own_options(target, fields)
+    except ValueError as error:
+        wrong.append(
+            option_mistake("--commands", str(error), text=arguments.commands or "")
+        )
+        return target
 
 
 def check_samples(arguments: argparse.Namespace, inputs: list[str]) -> None:
@@ -190,10 +218,14 @@ def option_places(arguments: argparse.Namespace) -> dict[str, Where]:
         bare = given(arguments, BareOptions, with_defaults=True)
         bare += _sizes(arguments)
         fields |= {f"{filament_field(0)}.{option.field}": option for option in bare}
-    return {
+    places = {
         field: Where(option.flag, text=getattr(arguments, option.name))
         for field, option in fields.items()
     }
+    if arguments.commands is not None:
+        where = Where("--commands", text=arguments.commands)
+        places |= {"target.commands": where, "target.statements": where}
+    return places
 
 
 def _sizes(arguments: argparse.Namespace) -> list[Option]:

@@ -338,7 +338,7 @@ _OF_COMPARE = {
 }
 _FOREIGN = {
     "load": _OF_LOAD,
-    "replay": {**_OF_LOAD, "--hosts": "leave it out: one machine replays a trace"},
+    "replay": _OF_LOAD,
     "run": _OF_RUN,
     "compare": _OF_COMPARE,
 }

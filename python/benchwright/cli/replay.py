@@ -26,6 +26,7 @@ examples:
   bw replay web.load.gz --speed 4x --scale-space --direct --overwrite --target /dev/loop0
   bw replay two.bin --map sda=/dev/loop1 --map sdb=/dev/loop2 --overwrite
   bw replay access.log --target http://127.0.0.1:8080/ --speed 2x
+  bw replay access.log --target http://10.0.0.9/ --hosts a,b   from two hosts
   bw replay oltp.bin --format spc --for 60s --lenient --target /tmp/file --json
 
 exit status: 0 done, also with findings; 1 the engine failed, or more operations than
@@ -95,6 +96,7 @@ def replay(arguments: argparse.Namespace) -> int:
 def plan_of(arguments: argparse.Namespace) -> PreparedLoad:
     """Return the plan of the arguments. Raises InputError with all mistakes."""
     wrong: list[Diagnostic] = []
+    hosts = options.hosts_of(arguments, wrong)
     fields = _trace_fields(arguments, wrong)
     traces, several = _mapped(arguments, Trace(**fields), wrong)
     target = options.target_of(arguments, several, wrong)
@@ -105,7 +107,8 @@ def plan_of(arguments: argparse.Namespace) -> PreparedLoad:
     options.check_samples(arguments, arguments.trace)
     if arguments.samples is not None:
         said["samples"] = arguments.samples
-    return plan_of_traces(traces, said, target)
+    plan = plan_of_traces(traces, said, target)
+    return options.on_hosts(plan, hosts, arguments)
 
 
 def _mapped(

@@ -32,7 +32,13 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from benchwright.core.errors import BenchError, HostError, InputError, OperatingError
+from benchwright.core.errors import (
+    BenchError,
+    HostError,
+    InputError,
+    OperatingError,
+    argument_error,
+)
 from benchwright.core.load import (
     EngineResult,
     HostClock,
@@ -52,7 +58,7 @@ from benchwright.load.engine import (
     error_of,
     signals_passed_on,
 )
-from benchwright.load.host_parts import part_of
+from benchwright.load.host_parts import files_of, part_of, with_files
 from benchwright.load.request import (
     NO_POSITIONS,
     ClockProbeRequest,
@@ -150,6 +156,8 @@ class _Host:
         logs = directory / "logs"
         logs.mkdir()
         self.bench = RemoteBench(settings, (), directory, logs, with_engine=True)
+        self._copies: dict[str, str] = {}
+        """Where files of this machine are there, by their paths here."""
         try:
             self._token = secrets.randbits(63)
             self._echo = self.bench.start_engine()
@@ -165,6 +173,31 @@ class _Host:
         except BaseException:
             self.bench.close()
             raise
+
+    def copied(self, paths: Sequence[str]) -> dict[str, str]:
+        """Copy files of this machine that are not there yet; return where each of them is there.
+
+        Raises BenchError, and InputError for a file that cannot be read.
+        """
+        for path in paths:
+            if path not in self._copies:
+                place = f"{self.bench.here}/{len(self._copies):06}"
+                try:
+                    if not os.path.isfile(path):
+                        raise OSError(0, "it is not a regular file")
+                    self.bench.connection.send_file(path, place)
+                except OSError as error:
+                    message = f"{path}: {error.strerror}"
+                    hint = "each host gets a copy: name a file that can be read twice"
+                    raise argument_error(path, "", message, hint) from None
+                self._copies[path] = place
+        return {path: self._copies[path] for path in paths}
+
+    def as_here(self, line: bytes) -> bytes:
+        """Return a line of an engine there with the paths that its files have here."""
+        for path, place in self._copies.items():
+            line = line.replace(place.encode(), msgspec.json.encode(path)[1:-1])
+        return line
 
     def _asked(self, line: bytes, kind: str) -> dict[str, Any]:
         """Send a line to the echo, and return its answer. Raises BenchError `remote-lost`."""
@@ -347,6 +380,11 @@ class LoadHosts:
         """
         number = len(self._hosts)
         parts = [part_of(request, index, number) for index in range(number)]
+        if files := files_of(request):
+            parts = [
+                with_files(part, there)
+                for part, there in zip(parts, self._copied(files), strict=True)
+            ]
         if request.samples is not None:
             parts = [
                 msgspec.structs.replace(part, samples=f"{host.bench.place}/samples")
@@ -369,6 +407,20 @@ class LoadHosts:
                     return self._run(request, engines, places, show)
             finally:
                 self._engines = None
+
+    def _copied(self, files: Sequence[str]) -> list[dict[str, str]]:
+        """Return where files of this machine are on each host, after copying them."""
+
+        def copied(host: _Host) -> dict[str, str]:
+            try:
+                return host.copied(files)
+            except BenchError as error:
+                if host.bench.connection.is_cut():
+                    raise HostError("host-lost", host.name, error.message) from None
+                raise
+
+        with ThreadPoolExecutor(len(self._hosts)) as pool:
+            return list(pool.map(copied, self._hosts))
 
     def _run(
         self,
@@ -564,7 +616,7 @@ class _Engines:
         for line in pipe:
             # What the login shell prints comes before.
             if line.startswith(b"{"):
-                self._lines.put((place, line))
+                self._lines.put((place, self._hosts[place].as_here(line)))
         self._lines.put((place, None))
 
     def stop(self) -> None:

@@ -207,11 +207,11 @@ class TargetOptions(msgspec.Struct, frozen=True):
     commands: Annotated[
         Text,
         _target(
-            "commands of the operations of a Redis server, separated by ;",
+            "commands of a Redis server, or statements of a PostgreSQL server, separated by ;",
             "TEXT",
-            words.redis_commands,
+            words.commands_text,
             "commands",
-            default="PING",
+            default="PING, or SELECT 1",
             no_default="they may change the data of the server",
         ),
     ] = None

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import partial
 from typing import Any
@@ -30,6 +30,7 @@ from benchwright.load.request import (
     RedisTarget,
     ServerTarget,
     SeveralTarget,
+    Statement,
     TcpTarget,
     Tls,
 )
@@ -530,6 +531,71 @@ def redis_commands(text: str) -> tuple[tuple[str, ...], ...]:
     return commands
 
 
+_SQL = re.compile(
+    r"""
+    (?P<end> ; )
+    | [eE]' (?: [^'\\] | \\. | '' )* '          # E'a\'b'
+    | ' (?: [^'] | '' )* '                      # 'it''s'
+    | " (?: [^"] | "" )* "                      # "a name"
+    | (?P<dollar> \$ (?: [A-Za-z_]\w* )? \$ ) .*? (?P=dollar)
+    | (?P<comment> -- [^\n]* | /\* .*? \*/ )
+    | \w+                                       # so that the E of NAME'x' begins no text
+    | (?P<open> ['"] | /\* | \$ (?: [A-Za-z_]\w* )? \$ )
+    | .
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+"""The parts of SQL that may contain a `;`, and the rest. Comments within comments are not known."""
+
+
+def sql_statements(text: str) -> tuple[tuple[Statement, ...], ...]:
+    """Return the operations of `SELECT 1; SELECT 'a;b'`: each is one statement."""
+    found, begin = [[""]], 0
+    for part in _SQL.finditer(text):
+        if part["open"]:
+            raise ValueError(f"{text!r}: {part['open']} is not closed")
+        if part["end"]:
+            found.append([""])
+        else:
+            found[-1].append(" " if part["comment"] else part[0])
+        begin = part.end()
+    assert begin == len(text), "every character is a part"
+    statements = ["".join(parts).strip() for parts in found]
+    operations = tuple((Statement(sql),) for sql in statements if sql)
+    if not operations:
+        raise ValueError(f"{text!r} has no statement: write it like 'SELECT 1'")
+    return operations
+
+
+def commands_text(text: str) -> str:
+    """Return the commands of a Redis server, or the statements of a database, whose target reads them."""
+    if not text.strip(" ;\t\n"):
+        raise ValueError(f"{text!r} has no command: write it like 'GET key'")
+    return text
+
+
+def _with_commands(target: LoadTarget, options: dict[str, Any]) -> dict[str, Any]:
+    """Return the options with commands as the target has them. Raises ValueError."""
+    said = options.get("commands")
+    if said is None:
+        return options
+    if isinstance(target, PostgresTarget):
+        if "statements" in options:
+            raise ValueError("commands and statements say the same: leave one out")
+        if not isinstance(said, str):
+            raise ValueError(
+                "it is one text for PostgreSQL, with a statement for each operation; "
+                "an array is statements"
+            )
+        others = {key: value for key, value in options.items() if key != "commands"}
+        return {**others, "statements": sql_statements(said)}
+    return (
+        {**options, "commands": redis_commands(said)}
+        if isinstance(said, str)
+        else options
+    )
+
+
 def resp(text: str) -> int:
     """Return a version of Redis' protocol."""
     if text not in ("2", "3"):
@@ -615,6 +681,14 @@ def parse_hosts(text: str) -> tuple[str, ...]:
     return names
 
 
+def each_of(target: LoadTarget) -> Iterator[OneTarget]:
+    """Yield a target, or each of several."""
+    if isinstance(target, SeveralTarget):
+        yield from (one.target for one in target.targets)
+    else:
+        yield target
+
+
 def kind_of(target: LoadTarget) -> str:
     """Return the kind of a target: null, file, tcp, http, redis, postgres, dir, nfs."""
     return str(target.__struct_config__.tag)
@@ -631,6 +705,8 @@ def options_of(target: LoadTarget) -> tuple[str, ...]:
         every = (name for one in target.targets for name in options_of(one.target))
         return tuple(dict.fromkeys(every))
     fields = target.__struct_fields__
+    if isinstance(target, PostgresTarget):
+        fields = (*fields, "commands")
     return (*fields, *_TLS) if _may_use_tls(target) else fields
 
 
@@ -654,11 +730,12 @@ def why_refused(target: LoadTarget, field: str, option: str) -> str | None:
 
 
 def with_options(target: LoadTarget, options: dict[str, Any]) -> LoadTarget:
-    """Return the target with some options set. Raises ValueError for one that it does not accept."""
+    """Return the target with some options set. Raises ValueError for one that it does not accept, and for
+    commands that it cannot read."""
     for field in options:
         if why := why_refused(target, field, field):
             raise ValueError(why)
-    fields = {k: v for k, v in options.items() if k not in _TLS}
+    fields = {k: v for k, v in _with_commands(target, options).items() if k not in _TLS}
     own = {k: v for k, v in options.items() if k in _TLS}
     if own:
         fields["tls"] = msgspec.structs.replace(tls_of(target) or Tls(), **own)

@@ -17,6 +17,7 @@ from benchwright.load import workload as w
 from benchwright.load.file_set import at_rate, operations_per_s
 from benchwright.load.parse import is_network
 from benchwright.load.request import NO_POSITIONS, InputPositions
+from benchwright.load.requests_toml import HAVE_VALUES
 from benchwright.load.workload_toml import (
     PythonFilament,
     WorkloadFile,
@@ -95,16 +96,19 @@ def _with_requests(description: WorkloadFile, target: r.LoadTarget) -> r.LoadTar
     table = description.requests
     if table is None or isinstance(target, r.NullTarget):
         return target
-    if not table.requests:
-        if isinstance(target, r.RedisTarget | r.PostgresTarget):
-            return msgspec.structs.replace(target, values=table.values)
+    if isinstance(target, r.SeveralTarget):
+        return r.SeveralTarget(
+            tuple(
+                msgspec.structs.replace(one, target=table.of(one.name).on(one.target))
+                for one in target.targets
+            )
+        )
+    if not table.requests and not isinstance(target, HAVE_VALUES):
         message = "[values] has no effect without [[request]]"
         raise mistake(table.where, "workload-value", message, "describe the requests")
-    if (why := why_no_requests(target)) is not None:
+    if table.requests and (why := why_no_requests(target)) is not None:
         raise mistake(table.where, "workload-value", why, "name http://HOST:PORT/")
-    return msgspec.structs.replace(
-        target, paths=(), requests=table.requests, values=table.values
-    )
+    return table.on(target)
 
 
 def has_rate(description: WorkloadFile) -> bool:

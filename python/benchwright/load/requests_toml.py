@@ -1,16 +1,19 @@
-"""`[[request]]` and `[values]` of a workload's TOML: the requests of an HTTP target, with labels,
+"""`[[request]]` and `[values]` of a workload's TOML: the requests of HTTP targets, with labels,
 weights and checks, and the values of their texts.
 
 Decision: files that they name are read here, into the request to the engine: a study has what was
 sent, a load resumes without them, and each host of `--hosts` gets them. Rejected: paths that the
-engine opens, which another host does not have.
+engine opens, which another host does not have. Of several targets, which one an operation uses is said by its
+filament, as without requests, and a request is one of the target that it names, or of each HTTP target. Rejected:
+requests that lead the operations of one filament to several targets: the schedule of a target would then depend on
+the draws of the requests, and no filament would describe it.
 """
 
 from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -42,6 +45,10 @@ _MOST_DIGITS = 20
 _MOST_TEXT = 2**20
 
 
+HAVE_VALUES = (r.RedisTarget, r.PostgresTarget)
+"""Targets whose own texts, commands or statements, have places for values."""
+
+
 class RequestTable(msgspec.Struct, frozen=True):
     """The requests of a workload, and the values of their texts."""
 
@@ -51,6 +58,30 @@ class RequestTable(msgspec.Struct, frozen=True):
     values: dict[str, r.Value]
     where: Where
     """Position of the first request."""
+    targets: tuple[str | None, ...] = ()
+    """Of the requests, in order, the name of the target; None: each HTTP target."""
+
+    def of(self, target: str) -> RequestTable:
+        """Return the table of one of several targets."""
+        own = [
+            place for place, name in enumerate(self.targets) if name in (None, target)
+        ]
+        return msgspec.structs.replace(
+            self,
+            requests=tuple(self.requests[place] for place in own),
+            weights=tuple(self.weights[place] for place in own),
+            targets=tuple(self.targets[place] for place in own),
+        )
+
+    def on(self, target: r.OneTarget) -> r.OneTarget:
+        """Return a target with what its kind uses of the table: requests and values, values alone, or nothing."""
+        if isinstance(target, r.HttpTarget) and self.requests:
+            return msgspec.structs.replace(
+                target, paths=(), requests=self.requests, values=self.values
+            )
+        if isinstance(target, HAVE_VALUES):
+            return msgspec.structs.replace(target, values=self.values)
+        return target
 
     @property
     def location(self) -> w.Location | None:
@@ -61,14 +92,17 @@ class RequestTable(msgspec.Struct, frozen=True):
 
 
 def read_requests(
-    top: TomlTable, target: r.LoadTarget | None = None
+    top: TomlTable, targets: Sequence[r.OneTarget] = ()
 ) -> RequestTable | None:
     """Return the requests of a workload, without any its values; None if it has none, or after
-    mistakes were reported. Commands of a Redis server and statements are in the target instead."""
+    mistakes were reported. Commands of a Redis server and statements are in the target instead.
+
+    `targets`: those of the workload; empty: they are named later.
+    """
     values = _values(top)
     if "request" not in top:
-        own = r.RedisTarget | r.PostgresTarget
-        if "values" in top and (target is None or isinstance(target, own)):
+        used = not targets or any(isinstance(one, HAVE_VALUES) for one in targets)
+        if "values" in top and used:
             found = {name: one for name, one in values.items() if one is not None}
             return RequestTable((), (), found, top.at("values"))
         if "values" in top:
@@ -87,34 +121,61 @@ def read_requests(
         weights=tuple(one.weight for one in read),
         values={name: one for name, one in values.items() if one is not None},
         where=top.at("request"),
+        targets=tuple(one.target for one in read),
     )
 
 
-def request_positions(top: TomlTable) -> dict[str, Where]:
-    """Return the positions of the fields of the engine's request."""
+def request_positions(
+    top: TomlTable, requests: RequestTable | None, several: Sequence[str] | None
+) -> dict[str, Where]:
+    """Return the positions of the fields of the engine's request; `several`: the names of several targets."""
     places = {}
-    if "request" in top:
-        places["target.requests"] = top.at("request")
-        for place, table in enumerate(top.tables("request")):
-            places[f"target.requests[{place}]"] = table.where
-    target = top.values.get("target")
-    if isinstance(target, dict):
-        table = top.inner(target, "target")
-        lists = [key for key in ("commands", "statements") if key in target]
-        places |= {f"target.{key}": table.at(key) for key in lists}
-        places |= _statement_positions(table)
-    if "values" in top:
-        places["target.values"] = top.at("values")
+    if requests is not None and requests.requests:
+        tables = [table.where for table in top.tables("request")]
+        fields: dict[str, str | None] = {"target": None}
+        if several is not None:
+            numbered = enumerate(several)
+            fields = {f"target.targets[{n}].target": name for n, name in numbered}
+        for field, name in fields.items():
+            places[f"{field}.requests"] = top.at("request")
+            own = [
+                where
+                for where, of in zip(tables, requests.targets, strict=True)
+                if name is None or of in (None, name)
+            ]
+            for place, where in enumerate(own):
+                places[f"{field}.requests[{place}]"] = where
+    for field, table in _target_tables(top):
+        lists = [key for key in ("commands", "statements") if key in table]
+        if "commands" in table:
+            # Of a database they are the statements.
+            places[f"{field}.statements"] = table.at("commands")
+        places |= {f"{field}.{key}": table.at(key) for key in lists}
+        places |= _statement_positions(table, field)
+        if "values" in top:
+            places[f"{field}.values"] = top.at("values")
     return places
 
 
-def _statement_positions(target: TomlTable) -> dict[str, Where]:
-    """Return the positions of the statements of a database's operations."""
+def _target_tables(top: TomlTable) -> Iterator[tuple[str, TomlTable]]:
+    """Yield the field of each target in the engine's request, and its table."""
+    target = top.values.get("target")
+    if isinstance(target, dict):
+        yield "target", top.inner(target, "target")
+    elif isinstance(target, list):
+        for place, table in enumerate(top.tables("target")):
+            yield f"target.targets[{place}].target", table
+    else:
+        yield "target", top.inner({}, "target")
+
+
+def _statement_positions(target: TomlTable, into: str) -> dict[str, Where]:
+    """Return the positions of the statements of a database's operations; `into`: the target's field."""
     places = {}
     operations = target.values.get("statements", ())
     for index, one in enumerate(operations):
         inner = range(len(one)) if isinstance(one, list) else ()
-        field = f"target.statements[{index}]"
+        field = f"{into}.statements[{index}]"
         places[field] = target.at("statements", index)
         # An operation that is no list has one statement.
         places[f"{field}[0]"] = places[field]
@@ -129,6 +190,7 @@ def _statement_positions(target: TomlTable) -> dict[str, Where]:
 class _Weighted(msgspec.Struct, frozen=True):
     request: r.HttpRequest
     weight: int
+    target: str | None
 
 
 def _request(
@@ -136,11 +198,14 @@ def _request(
     label: str | None = None,
     weight: int = 1,
     body_file: str | None = None,
+    target: str | None = None,
     **said: Any,
 ) -> _Weighted:
     label = label or f"{said.get('method', 'GET')} {path}"
     return _Weighted(
-        r.HttpRequest(label=label, path=path, body_base64=body_file, **said), weight
+        r.HttpRequest(label=label, path=path, body_base64=body_file, **said),
+        weight,
+        target,
     )
 
 
@@ -225,6 +290,7 @@ def _body_of_file(table: TomlTable, key: str) -> str | None:
 _REQUEST = Form(
     (
         optional("label", read=of_type(str)),
+        optional("target", read=of_type(str)),
         optional("weight", words.some),
         optional("method", read=of_type(str)),
         Key("path", read=of_type(str)),

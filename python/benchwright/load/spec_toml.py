@@ -165,6 +165,8 @@ def engine_positions(spec: Spec) -> dict[str, Where]:
     into |= {"target": "target", "workload": filament_field(0)}
     into |= {"hosts": "hosts"}
     said = {field: spec.places.get(f"load.{key}") for key, field in into.items()}
+    # Of a database the commands are the statements.
+    said["target.statements"] = said["target.statements"] or said["target.commands"]
     return {field: where for field, where in said.items() if where is not None}
 
 

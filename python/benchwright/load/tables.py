@@ -454,11 +454,20 @@ def refuse_options(
     also: tuple[str, ...] = (),
     keys: tuple[str, ...] = TARGET_KEYS,
 ) -> None:
-    """Report options that this target does not accept; `also` are further ones."""
+    """Report options that this target does not accept, and commands that it cannot read; `also` are
+    further options."""
     for key in (*keys, *also):
         field = TARGET[key][0] if key in TARGET else _FIELD_OF.get(key, key)
         if key in table and (why := words.why_refused(target, field, key)):
             table.refuse(table.at(key), why)
+    if "commands" in table and "commands" in words.options_of(target):
+        said = {
+            one: table.values[one] for one in ("commands", "statements") if one in table
+        }
+        try:
+            words.with_own_options(target, said)
+        except ValueError as error:
+            table.refuse(table.at("commands"), f"commands: {error}")
 
 
 # --------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@ errors are reported at once."""
 
 from __future__ import annotations
 
+import contextlib
 import math
 import shlex
 from collections.abc import Callable, Mapping
@@ -472,13 +473,16 @@ def _described(top: TomlTable, file: str, target: r.LoadTarget | None) -> Worklo
         several = _several(top, target)
     else:
         target = _target(top, target)
-    requests = read_requests(top, target)
-    _check_target(top, target, several)
+    alone = () if target is None else tuple(targets.each_of(target))
+    on = alone if several is None else tuple(several.values())
+    requests = read_requests(top, on)
+    _check_target(top, target, several, requests)
     top.need("filament")
     described = read_filaments(top, file, target, several, requests)
     if several is not None and not isinstance(target, r.NullTarget):
         target = described.target
-    places = {**described.places, **request_positions(top)}
+    names = None if several is None else tuple(several)
+    places = {**described.places, **request_positions(top, requests, names)}
     return msgspec.structs.replace(
         described, target=target, run=_run(top), requests=requests, places=places
     )
@@ -488,15 +492,65 @@ def _check_target(
     top: TomlTable,
     target: r.LoadTarget | None,
     several: Mapping[str, r.OneTarget] | None,
+    requests: RequestTable | None,
 ) -> None:
-    """Report that the target has no use for requests."""
+    """Report targets that have no use for requests."""
     if "request" not in top:
         return
     if several is not None:
-        message = "[[request]] is for one HTTP target, and the workload has [[target]]"
-        top.refuse(top.at("request"), message, "use [target]")
-    elif target is not None and (why := why_no_requests(target)):
+        _check_requests_of_several(top, several, requests)
+        return
+    for table in top.tables("request"):
+        if "target" in table:
+            _refuse_no_targets(table, "target")
+    if target is not None and (why := why_no_requests(target)):
         top.refuse(top.at("request"), why, "name http://HOST:PORT/")
+
+
+def _check_requests_of_several(
+    top: TomlTable,
+    several: Mapping[str, r.OneTarget],
+    requests: RequestTable | None,
+) -> None:
+    """Report requests of which no target makes use, and targets with paths of their own."""
+    for table in top.tables("request"):
+        named = table.values.get("target")
+        if not isinstance(named, str):
+            continue
+        if named not in several:
+            _refuse_no_target(table, table.at("target"), named, several)
+        elif not isinstance(several[named], r.HttpTarget):
+            why = why_no_requests(several[named])
+            message = f"{named}: {why or 'the null target needs no requests'}"
+            table.refuse(table.at("target"), message, "name an HTTP target")
+    servers = {
+        name: one for name, one in several.items() if isinstance(one, r.HttpTarget)
+    }
+    if requests is None:
+        return
+    if not servers and None in requests.targets:
+        message = "[[request]] is for HTTP targets, and none of the targets is one"
+        top.refuse(top.at("request"), message, "name http://HOST:PORT/")
+    for name, one in servers.items():
+        if requests.of(name).requests and (why := why_no_requests(one)):
+            hint = "leave them out, or name another target in each [[request]]"
+            top.refuse(top.at("request"), f"target {name}: {why}", hint)
+
+
+def _refuse_no_targets(table: TomlTable, key: str) -> None:
+    """Report a key that names one of several targets where there is one."""
+    table.refuse(
+        table.at(key),
+        f"{key} names a target, and the workload has no [[target]]",
+        'describe each target: [[target]] with name = "a", to = "..."',
+    )
+
+
+def _refuse_no_target(
+    table: TomlTable, where: Where, name: str, several: Mapping[str, r.OneTarget]
+) -> None:
+    hint = one_of_words(name, several)
+    table.refuse(where, f"there is no target {name!r}", hint)
 
 
 def why_no_requests(target: r.LoadTarget) -> str | None:
@@ -531,14 +585,15 @@ def read_filaments(
     used = [_targets_of(table, several) for table in tables]
 
     def around(place: int) -> WorkloadContext:
-        on = target
+        on, own = target, requests
         if several is not None and used[place]:
             on = several[used[place][0]]
+            own = requests and requests.of(used[place][0])
         # A spec names the server of a workload with requests later.
         network = "request" in top if on is None else targets.is_network(on)
         return WorkloadContext(
             network=network,
-            location=requests.location if requests and network else None,
+            location=own.location if own and _draws(on) else None,
             directory=str(Path(file).parent),
             file_size=None if files is None else files.tables.file_size,
         )
@@ -567,6 +622,11 @@ def read_filaments(
         places=places,
         files=files,
     )
+
+
+def _draws(target: r.LoadTarget | None) -> bool:
+    """Return whether operations on a target draw from the requests; None: it is named later."""
+    return target is None or isinstance(target, r.HttpTarget)
 
 
 def _named_targets(
@@ -615,12 +675,7 @@ def _targets_of(
     by_device = isinstance(devices, dict)
     if several is None:
         if "target" in table or by_device:
-            key = "target" if "target" in table else "devices"
-            table.refuse(
-                table.at(key),
-                f"{key} names a target, and the workload has no [[target]]",
-                'describe each target: [[target]] with name = "a", to = "..."',
-            )
+            _refuse_no_targets(table, "target" if "target" in table else "devices")
         return ()
     if by_device:
         if "target" in table:
@@ -638,8 +693,7 @@ def _targets_of(
             return ()
     for name, where in zip(names, at, strict=True):
         if name is not None and name not in several:
-            hint = one_of_words(name, several)
-            table.refuse(where, f"there is no target {name!r}", hint)
+            _refuse_no_target(table, where, name, several)
     known = tuple(dict.fromkeys(one for one in names if one in several))
     return tuple(one for one in known if one is not None)
 
@@ -717,7 +771,7 @@ def _several(
         if "stalls" in table:
             fields["stalls"] = _stalls(table, "stalls") or ()
         refuse_options(table, one, ("stalls",))
-        found[name] = targets.with_own_options(one, fields)  # type: ignore[assignment]
+        found[name] = _with_options(one, fields)  # type: ignore[assignment]
     if target is not None and not isinstance(target, r.NullTarget):
         message = "--target would replace all targets of the workload"
         hint = "leave out --target; --target null tests the engine alone"
@@ -743,12 +797,17 @@ def _target(top: TomlTable, target: r.LoadTarget | None) -> r.LoadTarget | None:
         if "to" not in table and target_options:
             table.refuse(table.where, "these options need a target")
         return None
-    options = targets.options_of(target)
     if not alone:
         refuse_options(table, target, ("stalls",))
-    return targets.with_options(
-        target, {k: v for k, v in target_options.items() if k in options}
-    )
+    return _with_options(target, target_options)
+
+
+def _with_options(target: r.LoadTarget, options: dict[str, Any]) -> r.LoadTarget:
+    """Return the target with those options that it accepts."""
+    # Commands that it cannot read have been reported.
+    with contextlib.suppress(ValueError):
+        return targets.with_own_options(target, options)
+    return target
 
 
 _stalls = each(

@@ -29,7 +29,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
@@ -386,15 +386,28 @@ class HostConnection:
         # As root, tar would give the files to the users with the same numbers.
         command = f"mkdir -p {place} && tar -C {place} --no-same-owner -xf -"
         try:
-            done = subprocess.run(
-                self.session(f"sh -c '{command}'"),
-                input=packed,
-                capture_output=True,
-                timeout=self.settings.timeout_s,
-                start_new_session=True,
-            )
+            self._fed(command, input=packed, timeout=self.settings.timeout_s)
         except subprocess.TimeoutExpired:
             raise self.lost(f"no answer within {self.settings.timeout_s} s") from None
+
+    def send_file(self, path: str, place: str) -> None:
+        """Copy a file of this machine, of any length, to a new one there that only its user can read.
+
+        Raises BenchError, and OSError for a file that cannot be read here.
+        """
+        with open(path, "rb") as file:
+            # Without a limit of its own: ssh notices a network that is broken.
+            self._fed(f"umask 077; cat >{place}", stdin=file)
+
+    def _fed(self, command: str, **more: Any) -> None:
+        """Run a command there with an input. Raises BenchError, and TimeoutExpired."""
+        done = subprocess.run(
+            self.session(f"sh -c '{command}'"),
+            capture_output=True,
+            start_new_session=True,
+            env=self._way.environment,
+            **more,
+        )
         said = done.stderr.decode(errors="replace").strip()
         if done.returncode and self.is_cut(done.returncode):
             raise self.lost(said)

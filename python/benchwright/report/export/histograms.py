@@ -1,8 +1,9 @@
 """Exports of the histograms of loads, for the tools of HdrHistogram: interval logs and distributions.
 
 Decision: values in milliseconds, as these tools have them; a log contains the histograms as the engine
-recorded them, so a reader that adds them up has the percentiles of the whole load. Response times of
-operations that failed are in neither. Sources: HistogramLogWriter, HistogramLogReader,
+recorded them, so a reader that adds them up has the percentiles of the whole load. Each label of requests
+has the histogram of the whole load under a tag of its own, since the engine has none of its intervals. Response
+times of operations that failed are in neither. Sources: HistogramLogWriter, HistogramLogReader,
 AbstractHistogram.outputPercentileDistribution and PercentileIterator of HdrHistogram (Java).
 """
 
@@ -20,6 +21,8 @@ from benchwright.report.export.view import (
     ExportLoad,
     ExportView,
     distinct,
+    file_name,
+    labels_of,
     measured_loads,
     moment,
     refusal,
@@ -44,7 +47,8 @@ _BUCKETS = 32
 def hlog(view: ExportView) -> Exported:
     """Return a log of the response times of each interval: `*.hlog`.
 
-    A load without histograms of intervals is one interval. Several loads have tags.
+    A load without histograms of intervals is one interval. Several loads have tags, and so has each label
+    of requests, which is one interval.
     """
     loads = measured_loads(view, "hlog")
     base_ns = min(load.result.started_ns for load in loads)
@@ -56,16 +60,21 @@ def hlog(view: ExportView) -> Exported:
         f"#[StartTime: {seconds}, {moment(base_ns):%a %b %d %H:%M:%S UTC %Y}]",
         _LEGEND,
     ]
-    tags: Sequence[str] = [""]
-    if len(loads) > 1:
-        names = (f"{load.test}:{load.trial}" for load in loads)
-        tags = [
-            f"Tag={name},"
-            for name in distinct(_NOT_IN_TAG.sub("_", one_line(name)) for name in names)
-        ]
-    for tag, load in zip(tags, loads, strict=True):
+    named: list[tuple[str, Iterator[str]]] = []
+    for load in loads:
+        name = f"{load.test}:{load.trial}" if len(loads) > 1 else ""
         start_ns = load.result.started_ns - base_ns
-        lines += [f"{tag}{line}" for line in _log_lines(load.result, start_ns)]
+        for label, one in load.result.labels.items():
+            response = one.response_ns
+            line = _log_line(
+                start_ns, load.result.elapsed_ns, response.max, response.hdr
+            )
+            named.append((f"{name}:{label}".removeprefix(":"), iter([line])))
+        # Behind its labels, so that the starts ascend.
+        named.append((name, _log_lines(load.result, start_ns)))
+    tags = distinct(_NOT_IN_TAG.sub("_", one_line(name)) for name, _ in named)
+    for tag, (_, found) in zip(tags, named, strict=True):
+        lines += [f"Tag={tag},{line}" if tag else line for line in found]
     whole = [load.test for load in loads if not _has_intervals(load.result)]
     left_out: tuple[str, ...] = ()
     if whole:
@@ -103,17 +112,34 @@ def _log_line(
 
 
 def hgrm(view: ExportView) -> Exported:
-    """Return the distribution of the response times of a load, of all its trials: `*.hgrm`."""
+    """Return the distribution of the response times of a load, of all its trials: `*.hgrm`. Beside it is one
+    of each label of requests."""
     loads = measured_loads(view, "hgrm")
     tests = list(dict.fromkeys(load.test for load in loads))
     if len(tests) > 1:
         message = f"a file has one distribution, and the session has {len(tests)} loads"
         hint = f"name one: {view.study}@{view.session}:{tests[0]}"
         raise refusal("hgrm", message, hint)
-    times = [load.result.all.response_ns for load in loads]
-    histogram = histogram_of(loads, "all", "response_ns")
-    if not histogram.total:
+    if not histogram_of(loads, "all", "response_ns").total:
         raise refusal("hgrm", "no operation succeeded", "for what failed: prometheus")
+    labels = labels_of(loads)
+    names = distinct(file_name(f"{tests[0]}-{label}") for label in labels)
+    return Exported(
+        _hgrm_text(loads, "all"),
+        tuple(
+            (f"{name}.hgrm", _hgrm_text(loads, label, label=True))
+            for name, label in zip(names, labels, strict=True)
+            if histogram_of(loads, label, "response_ns", label=True).total
+        ),
+        needs_beside=False,
+    )
+
+
+def _hgrm_text(loads: Sequence[ExportLoad], name: str, *, label: bool = False) -> str:
+    """Return the distribution of a kind of operation, or of a label, which has at least one value."""
+    found = (load.part(name, label=label) for load in loads)
+    times = [one.response_ns for one in found if one is not None]
+    histogram = histogram_of(loads, name, "response_ns", label=label)
     mean, sd = _moments(times)
     longest = max(one.max or 0 for one in times)
     lines = [
@@ -124,16 +150,16 @@ def hgrm(view: ExportView) -> Exported:
         f"#[Max     = {longest / _NS_PER_MS:12.6f}, Total count    = {histogram.total:12d}]",
         f"#[Buckets = {_BUCKETS:12d}, SubBuckets     = {_SUB_BUCKETS:12d}]",
     ]
-    return Exported("\n".join([*lines, ""]))
+    return "\n".join([*lines, ""])
 
 
-def histogram_of(loads: Sequence[ExportLoad], kind: str, times: str) -> Histogram:
-    """Return the histogram of a time (`response_ns`, `service_ns`) of a kind over all loads."""
-    found = [
-        getattr(load.result.kinds[kind], times).hdr
-        for load in loads
-        if kind in load.result.kinds
-    ]
+def histogram_of(
+    loads: Sequence[ExportLoad], name: str, times: str, *, label: bool = False
+) -> Histogram:
+    """Return the histogram of a time (`response_ns`, `service_ns`) over all loads, of a kind of operation
+    or of a label."""
+    parts = (load.part(name, label=label) for load in loads)
+    found = [getattr(one, times).hdr for one in parts if one is not None]
     return merged([decode_histogram(hdr) for hdr in found if hdr])
 
 

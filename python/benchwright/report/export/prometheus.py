@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
 
@@ -25,6 +25,7 @@ from benchwright.report.export.view import (
     ExportMetric,
     ExportTest,
     ExportView,
+    labels_of,
     measured_loads,
     refusal,
     without_unit,
@@ -33,7 +34,17 @@ from benchwright.report.export.view import (
 _UNITS = {"s": "seconds", "B": "bytes", "share": "ratio"}
 _NOT_IN_NAME = re.compile(r"[^a-zA-Z0-9_]+")
 _RESERVED = re.compile(r"_(total|count|sum|bucket|info|created)\Z")
-_LABELS = ("test", "bound", "kind", "study", "session", "severity", "le", "trial")
+_LABELS = (
+    "test",
+    "bound",
+    "kind",
+    "study",
+    "session",
+    "severity",
+    "le",
+    "trial",
+    "label",
+)
 
 
 class _Family(msgspec.Struct):
@@ -127,18 +138,22 @@ def _load_families(view: ExportView) -> Iterator[_Family]:
     for load in view.loads:
         tests.setdefault(load.test, []).append(load)
     for name, text in _TIMES:
-        family = _Family(
-            f"bw_load_{name}_seconds", "seconds", f"Time {text}.", [], "histogram"
+        yield _times_family(view, tests, name, f"Time {text}.")
+    if labels_of(view.loads):
+        for name, text in _TIMES:
+            help = f"Of each label of requests: time {text}."
+            yield _times_family(view, tests, name, help, label=True)
+        yield _Family(
+            "bw_load_label_operations",
+            "",
+            "Operations of each label of requests: those that ended, and those of them that failed.",
+            [
+                ({**_labels_of(view, test), "label": label, "kind": kind}, count)
+                for test, loads in tests.items()
+                for label in labels_of(loads)
+                for kind, count in _label_counts(loads, label)
+            ],
         )
-        suffixes: list[str] = []
-        for test, loads in tests.items():
-            for kind in _kinds(loads):
-                labels = {**_labels_of(view, test), "kind": kind}
-                samples, names = _histogram(loads, labels, kind, f"{name}_ns")
-                family.samples += samples
-                suffixes += names
-        family.suffixes = tuple(suffixes)
-        yield family
     counts = [
         (
             {**_labels_of(view, test), "kind": outcome},
@@ -150,6 +165,34 @@ def _load_families(view: ExportView) -> Iterator[_Family]:
     yield _Family("bw_load_operations", "", "Operations by outcome.", counts)
 
 
+def _times_family(
+    view: ExportView,
+    tests: Mapping[str, list[ExportLoad]],
+    name: str,
+    help: str,
+    *,
+    label: bool = False,
+) -> _Family:
+    """Return the histograms of a time, of each kind of operation or of each label of requests."""
+    of, key = ("label_", "label") if label else ("", "kind")
+    family = _Family(f"bw_load_{of}{name}_seconds", "seconds", help, [], "histogram")
+    suffixes: list[str] = []
+    for test, loads in tests.items():
+        for part in labels_of(loads) if label else _kinds(loads):
+            labels = {**_labels_of(view, test), key: part}
+            samples, names = _histogram(loads, labels, part, f"{name}_ns", label=label)
+            family.samples += samples
+            suffixes += names
+    family.suffixes = tuple(suffixes)
+    return family
+
+
+def _label_counts(loads: list[ExportLoad], label: str) -> Iterator[tuple[str, float]]:
+    found = [part for load in loads if (part := load.part(label, label=True))]
+    yield "completed", float(sum(one.operations for one in found))
+    yield "errors", float(sum(sum(one.errors.values()) for one in found))
+
+
 def _kinds(loads: list[ExportLoad]) -> list[str]:
     """Return the kinds of operation; `all` if there is no other."""
     kinds = dict.fromkeys(kind for load in loads for kind in load.result.kinds)
@@ -157,15 +200,17 @@ def _kinds(loads: list[ExportLoad]) -> list[str]:
 
 
 def _histogram(
-    loads: list[ExportLoad], labels: dict[str, str], kind: str, times: str
+    loads: list[ExportLoad],
+    labels: dict[str, str],
+    name: str,
+    times: str,
+    *,
+    label: bool,
 ) -> tuple[list[tuple[dict[str, str], float]], list[str]]:
     """Return the samples of a histogram, and the suffix of each."""
-    histogram = histogram_of(loads, kind, times)
-    parts = [
-        getattr(load.result.kinds[kind], times)
-        for load in loads
-        if kind in load.result.kinds
-    ]
+    histogram = histogram_of(loads, name, times, label=label)
+    found = (load.part(name, label=label) for load in loads)
+    parts = [getattr(one, times) for one in found if one is not None]
     samples = [
         (
             {**labels, "le": repr(limit)},

@@ -22,6 +22,7 @@ from benchwright.report.export.view import (
     ExportTest,
     ExportView,
     distinct,
+    file_name,
     json_text,
     measured_tests,
     moment,
@@ -168,8 +169,6 @@ def _perfherder_value(metric: ExportMetric) -> dict[str, Any]:
 
 # -- Apache Otava ----------------------------------------------------------------------
 
-_NOT_IN_FILE_NAME = re.compile(r"[^A-Za-z0-9._=-]+")
-
 
 def otava(view: ExportView) -> Exported:
     """Return the configuration of Otava, and a CSV file for each test with a row for each session.
@@ -183,7 +182,7 @@ def otava(view: ExportView) -> Exported:
             by_test.setdefault(test.name, []).append((one, test))
     if not by_test:
         measured_tests(view, "otava")
-    names = distinct(map(_file_name, by_test))
+    names = distinct(map(file_name, by_test))
     config, files, left_out = ["tests:"], [], []
     for name, (test_name, points) in zip(names, by_test.items(), strict=True):
         metrics = points[-1][1].metrics
@@ -194,7 +193,7 @@ def otava(view: ExportView) -> Exported:
                 left_out.append(f"{where} is left out: it has no {', '.join(missing)}")
             else:
                 whole.append((session, test))
-        file = f"{_file_name(view.study)}-{name}.csv"
+        file = f"{file_name(view.study)}-{name}.csv"
         files.append((file, _otava_csv(whole, [one.name for one in metrics])))
         config += _otava_test(name, file, metrics)
     return Exported("\n".join(config) + "\n", tuple(files), tuple(left_out))
@@ -231,10 +230,6 @@ def _otava_test(name: str, file: str, metrics: Sequence[ExportMetric]) -> list[s
             f"{{column: {_yaml(_column(metric.name))}, direction: {direction}, scale: 1}}"
         )
     return lines
-
-
-def _file_name(name: str) -> str:
-    return _NOT_IN_FILE_NAME.sub("-", name).strip("-.") or "test"
 
 
 def _column(name: str) -> str:

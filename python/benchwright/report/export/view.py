@@ -17,7 +17,7 @@ import msgspec
 
 from benchwright.core.comparison import Better, ComparisonResult
 from benchwright.core.errors import InputError, argument_error
-from benchwright.core.load import EngineResult
+from benchwright.core.load import EngineResult, KindResult
 from benchwright.core.plan import Pairs
 from benchwright.core.results import Estimate, Finding
 from benchwright.core.text import written_unit
@@ -120,6 +120,16 @@ class ExportLoad(msgspec.Struct, frozen=True, kw_only=True):
     """Its number; 1 for a result that is in no study."""
     result: EngineResult
 
+    def part(self, name: str, *, label: bool) -> KindResult | None:
+        """Return the figures of a kind of operation, or of a label; None if it has none."""
+        parts = self.result.labels if label else self.result.kinds
+        return parts.get(name)
+
+
+def labels_of(loads: Iterable[ExportLoad]) -> list[str]:
+    """Return the labels of the requests of loads, each once."""
+    return list(dict.fromkeys(label for load in loads for label in load.result.labels))
+
 
 class ExportView(msgspec.Struct, frozen=True, kw_only=True):
     """A session, complete for every format."""
@@ -172,6 +182,8 @@ class Exported(msgspec.Struct, frozen=True):
     """Name and text of each."""
     left_out: tuple[str, ...] = ()
     """What the session has and the format has no place for, a sentence for each."""
+    needs_beside: bool = True
+    """Whether the text is of no use without the files beside it."""
 
 
 def refusal(form: str, message: str, hint: str = "") -> InputError:
@@ -264,6 +276,14 @@ def distinct(names: Iterable[str]) -> list[str]:
             one = f"{name}_{number}"
         found.append(one)
     return found
+
+
+_NOT_IN_FILE_NAME = re.compile(r"[^A-Za-z0-9._=-]+")
+
+
+def file_name(name: str) -> str:
+    """Return a name as part of the name of a file."""
+    return _NOT_IN_FILE_NAME.sub("-", name).strip("-.") or "test"
 
 
 def moment(ns: int) -> datetime:
