@@ -18,6 +18,7 @@ from benchwright.load.request import (
     SchedulePart,
     ServerTarget,
     SeveralTarget,
+    StreamTarget,
     filament_field,
 )
 from benchwright.load.workload import Files, Follow, Process, Trace
@@ -69,11 +70,11 @@ def target_mistakes(target: LoadTarget) -> list[tuple[str, str]]:
         )
         message = f"{kind} not one server that all hosts reach"
         hint = (
-            "name http://HOST/PATH, redis://HOST, postgres://USER@HOST/DB or "
-            "tcp://HOST:PORT"
+            "name http://HOST/PATH, redis://HOST, postgres://USER@HOST/DB, tcp://HOST:PORT or "
+            "udp://HOST:PORT"
         )
         return [(message, hint)]
-    if isinstance(target, ServerTarget) and target.unix_socket is not None:
+    if isinstance(target, StreamTarget) and target.unix_socket is not None:
         message = "a Unix socket is another server on each host"
         return [(message, "name the server by its host and port")]
     tls = tls_of(target)

@@ -96,7 +96,7 @@ def _with_requests(description: WorkloadFile, target: r.LoadTarget) -> r.LoadTar
     if table is None or isinstance(target, r.NullTarget):
         return target
     if not table.requests:
-        if isinstance(target, r.RedisTarget | r.PostgresTarget):
+        if isinstance(target, r.RedisTarget | r.PostgresTarget | r.UdpTarget):
             return msgspec.structs.replace(target, values=table.values)
         message = "[values] has no effect without [[request]]"
         raise mistake(table.where, "workload-value", message, "describe the requests")

@@ -64,10 +64,10 @@ def read_requests(
     top: TomlTable, target: r.LoadTarget | None = None
 ) -> RequestTable | None:
     """Return the requests of a workload, without any its values; None if it has none, or after
-    mistakes were reported. Commands of a Redis server and statements are in the target instead."""
+    mistakes were reported. Commands, statements and payloads are in the target instead."""
     values = _values(top)
     if "request" not in top:
-        own = r.RedisTarget | r.PostgresTarget
+        own = r.RedisTarget | r.PostgresTarget | r.UdpTarget
         if "values" in top and (target is None or isinstance(target, own)):
             found = {name: one for name, one in values.items() if one is not None}
             return RequestTable((), (), found, top.at("values"))
@@ -102,6 +102,8 @@ def request_positions(top: TomlTable) -> dict[str, Where]:
         table = top.inner(target, "target")
         lists = [key for key in ("commands", "statements") if key in target]
         places |= {f"target.{key}": table.at(key) for key in lists}
+        if "payload" in target:
+            places["target.payloads"] = table.at("payload")
         places |= _statement_positions(table)
     if "values" in top:
         places["target.values"] = top.at("values")
