@@ -397,7 +397,9 @@ def test_answers_that_nobody_asked_for_are_a_doubt() -> None:
     assert "1 connection " in doubts(found)["unrequested-answers"].evidence
 
 
-def test_datagrams_that_no_operation_waits_for_and_undelivered_ones_are_doubts() -> None:
+def test_datagrams_that_no_operation_waits_for_and_undelivered_ones_are_doubts() -> (
+    None
+):
     found = document()
     found["target"] |= {"kind": "udp", "unrequested": 2, "late_errors": 5}
     found["target"] |= {"timeouts": 3, "late_replies": 3}
