@@ -168,7 +168,7 @@ class TargetOptions(msgspec.Struct, frozen=True):
     connections: Annotated[
         Text,
         _target(
-            "connections to a server; of UDP sockets, the most operations in progress",
+            "connections to a server; over UDP the most operations in progress",
             "N",
             words.some,
             "connections",
