@@ -54,6 +54,7 @@ debian_packages() {
         mkfs.btrfs:btrfs-progs findmnt:util-linux losetup:mount /usr/bin/time:time perl:perl shellcheck:shellcheck \
         nginx:nginx-light apache2:apache2-bin fio:fio blkreplay:blkreplay \
         pg_ctlcluster:postgresql pgbench:postgresql redis-server:redis-server \
+        memcached:memcached dnsmasq:dnsmasq-base \
         perf:linux-perf bpftrace:bpftrace bonnie++:bonnie++ stress-ng:stress-ng \
         sshd:openssh-server ssh:openssh-client qemu-system-x86_64:qemu-system-x86 \
         busybox:busybox-static cpio:cpio debugfs:e2fsprogs \

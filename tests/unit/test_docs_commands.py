@@ -46,6 +46,8 @@ OTHER_PROGRAMS = {
     " --benchmark-json --benchmark-save-data",
     "bw-sampler": "--kmsg --proc --sys",
     "a command with a secret": "--community --user",
+    "dnsmasq": "--bind-interfaces --conf-file --host-record --keep-in-foreground --listen-address"
+    " --no-resolv --pid-file --user",
     "fio": "--bs --fdatasync --filename --fsync --invalidate --iodepth --loops --number_ios --rate_iops"
     " --rate_process --read_iolog --replay_redirect --rw --rwmixread --sync",
     "otava, node_exporter, bencher": "--adapter --collector --config-file",

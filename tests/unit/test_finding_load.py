@@ -398,6 +398,20 @@ def test_answers_that_nobody_asked_for_are_a_doubt() -> None:
     assert "1 connection " in doubts(found)["unrequested-answers"].evidence
 
 
+def test_datagrams_that_no_operation_waits_for_and_undelivered_ones_are_doubts() -> (
+    None
+):
+    found = document()
+    found["target"] |= {"kind": "udp", "unrequested": 2, "late_errors": 5}
+    found["target"] |= {"timeouts": 3, "late_replies": 3}
+    told = doubts(found)
+    assert "2 datagrams arrived" in told["unrequested-answers"].evidence
+    assert "5 errors " in told["undelivered-datagrams"].evidence
+    # A late reply is known for what it is.
+    found["target"] |= {"unrequested": 0, "late_errors": 0}
+    assert not {"unrequested-answers", "undelivered-datagrams"} & doubts(found).keys()
+
+
 def test_a_changed_write_verifier_is_a_restart_of_the_server() -> None:
     found = document()
     found["target"] |= {"verifier_changes": 0}

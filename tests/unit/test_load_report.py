@@ -448,6 +448,14 @@ def test_calls_that_an_nfs_server_postponed_are_counted() -> None:
     assert row.split(maxsplit=1) == ["postponed", "1,234 calls (JUKEBOX), sent again"]
 
 
+def test_late_answers_of_a_udp_server_are_beside_the_timeouts() -> None:
+    assert "timeouts" not in text(target={"kind": "udp"})
+    report = text(target={"kind": "udp", "timeouts": 1234, "late_replies": 56})
+    (row,) = (line for line in report.splitlines() if "timeouts" in line)
+    said = "1,234 operations, 56 of them answered after the limit"
+    assert row.split(maxsplit=1) == ["timeouts", said]
+
+
 def test_a_file_set_is_described() -> None:
     made = {
         "files": 4200,

@@ -14,10 +14,12 @@ from benchwright.load import request as r
 from benchwright.load.host_parts import part_of, target_mistakes
 from benchwright.load.parse import (
     address_of,
+    answer_prefix,
     implied_server,
     is_network,
     options_of,
     parse_target,
+    payloads,
     redis_commands,
     sql_statements,
     target_text,
@@ -48,6 +50,8 @@ from benchwright.load.workload_toml import read_workload
             r.HttpTarget("https://h/", paths=("/a",), tls=r.Tls()),
         ),
         ("tls://h:7", r.TcpTarget("h", 7, tls=r.Tls())),
+        ("udp://h:53", r.UdpTarget("h", 53)),
+        ("udp://[::1]:53", r.UdpTarget("::1", 53)),
         ("redis://h", r.RedisTarget("h")),
         ("redis://[::1]:7/3", r.RedisTarget("::1", 7, database=3)),
         ("redis://a%40b@h/0", r.RedisTarget("h", database=0, user="a@b")),
@@ -87,6 +91,8 @@ def test_targets(text: str, target: r.LoadTarget) -> None:
         ("tcp://h:99999", "no valid host or port"),
         ("tcp://h:7/x", "more than"),
         ("tls://h", "tls://HOST:PORT"),
+        ("udp://h", "udp://HOST:PORT"),
+        ("udp://h:53/x", "more than"),
         ("http://", "has no host"),
         ("http://u:p@h/", "user name"),
         ("redis://", "has no host"),
@@ -316,7 +322,8 @@ def test_a_redis_server_is_a_server_on_the_network() -> None:
     assert "ca" in options_of(parse_target("rediss://h"))
     assert target_mistakes(parse_target("redis://h")) == []
     assert [hint for _, hint in target_mistakes(r.FileTarget("/x"))] == [
-        "name http://HOST/PATH, redis://HOST, postgres://USER@HOST/DB or tcp://HOST:PORT"
+        "name http://HOST/PATH, redis://HOST, postgres://USER@HOST/DB, tcp://HOST:PORT or "
+        "udp://HOST:PORT"
     ]
     with pytest.raises(ValueError, match="not an option of a tcp target"):
         with_options(parse_target("tcp://h:7"), {"commands": (("PING",),)})
@@ -346,3 +353,85 @@ def test_options_of_tls_turn_it_on_for_postgres() -> None:
     stored = with_options(target, {"password_file": "secret.txt"})
     ((message, _),) = target_mistakes(stored)
     assert "password_file" in message
+
+
+def test_payloads_are_texts_digits_and_files(tmp_path: Path) -> None:
+    assert payloads("ping ${n}") == (r.Payload(text="ping ${n}"),)
+    assert payloads("text:hex:00") == (r.Payload(text="hex:00"),)
+    assert payloads("a:b") == (r.Payload(text="a:b"),)
+    assert payloads("hex:00 fF${id}") == (r.Payload(hex="00 fF${id}"),)
+    path = tmp_path / "query"
+    path.write_bytes(b"\0\xff")
+    assert payloads(f"file:{path}") == (r.Payload(base64="AP8="),)
+    path.write_bytes(b"x" * 65_508)
+    for text, part in (
+        *(("", "empty"), ("text:", "empty"), ("hex: ", "empty")),
+        *(("hex:0g", "not hexadecimal"), ("hex:$0", "not hexadecimal")),
+        (f"file:{path}", "a datagram has 1 to 65,507"),
+        (f"file:{tmp_path}/none", "No such file"),
+    ):
+        with pytest.raises(ValueError, match=part):
+            payloads(text)
+
+
+def test_the_beginning_of_an_answer_is_digits() -> None:
+    assert answer_prefix("OK") == "4f4b"
+    assert answer_prefix("text:hex:") == "6865783a"
+    assert answer_prefix("hex:??FF 00") == "??ff00"
+    for text in ("", "hex:", "hex:0", "hex:?0", "hex:zz"):
+        with pytest.raises(ValueError, match=r"empty|not hexadecimal"):
+            answer_prefix(text)
+
+
+def test_a_udp_server_is_a_server_on_the_network() -> None:
+    target = parse_target("udp://127.0.0.1:53")
+    assert is_network(target)
+    # Nothing accepts a connection there.
+    assert address_of(target) is None
+    assert implied_server(target) is not None
+    assert target_mistakes(parse_target("udp://h:53")) == []
+    assert msgspec.to_builtins(target)["timeout_ns"] == 1_000_000_000
+    for field in ("unix_socket", "outstanding", "ca"):
+        assert field not in options_of(target)
+    with pytest.raises(ValueError, match="not an option of a tcp target"):
+        with_options(parse_target("tcp://h:7"), {"payloads": ()})
+
+
+def test_the_payloads_of_a_workload_have_values(tmp_path: Path) -> None:
+    (tmp_path / "query.bin").write_bytes(b"\0\x01")
+    head = '[target]\nto = "udp://h:53"\n'
+    text = (
+        f'{head}payload = ["hex:${{id}}01", "plain", "file:query.bin"]\n'
+        'match = 2\nexpect = "hex:????8180"\nreceive = "100"\ntimeout = "200ms"\n'
+        '[values]\nid = "text 4"\n[[filament]]\ntype = "open"\nrate = 10\n'
+    )
+    found = read_workload(text, str(tmp_path / "w.toml"), None)
+    assert found.target is not None
+    target = plan_of_file(found, {}, found.target).request.target
+    assert target == r.UdpTarget(
+        "h",
+        53,
+        payloads=(
+            r.Payload(hex="${id}01"),
+            r.Payload(text="plain"),
+            r.Payload(base64="AAE="),
+        ),
+        values={"id": r.TextValue(length=4)},
+        match_bytes=2,
+        expect="????8180",
+        receive_bytes=100,
+        timeout_ns=200_000_000,
+    )
+    assert found.places["target.payloads"].line == 3
+    tail = '\n[[filament]]\ntype = "closed"\nusers = 1\n'
+    one = read_workload(f'{head}payload = "a"{tail}', "w.toml", None)
+    assert one.target == r.UdpTarget("h", 53, payloads=(r.Payload(text="a"),))
+    for wrong in (
+        *("payload = []", "payload = 1", "payload = [1]", 'payload = ["hex:0g"]'),
+        *('payload = "file:none.bin"', 'expect = "hex:0"', "match = true"),
+        *('commands = "PING"', 'unix_socket = "/s"', "outstanding = 2"),
+    ):
+        with pytest.raises(InputError) as refused:
+            read_workload(head + wrong + tail, str(tmp_path / "w.toml"), None)
+        (mistake,) = refused.value.diagnostics
+        assert mistake.line == 3, mistake

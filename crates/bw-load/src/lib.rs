@@ -36,4 +36,5 @@ mod sync;
 pub mod target;
 mod targets;
 pub mod tcp;
+pub mod udp;
 pub mod worker;

@@ -712,6 +712,7 @@ impl OpenTarget {
                     factory.largest_bytes,
                 )?)),
                 Self::Tcp(_)
+                | Self::Udp(_)
                 | Self::Http(_)
                 | Self::Http2(_)
                 | Self::Redis(_)

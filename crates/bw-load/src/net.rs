@@ -8,7 +8,12 @@
 //! Decision: own sockets and epoll. Rejected: an async runtime, whose timers and queue come between the intended start
 //! and the send (oha and sai3-bench use one); io_uring, because one `send` and one `recv` per exchange cost less than
 //! the server's part, and epoll is permitted everywhere.
-//! Not supported: UDP.
+//!
+//! UDP has the same pool: a connection is a connected socket with one operation at a time, so the kernel drops what other
+//! addresses send, and an error of ICMP belongs to one operation. A socket whose operation exceeded its limit or failed, or
+//! that received a datagram for which no operation waits, is replaced: a late answer reaches the old socket, which stays
+//! open until the next replacement, and is counted. Rejected: one socket for all operations, which needs an identifier in
+//! each answer; and sendmmsg, whose datagrams would share a stamp.
 
 pub(crate) mod connection;
 pub(crate) mod epoll;
@@ -52,10 +57,14 @@ pub struct NetworkDescription {
     pub sent_bytes: u64,
     /// Bytes received, heads and codings included.
     pub received_bytes: u64,
-    /// Connections that were closed because unrequested bytes arrived on them.
+    /// Connections that were closed because unrequested bytes arrived on them; of UDP the datagrams for which no operation
+    /// waited, late answers excepted.
     pub unrequested: u64,
     /// Operations that exceeded the time limit.
     pub timeouts: u64,
+    /// What arrived too late; None: not UDP.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub late: Option<LateCounts>,
     /// Replies without a value; None: the protocol has no such replies.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nil_replies: Option<u64>,
@@ -66,7 +75,7 @@ pub struct NetworkDescription {
     pub resent: u64,
     /// The time limit of an operation.
     pub timeout_ns: Option<Nanos>,
-    /// How long connects took, those before the run included.
+    /// How long connects took, those before the run included; UDP has none.
     pub connect_ns: HistogramSummary,
     /// How long handshakes took, from the connected socket to the first possible operation; None without handshakes.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -74,6 +83,16 @@ pub struct NetworkDescription {
     /// What the first connection agreed on; None without TLS.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tls: Option<TlsDescription>,
+}
+
+/// What arrived for operations of UDP that had ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct LateCounts {
+    /// Answers that arrived after the time limit of their operation, and before that of the next one on its connection.
+    pub late_replies: u64,
+    /// Errors of the network (ICMP) that arrived when no operation was in progress on their socket: those of datagrams that
+    /// expect no answer.
+    pub late_errors: u64,
 }
 
 /// Complete responses of HTTP by the class of their status, over the whole run.
@@ -184,8 +203,12 @@ impl<P: Protocol> Network<P> {
             failed_connects: counts.failed_connects,
             sent_bytes: counts.sent_bytes,
             received_bytes: counts.received_bytes,
-            unrequested: counts.unrequested,
+            unrequested: counts.unrequested + counts.late.others,
             timeouts: counts.timeouts,
+            late: self.pool.address().is_datagram().then_some(LateCounts {
+                late_replies: counts.late.replies,
+                late_errors: counts.late_errors,
+            }),
             nil_replies: self.pool.protocol().nil_replies(),
             statuses: self.pool.protocol().statuses().map(StatusCounts::from),
             resent: counts.resent,

@@ -10,6 +10,7 @@ use crate::policy::{Full, Late};
 use crate::postgres::PostgresSpec;
 use crate::redis::RedisSpec;
 use crate::tcp::TcpSpec;
+use crate::udp::UdpSpec;
 use bw_model::EngineError;
 use bw_model::{Kind, Nanos};
 use bw_schedule::access::AccessSpec;
@@ -38,6 +39,8 @@ pub enum TargetSpec {
     File(FileSpec),
     /// A TCP server that echoes.
     Tcp(TcpSpec),
+    /// A UDP server.
+    Udp(UdpSpec),
     /// An HTTP server.
     Http(HttpSpec),
     /// A Redis server.
@@ -292,6 +295,7 @@ impl LoadRequest {
             TargetSpec::Dir(_) | TargetSpec::Nfs(_) => true,
             TargetSpec::File(_)
             | TargetSpec::Tcp(_)
+            | TargetSpec::Udp(_)
             | TargetSpec::Http(_)
             | TargetSpec::Redis(_)
             | TargetSpec::Postgres(_) => false,

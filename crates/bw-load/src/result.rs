@@ -229,7 +229,7 @@ pub(crate) fn assemble(parts: ResultParts<'_>) -> LoadResult {
 }
 
 /// Members of the target's description that are counted per worker.
-const COUNTED: [&str; 20] = [
+const COUNTED: [&str; 21] = [
     "connections",
     "reconnects",
     "failed_connects",
@@ -243,6 +243,7 @@ const COUNTED: [&str; 20] = [
     "status_5xx",
     "timeouts",
     "late_replies",
+    "late_errors",
     "unknown_replies",
     "malformed_replies",
     "jukebox",

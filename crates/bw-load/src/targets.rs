@@ -18,6 +18,7 @@ use crate::request::{self, LoadRequest, NamedTarget, SeveralSpec, TargetSpec};
 use crate::routes::Routes;
 use crate::several::{Part, Several};
 use crate::tcp::TcpPlan;
+use crate::udp::{UdpPlan, UdpTarget};
 use bw_model::EngineError;
 use bw_protocol::Protocol;
 use bw_schedule::file_set::FileSet;
@@ -35,6 +36,8 @@ pub(crate) enum OpenTarget {
     File(Box<FileFactory>),
     /// A TCP server.
     Tcp(NetFactory<TcpPlan>),
+    /// A UDP server.
+    Udp(NetFactory<UdpPlan>),
     /// An HTTP/1.1 server.
     Http(NetFactory<http::request::HttpPlan>),
     /// An HTTP/2 server.
@@ -66,6 +69,7 @@ impl OpenTarget {
             Self::Null(factory) => visitor.on(factory),
             Self::File(factory) => visitor.on(&**factory),
             Self::Tcp(factory) => visitor.on(factory),
+            Self::Udp(factory) => visitor.on(factory),
             Self::Http(factory) => visitor.on(factory),
             Self::Http2(factory) => visitor.on(factory),
             Self::Redis(factory) => visitor.on(factory),
@@ -126,6 +130,10 @@ pub(crate) fn open(
         TargetSpec::Tcp(spec) => {
             OpenTarget::Tcp(NetFactory::new(spec.plan()?, spec.connections, workers)?)
         }
+        TargetSpec::Udp(spec) => {
+            let plan = spec.plan_with(request.workload.seed)?;
+            OpenTarget::Udp(NetFactory::new(plan, spec.connections, workers)?)
+        }
         TargetSpec::Http(spec) => {
             let recorded = recorded::read(&request.workload)?;
             match spec.http {
@@ -179,6 +187,7 @@ impl OpenTarget {
             Self::Null(_) => NullSpec::SIZE_BYTES,
             Self::File(factory) => factory.open.size_bytes(),
             Self::Tcp(_) => 1,
+            Self::Udp(factory) => factory.plan.payload_count() as u64,
             Self::Http(factory) => factory.plan.requests().count() as u64,
             Self::Http2(factory) => factory.plan.requests().count() as u64,
             Self::Redis(factory) => factory.plan.command_count() as u64,
@@ -200,6 +209,7 @@ impl OpenTarget {
             Self::Null(_)
             | Self::File(_)
             | Self::Tcp(_)
+            | Self::Udp(_)
             | Self::Redis(_)
             | Self::Postgres(_)
             | Self::Directory(_)
@@ -252,6 +262,7 @@ impl OpenTarget {
             }
             Self::Null(_)
             | Self::Tcp(_)
+            | Self::Udp(_)
             | Self::Http(_)
             | Self::Http2(_)
             | Self::Redis(_)
@@ -388,6 +399,18 @@ impl TargetFactory for NetFactory<TcpPlan> {
 
     fn describe(&self, target: &Self::Target) -> Value {
         describe("tcp", target)
+    }
+}
+
+impl TargetFactory for NetFactory<UdpPlan> {
+    type Target = UdpTarget;
+
+    fn make(&self, worker: usize, _clock: RunClock) -> Result<Self::Target, EngineError> {
+        self.plan.open(self.share(worker))
+    }
+
+    fn describe(&self, target: &Self::Target) -> Value {
+        describe("udp", target)
     }
 }
 

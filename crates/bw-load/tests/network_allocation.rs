@@ -8,10 +8,11 @@ use bw_load::postgres::PostgresSpec;
 use bw_load::redis::RedisSpec;
 use bw_load::target::{Reaped, Target};
 use bw_load::tcp::TcpSpec;
+use bw_load::udp::UdpSpec;
 use bw_model::Nanos;
 use counting::allocations;
 use network::postgres::{accept_with, answer, serve};
-use network::{Server, exchange, read_request};
+use network::{Server, exchange, read_request, serve_datagrams};
 use serde_json::json;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -132,6 +133,20 @@ fn echoes_allocate_nothing_while_connections_are_made_again() {
     let spec: TcpSpec = serde_json::from_value(spec).unwrap();
     let mut target = spec.plan().unwrap().open(4).unwrap();
     assert_eq!(allocations_of(&mut target, 64), 0);
+    assert!(target.describe().reconnects > 100);
+}
+
+#[test]
+fn datagrams_allocate_nothing_while_sockets_are_replaced() {
+    let server = serve_datagrams("127.0.0.1:0", |socket, _, bytes, from| {
+        socket.send_to(bytes, from).unwrap();
+    });
+    let payload = json!([{"hex": "${id}0102"}]);
+    let spec = json!({"host": "127.0.0.1", "port": server.port(), "connections": 4, "payloads": payload, "match_bytes": 2,
+        "values": {"id": {"type": "text", "length": 4}}, "requests_per_connection": 100});
+    let spec: UdpSpec = serde_json::from_value(spec).unwrap();
+    let mut target = spec.plan_with(1).unwrap().open(4).unwrap();
+    assert_eq!(allocations_of(&mut target, 0), 0);
     assert!(target.describe().reconnects > 100);
 }
 

@@ -88,6 +88,11 @@ fn the_tables_of_a_load_are_true() {
         json!({"host": "h", "port": 7, "connections": 1}),
     );
     target(
+        "the udp target",
+        "udp",
+        json!({"host": "h", "port": 7, "connections": 1}),
+    );
+    target(
         "the http target",
         "http",
         json!({"url": "http://h/", "connections": 1}),

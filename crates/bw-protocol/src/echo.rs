@@ -12,10 +12,41 @@ use std::sync::Arc;
 /// Maximum size of one piece that is sent [bytes]; the content repeats after it.
 const FILLER_BYTES: usize = 64 * 1024;
 
+/// What is sent to be echoed: bytes that repeat.
+#[derive(Clone, Debug)]
+pub(crate) struct Filler(Arc<[u8]>);
+
+impl Filler {
+    pub(crate) fn new() -> Self {
+        // The period is prime, so a buffer whose size is a power of two cannot hide an offset.
+        Self((0..FILLER_BYTES).map(|place| (place % 251) as u8).collect())
+    }
+
+    /// Puts its first `bytes`; it repeats.
+    pub(crate) fn put(&self, bytes: u64, out: &mut Outgoing) {
+        out.put_pattern(&self.0, 0, bytes);
+    }
+
+    /// Returns whether `bytes` equal what was put from position `from` on.
+    pub(crate) fn is_echo(&self, from: u64, mut bytes: &[u8]) -> bool {
+        let mut place = remainder(from);
+        while !bytes.is_empty() {
+            let length = bytes.len().min(FILLER_BYTES - place);
+            let (piece, rest) = bytes.split_at(length);
+            if piece != &self.0[place..place + length] {
+                return false;
+            }
+            bytes = rest;
+            place = 0;
+        }
+        true
+    }
+}
+
 /// The protocol: send a number of bytes, receive a number of bytes.
 #[derive(Clone, Debug)]
 pub struct Echo {
-    sender: Arc<[u8]>,
+    filler: Filler,
     receive_bytes: Option<u64>,
     outstanding: u32,
 }
@@ -41,28 +72,11 @@ impl Echo {
     /// size of the response, None: as much as was sent.
     #[must_use]
     pub fn new(receive_bytes: Option<u64>, outstanding: u32) -> Self {
-        // The period is prime, so a buffer whose size is a power of two cannot hide an offset.
-        let sender = (0..FILLER_BYTES).map(|place| (place % 251) as u8).collect();
         Self {
-            sender,
+            filler: Filler::new(),
             receive_bytes,
             outstanding,
         }
-    }
-
-    /// Returns whether `bytes` equal what was sent from position `from` on.
-    fn is_echo(&self, from: u64, mut bytes: &[u8]) -> bool {
-        let mut place = remainder(from);
-        while !bytes.is_empty() {
-            let length = bytes.len().min(FILLER_BYTES - place);
-            let (piece, rest) = bytes.split_at(length);
-            if piece != &self.sender[place..place + length] {
-                return false;
-            }
-            bytes = rest;
-            place = 0;
-        }
-        true
     }
 }
 
@@ -111,7 +125,7 @@ impl Protocol for Echo {
         out: &mut Outgoing,
     ) -> Result<(), i32> {
         let size = u64::from(operation.size);
-        out.put_pattern(&self.sender, 0, size);
+        self.filler.put(size, out);
         session.exchanges.push_back(Exchange {
             slot,
             end: out.put_bytes(),
@@ -150,7 +164,7 @@ impl Protocol for Echo {
             if taken as u64 > left {
                 return SessionState::Failed(-libc::EPROTO);
             }
-            if self.receive_bytes.is_none() && !self.is_echo(from, piece) {
+            if self.receive_bytes.is_none() && !self.filler.is_echo(from, piece) {
                 return SessionState::Failed(-libc::EBADMSG);
             }
             first.received += taken as u64;

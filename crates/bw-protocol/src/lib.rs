@@ -7,6 +7,7 @@
 //! describe one operation only and none of the answers that a protocol sends by itself.
 
 pub mod check;
+pub mod datagram;
 pub mod echo;
 pub mod http1;
 pub mod http2;
@@ -89,8 +90,8 @@ pub trait Protocol {
     /// Reports that everything that was put has been written to the socket.
     fn sent(&self, session: &mut Self::Session, ends: &mut Vec<End>) -> SessionState;
 
-    /// Reads received bytes (never empty); appends the ends of operations; may put answers (window updates,
-    /// acknowledgements, authentication).
+    /// Reads received bytes, never empty; of UDP a whole datagram, which may be. Appends the ends of operations; may put
+    /// answers (window updates, acknowledgements, authentication).
     fn receive(
         &self,
         session: &mut Self::Session,

@@ -206,6 +206,34 @@ impl Values {
         }
     }
 
+    /// Returns how many characters a value has if it always has as many, and all are hexadecimal digits.
+    #[must_use]
+    pub fn hex_digits(&self, index: usize) -> Option<usize> {
+        let integer = |least: i64, greatest: i64, digits: u8| {
+            let length = |number: i64| number.checked_ilog10().unwrap_or(0) as usize + 1;
+            let [shortest, longest] =
+                [least, greatest].map(|one| length(one).max(usize::from(digits)));
+            (least >= 0 && shortest == longest).then_some(longest)
+        };
+        match &self.0[index].source {
+            Source::Integer {
+                min, max, digits, ..
+            } => integer(*min, *max, *digits),
+            Source::Counter { start, digits } => integer(*start, start + NUMBERS - 1, *digits),
+            Source::Line { lines, .. } => {
+                let length = lines.first()?.len();
+                let fits = |line: &str| {
+                    line.len() == length && line.bytes().all(|byte| byte.is_ascii_hexdigit())
+                };
+                lines.iter().all(|line| fits(line)).then_some(length)
+            }
+            Source::Text { length, characters } => {
+                let all_hex = characters.iter().all(u8::is_ascii_hexdigit);
+                all_hex.then_some(*length as usize)
+            }
+        }
+    }
+
     /// Returns the greatest length of a value [bytes].
     #[must_use]
     pub fn most_bytes(&self, index: usize) -> usize {
@@ -359,6 +387,33 @@ mod tests {
         let of = |name, numbers: [u64; 3]| numbers.map(|number| drawn(&values, name, number));
         assert_eq!(of("n", [0, 10, 1 << 40]), ["0", "10", "0"]);
         assert_eq!(of("m", [0, 2, 5000]), ["-002", "000", "4998"]);
+    }
+
+    #[test]
+    fn values_that_are_always_as_many_hexadecimal_digits_say_so() {
+        let values = values(
+            r#"{"a": {"type": "counter"}, "b": {"type": "counter", "digits": 13},
+                "c": {"type": "integer", "min": 10, "max": 99}, "d": {"type": "integer", "min": 9, "max": 10},
+                "e": {"type": "integer", "min": -1, "max": 0, "digits": 2}, "f": {"type": "text", "length": 4},
+                "g": {"type": "text", "length": 4, "characters": "alphanumeric"},
+                "h": {"type": "line", "lines": ["ab", "0F"]}, "i": {"type": "line", "lines": ["ab", "0"]},
+                "j": {"type": "line", "lines": ["xy"]}}"#,
+            1,
+        );
+        let digits: Vec<_> = (0..10).map(|index| values.hex_digits(index)).collect();
+        let expected = [
+            None,
+            Some(13),
+            Some(2),
+            None,
+            None,
+            Some(4),
+            None,
+            Some(2),
+            None,
+            None,
+        ];
+        assert_eq!(digits, expected);
     }
 
     #[test]

@@ -254,6 +254,6 @@ def no_target(command: str) -> Exception:
         "",
         "there is no target",
         "--target null, --target FILE, --target http://HOST/, --target redis://HOST, "
-        "--target postgres://USER@HOST/DB, --target tcp://HOST:PORT, --target dir:PATH "
-        "or --target nfs://HOST/EXPORT",
+        "--target postgres://USER@HOST/DB, --target tcp://HOST:PORT, --target udp://HOST:PORT, "
+        "--target dir:PATH or --target nfs://HOST/EXPORT",
     )

@@ -138,9 +138,14 @@ class TargetResult(msgspec.Struct, frozen=True):
     absent: tuple[str, ...] = ()
     """What this kernel does not offer, each with its reason."""
     unrequested: int = 0
-    """Connections that were closed because bytes arrived that no request had caused."""
+    """Connections that were closed because bytes arrived that no request had caused; of a UDP server
+    the datagrams for which no operation waited, late answers excepted."""
     timeouts: int = 0
     """Operations that took longer than the limit of the target."""
+    late_replies: int = 0
+    """Replies of a UDP or NFS server that arrived after the time limit of their operation."""
+    late_errors: int = 0
+    """Errors of the network (ICMP) for datagrams to a UDP server whose operation had ended."""
     nil_replies: int = 0
     """Replies of a Redis server that had no value."""
     status_2xx: int = 0

@@ -415,6 +415,11 @@ _CODES: dict[str, Code] = {
         "Find why the server answers twice, or late: such an answer may be "
         "taken for that of the next request.",
     ),
+    "undelivered-datagrams": Code(
+        Severity.SERIOUS,
+        "Start the server, or correct its address: the network refused datagrams that count as sent. "
+        "Networks report only some of them.",
+    ),
     "stray-completions": Code(
         Severity.SERIOUS,
         "Do not use the result, and report it as an error of bw: an end was taken for that of another "

@@ -459,9 +459,17 @@ def _failed(result: EngineResult, subject: str) -> Iterator[Finding]:
         severity = Severity.SERIOUS if many else None
         yield make_finding("operations-failed", subject, evidence, severity)
     if result.target.unrequested:
-        number = plural(result.target.unrequested, "connection")
-        evidence = f"{number} received bytes that no request was waiting for"
+        if result.target.kind == "udp":
+            number = plural(result.target.unrequested, "datagram")
+            evidence = f"{number} arrived for which no operation waited"
+        else:
+            number = plural(result.target.unrequested, "connection")
+            evidence = f"{number} received bytes that no request was waiting for"
         yield make_finding("unrequested-answers", subject, evidence)
+    if result.target.late_errors:
+        number = plural(result.target.late_errors, "error")
+        evidence = f"{number} of the network for datagrams that expect no answer"
+        yield make_finding("undelivered-datagrams", subject, evidence)
     if result.target.unknown_replies:
         evidence = f"replies that belong to no call: {result.target.unknown_replies:,}"
         yield make_finding("unrequested-answers", subject, evidence)

@@ -22,6 +22,7 @@ from benchwright.load.request import (
     SchedulePart,
     ServerTarget,
     SeveralTarget,
+    StreamTarget,
     filament_field,
 )
 from benchwright.load.workload import Files, Follow, Process, Trace
@@ -80,11 +81,11 @@ def target_mistakes(target: LoadTarget) -> list[tuple[str, str]]:
     if not isinstance(target, ServerTarget | NullTarget):
         message = f"a {kind_of(target)} target is not one server that all hosts reach"
         hint = (
-            "name http://HOST/PATH, redis://HOST, postgres://USER@HOST/DB or "
-            "tcp://HOST:PORT"
+            "name http://HOST/PATH, redis://HOST, postgres://USER@HOST/DB, tcp://HOST:PORT or "
+            "udp://HOST:PORT"
         )
         return [(message, hint)]
-    if isinstance(target, ServerTarget) and target.unix_socket is not None:
+    if isinstance(target, StreamTarget) and target.unix_socket is not None:
         message = "a Unix socket is another server on each host"
         return [(message, "name the server by its host and port")]
     if isinstance(target, RedisTarget | PostgresTarget) and target.password_file:

@@ -108,7 +108,8 @@ class TargetOptions(msgspec.Struct, frozen=True):
         Text,
         Option(
             "null, a path, dir:PATH, http[s]://HOST/PATH, redis[s]://HOST:PORT, "
-            "postgres://USER@HOST/DB, tcp://HOST:PORT, tls://HOST:PORT or nfs://HOST/EXPORT",
+            "postgres://USER@HOST/DB, tcp://HOST:PORT, tls://HOST:PORT, udp://HOST:PORT or "
+            "nfs://HOST/EXPORT",
             "T",
             words.parse_target,
             group="target",
@@ -167,7 +168,7 @@ class TargetOptions(msgspec.Struct, frozen=True):
     connections: Annotated[
         Text,
         _target(
-            "connections to a server",
+            "connections to a server; over UDP the most operations in progress",
             "N",
             words.some,
             "connections",
@@ -215,6 +216,27 @@ class TargetOptions(msgspec.Struct, frozen=True):
             no_default="they may change the data of the server",
         ),
     ] = None
+    payload: Annotated[
+        Text,
+        _target(
+            "what is sent to a UDP server: text:TEXT, hex:DIGITS or file:PATH",
+            "TEXT",
+            words.payloads,
+            "payloads",
+            default="as many bytes as --block, which come back",
+            no_default="it may change the data of the server",
+        ),
+    ] = None
+    expect: Annotated[
+        Text,
+        _target(
+            "what an answer of a UDP server begins with: text:TEXT or hex:DIGITS (?? is any byte)",
+            "TEXT",
+            words.answer_prefix,
+            "expect",
+            default="anything",
+        ),
+    ] = None
     mount_port: Annotated[
         Text,
         _target(
@@ -252,7 +274,7 @@ class TargetOptions(msgspec.Struct, frozen=True):
             "30s",
             words.timeout_ns,
             "timeout_ns",
-            default="30s",
+            default="30s; of a UDP server 1s",
         ),
     ] = None
     ca: Annotated[
@@ -303,6 +325,7 @@ TARGET: Mapping[str, KeyReader] = {
     "threads": ("threads", words.some),
     "block": ("block_bytes", words.some_bytes),
     "receive": ("receive_bytes", words.size_bytes),
+    "match": ("match_bytes", words.size_bytes),
     "method": ("method", str),
     "password_file": ("password_file", str),
     "resp": ("resp", words.resp),

@@ -3,6 +3,7 @@ locations, targets."""
 
 from __future__ import annotations
 
+import base64
 import os
 import re
 import shlex
@@ -26,13 +27,16 @@ from benchwright.load.request import (
     NfsTarget,
     NullTarget,
     OneTarget,
+    Payload,
     PostgresTarget,
     RedisTarget,
     ServerTarget,
     SeveralTarget,
     Statement,
+    StreamTarget,
     TcpTarget,
     Tls,
+    UdpTarget,
 )
 from benchwright.suite.form import Form, Key, optional
 
@@ -384,7 +388,8 @@ def parse_cpus(text: str) -> tuple[int, ...]:
 
 # --------------------------------------------------------------------------------------
 # The value of `--target`: `null`, a path, `dir:PATH`, `http://...`, `https://...`, `tcp://...`,
-# `tls://...`, `redis://...`, `rediss://...`, `postgres://...`, `nfs://...`, and its options.
+# `tls://...`, `udp://...`, `redis://...`, `rediss://...`, `postgres://...`, `nfs://...`, and its
+# options.
 #
 # Purpose: one parser of targets for the command line and for `[target]` of a workload.
 # Decision: an option that does not apply to the kind of target is an error. If it were
@@ -395,7 +400,10 @@ MOST_HOSTS = 256
 UNIX_PATH_MOST = 107
 """Maximum length of the path of a Unix socket [bytes]: unix(7)."""
 _POSTGRES = ("postgres", "postgresql")
-_SCHEMES = ("http", "https", "tcp", "tls", "redis", "rediss", *_POSTGRES, "nfs")
+_SCHEMES = (
+    *("http", "https", "tcp", "tls", "udp", "redis", "rediss"),
+    *(*_POSTGRES, "nfs"),
+)
 _DIRECTORY = "dir:"
 POSTGRES_PORT = 5432
 _HTTP_PORTS = {"http": 80, "https": 443}
@@ -416,7 +424,7 @@ def parse_target(text: str) -> OneTarget:
     if scheme not in _SCHEMES:
         raise ValueError(
             f"{scheme}:// is not a kind of target; use null, a path, dir:PATH, http://, "
-            "https://, tcp://, tls://, redis://, rediss://, postgres:// or nfs://"
+            "https://, tcp://, tls://, udp://, redis://, rediss://, postgres:// or nfs://"
         )
     if not rest:
         raise ValueError(f"{text!r} has no host")
@@ -471,13 +479,15 @@ def _http(text: str) -> HttpTarget:
     )
 
 
-def _tcp(text: str) -> TcpTarget:
+def _tcp(text: str) -> TcpTarget | UdpTarget:
     parts = _split(text)
     if parts.port is None:
         raise ValueError(f"{text!r} has no port: {parts.scheme}://HOST:PORT")
     if parts.path.strip("/") or parts.query:
         raise ValueError(f"{text!r} has more than {parts.scheme}://HOST:PORT")
     assert parts.hostname is not None, "_split checks it"
+    if parts.scheme == "udp":
+        return UdpTarget(host=parts.hostname, port=parts.port)
     return TcpTarget(
         host=parts.hostname,
         port=parts.port,
@@ -596,6 +606,78 @@ def _with_commands(target: LoadTarget, options: dict[str, Any]) -> dict[str, Any
     )
 
 
+_HEX_WITH_PLACES = re.compile(
+    r"(?:[0-9a-f\s]|\$\{[A-Za-z0-9_-]+\})*", re.ASCII | re.IGNORECASE
+)
+MOST_DATAGRAM_BYTES = 65_507
+"""Maximum length of a datagram: what IPv4 has room for."""
+
+
+def payload_file(text: str) -> str | None:
+    """Return the path of `file:PATH`; None if the text is another form of a payload."""
+    form, colon, path = text.partition(":")
+    return path if colon and form == "file" else None
+
+
+def payload(text: str) -> Payload:
+    """Return what a text says that operations send: `text:TEXT`, `hex:DIGITS`, or a text without
+    one of these forms before it."""
+    form, colon, rest = text.partition(":")
+    if not colon or form not in ("text", "hex"):
+        form, rest = "text", text
+    if not rest.strip() if form == "hex" else not rest:
+        raise ValueError(f"{text!r} is empty: a datagram has at least one byte")
+    if form == "text":
+        return Payload(text=rest)
+    if not _HEX_WITH_PLACES.fullmatch(rest):
+        raise ValueError(
+            f"{text!r} is not hexadecimal: write two digits for each byte, and ${{NAME}} for values"
+        )
+    return Payload(hex=rest)
+
+
+def payload_of_bytes(contents: bytes) -> Payload:
+    """Return the payload of a file's contents."""
+    if not 0 < len(contents) <= MOST_DATAGRAM_BYTES:
+        raise ValueError(
+            f"it has {len(contents):,} bytes: a datagram has 1 to {MOST_DATAGRAM_BYTES:,}"
+        )
+    return Payload(base64=base64.b64encode(contents).decode())
+
+
+def payloads(text: str) -> tuple[Payload, ...]:
+    """Return the one payload that a text of the command line names; a file is read."""
+    path = payload_file(text)
+    if path is None:
+        return (payload(text),)
+    try:
+        with open(path, "rb") as file:
+            contents = file.read(MOST_DATAGRAM_BYTES + 1)
+        return (payload_of_bytes(contents),)
+    except OSError as error:
+        raise ValueError(f"{text}: {error.strerror}") from None
+    except ValueError as error:
+        raise ValueError(f"{text}: {error}") from None
+
+
+def answer_prefix(text: str) -> str:
+    """Return what an answer begins with as hexadecimal digits, `??` for any byte: of `text:TEXT`,
+    `hex:DIGITS`, or a text without one of these forms before it."""
+    form, colon, rest = text.partition(":")
+    if not colon or form not in ("text", "hex"):
+        form, rest = "text", text
+    if not rest:
+        raise ValueError(f"{text!r} is empty: any answer begins with nothing")
+    if form == "text":
+        return rest.encode().hex()
+    digits = "".join(rest.split()).lower()
+    if not re.fullmatch(r"(?:[0-9a-f]{2}|\?\?)+", digits, re.ASCII):
+        raise ValueError(
+            f"{text!r} is not hexadecimal: write two digits for each byte, or ?? for any"
+        )
+    return digits
+
+
 def resp(text: str) -> int:
     """Return a version of Redis' protocol."""
     if text not in ("2", "3"):
@@ -690,13 +772,13 @@ def each_of(target: LoadTarget) -> Iterator[OneTarget]:
 
 
 def kind_of(target: LoadTarget) -> str:
-    """Return the kind of a target: null, file, tcp, http, redis, postgres, dir, nfs."""
+    """Return the kind of a target: null, file, tcp, udp, http, redis, postgres, dir, nfs."""
     return str(target.__struct_config__.tag)
 
 
 def tls_of(target: LoadTarget) -> Tls | None:
     """Return how a target uses TLS; None if it does not."""
-    return target.tls if isinstance(target, ServerTarget) else None
+    return target.tls if isinstance(target, StreamTarget) else None
 
 
 def options_of(target: LoadTarget) -> tuple[str, ...]:
@@ -789,9 +871,10 @@ def implied_server(target: LoadTarget) -> NamedServer | None:
 
 
 def address_of(target: LoadTarget) -> str | None:
-    """Return the HOST:PORT that a target connects to; None if it connects to nothing."""
+    """Return the HOST:PORT that a target connects to; None if it connects to nothing: a UDP server
+    accepts no connection."""
     place = _host_and_port(target)
-    if place is None:
+    if place is None or isinstance(target, UdpTarget):
         return None
     host, port = place
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
@@ -803,7 +886,7 @@ def _host_and_port(target: LoadTarget) -> tuple[str, int] | None:
             target.unix_socket is not None
         ):
             return None
-        case TcpTarget() | RedisTarget() | PostgresTarget():
+        case TcpTarget() | UdpTarget() | RedisTarget() | PostgresTarget():
             return target.host, target.port
         case HttpTarget():
             parts = urlsplit(target.url)
@@ -825,6 +908,9 @@ def target_text(target: LoadTarget) -> str:
             host = f"[{target.host}]" if ":" in target.host else target.host
             scheme = "tcp" if target.tls is None else "tls"
             return f"{scheme}://{host}:{target.port}"
+        case UdpTarget():
+            host = f"[{target.host}]" if ":" in target.host else target.host
+            return f"udp://{host}:{target.port}"
         case HttpTarget():
             only = target.paths[0] if len(target.paths) == 1 else "/"
             return target.url.removesuffix("/") + only

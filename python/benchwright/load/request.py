@@ -32,6 +32,8 @@ from benchwright.suite.program import Where
 
 TIMEOUT_NS = 30 * 10**9
 """Time limit of one operation on a server."""
+UDP_TIMEOUT_NS = 10**9
+"""Time limit of one operation on a UDP server: nobody sends a lost datagram again."""
 DRAIN_NS = 30 * 10**9
 INTERVAL_NS = 10**9
 DEPTH = 128
@@ -262,7 +264,41 @@ class PostgresTarget(msgspec.Struct, frozen=True, tag="postgres", tag_field="kin
     """None: the connections do not use TLS."""
 
 
-ServerTarget = TcpTarget | HttpTarget | RedisTarget | PostgresTarget
+class Payload(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What an operation sends: exactly one of its fields. The first two have places for values."""
+
+    text: str | None = None
+    hex: str | None = None
+    """Hexadecimal digits of the bytes."""
+    base64: str | None = None
+
+
+class UdpTarget(msgspec.Struct, frozen=True, tag="udp", tag_field="kind"):
+    """A UDP server: an operation is one datagram and the one that answers it."""
+
+    host: str
+    port: int
+    payloads: tuple[Payload, ...] = ()
+    """What operations send; empty: as many bytes as they have, which the server returns."""
+    values: dict[str, Value] = {}
+    """The values of the payloads, by name."""
+    receive_bytes: int | None = None
+    """Length of each answer; 0: there is none; None: any."""
+    match_bytes: int = 0
+    """An answer begins with so many bytes of its request; other datagrams are dropped."""
+    expect: str | None = None
+    """What an answer begins with, as hexadecimal digits; `??` is any byte."""
+    connections: int = 64
+    """Sockets: the most operations in progress."""
+    requests_per_connection: int | None = None
+    """After how many operations a socket is replaced by one with another port; None: never."""
+    timeout_ns: int | None = UDP_TIMEOUT_NS
+    """Time limit of an operation; None: unlimited, if no answer is expected."""
+
+
+StreamTarget = TcpTarget | HttpTarget | RedisTarget | PostgresTarget
+"""Servers that are reached over TCP or a Unix socket."""
+ServerTarget = StreamTarget | UdpTarget
 """Targets whose operations are exchanges with a server."""
 
 

@@ -45,7 +45,7 @@ _MOST_DIGITS = 20
 _MOST_TEXT = 2**20
 
 
-HAVE_VALUES = (r.RedisTarget, r.PostgresTarget)
+HAVE_VALUES = (r.RedisTarget, r.PostgresTarget, r.UdpTarget)
 """Targets whose own texts, commands or statements, have places for values."""
 
 
@@ -95,7 +95,7 @@ def read_requests(
     top: TomlTable, targets: Sequence[r.OneTarget] = ()
 ) -> RequestTable | None:
     """Return the requests of a workload, without any its values; None if it has none, or after
-    mistakes were reported. Commands of a Redis server and statements are in the target instead.
+    mistakes were reported. Commands, statements and payloads are in the target instead.
 
     `targets`: those of the workload; empty: they are named later.
     """
@@ -151,6 +151,8 @@ def request_positions(
             # Of a database they are the statements.
             places[f"{field}.statements"] = table.at("commands")
         places |= {f"{field}.{key}": table.at(key) for key in lists}
+        if "payload" in table:
+            places[f"{field}.payloads"] = table.at("payload")
         places |= _statement_positions(table, field)
         if "values" in top:
             places[f"{field}.values"] = top.at("values")

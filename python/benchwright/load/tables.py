@@ -16,7 +16,7 @@ from benchwright.core.plan import Command
 from benchwright.load import parse as words
 from benchwright.load import workload as w
 from benchwright.load.options import FLAGS, TARGET
-from benchwright.load.request import LoadTarget, Statement
+from benchwright.load.request import LoadTarget, Payload, Statement
 from benchwright.load.spec import CommandText, fill_placeholders
 from benchwright.suite.form import (
     Form,
@@ -27,7 +27,7 @@ from benchwright.suite.form import (
     optional,
     read_form,
 )
-from benchwright.suite.program import Template
+from benchwright.suite.program import Template, Where
 from benchwright.suite.template import OffsetLocator, brace_template, split_words
 from benchwright.suite.toml_table import TomlTable, one_of_words, set_by_trial
 
@@ -243,23 +243,25 @@ def file_beside(table: TomlTable, key: str) -> bytes | None:
     """Return the contents of a file that a key names, relative to the text; None if it cannot be
     read. The contents are added to the files of the text, in base64."""
     name = table.text(key)
-    if name is None:
-        return None
-    path = Path(table.at(key).file).parent / name
+    return None if name is None else _contents_beside(table, name, table.at(key))
+
+
+def _contents_beside(table: TomlTable, name: str, place: Where) -> bytes | None:
+    path = Path(place.file).parent / name
     stored = table.files.get(str(path))
     if stored is not None:
         return base64.b64decode(stored)
     try:
         if not path.is_file():
-            table.refuse(table.at(key), f"there is no file {path}")
+            table.refuse(place, f"there is no file {path}")
             return None
         if path.stat().st_size > MOST_BYTES:
             message = f"{path} is larger than {MOST_BYTES // 2**20} MiB"
-            table.refuse(table.at(key), message, "use a part of it")
+            table.refuse(place, message, "use a part of it")
             return None
         contents = path.read_bytes()
     except OSError as error:
-        table.refuse(table.at(key), f"{path}: {error.strerror}")
+        table.refuse(place, f"{path}: {error.strerror}")
         return None
     table.files[str(path)] = base64.b64encode(contents).decode()
     return contents
@@ -294,11 +296,14 @@ def read_target_options(
 ) -> dict[str, Any]:
     """Return the options of a target that have these keys, by the name of the target's field."""
     lists = {key for key in ("commands",) if isinstance(table.values.get(key), list)}
+    own = {"payload", *lists}
     options = table.values_by(
-        {key: TARGET[key] for key in keys if key in TARGET and key not in lists}
+        {key: TARGET[key] for key in keys if key in TARGET and key not in own}
     )
     if "commands" in lists:
         options["commands"] = _commands(table)
+    if "payload" in table and "payload" in keys:
+        options["payloads"] = _payloads(table)
     options |= {key: table.flag(key, False) for key in FLAGS if key in table}
     if "paths" in table:
         options["paths"] = _paths(table)
@@ -341,6 +346,38 @@ def _commands(table: TomlTable) -> tuple[tuple[str, ...], ...]:
         table.refuse(table.at("commands"), "commands is empty")
     for text in (word for command in found for word in command):
         _refuse_later(table, text, "commands")
+    return tuple(found)
+
+
+def _payloads(table: TomlTable) -> tuple[Payload, ...]:
+    """Return what operations send: a text, or an array of them."""
+    key = "payload"
+    said = table.values[key]
+    each = list(enumerate(said)) if isinstance(said, list) else [(None, said)]
+    if not each:
+        table.refuse(table.at(key), f"{key} is empty")
+    found = []
+    for index, one in each:
+        keys = (key,) if index is None else (key, index)
+        where = table.at(*keys)
+        if not isinstance(one, str):
+            table.mistyped(where, f"a {key}", one, (str,))
+            continue
+        _refuse_later(table, one, key)
+        name = words.payload_file(one)
+        contents = None if name is None else _contents_beside(table, name, where)
+        if name is not None and contents is None:
+            continue
+        try:
+            made = (
+                words.payload(one)
+                if contents is None
+                else words.payload_of_bytes(contents)
+            )
+        except ValueError as error:
+            table.refuse(where, f"{key}: {error}")
+            continue
+        found.append(made)
     return tuple(found)
 
 

@@ -38,7 +38,7 @@ LOAD_OPTIONS: tuple[tuple[type[msgspec.Struct], tuple[str, ...]], ...] = (
         (
             *("target", "connections", "timeout", "direct", "size", "overwrite"),
             *("allow_writes_to_mounted", "replace", "synchronous", "engine"),
-            *("outstanding", "http", "unix_socket", "commands"),
+            *("outstanding", "http", "unix_socket", "commands", "payload", "expect"),
             *("mount_port", "uid", "gid"),
             *("ca", "insecure", "server_name"),
         ),

@@ -270,6 +270,9 @@ def _fields(result: EngineResult, report: LoadReport) -> Iterator[Field]:
             "nil replies",
             f"{result.target.nil_replies:,} (no such key, or no value)",
         )
+    if result.target.kind == "udp" and result.target.timeouts:
+        late = f"{result.target.late_replies:,} of them answered after the limit"
+        yield ("timeouts", f"{plural(result.target.timeouts, 'operation')}, {late}")
     if result.target.jukebox:
         number = plural(result.target.jukebox, "call")
         yield ("postponed", f"{number} (JUKEBOX), sent again")

@@ -3,7 +3,7 @@
 //! Names are resolved and connections established before the run: only this code may block.
 //!
 //! Decision: the first address of the name that accepts a connection serves the whole run, so
-//! all operations go to one server. At most [`PARALLEL`] connects run at a time: a burst of
+//! all operations go to one server; of UDP the first to which there is a route. At most [`PARALLEL`] connects run at a time: a burst of
 //! thousands overflows the server's backlog, and lost SYNs are sent again only after a second.
 //! Sources: connect(2), tcp(7), unix(7), getaddrinfo(3).
 
@@ -15,6 +15,7 @@ use bw_protocol::Outgoing;
 use bw_sys::clock::monotonic_ns;
 use socket2::{Domain, SockAddr, Socket, Type};
 use std::collections::VecDeque;
+use std::io::Read;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
@@ -61,6 +62,38 @@ impl ConnectionOptions {
         }
         Ok(self)
     }
+}
+
+/// A socket of UDP that was replaced. It stays open until the next one is, so that the new one has another port, and what
+/// still arrives on it can be counted.
+#[derive(Debug)]
+struct ReplacedSocket {
+    socket: Socket,
+    /// The token of its events.
+    token: u64,
+    /// Whether its operation exceeded the time limit, and the answer has not arrived since.
+    is_owed: bool,
+}
+
+impl ReplacedSocket {
+    /// Adds what has arrived to `late`.
+    fn read(&mut self, buffer: &mut [u8], late: &mut LateDatagrams) {
+        // An error is that of an operation that has ended.
+        while self.socket.read(buffer).is_ok() {
+            match std::mem::replace(&mut self.is_owed, false) {
+                true => late.replies += 1,
+                false => late.others += 1,
+            }
+        }
+    }
+}
+
+/// What arrived on sockets that were replaced [datagrams].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LateDatagrams {
+    /// Answers after the time limit.
+    pub replies: u64,
+    pub others: u64,
 }
 
 /// What a connection is doing.
@@ -115,6 +148,8 @@ pub(crate) struct Connection<S> {
     /// Whether a handshake was more than nothing.
     pub shook_hands: bool,
     interest: Interest,
+    /// Of UDP: the socket before this one.
+    replaced: Option<ReplacedSocket>,
 }
 
 impl<S> Connection<S> {
@@ -137,6 +172,7 @@ impl<S> Connection<S> {
             since_ns: 0,
             shook_hands: false,
             interest: Interest::Read,
+            replaced: None,
         }
     }
 
@@ -246,6 +282,46 @@ impl<S> Connection<S> {
         }
     }
 
+    /// Sets the socket of UDP aside, which the next one replaces; `timed_out`: the operation on it exceeded its limit. Adds
+    /// what has arrived on the one before to `late`.
+    pub(crate) fn set_aside(
+        &mut self,
+        (epoll, index): (&Epoll, u32),
+        timed_out: bool,
+        buffer: &mut [u8],
+        late: &mut LateDatagrams,
+    ) -> io::Result<()> {
+        let token = self.token(index);
+        // A datagram that waits for room is not sent any more.
+        let is_owed = timed_out && self.out.is_empty();
+        self.out.clear();
+        self.rewatch(epoll, index)?;
+        if let Some(Transport::Plain(socket)) = self.transport.take() {
+            let replaced = ReplacedSocket {
+                socket,
+                token,
+                is_owed,
+            };
+            if let Some(mut before) = self.replaced.replace(replaced) {
+                before.read(buffer, late);
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the replaced socket if it has this token; adds what has arrived to `late`.
+    pub(crate) fn read_replaced(
+        &mut self,
+        token: u64,
+        buffer: &mut [u8],
+        late: &mut LateDatagrams,
+    ) {
+        let replaced = self.replaced.as_mut();
+        if let Some(replaced) = replaced.filter(|one| one.token == token) {
+            replaced.read(buffer, late);
+        }
+    }
+
     /// Closes the socket. If we close first, it sends a reset: otherwise a local port would stay in TIME_WAIT for a
     /// minute, and a server that closes after each answer would exhaust the ports.
     pub(crate) fn close(&mut self, by_server: bool) {
@@ -304,16 +380,25 @@ pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Where a server listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Address {
-    /// An address of IP and a port.
+    /// An address of IP and a port of TCP.
     Ip(SocketAddr),
+    /// An address of IP and a port of UDP.
+    Udp(SocketAddr),
     /// The path of a Unix socket.
     Unix(PathBuf),
+}
+
+impl Address {
+    /// Returns whether operations are datagrams.
+    pub(crate) fn is_datagram(&self) -> bool {
+        matches!(self, Self::Udp(_))
+    }
 }
 
 impl fmt::Display for Address {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Ip(address) => address.fmt(formatter),
+            Self::Ip(address) | Self::Udp(address) => address.fmt(formatter),
             Self::Unix(path) => write!(formatter, "unix:{}", path.display()),
         }
     }
@@ -407,6 +492,17 @@ impl Endpoint {
             reserved_port: true,
             ..self
         }
+    }
+
+    /// Returns the same server at its ports of UDP instead of TCP.
+    #[must_use]
+    pub(crate) fn with_datagrams(mut self) -> Self {
+        for address in &mut self.addresses {
+            if let Address::Ip(ip) = address {
+                *address = Address::Udp(*ip);
+            }
+        }
+        self
     }
 
     /// Returns the same server, whose connections use TLS if there are settings for it.
@@ -515,6 +611,12 @@ pub(crate) fn begin_connect(address: &Address, reserved: bool) -> io::Result<Soc
             if reserved {
                 bind_reserved(&socket, *address)?;
             }
+            (socket, SockAddr::from(*address))
+        }
+        Address::Udp(address) => {
+            let kind = Type::DGRAM.nonblocking();
+            let protocol = Some(socket2::Protocol::UDP);
+            let socket = Socket::new(Domain::for_address(*address), kind, protocol)?;
             (socket, SockAddr::from(*address))
         }
         Address::Unix(path) => (

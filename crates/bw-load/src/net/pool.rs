@@ -14,7 +14,8 @@
 //! Rejected: a timer wheel, which is for limits that differ.
 
 use crate::net::connection::{
-    Address, CONNECT_TIMEOUT, Connection, ConnectionOptions, ConnectionState, Established, PARALLEL,
+    Address, CONNECT_TIMEOUT, Connection, ConnectionOptions, ConnectionState, Established,
+    LateDatagrams, PARALLEL,
 };
 use crate::net::epoll::{Epoll, Interest, ReadySocket};
 use crate::net::tls::TlsDescription;
@@ -38,7 +39,7 @@ const SERVED: usize = 4;
 const LOOKS: u32 = 4;
 /// The carrier of an operation that has no connection yet.
 const NOBODY: u32 = u32::MAX;
-/// Maximum size of one read [bytes].
+/// Maximum size of one read [bytes]: more than any datagram has.
 const BUFFER_BYTES: usize = 64 * 1024;
 
 /// The counts so far.
@@ -50,8 +51,13 @@ pub(crate) struct ConnectionCounts {
     pub failed_connects: u64,
     pub sent_bytes: u64,
     pub received_bytes: u64,
-    /// Connections that were closed because unrequested bytes arrived on them.
+    /// Connections that were closed because unrequested bytes arrived on them; of UDP the datagrams on a socket in use for
+    /// which no operation waited.
     pub unrequested: u64,
+    /// Of UDP: what arrived on sockets that were replaced.
+    pub late: LateDatagrams,
+    /// Of UDP: errors of the network that arrived when no operation was in progress on their socket.
+    pub late_errors: u64,
     /// Operations that exceeded the time limit.
     pub timeouts: u64,
     /// Operations that were sent again because the server announced that it had not processed them.
@@ -128,8 +134,10 @@ impl<P: Protocol> Pool<P> {
         });
         let connections = connections.collect::<io::Result<Vec<_>>>()?;
         let mut connect_times = Histogram::new();
-        for ns in established.connect_ns {
-            connect_times.record(ns);
+        if !established.address.is_datagram() {
+            for ns in established.connect_ns {
+                connect_times.record(ns);
+            }
         }
         let nothing = Operation {
             at: Nanos::ZERO,
@@ -361,11 +369,12 @@ impl<P: Protocol> Pool<P> {
         again.or_else(|| self.epoll.take())
     }
 
-    /// Serves a ready socket, unless it belongs to an earlier connection.
+    /// Serves a ready socket; one of an earlier connection only if datagrams still arrive on it.
     fn react(&mut self, ready: ReadySocket) -> io::Result<()> {
         let index = index_of(ready.token);
-        let connection = self.connection(index);
+        let connection = &mut self.connections[index as usize];
         if connection.token(index) != ready.token {
+            connection.read_replaced(ready.token, &mut self.buffer, &mut self.counts.late);
             return Ok(());
         }
         connection.again = false;
@@ -441,11 +450,13 @@ impl<P: Protocol> Pool<P> {
             Ok(Some(length)) => length,
             Ok(None) => return Ok(false),
             Err(errno) => {
+                let is_late = connection.carried.is_empty() && self.address.is_datagram();
+                self.counts.late_errors += u64::from(is_late);
                 self.break_off(index, errno, false)?;
                 return Ok(true);
             }
         };
-        if length == 0 {
+        if length == 0 && !self.address.is_datagram() {
             if matches!(
                 connection.state,
                 ConnectionState::Ready | ConnectionState::Closing
@@ -467,6 +478,8 @@ impl<P: Protocol> Pool<P> {
             &mut connection.out,
             &mut self.ends,
         );
+        let is_unmatched = self.address.is_datagram() && !idle && self.ends.is_empty();
+        self.counts.unrequested += u64::from(is_unmatched);
         self.take_ends(index, true);
         self.settle(index, state, idle)?;
         let connection = &mut self.connections[index as usize];
@@ -750,7 +763,7 @@ impl<P: Protocol> Pool<P> {
             return self.settle(index, SessionState::Ready, false);
         }
         self.end_all(index, -libc::ECONNABORTED);
-        self.connection(index).close(false);
+        self.close(index, Closing::TimedOut)?;
         // At once: the time limit itself keeps the reconnection rate low.
         self.reconnect(index)
     }
@@ -765,16 +778,45 @@ impl<P: Protocol> Pool<P> {
     }
 }
 
+/// Why a connection is closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Closing {
+    ByServer,
+    ByClient,
+    /// Its operation exceeded the time limit.
+    TimedOut,
+}
+
 /// Delay before another attempt at a connection that failed, or that carried no whole exchange.
 const RETRY: Duration = Duration::from_millis(50);
 
 /// Connections: handshakes, loss and reconnection.
 impl<P: Protocol> Pool<P> {
+    /// Closes the connection; of UDP its socket is set aside.
+    fn close(&mut self, index: u32, closing: Closing) -> io::Result<()> {
+        let connection = &mut self.connections[index as usize];
+        if self.address.is_datagram() {
+            connection.set_aside(
+                (&self.epoll, index),
+                closing == Closing::TimedOut,
+                &mut self.buffer,
+                &mut self.counts.late,
+            )?;
+        }
+        connection.close(closing == Closing::ByServer);
+        Ok(())
+    }
+
     /// Closes the connection and arranges its reconnection.
     fn lose(&mut self, index: u32, by_server: bool) -> io::Result<()> {
-        let connection = self.connection(index);
-        connection.close(by_server);
-        if connection.proven {
+        let closing = if by_server {
+            Closing::ByServer
+        } else {
+            Closing::ByClient
+        };
+        self.close(index, closing)?;
+        // A socket of UDP costs the server nothing.
+        if self.connection(index).proven || self.address.is_datagram() {
             return self.reconnect(index);
         }
         self.retries.push_back((Instant::now() + RETRY, index));
@@ -784,6 +826,10 @@ impl<P: Protocol> Pool<P> {
     fn reconnect(&mut self, index: u32) -> io::Result<()> {
         let connection = &mut self.connections[index as usize];
         match connection.reconnect(&self.address, self.tls.as_ref()) {
+            Ok(()) if self.address.is_datagram() => {
+                connection.watch(&self.epoll, Interest::Read, index)?;
+                self.begin_handshake(index)
+            }
             // The outcome is reported as an event, even if it is known already.
             Ok(()) => connection.watch(&self.epoll, Interest::Write, index),
             Err(errno) => {

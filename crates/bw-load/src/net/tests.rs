@@ -1,10 +1,12 @@
 //! The pool with a protocol that has a handshake and can give up single operations, against servers in threads.
 
-use crate::net::connection::{ConnectionOptions, Endpoint};
+use crate::net::connection::{Connection, ConnectionOptions, Endpoint};
+use crate::net::transport::Transport;
 use crate::net::{Network, NetworkDescription};
 use crate::target::{Reaped, Target};
 use bw_model::{Kind, Nanos, Operation};
 use bw_protocol::{End, Outgoing, Protocol, SessionState};
+use socket2::{Domain, Socket, Type};
 use std::collections::VecDeque;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -306,4 +308,29 @@ fn a_silent_handshake_in_the_run_ends_no_operation_before_its_limit() {
     );
     let rest = drive(&mut target, 2);
     assert_eq!(rest, [-libc::ETIMEDOUT; 2]);
+}
+
+#[test]
+fn a_datagram_that_finds_no_room_is_counted_when_it_is_written_whole() {
+    // The queue of a Unix socket fills up where that of a device cannot be made to.
+    let kind = Type::DGRAM.nonblocking();
+    let (near, mut far) = Socket::pair(Domain::UNIX, kind, None).unwrap();
+    let mut connection = Connection::new(Transport::Plain(near), (), 1);
+    let (mut sent_bytes, mut written) = (0, 0);
+    connection.out.put(b"datagram");
+    while connection.write(&mut sent_bytes).unwrap() {
+        written += 1;
+        connection.out.put(b"datagram");
+    }
+    assert!(written > 0 && connection.is_unfinished());
+    assert_eq!(sent_bytes, 8 * written);
+    let mut buffer = [0; 100];
+    let mut read = || far.read(&mut buffer).ok();
+    assert_eq!(read(), Some(8));
+    assert_eq!(connection.write(&mut sent_bytes), Ok(true));
+    assert_eq!(sent_bytes, 8 * (written + 1));
+    for _ in 0..written {
+        assert_eq!(read(), Some(8));
+    }
+    assert_eq!((read(), connection.is_unfinished()), (None, false));
 }

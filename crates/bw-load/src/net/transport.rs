@@ -1,4 +1,4 @@
-//! What carries the bytes of a connection: its socket, TCP or Unix, or TLS on it.
+//! What carries the bytes of a connection: its socket, TCP, UDP or Unix, or TLS on it.
 //!
 //! A transport may have a handshake of its own and hold bytes back in either direction ([`Transport::handshake`],
 //! [`Transport::wants_write`], [`Transport::is_buffered`]); a socket does neither.
@@ -12,7 +12,7 @@ use std::io::{self, Read, Write};
 /// A transport on a non-blocking socket.
 #[derive(Debug)]
 pub(crate) enum Transport {
-    /// The socket itself, TCP or Unix: both read and write in the same way.
+    /// The socket itself, TCP, UDP or Unix: all read and write in the same way.
     Plain(Socket),
     /// TLS on the socket.
     Tls(Box<TlsStream<Socket>>),
@@ -49,7 +49,8 @@ impl Transport {
         }
     }
 
-    /// Reads into `buffer`, which has at least 64 KiB; 0 bytes are the end.
+    /// Reads into `buffer`, which has at least 64 KiB; 0 bytes are the end. Of UDP it reads one datagram, which fits and may
+    /// have 0 bytes.
     ///
     /// # Errors
     /// `EAGAIN`: nothing has arrived; those of the socket; as [`TlsStream::read`].

@@ -6,7 +6,7 @@ use bw_load::target::{Reaped, Target};
 use bw_model::{FileAddress, Kind, Nanos, Operation};
 use serde_json::{Value, json};
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -165,6 +165,27 @@ impl Server {
     pub(crate) fn accepted(&self) -> usize {
         self.accepted.load(Ordering::SeqCst)
     }
+}
+
+/// Passes each datagram that arrives at this address, with its number, to `serve`; returns the port's address. The thread
+/// ends with the process.
+pub(crate) fn serve_datagrams(
+    address: &str,
+    mut serve: impl FnMut(&UdpSocket, usize, &[u8], SocketAddr) + Send + 'static,
+) -> SocketAddr {
+    let socket = UdpSocket::bind(address).unwrap();
+    let bound = socket.local_addr().unwrap();
+    thread::spawn(move || {
+        let mut buffer = vec![0; 1 << 16];
+        for number in 0.. {
+            match socket.recv_from(&mut buffer) {
+                Ok((length, from)) => serve(&socket, number, &buffer[..length], from),
+                // An answer reached a port that is closed.
+                Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::ConnectionRefused),
+            }
+        }
+    });
+    bound
 }
 
 /// Reads one request head and its body (by Content-Length); None at the end.

@@ -1,0 +1,179 @@
+//! A UDP server as a target: an operation is one datagram and the one that answers it (see [`bw_protocol::datagram`]).
+//!
+//! Each operation in progress has a connected socket of its own, a *connection* of the pool.
+//!
+//! Decision: an operation that expects an answer has a time limit, one second by default, as long as resolvers of DNS and
+//! clients of games wait. Nobody sends a lost datagram again, so without a limit it would hold its connection to the end.
+
+use crate::net::connection::Endpoint;
+use crate::net::{ConnectionOptions, Network};
+use base64::Engine;
+use bw_model::{EngineError, ExchangeAddress, Nanos};
+use bw_protocol::Values;
+use bw_protocol::datagram::{Answer, Datagrams, MOST_BYTES, Payload, Prefix};
+use bw_protocol::values::ValueSpec;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The user's specification of the target.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct UdpSpec {
+    /// A name or an address.
+    pub host: String,
+    /// The port.
+    pub port: u16,
+    /// What operations send: an operation's `offset` is an index into this. Empty: as many bytes as the operation has, which
+    /// the server returns.
+    #[serde(default)]
+    pub payloads: Vec<PayloadSpec>,
+    /// The values of their templates, by name.
+    #[serde(default)]
+    pub values: BTreeMap<String, ValueSpec>,
+    /// The length of each answer [bytes]; 0: none is expected; None: any.
+    #[serde(default)]
+    pub receive_bytes: Option<u64>,
+    /// An answer begins with so many bytes of its request; a datagram that does not is dropped.
+    #[serde(default)]
+    pub match_bytes: u32,
+    /// What an answer begins with, as hexadecimal digits; `??` is any byte.
+    #[serde(default)]
+    pub expect: Option<String>,
+    /// Number of sockets: the most operations in progress.
+    pub connections: u32,
+    /// After how many operations a socket is replaced by one with another port; None: never.
+    #[serde(default)]
+    pub requests_per_connection: Option<u64>,
+    /// How long an operation may take; None: no limit, if no answer is expected.
+    #[serde(default = "default_timeout")]
+    pub timeout_ns: Option<Nanos>,
+}
+
+/// What an operation sends; a text and digits are templates.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PayloadSpec {
+    /// A text.
+    Text(String),
+    /// Hexadecimal digits of the bytes.
+    Hex(String),
+    /// The bytes in base64, without places for values.
+    Base64(String),
+}
+
+/// Returns the default of `timeout_ns`.
+#[allow(clippy::unnecessary_wraps)] // serde wants the field's type
+fn default_timeout() -> Option<Nanos> {
+    Some(Nanos::SECOND)
+}
+
+/// A checked spec with a resolved name: every worker opens its own target from it.
+#[derive(Clone, Debug)]
+pub struct UdpPlan {
+    endpoint: Endpoint,
+    payloads: Arc<[Payload]>,
+    values: Arc<Values>,
+    answer: Answer,
+    options: ConnectionOptions,
+}
+
+/// A UDP server as one worker's target.
+pub type UdpTarget = Network<Datagrams>;
+
+impl UdpSpec {
+    /// Returns the plan of a run with this seed, with the addresses of the host.
+    ///
+    /// # Errors
+    /// `values`, `payload`, `expect`, `timeout`, `match`: bad input; and as [`Endpoint::resolve`] and
+    /// [`ConnectionOptions::checked`].
+    pub fn plan_with(&self, seed: u64) -> Result<UdpPlan, EngineError> {
+        let values = Values::new(&self.values, seed).map_err(|message| {
+            EngineError::request("values", message, "correct the value").about("target.values")
+        })?;
+        let payloads = self.payloads(&values)?;
+        let answer = self.answer()?;
+        let options = ConnectionOptions {
+            outstanding: 1,
+            requests_per_connection: self.requests_per_connection,
+            timeout: self.timeout_ns,
+        };
+        Ok(UdpPlan {
+            options: options.checked()?,
+            endpoint: Endpoint::resolve(&self.host, self.port)?.with_datagrams(),
+            payloads,
+            values: Arc::new(values),
+            answer,
+        })
+    }
+
+    fn payloads(&self, values: &Values) -> Result<Arc<[Payload]>, EngineError> {
+        let refused = |message: String| {
+            EngineError::request("payload", message, "correct the payload").about("target.payloads")
+        };
+        if self.payloads.len() as u64 > ExchangeAddress::REQUESTS {
+            let message = format!("more than {} payloads", ExchangeAddress::REQUESTS);
+            return Err(refused(message));
+        }
+        let payload = |(place, spec): (usize, &PayloadSpec)| {
+            let made = match spec {
+                PayloadSpec::Text(text) => Payload::text(text, values),
+                PayloadSpec::Hex(digits) => Payload::hex(digits, values),
+                PayloadSpec::Base64(text) => base64::prelude::BASE64_STANDARD
+                    .decode(text)
+                    .map_err(|error| format!("no base64: {error}"))
+                    .and_then(|bytes| Payload::bytes(&bytes)),
+            };
+            made.map_err(|what| refused(format!("payload {}: {what}", place + 1)))
+        };
+        self.payloads.iter().enumerate().map(payload).collect()
+    }
+
+    fn answer(&self) -> Result<Answer, EngineError> {
+        let wrong = |code: &'static str, message: String, remedy: &str, field: &str| {
+            Err(EngineError::request(code, message, remedy).about(format!("target.{field}")))
+        };
+        if self.timeout_ns.is_none() && self.receive_bytes != Some(0) {
+            let message =
+                "timeout: without a time limit a lost datagram would never end".to_owned();
+            return wrong("timeout", message, "give a time limit", "timeout_ns");
+        }
+        let match_bytes = self.match_bytes as usize;
+        if match_bytes > MOST_BYTES {
+            let message =
+                format!("match_bytes: {match_bytes}: a datagram has at most {MOST_BYTES}");
+            return wrong("match", message, "use a smaller number", "match_bytes");
+        }
+        let expect = self.expect.as_deref().map(Prefix::parse).transpose();
+        let expect = match expect {
+            Ok(expect) => expect.unwrap_or_default(),
+            Err(message) => {
+                let message = format!("expect: {message}");
+                return wrong("expect", message, "correct the digits", "expect");
+            }
+        };
+        Ok(Answer {
+            bytes: self.receive_bytes,
+            match_bytes,
+            expect,
+        })
+    }
+}
+
+impl UdpPlan {
+    /// Returns how many payloads there are, at least one.
+    #[must_use]
+    pub(crate) fn payload_count(&self) -> usize {
+        self.payloads.len().max(1)
+    }
+
+    /// Returns a target with `connections` sockets.
+    ///
+    /// # Errors
+    /// As [`Network::open`].
+    pub fn open(&self, connections: u32) -> Result<UdpTarget, EngineError> {
+        let (payloads, values) = (Arc::clone(&self.payloads), Arc::clone(&self.values));
+        let datagrams = Datagrams::new(payloads, values, self.answer.clone());
+        Network::open(datagrams, &self.endpoint, connections, self.options)
+    }
+}
