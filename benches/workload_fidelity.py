@@ -8,7 +8,7 @@ Response: from issue to completion there. Queue: the mean number in flight that 
 finds when it arrives. The mean over time is no second figure: by Little's law its ratio is that of
 the responses whenever two replays last equally long.
 
-- Figure 2: response (left half) and queue (right half) of each pacer over those of spin, for
+- Figure 2: mean response and mean queue of each pacer over those of spin, for
   each trace and system. The paper divides by Buttress. Here: medians of the rounds' ratios.
 - Figure 8: the distribution of the responses behind Figure 2, for each pacer, at 1x.
 - Figure 9: the same two ratios of spin with altered times of issue over spin with those of the
@@ -488,12 +488,6 @@ def draw(image: Path, data: Path) -> None:
     draw_sheet(sheet(stored(data)), style).savefig(image)
 
 
-@contextlib.contextmanager
-def _priority(arguments: argparse.Namespace) -> Iterator[None]:
-    with going_first() if arguments.first else contextlib.nullcontext():
-        yield
-
-
 def main() -> int:
     """Measure, print the tables, or draw what was measured."""
     parser = argparse.ArgumentParser(
@@ -524,7 +518,7 @@ def main() -> int:
         return 0
     engine.build_with_pacers()
     print(machine())
-    with _priority(arguments):
+    with going_first() if arguments.first else contextlib.nullcontext():
         measure(arguments)
     print_tables(stored(arguments.out))
     return 0
