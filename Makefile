@@ -13,7 +13,7 @@ unexport PYTHONDONTWRITEBYTECODE
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test check lint soundness test-rust test-python test-pure test-real calibration docs pages site images wheels wheels-check peak-table peak-ends bench limiters peak-servers peak-nfs surface-nfs arrival-bursts run-lengths pool-faults paper-workbench clean
+.PHONY: help setup build demo test check lint soundness test-rust test-python test-pure test-real calibration docs pages site images wheels wheels-check peak-table peak-ends bench limiters peak-servers peak-nfs surface-nfs arrival-bursts workload-fidelity run-lengths pool-faults paper-workbench clean
 .NOTPARALLEL:
 
 PURE_TESTS := tests/unit tests/property tests/golden tests/sim tests/calibration
@@ -93,7 +93,7 @@ peak-ends: setup ## 1,000 searches on every simulated server, each of which must
 	$(BIN)/python tests/sim/peak_ends.py --policies qgs,monotone
 
 # Each has a target of its own.
-LONG_BENCHES := benches/peak_servers.py benches/surface_servers.py benches/paper_workbench.py benches/arrival_bursts.py benches/run_lengths.py benches/pool_faults.py
+LONG_BENCHES := benches/peak_servers.py benches/surface_servers.py benches/paper_workbench.py benches/arrival_bursts.py benches/workload_fidelity.py benches/run_lengths.py benches/pool_faults.py
 
 bench: setup ## the benchmarks in benches/, with the peers' figures beside ours
 	@scripts/packages.sh hyperfine:hyperfine wrk:wrk
@@ -113,6 +113,9 @@ surface-nfs: setup ## maps of NFS-Ganesha's peak over disks and threads for SPEC
 
 arrival-bursts: setup ## how much bursts of arrivals lengthen the responses of NFS-Ganesha; 45 minutes, on a quiet machine
 	$(BIN)/python benches/arrival_bursts.py --out target/arrivals.csv
+
+workload-fidelity: setup ## what late issue does to responses and queues, figures 2 and 8 to 11 of the Buttress paper; 20 minutes, on a quiet machine
+	$(BIN)/python benches/workload_fidelity.py --out target/pacers.csv
 
 run-lengths: setup ## responses of NFS-Ganesha over load and run length, figures 4 to 6 of the workbench paper; goes on where it was stopped; 84 minutes, on a quiet machine
 	$(BIN)/python benches/run_lengths.py --out target/run-lengths

@@ -17,7 +17,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -26,6 +25,7 @@ from typing import NamedTuple
 
 from parts import engine, traces
 from parts.device import going_first, loop_device, machine
+from parts.engine import PACERS
 from parts.errors import GRID_NS, Errors, median_of
 
 from benchwright.report.charts.draw import draw_sheet
@@ -39,7 +39,6 @@ from benchwright.report.charts.sheet import (
 )
 from benchwright.report.charts.style import ChartStyle
 
-PACERS = ("spin", "ded-clock", "sleep", "select")
 SPEEDS = (1, 4)
 RATES = (100, 300, 1_000, 3_000, 10_000, 30_000, 100_000)
 FILE_BYTES = 2 << 30
@@ -248,19 +247,6 @@ def draw(sheet: Sheet, path: Path, width_in: float) -> None:
     print(f"wrote {path}")
 
 
-def build_engine() -> None:
-    """Build the engine with the naive pacers, and have it used from now on."""
-    root = Path(__file__).resolve().parent.parent
-    target = root / "target" / "naive-pacers"
-    options = ["--features", "naive-pacers", "--target-dir", str(target)]
-    subprocess.run(
-        ["cargo", "build", "--release", "--locked", "-p", "bw-programs", *options],
-        cwd=root,
-        check=True,
-    )
-    os.environ["BW_ENGINE"] = str(target / "release" / "bw-engine")
-
-
 def main() -> int:
     """Measure, print the tables, draw the figures if asked to."""
     parser = argparse.ArgumentParser(
@@ -275,7 +261,7 @@ def main() -> int:
         "--first", action="store_true", help="at the highest priority (root)"
     )
     arguments = parser.parse_args()
-    build_engine()
+    engine.build_with_pacers()
     print(machine())
     with (
         going_first() if arguments.first else contextlib.nullcontext(),

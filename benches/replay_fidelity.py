@@ -19,16 +19,15 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from parts import engine, peers, traces
-from parts.agreement import Agreement, agreement
 from parts.device import depth_of, going_first, loop_device, machine
+from parts.judged import Judgement, judged
 from parts.traces import Stretch
-
-from benchwright.load.samples import read_samples
 
 DEVICE_BYTES = 1 << 30
 SECTOR_BYTES = 512
@@ -44,15 +43,6 @@ class Way(NamedTuple):
     trace: str
     speed: int
     replayer: str
-
-
-class Run(NamedTuple):
-    """One replay, judged."""
-
-    all: float
-    """Share of all operations that arrive in their millisecond."""
-    judgement: Agreement
-    observer: engine.Document
 
 
 class Ours:
@@ -95,33 +85,22 @@ def stretches(
     ]
 
 
-def judged(replayer: Replayer, stretch: Stretch, trace: Path, device: str) -> Run:
-    """Replay once under observation."""
-    seen = trace.with_suffix(".seen")
-    depth = depth_of(device)
-    with engine.capturing(device, seen) as account:
-        replayer(stretch, trace, device, depth)
-    found = agreement(stretch.rows, read_samples(seen), depth)
-    of_all = engine.overlap(trace, seen, found.shift_ns)
-    seen.unlink()
-    return Run(of_all, found, account)
-
-
 def measure(
     arguments: argparse.Namespace, scratch: Path, device: str
-) -> dict[Way, list[Run]]:
+) -> dict[Way, list[Judgement]]:
     """Replay everything by everybody, in turn."""
     ours = Ours(scratch, arguments.cpu)
     everybody: dict[str, Replayer] = {"bw": ours}
     everybody |= {name: peers.REPLAYERS[name] for name in peers.installed()}
-    found: dict[Way, list[Run]] = {}
+    found: dict[Way, list[Judgement]] = {}
     for speed, stretch in stretches(arguments, scratch):
         print(f"{speed}x of {stretch.about()}", flush=True)
         trace = traces.write_bw(stretch, scratch / "trace.bw")
         ours.held.clear()
         for _ in range(arguments.runs):
             for name, replayer in everybody.items():
-                run = judged(replayer, stretch, trace, device)
+                replay = partial(replayer, stretch, trace, device, depth_of(device))
+                run = judged(replay, stretch, trace, device)
                 way = Way(stretch.name, speed, name)
                 found.setdefault(way, []).append(run)
                 complain(way, run.observer)
@@ -135,7 +114,7 @@ def complain(way: Way, account: engine.Document) -> None:
         print(f"{way}: the observer lost {account['lost_events']} events")
 
 
-def print_table(found: dict[Way, list[Run]]) -> None:
+def print_table(found: dict[Way, list[Judgement]]) -> None:
     """Print the medians over the runs."""
     print(
         "\n| trace | speed | replayer | in their ms, all | found room | "
@@ -143,11 +122,11 @@ def print_table(found: dict[Way, list[Run]]) -> None:
     )
     print("|---|---:|---|---:|---:|---:|---:|---:|---:|")
     for way, runs in found.items():
-        told = [run.judgement for run in runs]
+        told = [run.agreement for run in runs]
         kept_up = [one.kept_up for one in told if one.kept_up is not None]
         print(
             f"| {way.trace} | {way.speed}x | {way.replayer} "
-            f"| {np.median([run.all for run in runs]):.2%} "
+            f"| {np.median([run.in_their_ms for run in runs]):.2%} "
             f"| {np.median([one.judged for one in told]):.1%} "
             f"| {f'{np.median(kept_up):.2%}' if kept_up else 'none'} "
             f"| {np.median([one.error_p50_ns for one in told]) / 1e3:,.0f} us "

@@ -24,7 +24,14 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 IMAGES = ROOT / "docs" / "images"
 DATA = IMAGES / "data"
-PAGES = ("plots.md", "chill.md", "traces.md", "workload-toml.md", "workbench-paper.md")
+PAGES = (
+    "plots.md",
+    "chill.md",
+    "traces.md",
+    "workload-toml.md",
+    "workbench-paper.md",
+    "engine-measured.md",
+)
 PROGRAMS = Path(sys.executable).parent
 
 

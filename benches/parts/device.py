@@ -1,7 +1,9 @@
-"""A scratch loop device in memory, and what the machine is.
+"""A scratch loop device in memory or on a disk, and what the machine is.
 
 Decision: a loop device on a file in /dev/shm: the block layer's own stamps are the outside
-observer, and nothing is slower than it must be. No merging and no splitting, so that an
+observer, and nothing is slower than it must be. Where responses matter, a file on a disk that the
+device reads and writes past the page cache: operations wait there for something else than this
+machine's CPUs. No merging and no splitting, so that an
 operation is one request: `nomerges` is 2, the scheduler `none`, and the largest operation
 of the traces (488 KiB) is below `max_sectors_kb`. Needs root.
 """
@@ -20,16 +22,20 @@ _CHUNK = bytes(1 << 20)
 
 
 @contextlib.contextmanager
-def loop_device(size_bytes: int) -> Iterator[str]:
+def loop_device(size_bytes: int, disk: Path | None = None) -> Iterator[str]:
     """Make a loop device whose every page exists, and take it away afterwards.
 
+    It is in memory, or with `disk` in that folder, and then without the page cache.
     Raises OSError or CalledProcessError where that may not be done.
     """
-    with tempfile.NamedTemporaryFile(dir=_memory(), prefix="bw-bench-") as image:
+    folder, past_cache = (_memory(), "off") if disk is None else (disk, "on")
+    with tempfile.NamedTemporaryFile(dir=folder, prefix="bw-bench-") as image:
         for _ in range(size_bytes // len(_CHUNK)):
             image.write(_CHUNK)
         image.flush()
-        made = _run("losetup", "--find", "--show", image.name)
+        os.fsync(image.fileno())
+        direct = f"--direct-io={past_cache}"
+        made = _run("losetup", "--find", "--show", direct, image.name)
         device = made.strip()
         try:
             queue = Path("/sys/block") / Path(device).name / "queue"
@@ -48,12 +54,19 @@ def depth_of(device: str) -> int:
 
 @contextlib.contextmanager
 def going_first() -> Iterator[None]:
-    """Run before everything else on a machine that is shared. Raises OSError without root.
+    """Run before everything else on a machine that is shared. Raises OSError without root."""
+    os.setpriority(os.PRIO_PROCESS, 0, -20)
+    with session_first():
+        yield
+
+
+@contextlib.contextmanager
+def session_first() -> Iterator[None]:
+    """Give this session the highest priority among sessions; put its own back afterwards.
 
     Where the scheduler groups by session (autogroup, sched(7)), nice counts within a
-    session only; the session has a priority of its own, which is put back afterwards.
+    session only; the session has a priority of its own. Raises OSError without root.
     """
-    os.setpriority(os.PRIO_PROCESS, 0, -20)
     group = Path("/proc/self/autogroup")
     before = group.read_text().split()[-1] if group.exists() else None
     if before is not None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -21,12 +22,27 @@ from benchwright.load.samples import NEVER, read_samples
 from benchwright.trial.programs import find_engine
 
 Document = dict[str, Any]
+PACERS = ("spin", "ded-clock", "sleep", "select")
+"""The engine's own, and those that Buttress was compared with."""
 TARGET_DEPTH = 128
 """In flight at most: what a loop device takes."""
 
 
 class EngineError(Exception):
     """The engine refused, with its own words."""
+
+
+def build_with_pacers() -> None:
+    """Build the engine with the naive pacers, and have it used from now on."""
+    root = Path(__file__).resolve().parents[2]
+    target = root / "target" / "naive-pacers"
+    options = ["--features", "naive-pacers", "--target-dir", str(target)]
+    subprocess.run(
+        ["cargo", "build", "--release", "--locked", "-p", "bw-programs", *options],
+        cwd=root,
+        check=True,
+    )
+    os.environ["BW_ENGINE"] = str(target / "release" / "bw-engine")
 
 
 def ask(request: Document) -> Document:
@@ -53,11 +69,11 @@ def convert(
     )
 
 
-def overlap(trace: Path, seen: Path, shift_ns: int) -> float:
-    """Return the share of a trace's operations in their millisecond, by `trace-compare`."""
+def compared(trace: Path, seen: Path, shift_ns: int) -> Document:
+    """Return what `trace-compare` says of a trace (`a`) and what was seen at a device (`b`)."""
     request = {"type": "trace-compare", "a": {"path": str(trace)}}
     request |= {"b": {"path": str(seen)}, "speed_micro": 10**6, "shift_ns": shift_ns}
-    return float(ask(request)["counts"]["overlap_share"])
+    return ask(request)
 
 
 def load(target: Document, filament: Document, samples: Path, **how: Any) -> Document:
@@ -75,11 +91,19 @@ def load(target: Document, filament: Document, samples: Path, **how: Any) -> Doc
 
 
 def replay(
-    target: Document, trace: Path, samples: Path, pacer: str = "spin", **how: Any
+    target: Document,
+    trace: Path,
+    samples: Path,
+    pacer: str = "spin",
+    altered: Document | None = None,
+    **how: Any,
 ) -> Document:
-    """Replay a trace as it stands; return the result, with the operations in `samples`."""
+    """Replay a trace as it stands; return the result, with the operations in `samples`.
+
+    `altered`: members of the trace's filament that change when operations are issued.
+    """
     filament = {"type": "trace", "path": str(trace), "offsets": "exact"}
-    return load(target, filament, samples, pacer=pacer, **how)
+    return load(target, filament | (altered or {}), samples, pacer=pacer, **how)
 
 
 def issue_errors_ns(samples: Path) -> NDArray[np.int64]:

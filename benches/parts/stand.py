@@ -61,7 +61,7 @@ def storage() -> Iterator[dict[str, tuple[str, str]]]:
     with (
         loop_device(DEVICE_BYTES) as raw,
         loop_device(DEVICE_BYTES) as below,
-        _mounted(below) as directory,
+        mounted(below) as directory,
     ):
         file = directory / "file"
         # Written, not only allocated: an extent without data is read without the device.
@@ -73,7 +73,8 @@ def storage() -> Iterator[dict[str, tuple[str, str]]]:
 
 
 @contextlib.contextmanager
-def _mounted(device: str) -> Iterator[Path]:
+def mounted(device: str) -> Iterator[Path]:
+    """Make an ext4 on a device and mount it; unmount it afterwards."""
     subprocess.run(["mkfs.ext4", "-q", device], check=True, capture_output=True)
     with tempfile.TemporaryDirectory(prefix="bw-stand-") as name:
         subprocess.run(["mount", "-o", "noatime", device, name], check=True)

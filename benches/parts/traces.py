@@ -64,8 +64,8 @@ def dispersion(times_ns: NDArray[np.uint64], width_ns: int) -> float:
 
 def real(name: str, seconds: float, scratch: Path) -> Stretch | None:
     """Return the busiest stretch of a real trace; None where the trace is not."""
-    source = FOLDER / f"{name}.load.gz"
-    if not source.is_file():
+    source = next(FOLDER.glob(f"{name}.*"), None)
+    if source is None:
         return None
     whole = scratch / f"{name}.bw"
     if not whole.exists():

@@ -67,6 +67,22 @@ def test_the_report_is_for_a_person(tmp_path: Path) -> None:
         assert part in done.stdout
 
 
+@pytest.mark.parametrize(
+    ("low", "policy"), [("nice", "SCHED_OTHER"), ("idle", "SCHED_IDLE")]
+)
+def test_a_low_priority_is_told_as_the_kernel_has_it(
+    tmp_path: Path, low: str, policy: str
+) -> None:
+    words = ("load", *CONSTANT, "--target", "null", "--low-priority", low)
+    (worker,) = document(bw(tmp_path, *words, "--json"))["result"]["workers"]
+    assert worker["scheduling"]["policy"] == policy
+    nice = {"nice": 19, "idle": os.nice(0)}[low]
+    assert worker["scheduling"]["nice"] == nice
+    told = {"nice": "SCHED_OTHER, nice 19", "idle": "SCHED_IDLE"}[low]
+    report = bw(tmp_path, *words, "--verbose").stdout
+    assert f"spin; 1 worker; {told}\n" in report
+
+
 def test_a_seed_makes_the_same_operations(tmp_path: Path) -> None:
     words = ("load", "--rate", "2k", "--read", "70%", "--duration", "500ms", "--json")
     runs = [
@@ -174,6 +190,11 @@ def test_writes_over_data_are_refused(tmp_path: Path) -> None:
         (("--target", "no/such/file", "--size", "1M"), "there is no folder no"),
         (("--target", "null", "--cpu", "4000"), "4000"),
         (("--target", "null", "--fifo", "100"), "--fifo: fifo: priorities are"),
+        (
+            ("--target", "null", "--fifo", "1", "--low-priority", "idle"),
+            "--low-priority: low_priority: not with a real-time priority",
+        ),
+        (("--target", "null", "--low-priority", "least"), "nice, idle"),
         (
             ("--target", "f", "--size", "1M", "--block", "2M"),
             "--block: size: 2097152 bytes in one operation",

@@ -35,6 +35,7 @@ TARGETS = {
 }
 BYTES = 8 << 20
 NUMBER = 400
+WRITE = 1
 
 
 def trace(path: Path) -> Operations:
@@ -171,6 +172,68 @@ def test_every_operation_arrives_at_the_device_once(tmp_path: Path, depth: str) 
         rows = read_samples(tmp_path / "t.bw")
         assert seen == [what for _, *what in in_order(rows, "intended")]
     assert Counter(map(tuple, seen)) == Counter(tuple(what) for _, *what in meant)
+
+
+POSTMARK = """set location {location}
+set number 40
+set transactions 120
+set size 500 9000
+set read 1024
+set write 1024
+set seed 7
+run
+quit
+"""
+
+
+@contextlib.contextmanager
+def file_system(device: str, directory: Path) -> Iterator[Path]:
+    """Mount a new ext4 on a device, on which each write reaches the device at once."""
+    if shutil.which("mkfs.ext4") is None:
+        pytest.skip("there is no mkfs.ext4")
+    subprocess.run(["mkfs.ext4", "-q", device], check=True)
+    place = directory / "mounted"
+    place.mkdir()
+    words = ["mount", "-o", "sync,noatime", device, str(place)]
+    subprocess.run(words, check=True)
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", str(place)], check=True)
+
+
+@pytest.mark.root
+@pytest.mark.parametrize(("speed", "depth"), [("1x", "64"), ("4x", "1")])
+def test_what_postmark_did_to_a_device_is_done_again(
+    tmp_path: Path, speed: str, depth: str
+) -> None:
+    witness_or_skip()
+    if shutil.which("postmark") is None:
+        pytest.skip("postmark is not installed (make setup)")
+    with loop_device(tmp_path) as device:
+        capture = ("trace", "capture", "--device", device, "--json", "-o")
+        with file_system(device, tmp_path) as place:
+            configuration = tmp_path / "postmark.conf"
+            configuration.write_text(POSTMARK.format(location=place))
+            recorded = bw(
+                tmp_path, *capture, "pm.bw", "--", "postmark", str(configuration)
+            )
+        replay = (sys.executable, "-m", "benchwright.cli.main", "replay", "pm.bw")
+        words = ("--direct", "--overwrite", "--depth", depth, "--speed", speed)
+        replay = (*replay, *words, "--quiet", "--target", device)
+        replayed = bw(tmp_path, *capture, "seen.bw", "--", *replay)
+    for found in (recorded, replayed):
+        assert found["command"]["status"] == 0
+        assert found["result"]["lost_events"] == found["result"]["unread_lines"] == 0
+    meant = [what for _, *what in arrivals(tmp_path / "pm.bw")]
+    seen = [what for _, *what in arrivals(tmp_path / "seen.bw")]
+    # Each byte of 40 files at least was written once.
+    assert sum(size for kind, _, size in meant if kind == WRITE) > 40 * 500
+    assert len(seen) == len(meant) == recorded["result"]["operations"]
+    assert sum(what[-1] for what in seen) == sum(what[-1] for what in meant)
+    if depth == "1":
+        assert seen == meant
+    assert Counter(map(tuple, seen)) == Counter(map(tuple, meant))
 
 
 def arrivals(path: Path) -> Operations:

@@ -59,6 +59,10 @@ pub fn check(request: &LoadRequest) -> Result<(), EngineError> {
             "no dropping: a thread that is free takes what waits",
         ),
         (request.fifo.is_some(), "no real-time priority"),
+        (
+            request.low_priority.is_some(),
+            "no priority: their threads have that of the process",
+        ),
     ];
     match wrong.iter().find(|(wrong, _)| *wrong) {
         Some((_, what)) => {
@@ -185,6 +189,7 @@ impl NaiveRun<'_> {
             record,
             times: Times::default(),
             spin_margin: Nanos::ZERO,
+            scheduling: None,
             end,
             target: self.target.clone(),
         }

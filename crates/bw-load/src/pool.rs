@@ -9,11 +9,13 @@ use crate::clock::{ClockSource, RunClock};
 use crate::environment;
 use crate::record::WorkerRecord;
 use crate::reporter::{LOOK, Reporter};
+use crate::request::LowPriority;
 use crate::target::Target;
 use crate::worker::{Stop, Times, Worker, WorkerFilament, WorkerInputs, WorkerPlan};
 use bw_model::EngineError;
 use bw_model::Nanos;
 use bw_sys::clock::monotonic_ns;
+use bw_sys::cpus::{self, Scheduling};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::Scope;
@@ -23,6 +25,8 @@ use std::time::Duration;
 const AHEAD_NS: u64 = 3_000_000;
 /// The time slice of a worker: the shortest that Linux allows. It preempts those with longer ones when it wakes.
 const SLICE_NS: u64 = 100_000;
+/// The priority that is below all others of SCHED_OTHER.
+const LOWEST_NICE: i32 = 19;
 /// A placeholder before time zero is known: far in the future, so the clock reads zero.
 pub(crate) const EARLY_ZERO_NS: u64 = u64::MAX / 4;
 
@@ -37,6 +41,8 @@ pub(crate) struct WorkerPool<'a> {
     pub cpus: Option<&'a [usize]>,
     /// A real-time priority.
     pub fifo: Option<u8>,
+    /// A priority below that of other threads.
+    pub low_priority: Option<LowPriority>,
     /// The clock.
     pub clock_source: &'a ClockSource,
     /// The flag that ends the run early.
@@ -72,6 +78,8 @@ pub(crate) struct WorkerOutcome {
     pub times: Times,
     /// Its spin margin at the end.
     pub spin_margin: Nanos,
+    /// How the kernel scheduled its thread; None for the pacers without a worker.
+    pub scheduling: Option<Scheduling>,
     /// Where its part of the run ended: earlier than planned if it was stopped.
     pub end: Nanos,
     /// Its target's description.
@@ -176,6 +184,7 @@ impl WorkerPool<'_> {
         };
         let mut engine = Worker::new(self.plan, target, early_clock, inputs);
         self.take_priority(worker)?;
+        let scheduling = Scheduling::current().ok();
         drop(link.events.send(WorkerEvent::Ready));
         let Ok(zero_ns) = link.start.recv() else {
             return Ok(None);
@@ -192,14 +201,15 @@ impl WorkerPool<'_> {
             record: finished.record,
             times: finished.times,
             spin_margin: finished.spin_margin,
+            scheduling,
             end: finished.end,
         }))
     }
 
     fn set_up_thread(&self, worker: usize) -> Result<(), EngineError> {
         // Without it the spin margin grows by 50 us: the worker only spins longer.
-        drop(bw_sys::cpus::set_timer_slack(1));
-        bw_sys::cpus::ask_for_short_slices(SLICE_NS);
+        drop(cpus::set_timer_slack(1));
+        cpus::ask_for_short_slices(SLICE_NS);
         let cpu = self.cpus.and_then(|cpus| cpus.get(worker)).copied();
         cpu.map_or(Ok(()), |cpu| {
             environment::take_cpu(cpu).map_err(|error| error.about("cpus"))
@@ -207,16 +217,25 @@ impl WorkerPool<'_> {
     }
 
     fn take_priority(&self, worker: usize) -> Result<(), EngineError> {
-        let Some(priority) = self.fifo else {
-            return Ok(());
+        let (name, taken) = match (self.fifo, self.low_priority) {
+            (Some(priority), _) => (
+                format!("SCHED_FIFO {priority}"),
+                cpus::set_fifo(priority).map_err(|error| ("fifo-refused", error)),
+            ),
+            (None, Some(low)) => {
+                let (name, taken) = match low {
+                    LowPriority::Nice => ("nice 19", cpus::set_nice(LOWEST_NICE)),
+                    LowPriority::Idle => ("SCHED_IDLE", cpus::set_idle()),
+                };
+                let taken = taken.map_err(|error| ("low-priority-refused", error));
+                (name.to_owned(), taken)
+            }
+            (None, None) => return Ok(()),
         };
-        bw_sys::cpus::set_fifo(priority).map_err(|error| {
-            let message = format!("worker {worker} cannot have SCHED_FIFO {priority}: {error}");
-            EngineError::operating(
-                "fifo-refused",
-                message,
-                "run as root, or leave the priority out",
-            )
+        taken.map_err(|(code, error)| {
+            let message = format!("worker {worker} cannot have {name}: {error}");
+            let remedy = "run as root, or leave the priority out";
+            EngineError::operating(code, message, remedy)
         })
     }
 

@@ -103,6 +103,16 @@ impl Pacer {
     }
 }
 
+/// How far behind other threads the workers are on their CPUs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LowPriority {
+    /// Nice 19: a small share of a busy CPU.
+    Nice,
+    /// `SCHED_IDLE`: a busy CPU only when others leave it, and almost no share of it otherwise.
+    Idle,
+}
+
 /// The part of a schedule that one of several engines issues. All of them have the same number of workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -159,6 +169,9 @@ pub struct LoadRequest {
     /// A `SCHED_FIFO` priority, 1 to 99.
     #[serde(default)]
     pub fifo: Option<u8>,
+    /// Whether other threads go before the workers.
+    #[serde(default)]
+    pub low_priority: Option<LowPriority>,
     /// Whether memory is locked.
     #[serde(default = "yes")]
     pub lock_memory: bool,
@@ -388,8 +401,11 @@ impl LoadRequest {
             let message = format!("one for each of {workers} workers, not {cpus}");
             return Some(("cpus", message));
         }
-        let priority = self.fifo.is_none_or(|fifo| (1..=99).contains(&fifo));
-        (!priority).then(|| ("fifo", "priorities are 1 to 99".to_owned()))
+        if self.fifo.is_some_and(|fifo| !(1..=99).contains(&fifo)) {
+            return Some(("fifo", "priorities are 1 to 99".to_owned()));
+        }
+        let both = self.fifo.is_some() && self.low_priority.is_some();
+        both.then(|| ("low_priority", "not with a real-time priority".to_owned()))
     }
 }
 

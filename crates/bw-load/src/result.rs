@@ -30,6 +30,17 @@ pub struct WorkerReport {
     pub busy_ns: Nanos,
     /// Its spin margin at the end.
     pub guard_ns: Nanos,
+    /// How the kernel scheduled it; None for the pacers without a worker.
+    pub scheduling: Option<SchedulingReport>,
+}
+
+/// How the kernel scheduled a worker's thread, as the thread itself read it before time zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct SchedulingReport {
+    /// Its policy: `SCHED_OTHER`, `SCHED_IDLE` or `SCHED_FIFO`, or what it inherited.
+    pub policy: &'static str,
+    /// Its nice value; without effect under `SCHED_IDLE` and `SCHED_FIFO`.
+    pub nice: i32,
 }
 
 /// The three figures of Little's law, of the measured operations: the first is the product of the other two.
@@ -355,5 +366,9 @@ fn worker(request: &LoadRequest, report: &WorkerOutcome) -> WorkerReport {
         slept_ns: report.times.slept,
         busy_ns: report.times.busy,
         guard_ns: report.spin_margin,
+        scheduling: report.scheduling.map(|found| SchedulingReport {
+            policy: found.policy,
+            nice: found.nice,
+        }),
     }
 }

@@ -285,6 +285,7 @@ fn on<M: TargetFactory>(
         workers: request.workers,
         cpus: request.cpus.as_deref(),
         fifo: request.fifo,
+        low_priority: request.low_priority,
         clock_source: &run.clock_source,
         stop: &run.stop,
         build: &build,

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use bw_record::segment::reader::SegmentReader;
+use bw_sys::cpus::Scheduling;
 use serde_json::{Value, json};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
@@ -108,6 +109,44 @@ fn a_signal_ends_a_load_early_with_its_result() {
     assert!(counts["completed"].as_u64().unwrap() > 0);
     assert_eq!(counts["intended"], counts["completed"]);
     assert_eq!(child.wait().unwrap().code(), Some(130));
+}
+
+/// Returns policy and nice value of a process's worker as the kernel has them: fields 41 and 19 of stat, proc(5).
+fn worker_scheduling(pid: u32) -> (i32, i32) {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    let stat = |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("stat")).ok();
+    let stats = tasks.filter_map(|task| stat(task.unwrap()));
+    let worker = stats.filter_map(|stat| Some(stat.split_once("(bw-worker-0) ")?.1.to_owned()));
+    let worker = worker.last().unwrap();
+    let field = |number: usize| worker.split(' ').nth(number - 3).unwrap().parse().unwrap();
+    (field(41), field(19))
+}
+
+#[test]
+fn a_low_priority_is_what_the_kernel_has_and_the_result_reports() {
+    let own = Scheduling::current().unwrap();
+    let cases = [
+        (json!(null), 0, own.nice, own.policy),
+        (json!("nice"), 0, 19, own.policy),
+        (json!("idle"), libc::SCHED_IDLE, own.nice, "SCHED_IDLE"),
+    ];
+    for (low, policy, nice, name) in cases {
+        let mut request = load(&json!({"duration_ns": null}));
+        if !low.is_null() {
+            request["low_priority"] = low;
+        }
+        let mut child = start(&request.to_string());
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let first: Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
+        assert_eq!(first["type"], "progress");
+        assert_eq!(worker_scheduling(child.id()), (policy, nice), "{name}");
+        // SAFETY: the child is ours and is not waited for yet.
+        unsafe { libc::kill(i32::try_from(child.id()).unwrap(), libc::SIGINT) };
+        let last: Value = serde_json::from_str(&lines.last().unwrap().unwrap()).unwrap();
+        let reported = &last["workers"][0]["scheduling"];
+        assert_eq!(*reported, json!({"policy": name, "nice": nice}));
+        child.wait().unwrap();
+    }
 }
 
 /// Chains on a file set: an open loop of two kinds and users who create, append and remove.
@@ -240,6 +279,8 @@ fn requests_that_cannot_be_carried_out_are_refused_one_by_one() {
         json!({"depth": 0}),
         json!({"cpus": [0, 1]}),
         json!({"fifo": 100}),
+        json!({"fifo": 1, "low_priority": "idle"}),
+        json!({"low_priority": "idle", "pacer": "sleep"}),
         json!({"interval_ns": 1}),
         json!({"duration_ns": 0}),
         json!({"cpus": [1023]}),
@@ -264,6 +305,8 @@ fn what_is_wrong_is_reported_with_its_field_in_the_request() {
     assert_eq!(field(json!({"cpus": [1023]})), "cpus");
     assert_eq!(field(json!({"cpus": [0, 1]})), "cpus");
     assert_eq!(field(json!({"fifo": 0})), "fifo");
+    let both = json!({"fifo": 1, "low_priority": "nice"});
+    assert_eq!(field(both), "low_priority");
     let path = std::env::temp_dir().join(format!("bw-field-{}", std::process::id()));
     let target = json!({"kind": "file", "path": path, "size_bytes": 65_536, "block_bytes": 512});
     let mut request = load(&json!({"target": target, "duration_ns": 1}));

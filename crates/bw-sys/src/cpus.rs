@@ -1,6 +1,6 @@
-//! CPUs and how the scheduler treats the calling thread: affinity, real-time priority, timer slack.
+//! CPUs and how the scheduler treats the calling thread: affinity, priority, timer slack.
 //!
-//! Sources: sched(7), sched_setaffinity(2), prctl(2) PR_SET_TIMERSLACK.
+//! Sources: sched(7), sched_setaffinity(2), sched_setscheduler(2), setpriority(2), prctl(2) PR_SET_TIMERSLACK.
 
 use crate::checked;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity, set_current_timer_slack};
@@ -52,12 +52,62 @@ pub fn yield_now() {
 /// # Errors
 /// Not permitted.
 pub fn set_fifo(priority: u8) -> io::Result<()> {
+    set_policy(libc::SCHED_FIFO, priority)
+}
+
+/// Lets the calling thread run only while no thread of another policy wants its CPU (`SCHED_IDLE`).
+///
+/// # Errors
+/// As sched_setscheduler(2); it needs no privilege.
+pub fn set_idle() -> io::Result<()> {
+    set_policy(libc::SCHED_IDLE, 0)
+}
+
+fn set_policy(policy: i32, priority: u8) -> io::Result<()> {
     let parameter = libc::sched_param {
         sched_priority: i32::from(priority),
     };
     // SAFETY: the parameter is valid and outlives the call; 0 is the calling thread.
-    checked(unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameter) })?;
+    checked(unsafe { libc::sched_setscheduler(0, policy, &raw const parameter) })?;
     Ok(())
+}
+
+/// Gives the calling thread a nice value. Errors: as setpriority(2); a higher one needs no privilege.
+pub fn set_nice(nice: i32) -> io::Result<()> {
+    // On Linux, 0 of PRIO_PROCESS is the calling thread.
+    Ok(rustix::process::setpriority_process(None, nice)?)
+}
+
+/// How the scheduler treats a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scheduling {
+    /// Its policy: `SCHED_OTHER`, `SCHED_IDLE`, `SCHED_FIFO` and so on.
+    pub policy: &'static str,
+    /// Its nice value, from -20 to 19; without effect under the real-time policies and `SCHED_IDLE`.
+    pub nice: i32,
+}
+
+impl Scheduling {
+    /// Returns how the kernel treats the calling thread.
+    ///
+    /// # Errors
+    /// As sched_getscheduler(2) and getpriority(2).
+    pub fn current() -> io::Result<Self> {
+        // SAFETY: no memory is involved; 0 is the calling thread.
+        let policy = checked(unsafe { libc::sched_getscheduler(0) })?;
+        Ok(Self {
+            policy: match policy & !libc::SCHED_RESET_ON_FORK {
+                libc::SCHED_OTHER => "SCHED_OTHER",
+                libc::SCHED_BATCH => "SCHED_BATCH",
+                libc::SCHED_IDLE => "SCHED_IDLE",
+                libc::SCHED_FIFO => "SCHED_FIFO",
+                libc::SCHED_RR => "SCHED_RR",
+                libc::SCHED_DEADLINE => "SCHED_DEADLINE",
+                _ => "unknown",
+            },
+            nice: rustix::process::getpriority_process(None)?,
+        })
+    }
 }
 
 /// Lets the kernel end the calling thread's sleeps up to `slack_ns` late, to combine wake-ups; 50 us by default.
@@ -109,6 +159,21 @@ mod tests {
     fn a_cpu_that_does_not_exist_is_refused() {
         assert!(pin(1023).is_err());
         assert!(pin(usize::MAX).is_err());
+    }
+
+    #[test]
+    fn a_low_priority_is_the_threads_own() {
+        let others = Scheduling::current().unwrap();
+        let lowered = std::thread::spawn(|| {
+            set_nice(19).unwrap();
+            let nice = Scheduling::current().unwrap();
+            set_idle().unwrap();
+            (nice, Scheduling::current().unwrap().policy)
+        });
+        let (nice, policy) = lowered.join().unwrap();
+        assert_eq!((nice.policy, nice.nice), (others.policy, 19));
+        assert_eq!(policy, "SCHED_IDLE");
+        assert_eq!(Scheduling::current().unwrap(), others);
     }
 
     #[test]

@@ -298,6 +298,20 @@ class IntervalResult(msgspec.Struct, frozen=True):
     """On request: base64 of HdrHistogram V2, deflated."""
 
 
+class Scheduling(msgspec.Struct, frozen=True):
+    """How the kernel scheduled a worker's thread."""
+
+    policy: str
+    """Such as `SCHED_OTHER` or `SCHED_IDLE`."""
+    nice: int
+    """Without effect under `SCHED_IDLE` and the real-time policies."""
+
+    def __str__(self) -> str:
+        """Return `SCHED_IDLE` or `SCHED_OTHER, nice 19`."""
+        fair = self.policy in ("SCHED_OTHER", "SCHED_BATCH")
+        return f"{self.policy}, nice {self.nice}" if fair else self.policy
+
+
 class WorkerResult(msgspec.Struct, frozen=True):
     """Use of one worker's time."""
 
@@ -307,6 +321,8 @@ class WorkerResult(msgspec.Struct, frozen=True):
     busy_ns: int
     guard_ns: int
     """How long before a deadline it stopped sleeping, at the end."""
+    scheduling: Scheduling | None = None
+    """None in results of earlier versions, and for pacers without a worker."""
 
 
 class EngineEnvironment(msgspec.Struct, frozen=True):

@@ -618,6 +618,17 @@ class LoadOptions(msgspec.Struct, frozen=True):
             no_default="a real-time load can block the machine",
         ),
     ] = None
+    low_priority: Annotated[
+        Text,
+        _run(
+            "run the workers behind other programs on their CPUs: with nice 19, or under "
+            "SCHED_IDLE; operations are late while others compute",
+            "nice|idle",
+            choice("low priority", *r.LOW_PRIORITIES),
+            "low_priority",
+            default="the priority of bw",
+        ),
+    ] = None
     warm_up: Annotated[
         Text,
         _run(

@@ -385,6 +385,7 @@ Late = CatchUp | Skip | Burst
 PACERS = ("spin", "select", "sleep", "ded-clock")
 CLOCKS = ("auto", "tsc", "monotonic")
 FULL = ("queue", "drop")
+LOW_PRIORITIES = ("nice", "idle")
 
 
 class SchedulePart(msgspec.Struct, frozen=True):
@@ -412,6 +413,8 @@ class LoadRequest(
     pacer: str = "spin"
     clock: str = "auto"
     fifo: int | None = None
+    low_priority: str | msgspec.UnsetType = msgspec.UNSET
+    """One of LOW_PRIORITIES: other threads go before the workers; unset: the process's own priority."""
     lock_memory: bool = True
     interval_ns: int = INTERVAL_NS
     interval_histograms: bool | msgspec.UnsetType = msgspec.UNSET

@@ -92,7 +92,7 @@ from benchwright.suite.toml_table import Scalar, TomlTable, read_toml
 
 ENGINE = "engine"
 _LOAD_KEYS = ("generator", "cpus")
-_RUN = ("depth", "workers", "full", "pacer", "clock", "fifo")
+_RUN = ("depth", "workers", "full", "pacer", "clock", "fifo", "low_priority")
 """Keys of a workload's `[run]` that have the same meaning here."""
 _FILE_SIZE = "file_size"
 """Size of a regular file to make; in `[load]`, `size` is the size of an operation."""

@@ -362,7 +362,10 @@ def _workers(result: EngineResult) -> str:
     number = len(result.workers)
     cpus = [str(worker.cpu) for worker in result.workers if worker.cpu is not None]
     text = plural(number, "worker")
-    return text + (f" on cpu {', '.join(cpus)}" if cpus else "")
+    if cpus:
+        text += f" on cpu {', '.join(cpus)}"
+    scheduled = {str(one.scheduling) for one in result.workers if one.scheduling}
+    return "; ".join((text, *sorted(scheduled)))
 
 
 def _intended(result: EngineResult, asked_per_s: float | None) -> str:
