@@ -1,10 +1,10 @@
 """Record long series of trials of real programs, for calibration on noise that nobody simulated.
 
 Each program of parts/corpus_programs.py runs thousands of times under `bw run`, with its watching, under each of four
-conditions: quiet; beside a neighbour that comes and goes; under a CPU quota, as in a container; on a host where others
-use more and more of the CPUs. Server, neighbour and `bw` share a cgroup with a large share of the CPUs, so whatever else runs on
-the machine matters less than the condition; where there is no cgroup of version 1 they run without it, and the record
-says so, and there is no series under a quota.
+conditions: quiet, with a real-time priority; beside a neighbour that comes and goes (parts/neighbour.py); under a CPU quota, as
+in a container; on a host where others use more and more of the CPUs. Except in the first, server, neighbour and `bw` share a
+cgroup with a large share of the CPUs, so that whatever else runs on the machine matters less than the condition. Where there is
+no cgroup of version 1 they run without it, which the record says, and there is no series under a quota.
 
 One series at a time, each in a study of its own (OUT/PROGRAM-CONDITION/study) that becomes one file in
 tests/corpus/MACHINE (tests/calibration/recorded.py describes it). A series whose file exists is not recorded again, so the
@@ -80,7 +80,11 @@ def entered(condition: Condition) -> Iterator[list[str]]:
     """
     if condition.setting == FIRST:
         needs("chrt")
-        yield ["chrt", "--fifo", FIRST["priority"]]
+        first = ["chrt", "--fifo", FIRST["priority"]]
+        tried = subprocess.run([*first, "true"], capture_output=True, text=True)
+        if tried.returncode:  # without root, or in a cgroup that has no real time
+            raise Lacking(tried.stderr.strip())
+        yield first
         return
     with contextlib.ExitStack() as stack:
         try:

@@ -28,6 +28,7 @@ from benchwright.core.observation import (
 from benchwright.core.resource_use import ResourceUse
 from benchwright.core.results import Finding, Severity
 from benchwright.findings.examine import Evidence, compute_findings
+from benchwright.findings.thresholds import SHORTEST_S
 from benchwright.study.contents import first_machine, tests_of
 from benchwright.study.journal import Study
 from populations import Array, Population
@@ -274,6 +275,7 @@ def _uses(
     begin = series.first_ns + series.start_ns[first]
     last = first + count - 1
     end = series.first_ns + series.start_ns[last] + series.elapsed_ns[last]
+    parts = []
     for use in series.uses:
         low, high = max(use.begin_ns, begin), min(use.end_ns, end)
         if low >= high:
@@ -281,9 +283,23 @@ def _uses(
         seconds = (high - low) / 1e9
         samples = min(use.samples, int(seconds * SAMPLES_PER_S))
         a, b = (min(max(epoch - first, 1), count) for epoch in use.epochs)
-        yield (
-            a - 1,
+        parts.append(
             msgspec.structs.replace(
                 use, seconds=seconds, samples=samples, epochs=(a, b)
-            ),
+            )
         )
+    if parts and max(part.seconds for part in parts) < SHORTEST_S:
+        parts = [_joined(parts)]
+    for part in parts:
+        yield part.epochs[0] - 1, part
+
+
+def _joined(parts: list[ResourceUse]) -> ResourceUse:
+    """Return one window for parts of several, which a session would have sampled together: the figures of the longest."""
+    seconds = sum(part.seconds for part in parts)
+    return msgspec.structs.replace(
+        max(parts, key=lambda part: part.seconds),
+        seconds=seconds,
+        samples=int(seconds * SAMPLES_PER_S),
+        epochs=(parts[0].epochs[0], parts[-1].epochs[1]),
+    )

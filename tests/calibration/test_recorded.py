@@ -12,7 +12,6 @@ from __future__ import annotations
 import functools
 import os
 from collections import Counter
-from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
@@ -44,6 +43,10 @@ POINTS, OF_POINT = 100, 30
 """Runs of a history, and trials of each."""
 RULES = rules(LENGTH)
 MODES = ("plan mean", "watch mean", "plan median", "plan p90")
+PLAYED = MODES if FULL else MODES[:1]
+COMPARED = ("watch", "plan") if FULL else ("watch",)
+FEWEST_CLEAN = 30
+"""Tests without a warning of which a share means something."""
 CONDITIONS = ("quiet", "neighbour", "quota", "drift")
 UNSTEADY = frozenset(
     {
@@ -59,16 +62,21 @@ UNSTEADY = frozenset(
 """Findings which say that other trials may differ from these."""
 TOO_SHORT = "work-too-short-for-the-clock"
 FILES = sorted(CORPUS.glob("*/*.json.xz"))
-SMALL = ("gcc-quiet", "nginx-neighbour", "gzip-quota", "java-drift")
+SMALL = ("gcc-quiet", "nginx-neighbour", "gzip-quota", "postmark-ext4-drift")
 
 
 def name_of(file: Path) -> str:
     return file.name.removesuffix(".json.xz")
 
 
-def played(files: Iterable[Path] = FILES) -> list[Path]:
-    """Return the series that this form plays."""
-    return [file for file in files if FULL or name_of(file) in SMALL]
+def played(condition: str = "") -> list[Path]:
+    """Return the series that this form plays, all or those of a condition."""
+    return [
+        file
+        for file in FILES
+        if (FULL or name_of(file) in SMALL)
+        and name_of(file).endswith(f"-{condition}" if condition else "")
+    ]
 
 
 each = pytest.mark.parametrize("file", played(), ids=name_of)
@@ -117,15 +125,13 @@ class Misses(msgspec.Struct):
                 self.silent += 1
 
 
-ROWS: dict[str, dict[str, Misses]] = {}
-"""What was measured, for the table at the end: by series and rule."""
-
-
-def play(series: RecordedSeries, mode: str, tests: int) -> Misses:
+@functools.cache
+def play(file: Path, mode: str) -> Misses:
     """Play a rule on blocks of a series, each judged by its findings."""
-    one, rule, found = population(series), RULES[mode], Misses()
+    series, rule, found = series_of(file), RULES[mode], Misses()
+    one = population(series)
     truth = one.truth(rule.share)
-    for first in starts_of(one, SEED, (tests, LENGTH)):
+    for first in starts_of(one, SEED, (TESTS, LENGTH)):
         stop, trials = stop_of(rule, one.values[first : first + LENGTH])
         interval = stop.reached[0].estimate
         covers = interval is not None and interval.low <= truth <= interval.high
@@ -171,24 +177,34 @@ def test_a_series_is_whole(file: Path) -> None:
 @pytest.mark.timeout(1800)
 @each
 def test_an_interval_that_misses_has_a_finding_that_says_why(file: Path) -> None:
-    series = series_of(file)
-    for mode in MODES if FULL else MODES[:1]:
-        found = play(series, mode, TESTS)
-        ROWS.setdefault(series.name, {})[mode] = found
+    for mode in PLAYED:
+        found = play(file, mode)
         print(
-            f"{series.name}, {mode}: covers {found.covered / found.tests:.1%},"
+            f"{name_of(file)}, {mode}: covers {found.covered / found.tests:.1%},"
             f" {found.trials / found.tests:.0f} trials; clean {found.clean},"
             f" of these cover {found.clean_covered}; misses: unsteady {found.unsteady},"
             f" too short {found.too_short}, silent {found.silent}"
         )
         assert at_most(found.silent, found.tests, 0.05)
-        assert at_least(found.clean_covered, found.clean, 0.93)
+
+
+@pytest.mark.timeout(1800)
+def test_what_is_called_clean_is_clean() -> None:
+    """Over all series: on a busy machine few tests have no warning."""
+    found = [play(file, mode) for file in played() for mode in PLAYED]
+    clean = sum(one.clean for one in found)
+    covered = sum(one.clean_covered for one in found)
+    tests = sum(one.tests for one in found)
+    print(f"clean {clean} of {tests}, of these cover {covered}")
+    if clean < FEWEST_CLEAN:
+        pytest.skip(f"only {clean} of {tests} tests on these series have no warning")
+    assert at_least(covered, clean, 0.93)
 
 
 def test_without_its_findings_the_same_count_fails() -> None:
     """On a machine with a neighbour most intervals miss; only the findings make them no silent ones."""
     (file,) = (file for file in FILES if name_of(file) == "nginx-neighbour")
-    found = play(series_of(file), "plan mean", TESTS)
+    found = play(file, "plan mean")
     misses = found.tests - found.covered
     assert not at_most(misses, found.tests, 0.05)
     assert found.unsteady > 0
@@ -197,30 +213,65 @@ def test_without_its_findings_the_same_count_fails() -> None:
 # -- Comparisons ------------------------------------------------------------------------
 
 
-AA: dict[str, list[tuple[int, int]]] = {}
-"""False differences and comparisons by kind and condition."""
+@functools.cache
+def interleaved_differences(file: Path, mode: str) -> int:
+    """Return how many interleaved comparisons of a program with itself differ.
 
-
-@pytest.mark.timeout(1800)
-@pytest.mark.parametrize("mode", ["watch", "plan"] if FULL else ["watch"])
-@each
-def test_interleaved_a_program_rarely_differs_from_itself(
-    file: Path, mode: str
-) -> None:
-    """Both arms are the trials of one stretch of the series, in the order that a session runs them."""
-    series = series_of(file)
-    one = population(series)
+    Both arms are the trials of one stretch of the series, in the order in which a session runs them.
+    """
+    one, length = population(series_of(file)), 2 * PAIRS
     rule = comparison_rule(mode=mode)
     if mode == "plan":
         rule = msgspec.structs.replace(rule, margin=0.05)
-    length = 2 * PAIRS
     false = 0
     for number, first in enumerate(starts_of(one, SEED, (COMPARISONS, length))):
         values = [[value] for value in one.values[first : first + length].tolist()]
         own = msgspec.structs.replace(rule, seed=number)
         false += any_difference(one_comparison(own, values, 1.0, ["a", "b"]))
-    AA.setdefault(f"{mode} {series.around.condition}", []).append((false, COMPARISONS))
-    print(f"{series.name}, {mode}: {false} of {COMPARISONS} differ")
+    return false
+
+
+@functools.cache
+def stored_differences(file: Path) -> tuple[int, int]:
+    """Return how many comparisons of two stored blocks of a series differ, and how many without a finding.
+
+    The blocks have 100 trials, and lie one before the other, as two sessions on one machine.
+    """
+    series = series_of(file)
+    one, count, false, silent = population(series), 100, 0, 0
+    rng, total = np.random.default_rng(SEED), len(series.elapsed_ns)
+    for _ in range(COMPARISONS):
+        a = int(rng.integers(0, total - 2 * count + 1))
+        b = int(rng.integers(a + count, total - count + 1))
+        arms = (one.values[place : place + count] for place in (a, b))
+        if both_stored(*arms).verdicts[0].verdict not in DIFFERENT:
+            continue
+        false += 1
+        codes = {
+            finding.code
+            for place in (a, b)
+            for finding in findings_of(series, place, count)
+        }
+        silent += not codes & (UNSTEADY | {TOO_SHORT})
+    return false, silent
+
+
+@functools.cache
+def histories_with_steps(file: Path) -> int:
+    """Return how many histories have a step, of which each run is the mean of 30 trials somewhere in the series."""
+    blocks = population(series_of(file)).series(SEED, (COMPARISONS * POINTS, OF_POINT))
+    histories = np.log(blocks.mean(axis=1)).reshape(COMPARISONS, POINTS)
+    return sum(bool(find_steps(history).steps) for history in histories)
+
+
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("mode", COMPARED)
+@each
+def test_interleaved_a_program_rarely_differs_from_itself(
+    file: Path, mode: str
+) -> None:
+    false = interleaved_differences(file, mode)
+    print(f"{name_of(file)}, {mode}: {false} of {COMPARISONS} differ")
     assert at_most(false, COMPARISONS, 0.05)
 
 
@@ -229,32 +280,8 @@ def test_interleaved_a_program_rarely_differs_from_itself(
 def test_stored_a_difference_of_a_program_from_itself_has_a_finding_that_says_why(
     file: Path,
 ) -> None:
-    """Two disjoint blocks of 100 trials, one before the other, as two sessions on one machine."""
-    series = series_of(file)
-    one = population(series)
-    count = 100
-    false = silent = 0
-    rng, total = np.random.default_rng(SEED), len(one.values)
-    for _ in range(COMPARISONS):
-        a = int(rng.integers(0, total - 2 * count + 1))
-        b = int(rng.integers(a + count, total - count + 1))
-        arms = (one.values[place : place + count] for place in (a, b))
-        verdict = both_stored(*arms).verdicts[0].verdict
-        if verdict in DIFFERENT:
-            false += 1
-            codes = {
-                finding.code
-                for place in (a, b)
-                for finding in findings_of(series, place, count)
-            }
-            silent += not codes & (UNSTEADY | {TOO_SHORT})
-    AA.setdefault(f"stored {series.around.condition}", []).append((false, COMPARISONS))
-    AA.setdefault(f"stored, silent {series.around.condition}", []).append(
-        (silent, COMPARISONS)
-    )
-    print(
-        f"{series.name}, stored: {false} of {COMPARISONS} differ, {silent} without a finding"
-    )
+    false, silent = stored_differences(file)
+    print(f"{name_of(file)}, stored: {false} of {COMPARISONS} differ, {silent} silent")
     assert at_most(silent, COMPARISONS, 0.05)
 
 
@@ -262,57 +289,75 @@ def test_stored_a_difference_of_a_program_from_itself_has_a_finding_that_says_wh
 
 
 @pytest.mark.timeout(900)
-@each
-def test_a_history_of_runs_at_random_times_rarely_has_a_step(file: Path) -> None:
-    """Each run is the mean of 30 trials somewhere in the series."""
-    series = series_of(file)
-    one = population(series)
-    blocks = one.series(SEED, (COMPARISONS * POINTS, OF_POINT))
-    histories = np.log(blocks.mean(axis=1)).reshape(COMPARISONS, POINTS)
-    hits = sum(bool(find_steps(history).steps) for history in histories)
-    AA.setdefault(f"history {series.around.condition}", []).append((hits, COMPARISONS))
-    print(f"{series.name}, history: {hits} of {COMPARISONS} have a step")
-    assert at_most(hits, COMPARISONS, 0.05)
+@pytest.mark.parametrize("condition", CONDITIONS)
+def test_histories_of_runs_at_random_times_rarely_have_a_step(condition: str) -> None:
+    """Over the series of a condition at most 5 % of histories have a step.
+
+    Of one series it can be twice that: where a neighbour comes and goes, runs as short as these are of two kinds, and
+    a long stretch of one kind looks like a step.
+    """
+    files = played(condition)
+    counts = {name_of(file): histories_with_steps(file) for file in files}
+    print(f"of {COMPARISONS} histories each with a step: {counts}")
+    assert at_most(sum(counts.values()), len(files) * COMPARISONS, 0.05)
+    assert all(at_most(hits, COMPARISONS, 0.10) for hits in counts.values())
 
 
 # -- The tables -------------------------------------------------------------------------
 
 
-@pytest.mark.skipif(not FULL, reason="in the full form")
-@pytest.mark.timeout(900)
-def test_the_tables() -> None:
-    """Coverage [%] and mean trials of each rule and of the peers; misses by what is said of them."""
-    print(
-        "\n| series | trials | ms | CV | correlation | "
-        + " | ".join((*MODES, *PEERS))
-        + " | clean | misses: unsteady | too short | silent |"
+def row_of(file: Path) -> str:
+    """Return the coverage of each rule with the mean trials, that of the peers, and what is said of the tests of all
+    our rules [%]."""
+    series = series_of(file)
+    one = population(series)
+    rows = {mode: play(file, mode) for mode in MODES}
+    blocks = one.series(SEED, (TESTS, LENGTH))
+    deviations = one.values - 1
+    correlation = (deviations[1:] @ deviations[:-1]) / (deviations @ deviations)
+    cells = [
+        f"{found.covered / found.tests:.0%} ({found.trials / found.tests:.0f})"
+        for found in rows.values()
+    ]
+    cells += [f"{peer(blocks, 1.0).coverage:.0%}" for peer in PEERS.values()]
+    total = sum(found.tests for found in rows.values())
+    cells += [
+        f"{sum(getattr(found, what) for found in rows.values()) / total:.1%}"
+        for what in ("clean", "unsteady", "too_short", "silent")
+    ]
+    return (
+        f"| {series.name} | {len(one.values):,} |"
+        f" {np.median(series.elapsed_ns) / 1e6:.3g} | {one.values.std():.0%} |"
+        f" {correlation:.2f} | " + " | ".join(cells) + " |"
     )
-    print("|---" + "|---:" * (4 + len(MODES) + len(PEERS) + 4) + "|")
+
+
+@pytest.mark.skipif(not FULL, reason="in the full form")
+@pytest.mark.timeout(3600)
+def test_the_tables() -> None:
+    heads = (*MODES, *PEERS, "clean", "unsteady", "too short", "silent")
+    print("\n| series | trials | ms | CV | correlation | " + " | ".join(heads) + " |")
+    print("|---" + "|---:" * (4 + len(heads)) + "|")
     for file in FILES:
-        series = read(file)
-        one = population(series)
-        rows = ROWS.get(series.name, {})
-        blocks = one.series(SEED, (TESTS, LENGTH))
-        deviations = one.values - 1
-        correlation = (deviations[1:] @ deviations[:-1]) / (deviations @ deviations)
-        cells = [
-            f"{found.covered / found.tests:.0%} ({found.trials / found.tests:.0f})"
-            if (found := rows.get(mode))
-            else ""
-            for mode in MODES
+        print(row_of(file))
+    print("\n| what | condition | share | of | most of one series |")
+    print("|---|---|---:|---:|---:|")
+    for condition in CONDITIONS:
+        files = played(condition)
+        counts = {
+            f"A/A {mode}, interleaved": [
+                interleaved_differences(file, mode) for file in files
+            ]
+            for mode in COMPARED
+        }
+        counts["A/A stored"] = [stored_differences(file)[0] for file in files]
+        counts["A/A stored, without a finding"] = [
+            stored_differences(file)[1] for file in files
         ]
-        cells += [f"{peer(blocks, 1.0).coverage:.0%}" for peer in PEERS.values()]
-        total = max(sum(found.tests for found in rows.values()), 1)
-        cells += [
-            f"{sum(getattr(found, what) for found in rows.values()) / total:.1%}"
-            for what in ("clean", "unsteady", "too_short", "silent")
-        ]
-        print(
-            f"| {series.name} | {len(one.values):,} |"
-            f" {np.median(series.elapsed_ns) / 1e6:.3g} | {one.values.std():.0%} |"
-            f" {correlation:.2f} | " + " | ".join(cells) + " |"
-        )
-    print("\n| what | share | comparisons or histories |\n|---|---:|---:|")
-    for what, counts in AA.items():
-        hits, of = (sum(column) for column in zip(*counts, strict=True))
-        print(f"| {what} | {hits / of:.1%} | {of:,} |")
+        counts["history with a step"] = [histories_with_steps(file) for file in files]
+        for what, hits in counts.items():
+            of = len(files) * COMPARISONS
+            print(
+                f"| {what} | {condition} | {sum(hits) / of:.1%} | {of:,} |"
+                f" {max(hits) / COMPARISONS:.1%} |"
+            )
