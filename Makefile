@@ -13,7 +13,7 @@ unexport PYTHONDONTWRITEBYTECODE
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test check lint soundness test-rust test-python test-pure test-real calibration docs pages site images wheels wheels-check peak-table peak-ends bench limiters peak-servers peak-nfs surface-nfs arrival-bursts workload-fidelity run-lengths pool-faults paper-workbench clean
+.PHONY: help setup build demo test check lint soundness test-rust test-python test-pure test-real calibration docs pages site images wheels wheels-check corpus peak-table peak-ends bench limiters peak-servers peak-nfs surface-nfs arrival-bursts workload-fidelity run-lengths pool-faults paper-workbench clean
 .NOTPARALLEL:
 
 PURE_TESTS := tests/unit tests/property tests/golden tests/sim tests/calibration
@@ -68,6 +68,10 @@ test-real: setup ## tests of real programs and of the kernel: most in parallel, 
 calibration: setup ## simulate every interval and verdict at full size, peers beside; minutes
 	BW_CALIBRATION=full $(BIN)/pytest -q -s tests/calibration
 
+corpus: setup ## record long series of real programs for calibration into tests/corpus, as root; goes on where it was stopped; an hour
+	@scripts/packages.sh gzip:gzip sqlite3:sqlite3 gcc:gcc postmark:postmark mkfs.xfs:xfsprogs redis-benchmark:redis-tools redis-server:redis-server nginx:nginx-light ab:apache2-utils pgbench:postgresql find:findutils fio:fio java:default-jre-headless
+	$(BIN)/python benches/corpus.py
+
 docs: images pages site ## the documentation: what is generated from the code, and the site in target/site
 
 pages: setup ## the pages and tables of docs/ that are generated from the code
@@ -93,7 +97,7 @@ peak-ends: setup ## 1,000 searches on every simulated server, each of which must
 	$(BIN)/python tests/sim/peak_ends.py --policies qgs,monotone
 
 # Each has a target of its own.
-LONG_BENCHES := benches/peak_servers.py benches/surface_servers.py benches/paper_workbench.py benches/arrival_bursts.py benches/workload_fidelity.py benches/run_lengths.py benches/pool_faults.py
+LONG_BENCHES := benches/corpus.py benches/peak_servers.py benches/surface_servers.py benches/paper_workbench.py benches/arrival_bursts.py benches/workload_fidelity.py benches/run_lengths.py benches/pool_faults.py
 
 bench: setup ## the benchmarks in benches/, with the peers' figures beside ours
 	@scripts/packages.sh hyperfine:hyperfine wrk:wrk

@@ -1,7 +1,8 @@
 """Series of trials as benchmarks really yield them, mean 1, with fixed seeds.
 
 Each population draws an array of shape `(replications, length)` and knows the true value
-of what is estimated. The coefficient of variation is that of a single trial.
+of what is estimated. The coefficient of variation is that of a single trial. Recorded series are
+populations too (recorded.py).
 """
 
 from __future__ import annotations
@@ -107,3 +108,12 @@ EVERY = (
     correlated(0.6, 0.08),
     correlated(0.6, 0.16),
 )
+
+
+def at_most(hits: int, of: int, rate: float) -> bool:
+    """Return whether that many hits are compatible with the rate: three standard errors."""
+    return hits <= of * rate + 3 * math.sqrt(of * rate * (1 - rate))
+
+
+def at_least(hits: int, of: int, rate: float) -> bool:
+    return at_most(of - hits, of, 1 - rate)

@@ -23,6 +23,21 @@ AUTO_PILOT = '("$delta" < 0.05 * $mean) || ($count > 30)'
 """Figure 1 of the paper."""
 
 
+def rules(maximum: int) -> dict[str, UntilPrecise]:
+    """Return our rules by their names in the tables, with a maximum of trials."""
+    watch = UntilPrecise(TARGET, minimum=20, maximum=maximum, mode="watch")
+    plan = UntilPrecise(TARGET, maximum=maximum)
+    return {
+        "plan mean": plan,
+        "long plan mean": UntilPrecise(TARGET, long_minimum=10, maximum=maximum),
+        "watch mean": watch,
+        "plan median": msgspec.structs.replace(plan, share=0.5),
+        "watch median": msgspec.structs.replace(watch, share=0.5),
+        "plan p90": msgspec.structs.replace(plan, share=0.9),
+        "watch p90": msgspec.structs.replace(watch, share=0.9),
+    }
+
+
 class Play(msgspec.Struct, frozen=True):
     """What a rule came to over many simulated tests."""
 
@@ -41,7 +56,7 @@ def ours(rule: UntilPrecise, trial_ns: int = 0) -> Player:
     """Return a player of one of our rules; `trial_ns` is how long each trial takes."""
 
     def play(series: Array, truth: float) -> Play:
-        ends = [_stop_of(rule, one, trial_ns) for one in series]
+        ends = [stop_of(rule, one, trial_ns) for one in series]
         found = [stop.reached[0].estimate for stop, _ in ends]
         held = [one is not None and one.low <= truth <= one.high for one in found]
         return Play(
@@ -55,13 +70,13 @@ def ours(rule: UntilPrecise, trial_ns: int = 0) -> Player:
 
 def play_every(rule: UntilPrecise, series: Array) -> list[Estimate | None]:
     """Return the interval that each series' test ends with."""
-    return [_stop_of(rule, one)[0].reached[0].estimate for one in series]
+    return [stop_of(rule, one)[0].reached[0].estimate for one in series]
 
 
-def _stop_of(
+def stop_of(
     rule: UntilPrecise, one: Array, trial_ns: int = 0
 ) -> tuple[StopDecision, int]:
-    """Return how a test of this series ends, and after how many trials."""
+    """Return how a test of this series ends, and after how many trials, at most those of the series."""
     values = tuple(one.tolist())
     done = 0
     while True:
@@ -127,3 +142,20 @@ def _first(
 
 LEGACY = UntilPredicate(10, 1, AUTO_PILOT)
 """The same as `peer_auto_pilot`, for the test that the fast form is the real rule."""
+
+PEERS = {
+    "Auto-pilot": peer_auto_pilot,
+    "fixed 10": peer_fixed_ten,
+    "sd < 3 %": peer_small_deviation,
+}
+"""The peers' rules by their names in the tables."""
+
+
+def table_cell(found: Play) -> str:
+    """Return coverage and mean trials; the share that was answered where it is not all."""
+    answered = (
+        ""
+        if found.answered > 0.9995 or not found.answered
+        else (f", {found.answered:.0%} answered")
+    )
+    return f"{found.coverage:.1%} ({found.trials:.0f}{answered})"

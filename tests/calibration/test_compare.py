@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -33,17 +32,19 @@ from benchwright.decide.compare.decision import NextBlock, decide_comparison
 from benchwright.decide.compare.evidence import ComparisonBuilder
 from benchwright.decide.compare.intervals import watched_effect
 from benchwright.suite.comparison import PILOT
+from comparing import (
+    DIFFERENT,
+    any_difference,
+    one_comparison,
+    rule_of,
+)
 
 FULL = os.environ.get("BW_CALIBRATION") == "full"
 REPLICATIONS = 10_000 if FULL else 1_000
-PAIRS = 100
-"""Pairs of trials at most, each of them looked at."""
 ORDERS = 97
 """Seeds of the random orders, used in turn."""
 SEED = 20261122
 """Not that of decide/compare/intervals.py: its paths would be these very numbers."""
-NO_MARGIN = 1e-9
-DIFFERENT = (Verdict.FASTER, Verdict.SLOWER)
 
 Array = npt.NDArray[np.float64]
 Noise = Callable[[np.random.Generator, tuple[int, ...]], Array]
@@ -68,21 +69,6 @@ def bimodal(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
 SDEV = {normal: 0.05, lognormal: 0.3, bimodal: 0.077}
 
 
-def rule_of(
-    design: ComparisonDesign = ComparisonDesign.BLOCKS, **more: Any
-) -> ComparisonRule:
-    """Return a rule for at most PAIRS pairs of trials, without warm-up."""
-    given = {
-        "arms": 2,
-        "design": design,
-        "margin": NO_MARGIN,
-        "maximum": PAIRS // (2 if design is ComparisonDesign.ABBA else 1),
-        "warmup": 0,
-        "minimum": PILOT if more.get("mode") == "plan" else 10,
-    }
-    return ComparisonRule(**(given | more))
-
-
 def comparisons(
     rule: ComparisonRule,
     noise: Noise,
@@ -105,37 +91,10 @@ def comparisons(
         yield one_comparison(own, (values.T * trend).T.tolist(), effect, names)
 
 
-def one_comparison(
-    rule: ComparisonRule, values: list[list[float]], effect: float, names: list[str]
-) -> ComparisonResult:
-    """Run one comparison over prepared values, one row per trial in order of time."""
-    builder = ComparisonBuilder(rule)
-    last, at = rule.arms - 1, 0
-    metrics = [metric.name for metric in rule.metrics]
-    while True:
-        history = builder.history()
-        decision = decide_comparison(rule, history)
-        if not isinstance(decision, NextBlock):
-            return conclude(rule, history, names, decision)
-        block: list[list[dict[str, float]]] = [[] for _ in names]
-        for place in decision.order:
-            factor = effect if place == last else 1.0
-            block[place].append(
-                {m: v * factor for m, v in zip(metrics, values[at], strict=True)}
-            )
-            at += 1
-        builder.add(block)
-
-
 def share(found: list[bool]) -> float:
     """Return the share that is true."""
     assert found
     return sum(found) / len(found)
-
-
-def any_difference(comparison: ComparisonResult) -> bool:
-    """Return whether any verdict is a difference."""
-    return any(v.verdict in DIFFERENT for v in comparison.verdicts)
 
 
 def show(title: str, rate: float, count: int = REPLICATIONS) -> None:

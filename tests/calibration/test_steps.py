@@ -27,6 +27,7 @@ from change_scores import (
     peers,
     scores,
 )
+from populations import at_least, at_most
 
 Array = npt.NDArray[np.float64]
 Noise = Callable[[np.random.Generator, tuple[int, int]], Array]
@@ -95,15 +96,6 @@ def stepped(noise: Noise, sdevs: float, series: int, length: int = LENGTH) -> Ar
     values = drawn(noise, series, length)
     values[:, STEP_AT:] += sdevs * drawn(noise, 2000).std()
     return values
-
-
-def at_most(hits: int, of: int, rate: float) -> bool:
-    """Return whether that many hits are compatible with the rate: three standard errors."""
-    return hits <= of * rate + 3 * math.sqrt(of * rate * (1 - rate))
-
-
-def at_least(hits: int, of: int, rate: float) -> bool:
-    return at_most(of - hits, of, 1 - rate)
 
 
 def near(changes: list[int]) -> bool:

@@ -12,19 +12,20 @@ import os
 
 import pytest
 
-from benchwright.core.plan import RunMore, UntilPrecise
+from benchwright.core.plan import RunMore
 from benchwright.decide.history import History
 from benchwright.decide.stopping import decide
 from populations import EVERY, Population, bimodal, correlated, gamma, lognormal, normal
 from stopping import (
     LEGACY,
+    PEERS,
     TARGET,
     Play,
     ours,
     peer_auto_pilot,
-    peer_fixed_ten,
-    peer_small_deviation,
     play_every,
+    rules,
+    table_cell,
 )
 
 FULL = os.environ.get("BW_CALIBRATION") == "full"
@@ -32,19 +33,7 @@ SEED = 20_261_121
 REPLICATIONS = 4000 if FULL else 2000
 LENGTH = 800
 
-RULES = {
-    "plan mean": UntilPrecise(TARGET, maximum=LENGTH),
-    "long plan mean": UntilPrecise(TARGET, long_minimum=10, maximum=LENGTH),
-    "watch mean": UntilPrecise(TARGET, minimum=20, maximum=LENGTH, mode="watch"),
-    "plan median": UntilPrecise(TARGET, maximum=LENGTH, share=0.5),
-    "watch median": UntilPrecise(
-        TARGET, minimum=20, maximum=LENGTH, mode="watch", share=0.5
-    ),
-    "plan p90": UntilPrecise(TARGET, maximum=LENGTH, share=0.9),
-    "watch p90": UntilPrecise(
-        TARGET, minimum=20, maximum=LENGTH, mode="watch", share=0.9
-    ),
-}
+RULES = rules(LENGTH)
 TRIAL_NS = {"long plan mean": 60_000_000_000}
 """How long a trial takes, where it matters."""
 SMALL = {
@@ -75,11 +64,6 @@ SMALL = {
     "watch median": (normal(0.08), bimodal(0.08), correlated(0.3, 0.02)),
     "plan p90": (correlated(0.3, 0.02),),
     "watch p90": (bimodal(0.02),),
-}
-PEERS = {
-    "Auto-pilot": peer_auto_pilot,
-    "fixed 10": peer_fixed_ten,
-    "sd < 3 %": peer_small_deviation,
 }
 CELLS = [
     pytest.param(mode, population, id=f"{mode}-{population.name}")
@@ -200,16 +184,6 @@ def test_the_table() -> None:
         for peer in PEERS
         if population.name.startswith(("bimodal", "AR(1)"))
     )
-
-
-def table_cell(found: Play) -> str:
-    """Return coverage and mean trials; the share that was answered where it is not all."""
-    answered = (
-        ""
-        if found.answered > 0.9995 or not found.answered
-        else (f", {found.answered:.0%} answered")
-    )
-    return f"{found.coverage:.1%} ({found.trials:.0f}{answered})"
 
 
 def cell(rule: str, population: Population, found: Play) -> str:

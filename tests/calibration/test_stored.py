@@ -16,25 +16,20 @@ import numpy.typing as npt
 import pytest
 
 from benchwright.core.comparison import (
-    ComparisonDesign,
     ComparisonResult,
     ComparisonRule,
-    Gate,
     GateOutcome,
     StoredArm,
-    Verdict,
 )
-from benchwright.core.plan import StopDecision
 from benchwright.decide.compare.conclusion import conclude
 from benchwright.decide.compare.decision import NextBlock, decide_comparison
 from benchwright.decide.compare.evidence import ComparisonBuilder
+from comparing import DIFFERENT, NAMES, both_stored
 
 FULL = os.environ.get("BW_CALIBRATION") == "full"
 REPLICATIONS = 5_000 if FULL else 600
 SEED = 20261123
-NAMES = ("old", "new")
 MOST = 140
-GATE = Gate("elapsed", "slower", 0.02, "slower by 2%")
 
 Array = npt.NDArray[np.float64]
 
@@ -62,27 +57,9 @@ def planned(baseline: Array, candidate: Array) -> ComparisonResult:
     raise AssertionError("the most trials end it")
 
 
-def both_stored(baseline: Array, candidate: Array) -> ComparisonResult:
-    """Return what `bw compare OLD NEW` comes to."""
-    rule = ComparisonRule(
-        2,
-        design=ComparisonDesign.STORED,
-        warmup=0,
-        minimum=2,
-        once=True,
-        gates=(GATE,),
-        margin=1e-9,
-    )
-    builder = ComparisonBuilder(rule)
-    arms = [[{"elapsed": v} for v in arm.tolist()] for arm in (baseline, candidate)]
-    builder.add(arms)
-    return conclude(rule, builder.history(), NAMES, StopDecision("stored", ""))
-
-
 def different(found: list[ComparisonResult]) -> float:
     """Return the share of comparisons that call the arms different."""
-    kinds = (Verdict.FASTER, Verdict.SLOWER)
-    return sum(c.verdicts[0].verdict in kinds for c in found) / len(found)
+    return sum(c.verdicts[0].verdict in DIFFERENT for c in found) / len(found)
 
 
 def allowed(count: int) -> float:

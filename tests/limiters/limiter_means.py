@@ -79,10 +79,10 @@ def loop_device(image: Path, megabytes: int) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def mounted(device: Path, place: Path) -> Iterator[Path]:
-    """Make ext4 on a device and mount it; yield the mount point."""
-    needs("mkfs.ext4")
-    _run("mkfs.ext4", "-q", "-F", str(device))
+def mounted(device: Path, place: Path, kind: str = "ext4") -> Iterator[Path]:
+    """Make a file system, ext4 or xfs, on a device and mount it; yield the mount point."""
+    needs(f"mkfs.{kind}")
+    _run(f"mkfs.{kind}", "-q", "-f" if kind == "xfs" else "-F", str(device))
     place.mkdir()
     _run("mount", str(device), str(place))
     try:

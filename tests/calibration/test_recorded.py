@@ -1,0 +1,363 @@
+"""Do intervals, verdicts and findings keep their promises on series that nobody simulated?
+
+The series of tests/corpus, recorded by benches/corpus.py. Tests and comparisons are contiguous blocks of a series, at random
+places with fixed seeds; the truth is the mean or the quantile of the whole series. Real machines change while a test
+runs and after it, so an interval can miss; then a finding must say that the machine or the trials were unsteady.
+Counted are the misses without such a finding. BW_CALIBRATION=full plays every series with every rule, the peers beside,
+and prints the tables of docs/calibration.md.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections import Counter
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+
+from benchwright.core.results import Finding
+from benchwright.stats.steps import find_steps
+from comparing import DIFFERENT, PAIRS, any_difference, both_stored, one_comparison
+from comparing import rule_of as comparison_rule
+from populations import at_least, at_most
+from recorded import (
+    CORPUS,
+    RecordedSeries,
+    findings_of,
+    is_clean,
+    population,
+    read,
+    starts_of,
+)
+from stopping import PEERS, rules, stop_of
+
+FULL = os.environ.get("BW_CALIBRATION") == "full"
+SEED = 20_261_127
+LENGTH = 500
+TESTS = 100 if FULL else 40
+COMPARISONS = 200 if FULL else 60
+POINTS, OF_POINT = 100, 30
+"""Runs of a history, and trials of each."""
+RULES = rules(LENGTH)
+MODES = ("plan mean", "watch mean", "plan median", "plan p90")
+PLAYED = MODES if FULL else MODES[:1]
+COMPARED = ("watch", "plan") if FULL else ("watch",)
+FEWEST_CLEAN = 30
+"""Tests without a warning of which a share means something."""
+CONDITIONS = ("quiet", "neighbour", "quota", "drift")
+UNSTEADY = frozenset(
+    {
+        "warm-up",
+        "drift",
+        "dependent-trials",
+        "multimodal",
+        "noisy-neighbour",
+        "steal",
+        "throttled-by-cgroup-quota",
+    }
+)
+"""Findings which say that other trials may differ from these."""
+TOO_SHORT = "work-too-short-for-the-clock"
+FILES = sorted(CORPUS.glob("*/*.json.xz"))
+SMALL = ("gcc-quiet", "nginx-neighbour", "gzip-quota", "postmark-ext4-drift")
+
+
+def name_of(file: Path) -> str:
+    return file.name.removesuffix(".json.xz")
+
+
+def played(condition: str = "") -> list[Path]:
+    """Return the series that this form plays, all or those of a condition."""
+    return [
+        file
+        for file in FILES
+        if (FULL or name_of(file) in SMALL)
+        and name_of(file).endswith(f"-{condition}" if condition else "")
+    ]
+
+
+each = pytest.mark.parametrize("file", played(), ids=name_of)
+
+
+@functools.lru_cache(maxsize=4)
+def series_of(file: Path) -> RecordedSeries:
+    return read(file)
+
+
+class Misses(msgspec.Struct):
+    """What a rule came to on one series."""
+
+    tests: int = 0
+    covered: int = 0
+    trials: int = 0
+    answered: int = 0
+    clean: int = 0
+    """Tests whose findings are notes only."""
+    clean_covered: int = 0
+    unsteady: int = 0
+    """Misses with a finding that says that trials or machine were unsteady."""
+    too_short: int = 0
+    """Other misses with the warning that a trial is too short."""
+    silent: int = 0
+    """Misses without any of these."""
+    codes: Counter[str] = msgspec.field(default_factory=Counter)
+
+    def add(
+        self, covers: bool, trials: int, answered: bool, found: tuple[Finding, ...]
+    ) -> None:
+        codes = {finding.code for finding in found}
+        self.tests += 1
+        self.covered += covers
+        self.trials += trials
+        self.answered += answered
+        self.clean += is_clean(found)
+        self.clean_covered += is_clean(found) and covers
+        self.codes.update(codes)
+        if not covers:
+            if codes & UNSTEADY:
+                self.unsteady += 1
+            elif TOO_SHORT in codes:
+                self.too_short += 1
+            else:
+                self.silent += 1
+
+
+@functools.cache
+def play(file: Path, mode: str) -> Misses:
+    """Play a rule on blocks of a series, each judged by its findings."""
+    series, rule, found = series_of(file), RULES[mode], Misses()
+    one = population(series)
+    truth = one.truth(rule.share)
+    for first in starts_of(one, SEED, (TESTS, LENGTH)):
+        stop, trials = stop_of(rule, one.values[first : first + LENGTH])
+        interval = stop.reached[0].estimate
+        covers = interval is not None and interval.low <= truth <= interval.high
+        findings = findings_of(series, int(first), trials)
+        found.add(covers, trials, stop.answered, findings)
+    return found
+
+
+# -- The corpus itself ------------------------------------------------------------------
+
+
+def test_the_corpus_has_many_programs_under_each_condition() -> None:
+    kinds = Counter(name_of(file).rsplit("-", 1)[1] for file in FILES)
+    print(dict(kinds))
+    assert set(kinds) == set(CONDITIONS)
+    assert sum(kinds.values()) >= 40
+    assert min(kinds.values()) >= 10
+    assert sum(file.stat().st_size for file in FILES) < 3 << 20
+
+
+@pytest.mark.parametrize("file", FILES, ids=name_of)
+def test_a_series_is_whole(file: Path) -> None:
+    series = series_of(file)
+    around = series.around
+    assert file.parent.name == around.machine
+    assert name_of(file) == f"{around.program}-{around.condition}"
+    starts, elapsed = np.array(series.start_ns), np.array(series.elapsed_ns)
+    assert len(starts) == len(elapsed) >= 2000
+    assert elapsed.min() > 0
+    # One after the other, none within another.
+    assert (starts[1:] >= starts[:-1] + elapsed[:-1]).all()
+    assert {"cpu.model", "kernel.release", "benchwright.version"} <= set(series.facts)
+    assert around.setting
+    assert bool(around.neighbour) == (around.condition in ("neighbour", "drift"))
+    assert around.versions or around.program == "python"
+    seen = sum(use.epochs[1] - use.epochs[0] + 1 for use in series.uses)
+    assert seen > 0.5 * len(starts)
+
+
+# -- Stopping rules and findings ----------------------------------------------------------
+
+
+@pytest.mark.timeout(1800)
+@each
+def test_an_interval_that_misses_has_a_finding_that_says_why(file: Path) -> None:
+    for mode in PLAYED:
+        found = play(file, mode)
+        print(
+            f"{name_of(file)}, {mode}: covers {found.covered / found.tests:.1%},"
+            f" {found.trials / found.tests:.0f} trials; clean {found.clean},"
+            f" of these cover {found.clean_covered}; misses: unsteady {found.unsteady},"
+            f" too short {found.too_short}, silent {found.silent}"
+        )
+        assert at_most(found.silent, found.tests, 0.05)
+
+
+@pytest.mark.timeout(1800)
+def test_what_is_called_clean_is_clean() -> None:
+    """Over all series: on a busy machine few tests have no warning."""
+    found = [play(file, mode) for file in played() for mode in PLAYED]
+    clean = sum(one.clean for one in found)
+    covered = sum(one.clean_covered for one in found)
+    tests = sum(one.tests for one in found)
+    print(f"clean {clean} of {tests}, of these cover {covered}")
+    if clean < FEWEST_CLEAN:
+        pytest.skip(f"only {clean} of {tests} tests on these series have no warning")
+    assert at_least(covered, clean, 0.93)
+
+
+def test_without_its_findings_the_same_count_fails() -> None:
+    """On a machine with a neighbour most intervals miss; only the findings make them no silent ones."""
+    (file,) = (file for file in FILES if name_of(file) == "nginx-neighbour")
+    found = play(file, "plan mean")
+    misses = found.tests - found.covered
+    assert not at_most(misses, found.tests, 0.05)
+    assert found.unsteady > 0
+
+
+# -- Comparisons ------------------------------------------------------------------------
+
+
+@functools.cache
+def interleaved_differences(file: Path, mode: str) -> int:
+    """Return how many interleaved comparisons of a program with itself differ.
+
+    Both arms are the trials of one stretch of the series, in the order in which a session runs them.
+    """
+    one, length = population(series_of(file)), 2 * PAIRS
+    rule = comparison_rule(mode=mode)
+    if mode == "plan":
+        rule = msgspec.structs.replace(rule, margin=0.05)
+    false = 0
+    for number, first in enumerate(starts_of(one, SEED, (COMPARISONS, length))):
+        values = [[value] for value in one.values[first : first + length].tolist()]
+        own = msgspec.structs.replace(rule, seed=number)
+        false += any_difference(one_comparison(own, values, 1.0, ["a", "b"]))
+    return false
+
+
+@functools.cache
+def stored_differences(file: Path) -> tuple[int, int]:
+    """Return how many comparisons of two stored blocks of a series differ, and how many without a finding.
+
+    The blocks have 100 trials, and lie one before the other, as two sessions on one machine.
+    """
+    series = series_of(file)
+    one, count, false, silent = population(series), 100, 0, 0
+    rng, total = np.random.default_rng(SEED), len(series.elapsed_ns)
+    for _ in range(COMPARISONS):
+        a = int(rng.integers(0, total - 2 * count + 1))
+        b = int(rng.integers(a + count, total - count + 1))
+        arms = (one.values[place : place + count] for place in (a, b))
+        if both_stored(*arms).verdicts[0].verdict not in DIFFERENT:
+            continue
+        false += 1
+        codes = {
+            finding.code
+            for place in (a, b)
+            for finding in findings_of(series, place, count)
+        }
+        silent += not codes & (UNSTEADY | {TOO_SHORT})
+    return false, silent
+
+
+@functools.cache
+def histories_with_steps(file: Path) -> int:
+    """Return how many histories have a step, of which each run is the mean of 30 trials somewhere in the series."""
+    blocks = population(series_of(file)).series(SEED, (COMPARISONS * POINTS, OF_POINT))
+    histories = np.log(blocks.mean(axis=1)).reshape(COMPARISONS, POINTS)
+    return sum(bool(find_steps(history).steps) for history in histories)
+
+
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("mode", COMPARED)
+@each
+def test_interleaved_a_program_rarely_differs_from_itself(
+    file: Path, mode: str
+) -> None:
+    false = interleaved_differences(file, mode)
+    print(f"{name_of(file)}, {mode}: {false} of {COMPARISONS} differ")
+    assert at_most(false, COMPARISONS, 0.05)
+
+
+@pytest.mark.timeout(1800)
+@each
+def test_stored_a_difference_of_a_program_from_itself_has_a_finding_that_says_why(
+    file: Path,
+) -> None:
+    false, silent = stored_differences(file)
+    print(f"{name_of(file)}, stored: {false} of {COMPARISONS} differ, {silent} silent")
+    assert at_most(silent, COMPARISONS, 0.05)
+
+
+# -- Histories ---------------------------------------------------------------------------
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("condition", CONDITIONS)
+def test_histories_of_runs_at_random_times_rarely_have_a_step(condition: str) -> None:
+    """Over the series of a condition at most 5 % of histories have a step.
+
+    Of one series it can be twice that: two of the corpus have 11 %. Their runs, of a tenth of a second, are far more skewed
+    than the noises for which the method was made; the cause is not examined yet.
+    """
+    files = played(condition)
+    counts = {name_of(file): histories_with_steps(file) for file in files}
+    print(f"of {COMPARISONS} histories each with a step: {counts}")
+    assert at_most(sum(counts.values()), len(files) * COMPARISONS, 0.05)
+    assert all(at_most(hits, COMPARISONS, 0.10) for hits in counts.values())
+
+
+# -- The tables -------------------------------------------------------------------------
+
+
+def row_of(file: Path) -> str:
+    """Return the coverage of each rule with the mean trials, that of the peers, and what is said of the tests of all
+    our rules [%]."""
+    series = series_of(file)
+    one = population(series)
+    rows = {mode: play(file, mode) for mode in MODES}
+    blocks = one.series(SEED, (TESTS, LENGTH))
+    deviations = one.values - 1
+    correlation = (deviations[1:] @ deviations[:-1]) / (deviations @ deviations)
+    cells = [
+        f"{found.covered / found.tests:.0%} ({found.trials / found.tests:.0f})"
+        for found in rows.values()
+    ]
+    cells += [f"{peer(blocks, 1.0).coverage:.0%}" for peer in PEERS.values()]
+    total = sum(found.tests for found in rows.values())
+    cells += [
+        f"{sum(getattr(found, what) for found in rows.values()) / total:.1%}"
+        for what in ("clean", "unsteady", "too_short", "silent")
+    ]
+    return (
+        f"| {series.name} | {len(one.values):,} |"
+        f" {np.median(series.elapsed_ns) / 1e6:.3g} | {one.values.std():.0%} |"
+        f" {correlation:.2f} | " + " | ".join(cells) + " |"
+    )
+
+
+@pytest.mark.skipif(not FULL, reason="in the full form")
+@pytest.mark.timeout(3600)
+def test_the_tables() -> None:
+    heads = (*MODES, *PEERS, "clean", "unsteady", "too short", "silent")
+    print("\n| series | trials | ms | CV | correlation | " + " | ".join(heads) + " |")
+    print("|---" + "|---:" * (4 + len(heads)) + "|")
+    for file in FILES:
+        print(row_of(file))
+    print("\n| what | condition | share | of | most of one series |")
+    print("|---|---|---:|---:|---:|")
+    for condition in CONDITIONS:
+        files = played(condition)
+        counts = {
+            f"A/A {mode}, interleaved": [
+                interleaved_differences(file, mode) for file in files
+            ]
+            for mode in COMPARED
+        }
+        counts["A/A stored"] = [stored_differences(file)[0] for file in files]
+        counts["A/A stored, without a finding"] = [
+            stored_differences(file)[1] for file in files
+        ]
+        counts["history with a step"] = [histories_with_steps(file) for file in files]
+        for what, hits in counts.items():
+            of = len(files) * COMPARISONS
+            print(
+                f"| {what} | {condition} | {sum(hits) / of:.1%} | {of:,} |"
+                f" {max(hits) / COMPARISONS:.1%} |"
+            )
