@@ -10,10 +10,11 @@ Noises: `none` (what the machine has itself); `neighbours` (two busy CPUs, a use
 disk, each of which starts and ends at random every few tenths of a second; a process that this bench starts and ends by its id);
 `quota` (bw and its trials in a group that has 60 % of a CPU, as a container; needs root).
 
-One line for each comparison is added to OUT; the same command goes on where it was stopped. The table has exact binomial
+One line for each comparison is added to OUT; the same command goes on where it was stopped. Files of different rounds
+(--first) can be joined. The table has exact binomial
 intervals (Clopper and Pearson). Exit status: 1 if the data exclude that at most 5 % are called different.
 
-Usage: live_agreement.py [--rounds 70] [--only NOISE] [--out FILE] [--draw]
+Usage: live_agreement.py [--rounds 70] [--first 0] [--only NOISE] [--out FILE] [--draw]
 """
 
 from __future__ import annotations
@@ -21,10 +22,12 @@ from __future__ import annotations
 import argparse
 import contextlib
 import csv
+import itertools
 import json
 import math
 import os
 import random
+import signal
 import statistics
 import subprocess
 import sys
@@ -33,17 +36,21 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
+from parts import busy_machine
+
 from benchwright.machine.quiet import cgroups
 from benchwright.machine.quiet.host import Host
 from benchwright.stats import special
-from parts import busy_machine
 
 SEED = 20_261_127
 WORK = 300_000
 """Turns of the command's loop: about 8 ms."""
-WATCHED_BLOCKS = 40
-MOST_PLANNED = 80
+WATCHED_BLOCKS = 30
+MOST_PLANNED = 60
 NO_MARGIN = 1e-6
+LARGEST_MARGIN = 0.9
+"""A margin must be below 100 %; a machine whose smallest effect is larger has no planned comparison."""
 LEVEL = 0.05
 """Largest share of comparisons of a command with itself that may be called different."""
 POWER = 0.8
@@ -222,8 +229,8 @@ def compared(
 
 def start_up_turns() -> float:
     """Return how many turns of the loop take as long as the start and end of the command."""
-    words = ("--max-blocks", "30", "--margin", "0.01%")
-    words += ("--", command(WORK), command(1))
+    words = ["--max-blocks", "30", "--margin", "0.01%"]
+    words += ["--", command(WORK), command(1)]
     document, _ = compared(words, random.Random(0), "none")
     share = _elapsed(document)["ratio"]["value"]
     return float(WORK * share / (1 - share))
@@ -247,39 +254,47 @@ def compare(
     chance = random.Random(seed)
     margin = stated if mode == "plan" else NO_MARGIN
     most = MOST_PLANNED if mode == "plan" else WATCHED_BLOCKS
-    words = ("--mode", mode, "--margin", f"{100 * margin:.6f}%", "--power", str(POWER))
-    words += ("--max-blocks", str(most), "--seed", str(chance.randrange(2**31)))
+    words = ["--mode", mode, "--margin", f"{100 * margin:.6f}%", "--power", str(POWER)]
+    words += ["--max-blocks", str(most), "--seed", str(chance.randrange(2**31))]
     document, busy = compared(
         (*words, "--", command(WORK), command(turns)), chance, noise
     )
     one = _elapsed(document)
-    ratio = one["ratio"]
-    floats = (ratio["value"], ratio["low"], ratio["high"], one["p_adjusted"])
+    figures = one["ratio"] | {
+        "p": one["p_adjusted"],
+        "smallest_effect": one["smallest_effect"],
+    }
+    shown = {name: math.nan if f is None else f for name, f in figures.items()}
     return Row(
-        *(noise, number, mode, effect, turns, one["verdict"], one["blocks"]),
-        *(math.nan if value is None else value for value in floats),
-        math.nan if one["smallest_effect"] is None else one["smallest_effect"],
-        " ".join(sorted({finding["code"] for finding in document["findings"]})),
-        *busy,
+        noise=noise,
+        round=number,
+        mode=mode,
+        effect=effect,
+        turns=turns,
+        verdict=one["verdict"],
+        blocks=one["blocks"],
+        ratio=shown["value"],
+        low=shown["low"],
+        high=shown["high"],
+        p=shown["p"],
+        smallest_effect=shown["smallest_effect"],
+        findings=" ".join(sorted({found["code"] for found in document["findings"]})),
+        **busy._asdict(),
     )
 
 
-def one_round(
-    noise: str, number: int, start_up: float, rows: dict[Any, Row]
+def missing(
+    mode: str, noise: str, number: int, start_up: float, rows: dict[Any, Row]
 ) -> Iterator[Row]:
-    """Yield the comparisons of a round that are not there."""
-    stated = math.nan
-    for mode in MODES:
-        for is_slower in (False, True):
-            place = (noise, number, mode, is_slower)
-            row = rows.get(place)
-            if row is None:
-                row = compare(noise, number, mode, stated, is_slower, start_up)
-                yield row
-            if mode == "watch" and not is_slower:
-                stated = row.smallest_effect
-                if not stated > 0:
-                    sys.exit(f"round {number}, {noise}: no smallest effect was stated")
+    """Yield the comparisons of a mode in a round that are not there."""
+    for is_slower in (False, True):
+        if (noise, number, mode, is_slower) not in rows:
+            own = rows.get((noise, number, "watch", False))
+            stated = math.nan if own is None else own.smallest_effect
+            if own is not None and not stated > 0:
+                sys.exit(f"round {number}, {noise}: no smallest effect was stated")
+            if mode == "watch" or stated <= LARGEST_MARGIN:
+                yield compare(noise, number, mode, stated, is_slower, start_up)
 
 
 # -- what is kept, and the table ------------------------------------------------------------------
@@ -296,20 +311,9 @@ def kept(file: Path) -> dict[Any, Row]:
             sys.exit(f"{file}: not a file of this bench; name another one with --out")
         for words in reader:
             if len(words) == len(Row._fields):
-                row = _row(words)
+                row = msgspec.convert(words, Row, strict=False)
                 found[row.place] = row
     return found
-
-
-def _row(words: Sequence[str]) -> Row:
-    whole = ("round", "turns", "blocks")
-    texts = ("noise", "mode", "verdict", "findings")
-    return Row(
-        *(
-            word if name in texts else int(word) if name in whole else float(word)
-            for name, word in zip(Row._fields, words, strict=True)
-        )
-    )
 
 
 def written(file: Path, rows: Sequence[Row]) -> None:
@@ -356,8 +360,25 @@ HEADER = (
 
 
 def table(rows: Sequence[Row]) -> str:
-    """Return the shares of each noise and mode, and of all noises together, as Markdown."""
+    """Return the shares of each noise and mode, and of all noises together, as Markdown.
+
+    An effect that a comparison with fewer blocks stated is not that of all blocks, so those rounds do not count
+    for the power.
+    """
     lines = [HEADER]
+    stated = {
+        (row.noise, row.round): row.smallest_effect
+        for row in rows
+        if row.mode == "watch" and not row.effect and row.blocks == WATCHED_BLOCKS
+    }
+    rows = [
+        row
+        for row in rows
+        if not row.effect
+        or math.isclose(
+            row.effect, stated.get((row.noise, row.round), 0.0), rel_tol=1e-3
+        )
+    ]
     noises = [noise for noise in NOISES if any(row.noise == noise for row in rows)]
     for mode in MODES:
         for noise in (*noises, "all"):
@@ -371,15 +392,16 @@ def _line(noise: str, mode: str, rows: Sequence[Row]) -> str:
     null = [row for row in rows if not row.effect]
     slower = [row for row in rows if row.effect]
     off = [math.log(r.ratio / (1 + r.effect)) for r in slower if r.ratio > 0]
-    cells = (
-        *(noise, mode),
+    cells = [
+        noise,
+        mode,
         _share([row.verdict in DIFFERENT for row in null]),
         _share([row.excludes_1 for row in null]),
         f"{statistics.median([r.effect for r in slower] or [math.nan]):.1%}",
         _share([row.verdict == "slower" for row in slower]),
         f"{math.exp(statistics.fmean(off)):.3f}" if off else "",
         f"{statistics.fmean(row.lasted_s for row in rows):.1f}",
-    )
+    ]
     return "| " + " | ".join(cells) + " |"
 
 
@@ -394,6 +416,9 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     """Return the options of a command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rounds", type=int, default=70, help="of each noise")
+    parser.add_argument(
+        "--first", type=int, default=0, help="number of the first round"
+    )
     parser.add_argument("--only", action="append", choices=NOISES, help="this noise")
     parser.add_argument(
         "--out", type=Path, default=Path("target/live-agreement.csv"), help="a CSV file"
@@ -409,16 +434,20 @@ def main(words: Sequence[str] | None = None) -> int:
     asked = arguments(words)
     rows = kept(asked.out)
     if not asked.draw:
+        # So that neighbours are ended too.
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
         start_up = start_up_turns()
         print(f"start and end take as long as {start_up:.0f} turns of {WORK}")
         written(asked.out, [*rows.values()])
         # All noises in each round, so that other users of the machine meet all alike.
-        for number in range(asked.rounds):
-            for noise in asked.only or NOISES:
-                for row in one_round(noise, number, start_up, rows):
-                    rows[row.place] = row
-                    with asked.out.open("a", newline="") as lines:
-                        csv.writer(lines, lineterminator="\n").writerow(_short(row))
+        noises = asked.only or NOISES
+        numbers = range(asked.first, asked.first + asked.rounds)
+        places = itertools.product(MODES, numbers, noises)
+        for mode, number, noise in places:
+            for row in missing(mode, noise, number, start_up, rows):
+                rows[row.place] = row
+                with asked.out.open("a", newline="") as lines:
+                    csv.writer(lines, lineterminator="\n").writerow(_short(row))
     print(table([*rows.values()]))
     null = [row.verdict in DIFFERENT for row in rows.values() if not row.effect]
     return int(bool(null) and exact_interval(sum(null), len(null))[0] > LEVEL)
