@@ -36,7 +36,7 @@ from benchwright.stats.moments import skewness
 #
 # A test that examines Student's interval after every trial, and stops when it is narrow, stops at moments
 # when the values happen to agree: from two trials on the interval covers 86 % instead of 95 % at a CV of 16 %.
-# From a pilot of 30 on little of this is left, and what is left is paid by widening every interval by 1 / n.
+# From a pilot of 30 on little of this is left, and what is left is paid by widening every interval by 1.25 / n.
 # Dependence between neighbours is paid by the factor of an AR(1) series, with one standard error added to the
 # correlation; in 30 and more values a correlation of up to 0.1 counts as chance, which costs independent values little.
 # A test of skewed trials stops where few of the slow ones were seen: its mean and its spread are too small together. The
@@ -59,6 +59,8 @@ _CHANCE_OF_FEW = -0.1
 """... and in fewer."""
 _FINEST = 0.25
 """Share of the target that is the narrowest half width from fewer values than a pilot has."""
+_LOOKS = 1.25
+"""By this / n every interval is wider, for the looks."""
 _SKEW = 0.5
 """Share of the correction for skewness by which the interval is moved."""
 _MOST_VALUES = 10**9
@@ -77,7 +79,7 @@ def sequential_interval(
     plain = t_interval(values, confidence)
     few = plain.n < PILOT_TRIALS
     factor = ar1_inflation(values, _CHANCE_OF_FEW if few else _CHANCE)
-    half = plain.half_width * factor * (1 + 1 / max(plain.n, 1))
+    half = plain.half_width * factor * (1 + _LOOKS / max(plain.n, 1))
     middle = plain.value
     if 0 < half < math.inf:
         # Johnson's m3 (1 + 2 t^2) / (6 s^2 n), as a share of the half width t s / sqrt(n): less
