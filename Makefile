@@ -13,7 +13,7 @@ unexport PYTHONDONTWRITEBYTECODE
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test check lint soundness test-rust test-python test-pure test-real calibration docs pages site images wheels wheels-check corpus peak-table peak-ends bench limiters peak-servers peak-nfs surface-nfs arrival-bursts workload-fidelity run-lengths pool-faults paper-workbench clean
+.PHONY: help setup build demo test check lint soundness test-rust test-python test-pure test-real calibration docs pages site images wheels wheels-check corpus peak-table peak-ends bench limiters peak-servers peak-nfs surface-nfs arrival-bursts workload-fidelity run-lengths pool-faults live-agreement paper-workbench clean
 .NOTPARALLEL:
 
 PURE_TESTS := tests/unit tests/property tests/golden tests/sim tests/calibration
@@ -97,7 +97,7 @@ peak-ends: setup ## 1,000 searches on every simulated server, each of which must
 	$(BIN)/python tests/sim/peak_ends.py --policies qgs,monotone
 
 # Each has a target of its own.
-LONG_BENCHES := benches/corpus.py benches/peak_servers.py benches/surface_servers.py benches/paper_workbench.py benches/arrival_bursts.py benches/workload_fidelity.py benches/run_lengths.py benches/pool_faults.py
+LONG_BENCHES := benches/corpus.py benches/peak_servers.py benches/surface_servers.py benches/paper_workbench.py benches/arrival_bursts.py benches/workload_fidelity.py benches/run_lengths.py benches/pool_faults.py benches/live_agreement.py
 
 bench: setup ## the benchmarks in benches/, with the peers' figures beside ours
 	@scripts/packages.sh hyperfine:hyperfine wrk:wrk
@@ -126,6 +126,9 @@ run-lengths: setup ## responses of NFS-Ganesha over load and run length, figures
 
 pool-faults: setup ## 25 rounds of one surface on a real Slurm, each with every fault at a random moment; 25 minutes to an hour
 	$(BIN)/python benches/pool_faults.py
+
+live-agreement: setup ## 210 comparisons of a command with itself by bw compare, watched and planned, and of one that is slower by the stated effect, under three kinds of noise; goes on where it was stopped; one to three hours
+	$(BIN)/python benches/live_agreement.py --out target/live-agreement.csv
 
 paper-workbench: setup ## the workbench paper's figures in simulation, drawn again into docs/images
 	$(BIN)/python benches/paper_workbench.py

@@ -90,15 +90,12 @@ def test_intervals_cover(mode: str, population: Population) -> None:
 def least_coverage(mode: str, population: str) -> float:
     """Return the limit of a cell.
 
-    At a correlation of 0.6 the promise is 90 %; what is beyond is told by `dependent-trials`. A slow mode of 15 % of the
-    trials costs a plan three points at a variation of 16 %: it stops where few slow trials were seen. Ten trials show
-    nothing of such a mode in one of five tests, and little of a correlation.
+    At a correlation of 0.6 the promise is 90 %; what is beyond is told by `dependent-trials`. Ten trials show
+    nothing of a slow mode of 15 % in one of five tests, and little of a correlation.
     """
-    few = {"bimodal 16%": 0.91}
-    if mode == "long plan mean":
-        few |= {"bimodal 8%": 0.85, "bimodal 16%": 0.81, "AR(1) 0.6, 8%": 0.87}
-        few |= {"AR(1) 0.3, 8%": 0.91}
-    if mode.endswith("plan mean") and population in few:
+    few = {"bimodal 8%": 0.85, "bimodal 16%": 0.82, "AR(1) 0.6, 8%": 0.87}
+    few |= {"AR(1) 0.3, 8%": 0.91}
+    if mode == "long plan mean" and population in few:
         return few[population]
     return 0.90 if population.startswith("AR(1) 0.6") else 0.93
 
@@ -113,14 +110,13 @@ def test_independent_trials_cost_little_more_than_their_variance_needs(
     mode: str,
 ) -> None:
     """Ten trials where one would do, twice the oracle's ten, 1.25 times its forty."""
-    series = {cv: normal(cv).series(SEED, (500, LENGTH)) for cv in (0.02, 0.08, 0.16)}
+    series = {cv: normal(cv).series(SEED, (1000, LENGTH)) for cv in (0.02, 0.08, 0.16)}
     player = ours(RULES[mode], TRIAL_NS.get(mode, 0))
     trials = {cv: player(one, 1.0).trials for cv, one in series.items()}
     pilot = 10 if mode.startswith("long") else 30
     assert trials[0.02] == pytest.approx(pilot, rel=0.02)
     assert trials[0.08] < max(pilot * 1.03, 2 * oracle(0.08))
-    # 500 tests know the mean to 2 %.
-    assert trials[0.16] < 1.27 * oracle(0.16)
+    assert trials[0.16] < 1.25 * oracle(0.16)
 
 
 @pytest.mark.parametrize("population", EVERY, ids=lambda p: p.name)

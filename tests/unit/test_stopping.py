@@ -7,6 +7,7 @@ import re
 import msgspec
 import numpy as np
 import pytest
+from scipy.stats import t as student
 
 from benchwright.core.errors import InputError
 from benchwright.core.observation import MeasurementBlock, Trial, TrialEnding
@@ -24,8 +25,9 @@ from benchwright.core.plan import (
     UntilProgram,
 )
 from benchwright.decide.history import History, HistoryBuilder
-from benchwright.decide.precision import needed_trials, stages
+from benchwright.decide.precision import needed_trials, sequential_interval, stages
 from benchwright.decide.stopping import LookSchedule, decide, out_of_reach
+from benchwright.stats.dependence import ar1_inflation
 
 SECOND = 10**9
 
@@ -169,10 +171,10 @@ def test_a_mean_by_plan_is_looked_at_after_the_pilot_and_then_regularly() -> Non
     assert decide(rule, run(20, elapsed=noisy(20, 0.15))) == RunMore(1)
     assert decide(rule, run(40, elapsed=noisy(40, 0.3))) == RunMore(2)
     assert decide(rule, run(41, elapsed=noisy(41, 0.3))) == RunMore(1), "to the look"
-    # t(41) = 2.0195, 1 + 1/42, values that alternate have no positive correlation.
+    # t(41) = 2.0195, 1 + 1.25/42, values that alternate have no positive correlation.
     stop = stopped(decide(rule, run(42, elapsed=noisy(42, 0.15))))
     assert (stop.reason, stop.answered, stop.looks) == ("precise", True, 22)
-    assert stop.detail.startswith("42 trials, 22 looks; elapsed 1 ± 4.84 %")
+    assert stop.detail.startswith("42 trials, 22 looks; elapsed 1 ± 4.87 %")
 
 
 def test_a_calm_pilot_is_enough() -> None:
@@ -180,6 +182,29 @@ def test_a_calm_pilot_is_enough() -> None:
         decide(UntilPrecise(0.05, minimum=20), run(20, elapsed=noisy(20, 0.01)))
     )
     assert stop.detail.startswith("20 trials, one look")
+
+
+def test_an_interval_by_plan_reaches_further_where_the_longer_tail_is() -> None:
+    """Against Johnson 1978, whose whole correction is m3 (1 + 2 t^2) / (6 s^2 n)."""
+    values = [1.0] * 34 + [1.5] * 6
+    found = sequential_interval(values, 0.05, 0.95)
+    spread, t = np.std(values, ddof=1), student.ppf(0.975, 39)
+    half = t * spread / np.sqrt(40) * (1 + 1.25 / 40) * ar1_inflation(values, 0.1)
+    third = np.mean((np.array(values) - np.mean(values)) ** 3)
+    moved = 0.5 * third * (1 + 2 * t * t) / (6 * spread**2 * 40)
+    assert found.half_width == pytest.approx(half)
+    assert (found.high + found.low) / 2 - found.value == pytest.approx(moved)
+    mirrored = sequential_interval([3 - value for value in values], 0.05, 0.95)
+    assert mirrored.low == pytest.approx(3 - found.high)
+    assert mirrored.high == pytest.approx(3 - found.low)
+
+
+@pytest.mark.parametrize("n", [3, 10, 30, 1000])
+def test_an_interval_by_plan_holds_its_mean_however_skewed_the_values_are(
+    n: int,
+) -> None:
+    found = sequential_interval([*[1.0] * (n - 1), 9.0], 0.05, 0.95)
+    assert found.low < found.value < found.high
 
 
 def test_a_pilot_of_long_trials_is_shorter() -> None:
@@ -217,7 +242,7 @@ def test_a_maximum_ends_it_undecided_with_the_interval_reached() -> None:
     assert decide(rule, run(20, elapsed=noisy(20, 0.15))) == RunMore(1)
     stop = stopped(decide(rule, run(28, 2, elapsed=noisy(28, 0.15))))
     assert (stop.reason, stop.answered) == ("max-runs", False)
-    assert "30 trials, the maximum; elapsed 1 ± 6.13 %" in stop.detail
+    assert "30 trials, the maximum; elapsed 1 ± 6.19 %" in stop.detail
     (stage,) = stages(rule, run(28, elapsed=noisy(28, 0.15)))
     estimate = stage.estimate
     assert (estimate.method, estimate.n) == ("sequential-t", 28)

@@ -162,11 +162,14 @@ _MAX_COSINE_VALUES = 10_000
 _FEW_INDEPENDENT = 4
 """With fewer independent values a correlation shows little: one degree of freedom."""
 _SUSPECTED = 0.1
-"""A correlation above this is increased by its own standard error,"""
-_CAUTION = 0.5
-"""... multiplied by this factor."""
+"""A correlation of stored arms above this is increased"""
+_STORED_ERRORS = 0.5
+"""... by so many of its standard errors: a whole one costs two points of power, and false differences stay below
+5 % without (tests/calibration/test_stored.py);"""
+_PLAN_ERRORS = 1.0
+"""... and that of a plan by so many: its looks choose when it is small."""
 _STRONGEST = 0.97
-_STRONGEST_AR1 = 0.95
+"""Largest correlation that is allowed for."""
 
 
 class MeanError(msgspec.Struct, frozen=True):
@@ -228,8 +231,8 @@ def inflation(values: SampleValues) -> float:
 
 def ar1_inflation(values: SampleValues, least: float) -> float:
     """Return the factor, at least 1, by which the mean's interval of an AR(1) series is wider
-    than Student's. Its correlation is the measured one plus one standard error; 1 if the measured
-    one is at most `least`, for n < 3, and for constant values."""
+    than Student's; 1 if the measured correlation is at most `least`, for n < 3, and for constant
+    values."""
     data = finite_values(values)
     n = len(data)
     if n < 3 or not moments(data).sdev:
@@ -237,8 +240,7 @@ def ar1_inflation(values: SampleValues, least: float) -> float:
     first = unbiased(_Autocorrelations(data).at(1), n)
     if first <= least:
         return 1.0
-    cautious = first + math.sqrt(max(1 - first * first, 0.0) / n)
-    cautious = min(max(cautious, 0.0), _STRONGEST_AR1)
+    cautious = _cautious(first, n, _PLAN_ERRORS)
     return math.sqrt((1 + cautious) / (1 - cautious))
 
 
@@ -255,7 +257,7 @@ def mean_errors(*arms: Sequence[float]) -> tuple[MeanError, ...]:
     total = sum(sizes)
     together = sum(n * r for n, r in zip(sizes, first, strict=True)) / max(total, 1)
     return tuple(
-        _mean_error(values, _cautious(max(own, together), total, len(values)))
+        _mean_error(values, _allowed(max(own, together), total, len(values)))
         for values, own in zip(arms, first, strict=True)
     )
 
@@ -269,12 +271,16 @@ def _lag_1(values: Sequence[float]) -> float:
     return found if n < MIN_VALUES_FOR_DEPENDENCE else unbiased(found, n)
 
 
-def _cautious(first: float, total: int, n: int) -> float:
-    """Return a correlation, with half its standard error (for `total` values) added where it
-    may be real."""
-    if first > _SUSPECTED and n >= MIN_VALUES_FOR_DEPENDENCE:
-        first += _CAUTION * math.sqrt(max(1 - first * first, 0.0) / total)
-    return min(max(first, 0.0), _STRONGEST)
+def _allowed(first: float, total: int, n: int) -> float:
+    """Return the correlation that the error of an arm of n values allows for; it was measured on `total` values."""
+    may_be_real = first > _SUSPECTED and n >= MIN_VALUES_FOR_DEPENDENCE
+    return _cautious(first, max(total, 1), _STORED_ERRORS if may_be_real else 0.0)
+
+
+def _cautious(first: float, n: int, errors: float) -> float:
+    """Return a correlation of n > 0 values with so many of its standard errors added, within 0 .. `_STRONGEST`."""
+    error = math.sqrt(max(1 - first * first, 0.0) / n)
+    return min(max(first + errors * error, 0.0), _STRONGEST)
 
 
 def _mean_error(values: Sequence[float], first: float) -> MeanError:

@@ -115,6 +115,19 @@ def moments(values: SampleValues) -> Moments:
     return Moments(n, reduced.restored(reduced.shift + middle), reduced.restored(sdev))
 
 
+def skewness(values: SampleValues) -> float:
+    """Return the third central moment (divided by n) over the cube of the standard deviation (n - 1).
+
+    0 for n < 2 and for constant values.
+    """
+    data = finite_values(values)
+    spread = moments(data)
+    if not spread.sdev > 0:
+        return 0.0
+    scores = standardized(data, spread)
+    return math.fsum(score**3 for score in scores) / spread.n
+
+
 def slope(values: Sequence[float], positions: Sequence[int] | None = None) -> float:
     """Return the least-squares slope of `values` over `positions`, both shape `(n,)`.
 
