@@ -45,7 +45,6 @@ GUESSES = {
     "per-trial": (235.3, 6.0),
     "stalls": (195.0, 2.3),
     "batching": (372.0, 7.5),
-    "held-out-mh3": (246.5, 5.0),
     "held-out-bursty": (277.0, 7.0),
     "mm8-cold-per-trial": (361.5, 6.5),
 }

@@ -26,7 +26,7 @@ from stations import (
     Thrashing,
     Throttled,
 )
-from work import BoundedPareto, Erlang, Exponential, Lognormal
+from work import BoundedPareto, Erlang, Exponential, Hyperexponential, Lognormal
 
 MEAN = "response_ms_mean"
 R_SAT = Criterion(key=MEAN, limit=40.0)
@@ -143,6 +143,7 @@ D = SimServer("D-mm2-elastic", Queue(2, Exponential(0.003)))
 TAILS = (
     SimServer("mg1-heavy", Queue(1, PARETO)),
     SimServer("mg4-heavy", Queue(4, BoundedPareto(0.015, 1.5, 300.0))),
+    SimServer("mh3", Queue(3, Hyperexponential(0.006, 3.0))),
     SimServer("mg1-light", Queue(1, Erlang(0.005, 4))),
     SimServer("sharing", Sharing(1, Lognormal(0.005, 4.0))),
     SimServer("mm1-p95", Queue(1, Exponential(0.005)), criteria=(P95,)),
