@@ -122,6 +122,7 @@ DRIFT = "drift"
 NON_MONOTONIC = "response-not-monotonic"
 KINK = f"throughput-drops-under-overload|{NO_QUEUE}"
 STALLS = f"server-stalls|{NO_QUEUE}"
+CONTRARY = "short-runs-contradict"
 SHEDS = f"sheds-load|{NO_QUEUE}"
 
 ERRORS = Criterion(key="error_ratio", limit=0.001, unit="", statistic="ratio")
@@ -177,6 +178,13 @@ ODD = (
     ),
     SimServer(
         "stalls", MM4, SpeedProfile(stall_s=0.3), stationary=False, finding=STALLS
+    ),
+    SimServer(
+        "stalls-rare",
+        Queue(4, Exponential(0.008)),
+        SpeedProfile(stall_s=0.8, stall_every_s=30.0),
+        stationary=False,
+        finding=f"{STALLS}|{CONTRARY}",
     ),
     SimServer(
         "drift",

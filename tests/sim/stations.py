@@ -43,9 +43,7 @@ def waiting_share(servers: int, load: float) -> float:
 
 
 @functools.lru_cache(maxsize=4096)
-def hyperexponential_wait_s(
-    servers: int, work: Hyperexponential, rate: float
-) -> float:
+def hyperexponential_wait_s(servers: int, work: Hyperexponential, rate: float) -> float:
     """Return the mean wait of an M/H2/c below its capacity [s].
 
     A state is the number inside (a level) and how many of those in service are of the first kind.

@@ -88,9 +88,7 @@ def bracket_of(goal: PeakGoal, history: Sequence[LoadTrial]) -> Bracket:
     )
 
 
-def next_climb(
-    goal: PeakGoal, bracket: Bracket, least_s: float = 0.0
-) -> Probe | None:
+def next_climb(goal: PeakGoal, bracket: Bracket, least_s: float = 0.0) -> Probe | None:
     """Return the next probe of the climb, of at least `least_s` [s]; None when the peak is bracketed
     closely enough."""
     rate = _climb_rate(goal, bracket)

@@ -506,9 +506,7 @@ def long_runs(goal: PeakGoal, history: Sequence[LoadTrial]) -> LongRuns:
     )
 
 
-def _computed_long_runs(
-    criterion: Criterion, history: Sequence[LoadTrial]
-) -> LongRuns:
+def _computed_long_runs(criterion: Criterion, history: Sequence[LoadTrial]) -> LongRuns:
     runs = read_runs(criterion, history).runs
     usable = [
         (trial, run.value if run.steady else math.inf)

@@ -310,9 +310,9 @@ on a real server once made eight in a row, and then the first run near the peak 
 
 # -- the stop rule (queue_guided.py, next_run.py) -----------------------------------------------------------------
 
-LOOK_MARGIN = 0.015
+LOOK_MARGIN = 0.01
 """Minimum addition to the claim's confidence: the price of a look after every run;"""
-FEW_RUNS_MARGIN = 0.08
+FEW_RUNS_MARGIN = 0.05
 """... at least this, divided by the number of runs near the peak: few runs show little about their
 noise and the variation between runs, and may agree by chance."""
 NEAR_PEAK = (0.6, 1.7)
