@@ -90,8 +90,8 @@ wheels: setup ## the files of a release in dist: wheels for x86-64 and aarch64, 
 wheels-check: wheels ## install and run the files of a release, the aarch64 wheel under QEMU; minutes, needs a network
 	BW_RELEASE=1 $(BIN)/pytest -q tests/release
 
-peak-table: setup ## every policy of a peak search on every simulated server, 1,000 searches each; about an hour
-	$(BIN)/python tests/sim/peak_table.py --held-out --searches 1000 --peer-searches 50 --jobs 2 --json target/peak-table.json
+peak-table: setup ## every policy of a peak search on every simulated server, 1,000 searches each; goes on where it was stopped; hours
+	$(BIN)/python tests/sim/peak_table.py --held-out --searches 1000 --peer-searches 50 --jobs 2 --json target/peak-table.json --outcomes target/peak-table.jsonl
 
 peak-ends: setup ## 1,000 searches on every simulated server, each of which must end; goes on where it was stopped; hours
 	$(BIN)/python tests/sim/peak_ends.py --policies qgs,monotone

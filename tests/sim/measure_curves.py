@@ -44,8 +44,8 @@ GUESSES = {
     "slow-noise": (236.0, 6.0),
     "per-trial": (235.3, 6.0),
     "stalls": (195.0, 2.3),
+    "stalls-rare": (318.0, 1.6),
     "batching": (372.0, 7.5),
-    "held-out-mh3": (246.5, 5.0),
     "held-out-bursty": (277.0, 7.0),
     "mm8-cold-per-trial": (361.5, 6.5),
 }

@@ -9,19 +9,34 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 import msgspec
 
 from benchwright.core.search import Claim, ClaimKind, PeakStatus
 from benchwright.decide.peak.policy import policy_named
 from held_out import BY_NAME
-from servers import SimServer
+from servers import DRIFT, NO_QUEUE, SimServer
+from stations import Throttled
 from world import Search, search_of
 
 PEERS = ("mlrsearch-mean", "mlrsearch-share")
 RESTART_S = 30.0
 """Charged per trial in the second column of costs."""
 Z95 = 1.959964
+ODD_CODES = (DRIFT, NO_QUEUE, "server-stalls")
+"""Findings that say that a server is no queue, or not the same all the time."""
+
+
+def whole_lines(path: Path) -> list[bytes]:
+    """Return the lines of a file that is written line by line; a line that was cut is taken out of
+    it, and a file that is missing has none."""
+    if not path.exists():
+        return []
+    lines = path.read_bytes().splitlines(keepends=True)
+    whole = [line for line in lines if line.endswith(b"\n")]
+    path.write_bytes(b"".join(whole))
+    return whole
 
 
 class Task(msgspec.Struct, frozen=True):
@@ -91,6 +106,8 @@ class Row(msgspec.Struct, frozen=True):
     """Mean of what the searches state."""
     finding: Share | None
     """Searches that said what must be said of this server; None: nothing must."""
+    wrong_finding: Share | None
+    """Searches that said of a queue that it is none; None: it is none."""
     cpu_s: float
 
 
@@ -159,8 +176,11 @@ def row_of(task: Task, outcomes: Sequence[Outcome]) -> Row:
     interval = [one.interval_held for one in outcomes if one.interval_held is not None]
     loads = sorted(one.load_s for one in outcomes)
     trials = _mean([one.trials for one in outcomes])
-    wanted = BY_NAME[task.server].finding
-    codes = set(wanted.split("|")) if wanted else set()
+    server = BY_NAME[task.server]
+    codes = set(server.finding.split("|")) if server.finding else set()
+    clean = server.stationary and not codes
+    clean = clean and not isinstance(server.station, Throttled)
+    odd = [bool(set(ODD_CODES) & {*one.codes}) for one in outcomes]
     return Row(
         server=task.server,
         policy=task.policy,
@@ -182,6 +202,7 @@ def row_of(task: Task, outcomes: Sequence[Outcome]) -> Row:
         finding=wilson([bool(codes & {*one.codes}) for one in outcomes])
         if codes
         else None,
+        wrong_finding=wilson(odd) if clean else None,
         cpu_s=_mean([one.cpu_s for one in outcomes]),
     )
 

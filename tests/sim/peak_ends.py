@@ -23,6 +23,7 @@ import msgspec
 from benchwright.core.search import PeakStatus
 from benchwright.decide.peak.policy import policy_named
 from held_out import BY_NAME
+from outcomes import whole_lines
 from world import search_of
 
 
@@ -73,12 +74,7 @@ def played(server: str, policy: str, seed: int) -> Ended:
 
 def stored(path: Path) -> list[Ended]:
     """Return the searches in a file, without a line that was cut, which is taken out."""
-    if not path.exists():
-        return []
-    lines = path.read_bytes().splitlines(keepends=True)
-    whole = [line for line in lines if line.endswith(b"\n")]
-    path.write_bytes(b"".join(whole))
-    return [msgspec.json.decode(line, type=Ended) for line in whole]
+    return [msgspec.json.decode(line, type=Ended) for line in whole_lines(path)]
 
 
 def table(searches: Sequence[Ended]) -> Iterator[str]:

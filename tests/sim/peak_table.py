@@ -4,9 +4,11 @@
 [--held-out] [--policies x,y] [--claims region:10%,rate:10%,rate:5%] [--jobs 2] [--seed 1]
 [--budget 600] [--json FILE] [--outcomes FILE]`
 
-Markdown on stdout, progress on stderr, and with --json every row as a machine reads it.
-Our policy plays every claim, the others know none and play the first. Each search depends
-on nothing but its server, policy, claim and seed.
+Markdown on stdout (first the table of docs/peak.md), progress on stderr, and with --json every row
+as a machine reads it. Our policy plays every claim, the others know none and play the first. Each
+search depends on nothing but its server, policy, claim and seed. With --outcomes every search is in
+a file as soon as its chunk has ended; a run that was stopped goes on with what is missing, so a
+table can be played in pieces (by server, by policy, by time).
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import argparse
 import itertools
 import math
 import multiprocessing
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -25,7 +28,17 @@ from benchwright.core.search import Claim
 from benchwright.decide.peak.policy import DEFAULT_POLICY, POLICY_NAMES
 from benchwright.load.criteria import parse_claim
 from held_out import BY_NAME, HELD_OUT
-from outcomes import PEERS, RESTART_S, Outcome, Row, Share, Task, play_task, row_of
+from outcomes import (
+    PEERS,
+    RESTART_S,
+    Outcome,
+    Row,
+    Share,
+    Task,
+    play_task,
+    row_of,
+    whole_lines,
+)
 from servers import SERVERS
 
 SLOW = ("strawman",)
@@ -55,6 +68,36 @@ COLUMNS = (
     "not converged %",
     "finding %",
 )
+OVERVIEW = (
+    "server",
+    "n",
+    "trials",
+    "seconds",
+    "p95 s",
+    "claim held % (95 %)",
+    "bias %",
+    "stated %",
+    "peak in interval %",
+    "not converged %",
+    "wrong finding %",
+    "honest binary search / ours",
+)
+HONEST = "binsearch-honest"
+
+
+class Played(msgspec.Struct, frozen=True):
+    """The searches of one task, a line of the file of --outcomes."""
+
+    server: str
+    policy: str
+    claim: str
+    budget_s: float | None
+    outcomes: list[Outcome]
+
+    @property
+    def key(self) -> Key:
+        """What it is grouped by."""
+        return self.server, self.policy, self.claim
 
 
 def arguments(argv: list[str]) -> argparse.Namespace:
@@ -74,7 +117,7 @@ def arguments(argv: list[str]) -> argparse.Namespace:
     add("--seed", type=int, default=1)
     add("--budget", type=float, help="of each search by a policy of bw [s]")
     add("--json", type=Path, help="where the rows are written for a machine")
-    add("--outcomes", type=Path, help="where every search is written")
+    add("--outcomes", type=Path, help="where every search is kept, and read from again")
     return parser.parse_args(argv)
 
 
@@ -102,7 +145,7 @@ def _claims(text: str) -> list[Claim]:
 
 
 def tasks_of(asked: argparse.Namespace) -> Iterator[Task]:
-    """Return what is to be played, in chunks."""
+    """Return what is to be in the table, a task for each server, policy and claim."""
     held_out = [s.name for s in HELD_OUT] if asked.held_out else []
     servers = list(dict.fromkeys([*asked.servers, *held_out]))
     for server, policy in itertools.product(servers, asked.policies):
@@ -112,10 +155,16 @@ def tasks_of(asked: argparse.Namespace) -> Iterator[Task]:
         for claim in asked.claims if ours else asked.claims[:1]:
             if policy == "mlrsearch-share" and _no_mean(server):
                 continue
-            for first in range(0, searches, CHUNK):
-                seeds = range(first, min(first + CHUNK, searches))
-                numbers = tuple(asked.seed + k for k in seeds)
-                yield Task(server, policy, claim, numbers, asked.budget)
+            seeds = tuple(range(asked.seed, asked.seed + searches))
+            yield Task(server, policy, claim, seeds, asked.budget)
+
+
+def chunks_of(task: Task, known: set[int]) -> Iterator[Task]:
+    """Return the searches of a task that are not known yet, a few at a time."""
+    missing = [seed for seed in task.seeds if seed not in known]
+    for first in range(0, len(missing), CHUNK):
+        seeds = tuple(missing[first : first + CHUNK])
+        yield msgspec.structs.replace(task, seeds=seeds)
 
 
 def _no_mean(server: str) -> bool:
@@ -123,26 +172,75 @@ def _no_mean(server: str) -> bool:
     return BY_NAME[server].binding.statistic != "mean"
 
 
-def play_all(tasks: Sequence[Task], jobs: int) -> dict[Key, list[Outcome]]:
-    """Return every search's outcome, by server, policy and claim."""
-    played: dict[Key, list[Outcome]] = {}
-    with multiprocessing.Pool(jobs) as pool:
-        for number, (task, outcomes) in enumerate(
-            zip(tasks, pool.imap(play_task, tasks), strict=True), 1
-        ):
-            played.setdefault(_key(task), []).extend(outcomes)
-            if number % 20 == 0 or number == len(tasks):
-                print(f"{number}/{len(tasks)} {task.server}", file=sys.stderr)
-    return played
+def play_all(
+    tasks: Sequence[Task], jobs: int, path: Path | None
+) -> dict[Key, dict[int, Outcome]]:
+    """Return every search's outcome by seed, by server, policy and claim.
+
+    `path` is a file of the searches that were played before, which the new ones are added to.
+    """
+    found: dict[Key, dict[int, Outcome]] = {_key(task): {} for task in tasks}
+    budgets = {_key(task): task.budget_s for task in tasks}
+    for line in whole_lines(path) if path else ():
+        played = msgspec.json.decode(line, type=Played)
+        if played.key in found and played.budget_s == budgets[played.key]:
+            found[played.key].update({one.seed: one for one in played.outcomes})
+    chunks = [c for task in tasks for c in chunks_of(task, set(found[_key(task)]))]
+    with (
+        multiprocessing.Pool(jobs) as pool,
+        (path or Path(os.devnull)).open("ab") as out,
+    ):
+        for number, played in enumerate(pool.imap_unordered(_play, chunks), 1):
+            found[played.key].update({one.seed: one for one in played.outcomes})
+            out.write(msgspec.json.encode(played) + b"\n")
+            out.flush()
+            if number % 20 == 0 or number == len(chunks):
+                print(f"{number}/{len(chunks)} {played.server}", file=sys.stderr)
+    return found
+
+
+def _play(task: Task) -> Played:
+    return Played(*_key(task), task.budget_s, play_task(task))
 
 
 def _key(task: Task) -> Key:
     return task.server, task.policy, task.claim.text
 
 
-def markdown(rows: Sequence[Row]) -> str:
-    """Return a table for each server, and what ours costs against the others."""
+def overview(rows: Sequence[Row]) -> list[str]:
+    """Return the table of our policy's searches, one for each claim."""
     lines = []
+    ours = [row for row in rows if row.policy == DEFAULT_POLICY]
+    honest = {row.server: row.load_s for row in rows if row.policy == HONEST}
+    for claim in dict.fromkeys(row.claim for row in ours):
+        lines += [f"### {claim}", "", _line(OVERVIEW), _line(["---"] * len(OVERVIEW))]
+        for row in (row for row in ours if row.claim == claim):
+            ratio = ""
+            if row.server in honest and claim.startswith("region"):
+                ratio = f"{honest[row.server] / row.load_s:.1f}"
+            wrong = row.wrong_finding
+            cells = [
+                row.server,
+                str(row.searches),
+                f"{row.trials:.1f}",
+                f"{row.load_s:.0f}",
+                f"{row.load_s_p95:.0f}",
+                _share(row.claim_held),
+                _percent(row.bias, 2),
+                _percent(row.probability),
+                _percent(row.interval_held.value if row.interval_held else None),
+                _percent(row.unconverged.value),
+                _percent(wrong.value if wrong else None),
+                ratio,
+            ]
+            lines.append(_line(cells))
+        lines.append("")
+    return lines
+
+
+def markdown(rows: Sequence[Row]) -> str:
+    """Return the table of our policy, a table for each server, and what ours costs against the others."""
+    lines = overview(rows)
     for server, group in itertools.groupby(rows, key=lambda row: row.server):
         lines += [f"### {server}", "", _told(server), ""]
         lines += [_line(COLUMNS), _line(["---"] * len(COLUMNS))]
@@ -227,14 +325,12 @@ def main(argv: list[str]) -> None:
     """Play, and print."""
     asked = arguments(argv)
     tasks = list(tasks_of(asked))
-    played = play_all(tasks, asked.jobs)
-    firsts = {_key(task): task for task in reversed(tasks)}
-    rows = [row_of(firsts[key], outcomes) for key, outcomes in played.items()]
+    found = play_all(tasks, asked.jobs, asked.outcomes)
+    rows = [
+        row_of(task, [found[_key(task)][seed] for seed in task.seeds]) for task in tasks
+    ]
     if asked.json:
         asked.json.write_bytes(msgspec.json.format(msgspec.json.encode(rows)))
-    if asked.outcomes:
-        every = [(*key, outcomes) for key, outcomes in played.items()]
-        asked.outcomes.write_bytes(msgspec.json.encode(every))
     print(markdown(rows))
 
 

@@ -26,7 +26,7 @@ from stations import (
     Thrashing,
     Throttled,
 )
-from work import BoundedPareto, Erlang, Exponential, Lognormal
+from work import BoundedPareto, Erlang, Exponential, Hyperexponential, Lognormal
 
 MEAN = "response_ms_mean"
 R_SAT = Criterion(key=MEAN, limit=40.0)
@@ -122,6 +122,7 @@ DRIFT = "drift"
 NON_MONOTONIC = "response-not-monotonic"
 KINK = f"throughput-drops-under-overload|{NO_QUEUE}"
 STALLS = f"server-stalls|{NO_QUEUE}"
+CONTRARY = "short-runs-contradict"
 SHEDS = f"sheds-load|{NO_QUEUE}"
 
 ERRORS = Criterion(key="error_ratio", limit=0.001, unit="", statistic="ratio")
@@ -143,6 +144,7 @@ D = SimServer("D-mm2-elastic", Queue(2, Exponential(0.003)))
 TAILS = (
     SimServer("mg1-heavy", Queue(1, PARETO)),
     SimServer("mg4-heavy", Queue(4, BoundedPareto(0.015, 1.5, 300.0))),
+    SimServer("mh3", Queue(3, Hyperexponential(0.006, 3.0))),
     SimServer("mg1-light", Queue(1, Erlang(0.005, 4))),
     SimServer("sharing", Sharing(1, Lognormal(0.005, 4.0))),
     SimServer("mm1-p95", Queue(1, Exponential(0.005)), criteria=(P95,)),
@@ -176,6 +178,13 @@ ODD = (
     ),
     SimServer(
         "stalls", MM4, SpeedProfile(stall_s=0.3), stationary=False, finding=STALLS
+    ),
+    SimServer(
+        "stalls-rare",
+        Queue(4, Exponential(0.008)),
+        SpeedProfile(stall_s=0.8, stall_every_s=30.0),
+        stationary=False,
+        finding=f"{STALLS}|{CONTRARY}",
     ),
     SimServer(
         "drift",

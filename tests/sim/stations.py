@@ -2,11 +2,13 @@
 
 A station serves arrivals in work time (queues.py); servers.py adds speed profile, arrivals and
 criteria. Closed forms: Erlang C for M/M/c, Pollaczek-Khinchine for M/G/1, insensitivity for
-M/G/1-PS, birth and death for M/M/c/K (any textbook of queueing, e.g. Kleinrock 1975).
+M/G/1-PS, birth and death for M/M/c/K (any textbook of queueing, e.g. Kleinrock 1975), a matrix-geometric
+chain for M/H2/c (M. Neuts 1981, Matrix-Geometric Solutions in Stochastic Models, chapter 3).
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 from typing import Protocol
@@ -16,7 +18,7 @@ from numpy.random import Generator
 
 import queues
 from queues import Times
-from work import Exponential, Work
+from work import Exponential, Hyperexponential, Work
 
 
 class Station(Protocol):
@@ -40,6 +42,57 @@ def waiting_share(servers: int, load: float) -> float:
     return blocked / (1 - load / servers * (1 - blocked))
 
 
+@functools.lru_cache(maxsize=4096)
+def hyperexponential_wait_s(servers: int, work: Hyperexponential, rate: float) -> float:
+    """Return the mean wait of an M/H2/c below its capacity [s].
+
+    A state is the number inside (a level) and how many of those in service are of the first kind.
+    From level `servers` on, each level's probabilities are the last one's times one matrix.
+    """
+    share, (first, second) = work.share, (1 / mean_s for mean_s in work.means_s)
+    kinds = np.arange(servers + 1)
+    leave = np.diag(kinds * first), np.diag((servers - kinds) * second)
+    fewer, more = np.eye(servers + 1, k=-1), np.eye(servers + 1, k=1)
+    same = np.eye(servers + 1)
+    down = leave[0] @ (share * same + (1 - share) * fewer)
+    down += leave[1] @ (share * more + (1 - share) * same)
+    stay = -(leave[0] + leave[1] + rate * same)
+    # Logarithmic reduction (G. Latouche, V. Ramaswami 1993, J. Appl. Prob. 30): the kinds at the
+    # first visit to the level below, doubling the levels that it may come from.
+    rises, falls = -rate * np.linalg.inv(stay), -np.linalg.solve(stay, down)
+    below, reached = falls, rises
+    for _ in range(64):
+        both = np.linalg.inv(same - rises @ falls - falls @ rises)
+        rises, falls = both @ rises @ rises, both @ falls @ falls
+        below, reached = below + reached @ falls, reached @ rises
+        if reached.max() < 1e-15:
+            break
+    ratio = -rate * np.linalg.inv(stay + rate * below)
+    # The levels up to `servers`, one block of states after the other.
+    begins = [level * (level + 1) // 2 for level in range(servers + 2)]
+    flow = np.zeros((begins[-1], begins[-1]))
+    for level in range(servers):
+        for kind in range(level + 1):
+            up = begins[level + 1] + kind
+            flow[begins[level] + kind, [up, up + 1]] = rate * (1 - share), rate * share
+    for level in range(1, servers + 1):
+        for kind in range(level + 1):
+            here, lower = begins[level] + kind, begins[level - 1] + kind
+            if kind:
+                flow[here, lower - 1] = kind * first
+            if kind < level:
+                flow[here, lower] = (level - kind) * second
+    flow -= np.diag(flow.sum(axis=1))
+    last = slice(begins[servers], None)
+    flow[last, last] += ratio @ down - rate * same
+    queues_on = np.linalg.inv(same - ratio)
+    weights = np.concatenate((np.ones(begins[servers]), queues_on.sum(axis=1)))
+    equations = np.column_stack((flow[:, 1:], weights))
+    states = np.linalg.solve(equations.T, np.eye(begins[-1])[-1])
+    waiting = states[last] @ ratio @ queues_on @ queues_on
+    return float(waiting.sum()) / rate
+
+
 @dataclass(frozen=True)
 class Queue:
     """First come, first served by equals."""
@@ -53,10 +106,13 @@ class Queue:
         return queues.fcfs(arrivals, works, self.servers)
 
     def response_s(self, rate: float) -> float | None:
-        """Erlang C, or Pollaczek-Khinchine for one server; else None."""
+        """Erlang C, Pollaczek-Khinchine for one server, M/H2/c; else None."""
         load = rate * self.work.mean_s
         if load >= self.servers:
             return math.inf
+        if self.servers > 1 and isinstance(self.work, Hyperexponential):
+            wait_s = hyperexponential_wait_s(self.servers, self.work, rate)
+            return self.work.mean_s + wait_s
         if self.servers > 1 and not isinstance(self.work, Exponential):
             return None
         wait = waiting_share(self.servers, load) * self.work.mean_s

@@ -16,7 +16,16 @@ from benchwright.findings.codes import CODES
 from held_out import BY_NAME, HELD_OUT
 from servers import MEAN, SERVERS, A, B, C, D, SimServer
 from speed_profiles import STANDSTILL, SpeedProfile
-from stations import Growing, Queue, Refusing, Sharing, Station, Tandem, Throttled
+from stations import (
+    Growing,
+    Queue,
+    Refusing,
+    Sharing,
+    Station,
+    Tandem,
+    Throttled,
+    hyperexponential_wait_s,
+)
 from work import (
     BoundedPareto,
     Deterministic,
@@ -55,6 +64,7 @@ STATIONS: dict[str, tuple[Station, float]] = {
     "M/E4/1": (Queue(1, Erlang(0.005, 4)), 150.0),
     "M/G/1 lognormal": (Queue(1, Lognormal(0.005, 1.5)), 140.0),
     "M/H2/1": (Queue(1, Hyperexponential(0.005, 3.0)), 120.0),
+    "M/H2/3": (Queue(3, Hyperexponential(0.006, 3.0)), 420.0),
     "M/G/1 heavy": (Queue(1, BoundedPareto(0.005, 1.5, 30.0)), 120.0),
     "M/G/1-PS": (Sharing(1, Lognormal(0.005, 4.0)), 140.0),
     "M/M/4-PS": (Sharing(4, Exponential(0.015)), 210.0),
@@ -77,6 +87,17 @@ def test_steady_response_is_the_closed_form(name: str) -> None:
     truth = station.response_s(rate)
     assert truth is not None
     assert_near([float(np.nanmean(run)) for run in runs], truth)
+
+
+@given(servers=st.integers(2, 5), load=st.floats(0.1, 0.95))
+@settings(max_examples=20, deadline=None)
+def test_two_kinds_that_are_alike_are_one(servers: int, load: float) -> None:
+    """Against Erlang C, and for one server's worth of work against Pollaczek-Khinchine."""
+    rate = load * servers / 0.01
+    alike = Queue(servers, Hyperexponential(0.01, 1.0)).response_s(rate)
+    assert alike == pytest.approx(Queue(servers, Exponential(0.01)).response_s(rate))
+    one = hyperexponential_wait_s(1, Hyperexponential(0.01, 3.0), load / 0.01)
+    assert one == pytest.approx(2 * load / (1 - load) * 0.01)
 
 
 def test_refused_share_is_that_of_the_closed_form() -> None:

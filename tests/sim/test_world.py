@@ -343,6 +343,37 @@ def test_the_table_is_the_same_each_time(
     assert rows[1]["load_s"] == sum(one.load_s for one in outcomes) / 2
 
 
+def test_a_table_goes_on_with_the_searches_that_are_missing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept = tmp_path / "outcomes.jsonl"
+    same = "--servers A-mm4 --policies qgs --claims rate:10% --jobs 1 --searches"
+    peak_table.main([*same.split(), "7", "--outcomes", str(kept)])
+    whole = capsys.readouterr().out
+    first, second = kept.read_bytes().splitlines(keepends=True)
+    # Killed while it wrote its second chunk: the first is kept, the second is played again.
+    kept.write_bytes(first + second[:40])
+    peak_table.main([*same.split(), "7", "--outcomes", str(kept)])
+    ended = capsys.readouterr()
+    assert ended.out == whole
+    assert ended.err == "1/1 A-mm4\n"
+    assert len(kept.read_bytes().splitlines()) == 2
+    # Fewer searches are a part of the same file, and nothing is played.
+    peak_table.main([*same.split(), "3", "--outcomes", str(kept)])
+    assert "| A-mm4 | 3 |" in capsys.readouterr().out
+
+
+def test_a_finding_about_a_queue_counts_as_wrong() -> None:
+    odd = outcome(codes=("curve-fits-no-queue",))
+    rows = {
+        name: row_of(Task(name, "qgs", Claim(), (1, 2)), [odd, outcome()])
+        for name in ("A-mm4", "kink", "wall", "drift")
+    }
+    assert {name for name, row in rows.items() if row.wrong_finding} == {"A-mm4"}
+    assert rows["A-mm4"].wrong_finding is not None
+    assert rows["A-mm4"].wrong_finding.value == 0.5
+
+
 def test_the_program_prints_a_run_and_goes_on_from_its_state(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -123,9 +123,17 @@ class Hyperexponential:
     mean_s: float
     cv2: float
 
+    @property
+    def share(self) -> float:
+        """The share of the first kind."""
+        return (1 + math.sqrt((self.cv2 - 1) / (self.cv2 + 1))) / 2
+
+    @property
+    def means_s(self) -> tuple[float, float]:
+        """The mean of each kind [s]."""
+        return self.mean_s / (2 * self.share), self.mean_s / (2 - 2 * self.share)
+
     def draw(self, random: Generator, n: int) -> Times:
         """Return n independent works `(n,)` [s]."""
-        share = (1 + math.sqrt((self.cv2 - 1) / (self.cv2 + 1))) / 2
-        kind = random.random(n) < share
-        mean = np.where(kind, self.mean_s / (2 * share), self.mean_s / (2 - 2 * share))
+        mean = np.where(random.random(n) < self.share, *self.means_s)
         return mean * random.standard_exponential(n)

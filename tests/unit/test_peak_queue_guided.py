@@ -25,7 +25,7 @@ from benchwright.decide.peak.posterior import (
     ResponseCurve,
     best_answer,
     posterior,
-    weighted_quantile,
+    weighted_quantiles,
 )
 from benchwright.decide.peak.queue_guided import QueueGuided
 from benchwright.decide.peak.reading import (
@@ -97,7 +97,8 @@ def test_a_server_without_warm_up_is_rarely_given_one() -> None:
 def test_quantiles_of_weighted_draws() -> None:
     values = np.arange(1000.0)
     weight = np.full(1000, 1e-3)
-    assert weighted_quantile(values, weight, 0.25) == pytest.approx(249.5, abs=1)
+    found = weighted_quantiles(values, weight, (0.25, 0.75))
+    assert found == pytest.approx([249.5, 749.5], abs=1)
 
 
 def test_an_overloaded_run_tells_the_capacity() -> None:

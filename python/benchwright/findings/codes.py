@@ -726,6 +726,11 @@ _CODES: dict[str, Code] = {
         "Find what pauses the server (garbage collection, compaction, checkpoints). Limit "
         "a high percentile too: the mean hides pauses.",
     ),
+    "short-runs-contradict": Code(
+        Severity.NOTE,
+        "Find what makes short runs differ (checkpoints, garbage collection, rare slow requests). "
+        "Runs shorter than its period show too little or too much of it.",
+    ),
 }
 
 CODES: dict[str, Code] = merge_tables(MACHINE_CODES, _CODES)

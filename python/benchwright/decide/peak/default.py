@@ -3,6 +3,7 @@
 Purpose: the queue-guided search needs a tenth of the load because it assumes the shape of a queue's
 curve. diagnostics.py checks this assumption. Once the trials contradict the shape, `Monotone`
 continues the search with all trials so far, and the result reports why.
+Decision: runs that are too short for the server (reading.py) are no part of the history here.
 Decision: the change to `Monotone` is final. The assumption is checked for every prefix of the
 history, so that the policy is a pure function of the history and a search does not alternate
 between two methods. The results for each prefix are cached (trials.py).
@@ -44,12 +45,14 @@ from benchwright.decide.peak.diagnostics import (
     region_at_wall,
     server_findings,
     shape_findings,
+    short_run_findings,
 )
 from benchwright.decide.peak.final_checks import check_for_drift, check_for_order
 from benchwright.decide.peak.monotone import MONOTONE_PURPOSES, Monotone
 from benchwright.decide.peak.monotone_posterior import load_by_criterion, value_share
 from benchwright.decide.peak.policy import Policy
 from benchwright.decide.peak.queue_guided import QueueGuided
+from benchwright.decide.peak.reading import long_runs
 from benchwright.decide.peak.trials import TrialCache, lowest_failed
 
 CURVED_STATISTICS = ("mean", "percentile")
@@ -82,10 +85,11 @@ class DefaultPeakPolicy:
         if isinstance(step, Probe):
             return step
         if step.status is PeakStatus.FOUND:
-            check = check_for_order(goal, history)
+            seen = long_runs(goal, history).trials
+            check = check_for_order(goal, seen)
             if check is None and not mode.findings:
                 # If the capacity depends on the load, a change of it is no evidence of drift.
-                check = check_for_drift(goal, history)
+                check = check_for_drift(goal, seen)
             if check is not None:
                 return check
         return _with_findings(step, mode, goal, history)
@@ -119,19 +123,17 @@ class DefaultPeakPolicy:
         fallback: Callable[[PeakGoal, Sequence[LoadTrial]], Step],
     ) -> tuple[SearchMode, Step]:
         """Return the search that continues a history, and its step."""
-        mode = search_mode(goal, history)
+        seen = long_runs(goal, history).trials
+        mode = search_mode(goal, seen)
         if mode.criterion is None:
             return mode, fallback(goal, history)
         guided_goal = _goal_of_criterion(goal, mode.criterion)
         step = guided(guided_goal, history)
         answer: Probe | ClaimResult = step
-        if (
-            isinstance(step, Probe)
-            and len(history) >= tuning.CONTRADICTION_FEWEST_TRIALS
-        ):
+        if isinstance(step, Probe) and len(seen) >= tuning.CONTRADICTION_FEWEST_TRIALS:
             answer = self.guided.best(guided_goal, history)
         if isinstance(answer, ClaimResult):
-            misfit = misfit_findings(guided_goal, history, answer)
+            misfit = misfit_findings(guided_goal, seen, answer)
             if misfit:
                 return SearchMode(None, misfit), fallback(goal, history)
         if _is_refused(step, history):
@@ -209,10 +211,14 @@ def _with_findings(
     result: ClaimResult, mode: SearchMode, goal: PeakGoal, history: Sequence[LoadTrial]
 ) -> ClaimResult:
     """Return a result with the findings about the server; undecided where it drifted."""
+    seen = long_runs(goal, history)
     codes = {finding.code for finding in mode.findings}
     late = [
         server_finding
-        for server_finding in server_findings(goal, history)
+        for server_finding in (
+            *server_findings(goal, seen.trials),
+            *short_run_findings(seen),
+        )
         if server_finding.code not in codes
     ]
     of_region = region_at_wall(goal, history, result)

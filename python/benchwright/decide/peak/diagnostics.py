@@ -34,7 +34,7 @@ from benchwright.decide.peak.monotone_posterior import (
     monotone_posterior,
     value_share,
 )
-from benchwright.decide.peak.reading import RunEstimate, read_runs
+from benchwright.decide.peak.reading import LongRuns, RunEstimate, read_runs
 from benchwright.decide.peak.trials import SEARCH_SUBJECT, TrialCache
 from benchwright.findings.codes import make_finding
 from benchwright.stats.arrays import FloatArray
@@ -94,6 +94,17 @@ def not_converged_findings(history: Sequence[LoadTrial]) -> tuple[Finding, ...]:
         "with the monotone search (this is not a problem of the server)"
     )
     return (make_finding(NO_QUEUE_CODE, SEARCH_SUBJECT, evidence, Severity.NOTE),)
+
+
+def short_run_findings(seen: LongRuns) -> tuple[Finding, ...]:
+    """Return the finding about runs that were left out because they contradict each other."""
+    if not seen.evidence:
+        return ()
+    evidence = (
+        f"{seen.evidence}: runs of up to {seen.too_short_s:.3g} s were left out, and the next ones "
+        f"took at least {seen.least_s:.3g} s"
+    )
+    return _finding_of("short-runs-contradict", evidence)
 
 
 def no_curve_findings(criterion: Criterion) -> tuple[Finding, ...]:

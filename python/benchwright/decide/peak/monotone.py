@@ -41,6 +41,7 @@ from benchwright.decide.peak.monotone_posterior import (
     worst_load,
 )
 from benchwright.decide.peak.policy import no_trial_result, probability_wanted
+from benchwright.decide.peak.reading import LongRuns, long_runs
 from benchwright.decide.peak.trials import SEARCH_SUBJECT, counted_rate, lowest_failed
 from benchwright.findings.codes import make_finding
 
@@ -56,10 +57,11 @@ class Monotone:
 
     def next(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> Probe | ClaimResult:
         """Return the next probe, or the result."""
-        if not history:
-            length_s = goal.run_length_s or tuning.MONOTONE_CLIMB_S
-            return Probe(goal.start_rate, length_s, "double")
-        state = _MonotoneState(goal, history)
+        seen = long_runs(goal, history)
+        if not seen.trials:
+            length_s = max(tuning.MONOTONE_CLIMB_S, seen.least_s)
+            return Probe(goal.start_rate, goal.run_length_s or length_s, "double")
+        state = _MonotoneState(goal, seen)
         if state.probability() >= state.wanted:
             return state.result(PeakStatus.FOUND)
         return state.jump() or state.probe()
@@ -68,7 +70,10 @@ class Monotone:
         """Return the best answer now."""
         if not history:
             return no_trial_result(goal, self.name)
-        return _MonotoneState(goal, history).result(PeakStatus.UNDECIDED)
+        seen = long_runs(goal, history)
+        if not seen.trials:
+            seen = LongRuns(tuple(history))
+        return _MonotoneState(goal, seen).result(PeakStatus.UNDECIDED)
 
     def leaves(
         self,
@@ -79,7 +84,7 @@ class Monotone:
     ) -> bool:
         """Return whether a running probe is clearly on one side of the limit and far from it."""
         age_s, looks_s = so_far.lasted_s, tuning.MONOTONE_LOOKS_S
-        if age_s < tuning.MONOTONE_EARLIEST_S:
+        if age_s < max(tuning.MONOTONE_EARLIEST_S, long_runs(goal, history).least_s):
             return False
         if age_s > 2 * looks_s and int(age_s) % looks_s:
             return False
@@ -97,8 +102,11 @@ class Monotone:
 class _MonotoneState:
     """The state of the search after at least one trial; immutable."""
 
-    def __init__(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> None:
+    def __init__(self, goal: PeakGoal, seen: LongRuns) -> None:
+        history = seen.trials
         self.goal, self.claim, self.history = goal, goal.claim, history
+        self.least_s = seen.least_s
+        """Least length of the next run [s]."""
         self.known = monotone_posterior(goal, history)
         self.failed = lowest_failed(history)
         self.ceiling = self.failed * (1 - tuning.JUMP_NARROW / 2)
@@ -251,7 +259,8 @@ class _MonotoneState:
     def probe(self) -> Probe:
         """Return the next probe."""
         known = self.known
-        climb_s = self.goal.run_length_s or tuning.MONOTONE_CLIMB_S
+        climb_s = max(tuning.MONOTONE_CLIMB_S, self.least_s)
+        climb_s = self.goal.run_length_s or climb_s
         low, high = known.bracket
         if high is None:
             assert low is not None
@@ -263,7 +272,8 @@ class _MonotoneState:
             return Probe(self._working(known.quantile(0.5)), climb_s, "bisect")
         shortest_s, longest_s = tuning.MONOTONE_RUNS_S
         relaxed_s = tuning.MONOTONE_RELAXATIONS * known.noise_s
-        length_s = math.ceil(min(max(relaxed_s, shortest_s), longest_s))
+        length_s = min(max(relaxed_s, shortest_s), longest_s)
+        length_s = math.ceil(max(length_s, self.least_s))
         return Probe(self._hold_rate(), self.goal.run_length_s or length_s, "hold")
 
     def _hold_rate(self) -> float:

@@ -88,14 +88,15 @@ def bracket_of(goal: PeakGoal, history: Sequence[LoadTrial]) -> Bracket:
     )
 
 
-def next_climb(goal: PeakGoal, bracket: Bracket) -> Probe | None:
-    """Return the next probe of the climb; None when the peak is bracketed closely enough."""
+def next_climb(goal: PeakGoal, bracket: Bracket, least_s: float = 0.0) -> Probe | None:
+    """Return the next probe of the climb, of at least `least_s` [s]; None when the peak is bracketed
+    closely enough."""
     rate = _climb_rate(goal, bracket)
     if rate is None:
         return None
     usual_s = tuning.CLIMB_S if goal.watched else tuning.CLIMB_UNWATCHED_S
     length = time_scale(limit_s(goal.criteria[0])) * usual_s
-    length = goal.run_length_s or max(length, goal.restart_s)
+    length = goal.run_length_s or max(length, goal.restart_s, least_s)
     return Probe(rounded_rate(rate), length, "climb")
 
 
@@ -142,6 +143,9 @@ class SearchState(msgspec.Struct, frozen=True):
 
     goal: PeakGoal
     history: Sequence[LoadTrial]
+    """The trials that are long enough."""
+    least_s: float
+    """The least length of the next run [s]."""
     bracket: Bracket
     estimates: RunEstimates
     posterior: Posterior
@@ -168,7 +172,7 @@ def next_run(state: SearchState) -> Probe:
         best = best_run(state, overhead_s, overload=overload)
         rate, length = best.option.rate, best.lasts_s
         purpose = best.option.purpose
-    length = math.ceil(length + state.estimates.warm_up_s)
+    length = math.ceil(max(length, state.least_s) + state.estimates.warm_up_s)
     return Probe(rounded_rate(rate), goal.run_length_s or length, purpose)
 
 
@@ -288,7 +292,7 @@ def _run_options(posterior: Posterior, rate: float) -> list[RunOption]:
         log_response = _log_response(posterior, share * rate)
         waiting = curve.waiting(np.array(share * rate), tuning.SOFTNESS)
         waiting = np.minimum(waiting, 3.0)
-        here_s = noise_s * posterior.mean(waiting**tuning.NOISE_EXPONENT)
+        here_s = noise_s * posterior.mean(waiting**posterior.noise_power)
         steep = 1 / max(posterior.mean(curve.gap), 0.01)
         part = (1 - curve.unloaded) * waiting / np.exp(log_response)
         away = posterior.mean(part * np.log(waiting))

@@ -195,13 +195,31 @@ class Likelihood:
 
     def noise_s(self, curve: ResponseCurve, theta: FloatArray) -> FloatArray:
         """Return the noise at the peak [s]: a multiple of that of reflected Brownian motion."""
+        multiple = self._noise_multiple(curve, theta)
+        if self.limit_s is None:
+            return multiple
+        share = 1 - curve.unloaded
+        busy = curve.gap / (1 + curve.gap)
+        result: FloatArray = multiple * share**3 * 4 * self.limit_s / busy
+        return result
+
+    def noise_power(self, curve: ResponseCurve, theta: FloatArray) -> FloatArray:
+        """Return the power of the waiting with which the noise grows: less where heavy tails make
+        most of it, because a huge operation is as rare at any load."""
+        if self.limit_s is None:
+            return np.full(theta.shape[0], tuning.NOISE_EXPONENT)
+        multiple = self._noise_multiple(curve, theta)
+        tails = np.maximum(multiple / tuning.NOISE_OF_TAILS, 1.0)
+        result: FloatArray = tuning.NOISE_EXPONENT / tails
+        return result
+
+    def _noise_multiple(self, curve: ResponseCurve, theta: FloatArray) -> FloatArray:
+        """Return the noise at the peak over that of reflected Brownian motion; in seconds where
+        the limit is not a time."""
         scale = np.exp(theta[:, NOISE])
         if self.limit_s is None:
             return scale
-        share = 1 - curve.unloaded
-        busy = curve.gap / (1 + curve.gap)
-        by_gap = (curve.gap / 0.1) ** tuning.NOISE_BY_GAP
-        result: FloatArray = scale * by_gap * share**3 * 4 * self.limit_s / busy
+        result: FloatArray = scale * (curve.gap / 0.1) ** tuning.NOISE_BY_GAP
         return result
 
     def expected(self, curve: ResponseCurve, theta: FloatArray) -> ExpectedRuns:
@@ -215,9 +233,8 @@ class Likelihood:
         waiting = curve.waiting(self.rate, softness)
         response = curve.unloaded + (1 - curve.unloaded) * waiting
         served_s = tuning.SERVICE_CV2 / self.rate * (curve.unloaded / response) ** 2
-        here_s = noise_s * waiting**tuning.NOISE_EXPONENT + np.maximum(
-            self.idle_s, served_s
-        )
+        here_s = noise_s * waiting ** self.noise_power(curve, theta)
+        here_s += np.maximum(self.idle_s, served_s)
         x = self.rate / curve.peak
         distance = np.maximum(1 + curve.gap - x, softness * (1 + curve.gap))
         elasticity = (
@@ -240,7 +257,12 @@ class Likelihood:
         runs = self.expected(curve, theta)
         total = -0.5 * runs.left**2 / runs.variance - 0.5 * np.log(runs.variance)
         total += np.log(runs.ratio)
-        total -= 0.5 * self.freedom * (np.log(runs.noise_s) + self.own / runs.noise_s)
+        # A run that is high by chance also varies more within itself; batches that are no longer
+        # than an excursion do not show all of it.
+        high = np.clip(runs.ratio, 1 / tuning.OWN_NOISE_REACH, tuning.OWN_NOISE_REACH)
+        batched = 1 + tuning.OWN_NOISE_BATCHES * runs.noise_s / self.lasts_s
+        own_s = runs.noise_s / (batched * high**tuning.OWN_NOISE_EXPONENT)
+        total -= 0.5 * self.freedom * (np.log(own_s) + self.own / own_s)
         result: FloatArray = total.sum(axis=0)
         return result
 
@@ -313,6 +335,8 @@ class Posterior(msgspec.Struct, frozen=True):
     """Sums to 1."""
     noise_s: FloatArray
     """Relative variance of a run's mean at the peak times its length [s]."""
+    noise_power: FloatArray
+    """Power of the waiting with which the noise grows."""
     between: FloatArray
     """Relative standard deviation of the capacity between runs."""
     excess: FloatArray
@@ -328,14 +352,16 @@ class Posterior(msgspec.Struct, frozen=True):
 
     def quantile(self, share: float) -> float:
         """Return a quantile of the peak [1/s]."""
-        return weighted_quantile(self.curve.peak, self.weight, share)
+        return weighted_quantiles(self.curve.peak, self.weight, [share])[0]
 
 
-def weighted_quantile(values: FloatArray, weight: FloatArray, share: float) -> float:
-    """Return the value below which the given share of the weight lies."""
+def weighted_quantiles(
+    values: FloatArray, weight: FloatArray, shares: Sequence[float]
+) -> list[float]:
+    """Return the values below which the given shares of the weight lie."""
     order = np.argsort(values)
     below = np.cumsum(weight[order]) - weight[order] / 2
-    return float(np.interp(share, below, values[order]))
+    return [float(value) for value in np.interp(shares, below, values[order])]
 
 
 @np.errstate(over="ignore", invalid="ignore", divide="ignore")
@@ -374,6 +400,7 @@ def posterior(
         curve,
         weight,
         model.noise_s(curve, theta),
+        model.noise_power(curve, theta),
         np.exp(theta[:, BETWEEN]),
         theta[:, EXCESS],
         effective,

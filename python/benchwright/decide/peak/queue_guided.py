@@ -43,11 +43,13 @@ from benchwright.decide.peak.posterior import (
     answer_at,
     best_answer,
     fit_curve,
-    weighted_quantile,
+    weighted_quantiles,
 )
 from benchwright.decide.peak.reading import (
     FEWEST_BINS,
+    LongRuns,
     limit_s,
+    long_runs,
     share_of_limit,
     time_scale,
 )
@@ -61,11 +63,12 @@ class QueueGuided:
 
     def next(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> Probe | ClaimResult:
         """Return the next probe, or the result."""
-        bracket = bracket_of(goal, history)
-        climb = next_climb(goal, bracket)
+        seen = long_runs(goal, history)
+        bracket = bracket_of(goal, seen.trials)
+        climb = next_climb(goal, bracket, seen.least_s)
         if climb is not None:
             return climb
-        state = _search_state(goal, history, bracket)
+        state = _search_state(goal, seen, bracket)
         if _may_stop(state):
             return _result(state, PeakStatus.FOUND)
         return next_run(state)
@@ -74,7 +77,10 @@ class QueueGuided:
         """Return the best answer now."""
         if not history:
             return no_trial_result(goal, self.name)
-        state = _search_state(goal, history, bracket_of(goal, history))
+        seen = long_runs(goal, history)
+        if not seen.trials:
+            seen = LongRuns(tuple(history))
+        state = _search_state(goal, seen, bracket_of(goal, seen.trials))
         return _result(state, PeakStatus.UNDECIDED)
 
     def leaves(
@@ -89,7 +95,10 @@ class QueueGuided:
         scale = time_scale(limit_s(criterion))
         if probe.purpose == "overload":
             return False
-        if so_far.lasted_s < scale * tuning.LEAVE_EARLIEST_S:
+        earliest_s = max(
+            scale * tuning.LEAVE_EARLIEST_S, long_runs(goal, history).least_s
+        )
+        if so_far.lasted_s < earliest_s:
             return False
         column = so_far.series.values.get(criterion.key, ())
         values = share_of_limit(criterion, np.asarray(column, dtype=float))
@@ -118,11 +127,9 @@ def _is_clearly_below(values: FloatArray) -> bool:
     return bool(rest.mean() + 2 * tuning.LEAVE_Z * error < tuning.LEAVE_BELOW)
 
 
-def _search_state(
-    goal: PeakGoal, history: Sequence[LoadTrial], bracket: Bracket
-) -> SearchState:
-    """Return the curve with the best answer to the claim; `history` has at least one trial."""
-    fitted = fit_curve(goal, history, bracket.guess)
+def _search_state(goal: PeakGoal, seen: LongRuns, bracket: Bracket) -> SearchState:
+    """Return the curve with the best answer to the claim; `seen` has at least one trial."""
+    fitted = fit_curve(goal, seen.trials, bracket.guess)
     low, high = tuning.NEAR_PEAK
     runs = fitted.estimates.runs
     near_peak = sum(run.steady and low < run.value < high for run in runs)
@@ -133,7 +140,8 @@ def _search_state(
         )
     return SearchState(
         goal=goal,
-        history=history,
+        history=seen.trials,
+        least_s=seen.least_s,
         bracket=bracket,
         estimates=fitted.estimates,
         posterior=fitted.posterior,
@@ -201,9 +209,7 @@ def _curve(state: SearchState, answer_rate: float) -> tuple[CurvePoint, ...]:
     points = []
     for rate in np.linspace(0.2, 1.05, 40) * answer_rate:
         response = posterior.curve.response(np.array(rate), tuning.SOFTNESS) * limit
-        low, middle, high = (
-            weighted_quantile(response, posterior.weight, share)
-            for share in (0.025, 0.5, 0.975)
-        )
+        shares = (0.025, 0.5, 0.975)
+        low, middle, high = weighted_quantiles(response, posterior.weight, shares)
         points.append(CurvePoint(float(rate), low, middle, high))
     return tuple(points)

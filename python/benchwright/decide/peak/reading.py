@@ -20,7 +20,14 @@ from collections.abc import Sequence
 import msgspec
 
 from benchwright.core.numeric import np
-from benchwright.core.search import Criterion, LoadSeries, LoadTrial, PeakGoal
+from benchwright.core.search import (
+    Criterion,
+    LoadEnding,
+    LoadSeries,
+    LoadTrial,
+    PeakGoal,
+)
+from benchwright.core.text import percent_text
 from benchwright.decide.peak import tuning
 from benchwright.decide.peak.trials import TrialCache
 from benchwright.stats.arrays import FloatArray
@@ -455,6 +462,86 @@ def without_contradictory_capacities(estimates: RunEstimates) -> RunEstimates:
         return estimates
     runs = tuple(msgspec.structs.replace(run, capacity=None) for run in estimates.runs)
     return msgspec.structs.replace(estimates, runs=runs)
+
+
+# -- runs that are too short for this server ----------------------------------------------------------
+#
+# A server that pauses every half minute shows no pause in most runs of five seconds, and too much of
+# one in a run of twenty. So a higher rate seems to be far below the limit and a lower one far above
+# it, and each of them alone decides on which side the peak is.
+# Decision: neither run is believed. All runs of that length are left out, and the policies make longer
+# ones, which they do not end early. Where the longer of the two is several times as long as the
+# other, only the shorter is in doubt. Rejected: a vote of the runs, because short runs without a pause
+# are the majority.
+
+
+class LongRuns(msgspec.Struct, frozen=True):
+    """The trials that are long enough to show a server's response."""
+
+    trials: tuple[LoadTrial, ...]
+    too_short_s: float = 0.0
+    """Runs up to this length contradict each other; 0: none do [s]."""
+    evidence: str = ""
+
+    @property
+    def least_s(self) -> float:
+        """The least length of the next runs; 0: any [s]."""
+        return tuning.CONTRARY_LONGER * self.too_short_s
+
+
+_LONG_RUNS: TrialCache[LongRuns] = TrialCache(64)
+
+
+def long_runs(goal: PeakGoal, history: Sequence[LoadTrial]) -> LongRuns:
+    """Return the trials without those that are too short, by the goal's first criterion.
+
+    All of them where that is no response, or where the user set the length of the runs.
+    """
+    criterion = goal.criteria[0]
+    timed = criterion.statistic in ("mean", "percentile")
+    if goal.run_length_s is not None or not timed or criterion.better != "lower":
+        return LongRuns(tuple(history))
+    return _LONG_RUNS.value(
+        history, criterion, lambda: _computed_long_runs(criterion, history)
+    )
+
+
+def _computed_long_runs(criterion: Criterion, history: Sequence[LoadTrial]) -> LongRuns:
+    runs = read_runs(criterion, history).runs
+    usable = [
+        (trial, run.value if run.steady else math.inf)
+        for trial, run in zip(history, runs, strict=True)
+        if trial.ending is not LoadEnding.FAILED
+    ]
+    high = [(t, value) for t, value in usable if value > tuning.CONTRARY_ABOVE]
+    low = [(t, value) for t, value in usable if value < tuning.CONTRARY_BELOW]
+    near = 1 - tuning.CONTRARY_NEAR
+    longest_s = time_scale(limit_s(criterion)) * tuning.CONTRARY_LONGEST_S
+    pairs = []
+    for (slow, above), (quick, below) in itertools.product(high, low):
+        doubted_s = _doubted_s(slow.lasted_s, quick.lasted_s)
+        if quick.offered_rate >= near * slow.offered_rate and doubted_s <= longest_s:
+            beyond = "far beyond" if math.isinf(above) else f"{percent_text(above)} of"
+            text = (
+                f"the response was {beyond} the limit in {slow.lasted_s:.3g} s at "
+                f"{slow.offered_rate:.4g}/s, and {percent_text(below)} of it in "
+                f"{quick.lasted_s:.3g} s at {quick.offered_rate:.4g}/s"
+            )
+            pairs.append((doubted_s, text, slow))
+    if not pairs:
+        return LongRuns(tuple(history))
+    too_short_s, evidence, _ = max(pairs, key=lambda pair: pair[0])
+    contrary = {id(slow) for _, _, slow in pairs}
+    # An overloaded run that no other contradicts has grown beyond any pause.
+    sure = {id(trial) for trial, value in usable if math.isinf(value)} - contrary
+    kept = [t for t in history if t.lasted_s > too_short_s or id(t) in sure]
+    return LongRuns(tuple(kept), too_short_s, evidence)
+
+
+def _doubted_s(one_s: float, other_s: float) -> float:
+    """Return up to which length runs are in doubt if two of these lengths contradict each other [s]."""
+    shorter_s, longer_s = sorted((one_s, other_s))
+    return longer_s if longer_s < tuning.CONTRARY_ALIKE * shorter_s else shorter_s
 
 
 def _differ(run_estimate: RunEstimate, other: RunEstimate) -> bool:

@@ -78,6 +78,16 @@ BATCH_TRUST = 0.45
 correlated and skewed, so their noise is usually too low and rarely far too high. With 0.7, answers
 under heavy tails (M/G/4) were right in 86 searches of 100; with this value, in 93."""
 
+OWN_NOISE_EXPONENT = 2.5
+"""Power of measured over expected response with which a run's own noise grows: a run that is high by
+chance had an excursion, and varies more within itself. Measured: 1.5 to 5 on six servers. Without
+it, searches whose runs were low by chance took the noise to be low too, and ended early."""
+OWN_NOISE_BATCHES = 8.0
+"""Batches show a run's noise divided by 1 plus this many times the noise over the run's length: 0.95
+of it on A in 100 s, 0.6 in 60 s under heavy tails and processor sharing (0.6 measured)."""
+OWN_NOISE_REACH = 2.0
+"""Beyond this ratio of measured and expected response, in either direction, it is taken for this."""
+
 # -- warm-up (reading.py) ---------------------------------------------------------------------------
 
 WARM_UP_LEAST_S = 2.0
@@ -131,12 +141,29 @@ CAPACITY_COLD_S = 0.5
 CAPACITY_BETWEEN_RUNS = 0.014
 """Usual relative standard deviation between the capacities of two runs."""
 
+# -- runs that are too short for a server (reading.py) -----------------------------------------------
+
+CONTRARY_ABOVE = 1.5
+"""A response above this share of the limit"""
+CONTRARY_BELOW = 0.5
+"""... contradicts one below this share at a higher rate,"""
+CONTRARY_NEAR = 0.02
+"""... or at a rate that is lower by at most this share."""
+CONTRARY_ALIKE = 4.5
+"""Both runs are in doubt if the longer one is less than this many times as long: a probe that was
+left after 5 s and one of 20 s, but not one of 20 s and one of 90 s."""
+CONTRARY_LONGEST_S = 60.0
+"""Longer runs are never left out: that they contradict each other is no matter of their length."""
+CONTRARY_LONGER = 3.0
+"""The next runs are this many times as long as those that were left out."""
+
 # -- priors of the curve (posterior.py); each is (centre, standard deviation) -------------------------
 
 GAP_PRIOR = (math.log(0.15), 0.9)
 """ln gap: M/M/c and M/G/1 with limits of 3 to 13 services lie in 0.04 .. 0.2."""
-EXPONENT_PRIOR = (math.log(1.5), 0.5)
-"""ln exponent: 1 for one server, 2.2 for four, 7 for thirty-two;"""
+EXPONENT_PRIOR = (math.log(2.0), 0.7)
+"""ln exponent: 1 for one server, 2.2 for four, 7 for thirty-two, 6 for on-off arrivals at four. With
+1.5 and 0.5, three of the servers were beyond two standard deviations;"""
 EXPONENT_TAIL = 3.0
 """... its Student t has this many degrees of freedom: a pool of fifty is rare, not impossible."""
 MOST_EXPONENT = math.log(60.0)
@@ -153,7 +180,10 @@ of 0.04, 0.8 at 0.09, 1.8 at 0.13, 2.0 at 0.18, 8 at 0.26, 10 at 0.44."""
 NOISE_PRIOR_UNTIMED = (math.log(1.0), 1.5)
 """ln of the noise at the peak in seconds, where the limit is not a time."""
 NOISE_EXPONENT = 1.5
-"""Power of the waiting with which the noise grows: 1.1 to 1.7 measured."""
+"""Power of the waiting with which the noise grows: 1.2 to 1.8 measured,"""
+NOISE_OF_TAILS = 4.0
+"""... divided by the noise over this multiple of that of reflected Brownian motion, where it is higher:
+0.7 and 0.2 measured under heavy tails, where the multiple is 8 and 10."""
 NEIGHBOUR_SD = 0.3
 """Standard deviation of ln gap between neighbouring samples of a surface: the uncertainty of a
 neighbour's shape as a prior. The unloaded response has twice this."""
@@ -280,14 +310,14 @@ on a real server once made eight in a row, and then the first run near the peak 
 
 # -- the stop rule (queue_guided.py, next_run.py) -----------------------------------------------------------------
 
-LOOK_MARGIN = 0.015
+LOOK_MARGIN = 0.01
 """Minimum addition to the claim's confidence: the price of a look after every run;"""
-FEW_RUNS_MARGIN = 0.12
+FEW_RUNS_MARGIN = 0.05
 """... at least this, divided by the number of runs near the peak: few runs show little about their
 noise and the variation between runs, and may agree by chance."""
 NEAR_PEAK = (0.6, 1.7)
 """Responses that count as near the peak, as shares of the limit."""
-FEWEST_NEAR_PEAK = 6
+FEWEST_NEAR_PEAK = 4
 """Minimum of independent runs near the peak for a claim of the region: a few show no spread."""
 CONFIRM_S = 60.0
 """Maximum length of a run that is made only because there are too few."""
