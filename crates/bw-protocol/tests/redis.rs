@@ -233,7 +233,7 @@ fn the_end_of_a_connection_ends_its_commands() {
     let mut connection = with_commands(3);
     connection.receive("+a\r\n$9\r\nxx");
     connection
-        .redis
+        .protocol
         .closed(&mut connection.session, &mut connection.ends);
     let reset = -libc::ECONNRESET;
     assert_eq!(connection.results(), [(10, 1), (11, reset), (12, reset)]);
@@ -262,7 +262,7 @@ fn the_handshake_is_what_the_user_wants_and_ends_with_its_last_reply() {
     assert_eq!(connection.room(), 8);
     // The next connection begins again.
     let state = connection
-        .redis
+        .protocol
         .open(&mut connection.session, &mut connection.out);
     assert_eq!(state, SessionState::Handshake);
     assert_eq!(connection.results(), []);
