@@ -568,7 +568,9 @@ def test_a_log_of_apache_is_replayed_to_it(
     document = replay(tmp_path, apache, "access.log")
     kept = [line for line in logs["seen"] if re.match("GET|HEAD|OPTIONS", line)]
     assert len(kept) == len(APACHE_SENT) - 2
-    assert Counter(apache.taken("seen.log", len(kept))) == Counter(kept)
+    # Without the sizes: the page of a redirect has the Host of its request.
+    served = [line.rsplit(" ", 1)[0] for line in apache.taken("seen.log", len(kept))]
+    assert Counter(served) == Counter(line.rsplit(" ", 1)[0] for line in kept)
     counts = document["result"]["counts"]
     assert counts["intended"] == counts["completed"] == len(kept)
     assert counts["errors"] == counts["early"] == 0

@@ -261,7 +261,7 @@ def test_a_search_that_stopped_says_why_and_what_is_open() -> None:
     budget = stopped(PeakStatus.BUDGET)
     assert peak_sentence(budget) == (
         "stopped at the 45 s budget: best answer 236.34/s, between 231.24 and 241.9/s; 43.3 % "
-        "sure that the true response at this rate is within ±10 % of the limit (95 % asked)"
+        "sure that the true response at this rate is within ±10 % of the limit (95 % required)"
     )
     assert peak_headline(budget) == "Peak rate 236.34/s, stopped at the 45 s budget"
     assert peak_ending_text(budget) == "stopped at the 45 s budget"
@@ -285,7 +285,7 @@ def test_a_search_that_stopped_says_why_and_what_is_open() -> None:
     [
         ((15.0, 30.0), "; no limit was exceeded up to 200/s, the highest rate tried"),
         ((50.0, 90.0), "; a limit was exceeded even at 100/s, the lowest rate tried"),
-        ((15.0, 90.0), "(95 % asked)"),
+        ((15.0, 90.0), "(95 % required)"),
     ],
 )
 def test_an_answer_from_one_side_of_the_limit_says_so(

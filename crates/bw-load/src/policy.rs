@@ -169,7 +169,7 @@ impl Contention {
         if now.since(self.since) > Self::WINDOW {
             (self.since, self.lost) = (now, Nanos::ZERO);
         }
-        self.lost = self.lost + gap;
+        self.lost += gap;
         if self.lost < Self::TOLERATED {
             return;
         }

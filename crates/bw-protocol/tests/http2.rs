@@ -71,7 +71,7 @@ impl Greeting {
     /// on, on the streams 1, 3, and so on.
     fn with_requests(count: u32, body_bytes: u64, values: &[(u16, u32)]) -> Self {
         let mut connection = Self::silent(body_bytes, false);
-        assert_eq!(connection.receive(&settings(values)), SessionState::Ready);
+        assert_eq!(connection.receive(settings(values)), SessionState::Ready);
         for slot in 10..10 + count {
             connection.begin(slot).unwrap();
         }
@@ -140,7 +140,7 @@ fn a_connection_is_ready_with_the_server_s_settings_which_are_acknowledged() {
         .map(|setting| u32::from_be_bytes(setting[2..].try_into().unwrap()))
         .collect();
     assert_eq!(values, [0, (1 << 30) - 1, 65_536]);
-    assert_eq!(connection.receive(&settings(&[])), SessionState::Ready);
+    assert_eq!(connection.receive(settings(&[])), SessionState::Ready);
     assert_eq!(connection.room(), 8);
     let sent = connection.write();
     assert_eq!(
@@ -148,7 +148,7 @@ fn a_connection_is_ready_with_the_server_s_settings_which_are_acknowledged() {
         (SETTINGS, END, 1)
     );
     assert_eq!(
-        connection.receive(&frame(SETTINGS, END, 0, b"")),
+        connection.receive(frame(SETTINGS, END, 0, b"")),
         SessionState::Ready
     );
     assert_eq!(connection.write(), []);
@@ -182,16 +182,13 @@ fn requests_share_a_write_and_their_answers_come_in_any_order() {
 fn the_server_s_number_of_streams_is_the_room() {
     let mut connection = Greeting::with_requests(1, 0, &[(3, 1)]);
     assert_eq!(connection.room(), 0);
-    connection.receive(&settings(&[(3, 3)]));
+    connection.receive(settings(&[(3, 3)]));
     assert_eq!(connection.room(), 2);
-    connection.receive(&settings(&[(3, 0)]));
+    connection.receive(settings(&[(3, 0)]));
     assert_eq!(connection.room(), 0);
-    assert_eq!(
-        connection.receive(&response(1, 200, 0)),
-        SessionState::Ready
-    );
+    assert_eq!(connection.receive(response(1, 200, 0)), SessionState::Ready);
     assert_eq!(connection.room(), 0);
-    connection.receive(&settings(&[(3, 100)]));
+    connection.receive(settings(&[(3, 100)]));
     assert_eq!(connection.room(), 8);
 }
 
@@ -219,8 +216,8 @@ fn a_block_in_pieces_with_padding_and_priority_is_whole() {
     assert_eq!(connection.receive(&answer), SessionState::Ready);
     assert_eq!(connection.results(), [(10, 0)]);
     // Nothing may come between the pieces.
-    connection.receive(&frame(HEADERS, END, 3, b"\x08"));
-    assert_eq!(connection.receive(&frame(PING, 0, 0, b"12345678")), FAILED);
+    connection.receive(frame(HEADERS, END, 3, b"\x08"));
+    assert_eq!(connection.receive(frame(PING, 0, 0, b"12345678")), FAILED);
 }
 
 #[test]
@@ -238,9 +235,9 @@ fn a_length_that_the_body_does_not_have_is_an_error_of_its_operation() {
     assert_eq!(connection.results(), [(10, -libc::EPROTO), (11, 0)]);
 
     let mut connection = Greeting::silent(0, true);
-    connection.receive(&settings(&[]));
+    connection.receive(settings(&[]));
     connection.begin(10).unwrap();
-    connection.receive(&frame(HEADERS, END_HEADERS | END, 1, b"\x88\x0f\x0d\x019"));
+    connection.receive(frame(HEADERS, END_HEADERS | END, 1, b"\x88\x0f\x0d\x019"));
     assert_eq!(connection.results(), [(10, 0)], "the answer to HEAD");
 }
 
@@ -269,7 +266,7 @@ fn a_response_that_breaks_the_rules_is_reset_and_the_others_go_on() {
             (sent.len(), sent[0].kind, sent[0].stream),
             (1, RST_STREAM, 1)
         );
-        connection.receive(&response(3, 200, 1));
+        connection.receive(response(3, 200, 1));
         assert_eq!(connection.results()[1..], [(11, 1)]);
     }
 }
@@ -332,7 +329,7 @@ fn a_server_without_http_2_is_recognised() {
         assert_eq!(found.as_deref(), Some(refusal));
     }
     let mut connection = Greeting::silent(0, false);
-    assert_eq!(connection.receive(&goaway(0, 11)), SessionState::Closing);
+    assert_eq!(connection.receive(goaway(0, 11)), SessionState::Closing);
     let found = connection.protocol.refusal(&connection.session).unwrap();
     assert!(found.contains("ENHANCE_YOUR_CALM"), "{found}");
     let remedy = connection.protocol.remedy(&connection.session).unwrap();
@@ -345,13 +342,13 @@ fn streams_above_the_last_one_of_goaway_are_sent_again() {
     connection.write();
     // nginx and others announce the end before they say which stream is the last.
     assert_eq!(
-        connection.receive(&goaway(0x7fff_ffff, 0)),
+        connection.receive(goaway(0x7fff_ffff, 0)),
         SessionState::Closing
     );
     assert_eq!((connection.results(), connection.room()), (vec![], 0));
-    connection.receive(&goaway(3, 0));
+    connection.receive(goaway(3, 0));
     assert_eq!(connection.results(), [(12, RESEND), (13, RESEND)]);
-    connection.receive(&response(3, 200, 1));
+    connection.receive(response(3, 200, 1));
     connection.close();
     assert_eq!(
         connection.results()[2..],
@@ -425,16 +422,16 @@ fn bodies_obey_the_windows_of_the_server() {
     let sent = connection.write_bodies();
     let whole = [(1, 16_384), (1, 16_384), (1, 16_384), (1, 848), (3, 15_535)];
     assert_eq!(sent, whole);
-    connection.receive(&window_update(3, 1_000_000));
+    connection.receive(window_update(3, 1_000_000));
     assert_eq!(connection.write_bodies(), []);
-    connection.receive(&window_update(0, 1_000_000));
+    connection.receive(window_update(0, 1_000_000));
     let sent = connection.write();
     let last = sent.last().unwrap();
     assert_eq!(
         (last.stream, last.flags, last.payload.len()),
         (3, END, 50_000 - 15_535 - 2 * 16_384)
     );
-    connection.receive(&[response(1, 200, 0), response(3, 200, 0)].concat());
+    connection.receive([response(1, 200, 0), response(3, 200, 0)].concat());
     assert_eq!(connection.results(), [(10, 0), (11, 0)]);
 }
 
@@ -443,10 +440,10 @@ fn settings_change_the_windows_of_streams_that_are_open() {
     let mut connection = Greeting::with_requests(1, 1000, &[(4, 100)]);
     assert_eq!(connection.write_bodies(), [(1, 100)]);
     // 100 bytes less than nothing are left.
-    connection.receive(&settings(&[(4, 0)]));
-    connection.receive(&window_update(1, 100));
+    connection.receive(settings(&[(4, 0)]));
+    connection.receive(window_update(1, 100));
     assert_eq!(connection.write_bodies(), []);
-    connection.receive(&settings(&[(4, 30)]));
+    connection.receive(settings(&[(4, 30)]));
     assert_eq!(connection.write_bodies(), [(1, 30)]);
     connection.begin(11).unwrap();
     assert_eq!(connection.write_bodies(), [(3, 30)]);
@@ -455,7 +452,7 @@ fn settings_change_the_windows_of_streams_that_are_open() {
 #[test]
 fn a_long_body_is_put_in_parts_that_need_little_memory() {
     let mut connection = Greeting::with_requests(1, 1 << 40, &[(4, 0x7fff_ffff)]);
-    connection.receive(&window_update(0, 0x7fff_ffff - 65_535));
+    connection.receive(window_update(0, 0x7fff_ffff - 65_535));
     let put = connection.out.put_bytes() - connection.out.written_bytes();
     assert!((64 * 1024..100 * 1024).contains(&put), "{put}");
     // What is behind it stays small too, once the operation is given up.
@@ -479,11 +476,11 @@ fn a_long_body_is_put_in_parts_that_need_little_memory() {
 fn a_response_before_the_whole_request_stops_the_request() {
     let mut connection = Greeting::with_requests(1, 100_000, &[]);
     connection.write();
-    connection.receive(&response(1, 413, 0));
+    connection.receive(response(1, 413, 0));
     assert_eq!(connection.results(), [(10, -10_413)]);
     let sent = connection.write();
     assert_eq!((sent.len(), sent[0].kind), (1, RST_STREAM));
-    connection.receive(&window_update(0, 1_000_000));
+    connection.receive(window_update(0, 1_000_000));
     assert_eq!(connection.write(), []);
 }
 
@@ -491,7 +488,7 @@ fn a_response_before_the_whole_request_stops_the_request() {
 fn our_window_is_opened_again_when_half_of_it_is_used() {
     let mut connection = Greeting::with_requests(1, 0, &[]);
     connection.write();
-    connection.receive(&frame(HEADERS, END_HEADERS, 1, OK));
+    connection.receive(frame(HEADERS, END_HEADERS, 1, OK));
     let data = frame(DATA, 0, 1, &[0; 16_384]);
     let mut sent = Vec::new();
     for _ in 0..(1 << 30) / 16_384 {
@@ -511,7 +508,7 @@ fn our_window_is_opened_again_when_half_of_it_is_used() {
             (WINDOW_UPDATE, 1)
         ]
     );
-    connection.receive(&frame(DATA, END, 1, b""));
+    connection.receive(frame(DATA, END, 1, b""));
     assert_eq!(connection.results(), [(10, 1 << 30)]);
 }
 
@@ -521,7 +518,7 @@ fn a_flood_of_pings_is_answered_as_long_as_the_answers_are_read() {
     let mut connection = Greeting::with_requests(1, 0, &[]);
     connection.write();
     for _ in 0..20 {
-        assert_eq!(connection.receive(&ping.repeat(1000)), SessionState::Ready);
+        assert_eq!(connection.receive(ping.repeat(1000)), SessionState::Ready);
         let sent = connection.write();
         assert_eq!(sent.len(), 1000);
         assert!(
@@ -532,7 +529,7 @@ fn a_flood_of_pings_is_answered_as_long_as_the_answers_are_read() {
     }
     let mut state = SessionState::Ready;
     for _ in 0..9 {
-        state = connection.receive(&ping.repeat(1000));
+        state = connection.receive(ping.repeat(1000));
     }
     assert_eq!(state, FAILED);
     assert!(connection.out.put_bytes() - connection.out.written_bytes() < 200_000);
@@ -541,19 +538,19 @@ fn a_flood_of_pings_is_answered_as_long_as_the_answers_are_read() {
 #[test]
 fn header_blocks_are_bounded() {
     let mut connection = Greeting::with_requests(1, 0, &[]);
-    let mut state = connection.receive(&frame(HEADERS, 0, 1, &[0; 16_384]));
+    let mut state = connection.receive(frame(HEADERS, 0, 1, &[0; 16_384]));
     let mut frames = 0;
     while state == SessionState::Ready {
-        state = connection.receive(&frame(CONTINUATION, 0, 1, &[0; 16_384]));
+        state = connection.receive(frame(CONTINUATION, 0, 1, &[0; 16_384]));
         frames += 1;
     }
     assert_eq!((state, frames), (FAILED, 4));
 
     let mut connection = Greeting::with_requests(1, 0, &[]);
-    connection.receive(&frame(HEADERS, 0, 1, b""));
+    connection.receive(frame(HEADERS, 0, 1, b""));
     let flood = frame(CONTINUATION, 0, 1, b"").repeat(64);
     assert_eq!(connection.receive(&flood), SessionState::Ready);
-    assert_eq!(connection.receive(&frame(CONTINUATION, 0, 1, b"")), FAILED);
+    assert_eq!(connection.receive(frame(CONTINUATION, 0, 1, b"")), FAILED);
 }
 
 #[test]
@@ -574,7 +571,7 @@ fn a_long_request_head_is_continued_and_one_that_the_server_refuses_is_not_sent(
     ];
     assert_eq!(frames, expected);
     assert!(sent.iter().all(|frame| frame.payload.len() <= 16_384));
-    connection.receive(&settings(&[(6, 40_000)]));
+    connection.receive(settings(&[(6, 40_000)]));
     assert_eq!(connection.begin(11), Err(-libc::EMSGSIZE));
     assert_eq!(connection.room(), 7);
 }
@@ -594,8 +591,8 @@ fn a_server_that_reduces_its_table_is_told_that_none_is_used() {
 fn a_new_connection_starts_anew() {
     let mut connection = Greeting::with_requests(2, 100_000, &[(3, 1000), (4, 10), (6, 10_000)]);
     connection.write();
-    connection.receive(&frame(HEADERS, 0, 1, b"\x48\x03503"));
-    connection.receive(&[0, 0, 9, DATA]);
+    connection.receive(frame(HEADERS, 0, 1, b"\x48\x03503"));
+    connection.receive([0, 0, 9, DATA]);
     connection.out.clear();
     let Connection {
         protocol: http,
@@ -605,7 +602,7 @@ fn a_new_connection_starts_anew() {
     } = &mut *connection;
     assert_eq!(http.open(session, out), SessionState::Handshake);
     connection.greeted = false;
-    connection.receive(&settings(&[]));
+    connection.receive(settings(&[]));
     assert_eq!(connection.room(), 8);
     connection.begin(20).unwrap();
     let sent: usize = connection
@@ -614,7 +611,7 @@ fn a_new_connection_starts_anew() {
         .map(|(_, bytes)| bytes)
         .sum();
     assert_eq!(sent, 65_535);
-    connection.receive(&response(1, 200, 3));
+    connection.receive(response(1, 200, 3));
     assert_eq!(connection.results(), [(20, 3)]);
 }
 
@@ -671,7 +668,7 @@ fn each_operation_has_its_values_in_its_fields_and_its_body() {
             (DATA, END, &body)
         );
         assert_eq!(sent.len(), 2);
-        connection.receive(&response(sent[0].stream, 200, 1));
+        connection.receive(response(sent[0].stream, 200, 1));
     }
     assert_eq!(connection.results(), [(10, 1); 3]);
 }
@@ -702,7 +699,7 @@ fn bodies_with_values_and_bytes_are_whole_through_small_windows() {
             }
         }
         for stream in [5, 1, 3] {
-            connection.receive(&window_update(stream, 7));
+            connection.receive(window_update(stream, 7));
         }
     }
     let text = |number| {
@@ -725,7 +722,7 @@ fn a_request_without_a_body_ends_with_its_fields() {
     assert_eq!((sent.len(), sent[0].flags), (1, END | END_HEADERS));
     assert!(sent[0].payload.ends_with(b"\x0f\x0d\x010"));
     // With their values the fields are 42, 39, 40, 39 and 47 bytes long, as the setting counts.
-    connection.receive(&settings(&[(6, 207)]));
+    connection.receive(settings(&[(6, 207)]));
     connection.begin_number(11, 0, 9).unwrap();
     assert_eq!(connection.begin_number(12, 0, 10), Err(-libc::EMSGSIZE));
     assert_eq!(connection.begin_number(12, 1, 0), Err(-libc::EINVAL));
@@ -762,7 +759,7 @@ fn a_response_that_is_not_as_expected_is_a_failed_check() {
     ];
     for (request, (status, result)) in (0..).zip(expected) {
         connection.begin_number(10, request, 0).unwrap();
-        connection.receive(&response(1 + 2 * request, status, 3));
+        connection.receive(response(1 + 2 * request, status, 3));
         assert_eq!(
             connection.results().last(),
             Some(&(10, result)),
@@ -878,7 +875,7 @@ proptest! {
         connection.write();
         if !greeting {
             // From the middle of a frame on.
-            connection.receive(&[0, 0]);
+            connection.receive([0, 0]);
         }
         let mut bytes: Vec<u8> = Vec::new();
         for (kind, flags, stream, payload) in frames {

@@ -232,9 +232,7 @@ fn a_reply_before_the_whole_command_is_written_ends_the_connection() {
 fn the_end_of_a_connection_ends_its_commands() {
     let mut connection = with_commands(3);
     connection.receive("+a\r\n$9\r\nxx");
-    connection
-        .protocol
-        .closed(&mut connection.session, &mut connection.ends);
+    connection.close();
     let reset = -libc::ECONNRESET;
     assert_eq!(connection.results(), [(10, 1), (11, reset), (12, reset)]);
 }
