@@ -317,7 +317,7 @@ mod contention_tests {
             assert!(!contention.is_contended(end), "{count}");
             now = end;
         }
-        now = now + Nanos(17 * SECOND.0);
+        now += Nanos(17 * SECOND.0);
         contention.learn(7, Contention::TOLERATED, now);
         assert!(!contention.is_contended(now + SECOND));
     }

@@ -1,8 +1,5 @@
 //! A connection of any protocol, without a socket.
 
-// Each file of tests uses a part of it.
-#![allow(dead_code)]
-
 use bw_model::{Kind, Nanos, Operation};
 use bw_protocol::{End, Outgoing, Protocol, SessionState};
 
