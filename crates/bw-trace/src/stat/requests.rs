@@ -6,8 +6,7 @@
 
 use crate::entry::RecordedResponse;
 use crate::requests::RecordedRequest;
-use crate::stat::KindShare;
-use crate::stat::popularity::Popularity;
+use crate::stat::popularity::{KindShare, Popularity};
 use bw_model::Nanos;
 use bw_record::histogram::Histogram;
 use bw_record::summary::HistogramSummary;
