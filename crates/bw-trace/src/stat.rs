@@ -14,6 +14,7 @@ use crate::input::{TraceInput, TraceReport};
 use crate::stat::arrivals::{ArrivalStatistics, Dispersion, Gaps, Queue, QueueResult, RateSeries};
 use crate::stat::locality::{Locality, Sequentiality, SizeResult, Sizes};
 use crate::stat::popularity::{Popularity, PopularityResult, WorkingSet};
+pub use crate::stat::requests::KindShare;
 use crate::stat::requests::{RequestMeasures, RequestStatistics};
 use crate::trace;
 use bw_model::EngineError;
@@ -86,17 +87,6 @@ pub struct StatResult {
     pub errors: u64,
     /// The report of reading the trace.
     pub report: TraceReport,
-}
-
-/// The share of one kind or method.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct KindShare {
-    /// Number of operations.
-    pub operations: u64,
-    /// Sum of their sizes.
-    pub bytes: u64,
-    /// Share of all operations.
-    pub share: f64,
 }
 
 /// Returns the statistics of a trace. Requests are described as they were recorded, also those that a replay skips because
