@@ -29,17 +29,6 @@ const TOPS: [f64; 4] = [0.001, 0.01, 0.1, 0.2];
 /// The memory of one place of the table, twice: halving makes a new table [bytes].
 const PLACE_BYTES: u64 = 34;
 
-/// The share of one kind or method.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct KindShare {
-    /// Number of operations.
-    pub operations: u64,
-    /// Sum of their sizes.
-    pub bytes: u64,
-    /// Share of all operations.
-    pub share: f64,
-}
-
 /// The skew of accesses.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PopularityResult {

@@ -6,7 +6,7 @@
 
 use crate::entry::RecordedResponse;
 use crate::requests::RecordedRequest;
-use crate::stat::popularity::{KindShare, Popularity};
+use crate::stat::popularity::Popularity;
 use bw_model::Nanos;
 use bw_record::histogram::Histogram;
 use bw_record::summary::HistogramSummary;
@@ -16,6 +16,17 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// How many hosts and paths the result has.
 const SHOWN: usize = 20;
+
+/// The share of one kind or method.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct KindShare {
+    /// Number of operations.
+    pub operations: u64,
+    /// Sum of their sizes.
+    pub bytes: u64,
+    /// Share of all operations.
+    pub share: f64,
+}
 
 /// What the requests of a trace are.
 #[derive(Clone, Debug, PartialEq, Serialize)]
