@@ -498,7 +498,7 @@ def long_runs(goal: PeakGoal, history: Sequence[LoadTrial]) -> LongRuns:
     All of them where that is no response, or where the user set the length of the runs.
     """
     criterion = goal.criteria[0]
-    timed = criterion.statistic in ("mean", "percentile")
+    timed = criterion.statistic in ("mean", "percentile") and criterion.limit > 0
     if goal.run_length_s is not None or not timed or criterion.better != "lower":
         return LongRuns(tuple(history))
     return _LONG_RUNS.value(
@@ -507,12 +507,13 @@ def long_runs(goal: PeakGoal, history: Sequence[LoadTrial]) -> LongRuns:
 
 
 def _computed_long_runs(criterion: Criterion, history: Sequence[LoadTrial]) -> LongRuns:
-    runs = read_runs(criterion, history).runs
-    usable = [
-        (trial, run.value if run.steady else math.inf)
-        for trial, run in zip(history, runs, strict=True)
-        if trial.ending is not LoadEnding.FAILED
-    ]
+    # By the totals, because this is asked each second of a running probe.
+    usable = []
+    for trial in history:
+        total = trial.values.get(criterion.key, math.nan) / criterion.limit
+        if trial.ending is not LoadEnding.FAILED and not math.isnan(total):
+            steady = total <= tuning.UNSTEADY_LIMITS
+            usable.append((trial, total if steady else math.inf))
     high = [(t, value) for t, value in usable if value > tuning.CONTRARY_ABOVE]
     low = [(t, value) for t, value in usable if value < tuning.CONTRARY_BELOW]
     near = 1 - tuning.CONTRARY_NEAR
