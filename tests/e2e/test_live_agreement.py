@@ -45,15 +45,17 @@ def test_it_goes_on_where_it_was_stopped(
     out = tmp_path / "new" / "live.csv"
     words = ("--rounds", "1", "--only", "neighbours", "--out", str(out))
     bench.main(words)
-    table = capsys.readouterr().out
-    assert "| neighbours | plan |" in table
+    assert "| neighbours | watch |" in capsys.readouterr().out
     rows = bench.kept(out)
-    assert [(row.mode, row.effect > 0) for row in rows.values()] == [
-        *(("watch", False), ("watch", True), ("plan", False), ("plan", True))
-    ]
     null, slower, *_ = rows.values()
     assert null.turns == 20_000 < slower.turns
-    assert slower.effect == pytest.approx(min(null.smallest_effect, 0.9))
+    assert slower.effect == pytest.approx(null.smallest_effect, rel=1e-4)
+    # A machine that is too busy for a margin below 100 % has no planned comparison.
+    has_plan = null.smallest_effect <= bench.LARGEST_MARGIN
+    modes = ("watch", "plan") if has_plan else ("watch",)
+    assert [(row.mode, row.effect > 0) for row in rows.values()] == [
+        (mode, is_slower) for mode in modes for is_slower in (False, True)
+    ]
     assert null.blocks in range(10, 13)
     assert children().isdisjoint({"awk", "mawk", "gawk", "dd"})
 
@@ -63,7 +65,7 @@ def test_it_goes_on_where_it_was_stopped(
     again = bench.kept(out)
     assert list(again) == list(rows)
     *before, last = rows.values()
-    assert [*again.values()][:3] == before
+    assert [*again.values()][:-1] == before
     assert again[last.place].began_s > last.began_s
 
     bench.main((*words, "--draw"))
