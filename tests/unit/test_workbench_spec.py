@@ -249,8 +249,8 @@ def test_a_peak_rate_needs_a_generator_with_a_rate() -> None:
 
 
 def test_a_target_is_tried_with_every_level() -> None:
-    found = mistakes("[load]\ntarget = '{t}'\n[factors]\nt = ['null', 'udp://h']\n")
-    assert "udp:// is not a kind of target" in found[0]
+    found = mistakes("[load]\ntarget = '{t}'\n[factors]\nt = ['null', 'gopher://h']\n")
+    assert "gopher:// is not a kind of target" in found[0]
 
 
 def test_a_spec_without_a_load_is_told() -> None:
