@@ -12,7 +12,8 @@ gaps are shown instead.
 
 Then several workers, on Poisson arrivals at that rate and on bursts of ten times as many (on for
 1 ms, off for 9 ms on average): an operation that is due while a worker submits another is
-issued by the next worker. As many workers as there are processors besides the device's.
+issued by the next worker. As many workers as there are processors besides the device's; then up to 8 in
+a simulation, whose calls take as long as those of one worker took in the bursts.
 
 Last, neighbours: 0, 1, 2 and 4 processes that compute without end on the generator's processor,
 ours and fio at the same rate by the device's stamps.
@@ -38,25 +39,30 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from parts.device import loop_device, machine
-from parts.engine import EngineError, ask, capturing
+from parts.engine import EngineError, ask, capturing, load
 from parts.fio_jobs import fio, version
 from parts.grid import Lateness, dispersion, lateness
 from parts.stand import (
     DEVICE_BYTES,
     Document,
+    access,
     file_target,
     in_turn,
     load_request,
     storage,
 )
 
-from benchwright.load.samples import read_samples
+from benchwright.load.samples import NEVER, read_samples
 
 FLOOR_RATES = (10_000, 100_000)
 DEVICE_RATE = 10_000
 WORKERS = (1, 2, 4, 8)
 NEIGHBOURS = (0, 1, 2, 4)
+SHOWN = ("p50", "p98", "p99", "p99.9")
+WAITED_NS = 500
+"""An operation that is later than this waited for a call."""
 READ = 0
 FIGURES = ("p50", "p90", "p99", "p99.9")
 
@@ -196,9 +202,10 @@ def with_workers(arguments: argparse.Namespace) -> None:
     cpus = sorted(os.sched_getaffinity(0))
     counts = [count for count in WORKERS if count < len(cpus)]
     bursts = {"type": "on-off", "on": exponential(1e6), "off": exponential(9e6)}
+    in_bursts = {**open_loop(10 * DEVICE_RATE), "arrival": bursts}
     filaments = {
         f"Poisson, {DEVICE_RATE:,}/s": open_loop(DEVICE_RATE, "poisson"),
-        "bursts": {**open_loop(10 * DEVICE_RATE), "arrival": bursts},
+        "bursts": in_bursts,
     }
     with loop_device(DEVICE_BYTES) as device:
         for name, filament in filaments.items():
@@ -214,14 +221,55 @@ def with_workers(arguments: argparse.Namespace) -> None:
                 )
                 return dict(ask(request)["kinds"]["all"]["issue_error_ns"])
 
+            def simulated(count: int, filament: Document = filament) -> Document:
+                arrivals, _ = one_worker(device, filament, cpus[-1], arguments)
+                _, calls = one_worker(device, in_bursts, cpus[-1], arguments)
+                late = waits_ns(arrivals, calls, count)
+                names = [float(name[1:]) for name in SHOWN]
+                values = np.percentile(late, names).tolist()
+                return dict(zip(SHOWN, values, strict=True))
+
             print(f"\nseveral workers, loop device, {name}: issue error [us]")
             print("| workers | p50 | p98 | p99 | p99.9 |\n|---|---|---|---|---|")
-            runs = (partial(issue_error, count) for count in counts)
-            rounds = in_turn(arguments.rounds, *runs)
-            for count, found in zip(counts, zip(*rounds, strict=True), strict=True):
-                shown = ("p50", "p98", "p99", "p99.9")
-                values = (_median_us(list(found), figure) for figure in shown)
-                print(f"| {count} | {' | '.join(values)} |", flush=True)
+            runs = {str(count): partial(issue_error, count) for count in counts}
+            for count in WORKERS:
+                runs[f"{count}, simulated"] = partial(simulated, count)
+            rounds = in_turn(arguments.rounds, *runs.values())
+            for who, found in zip(runs, zip(*rounds, strict=True), strict=True):
+                values = (_median_us(list(found), figure) for figure in SHOWN)
+                print(f"| {who} | {' | '.join(values)} |", flush=True)
+
+
+def one_worker(
+    device: str, filament: Document, cpu: int, arguments: argparse.Namespace
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the intended starts of a run on one worker, and how long its calls took that others waited for [ns]."""
+    with tempfile.TemporaryDirectory() as scratch:
+        samples = Path(scratch) / "samples"
+        how = {"duration_ns": round(arguments.seconds * 1e9), "cpus": [cpu]}
+        load(file_target(device), {"access": access(), **filament}, samples, **how)
+        rows = read_samples(samples)
+    rows = rows[rows["issued"] != NEVER]
+    rows = rows[np.argsort(rows["issued"], kind="stable")]
+    intended, issued = (rows[key].astype(np.int64) for key in ("intended", "issued"))
+    # What was due during the call of the one before waited for it. In bursts that is almost each, so that long
+    # calls are not chosen more often than short ones.
+    waited = issued[1:] - intended[1:] > WAITED_NS
+    return np.sort(intended), np.diff(issued)[waited]
+
+
+def waits_ns(
+    arrivals: NDArray[np.int64], calls: NDArray[np.int64], workers: int
+) -> NDArray[np.int64]:
+    """Return how late operations are that go to workers in turn, whose calls take times drawn from `calls` [ns]."""
+    drawn = np.random.default_rng(1).choice(calls, len(arrivals))
+    late = np.zeros(len(arrivals), np.int64)
+    free = [0] * workers
+    for place, (arrival, call) in enumerate(zip(arrivals, drawn, strict=True)):
+        begins = max(int(arrival), free[place % workers])
+        late[place] = begins - arrival
+        free[place % workers] = begins + int(call)
+    return late
 
 
 @contextlib.contextmanager
