@@ -104,7 +104,7 @@ bench: setup ## the benchmarks in benches/, with the peers' figures beside ours
 	@set -e; for file in $(filter-out $(LONG_BENCHES),$(wildcard benches/*.py)); do echo "== $$file"; $(BIN)/python "$$file"; done
 
 bench-engine: setup ## the load engine beside fio, wrk, shb, oha and libnfs, those that are installed; half an hour, on a quiet machine
-	@scripts/packages.sh fio:fio wrk:wrk nginx:nginx
+	@scripts/packages.sh fio:fio wrk:wrk nginx:nginx-light
 	@set -e; PATH="$$(scripts/generators.sh):$$PATH"; for file in engine_speed engine_timing http_speed nfs_speed; do echo "== $$file"; $(BIN)/python "benches/$$file.py"; done
 
 limiters: setup ## the ground truth of bw why: each limiter made to happen twenty times; half an hour, on a quiet machine

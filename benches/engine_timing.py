@@ -10,6 +10,9 @@ the same processor by the same stamps and the same rule (parts/grid.py). What ca
 known of fio's Poisson arrivals is when they were meant: their rate and the dispersion of their
 gaps are shown instead.
 
+Then closed loops of reads, with 1 and 32 in flight: how far the engine's own stamps of starts are before
+the device's, of each operation. Stamps that operations share, or that are taken early, would spread this.
+
 Then several workers, on Poisson arrivals at that rate and on bursts of ten times as many (on for
 1 ms, off for 9 ms on average): an operation that is due while a worker submits another is
 issued by the next worker. As many workers as there are processors besides the device's; then up to 8 in
@@ -192,6 +195,58 @@ def to_device(arguments: argparse.Namespace) -> None:
             _poisson(path, device, at, arguments)
 
 
+def against_witness(arguments: argparse.Namespace) -> None:
+    """Print how far the engine's stamps of starts are before the device's in closed loops."""
+    print(
+        f"\nclosed loops, loop device: from the engine's stamp of a start to the device's [us], "
+        f"beyond the 1st percentile, medians of {arguments.rounds} rounds"
+    )
+    print(
+        "| in flight | operations | p50 | p98 | p99 | p99.9 |\n|---|---|---|---|---|---|"
+    )
+    with loop_device(DEVICE_BYTES) as device, tempfile.TemporaryDirectory() as scratch:
+        for depth in (1, 32):
+            runs = []
+            for _ in range(arguments.rounds):
+                apart = apart_ns(device, Path(scratch), depth, arguments)
+                shares = [float(figure[1:]) for figure in SHOWN]
+                runs.append([len(apart), *(np.percentile(apart, shares) / 1e3)])
+            count, *median = np.median(runs, axis=0).tolist()
+            values = " | ".join(f"{value:.0f}" for value in median)
+            print(f"| {depth} | {count:,.0f} | {values} |", flush=True)
+
+
+def apart_ns(
+    device: str, scratch: Path, depth: int, arguments: argparse.Namespace
+) -> NDArray[np.int64]:
+    """Return how much later the device saw each operation of a closed loop `(n,)`, beyond the 1st percentile [ns].
+
+    The two clocks have different zeros: what is the same for all is left out.
+    """
+    trace, samples = scratch / "trace", scratch / "samples"
+    trace.unlink(missing_ok=True)
+    users = {
+        "type": "closed",
+        "users": depth,
+        "think": {"type": "constant", "value": 0},
+    }
+    how = {"duration_ns": round(arguments.seconds * 1e9), "cpus": [arguments.cpu]}
+    with capturing(device, trace) as account:
+        load(file_target(device), {"access": access(), **users}, samples, **how)
+    if account["lost_events"]:
+        raise EngineError(f"{account['lost_events']} stamps were lost")
+    seen, own = read_samples(trace), read_samples(samples)
+    samples.unlink()
+    seen, own = seen[seen["kind"] == READ], own[own["issued"] != NEVER]
+    # Each place is read at most once at a time: equal ones are in the same order on both sides.
+    seen = seen[np.lexsort((seen["intended"], seen["offset"]))]
+    own = own[np.lexsort((own["issued"], own["offset"]))]
+    if not np.array_equal(seen["offset"], own["offset"]):
+        raise EngineError("the device saw other operations than the engine started")
+    apart = seen["intended"].astype(np.int64) - own["issued"].astype(np.int64)
+    return np.maximum(apart - np.percentile(apart, 1), 0).astype(np.int64)
+
+
 def exponential(mean: float) -> Document:
     """Return the distribution of the lengths of periods [ns]."""
     return {"type": "exponential", "mean": round(mean)}
@@ -307,6 +362,7 @@ def with_neighbours(arguments: argparse.Namespace) -> None:
 
 PARTS: dict[str, Callable[[argparse.Namespace], None]] = {
     "device": to_device,
+    "witness": against_witness,
     "workers": with_workers,
     "neighbours": with_neighbours,
 }
