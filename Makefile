@@ -13,7 +13,7 @@ unexport PYTHONDONTWRITEBYTECODE
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test check lint soundness test-rust test-python test-pure test-real calibration docs pages site images wheels wheels-check corpus peak-table peak-ends bench limiters peak-servers peak-nfs surface-nfs arrival-bursts workload-fidelity run-lengths pool-faults live-agreement paper-workbench clean
+.PHONY: help setup build demo test check lint soundness test-rust test-python test-pure test-real calibration docs pages site images wheels wheels-check corpus peak-table peak-ends bench bench-engine limiters peak-servers peak-nfs surface-nfs arrival-bursts workload-fidelity run-lengths pool-faults live-agreement paper-workbench clean
 .NOTPARALLEL:
 
 PURE_TESTS := tests/unit tests/property tests/golden tests/sim tests/calibration
@@ -102,6 +102,10 @@ LONG_BENCHES := benches/corpus.py benches/peak_servers.py benches/surface_server
 bench: setup ## the benchmarks in benches/, with the peers' figures beside ours
 	@scripts/packages.sh hyperfine:hyperfine wrk:wrk
 	@set -e; for file in $(filter-out $(LONG_BENCHES),$(wildcard benches/*.py)); do echo "== $$file"; $(BIN)/python "$$file"; done
+
+bench-engine: setup ## the load engine beside fio, wrk, shb, oha and libnfs, those that are installed; half an hour, on a quiet machine
+	@scripts/packages.sh fio:fio wrk:wrk nginx:nginx-light
+	@set -e; PATH="$$(scripts/generators.sh):$$PATH"; for file in engine_speed engine_timing http_speed nfs_speed; do echo "== $$file"; $(BIN)/python "benches/$$file.py"; done
 
 limiters: setup ## the ground truth of bw why: each limiter made to happen twenty times; half an hour, on a quiet machine
 	$(BIN)/python tests/limiters/limiter_matrix.py --repetitions 20

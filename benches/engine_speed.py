@@ -25,6 +25,7 @@ from parts.engine import ask
 from parts.fio_jobs import fio, version
 from parts.stand import (
     Document,
+    file_on_disk,
     file_target,
     in_turn,
     load_request,
@@ -119,6 +120,8 @@ def main() -> int:
         with storage() as targets:
             for name, (path, _) in targets.items():
                 beside_fio(name, path, arguments)
+        with file_on_disk() as path:
+            beside_fio("file on the disk of /var/tmp", path, arguments)
     except (OSError, subprocess.CalledProcessError) as error:
         print(f"not measured: reads beside fio: {error}")
     return 0

@@ -10,9 +10,13 @@ the same processor by the same stamps and the same rule (parts/grid.py). What ca
 known of fio's Poisson arrivals is when they were meant: their rate and the dispersion of their
 gaps are shown instead.
 
+Then closed loops of reads, with 1 and 32 in flight: how far the engine's own stamps of starts are before
+the device's, of each operation. Stamps that operations share, or that are taken early, would spread this.
+
 Then several workers, on Poisson arrivals at that rate and on bursts of ten times as many (on for
 1 ms, off for 9 ms on average): an operation that is due while a worker submits another is
-issued by the next worker. As many workers as there are processors besides the device's.
+issued by the next worker. As many workers as there are processors besides the device's; then up to 8 in
+a simulation, whose calls take as long as those of one worker took in the bursts.
 
 Last, neighbours: 0, 1, 2 and 4 processes that compute without end on the generator's processor,
 ours and fio at the same rate by the device's stamps.
@@ -38,25 +42,30 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from parts.device import loop_device, machine
-from parts.engine import EngineError, ask, capturing
+from parts.engine import EngineError, ask, capturing, load
 from parts.fio_jobs import fio, version
 from parts.grid import Lateness, dispersion, lateness
 from parts.stand import (
     DEVICE_BYTES,
     Document,
+    access,
     file_target,
     in_turn,
     load_request,
     storage,
 )
 
-from benchwright.load.samples import read_samples
+from benchwright.load.samples import NEVER, read_samples
 
 FLOOR_RATES = (10_000, 100_000)
 DEVICE_RATE = 10_000
 WORKERS = (1, 2, 4, 8)
 NEIGHBOURS = (0, 1, 2, 4)
+SHOWN = ("p50", "p98", "p99", "p99.9")
+WAITED_NS = 500
+"""An operation that is later than this waited for a call."""
 READ = 0
 FIGURES = ("p50", "p90", "p99", "p99.9")
 
@@ -186,6 +195,58 @@ def to_device(arguments: argparse.Namespace) -> None:
             _poisson(path, device, at, arguments)
 
 
+def against_witness(arguments: argparse.Namespace) -> None:
+    """Print how far the engine's stamps of starts are before the device's in closed loops."""
+    print(
+        f"\nclosed loops, loop device: from the engine's stamp of a start to the device's [us], "
+        f"beyond the 1st percentile, medians of {arguments.rounds} rounds"
+    )
+    print(
+        "| in flight | operations | p50 | p98 | p99 | p99.9 |\n|---|---|---|---|---|---|"
+    )
+    with loop_device(DEVICE_BYTES) as device, tempfile.TemporaryDirectory() as scratch:
+        for depth in (1, 32):
+            runs = []
+            for _ in range(arguments.rounds):
+                apart = apart_ns(device, Path(scratch), depth, arguments)
+                shares = [float(figure[1:]) for figure in SHOWN]
+                runs.append([len(apart), *(np.percentile(apart, shares) / 1e3)])
+            count, *median = np.median(runs, axis=0).tolist()
+            values = " | ".join(f"{value:.0f}" for value in median)
+            print(f"| {depth} | {count:,.0f} | {values} |", flush=True)
+
+
+def apart_ns(
+    device: str, scratch: Path, depth: int, arguments: argparse.Namespace
+) -> NDArray[np.int64]:
+    """Return how much later the device saw each operation of a closed loop `(n,)`, beyond the 1st percentile [ns].
+
+    The two clocks have different zeros: what is the same for all is left out.
+    """
+    trace, samples = scratch / "trace", scratch / "samples"
+    trace.unlink(missing_ok=True)
+    users = {
+        "type": "closed",
+        "users": depth,
+        "think": {"type": "constant", "value": 0},
+    }
+    how = {"duration_ns": round(arguments.seconds * 1e9), "cpus": [arguments.cpu]}
+    with capturing(device, trace) as account:
+        load(file_target(device), {"access": access(), **users}, samples, **how)
+    if account["lost_events"]:
+        raise EngineError(f"{account['lost_events']} stamps were lost")
+    seen, own = read_samples(trace), read_samples(samples)
+    samples.unlink()
+    seen, own = seen[seen["kind"] == READ], own[own["issued"] != NEVER]
+    # Each place is read at most once at a time: equal ones are in the same order on both sides.
+    seen = seen[np.lexsort((seen["intended"], seen["offset"]))]
+    own = own[np.lexsort((own["issued"], own["offset"]))]
+    if not np.array_equal(seen["offset"], own["offset"]):
+        raise EngineError("the device saw other operations than the engine started")
+    apart = seen["intended"].astype(np.int64) - own["issued"].astype(np.int64)
+    return np.maximum(apart - np.percentile(apart, 1), 0).astype(np.int64)
+
+
 def exponential(mean: float) -> Document:
     """Return the distribution of the lengths of periods [ns]."""
     return {"type": "exponential", "mean": round(mean)}
@@ -196,9 +257,10 @@ def with_workers(arguments: argparse.Namespace) -> None:
     cpus = sorted(os.sched_getaffinity(0))
     counts = [count for count in WORKERS if count < len(cpus)]
     bursts = {"type": "on-off", "on": exponential(1e6), "off": exponential(9e6)}
+    in_bursts = {**open_loop(10 * DEVICE_RATE), "arrival": bursts}
     filaments = {
         f"Poisson, {DEVICE_RATE:,}/s": open_loop(DEVICE_RATE, "poisson"),
-        "bursts": {**open_loop(10 * DEVICE_RATE), "arrival": bursts},
+        "bursts": in_bursts,
     }
     with loop_device(DEVICE_BYTES) as device:
         for name, filament in filaments.items():
@@ -214,14 +276,55 @@ def with_workers(arguments: argparse.Namespace) -> None:
                 )
                 return dict(ask(request)["kinds"]["all"]["issue_error_ns"])
 
+            def simulated(count: int, filament: Document = filament) -> Document:
+                arrivals, _ = one_worker(device, filament, cpus[-1], arguments)
+                _, calls = one_worker(device, in_bursts, cpus[-1], arguments)
+                late = waits_ns(arrivals, calls, count)
+                names = [float(name[1:]) for name in SHOWN]
+                values = np.percentile(late, names).tolist()
+                return dict(zip(SHOWN, values, strict=True))
+
             print(f"\nseveral workers, loop device, {name}: issue error [us]")
             print("| workers | p50 | p98 | p99 | p99.9 |\n|---|---|---|---|---|")
-            runs = (partial(issue_error, count) for count in counts)
-            rounds = in_turn(arguments.rounds, *runs)
-            for count, found in zip(counts, zip(*rounds, strict=True), strict=True):
-                shown = ("p50", "p98", "p99", "p99.9")
-                values = (_median_us(list(found), figure) for figure in shown)
-                print(f"| {count} | {' | '.join(values)} |", flush=True)
+            runs = {str(count): partial(issue_error, count) for count in counts}
+            for count in WORKERS:
+                runs[f"{count}, simulated"] = partial(simulated, count)
+            rounds = in_turn(arguments.rounds, *runs.values())
+            for who, found in zip(runs, zip(*rounds, strict=True), strict=True):
+                values = (_median_us(list(found), figure) for figure in SHOWN)
+                print(f"| {who} | {' | '.join(values)} |", flush=True)
+
+
+def one_worker(
+    device: str, filament: Document, cpu: int, arguments: argparse.Namespace
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the intended starts of a run on one worker, and how long its calls took that others waited for [ns]."""
+    with tempfile.TemporaryDirectory() as scratch:
+        samples = Path(scratch) / "samples"
+        how = {"duration_ns": round(arguments.seconds * 1e9), "cpus": [cpu]}
+        load(file_target(device), {"access": access(), **filament}, samples, **how)
+        rows = read_samples(samples)
+    rows = rows[rows["issued"] != NEVER]
+    rows = rows[np.argsort(rows["issued"], kind="stable")]
+    intended, issued = (rows[key].astype(np.int64) for key in ("intended", "issued"))
+    # What was due during the call of the one before waited for it. In bursts that is almost each, so that long
+    # calls are not chosen more often than short ones.
+    waited = issued[1:] - intended[1:] > WAITED_NS
+    return np.sort(intended), np.diff(issued)[waited]
+
+
+def waits_ns(
+    arrivals: NDArray[np.int64], calls: NDArray[np.int64], workers: int
+) -> NDArray[np.int64]:
+    """Return how late operations are that go to workers in turn, whose calls take times drawn from `calls` [ns]."""
+    drawn = np.random.default_rng(1).choice(calls, len(arrivals))
+    late = np.zeros(len(arrivals), np.int64)
+    free = [0] * workers
+    for place, (arrival, call) in enumerate(zip(arrivals, drawn, strict=True)):
+        begins = max(int(arrival), free[place % workers])
+        late[place] = begins - arrival
+        free[place % workers] = begins + int(call)
+    return late
 
 
 @contextlib.contextmanager
@@ -259,6 +362,7 @@ def with_neighbours(arguments: argparse.Namespace) -> None:
 
 PARTS: dict[str, Callable[[argparse.Namespace], None]] = {
     "device": to_device,
+    "witness": against_witness,
     "workers": with_workers,
     "neighbours": with_neighbours,
 }

@@ -8,6 +8,7 @@ the generators cost. Whoever else is busy on the machine meets both sides of a p
 from __future__ import annotations
 
 import contextlib
+import os
 import statistics
 import subprocess
 import tempfile
@@ -64,12 +65,28 @@ def storage() -> Iterator[dict[str, tuple[str, str]]]:
         mounted(below) as directory,
     ):
         file = directory / "file"
-        # Written, not only allocated: an extent without data is read without the device.
-        with file.open("wb") as data:
-            for _ in range(FILE_BYTES >> 20):
-                data.write(b"\x5a" * (1 << 20))
-        subprocess.run(["sync", "-f", str(directory)], check=True)
+        _write(file)
         yield {"loop device": (raw, raw), "ext4 file": (str(file), below)}
+
+
+@contextlib.contextmanager
+def file_on_disk() -> Iterator[str]:
+    """Make a file on the disk that has /var/tmp. Raises OSError if that is no disk, or does not do O_DIRECT."""
+    with tempfile.TemporaryDirectory(prefix="bw-stand-", dir="/var/tmp") as name:
+        file = Path(name) / "file"
+        _write(file)
+        os.close(os.open(file, os.O_RDONLY | os.O_DIRECT))
+        if os.major(file.stat().st_dev) == 0:
+            raise OSError("/var/tmp is not on a disk")
+        yield str(file)
+
+
+def _write(file: Path) -> None:
+    """Write the file, not only allocate it: an extent without data is read without the device."""
+    with file.open("wb") as data:
+        for _ in range(FILE_BYTES >> 20):
+            data.write(b"\x5a" * (1 << 20))
+    subprocess.run(["sync", "-f", str(file.parent)], check=True)
 
 
 @contextlib.contextmanager
