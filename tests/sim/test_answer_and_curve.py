@@ -76,4 +76,4 @@ def test_no_point_below_the_answer_is_beyond_the_limit(
                 curves += bool(found.curve)
                 assert contradiction(goal, found) is None, (seed, claim.text, trials)
                 assert AGAINST not in {one.code for one in found.findings}
-    assert curves > 20, "a search without curves shows nothing"
+    assert curves > 10, "a search without curves shows nothing"

@@ -443,9 +443,7 @@ def _grid_sums(runs: tuple[MonotoneRun, ...], low: float, high: float) -> FloatA
         _add_factors(cells, runs[first:], peak)
     for run in runs[first:]:
         here_s = NOISE_GRID_S * min(max(run.value, 0.4), 2.5)
-        # Batches that are no longer than an excursion do not show all of the noise.
-        own_s = here_s / (1 + tuning.OWN_NOISE_BATCHES * here_s / run.lasts_s)
-        own = np.log(own_s) + run.noise.relative_s / own_s
+        own = np.log(here_s) + run.noise.relative_s / here_s
         cells -= (0.5 * run.noise.freedom * own)[:, None]
     cells.setflags(write=False)
     return cells
