@@ -64,8 +64,6 @@ DEVICE_RATE = 10_000
 WORKERS = (1, 2, 4, 8)
 NEIGHBOURS = (0, 1, 2, 4)
 SHOWN = ("p50", "p98", "p99", "p99.9")
-WAITED_NS = 500
-"""An operation that is later than this waited for a call."""
 READ = 0
 FIGURES = ("p50", "p90", "p99", "p99.9")
 
@@ -307,9 +305,9 @@ def one_worker(
     rows = rows[rows["issued"] != NEVER]
     rows = rows[np.argsort(rows["issued"], kind="stable")]
     intended, issued = (rows[key].astype(np.int64) for key in ("intended", "issued"))
-    # What was due during the call of the one before waited for it. In bursts that is almost each, so that long
-    # calls are not chosen more often than short ones.
-    waited = issued[1:] - intended[1:] > WAITED_NS
+    # What was due already when the one before was handed over waited for that call alone. Two that share a call
+    # share a stamp: the first of them took no time, the second all of it.
+    waited = intended[1:] <= issued[:-1]
     return np.sort(intended), np.diff(issued)[waited]
 
 

@@ -17,11 +17,15 @@ use self::steering::{Line, OfferCell, Readings};
 use bw_model::EngineError;
 use bw_model::Nanos;
 use bw_sys::clock::monotonic_ns;
+use bw_sys::cpus::ask_for_short_slices;
 use bw_sys::process::thread_preemptions;
 use serde::{Deserialize, Serialize};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The shortest time slice that Linux allows.
+const SHORT_SLICE_NS: u64 = 100_000;
 
 /// Reads the time since the start of the run. Each worker has its own copy.
 pub trait Clock {
@@ -40,6 +44,10 @@ pub trait Clock {
     fn preemptions(&self) -> u64 {
         0
     }
+
+    /// Asks for short time slices, or for those of other threads. A thread that mostly sleeps preempts others by them when it
+    /// wakes; one that spins is only interrupted more often.
+    fn want_short_slices(&self, _short: bool) {}
 }
 
 /// `CLOCK_MONOTONIC`, counted from the start of the run.
@@ -63,6 +71,10 @@ impl Clock for Monotonic {
 
     fn preemptions(&self) -> u64 {
         thread_preemptions()
+    }
+
+    fn want_short_slices(&self, short: bool) {
+        ask_for_short_slices(if short { SHORT_SLICE_NS } else { 0 });
     }
 }
 
@@ -222,6 +234,10 @@ impl Clock for CounterClock {
     fn preemptions(&self) -> u64 {
         thread_preemptions()
     }
+
+    fn want_short_slices(&self, short: bool) {
+        ask_for_short_slices(if short { SHORT_SLICE_NS } else { 0 });
+    }
 }
 
 /// Where the time comes from.
@@ -355,6 +371,10 @@ impl Clock for RunClock {
 
     fn preemptions(&self) -> u64 {
         thread_preemptions()
+    }
+
+    fn want_short_slices(&self, short: bool) {
+        ask_for_short_slices(if short { SHORT_SLICE_NS } else { 0 });
     }
 }
 

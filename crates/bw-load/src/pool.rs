@@ -23,8 +23,6 @@ use std::time::Duration;
 
 /// How far in the future time zero is set: enough for every worker to wake up and set its clock.
 const AHEAD_NS: u64 = 3_000_000;
-/// The time slice of a worker: the shortest that Linux allows. It preempts those with longer ones when it wakes.
-const SLICE_NS: u64 = 100_000;
 /// The priority that is below all others of SCHED_OTHER.
 const LOWEST_NICE: i32 = 19;
 /// A placeholder before time zero is known: far in the future, so the clock reads zero.
@@ -209,7 +207,6 @@ impl WorkerPool<'_> {
     fn set_up_thread(&self, worker: usize) -> Result<(), EngineError> {
         // Without it the spin margin grows by 50 us: the worker only spins longer.
         drop(cpus::set_timer_slack(1));
-        cpus::ask_for_short_slices(SLICE_NS);
         let cpu = self.cpus.and_then(|cpus| cpus.get(worker)).copied();
         cpu.map_or(Ok(()), |cpu| {
             environment::take_cpu(cpu).map_err(|error| error.about("cpus"))

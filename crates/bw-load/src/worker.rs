@@ -97,6 +97,7 @@ pub struct Worker<C, T> {
     late_filter: LateFilter,
     reap_margin: ReapMargin,
     contention: Contention,
+    has_short_slices: bool,
     emissions: Emissions,
     ends: Vec<Reaped>,
     now: Nanos,
@@ -151,6 +152,7 @@ impl<C: Clock, T: Target> Worker<C, T> {
             late_filter: LateFilter::new(plan.late),
             reap_margin: ReapMargin::new(plan.near),
             contention: Contention::default(),
+            has_short_slices: false,
             emissions: Emissions {
                 timers: Vec::with_capacity(1024),
                 operations: Vec::with_capacity(1024),
@@ -683,7 +685,12 @@ impl<C: Clock, T: Target> Worker<C, T> {
         self.times.busy += self.now.since(self.accounted_until);
         self.accounted_until = self.now;
         let left = self.deadline().since(self.now);
-        let spin_margin = if self.contention.is_contended(self.now) {
+        let contended = self.contention.is_contended(self.now);
+        if contended != self.has_short_slices {
+            self.has_short_slices = contended;
+            self.clock.want_short_slices(contended);
+        }
+        let spin_margin = if contended {
             self.plan.spin_margin.shortest()
         } else {
             self.plan.spin_margin.length()

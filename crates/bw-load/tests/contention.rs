@@ -28,6 +28,8 @@ struct SharedCpu {
     clock: VirtualClock,
     ran: Rc<Cell<u64>>,
     waits: Rc<Cell<u64>>,
+    /// How often its time slices were changed.
+    changes: Rc<Cell<u64>>,
     /// Whether the waits are preemptions of the thread, or pauses of the whole machine.
     preempts: bool,
 }
@@ -52,16 +54,22 @@ impl Clock for SharedCpu {
     fn preemptions(&self) -> u64 {
         if self.preempts { self.waits.get() } else { 0 }
     }
+
+    fn want_short_slices(&self, short: bool) {
+        assert_eq!(short, self.changes.get().is_multiple_of(2));
+        self.changes.set(self.changes.get() + 1);
+    }
 }
 
-/// Returns how often the worker waited for the CPU in four seconds at 10,000 operations a second, and which share of them was
+/// Returns how often the worker waited for the CPU and changed its time slices in four seconds at 10,000 operations a second, and which share of them was
 /// issued more than 1 ms late.
-fn waits_and_late_share(preempts: bool) -> (u64, f64) {
+fn waits_and_late_share(preempts: bool) -> (u64, u64, f64) {
     let clock = VirtualClock::default();
     let cpu = SharedCpu {
         clock: clock.clone(),
         ran: Rc::default(),
         waits: Rc::default(),
+        changes: Rc::default(),
         preempts,
     };
     let plan = WorkerPlan {
@@ -76,20 +84,24 @@ fn waits_and_late_share(preempts: bool) -> (u64, f64) {
     let late = rows
         .iter()
         .filter(|row| row.issued.since(row.intended).0 > 1_000_000);
-    (cpu.waits.get(), late.count() as f64 / 40_000.0)
+    (
+        cpu.waits.get(),
+        cpu.changes.get(),
+        late.count() as f64 / 40_000.0,
+    )
 }
 
 #[test]
 fn a_worker_that_was_preempted_while_it_spun_sleeps_instead() {
-    let (waits, late) = waits_and_late_share(true);
+    let (waits, changes, late) = waits_and_late_share(true);
     // At the start, after one second, and after two more: 7 slices each are 2 % of a second.
-    assert_eq!(waits, 21);
+    assert_eq!((waits, changes), (21, 5));
     assert!(late < 0.015, "{late}");
 }
 
 #[test]
 fn a_worker_that_the_whole_machine_holds_up_spins_on() {
-    let (waits, late) = waits_and_late_share(false);
-    assert!(waits > 500, "{waits}");
+    let (waits, changes, late) = waits_and_late_share(false);
+    assert!(waits > 500 && changes == 0, "{waits}, {changes}");
     assert!(late > 0.2, "{late}");
 }

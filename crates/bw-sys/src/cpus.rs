@@ -135,7 +135,7 @@ struct SchedAttr {
 const KEEP_POLICY: u64 = 8;
 
 /// Requests short time slices [ns]: from Linux 6.12 a thread with shorter slices is scheduled sooner, at no cost to the
-/// share of others. Older kernels ignore it; no privilege is needed.
+/// share of others. Zero requests the usual ones. Older kernels ignore it; no privilege is needed.
 pub fn ask_for_short_slices(slice_ns: u64) {
     let attributes = SchedAttr {
         size: size_of::<SchedAttr>() as u32,
