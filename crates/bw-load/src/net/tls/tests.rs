@@ -232,7 +232,10 @@ fn content_is_the_same_whatever_the_pieces() {
         let config = server(&authority, "server", chain.clone(), version);
         let (mut stream, mut peer) = connect(config, &settings, &pieces);
         shake(&mut stream, &mut peer).unwrap();
+        // Where pieces of no and few bytes alternate, much content would take minutes.
+        let slow = pieces.iter().sum::<usize>() < 100 * pieces.len();
         for length in lengths {
+            let length = if slow { length.min(1000) } else { length };
             let content: Vec<u8> = (0..length).map(|place| (place % 251) as u8).collect();
             prop_assert!(exchange(&mut stream, &mut peer, &content) == content);
         }
