@@ -88,7 +88,9 @@ def test_the_region_holds_as_often_as_claimed() -> None:
 
 
 @pytest.mark.parametrize("server", REGION, ids=_name)
-def test_the_region_costs_at_most_a_seventh_of_an_honest_search(server: SimServer) -> None:
+def test_the_region_costs_at_most_a_seventh_of_an_honest_search(
+    server: SimServer,
+) -> None:
     _, ended, seconds = _played(server, ClaimKind.REGION)
     assert seconds <= MOST_S[server.name]
     assert ended >= 0.995 * SEARCHES

@@ -13,6 +13,7 @@ import os
 import shutil
 import socket
 import subprocess
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -256,6 +257,38 @@ def running_echo(directory: Path, address: str) -> Iterator[Counting]:
         yield Counting(f"tcp://{address}:{server.port}", seen)
 
 
+@contextlib.contextmanager
+def running_datagrams(directory: Path, address: str) -> Iterator[Counting]:
+    """Run a server that sends each datagram back."""
+    del directory
+    received: list[tuple[bytes, str]] = []
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
+        server.bind((address, 0))
+
+        def echo() -> None:
+            while (datagram := server.recvfrom(2048))[0] != b"end":
+                received.append((datagram[0], datagram[1][0]))
+                server.sendto(*datagram)
+
+        def seen(operations: int) -> Seen:
+            until(lambda: len(received) >= operations)
+            payloads = Counter(payload.decode() for payload, _ in received)
+            return Seen(Counter(client for _, client in received), payloads, Counter())
+
+        echoing = threading.Thread(target=echo)
+        echoing.start()
+        try:
+            yield Counting(
+                f"udp://{address}:{server.getsockname()[1]}",
+                seen,
+                'payload = ["text:one", "text:two"]\n',
+            )
+        finally:
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as last:
+                last.sendto(b"end", server.getsockname())
+            echoing.join()
+
+
 # -- the table -----------------------------------------------------------------------------
 
 REQUESTS = """
@@ -296,6 +329,7 @@ CASES = {
     "redis": Case(running_redis, VALUES),
     "postgres": Case(running_postgres),
     "tcp": Case(running_echo),
+    "udp": Case(running_datagrams),
 }
 
 
