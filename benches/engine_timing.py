@@ -36,6 +36,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from collections import ChainMap
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -263,7 +264,7 @@ def with_workers(arguments: argparse.Namespace) -> None:
     with loop_device(DEVICE_BYTES) as device:
         for name, filament in filaments.items():
 
-            def issue_error(count: int, filament: Document = filament) -> Document:
+            def measured(count: int, filament: Document = filament) -> Document:
                 request = load_request(
                     file_target(device),
                     filament,
@@ -272,24 +273,26 @@ def with_workers(arguments: argparse.Namespace) -> None:
                     workers=count,
                     depth=1024,
                 )
-                return dict(ask(request)["kinds"]["all"]["issue_error_ns"])
+                return {str(count): ask(request)["kinds"]["all"]["issue_error_ns"]}
 
-            def simulated(count: int, filament: Document = filament) -> Document:
+            def simulated(filament: Document = filament) -> Document:
                 arrivals, _ = one_worker(device, filament, cpus[-1], arguments)
                 _, calls = one_worker(device, in_bursts, cpus[-1], arguments)
-                late = waits_ns(arrivals, calls, count)
-                names = [float(name[1:]) for name in SHOWN]
-                values = np.percentile(late, names).tolist()
-                return dict(zip(SHOWN, values, strict=True))
+                shares = [float(figure[1:]) for figure in SHOWN]
+                rows = {}
+                for count in WORKERS:
+                    late = np.percentile(waits_ns(arrivals, calls, count), shares)
+                    rows[f"{count}, simulated"] = dict(zip(SHOWN, late, strict=True))
+                return rows
 
             print(f"\nseveral workers, loop device, {name}: issue error [us]")
             print("| workers | p50 | p98 | p99 | p99.9 |\n|---|---|---|---|---|")
-            runs = {str(count): partial(issue_error, count) for count in counts}
-            for count in WORKERS:
-                runs[f"{count}, simulated"] = partial(simulated, count)
-            rounds = in_turn(arguments.rounds, *runs.values())
-            for who, found in zip(runs, zip(*rounds, strict=True), strict=True):
-                values = (_median_us(list(found), figure) for figure in SHOWN)
+            sides = [*(partial(measured, count) for count in counts), simulated]
+            rounds = in_turn(arguments.rounds, *sides)
+            found = [dict(ChainMap(*sides)) for sides in rounds]
+            for who in (*map(str, counts), *(f"{n}, simulated" for n in WORKERS)):
+                rows = [one[who] for one in found]
+                values = (_median_us(rows, figure) for figure in SHOWN)
                 print(f"| {who} | {' | '.join(values)} |", flush=True)
 
 

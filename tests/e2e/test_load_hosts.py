@@ -371,14 +371,21 @@ def check_whole(result: dict[str, Any], operations: int = OPERATIONS) -> None:
         assert whole[times]["max"] == max(one["all"][times]["max"] for one in hosts)
 
 
+@contextlib.contextmanager
+def serving(tmp_path: Path, hosts: Hosts, case: Case) -> Iterator[Counting]:
+    """Run the server of a case in a directory of its own."""
+    place = tmp_path / "server"
+    place.mkdir()
+    with case.server(place, hosts.address) as server:
+        yield server
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_the_result_of_two_hosts_is_what_the_server_counted(
     tmp_path: Path, hosts: Hosts, name: str
 ) -> None:
     case = CASES[name]
-    place = tmp_path / "server"
-    place.mkdir()
-    with case.server(place, hosts.address) as server:
+    with serving(tmp_path, hosts, case) as server:
         (tmp_path / "w.toml").write_text(workload(server, case.more))
         words = ("w.toml", "--samples", "rows", "--json")
         result = document_of(hosts.load(tmp_path, *words))["result"]
@@ -574,9 +581,7 @@ def test_a_host_that_dies_leaves_the_result_of_the_other(
     tmp_path: Path, hosts: Hosts, name: str
 ) -> None:
     case = CASES[name]
-    place = tmp_path / "server"
-    place.mkdir()
-    with case.server(place, hosts.address) as server:
+    with serving(tmp_path, hosts, case) as server:
         text = workload(server, case.more).replace(f"count = {OPERATIONS}", "")
         (tmp_path / "w.toml").write_text(text)
         with hosts.started(tmp_path, "w.toml", "--duration", "30s", "--json") as load:

@@ -10,8 +10,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from benchwright.core.processes import all_processes
 from benchwright.core.search import LoadEnding, LoadTrial, Probe
 from benchwright.load.workbench import LocalWorkbench
 from bw_command import bw
+from load_hosts import until
 from ssh_server import SshServer, free_port, namespace
 from web_server import nginx
 from workbenches import workbench_of
@@ -122,16 +122,6 @@ class Place:
     def workbench(self, **texts: str) -> AbstractContextManager[LocalWorkbench]:
         """Return the workbench of the spec."""
         return workbench_of(self.spec(**texts), self.directory)
-
-
-def until(true: Callable[[], object]) -> bool:
-    """Wait for something; return whether it became true."""
-    end = time.monotonic() + PATIENCE_S
-    while time.monotonic() < end:
-        if true():
-            return True
-        time.sleep(0.05)
-    return False
 
 
 @pytest.fixture(scope="module")

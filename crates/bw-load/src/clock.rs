@@ -40,14 +40,16 @@ pub trait Clock {
     /// Adopts a better slope, if the clock has one. Called between operations.
     fn refine(&mut self) {}
 
-    /// Returns how often the calling thread was preempted; none in virtual time.
+    /// Returns how often the calling thread was preempted.
     fn preemptions(&self) -> u64 {
-        0
+        thread_preemptions()
     }
 
     /// Asks for short time slices, or for those of other threads. A thread that mostly sleeps preempts others by them when it
     /// wakes; one that spins is only interrupted more often.
-    fn want_short_slices(&self, _short: bool) {}
+    fn want_short_slices(&self, short: bool) {
+        ask_for_short_slices(if short { SHORT_SLICE_NS } else { 0 });
+    }
 }
 
 /// `CLOCK_MONOTONIC`, counted from the start of the run.
@@ -67,14 +69,6 @@ impl Monotonic {
 impl Clock for Monotonic {
     fn now(&mut self) -> Nanos {
         Nanos(monotonic_ns().saturating_sub(self.zero_ns))
-    }
-
-    fn preemptions(&self) -> u64 {
-        thread_preemptions()
-    }
-
-    fn want_short_slices(&self, short: bool) {
-        ask_for_short_slices(if short { SHORT_SLICE_NS } else { 0 });
     }
 }
 
@@ -111,6 +105,13 @@ impl Clock for VirtualClock {
     fn sleep(&mut self, length: Nanos) {
         self.advance(length);
     }
+
+    // Nothing preempts anyone in virtual time.
+    fn preemptions(&self) -> u64 {
+        0
+    }
+
+    fn want_short_slices(&self, _short: bool) {}
 }
 
 /// Minimum duration of the first calibration [ns].
@@ -229,14 +230,6 @@ impl Clock for CounterClock {
             self.seen = version;
             self.line.steer(counter::ticks(), offer);
         }
-    }
-
-    fn preemptions(&self) -> u64 {
-        thread_preemptions()
-    }
-
-    fn want_short_slices(&self, short: bool) {
-        ask_for_short_slices(if short { SHORT_SLICE_NS } else { 0 });
     }
 }
 
@@ -367,14 +360,6 @@ impl Clock for RunClock {
         if let Self::Counter(clock) = self {
             clock.refine();
         }
-    }
-
-    fn preemptions(&self) -> u64 {
-        thread_preemptions()
-    }
-
-    fn want_short_slices(&self, short: bool) {
-        ask_for_short_slices(if short { SHORT_SLICE_NS } else { 0 });
     }
 }
 

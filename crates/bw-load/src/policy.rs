@@ -13,7 +13,8 @@
 //!
 //! A worker that spins uses up its share of a CPU that others want too. The scheduler then lets it wait for whole slices of the
 //! others: milliseconds, in which everything due is late. A worker that mostly sleeps keeps its claim, and preempts them when it
-//! wakes. So a worker that lost 2 % of a second by preemptions while it spun sleeps until shortly before its deadlines for a while. Rejected: `sched_yield`, which gives up the CPU and the claim.
+//! wakes. So a worker that lost 2 % of a second by preemptions while it spun sleeps until shortly before its deadlines
+//! for a while. Rejected: `sched_yield`, which gives up the CPU and the claim.
 //!
 //! The reap margin is the time before an operation in which no completions are taken, because a call that takes them and
 //! begins just before the operation is due would delay it. It follows the longest recent call in the same way. Rejected: a
@@ -25,7 +26,9 @@
 //! Rejected: `SO_BUSY_POLL`, which does nothing on loopback; `SO_RCVLOWAT`, with which the end of an operation would be seen late.
 
 use bw_model::Nanos;
+use bw_sys::clock::monotonic_ns;
 use serde::{Deserialize, Serialize};
+use std::io;
 
 /// The burst policy treats operations later than this as late: Buttress's own bound of accuracy.
 pub(crate) const LATE_FROM: Nanos = Nanos(100_000);
@@ -255,6 +258,29 @@ impl BusyPolling {
         }
         self.waits = 0;
         Self::LENGTH
+    }
+
+    /// Looks for something at the start of a wait of at most this length, for as long as a wait polls; returns whether `look`
+    /// found it.
+    ///
+    /// # Errors
+    /// Those of `look`.
+    pub(crate) fn poll(
+        &mut self,
+        at_most: Nanos,
+        mut look: impl FnMut() -> io::Result<bool>,
+    ) -> io::Result<bool> {
+        let length = self.length(at_most);
+        if length == Nanos::ZERO {
+            return Ok(false);
+        }
+        let until_ns = monotonic_ns() + length.0;
+        let mut found = false;
+        while !found && monotonic_ns() < until_ns {
+            found = look()?;
+        }
+        self.learn(found);
+        Ok(found)
     }
 
     /// Adapts to a wait that polled, and found something or not.

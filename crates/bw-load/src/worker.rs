@@ -343,7 +343,7 @@ impl<C: Clock, T: Target> Worker<C, T> {
         }
         if length > 0 {
             self.now = self.clock.now();
-            if self.is_near() {
+            if T::FLUSH_CALLS_KERNEL && self.is_near() {
                 self.target.flush_only()?;
             } else {
                 self.target.flush()?;

@@ -619,12 +619,17 @@ def payload_file(text: str) -> str | None:
     return path if colon and form == "file" else None
 
 
+def _form_of(text: str) -> tuple[str, str]:
+    """Return the form of `text:TEXT` or `hex:DIGITS`, and the rest; without one of these before it, it
+    is a text."""
+    form, colon, rest = text.partition(":")
+    return (form, rest) if colon and form in ("text", "hex") else ("text", text)
+
+
 def payload(text: str) -> Payload:
     """Return what a text says that operations send: `text:TEXT`, `hex:DIGITS`, or a text without
     one of these forms before it."""
-    form, colon, rest = text.partition(":")
-    if not colon or form not in ("text", "hex"):
-        form, rest = "text", text
+    form, rest = _form_of(text)
     if not rest.strip() if form == "hex" else not rest:
         raise ValueError(f"{text!r} is empty: a datagram has at least one byte")
     if form == "text":
@@ -663,9 +668,7 @@ def payloads(text: str) -> tuple[Payload, ...]:
 def answer_prefix(text: str) -> str:
     """Return what an answer begins with as hexadecimal digits, `??` for any byte: of `text:TEXT`,
     `hex:DIGITS`, or a text without one of these forms before it."""
-    form, colon, rest = text.partition(":")
-    if not colon or form not in ("text", "hex"):
-        form, rest = "text", text
+    form, rest = _form_of(text)
     if not rest:
         raise ValueError(f"{text!r} is empty: any answer begins with nothing")
     if form == "text":

@@ -29,7 +29,6 @@ use crate::file_set::ring::{Begun, SetRing};
 use crate::policy::BusyPolling;
 use crate::target::{Reaped, SLICE, Target};
 use bw_model::{Nanos, Operation};
-use bw_sys::clock::monotonic_ns;
 use io_uring::{IoUring, opcode, types};
 use std::io;
 use std::mem::ManuallyDrop;
@@ -221,22 +220,6 @@ impl UringTarget {
         self.enter(complete)
     }
 
-    /// Looks for completions for a short time, if that has found some lately; returns whether there are any.
-    fn poll(&mut self, at_most: Nanos) -> bool {
-        let length = self.busy_polling.length(at_most);
-        if length == Nanos::ZERO {
-            return false;
-        }
-        let until_ns = monotonic_ns() + length.0;
-        let mut found = false;
-        while !found && monotonic_ns() < until_ns {
-            std::hint::spin_loop();
-            found = !self.ring.completion().is_empty() || self.ring.submission().taskrun();
-        }
-        self.busy_polling.learn(found);
-        found
-    }
-
     /// Moves visible completions to `ends`; submits the rest of short transfers again.
     fn take(&mut self, ends: &mut Vec<Reaped>) {
         while ends.len() < ends.capacity() {
@@ -374,13 +357,17 @@ impl Target for UringTarget {
             }
         }
         let (count, _) = self.pending();
-        if count == 0 && self.poll(at_most) {
-            if let Some(set) = &mut self.set {
-                set.pool().woke_up();
-            }
-            return Ok(());
-        }
-        let waited = self.ring_handle.wait(count, limit);
+        let ring = &mut self.ring;
+        let polled = count == 0
+            && self.busy_polling.poll(at_most, || {
+                std::hint::spin_loop();
+                Ok(!ring.completion().is_empty() || ring.submission().taskrun())
+            })?;
+        let waited = if polled {
+            Ok(())
+        } else {
+            self.ring_handle.wait(count, limit)
+        };
         if let Some(set) = &mut self.set {
             set.pool().woke_up();
         }

@@ -6,7 +6,6 @@
 
 use crate::policy::BusyPolling;
 use bw_model::Nanos;
-use bw_sys::clock::monotonic_ns;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use std::io;
 use std::ops::Range;
@@ -138,19 +137,13 @@ impl Epoll {
     /// # Errors
     /// The kernel refuses.
     pub(crate) fn wait_polling(&mut self, at_most: Nanos) -> io::Result<()> {
-        self.found = 0..0;
-        let length = self.busy_polling.length(at_most);
-        if length > Nanos::ZERO {
-            let until_ns = monotonic_ns() + length.0;
-            while self.ready() == 0 && monotonic_ns() < until_ns {
-                self.wait(Nanos::ZERO)?;
-            }
-            self.busy_polling.learn(self.ready() > 0);
-            if self.ready() > 0 {
-                return Ok(());
-            }
-        }
-        self.wait(at_most)
+        let mut busy_polling = self.busy_polling;
+        let found = busy_polling.poll(at_most, || {
+            self.wait(Nanos::ZERO)?;
+            Ok(self.ready() > 0)
+        })?;
+        self.busy_polling = busy_polling;
+        if found { Ok(()) } else { self.wait(at_most) }
     }
 
     /// Waits once: with nanosecond resolution, or with milliseconds rounded down.
