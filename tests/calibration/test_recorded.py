@@ -2,10 +2,9 @@
 
 The series of tests/corpus, recorded by benches/corpus.py. Tests and comparisons are contiguous blocks of a series, at random
 places with fixed seeds; the truth is the mean or the quantile of the whole series. Real machines change while a test
-runs and after it, so an interval can miss; then a finding must say that the machine or the trials were unsteady.
-Counted are the misses without such a finding; where a rare
-stall makes them frequent, the value is still within the target. BW_CALIBRATION=full plays every series with every rule, the peers beside,
-and prints the tables of docs/calibration.md.
+runs and after it, so an interval can miss; then a finding must say that the machine or the trials were unsteady, or that
+the test was brief. Counted are the misses without such a finding. BW_CALIBRATION=full plays every series with every rule,
+the peers beside, and prints the tables of docs/calibration.md.
 """
 
 from __future__ import annotations
@@ -47,8 +46,6 @@ RULES = rules(LENGTH)
 MODES = ("plan mean", "watch mean", "plan median", "plan p90")
 PLAYED = MODES if FULL else MODES[:1]
 COMPARED = ("watch", "plan") if FULL else ("watch",)
-FEWEST_CLEAN = 30
-"""Tests without a warning of which a share means something."""
 CONDITIONS = ("quiet", "neighbour", "quota", "drift")
 UNSTEADY = frozenset(
     {
@@ -62,26 +59,26 @@ UNSTEADY = frozenset(
     }
 )
 """Findings which say that other trials may differ from these."""
-RARE_STALLS = frozenset({"fio-quiet"})
+RARE_STALLS = frozenset({"2-cpus/fio-quiet"})
 """Series in which 1.4 % of the trials take 1.5 to 4 times as long and the others scatter by 0.5 %.
 
-A test of 40 trials has none of the long ones in more than half of the cases. Then nothing in it differs from a quiet
-machine, its interval is narrow, and it misses the mean by about 2 %, without a warning. The value is within the target of 5 %.
-For the same reason the means of short runs look like steps.
+The means of short runs look like steps, because more than half of the runs of 40 trials have none of the long ones.
 """
-TOO_SHORT = "work-too-short-for-the-clock"
+BRIEF = "brief-test"
 FILES = sorted(CORPUS.glob("*/*.json.xz"))
 SMALL = (
-    "gcc-quiet",
-    "nginx-neighbour",
-    "gzip-quota",
-    "postmark-ext4-drift",
-    "fio-quiet",
+    "2-cpus/gcc-quiet",
+    "2-cpus/nginx-neighbour",
+    "2-cpus/gzip-quota",
+    "2-cpus/postmark-ext4-drift",
+    "2-cpus/fio-quiet",
+    "2-cpus-idle/postgres-quiet",
+    "2-cpus-idle/sort-quiet",
 )
 
 
 def name_of(file: Path) -> str:
-    return file.name.removesuffix(".json.xz")
+    return f"{file.parent.name}/{file.name.removesuffix('.json.xz')}"
 
 
 def played(condition: str = "") -> list[Path]:
@@ -116,12 +113,10 @@ class Misses(msgspec.Struct):
     """Clean tests whose value is within the target of the truth."""
     unsteady: int = 0
     """Misses with a finding that says that trials or machine were unsteady."""
-    too_short: int = 0
-    """Other misses with the warning that a trial is too short."""
+    brief: int = 0
+    """Other misses with the note that the test took little time."""
     silent: int = 0
     """Misses without any of these."""
-    silent_far: int = 0
-    """Silent misses whose value is not within the target of the truth."""
     codes: Counter[str] = msgspec.field(default_factory=Counter)
 
     def add(
@@ -147,11 +142,10 @@ class Misses(msgspec.Struct):
         if not covers:
             if codes & UNSTEADY:
                 self.unsteady += 1
-            elif TOO_SHORT in codes:
-                self.too_short += 1
+            elif BRIEF in codes:
+                self.brief += 1
             else:
                 self.silent += 1
-                self.silent_far += not near
 
 
 @functools.cache
@@ -184,7 +178,7 @@ def test_a_series_is_whole(file: Path) -> None:
     series = series_of(file)
     around = series.around
     assert file.parent.name == around.machine
-    assert name_of(file) == f"{around.program}-{around.condition}"
+    assert name_of(file).endswith(f"/{around.program}-{around.condition}")
     starts, elapsed = np.array(series.start_ns), np.array(series.elapsed_ns)
     assert len(starts) == len(elapsed) >= 2000
     assert elapsed.min() > 0
@@ -210,40 +204,29 @@ def test_an_interval_that_misses_has_a_finding_that_says_why(file: Path) -> None
             f"{name_of(file)}, {mode}: covers {found.covered / found.tests:.1%},"
             f" {found.trials / found.tests:.0f} trials; clean {found.clean},"
             f" of these cover {found.clean_covered}; misses: unsteady {found.unsteady},"
-            f" too short {found.too_short}, silent {found.silent}"
+            f" brief {found.brief}, silent {found.silent}"
         )
-        assert at_most(found.silent_far, found.tests, 0.05)
-        if name_of(file) not in RARE_STALLS:
-            assert at_most(found.silent, found.tests, 0.05)
+        assert at_most(found.silent, found.tests, 0.05)
 
 
 @pytest.mark.timeout(1800)
 def test_what_is_called_clean_is_clean() -> None:
-    """Over all series: its value is within the target of the truth, and its interval holds it.
+    """Over all series the value of a test without a warning is within the target of the truth.
 
-    On a busy machine few tests have no warning.
+    Its interval need not hold the truth: nearly all of these tests are brief, and are told so.
     """
-    found = {
-        (name_of(file), mode): play(file, mode) for file in played() for mode in PLAYED
-    }
+    found = [play(file, mode) for file in played() for mode in PLAYED]
     clean, near = (
-        sum(getattr(one, what) for one in found.values())
-        for what in ("clean", "clean_near")
+        sum(getattr(one, what) for one in found) for what in ("clean", "clean_near")
     )
-    print(f"clean {clean} of {sum(one.tests for one in found.values())}, near {near}")
+    print(f"clean {clean} of {sum(one.tests for one in found)}, near {near}")
+    assert clean > 0
     assert at_least(near, clean, 0.95)
-    others = [one for (name, _), one in found.items() if name not in RARE_STALLS]
-    clean, covered = (
-        sum(getattr(one, what) for one in others) for what in ("clean", "clean_covered")
-    )
-    if clean < FEWEST_CLEAN:
-        pytest.skip(f"only {clean} tests on these series have no warning")
-    assert at_least(covered, clean, 0.93)
 
 
 def test_without_its_findings_the_same_count_fails() -> None:
     """On a machine with a neighbour most intervals miss; only the findings make them no silent ones."""
-    (file,) = (file for file in FILES if name_of(file) == "nginx-neighbour")
+    (file,) = (f for f in FILES if name_of(f) == "2-cpus/nginx-neighbour")
     found = play(file, "plan mean")
     misses = found.tests - found.covered
     assert not at_most(misses, found.tests, 0.05)
@@ -292,7 +275,7 @@ def stored_differences(file: Path) -> tuple[int, int]:
             for place in (a, b)
             for finding in findings_of(series, place, count)
         }
-        silent += not codes & (UNSTEADY | {TOO_SHORT})
+        silent += not codes & (UNSTEADY | {BRIEF})
     return false, silent
 
 
@@ -371,10 +354,10 @@ def row_of(file: Path) -> str:
     total = sum(found.tests for found in rows.values())
     cells += [
         f"{sum(getattr(found, what) for found in rows.values()) / total:.1%}"
-        for what in ("clean", "unsteady", "too_short", "silent")
+        for what in ("clean", "unsteady", "brief", "silent")
     ]
     return (
-        f"| {series.name} | {len(one.values):,} |"
+        f"| {name_of(file)} | {len(one.values):,} |"
         f" {np.median(series.elapsed_ns) / 1e6:.3g} | {one.values.std():.0%} |"
         f" {correlation:.2f} | " + " | ".join(cells) + " |"
     )
@@ -383,15 +366,16 @@ def row_of(file: Path) -> str:
 @pytest.mark.skipif(not FULL, reason="in the full form")
 @pytest.mark.timeout(3600)
 def test_the_tables() -> None:
-    heads = (*MODES, *PEERS, "clean", "unsteady", "too short", "silent")
+    heads = (*MODES, *PEERS, "clean", "unsteady", "brief", "silent")
     print("\n| series | trials | ms | CV | correlation | " + " | ".join(heads) + " |")
     print("|---" + "|---:" * (4 + len(heads)) + "|")
     for file in FILES:
         print(row_of(file))
     print("\n| what | condition | share | of | most of one series |")
     print("|---|---|---:|---:|---:|")
-    for condition in CONDITIONS:
-        files = played(condition)
+    kinds = sorted({(f.parent.name, name_of(f).rsplit("-", 1)[1]) for f in FILES})
+    for machine, condition in kinds:
+        files = [file for file in played(condition) if file.parent.name == machine]
         counts = {
             f"A/A {mode}, interleaved": [
                 interleaved_differences(file, mode) for file in files
@@ -406,6 +390,6 @@ def test_the_tables() -> None:
         for what, hits in counts.items():
             of = len(files) * COMPARISONS
             print(
-                f"| {what} | {condition} | {sum(hits) / of:.1%} | {of:,} |"
+                f"| {what} | {machine}, {condition} | {sum(hits) / of:.1%} | {of:,} |"
                 f" {max(hits) / COMPARISONS:.1%} |"
             )

@@ -25,13 +25,14 @@ from benchwright.findings.codes import CODES, make_finding
 from benchwright.findings.examine import Evidence, compute_findings
 
 CLEAN = [10.0, 10.1, 9.9, 10.05, 9.95]
+EVERY_NS = 20_000_000_000
 
 
 def trial(epoch: int, ending: TrialEnding = TrialEnding.OK, **more: object) -> Trial:
     values = more.pop("values", {"elapsed": CLEAN[epoch % 5]})
     status = more.pop("status", 0)
     blocks = (MeasurementBlock(1, epoch, "work --fast", status, values),)
-    return Trial("t", epoch, 1, ending, 0, 10, blocks, **more)
+    return Trial("t", epoch, 1, ending, epoch * EVERY_NS, EVERY_NS // 2, blocks, **more)
 
 
 def codes(*trials: Trial, **more: object) -> list[str]:
@@ -40,6 +41,26 @@ def codes(*trials: Trial, **more: object) -> list[str]:
 
 def test_clean_trials_raise_no_doubt() -> None:
     assert codes(*map(trial, range(1, 6))) == []
+
+
+def test_a_brief_test_is_told_that_it_shows_little_of_the_machine() -> None:
+    """Its trials lie within 30 s; of two sessions on two days they do not."""
+
+    def spread(every_s: float) -> list[Trial]:
+        return [
+            msgspec.structs.replace(
+                trial(epoch), started_ns=int(epoch * every_s * 1e9), duration_ns=10**9
+            )
+            for epoch in range(1, 6)
+        ]
+
+    (finding,) = compute_findings(Evidence("t", spread(2)))
+    assert (finding.code, finding.severity) == ("brief-test", Severity.NOTE)
+    assert finding.evidence.startswith("all 5 trials were made within 9 s:")
+    assert codes(*spread(8)) == []
+    assert codes(*spread(2)[:1]) == ["too-few-trials"]
+    other_day = msgspec.structs.replace(spread(2)[0], epoch=6, started_ns=10**14)
+    assert codes(*spread(2), other_day) == []
 
 
 def test_a_command_that_fails_is_one_finding_with_its_epochs() -> None:

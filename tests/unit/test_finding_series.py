@@ -217,8 +217,8 @@ def test_values_that_are_no_numbers_are_left_out() -> None:
             e,
             1,
             TrialEnding.OK,
-            0,
-            10,
+            e * 10**10,
+            10**10,
             (MeasurementBlock(1, e, "x", 0, {"elapsed": float(v)}),),
         )
         for e, v in enumerate(values, 1)

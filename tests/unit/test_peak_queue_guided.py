@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 
 import msgspec
 import numpy as np
@@ -22,8 +23,11 @@ from benchwright.core.search import (
 from benchwright.decide.peak import tuning
 from benchwright.decide.peak.next_run import Bracket, bracket_of, next_climb
 from benchwright.decide.peak.posterior import (
+    PEAK,
+    Likelihood,
     ResponseCurve,
     best_answer,
+    likeliest,
     posterior,
     weighted_quantiles,
 )
@@ -39,6 +43,7 @@ from benchwright.decide.peak.reading import (
     without_contradictory_capacities,
 )
 from hand_written import overloaded_run, run_of
+from held_out import BY_NAME
 from servers import A, D
 from world import play, search_of, unit_of
 
@@ -113,10 +118,14 @@ def test_an_overloaded_run_tells_the_capacity() -> None:
     assert float(np.std(ratios)) < 2.0
 
 
+def _read(history: Sequence[LoadTrial]) -> RunEstimates:
+    return read_runs(A.binding, history, [6.0] * len(history))
+
+
 def test_the_posterior_narrows_around_the_peak() -> None:
     search = search_of(QueueGuided(), A, 3)
     known = [
-        posterior(read_runs(A.binding, search.history[:n], 6.0), (100.0, 400.0), None)
+        posterior(_read(search.history[:n]), (100.0, 400.0), None)
         for n in (5, len(search.history))
     ]
     widths = [math.log(one.quantile(0.95) / one.quantile(0.05)) for one in known]
@@ -127,12 +136,74 @@ def test_the_posterior_narrows_around_the_peak() -> None:
 @pytest.mark.parametrize("kind", list(ClaimKind))
 def test_an_answers_probability_is_one_of_the_draws(kind: ClaimKind) -> None:
     search = search_of(QueueGuided(), A, 3)
-    known = posterior(read_runs(A.binding, search.history, 6.0), (100.0, 400.0), None)
+    known = posterior(_read(search.history), (100.0, 400.0), None)
     found = best_answer(Claim(kind), known)
     assert 0 <= found.probability <= 1
     assert found.low < found.high
     if kind is ClaimKind.SLO:
         assert found.rate < known.quantile(0.5)
+
+
+def test_a_pool_of_fifty_is_found_at_once() -> None:
+    """Its many precise runs are a small part of any wide proposal: without the likeliest curve as a beginning, searches
+    ended after forty trials, or with a rate above the capacity."""
+    server = BY_NAME["flat"]
+    searches = [
+        search_of(QueueGuided(), server, seed) for seed in range(100073, 100079)
+    ]
+    for search in searches:
+        assert search.result is not None
+        assert search.result.status is PeakStatus.FOUND
+        assert search.result.peak_rate == pytest.approx(server.peak_rate, rel=0.015)
+    assert np.median([len(search.history) for search in searches]) < 15
+
+
+def test_the_likeliest_curve_is_where_draws_of_the_posterior_are() -> None:
+    history = search_of(QueueGuided(), A, 3).history
+    model = Likelihood(_read(history), (100.0, 400.0), None)
+    centre, spread = likeliest(model, model.first())
+    known = posterior(_read(history), (100.0, 400.0), None)
+    middle, width = known.moments
+    assert abs(centre - middle)[PEAK] < 2 * math.sqrt(width[PEAK, PEAK])
+    assert 0.3 < spread[PEAK, PEAK] / width[PEAK, PEAK] < 3
+    around = centre + 0.3 * np.linalg.cholesky(spread)
+    here = sum(model.log_density(centre[None]))
+    assert (sum(model.log_density(around)) <= here + 1e-2).all()
+
+
+def test_the_exponent_is_expected_to_be_that_of_so_many_servers() -> None:
+    """One server has 1; four have sqrt(2 * 5) - 1."""
+    history = search_of(QueueGuided(), A, 3).history
+    model = Likelihood(_read(history), (100.0, 400.0), None)
+    one = np.array([[math.log(100), math.log(0.25), 0.0, 0.0, 0.0, -5.0, 0.0]])
+    four = one.copy()
+    four[0, 0] += math.log(4)
+    shift, width = tuning.EXPONENT_OF_SERVERS
+    for theta, servers in ((one, 2.5), (four, 10.0)):
+        # The capacity times the unloaded response, half of 40 ms.
+        centre, scale = model.exponent_prior(theta)
+        assert centre == pytest.approx(
+            shift + math.log(math.sqrt(2 * (servers + 1)) - 1)
+        )
+        assert scale == width
+    untimed = Likelihood(
+        RunEstimates(_read(history).runs, 2.0, None), (100.0, 400.0), None
+    )
+    assert untimed.exponent_prior(one) == tuning.EXPONENT_PRIOR
+
+
+def test_a_short_run_far_above_the_limit_is_not_steady() -> None:
+    """The mean of a queue that begins to grow is a matter of the run's length."""
+    search = search_of(QueueGuided(), BY_NAME["held-out-bursty"], 100089)
+    runs = read_runs(A.binding, search.history).runs
+    probe = [
+        trial.lasted_s < 30 and run.rate > 1.2 * BY_NAME["held-out-bursty"].peak_rate
+        for trial, run in zip(search.history, runs, strict=True)
+    ]
+    assert any(probe)
+    assert not any(
+        run.steady for run, is_probe in zip(runs, probe, strict=True) if is_probe
+    )
 
 
 @pytest.mark.parametrize("kind", list(ClaimKind))

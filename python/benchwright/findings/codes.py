@@ -259,6 +259,12 @@ _CODES: dict[str, Code] = {
         Severity.SERIOUS,
         "Run at least 2 trials for an interval, and 20 for a reliable one.",
     ),
+    "brief-test": Code(
+        Severity.NOTE,
+        "Spread the trials over the time in which the machine changes (--rest), or repeat the test at "
+        "other times and compare. On an idle virtual machine the means of tests of 1 to 10 s differed "
+        "2 to 15 times as much as their intervals say.",
+    ),
     "processes-left-running": Code(
         Severity.WARNING,
         "Make EXEC or CLEANUP wait for the processes that they start: these ran during the measurement.",

@@ -19,7 +19,7 @@ from benchwright.core.plan import (
     UntilProgram,
 )
 from benchwright.core.results import Finding, Severity
-from benchwright.core.text import epochs_text, percent_text, size_text
+from benchwright.core.text import duration_text, epochs_text, percent_text, size_text
 from benchwright.findings.codes import CODES, make_finding
 from benchwright.findings.observed import io_findings, profile_note
 from benchwright.findings.resources import resource_findings
@@ -27,6 +27,7 @@ from benchwright.findings.rules import NamedRule, apply_rule, result_of
 from benchwright.findings.sanity import Claims, with_sample
 from benchwright.findings.series import series_findings
 from benchwright.findings.thresholds import (
+    BRIEF_S,
     OUTPUT_NS_PER_BYTE,
     OUTPUT_OF_ELAPSED,
     OUTPUT_OF_SYSTEM,
@@ -186,6 +187,7 @@ def compute_findings(
         *_void(name, trials),
         *resource_findings(name, trials, observed, book, claims),
         *_too_few(name, trials, observed, evidence.deselected),
+        *_brief(name, trials),
         *_nominal(name, evidence.rule, evidence.stop),
         *series_findings(
             name,
@@ -383,6 +385,21 @@ def _too_few(
     remedy = "Select more trials: too few of this test match."
     finding = make_finding("too-few-trials", name, text)
     return [msgspec.structs.replace(finding, remedy=remedy)]
+
+
+def _brief(name: str, trials: Sequence[Trial]) -> list[Finding]:
+    ended = [trial for trial in trials if trial.ending is TrialEnding.OK]
+    if len(ended) < 2:
+        return []
+    first = min(trial.started_ns for trial in ended)
+    span_s = max(t.started_ns + t.duration_ns - first for t in ended) / 1e9
+    if span_s >= BRIEF_S:
+        return []
+    evidence = (
+        f"all {len(ended)} trials were made within {duration_text(span_s)}: slower changes of the machine "
+        "are not in the intervals"
+    )
+    return [make_finding("brief-test", name, evidence)]
 
 
 def _nominal(

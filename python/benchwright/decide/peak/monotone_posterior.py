@@ -207,11 +207,13 @@ class MonotoneRun(msgspec.Struct, frozen=True):
     lasts_s: float
     noise: RunNoise
     key: str
+    near_from: float = tuning.PARABOLA_NEAR[0]
+    """Lowest share of the limit that is near it."""
 
     @property
     def near(self) -> bool:
         """Whether the response is near the limit."""
-        return tuning.PARABOLA_NEAR[0] < self.value < tuning.PARABOLA_NEAR[1]
+        return self.near_from < self.value < tuning.PARABOLA_NEAR[1]
 
     @property
     def holds(self) -> float:
@@ -242,7 +244,12 @@ def _computed_posterior(
 ) -> MonotonePosterior:
     columns = [_monotone_runs(criterion, history) for criterion in goal.criteria]
     runs = [max(each, key=lambda run: run.value) for each in zip(*columns, strict=True)]
-    return MonotonePosterior(runs, lowest_failed(history))
+    # Where most of the limit is the response without load, more than that is near the limit.
+    unloaded = min(min(run.value for run in runs), 1.0)
+    waits = unloaded + tuning.PARABOLA_WAITING * (1 - unloaded)
+    near_from = max(tuning.PARABOLA_NEAR[0], waits)
+    near = [msgspec.structs.replace(run, near_from=near_from) for run in runs]
+    return MonotonePosterior(near, lowest_failed(history))
 
 
 def _monotone_runs(

@@ -12,6 +12,7 @@ Source: docs/peak.md; O. Cappe et al. 2004, Population Monte Carlo, J. Comp. Gra
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -120,6 +121,7 @@ class Likelihood:
         lost = [r for r in estimates.runs if not r.steady and r.capacity is None]
         self.low, self.high = guess
         self.limit_s = estimates.limit_s
+        self.mean_limit_s = estimates.mean_limit_s
         self.gap_prior, self.unloaded_prior, self.noise_prior = _priors(
             estimates.limit_s, shape
         )
@@ -181,26 +183,37 @@ class Likelihood:
             (BETWEEN, tuning.BETWEEN_RUNS_PRIOR),
         ):
             total -= 0.5 * ((theta[:, column] - centre) / spread) ** 2
-        for column, (centre, spread), tail in (
+        tailed: tuple[tuple[int, tuple[FloatArray | float, float], float], ...] = (
             (NOISE, self.noise_prior, tuning.NOISE_TAIL),
-            (EXPONENT, tuning.EXPONENT_PRIOR, tuning.EXPONENT_TAIL),
-        ):
-            squares = ((theta[:, column] - centre) / spread) ** 2
-            total -= 0.5 * (tail + 1) * np.log1p(squares / tail)
-        middle = 0.5 * (math.log(self.low) + math.log(self.high))
+            (EXPONENT, self.exponent_prior(theta), tuning.EXPONENT_TAIL),
+        )
+        for column, (middle, scale), tail in tailed:
+            away = (theta[:, column] - middle) / scale
+            total -= 0.5 * (tail + 1) * np.log1p(away * away / tail)
+        guessed = 0.5 * (math.log(self.low) + math.log(self.high))
         width = (math.log(self.high) - math.log(self.low)) + 0.3
-        total -= 0.5 * ((theta[:, PEAK] - middle) / width) ** 2
+        total -= 0.5 * ((theta[:, PEAK] - guessed) / width) ** 2
         total -= np.log1p((theta[:, EXCESS] / tuning.EXCESS_SCALE) ** 2)
         return total
+
+    def exponent_prior(self, theta: FloatArray) -> tuple[FloatArray | float, float]:
+        """Return the centre and scale of ln exponent for draws: that of a queue with as many servers as
+        the capacity keeps busy, each for the unloaded response (Little)."""
+        if self.mean_limit_s is None:
+            return tuning.EXPONENT_PRIOR
+        curve = curve_of(theta)
+        servers = np.maximum(curve.capacity * curve.unloaded * self.mean_limit_s, 1.0)
+        centre, scale = tuning.EXPONENT_OF_SERVERS
+        return centre + np.log(np.sqrt(2 * (servers + 1)) - 1), scale
 
     def noise_s(self, curve: ResponseCurve, theta: FloatArray) -> FloatArray:
         """Return the noise at the peak [s]: a multiple of that of reflected Brownian motion."""
         multiple = self._noise_multiple(curve, theta)
-        if self.limit_s is None:
+        if self.mean_limit_s is None:
             return multiple
         share = 1 - curve.unloaded
         busy = curve.gap / (1 + curve.gap)
-        result: FloatArray = multiple * share**3 * 4 * self.limit_s / busy
+        result: FloatArray = multiple * share**3 * 4 * self.mean_limit_s / busy
         return result
 
     def noise_power(self, curve: ResponseCurve, theta: FloatArray) -> FloatArray:
@@ -379,8 +392,23 @@ def posterior(
     posterior of nearly the same runs, whose moments are the first proposal.
     """
     model = Likelihood(estimates, guess, shape)
+    first = model.first() if begin is None else begin.moments
+    found = _sampled(model, first, draws)
+    if found.effective < tuning.FEWEST_EFFECTIVE_DRAWS:
+        # Few draws of a wide proposal are where many precise runs are: begin at the likeliest curve.
+        found = _sampled(model, likeliest(model, found.moments), tuning.RESTART_DRAWS)
+    return found
+
+
+def _sampled(
+    model: Likelihood, first: tuple[FloatArray, FloatArray], draws: int
+) -> Posterior:
+    """Return the posterior by importance sampling from centre and covariance of a first proposal.
+
+    Without effective draws where the steps do not suffice for the whole likelihood.
+    """
     points = _points(draws, SIZE)
-    centre, spread = model.first() if begin is None else begin.moments
+    centre, spread = first
     for step in range(tuning.TEMPERED_STEPS):
         theta = centre + points @ np.linalg.cholesky(spread).T
         prior, likelihood = model.log_density(theta)
@@ -403,9 +431,77 @@ def posterior(
         model.noise_power(curve, theta),
         np.exp(theta[:, BETWEEN]),
         theta[:, EXCESS],
-        effective,
+        effective if power >= 1.0 else 0.0,
         _moments(theta, weight),
     )
+
+
+def likeliest(
+    model: Likelihood, near: tuple[FloatArray, FloatArray]
+) -> tuple[FloatArray, FloatArray]:
+    """Return the parameters with the highest density, and the covariance of a normal posterior there.
+
+    `near` are the centre and covariance of draws that are near it. Newton's method with second
+    differences; each step is the best of several dampings, so the density never falls.
+    """
+    centre, spread = near
+    scale = np.linalg.cholesky(spread)
+
+    def density(theta: FloatArray) -> FloatArray:
+        prior, likelihood = model.log_density(theta)
+        total: FloatArray = np.nan_to_num(
+            prior + likelihood, nan=IMPOSSIBLE, neginf=IMPOSSIBLE
+        )
+        return total
+
+    theta = centre + _points(tuning.POSTERIOR_DRAWS, SIZE) @ scale.T
+    at = theta[int(np.argmax(density(theta)))]
+    for _ in range(tuning.NEWTON_STEPS):
+        around = density(at + _STENCIL @ scale.T)
+        gradient, curvature = _differences(around)
+        widths, axes = np.linalg.eigh(-curvature)
+        widths = np.maximum(widths, tuning.NEWTON_WIDEST)
+        root = scale @ axes @ np.diag(widths**-0.5)
+        along = axes.T @ gradient
+        steps = np.array([axes @ (along / (widths + d)) for d in _DAMPINGS]) @ scale.T
+        reached = density(at + steps)
+        best = int(np.argmax(reached))
+        if reached[best] - around[0] < tuning.NEWTON_GAIN:
+            break
+        at = at + steps[best]
+        scale = scale @ axes @ np.diag(np.clip(widths**-0.5, 0.2, 2.0))
+    return at, tuning.NEWTON_WIDER * root @ root.T
+
+
+_STEP = 0.05
+"""Of the differences, as a share of the proposal's width."""
+_PAIRS = tuple(itertools.combinations(range(SIZE), 2))
+_DAMPINGS = (0.0, 0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)
+
+
+def _stencil() -> FloatArray:
+    """Return the points of second differences: the centre, each parameter up and down, and each pair."""
+    unit = _STEP * np.eye(SIZE)
+    pairs = [unit[i] + unit[j] for i, j in _PAIRS]
+    return np.concatenate(
+        [np.zeros((1, SIZE)), unit, -unit, pairs, [-pair for pair in pairs]]
+    )
+
+
+_STENCIL = _stencil()
+
+
+def _differences(density: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return gradient and second derivatives from the densities at the points of `_STENCIL`."""
+    middle, rest = density[0], density[1:]
+    up, down = rest[:SIZE], rest[SIZE : 2 * SIZE]
+    both, neither = np.split(rest[2 * SIZE :], 2)
+    own = (up + down - 2 * middle) / _STEP**2
+    curvature = np.diag(own)
+    for (i, j), above, below in zip(_PAIRS, both, neither, strict=True):
+        mixed = (above + below - 2 * middle) / _STEP**2 - own[i] - own[j]
+        curvature[i, j] = curvature[j, i] = mixed / 2
+    return (up - down) / (2 * _STEP), curvature
 
 
 @lru_cache(maxsize=4)
@@ -488,19 +584,25 @@ def fit_curve(
 def _fit_curve(
     goal: PeakGoal, history: Sequence[LoadTrial], guess: tuple[float, float]
 ) -> FittedCurve:
-    """Fit twice: the slope of the first fit separates each run's noise from its rate."""
+    """Fit twice: the first fit's slope at each run's rate separates its noise from its rate."""
     criterion, shape = goal.criteria[0], goal.shape
     rough = posterior(
         read_trials(criterion, history), guess, shape, draws=tuning.ROUGH_DRAWS
     )
-    slope = (1 - rough.mean(rough.curve.unloaded)) * (
-        rough.mean(rough.curve.exponent) + 1 / rough.mean(rough.curve.gap)
+    slopes = _elasticities(read_trials(criterion, history), rough)
+    estimates = read_trials(criterion, history, slopes)
+    return FittedCurve(estimates, posterior(estimates, guess, shape, begin=rough))
+
+
+def _elasticities(estimates: RunEstimates, known: Posterior) -> list[float]:
+    """Return the mean elasticity of the response to the rate at each trial's rate."""
+    rates, step = np.array([[run.rate] for run in estimates.runs]), 0.005
+    up, down = (
+        np.log(known.curve.response(rates * (1 + by), tuning.SOFTNESS))
+        for by in (step, -step)
     )
-    estimates = read_trials(criterion, history, min(slope, tuning.STEEPEST_SLOPE))
-    fitted = posterior(estimates, guess, shape, begin=rough)
-    if fitted.effective < tuning.FEWEST_EFFECTIVE_DRAWS:
-        fitted = posterior(estimates, guess, shape, draws=tuning.RESTART_DRAWS)
-    return FittedCurve(estimates, fitted)
+    means = (up - down) / math.log((1 + step) / (1 - step)) @ known.weight
+    return [round(float(mean), 2) for mean in np.clip(means, 0, tuning.STEEPEST_SLOPE)]
 
 
 # -- the answer ------------------------------------------------------------------------------------------------

@@ -333,11 +333,15 @@ def _read_run(
         mean *= total / float(np.average(bins.values, weights=bins.counts))
     counted = trial.offered is not None and not trial.errors
     rate = float(counts.sum()) / lasts_s if counted else trial.offered_rate
-    if mean > tuning.UNSTEADY_LIMITS:
+    brief = trial.lasted_s < tuning.UNSTEADY_BRIEF_S * time_scale(limit_s(criterion))
+    if mean > (tuning.UNSTEADY_BRIEF_LIMITS if brief else tuning.UNSTEADY_LIMITS):
         return RunEstimate(index, rate, lasts_s, math.nan)
     if mean < tuning.LEAST_SHARE_OF_LIMIT:
         return RunEstimate(index, rate, lasts_s, tuning.LEAST_SHARE_OF_LIMIT)
     noise = run_noise(values, counts, bins.width_s, slope)
+    if criterion.statistic == "percentile":
+        wider = tuning.OWN_NOISE_OF_PERCENTILES * noise.relative_s
+        noise = RunNoise(wider, noise.freedom)
     return RunEstimate(index, rate, lasts_s, mean, noise)
 
 
@@ -408,6 +412,8 @@ class RunEstimates(msgspec.Struct, frozen=True):
     """Time that is left out of every run, at least [s]."""
     limit_s: float | None
     """The limit as a time [s]; None where it is not a time."""
+    mean_limit_s: float | None = None
+    """The mean response at the limit [s], of a percentile that of exponential responses."""
 
 
 _MOST_READ = 4096
@@ -418,17 +424,18 @@ _RUNS: TrialCache[RunEstimate] = TrialCache(_MOST_READ)
 
 
 def read_runs(
-    criterion: Criterion, history: Sequence[LoadTrial], slope: float = 0.0
+    criterion: Criterion, history: Sequence[LoadTrial], slopes: Sequence[float] = ()
 ) -> RunEstimates:
-    """Return what the trials show. `slope` is the current estimate of the elasticity near the
-    peak; only the estimated noise depends on it."""
+    """Return what the trials show. `slopes` are the current estimates of the elasticity at each
+    trial's rate, 0 if there are none; only the estimated noise depends on them."""
+    key = (criterion, tuple(slopes))
     return _ESTIMATES.value(
-        history, (criterion, slope), lambda: _read_runs(criterion, history, slope)
+        history, key, lambda: _read_runs(criterion, history, slopes)
     )
 
 
 def _read_runs(
-    criterion: Criterion, history: Sequence[LoadTrial], slope: float
+    criterion: Criterion, history: Sequence[LoadTrial], slopes: Sequence[float]
 ) -> RunEstimates:
     slowness = []
     for trial in history:
@@ -437,18 +444,23 @@ def _read_runs(
     warm_up_s = fit_warm_up([one for one in slowness if one is not None]).lasts_s
     runs = []
     for index, trial in enumerate(history):
+        slope = slopes[index] if slopes else 0.0
         left_out_s = max(warm_up_s, tuning.WARM_UP_SHARE * trial.lasted_s)
         read = functools.partial(_read_run, index, trial, criterion, left_out_s, slope)
         key = (index, criterion, left_out_s, slope)
         runs.append(_RUNS.value([trial], key, read))
-    return RunEstimates(tuple(runs), warm_up_s, limit_s(criterion))
+    longest = limit_s(criterion)
+    mean = longest
+    if longest is not None and criterion.statistic == "percentile" and criterion.share:
+        mean = longest / -math.log1p(-criterion.share)
+    return RunEstimates(tuple(runs), warm_up_s, longest, mean)
 
 
 def read_trials(
-    criterion: Criterion, history: Sequence[LoadTrial], slope: float = 0.0
+    criterion: Criterion, history: Sequence[LoadTrial], slopes: Sequence[float] = ()
 ) -> RunEstimates:
     """Return the same as `read_runs`, but with capacities only if they agree."""
-    return without_contradictory_capacities(read_runs(criterion, history, slope))
+    return without_contradictory_capacities(read_runs(criterion, history, slopes))
 
 
 def without_contradictory_capacities(estimates: RunEstimates) -> RunEstimates:
