@@ -15,6 +15,7 @@ import pytest
 
 from benchwright.core.search import Claim, ClaimKind, PeakStatus
 from benchwright.decide.peak.policy import policy_named
+from held_out import BY_NAME
 from servers import NOISES, WALLS, A, B, C, D, SimServer
 from world import search_of
 
@@ -31,15 +32,22 @@ MOST_S = {
     "per-trial": 1197.0,
 }
 REGION = (A, B, C, PER_TRIAL)
+HARD = tuple(
+    BY_NAME[name]
+    for name in ("mg4-heavy", "mh3", "sharing", "mm1-p95", "mm8-cold-per-trial", "flat")
+)
+"""On which the claim was kept in 86 to 95 of 100 searches once (docs/peak.md)."""
 RATE = (A, B, D)
 FIRST_SEED = 41_000
 
 
 @lru_cache
-def _played(server: SimServer, kind: ClaimKind) -> tuple[int, int, float]:
+def _played(
+    server: SimServer, kind: ClaimKind, searches: int = SEARCHES
+) -> tuple[int, int, float]:
     """Return how many searches kept their claim, how many ended, and the mean seconds."""
     kept, ended, seconds = 0, 0, 0.0
-    for seed in range(FIRST_SEED, FIRST_SEED + SEARCHES):
+    for seed in range(FIRST_SEED, FIRST_SEED + searches):
         search = search_of(policy_named("qgs"), server, seed, Claim(kind))
         assert search.result is not None
         rate = search.result.peak_rate
@@ -48,7 +56,7 @@ def _played(server: SimServer, kind: ClaimKind) -> tuple[int, int, float]:
         ended += found
         kept += found and _keeps(server, rate, kind)
         seconds += search.load_s
-    return kept, ended, seconds / SEARCHES
+    return kept, ended, seconds / searches
 
 
 def _keeps(server: SimServer, rate: float, kind: ClaimKind) -> bool:
@@ -85,6 +93,16 @@ def test_the_region_holds_as_often_as_claimed() -> None:
     if FULL:
         assert min(kept.values()) / SEARCHES >= WANTED, kept
     assert sum(kept.values()) / (SEARCHES * len(REGION)) >= WANTED, kept
+
+
+def test_the_region_holds_on_hard_servers_too() -> None:
+    """120 searches in the small form: the bound is that of `WANTED`."""
+    searches = SEARCHES if FULL else 20
+    played = {one.name: _played(one, ClaimKind.REGION, searches) for one in HARD}
+    kept = {name: found[0] for name, found in played.items()}
+    assert sum(kept.values()) / (searches * len(HARD)) >= WANTED, kept
+    # 1,300 s, and 4,000 s in some searches, before the likeliest curve was a beginning.
+    assert played["flat"][2] < 600
 
 
 @pytest.mark.parametrize("server", REGION, ids=_name)
