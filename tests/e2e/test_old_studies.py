@@ -102,10 +102,14 @@ ADDED = (
     *("deadline_s", "missing", "held_by", "otherwise", "gang", "gangs"),
 )
 """Members that documents have since."""
+NEW_CODES = ("brief-test",)
+"""Findings that there are since."""
 ESTIMATES = re.compile(
     r"(/claims/\d+)?/(claim_probability|interval|peak_rate|curve|components|shape)(/|$)"
 )
 """Members of a search that has not ended: what it would answer now, by the version that reads it."""
+RESTATED = re.compile(r"/(smallest_effect|noise_floor)$")
+"""Figures that are computed in another way since: up to a sixth larger at ten blocks."""
 MADE_IN = "/tmp/old-studies"
 CPUS = 2
 """Those of the machine that made the studies."""
@@ -140,11 +144,26 @@ def differences(old: Any, new: Any, where: str = "") -> list[str]:
         return []
     if isinstance(old, float) and isinstance(new, (int, float)):
         same = old == pytest.approx(new, rel=1e-9)
+        same |= RESTATED.search(where) is not None and old < new < 1.17 * old
         # Version 0.1.0 showed up to some per cent more CPUs than its machine had.
         same |= "/use/0/utilization/" in where and new == CPUS < old < 1.1 * CPUS
     else:
         same = old == new
     return [] if same else [f"{where}: {old!r} became {new!r}"]
+
+
+def without_new_codes(document: Any) -> Any:
+    """Return a document without the findings that there are since."""
+    if isinstance(document, dict):
+        return {key: without_new_codes(value) for key, value in document.items()}
+    if isinstance(document, list):
+        kept = (
+            one
+            for one in document
+            if not (isinstance(one, dict) and one.get("code") in NEW_CODES)
+        )
+        return [without_new_codes(one) for one in kept]
+    return document
 
 
 def by_name(document: Any) -> Any:
@@ -177,7 +196,8 @@ def test_an_old_study_is_read_as_the_version_that_made_it_did(
     printed = capsys.readouterr().out
     expected = (tmp_path / "expected" / f"{document}.json").read_text()
     expected = expected.replace(MADE_IN, str(tmp_path))
-    found = differences(by_name(json.loads(expected)), by_name(json.loads(printed)))
+    document_now = without_new_codes(json.loads(printed))
+    found = differences(by_name(json.loads(expected)), by_name(document_now))
     if study == "interrupted-peak":
         found = [one for one in found if not is_estimate(one)]
     assert found == []

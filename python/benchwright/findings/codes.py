@@ -261,9 +261,7 @@ _CODES: dict[str, Code] = {
     ),
     "brief-test": Code(
         Severity.NOTE,
-        "Spread the trials over the time in which the machine changes (--rest), or repeat the test at "
-        "other times and compare. On an idle virtual machine the means of tests of 1 to 10 s differed "
-        "2 to 15 times as much as their intervals say.",
+        "Spread the trials over the time in which the machine changes (--rest), or repeat the test later.",
     ),
     "processes-left-running": Code(
         Severity.WARNING,

@@ -396,8 +396,8 @@ def _brief(name: str, trials: Sequence[Trial]) -> list[Finding]:
     if span_s >= BRIEF_S:
         return []
     evidence = (
-        f"all {len(ended)} trials were made within {duration_text(span_s)}: slower changes of the machine "
-        "are not in the intervals"
+        f"all {len(ended)} trials lie within {duration_text(span_s)}: slower changes of the machine are not "
+        "in the interval"
     )
     return [make_finding("brief-test", name, evidence)]
 

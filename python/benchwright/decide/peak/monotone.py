@@ -221,10 +221,15 @@ class _MonotoneState:
         gap = self.crossing
         if gap is None or not gap.is_jump(self.known.noise_s):
             return None
+        key = self.known.binding(gap.low)
+        curve = self._curve(key, fitted=False)
+        limits = [one.limit for one in self.goal.criteria if one.key == key]
+        if any(p.rate < gap.low and p.middle > max(limits) for p in curve):
+            return None  # The limit was exceeded at a lower rate too.
         evidence = self._across(gap)
         return msgspec.structs.replace(
             self.result(PeakStatus.UNDECIDED),
-            curve=self._curve(self.known.binding(gap.low), fitted=False),
+            curve=curve,
             detail=f"no rate has a response near the limit: {evidence}; a claim of the "
             "rate, such as rate:5%, can hold here",
             peak_rate=rounded_rate(gap.low),
