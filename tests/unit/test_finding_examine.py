@@ -56,7 +56,7 @@ def test_a_brief_test_is_told_that_it_shows_little_of_the_machine() -> None:
 
     (finding,) = compute_findings(Evidence("t", spread(2)))
     assert (finding.code, finding.severity) == ("brief-test", Severity.NOTE)
-    assert finding.evidence.startswith("all 5 trials lie within 9 s:")
+    assert finding.evidence.startswith("5 trials in 9 s:")
     assert codes(*spread(8)) == []
     assert codes(*spread(2)[:1]) == ["too-few-trials"]
     other_day = msgspec.structs.replace(spread(2)[0], epoch=6, started_ns=10**14)
