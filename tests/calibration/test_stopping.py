@@ -94,7 +94,7 @@ def least_coverage(mode: str, population: str) -> float:
     nothing of a slow mode of 15 % in one of five tests, and little of a correlation.
     """
     few = {"bimodal 8%": 0.85, "bimodal 16%": 0.82, "AR(1) 0.6, 8%": 0.87}
-    few |= {"AR(1) 0.3, 8%": 0.91}
+    few |= {"AR(1) 0.3, 8%": 0.91, "AR(1) 0.3, 16%": 0.92}
     if mode == "long plan mean" and population in few:
         return few[population]
     return 0.90 if population.startswith("AR(1) 0.6") else 0.93
