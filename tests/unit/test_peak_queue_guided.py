@@ -27,6 +27,7 @@ from benchwright.decide.peak.posterior import (
     Likelihood,
     ResponseCurve,
     best_answer,
+    curve_of,
     likeliest,
     posterior,
     weighted_quantiles,
@@ -181,7 +182,7 @@ def test_the_exponent_is_expected_to_be_that_of_so_many_servers() -> None:
     shift, width = tuning.EXPONENT_OF_SERVERS
     for theta, servers in ((one, 2.5), (four, 10.0)):
         # The capacity times the unloaded response, half of 40 ms.
-        centre, scale = model.exponent_prior(theta)
+        centre, scale = model.exponent_prior(curve_of(theta))
         assert centre == pytest.approx(
             shift + math.log(math.sqrt(2 * (servers + 1)) - 1)
         )
@@ -189,7 +190,7 @@ def test_the_exponent_is_expected_to_be_that_of_so_many_servers() -> None:
     untimed = Likelihood(
         RunEstimates(_read(history).runs, 2.0, None), (100.0, 400.0), None
     )
-    assert untimed.exponent_prior(one) == tuning.EXPONENT_PRIOR
+    assert untimed.exponent_prior(curve_of(one)) == tuning.EXPONENT_PRIOR
 
 
 def test_a_short_run_far_above_the_limit_is_not_steady() -> None:

@@ -261,7 +261,7 @@ _CODES: dict[str, Code] = {
     ),
     "brief-test": Code(
         Severity.NOTE,
-        "What the machine does more slowly than that is unknown: spread the trials over more time (--rest), or repeat the test later.",
+        "Slower changes of the machine are unknown: spread the trials over more time (--rest), or repeat the test later.",
     ),
     "processes-left-running": Code(
         Severity.WARNING,

@@ -256,9 +256,10 @@ def _quantile(confidence: float, degrees: float) -> float:
 # Decision: the effect is computed by simulation with a fixed seed, so that it depends only on
 # its arguments. Adding d to the data shifts each path's mean and does not change its spread. So
 # one set of paths gives, for each path, the smallest d with which it would have crossed; the answer
-# is a quantile of these. The effect is stated for another comparison, while its unit, the standard deviation of n
-# blocks, is this one's: each path is divided by such a deviation, drawn independently. Without that, an effect
-# that was stated after 30 blocks was found in 78 % instead of 80. Rejected: a normal approximation of the first passage, whose error at 10 to
+# is a quantile of these. The effect is stated for another comparison, but its unit, the standard
+# deviation of n blocks, is that of this one: each path is divided by such a deviation, drawn
+# independently. Without that, an effect stated after 30 blocks was found in 78 % instead of 80.
+# Rejected: a normal approximation of the first passage, whose error at 10 to
 # 30 blocks exceeds the promised three points of power (tests/calibration/test_compare.py).
 
 EFFECT_PATHS = 20_000

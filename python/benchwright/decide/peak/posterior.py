@@ -173,9 +173,11 @@ class Likelihood:
             above = np.log(self.too_high / curve.peak) / tuning.OVERLOADED_SD
             total += log_ndtr(above).sum(axis=0)
         # A draw whose curve overflows is impossible.
-        return self._log_prior(theta), np.where(np.isfinite(total), total, IMPOSSIBLE)
+        return self._log_prior(theta, curve), np.where(
+            np.isfinite(total), total, IMPOSSIBLE
+        )
 
-    def _log_prior(self, theta: FloatArray) -> FloatArray:
+    def _log_prior(self, theta: FloatArray, curve: ResponseCurve) -> FloatArray:
         total = np.zeros(theta.shape[0])
         for column, (centre, spread) in (
             (GAP, self.gap_prior),
@@ -185,7 +187,7 @@ class Likelihood:
             total -= 0.5 * ((theta[:, column] - centre) / spread) ** 2
         tailed: tuple[tuple[int, tuple[FloatArray | float, float], float], ...] = (
             (NOISE, self.noise_prior, tuning.NOISE_TAIL),
-            (EXPONENT, self.exponent_prior(theta), tuning.EXPONENT_TAIL),
+            (EXPONENT, self.exponent_prior(curve), tuning.EXPONENT_TAIL),
         )
         for column, (middle, scale), tail in tailed:
             away = (theta[:, column] - middle) / scale
@@ -196,12 +198,11 @@ class Likelihood:
         total -= np.log1p((theta[:, EXCESS] / tuning.EXCESS_SCALE) ** 2)
         return total
 
-    def exponent_prior(self, theta: FloatArray) -> tuple[FloatArray | float, float]:
-        """Return the centre and scale of ln exponent for draws: that of a queue with as many servers as
+    def exponent_prior(self, curve: ResponseCurve) -> tuple[FloatArray | float, float]:
+        """Return the centre and scale of ln exponent for each curve: that of a queue with as many servers as
         the capacity keeps busy, each for the unloaded response (Little)."""
         if self.mean_limit_s is None:
             return tuning.EXPONENT_PRIOR
-        curve = curve_of(theta)
         servers = np.maximum(curve.capacity * curve.unloaded * self.mean_limit_s, 1.0)
         centre, scale = tuning.EXPONENT_OF_SERVERS
         return centre + np.log(np.sqrt(2 * (servers + 1)) - 1), scale
@@ -395,7 +396,7 @@ def posterior(
     first = model.first() if begin is None else begin.moments
     found = _sampled(model, first, draws)
     if found.effective < tuning.FEWEST_EFFECTIVE_DRAWS:
-        # Few draws of a wide proposal are where many precise runs are: begin at the likeliest curve.
+        # Hardly any draw of a wide proposal fits many precise runs: begin at the likeliest curve.
         found = _sampled(model, likeliest(model, found.moments), tuning.RESTART_DRAWS)
     return found
 
@@ -586,10 +587,9 @@ def _fit_curve(
 ) -> FittedCurve:
     """Fit twice: the first fit's slope at each run's rate separates its noise from its rate."""
     criterion, shape = goal.criteria[0], goal.shape
-    rough = posterior(
-        read_trials(criterion, history), guess, shape, draws=tuning.ROUGH_DRAWS
-    )
-    slopes = _elasticities(read_trials(criterion, history), rough)
+    first = read_trials(criterion, history)
+    rough = posterior(first, guess, shape, draws=tuning.ROUGH_DRAWS)
+    slopes = _elasticities(first, rough)
     estimates = read_trials(criterion, history, slopes)
     return FittedCurve(estimates, posterior(estimates, guess, shape, begin=rough))
 

@@ -449,11 +449,17 @@ def _read_runs(
         read = functools.partial(_read_run, index, trial, criterion, left_out_s, slope)
         key = (index, criterion, left_out_s, slope)
         runs.append(_RUNS.value([trial], key, read))
+    return RunEstimates(
+        tuple(runs), warm_up_s, limit_s(criterion), _mean_limit_s(criterion)
+    )
+
+
+def _mean_limit_s(criterion: Criterion) -> float | None:
+    """Return the mean response at the limit [s], of a percentile that of exponential responses."""
     longest = limit_s(criterion)
-    mean = longest
-    if longest is not None and criterion.statistic == "percentile" and criterion.share:
-        mean = longest / -math.log1p(-criterion.share)
-    return RunEstimates(tuple(runs), warm_up_s, longest, mean)
+    if longest is None or criterion.statistic != "percentile" or not criterion.share:
+        return longest
+    return longest / -math.log1p(-criterion.share)
 
 
 def read_trials(
