@@ -6,9 +6,14 @@ import os
 import signal
 
 import pytest
+from hypothesis import settings
 
 # The configuration files of whoever runs the tests decide nothing.
 os.environ["BW_CONFIG"] = os.devnull
+
+# How long an example takes depends on what else the machine does, and is no property of the code.
+settings.register_profile("shared-machine", deadline=None)
+settings.load_profile("shared-machine")
 
 # A shell without job control starts its background jobs with SIGINT and SIGQUIT ignored, nohup ignores
 # SIGHUP, and programs inherit that: then no test could interrupt what it started.

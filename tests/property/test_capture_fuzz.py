@@ -35,7 +35,7 @@ def machine() -> Iterator[MachineTree]:
     shutil.rmtree(root)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.data())
 def test_any_text_in_any_file(machine: MachineTree, data: st.DataObject) -> None:
     files = sorted(p for p in machine.root.rglob("*") if p.is_file())

@@ -127,19 +127,19 @@ def check(text: str) -> None:
     assert isinstance(text_of(value), str)
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(st.text())
 def test_arbitrary_text(text: str) -> None:
     check(text)
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=1500)
 @given(st.lists(st.sampled_from(TOKENS), max_size=30).map(" ".join))
 def test_arbitrary_tokens(text: str) -> None:
     check(text)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     st.sampled_from(("(", "-", "!", "not ", "1?", "2**", "1+", "abs(", "$mean || ")),
     st.integers(0, 3000),

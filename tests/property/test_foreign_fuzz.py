@@ -137,7 +137,6 @@ def sound(found: list[ParsedInput]) -> None:
 
 @settings(
     max_examples=500,
-    deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow],
 )
@@ -152,7 +151,7 @@ def test_a_changed_document_is_results_or_an_input_error(
         check(path)
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=300, derandomize=True)
 @given(
     seed=st.sampled_from(TEXTS),
     share=st.floats(0, 1),

@@ -71,7 +71,7 @@ def contents(counted: list[Trial]) -> TestContents:
     return TestContents("0.1/test", plan, counted, [cut])
 
 
-@settings(deadline=None, derandomize=True)
+@settings(derandomize=True)
 @given(counted=trials())
 def test_a_res_file_reads_back_as_its_blocks(counted: list[Trial]) -> None:
     with tempfile.TemporaryDirectory() as directory:
@@ -81,7 +81,7 @@ def test_a_res_file_reads_back_as_its_blocks(counted: list[Trial]) -> None:
     assert list(one.blocks) == [b for trial in counted for b in trial.blocks]
 
 
-@settings(deadline=None, derandomize=True)
+@settings(derandomize=True)
 @given(counted=trials())
 def test_the_csv_reads_back_as_its_blocks(counted: list[Trial]) -> None:
     with tempfile.TemporaryDirectory() as directory:
@@ -95,7 +95,7 @@ def test_the_csv_reads_back_as_its_blocks(counted: list[Trial]) -> None:
 anything = st.text(st.characters(), min_size=1, max_size=300)
 
 
-@settings(deadline=None, derandomize=True)
+@settings(derandomize=True)
 @given(name=anything)
 def test_a_file_name_is_one_safe_component(name: str) -> None:
     made = file_name(name)
@@ -105,7 +105,7 @@ def test_a_file_name_is_one_safe_component(name: str) -> None:
     assert not set(made) & set("/\0\n\\")
 
 
-@settings(deadline=None, derandomize=True)
+@settings(derandomize=True)
 @given(first=anything, second=anything)
 def test_distinct_names_stay_distinct(first: str, second: str) -> None:
     assert (file_name(first) == file_name(second)) == (first == second)

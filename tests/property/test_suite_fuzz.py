@@ -174,13 +174,13 @@ def drive(
         check_places(error, {"s.ap": texts, **FILES})
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(text=mutated(AP))
 def test_mutated_ap_is_a_program_or_an_input_error(text: str) -> None:
     compiled("s.ap", text)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     text=st.one_of(
         st.text(), st.lists(WORDS).map(" ".join), st.lists(WORDS).map("\n".join)
@@ -191,13 +191,13 @@ def test_arbitrary_text_is_no_traceback(text: str) -> None:
     compiled("s.toml", text)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(text=mutated(TOML))
 def test_mutated_toml_is_a_program_or_an_input_error(text: str) -> None:
     compiled("s.toml", text)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(text=mutated(AP), numbers=st.lists(st.integers(0, 3), min_size=1, max_size=20))
 def test_the_interpreter_survives_any_answers(text: str, numbers: list[int]) -> None:
     program = compiled("s.ap", text)
@@ -206,7 +206,7 @@ def test_the_interpreter_survives_any_answers(text: str, numbers: list[int]) -> 
         drive(program, lambda _: next(cycle), text)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     words=st.lists(st.one_of(st.text(max_size=8), WORDS), max_size=3),
     factors=st.lists(st.one_of(st.text(max_size=8), st.just("fs=a,b/c")), max_size=3),
@@ -259,7 +259,7 @@ def test_any_command_line_is_a_program_or_an_input_error(
 NUMBERS = st.decimals(-999, 999, places=2, allow_nan=False)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(first=NUMBERS, count=st.integers(0, 300), step=st.decimals("0.01", 99, places=2))
 def test_a_range_counts_from_its_first_level_by_its_step(
     first: Decimal, count: int, step: Decimal
@@ -274,7 +274,7 @@ def test_a_range_counts_from_its_first_level_by_its_step(
     assert not any(level.endswith((".", ".0")) or "E" in level for level in levels)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(first=st.integers(1, 99), times=st.integers(2, 9), over=st.integers(0, 10**9))
 def test_a_range_multiplies_up_to_its_end(first: int, times: int, over: int) -> None:
     last = first + over
@@ -284,7 +284,7 @@ def test_a_range_multiplies_up_to_its_end(first: int, times: int, over: int) -> 
     assert levels[-1] <= last < levels[-1] * times
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.from_regex(r"-?[0-9]{1,3}\.\.-?[0-9]{1,5}([:*][0-9.]{1,4})?", fullmatch=True))
 def test_any_range_is_a_few_distinct_levels_or_an_error(text: str) -> None:
     try:

@@ -37,7 +37,7 @@ def near(value: float | None) -> object:
     return None if value is None else pytest.approx(value, rel=1e-6, abs=1e-6)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.integers(0, 2**32), st.data())
 def test_the_figures_are_those_of_the_whole(
     tmp_path_factory: pytest.TempPathFactory, seed: int, data: st.DataObject

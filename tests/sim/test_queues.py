@@ -54,7 +54,7 @@ def plain_sharing(arrivals: Times, work: Times, servers: int) -> list[float]:
 
 
 @given(gaps, works, st.integers(1, 4))
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_first_come_first_served_as_by_hand(
     between: list[float], needed: list[float], servers: int
 ) -> None:
@@ -65,7 +65,7 @@ def test_first_come_first_served_as_by_hand(
 
 
 @given(gaps, works, st.integers(1, 3))
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_sharing_as_by_hand(
     between: list[float], needed: list[float], servers: int
 ) -> None:
@@ -75,7 +75,7 @@ def test_sharing_as_by_hand(
 
 
 @given(gaps, works)
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 def test_one_server_is_done_at_the_same_moment_in_any_order(
     between: list[float], needed: list[float]
 ) -> None:
@@ -85,7 +85,7 @@ def test_one_server_is_done_at_the_same_moment_in_any_order(
 
 
 @given(gaps, works, st.integers(1, 3))
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 def test_special_cases_are_the_plain_queue(
     between: list[float], needed: list[float], servers: int
 ) -> None:
@@ -100,7 +100,7 @@ def test_special_cases_are_the_plain_queue(
 
 
 @given(gaps, works, st.integers(1, 3), st.integers(0, 3))
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_never_more_wait_than_there_is_room_for(
     between: list[float], needed: list[float], servers: int, longest: int
 ) -> None:

@@ -90,7 +90,7 @@ def test_steady_response_is_the_closed_form(name: str) -> None:
 
 
 @given(servers=st.integers(2, 5), load=st.floats(0.1, 0.95))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_two_kinds_that_are_alike_are_one(servers: int, load: float) -> None:
     """Against Erlang C, and for one server's worth of work against Pollaczek-Khinchine."""
     rate = load * servers / 0.01
@@ -272,7 +272,7 @@ WEATHERS = (
     st.integers(0, 1000),
     st.lists(st.floats(0, 80), min_size=1),
 )
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_work_time_is_mapped_both_ways(
     profile: SpeedProfile, seed: int, at: list[float]
 ) -> None:

@@ -184,7 +184,7 @@ def test_a_gate_is_about_the_first_metric_unless_it_names_one() -> None:
     assert gate.text == "ops faster by 0.5"
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     st.one_of(
         st.text(max_size=40),

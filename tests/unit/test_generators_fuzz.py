@@ -84,7 +84,6 @@ def check(found: Measurement) -> None:
 @pytest.mark.parametrize("case", CASES)
 @settings(
     max_examples=25,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(data=st.data())
@@ -106,7 +105,7 @@ def test_an_output_with_a_part_replaced(case: str, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("case", CASES)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(text=st.text(max_size=80))
 def test_any_text(case: str, text: str) -> None:
     generator, golden, asked = CASES[case]

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from benchwright.core.search import (
@@ -55,7 +55,6 @@ def _curve(gap: float, exponent: float) -> ResponseCurve:
 
 
 @given(gap=st.floats(0.02, 1.0), exponent=st.floats(0.5, 8.0))
-@settings(deadline=None)
 def test_a_curve_meets_its_limit_at_its_peak_and_rises(
     gap: float, exponent: float
 ) -> None:
@@ -353,7 +352,6 @@ def test_the_climb_goes_on_below_a_wall_until_a_rate_close_to_it() -> None:
 
 
 @given(miss=st.floats(0.7, 1.3), peak=st.floats(820.0, 1580.0))
-@settings(deadline=None)
 def test_the_climb_below_a_wall_ends_whatever_the_generator_offers(
     miss: float, peak: float
 ) -> None:

@@ -349,7 +349,7 @@ def test_marks_of_a_generator_are_told() -> None:
 # Budget and trials ------------------------------------------------------------
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(budget_s=st.floats(1, 4000), restart_s=st.floats(0, 30))
 def test_a_budget_is_never_overrun(budget_s: float, restart_s: float) -> None:
     goal = goal_of(budget_s=budget_s, restart_s=RESTART_S)

@@ -473,7 +473,7 @@ def test_levels_of_whole_rates_are_whole_and_rise() -> None:
     assert levels == [1, 2, 3, 4, 5, 6, 7, 8, 9]
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     st.floats(1, 50),
     st.floats(1.01, 8) | st.none(),
@@ -499,7 +499,7 @@ def test_levels_rise_strictly_to_the_highest(
     assert seen[-1] == 200
 
 
-@settings(deadline=None, max_examples=15)
+@settings(max_examples=15)
 @given(st.integers(0, 10**6), st.floats(0, 0.3), st.sampled_from((1, 2)))
 def test_a_ramp_is_a_function_of_its_history(
     seed: int, within: float, repeats: int

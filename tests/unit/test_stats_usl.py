@@ -58,7 +58,7 @@ def test_the_published_formulas_properties_hold(
     assert users_at_peak(sigma, 0.0) is None
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(gammas, sigmas, kappas)
 def test_exact_data_give_their_parameters_back(
     gamma: float, sigma: float, kappa: float

@@ -208,7 +208,7 @@ def test_failures_are_counted_and_do_not_end_a_mapping() -> None:
     assert len(order) == len(set(order)) == 10
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.integers(0, 10**6), st.integers(3, 12))
 def test_any_number_of_samples_is_chosen_for_any_seed(seed: int, samples: int) -> None:
     order = played(goal(samples, seed=seed))

@@ -182,7 +182,7 @@ def test_equal_costs_change_nothing() -> None:
     assert optimal_rows(Exchange(matrix, costs=costs), 8, seed=1) == plain
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.integers(0, 10**6),
     st.integers(6, 14),
@@ -203,7 +203,7 @@ def test_an_exchange_is_never_worse_than_its_start(
     assert len(set(rows)) == n
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(0, 10**6), st.sampled_from(list(DesignCriterion)))
 def test_no_single_exchange_improves_the_result(
     seed: int, criterion: DesignCriterion

@@ -473,7 +473,7 @@ TABLES = {
         }
     )
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_whatever_stands_there_is_a_spec_or_a_placed_mistake(
     tables: dict[str, dict[str, str]],
 ) -> None:
