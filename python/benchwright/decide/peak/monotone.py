@@ -40,8 +40,9 @@ from benchwright.decide.peak.monotone_posterior import (
     monotone_posterior,
     worst_load,
 )
+from benchwright.decide.peak.pauses import find_pauses
 from benchwright.decide.peak.policy import no_trial_result, probability_wanted
-from benchwright.decide.peak.reading import LongRuns, long_runs
+from benchwright.decide.peak.reading import LongRuns, long_runs, read_runs
 from benchwright.decide.peak.trials import SEARCH_SUBJECT, counted_rate, lowest_failed
 from benchwright.findings.codes import make_finding
 
@@ -107,6 +108,10 @@ class _MonotoneState:
         self.goal, self.claim, self.history = goal, goal.claim, history
         self.least_s = seen.least_s
         """Least length of the next run [s]."""
+        pauses = find_pauses(goal.criteria[0], history)
+        self.period_s = pauses.period_s if pauses else 0.0
+        """From one pause of the server to the next; 0: it has none [s]."""
+        self.warm_up_s = read_runs(goal.criteria[0], history).warm_up_s
         self.known = monotone_posterior(goal, history)
         self.failed = lowest_failed(history)
         self.ceiling = self.failed * (1 - tuning.JUMP_NARROW / 2)
@@ -264,8 +269,7 @@ class _MonotoneState:
     def probe(self) -> Probe:
         """Return the next probe."""
         known = self.known
-        climb_s = max(tuning.MONOTONE_CLIMB_S, self.least_s)
-        climb_s = self.goal.run_length_s or climb_s
+        climb_s = self.goal.run_length_s or self._length_s(tuning.MONOTONE_CLIMB_S, 1)
         low, high = known.bracket
         if high is None:
             assert low is not None
@@ -277,9 +281,18 @@ class _MonotoneState:
             return Probe(self._working(known.quantile(0.5)), climb_s, "bisect")
         shortest_s, longest_s = tuning.MONOTONE_RUNS_S
         relaxed_s = tuning.MONOTONE_RELAXATIONS * known.noise_s
-        length_s = min(max(relaxed_s, shortest_s), longest_s)
-        length_s = math.ceil(max(length_s, self.least_s))
+        length_s = self._length_s(min(max(relaxed_s, shortest_s), longest_s), 2)
         return Probe(self._hold_rate(), self.goal.run_length_s or length_s, "hold")
+
+    def _length_s(self, usual_s: float, fewest: int) -> float:
+        """Return the length of a run [s]: of whole periods after its warm-up where the server pauses, at
+        least `fewest`; else the usual one, unless shorter runs contradict each other."""
+        counted = 1 - tuning.WARM_UP_SHARE
+        if not 0 < self.period_s * fewest < counted * tuning.MONOTONE_RUNS_S[1]:
+            return math.ceil(max(usual_s, self.least_s))
+        periods = max(math.ceil(counted * usual_s / self.period_s), fewest)
+        whole_s = periods * self.period_s
+        return math.ceil(max(whole_s / counted, whole_s + self.warm_up_s)) + 1
 
     def _hold_rate(self) -> float:
         """Return the rate of a run near the limit: the middle of a crossing without a run in it,

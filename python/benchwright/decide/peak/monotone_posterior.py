@@ -5,7 +5,9 @@ over (peak, steepness, bend, noise) on a grid. In the latter, runs near the limi
 in logarithms with one relative noise for all, estimated from their batches and their scatter; every
 other run is a vote for a side.
 Decision: the abscissa is the realised rate. Where the response is steep (elasticity 20), the random
-number of arrivals causes most of a run's noise, and that number is known.
+number of arrivals causes most of a run's noise, and that number is known. Where the work grows with the
+rate, that number changes the response less than the intended rate does, so a second abscissa lies near
+the intended rate, and the runs decide between the two (`CHANCE_SHARES`).
 Decision: one noise for all runs. Rejected: a separate noise for each load, which has few degrees of
 freedom and needs twice the runs for the same coverage.
 """
@@ -29,6 +31,7 @@ from benchwright.core.search import (
     PeakGoal,
 )
 from benchwright.decide.peak import tuning
+from benchwright.decide.peak.pauses import find_pauses
 from benchwright.decide.peak.reading import (
     UNKNOWN_NOISE,
     RunNoise,
@@ -207,6 +210,8 @@ class MonotoneRun(msgspec.Struct, frozen=True):
     lasts_s: float
     noise: RunNoise
     key: str
+    intended: float = 0.0
+    """Intended rate, or the offered one where the generator was behind; 0: the realised one [1/s]."""
     near_from: float = tuning.PARABOLA_NEAR[0]
     """Lowest share of the limit that is near it."""
 
@@ -214,6 +219,13 @@ class MonotoneRun(msgspec.Struct, frozen=True):
     def near(self) -> bool:
         """Whether the response is near the limit."""
         return self.near_from < self.value < tuning.PARABOLA_NEAR[1]
+
+    def at(self, share: float) -> MonotoneRun:
+        """Return this run at a rate from the intended one, for a share of 0, to the realised one, for 1."""
+        if share == 1.0 or not self.intended:
+            return self
+        rate = self.intended * (self.rate / self.intended) ** share
+        return msgspec.structs.replace(self, rate=rate)
 
     @property
     def holds(self) -> float:
@@ -258,7 +270,9 @@ def _monotone_runs(
     """Return the trials by one criterion."""
     if criterion.better != "lower" or not criterion.limit > 0:
         return [_run_of_totals(criterion, trial) for trial in history]
-    estimates = read_runs(criterion, history).runs
+    pauses = find_pauses(criterion, history)
+    period_s = pauses.period_s if pauses else 0.0
+    estimates = read_runs(criterion, history, period_s=period_s).runs
     return [
         _run_of_totals(criterion, trial)
         if trial.ending is LoadEnding.FAILED
@@ -268,6 +282,7 @@ def _monotone_runs(
             lasts_s=max(estimate.lasts_s, 1.0),
             noise=estimate.noise,
             key=criterion.key,
+            intended=counted_rate(trial),
         )
         for estimate, trial in zip(estimates, history, strict=True)
     ]
@@ -339,7 +354,13 @@ class MonotonePosterior:
         noise = -0.5 * ((np.log(NOISE_GRID_S) - centre) / spread) ** 2
         shape = (peak.size, STEEPNESS_GRID.size, BEND_GRID.size, NOISE_GRID_S.size)
         total = np.broadcast_to(noise, shape).copy()
-        total += _log_likelihood(self.close, peak)
+        total += functools.reduce(
+            np.logaddexp,
+            (
+                _log_likelihood([run.at(share) for run in self.close], peak)
+                for share in tuning.CHANCE_SHARES
+            ),
+        )
         for run in self.runs:
             if not run.near:
                 beyond = peak > math.log(run.rate)

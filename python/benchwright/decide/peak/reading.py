@@ -105,13 +105,21 @@ UNKNOWN_NOISE = RunNoise(0.0, 0.0)
 
 
 def run_noise(
-    values: FloatArray, counts: FloatArray, width_s: float, slope: float
+    values: FloatArray,
+    counts: FloatArray,
+    width_s: float,
+    slope: float,
+    period_s: float = 0.0,
 ) -> RunNoise:
     """Return the noise of a run's bins `(n_bins,)`.
 
     `slope` is the response's elasticity to the rate: the variation that a batch's number of
-    arrivals explains is not noise, because the realised rate is the abscissa.
+    arrivals explains is not noise, because the realised rate is the abscissa. Where a server
+    pauses each `period_s`, batches are whole periods: of shorter ones some have a pause and some
+    none, and on a server that pauses each 30 s their noise was 40 times the run's.
     """
+    if period_s > 0:
+        return _noise_of_periods(values, counts, width_s, slope, period_s)
     size = max(values.size // tuning.MOST_BATCHES, 1)
     batches = values.size // size
     if batches < tuning.FEWEST_BATCHES:
@@ -122,6 +130,32 @@ def run_noise(
         half = _batch_variance_s(values, counts, size // 2, slope) * width_s
         lugsail = 2 * variance - half
     return RunNoise(max(lugsail, variance, 1e-12), (batches - 1) * tuning.BATCH_TRUST)
+
+
+def _noise_of_periods(
+    values: FloatArray,
+    counts: FloatArray,
+    width_s: float,
+    slope: float,
+    period_s: float,
+) -> RunNoise:
+    """Return the noise from batches of whole periods; unknown with fewer than two periods."""
+    periods = round(values.size * width_s / period_s)
+    batches = min(periods, tuning.MOST_BATCHES)
+    if batches < 2:
+        return UNKNOWN_NOISE
+    first = np.linspace(0, periods, batches, endpoint=False).astype(int)
+    begins = np.rint(first * values.size / periods).astype(int)
+    lasts_s = np.diff([*begins, values.size]) * width_s
+    total = np.maximum(np.add.reduceat(counts, begins), 1e-9)
+    means = np.add.reduceat(values * counts, begins) / total
+    overall = float(np.average(means, weights=total))
+    if overall <= 0:
+        return UNKNOWN_NOISE
+    explained = slope * (total / lasts_s * (lasts_s.sum() / total.sum()) - 1)
+    left = means / overall - explained
+    variance = float(lasts_s @ (left - left.mean()) ** 2) / (batches - 1)
+    return RunNoise(max(variance, 1e-12), (batches - 1) * tuning.BATCH_TRUST)
 
 
 def _batch_variance_s(
@@ -303,7 +337,12 @@ def _counts_all(trial: LoadTrial, bins: _Bins) -> bool:
 
 
 def _read_run(
-    index: int, trial: LoadTrial, criterion: Criterion, warm_up_s: float, slope: float
+    index: int,
+    trial: LoadTrial,
+    criterion: Criterion,
+    warm_up_s: float,
+    slope: float,
+    period_s: float,
 ) -> RunEstimate:
     bins = _bins_of(trial.series, criterion)
     total = float(share_of_limit(criterion, trial.values.get(criterion.key, math.nan)))
@@ -323,6 +362,11 @@ def _read_run(
             capacity=capacity or _capacity_of_totals(trial),
         )
     skip = min(int(np.searchsorted(bins.at_s, warm_up_s - 1e-9)), bins.values.size // 2)
+    periods = 0
+    if period_s > 0:
+        periods = int((bins.values.size - skip) * bins.width_s / period_s + 1e-9)
+    if periods:
+        skip = bins.values.size - round(periods * period_s / bins.width_s)
     # The last bin of a run that was left early may be incomplete, with a low count.
     values, counts = bins.values[skip:], bins.counts[skip:]
     lasts_s = values.size * bins.width_s
@@ -338,7 +382,8 @@ def _read_run(
         return RunEstimate(index, rate, lasts_s, math.nan)
     if mean < tuning.LEAST_SHARE_OF_LIMIT:
         return RunEstimate(index, rate, lasts_s, tuning.LEAST_SHARE_OF_LIMIT)
-    noise = run_noise(values, counts, bins.width_s, slope)
+    whole_s = period_s if periods else 0.0
+    noise = run_noise(values, counts, bins.width_s, slope, whole_s)
     if criterion.statistic == "percentile":
         wider = tuning.OWN_NOISE_OF_PERCENTILES * noise.relative_s
         noise = RunNoise(wider, noise.freedom)
@@ -424,18 +469,25 @@ _RUNS: TrialCache[RunEstimate] = TrialCache(_MOST_READ)
 
 
 def read_runs(
-    criterion: Criterion, history: Sequence[LoadTrial], slopes: Sequence[float] = ()
+    criterion: Criterion,
+    history: Sequence[LoadTrial],
+    slopes: Sequence[float] = (),
+    period_s: float = 0.0,
 ) -> RunEstimates:
     """Return what the trials show. `slopes` are the current estimates of the elasticity at each
-    trial's rate, 0 if there are none; only the estimated noise depends on them."""
-    key = (criterion, tuple(slopes))
+    trial's rate, 0 if there are none; only the estimated noise depends on them. Where the server
+    pauses each `period_s`, of each run whole periods are read; 0: it does not."""
+    key = (criterion, tuple(slopes), period_s)
     return _ESTIMATES.value(
-        history, key, lambda: _read_runs(criterion, history, slopes)
+        history, key, lambda: _read_runs(criterion, history, slopes, period_s)
     )
 
 
 def _read_runs(
-    criterion: Criterion, history: Sequence[LoadTrial], slopes: Sequence[float]
+    criterion: Criterion,
+    history: Sequence[LoadTrial],
+    slopes: Sequence[float],
+    period_s: float,
 ) -> RunEstimates:
     slowness = []
     for trial in history:
@@ -446,8 +498,10 @@ def _read_runs(
     for index, trial in enumerate(history):
         slope = slopes[index] if slopes else 0.0
         left_out_s = max(warm_up_s, tuning.WARM_UP_SHARE * trial.lasted_s)
-        read = functools.partial(_read_run, index, trial, criterion, left_out_s, slope)
-        key = (index, criterion, left_out_s, slope)
+        read = functools.partial(
+            _read_run, index, trial, criterion, left_out_s, slope, period_s
+        )
+        key = (index, criterion, left_out_s, slope, period_s)
         runs.append(_RUNS.value([trial], key, read))
     return RunEstimates(
         tuple(runs), warm_up_s, limit_s(criterion), _mean_limit_s(criterion)

@@ -406,6 +406,10 @@ PARABOLA_NOISE_PRIOR = (math.log(2.5), 1.0)
 searches of the kink kept their claim in 87 to 92 %, at 1 % less load."""
 BLIND_NOISE_S = 2.0
 """The noise of a run that does not show its own, when it votes for a side."""
+CHANCE_SHARES = (1.0, 0.3)
+"""Elasticities to the random number of a run's arrivals, as shares of that to the rate that was
+intended. 1 for a queue. Less where the work grows with the rate, as a cache's that no longer holds what
+is asked for: a run with 1 % more arrivals by chance is not a run at a rate that is 1 % higher."""
 PEAK_POINTS = 120
 """Rates of the grid."""
 GRID_BLOCK = 648

@@ -1,0 +1,136 @@
+"""Servers that pause at even distances: their period, and runs that are read in whole periods."""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+import pytest
+
+from benchwright.core.search import Criterion, LoadTrial, PeakGoal
+from benchwright.decide.peak.monotone import Monotone
+from benchwright.decide.peak.monotone_posterior import MonotoneRun, monotone_posterior
+from benchwright.decide.peak.pauses import find_pauses
+from benchwright.decide.peak.policy import policy_named
+from benchwright.decide.peak.reading import UNKNOWN_NOISE, read_runs, run_noise
+from benchwright.load.criteria import parse_claim
+from hand_written import MEAN_RESPONSE, run_of
+from held_out import BY_NAME
+from world import search_of
+
+R_SAT = Criterion(key=MEAN_RESPONSE, limit=40.0)
+GOAL = PeakGoal(criteria=(R_SAT,))
+PERIOD = 30
+
+
+def paused(
+    phase: int, lasts: int, rate: float = 200.0, level: float = 20.0
+) -> LoadTrial:
+    """Return a run with a pause each 30 s, the first after `phase` [s]."""
+    random = np.random.default_rng(phase)
+    bins = level * (1 + 0.05 * random.standard_normal(lasts))
+    bins[phase::PERIOD] += 20 * level
+    return run_of(rate, bins.tolist())
+
+
+def test_the_period_is_found() -> None:
+    assert find_pauses(R_SAT, [paused(5, 60)]) is None
+    pauses = find_pauses(R_SAT, [paused(phase, 150) for phase in (5, 17)])
+    assert pauses is not None
+    assert pauses.period_s == pytest.approx(PERIOD, abs=0.1)
+    assert "every 30 s" in pauses.evidence
+
+
+@pytest.mark.parametrize("lasts", [75, 110, 150])
+def test_a_mean_over_whole_periods_does_not_depend_on_the_phase(lasts: int) -> None:
+    trials = [paused(phase, lasts) for phase in range(0, PERIOD, 3)]
+    parts = [read_runs(R_SAT, [trial]).runs[0].value for trial in trials]
+    whole = [
+        read_runs(R_SAT, [trial], period_s=PERIOD).runs[0].value for trial in trials
+    ]
+    assert np.std(parts) > 0.03 * np.mean(parts)
+    assert np.std(whole) < 0.01 * np.mean(whole)
+    # 20 ms, and 400 ms more in one second of thirty.
+    assert np.mean(whole) == pytest.approx((20 + 400 / 30) / 40, rel=0.01)
+
+
+def test_a_run_shorter_than_a_period_is_read_as_it_is() -> None:
+    trial = paused(12, 25)
+    assert read_runs(R_SAT, [trial], period_s=PERIOD) == read_runs(R_SAT, [trial])
+
+
+def test_batches_of_whole_periods_show_the_noise_between_runs() -> None:
+    trial = paused(7, 210)
+    values = np.array(trial.series.values[MEAN_RESPONSE])
+    counts = np.full(210, 200.0)
+    short = run_noise(values, counts, 1.0, 0.0)
+    whole = run_noise(values, counts, 1.0, 0.0, PERIOD)
+    # 5 % of 20 ms in each bin, of a mean of 33 ms.
+    assert whole.relative_s == pytest.approx((0.05 * 20 / 33.3) ** 2, rel=0.8)
+    assert short.relative_s > 100 * whole.relative_s
+    assert run_noise(values[:30], counts[:30], 1.0, 0.0, PERIOD) == UNKNOWN_NOISE
+
+
+def test_a_changing_number_of_arrivals_is_no_noise_of_periods() -> None:
+    random = np.random.default_rng(3)
+    counts = 200.0 * (1 + 0.1 * random.standard_normal(240))
+    by_period = counts.reshape(-1, PERIOD).mean(axis=1).repeat(PERIOD)
+    values = (by_period / 200.0) ** 5
+    blind = run_noise(values, counts, 1.0, 0.0, PERIOD)
+    seeing = run_noise(values, counts, 1.0, 5.0, PERIOD)
+    assert seeing.relative_s < 0.1 * blind.relative_s
+
+
+@pytest.mark.parametrize("seed", [500_003, 1, 2])
+def test_where_pauses_are_known_runs_last_whole_periods(seed: int) -> None:
+    server = BY_NAME["stalls-rare"]
+    search = search_of(policy_named("qgs"), server, seed, parse_claim("region:10%"))
+    assert search.result is not None
+    assert search.result.status == "found"
+    (finding,) = (f for f in search.result.findings if f.code == "server-stalls")
+    assert "every 30 s" in finding.evidence
+    known = [
+        trial
+        for number, trial in enumerate(search.history)
+        if find_pauses(R_SAT, search.history[:number]) is not None
+    ]
+    for trial in known:
+        # After 12 % that are left out, or a longer warm-up: two periods or three.
+        periods = 0.88 * trial.duration_s / PERIOD
+        assert 2 <= periods < 2.5 or 3 <= periods < 3.5
+
+
+def test_the_search_by_order_makes_the_usual_runs_without_pauses() -> None:
+    first = Monotone().next(GOAL, [])
+    assert first.duration_s == 20  # type: ignore[union-attr]
+
+
+# -- the random number of arrivals ----------------------------------------------------------
+
+
+def test_a_run_counts_between_its_intended_and_its_realised_rate() -> None:
+    run = MonotoneRun(102.0, 1.0, 60.0, UNKNOWN_NOISE, "x", intended=100.0)
+    assert run.at(1.0).rate == 102.0
+    assert run.at(0.0).rate == pytest.approx(100.0)
+    assert run.at(0.5).rate == pytest.approx(100.995, abs=0.001)
+    blind = MonotoneRun(102.0, 1.0, 60.0, UNKNOWN_NOISE, "x")
+    assert blind.at(0.3) is blind
+
+
+def test_the_steepness_is_that_to_the_intended_rate() -> None:
+    """Work grows with the intended rate: elasticity 40 to it, and 12 to chance arrivals.
+
+    Chance changes the number of arrivals far more than the runs' rates differ, so a method that takes
+    all rates alike finds a steepness near 12.
+    """
+    random = np.random.default_rng(11)
+    history = []
+    for number in range(24):
+        rate = 1000.0 * (1 + 0.004 * (number % 5 - 2))
+        chance = 1 + 0.01 * random.standard_normal()
+        value = 40.0 * (rate / 1000) ** 40 * chance**12
+        bins = value * (1 + 0.1 * random.standard_normal(60))
+        arrived = run_of(rate * chance, bins.tolist())
+        history.append(msgspec.structs.replace(arrived, rate=rate))
+    known = monotone_posterior(GOAL, history)
+    assert 28 < known.steepness < 55
+    assert known.quantile(0.5) == pytest.approx(1000.0, rel=0.003)
