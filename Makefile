@@ -68,7 +68,7 @@ test-real: setup ## tests of real programs and of the kernel: most in parallel, 
 calibration: setup ## simulate every interval and verdict at full size, peers beside; minutes
 	BW_CALIBRATION=full $(BIN)/pytest -q -s tests/calibration
 
-corpus: setup ## record long series of real programs for calibration into tests/corpus, as root; goes on where it was stopped; an hour
+corpus: setup ## record long series of real programs for calibration into tests/corpus, as root; goes on where it was stopped; two hours
 	@scripts/packages.sh gzip:gzip sqlite3:sqlite3 gcc:gcc postmark:postmark mkfs.xfs:xfsprogs redis-benchmark:redis-tools redis-server:redis-server nginx:nginx-light ab:apache2-utils pgbench:postgresql find:findutils fio:fio java:default-jre-headless
 	$(BIN)/python benches/corpus.py
 

@@ -1,8 +1,9 @@
 """Record long series of trials of real programs, for calibration on noise that nobody simulated.
 
-Each program of parts/corpus_programs.py runs thousands of times under `bw run`, with its watching, under each of four
+Each program of parts/corpus_programs.py runs thousands of times under `bw run`, with its watching, under each of five
 conditions: quiet, with a real-time priority; beside a neighbour that comes and goes (parts/neighbour.py); under a CPU quota, as
-in a container; on a host where others use more and more of the CPUs. Except in the first, server, neighbour and `bw` share a
+in a container; on a host where others use more and more of the CPUs; spread over
+the better part of an hour. Except in the first and the last, server, neighbour and `bw` share a
 cgroup with a large share of the CPUs, so that whatever else runs on the machine matters less than the condition. Where there is
 no cgroup of version 1 they run without it, which the record says, and there is no series under a quota.
 
@@ -10,6 +11,9 @@ One series at a time, each in a study of its own (OUT/PROGRAM-CONDITION/study) t
 tests/corpus/MACHINE (tests/calibration/recorded.py describes it). A series whose file exists is not recorded again, so the
 same command goes on where it was stopped. What a machine does not have is skipped, and reported. Needs root for file
 systems and cgroups. A series takes half a minute to three minutes, of fio ten.
+
+The condition `spread` is one session of all programs: their trials alternate, with a pause before each, so that a program has one
+about every second. It takes 40 minutes.
 
 Usage: corpus.py [--machine NAME] [--only PROGRAM] [--condition NAME] [--trials N] [--out DIR] [--to DIR] [--again]
 """
@@ -20,6 +24,7 @@ import argparse
 import contextlib
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -28,7 +33,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [
@@ -50,7 +55,7 @@ QUOTA_US = 60_000
 """Of each 100 ms."""
 PRELUDE = 100
 """Trials before the series: they fill caches, and show how long the series takes."""
-PATIENCE_S = 1500.0
+PATIENCE_S = 4000.0
 
 
 class Condition(NamedTuple):
@@ -61,6 +66,18 @@ class Condition(NamedTuple):
     """Of the scheduler, or limits of the cgroup by the names of version 1."""
     neighbour: str = ""
     """What parts/neighbour.py does; empty: there is none."""
+    rest: str = ""
+    """Pause before each trial of all programs, whose trials alternate in one session; empty: no pause, each program alone."""
+
+
+class Recording(NamedTuple):
+    """One session to record."""
+
+    title: str
+    programs: Sequence[Program]
+    condition: Condition
+    trials: int
+    """Of each program."""
 
 
 LARGE = {"cpu.shares": str(SHARES)}
@@ -69,7 +86,9 @@ CONDITIONS = (
     Condition("neighbour", LARGE, "random"),
     Condition("quota", LARGE | {"cpu.cfs_quota_us": str(QUOTA_US)}),
     Condition("drift", LARGE, "rising"),
+    Condition("spread", FIRST, rest="50ms"),
 )
+SPREAD_TRIALS = 2000
 
 
 @contextlib.contextmanager
@@ -97,11 +116,18 @@ def entered(condition: Condition) -> Iterator[list[str]]:
         yield ["/bin/sh", "-c", f'{prefix}"$@"', "sh"]
 
 
-def run_trials(place: Place, command: list[str], trials: int, study: Path) -> None:
-    """Run trials of a command into a new study. Raises RuntimeError if they fail."""
+def run_trials(
+    place: Place,
+    commands: Sequence[Sequence[str]],
+    trials: int,
+    rest: str,
+    study: Path,
+) -> None:
+    """Run trials of each command into a new study. Raises RuntimeError if they fail."""
     words = [str(TOOL), "run", "--quiet", "--runs", str(trials), "--study", str(study)]
+    words += ["--rest", rest] if rest else []
     done = subprocess.run(
-        [*place.enter, *words, "--", *command],
+        [*place.enter, *words, *map(shlex.join, commands)],
         cwd=place.folder,
         env={**os.environ, "BW_CONFIG": "/dev/null"},
         capture_output=True,
@@ -131,60 +157,87 @@ def beside(
 
 
 def record(
-    program: Program, condition: Condition, trials: int, out: Path
-) -> dict[str, Any]:
-    """Record one series into a new study, and return what is known beside it.
+    programs: Sequence[Program], condition: Condition, trials: int, out: Path
+) -> None:
+    """Record the series of one program, or of several whose trials alternate, into a new study.
 
-    Raises Lacking for what the machine does not have, RuntimeError if a trial failed.
+    Raises Lacking if the machine has none of the programs, or not the condition; RuntimeError if a trial failed.
     """
-    needs(*program.uses)
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
     memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     with (
         tempfile.TemporaryDirectory(prefix="bw-corpus-", dir=memory) as folder,
         entered(condition) as enter,
+        contextlib.ExitStack() as stack,
     ):
         place = Place(Path(folder), enter)
-        with program.prepare(place) as command:
-            begun = time.monotonic()
-            run_trials(place, command, PRELUDE, out / "prelude")
-            seconds = (time.monotonic() - begun) * trials / PRELUDE
-            before = busy_machine.now()
-            with beside(
-                condition, place, seconds, sum(program.name.encode()), out
-            ) as log:
-                run_trials(place, command, trials, out / "study")
-                on = json.loads(log.read_text()) if log else None
-            busy = busy_machine.since(before)
-    beside_it = {
-        "program": program.name,
-        "condition": condition.name,
-        "setting": condition.setting if enter else {},
-        "neighbour": on,
-        "versions": {name: version(name) for name in program.uses},
-        "busy": busy._asdict(),
-    }
+        place.folder.chmod(0o755)  # a server may run as another user
+        commands: dict[Program, list[str]] = {}
+        for program in programs:
+            try:
+                needs(*program.uses)
+                own = Place(Path(folder) / program.name, enter)
+                own.folder.mkdir()
+                commands[program] = stack.enter_context(program.prepare(own))
+            except Lacking as error:
+                if programs[1:]:
+                    print(f"{program.name}-{condition.name}: SKIPPED: {error}")
+                elif not commands:
+                    raise
+        if not commands:
+            raise Lacking("none of the programs")
+
+        def run(trials: int, study: str) -> None:
+            run_trials(
+                place, list(commands.values()), trials, condition.rest, out / study
+            )
+
+        begun = time.monotonic()
+        prelude = PRELUDE // len(commands)
+        run(prelude, "prelude")
+        seconds = (time.monotonic() - begun) * trials / prelude
+        before = busy_machine.now()
+        seed = sum(programs[0].name.encode())
+        with beside(condition, place, seconds, seed, out) as log:
+            run(trials, "study")
+            on = json.loads(log.read_text()) if log else None
+        busy = busy_machine.since(before)
+    beside_it = [
+        {
+            "program": program.name,
+            "condition": condition.name,
+            "setting": condition.setting if enter else {},
+            "neighbour": on,
+            "versions": {name: version(name) for name in program.uses},
+            "busy": busy._asdict(),
+        }
+        for program in commands
+    ]
     (out / "series.json").write_text(json.dumps(beside_it))
-    return beside_it
 
 
-def convert(machine: str, out: Path, to: Path) -> Path:
-    """Write the file of a recorded series, and return it."""
-    known = json.loads((out / "series.json").read_text())
-    on = known.pop("neighbour") or {"began_ns": 0, "on_s": []}
-    known["busy"].pop("began_s", None)
-    lasted = known["busy"]["lasted_s"]
-    around = Around(
-        machine=machine,
-        neighbour=tuple((a, b) for a, b in on["on_s"] if a < 2 * lasted),
-        neighbour_ns=on["began_ns"],
-        busy=Busy(**known.pop("busy")),
-        **known,
-    )
-    file = file_of(to, machine, around.program, around.condition)
-    write(file, from_study(out / "study", around))
-    return file
+def convert(machine: str, out: Path, to: Path) -> list[Path]:
+    """Write the files of recorded series, and return them."""
+    arounds = []
+    for known in json.loads((out / "series.json").read_text()):
+        on = known.pop("neighbour") or {"began_ns": 0, "on_s": []}
+        known["busy"].pop("began_s", None)
+        lasted = known["busy"]["lasted_s"]
+        around = Around(
+            machine=machine,
+            neighbour=tuple((a, b) for a, b in on["on_s"] if a < 2 * lasted),
+            neighbour_ns=on["began_ns"],
+            busy=Busy(**known.pop("busy")),
+            **known,
+        )
+        arounds.append(around)
+    files = []
+    for series in from_study(out / "study", arounds):
+        around = series.around
+        files.append(file_of(to, machine, around.program, around.condition))
+        write(files[-1], series)
+    return files
 
 
 def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
@@ -209,36 +262,51 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     return parser.parse_args(words)
 
 
+def recordings(asked: argparse.Namespace) -> Iterator[Recording]:
+    """Yield what to record, in this order."""
+    for condition in CONDITIONS:
+        if asked.condition and condition.name not in asked.condition:
+            continue
+        programs = [p for p in PROGRAMS if not asked.only or p.name in asked.only]
+        if condition.rest:
+            yield Recording(
+                condition.name, programs, condition, asked.trials or SPREAD_TRIALS
+            )
+            continue
+        for program in programs:
+            yield Recording(
+                f"{program.name}-{condition.name}",
+                [program],
+                condition,
+                asked.trials or program.trials,
+            )
+
+
 def main() -> int:
     """Record what is not there yet; return 1 if a series failed."""
     asked, failed = arguments(), 0
     # File systems, servers and cgroups are removed on the way out.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    for condition in CONDITIONS:
-        for program in PROGRAMS:
-            if (asked.only and program.name not in asked.only) or (
-                asked.condition and condition.name not in asked.condition
-            ):
-                continue
-            title = f"{program.name}-{condition.name}"
-            out = asked.out / asked.machine / title
-            file = file_of(asked.to, asked.machine, program.name, condition.name)
-            if file.exists() and not asked.again:
-                continue
-            begun = time.monotonic()
-            try:
-                if not (out / "series.json").exists():
-                    record(program, condition, asked.trials or program.trials, out)
-                size = convert(asked.machine, out, asked.to).stat().st_size
-                print(
-                    f"{title}: {time.monotonic() - begun:.0f} s, {size} bytes",
-                    flush=True,
-                )
-            except Lacking as error:
-                print(f"{title}: SKIPPED: {error}", flush=True)
-            except (RuntimeError, subprocess.SubprocessError) as error:
-                failed += 1
-                print(f"{title}: FAILED: {error}", flush=True)
+    for title, programs, condition, trials in recordings(asked):
+        out = asked.out / asked.machine / title
+        if not asked.again and any(
+            file_of(asked.to, asked.machine, program.name, condition.name).exists()
+            for program in programs
+        ):
+            continue
+        begun = time.monotonic()
+        try:
+            if not (out / "series.json").exists():
+                record(programs, condition, trials, out)
+            files = convert(asked.machine, out, asked.to)
+            size = sum(file.stat().st_size for file in files)
+            lasted = time.monotonic() - begun
+            print(f"{title}: {lasted:.0f} s, {size} bytes", flush=True)
+        except Lacking as error:
+            print(f"{title}: SKIPPED: {error}", flush=True)
+        except (RuntimeError, subprocess.SubprocessError) as error:
+            failed += 1
+            print(f"{title}: FAILED: {error}", flush=True)
     return min(failed, 1)
 
 

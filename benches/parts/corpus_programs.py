@@ -75,13 +75,14 @@ def _plain(*command: str) -> Callable[[Place], AbstractContextManager[list[str]]
 @contextlib.contextmanager
 def _gzip(place: Place) -> Iterator[list[str]]:
     (place.folder / "text").write_text(text(120_000))
-    yield ["gzip", "-c", "text"]
+    yield ["gzip", "-c", str(place.folder / "text")]
 
 
 @contextlib.contextmanager
 def _sort(place: Place) -> Iterator[list[str]]:
     (place.folder / "text").write_text(text(400_000))
-    yield ["sort", "--parallel=1", "-o", "sorted", "text"]
+    sorted_file = str(place.folder / "sorted")
+    yield ["sort", "--parallel=1", "-o", sorted_file, str(place.folder / "text")]
 
 
 @contextlib.contextmanager
@@ -90,7 +91,7 @@ def _find(place: Place) -> Iterator[list[str]]:
         (place.folder / "tree" / str(folder)).mkdir(parents=True)
         for file in range(40):
             (place.folder / "tree" / str(folder) / str(file)).touch()
-    yield ["find", "tree", "-type", "f", "-size", "+1k"]
+    yield ["find", str(place.folder / "tree"), "-type", "f", "-size", "+1k"]
 
 
 @contextlib.contextmanager
@@ -102,14 +103,15 @@ def _sqlite(place: Place) -> Iterator[list[str]]:
     )
     subprocess.run(["sqlite3", "t.db", fill], cwd=place.folder, check=True)
     query = "select b, count(*), max(c) from t group by b order by 2 desc, 3 limit 5"
-    yield ["sqlite3", "t.db", query]
+    yield ["sqlite3", str(place.folder / "t.db"), query]
 
 
 @contextlib.contextmanager
 def _gcc(place: Place) -> Iterator[list[str]]:
     source = "int f(int n){int s=0;for(int i=0;i<n;i++)s+=i*i%7;return s;}\n"
-    (place.folder / "small.c").write_text(source)
-    yield ["gcc", "-O1", "-c", "small.c", "-o", "small.o"]
+    file = place.folder / "small.c"
+    file.write_text(source)
+    yield ["gcc", "-O1", "-c", str(file), "-o", str(file.with_suffix(".o"))]
 
 
 def _postmark(kind: str) -> Callable[[Place], AbstractContextManager[list[str]]]:
@@ -119,11 +121,12 @@ def _postmark(kind: str) -> Callable[[Place], AbstractContextManager[list[str]]]
             loop_device(DEVICE_BYTES) as device,
             mounted(Path(device), place.folder / "mnt", kind) as mount,
         ):
-            (place.folder / "postmark.conf").write_text(
+            script = place.folder / "postmark.conf"
+            script.write_text(
                 f"set location {mount}\nset number 100\nset transactions 300\n"
                 "set size 500 5000\nset seed 1\nrun\nquit\n"
             )
-            yield ["postmark", "postmark.conf"]
+            yield ["postmark", str(script)]
 
     return prepare
 
@@ -159,7 +162,6 @@ def _postgres(place: Place) -> Iterator[list[str]]:
         [run, "sh", "-c", "command -v initdb"], capture_output=True
     ).returncode:
         needs("initdb")
-    place.folder.chmod(0o755)
     state = place.folder / "postgres"
     state.mkdir(mode=0o755)
     prepare = [
@@ -209,9 +211,15 @@ _JAVA = (
     "-version",
 )
 _FIO = (
-    *("fio", "--name=r", "--rw=randread", "--size=1M", "--bs=4k", "--filename=data"),
+    *("fio", "--name=r", "--rw=randread", "--size=1M", "--bs=4k"),
     *("--ioengine=psync", "--thread", "--clocksource=clock_gettime", "--eta=never"),
 )
+
+
+@contextlib.contextmanager
+def _fio(place: Place) -> Iterator[list[str]]:
+    yield [*_FIO, f"--filename={place.folder / 'data'}"]
+
 
 PROGRAMS = (
     Program("gzip", ("gzip",), 4000, _gzip),
@@ -227,7 +235,7 @@ PROGRAMS = (
     Program("gcc", ("gcc",), 2000, _gcc),
     Program("java", ("java",), 2000, _plain(*_JAVA)),
     # It waits for its own threads with sleeps: 0.2 s a trial.
-    Program("fio", ("fio",), 2000, _plain(*_FIO)),
+    Program("fio", ("fio",), 2000, _fio),
 )
 
 

@@ -11,7 +11,7 @@ and any language, 20 to 40 kB. Parquet needs pyarrow, and npz has no place for t
 from __future__ import annotations
 
 import lzma
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -143,31 +143,41 @@ def read(file: Path) -> RecordedSeries:
     return msgspec.json.decode(lzma.decompress(file.read_bytes()), type=RecordedSeries)
 
 
-def from_study(path: Path, around: Around) -> RecordedSeries:
-    """Return the series of a study's only test, in which every trial succeeded. Raises ValueError, StudyError."""
+def from_study(path: Path, arounds: Sequence[Around]) -> list[RecordedSeries]:
+    """Return the series of a study's tests, in their order, in which every trial succeeded. Raises ValueError, StudyError."""
     study = Study.open_to_read(path)
     try:
-        (test,), started_ns = tests_of(study, 1), study.sessions()[0].info.started_ns
+        tests, started_ns = tests_of(study, 1), study.sessions()[0].info.started_ns
         machine = first_machine(study, 1)
     finally:
         study.close()
-    if any(trial.ending is not TrialEnding.OK for trial in test.trials):
-        raise ValueError(f"{path}: a trial failed")
-    ran = [trial.processes[0] for trial in test.trials]
-    return RecordedSeries(
-        around=around,
-        command=test.plan.phases.exec[0].text,
-        recorded=datetime.fromtimestamp(started_ns / 1e9, UTC).date().isoformat(),
-        facts={
-            fact.name: fact.value
-            for fact in (machine.facts if machine else ())
-            if fact.value is not None and fact.name.startswith(_FACTS)
-        },
-        first_ns=ran[0].start_ns,
-        start_ns=tuple(one.start_ns - ran[0].start_ns for one in ran),
-        elapsed_ns=tuple(one.elapsed_ns for one in ran),
-        uses=tuple(_kept(trial) for trial in test.trials if trial.use is not None),
-    )
+    day = datetime.fromtimestamp(started_ns / 1e9, UTC).date().isoformat()
+    facts = {
+        fact.name: fact.value
+        for fact in (machine.facts if machine else ())
+        if fact.value is not None and fact.name.startswith(_FACTS)
+    }
+    found = []
+    for around, test in zip(arounds, tests, strict=True):
+        if any(trial.ending is not TrialEnding.OK for trial in test.trials):
+            raise ValueError(f"{path}: a trial of {around.program} failed")
+        # A rest is a process of its own, before the command.
+        ran = [
+            next(process for process in trial.processes if process.mode == "EXEC")
+            for trial in test.trials
+        ]
+        series = RecordedSeries(
+            around=around,
+            command=test.plan.phases.exec[0].text,
+            recorded=day,
+            facts=facts,
+            first_ns=ran[0].start_ns,
+            start_ns=tuple(one.start_ns - ran[0].start_ns for one in ran),
+            elapsed_ns=tuple(one.elapsed_ns for one in ran),
+            uses=tuple(_kept(trial) for trial in test.trials if trial.use is not None),
+        )
+        found.append(series)
+    return found
 
 
 def _kept(trial: Trial) -> ResourceUse:
@@ -280,7 +290,8 @@ def _uses(
         low, high = max(use.begin_ns, begin), min(use.end_ns, end)
         if low >= high:
             continue
-        seconds = (high - low) / 1e9
+        # Of a spread series only the trials themselves are sampled.
+        seconds = use.seconds * (high - low) / (use.end_ns - use.begin_ns)
         samples = min(use.samples, int(seconds * SAMPLES_PER_S))
         a, b = (min(max(epoch - first, 1), count) for epoch in use.epochs)
         parts.append(

@@ -46,7 +46,9 @@ RULES = rules(LENGTH)
 MODES = ("plan mean", "watch mean", "plan median", "plan p90")
 PLAYED = MODES if FULL else MODES[:1]
 COMPARED = ("watch", "plan") if FULL else ("watch",)
-CONDITIONS = ("quiet", "neighbour", "quota", "drift")
+CONDITIONS = ("quiet", "neighbour", "quota", "drift", "spread")
+SPREAD = "spread"
+"""The trials of all programs alternate, with rests: a test of 30 trials takes half a minute, not half a second."""
 UNSTEADY = frozenset(
     {
         "warm-up",
@@ -74,6 +76,8 @@ SMALL = (
     "2-cpus/fio-quiet",
     "2-cpus-idle/postgres-quiet",
     "2-cpus-idle/sort-quiet",
+    "2-cpus-idle/java-spread",
+    "2-cpus-idle/fio-spread",
 )
 
 
@@ -170,7 +174,7 @@ def test_the_corpus_has_many_programs_under_each_condition() -> None:
     assert set(kinds) == set(CONDITIONS)
     assert sum(kinds.values()) >= 40
     assert min(kinds.values()) >= 10
-    assert sum(file.stat().st_size for file in FILES) < 3 << 20
+    assert sum(file.stat().st_size for file in FILES) < 5 << 20
 
 
 @pytest.mark.parametrize("file", FILES, ids=name_of)
@@ -188,8 +192,9 @@ def test_a_series_is_whole(file: Path) -> None:
     assert around.setting
     assert bool(around.neighbour) == (around.condition in ("neighbour", "drift"))
     assert around.versions or around.program == "python"
+    # Between rests, the sampler sees a part of the trials.
     seen = sum(use.epochs[1] - use.epochs[0] + 1 for use in series.uses)
-    assert seen > 0.5 * len(starts)
+    assert seen > (0 if around.condition == SPREAD else 0.5 * len(starts))
 
 
 # -- Stopping rules and findings ----------------------------------------------------------
@@ -222,6 +227,35 @@ def test_what_is_called_clean_is_clean() -> None:
     print(f"clean {clean} of {sum(one.tests for one in found)}, near {near}")
     assert clean > 0
     assert at_least(near, clean, 0.95)
+
+
+LONG = 240
+"""Trials of a spread series in about four minutes."""
+
+
+@pytest.mark.timeout(1800)
+def test_long_tests_of_a_machine_that_changes_have_a_finding_that_says_so() -> None:
+    """The machine of the spread series changes from minute to minute: in tests of half a minute nothing tells in one of
+    four, in tests of four minutes something does."""
+    rule = msgspec.structs.replace(
+        RULES["plan mean"], target=1e-4, minimum=LONG, maximum=LONG
+    )
+    tests = silent = missed = 0
+    for file in (file for file in FILES if name_of(file).endswith(f"-{SPREAD}")):
+        series = series_of(file)
+        one = population(series)
+        for first in range(0, len(one.values) - LONG + 1, LONG):
+            stop, trials = stop_of(rule, one.values[first : first + LONG])
+            assert trials == LONG
+            estimate = stop.reached[0].estimate
+            assert estimate is not None
+            codes = {finding.code for finding in findings_of(series, first, LONG)}
+            misses = not estimate.low <= 1.0 <= estimate.high
+            tests, missed = tests + 1, missed + misses
+            silent += misses and not codes & UNSTEADY
+    print(f"{tests} tests of {LONG} trials, {missed} miss, {silent} silently")
+    assert tests >= 100
+    assert at_most(silent, tests, 0.05)
 
 
 def test_without_its_findings_the_same_count_fails() -> None:

@@ -338,11 +338,16 @@ class _MonotoneState:
         return rate
 
     def _refuted(self, far: MonotoneRun) -> bool:
-        """Return whether, at the rate of a run far from the limit, runs near it lasted longer in total."""
+        """Return whether, at the rate of a run far from the limit, runs near it or far on its other side
+        lasted longer in total."""
         narrow = tuning.JUMP_NARROW
         beside = [r for r in self.known.runs if abs(r.rate / far.rate - 1) < narrow]
-        near_s = math.fsum(run.lasts_s for run in beside if run.near)
-        return near_s > math.fsum(run.lasts_s for run in beside if not run.near)
+        same_s = math.fsum(
+            run.lasts_s
+            for run in beside
+            if not run.near and (run.holds > 0.5) == (far.holds > 0.5)
+        )
+        return math.fsum(run.lasts_s for run in beside) - same_s > same_s
 
     def _working(self, rate: float) -> float:
         """Return the rate to probe: below every rate that failed, by at least a margin."""
@@ -445,10 +450,26 @@ def region_crossing(
     if a run had a response in the region, or if one side has no run."""
     longest_s = max((r.run.lasts_s for r in runs if r.run.near), default=0.0)
     long_s = min(tuning.JUMP_LONG * longest_s, tuning.JUMP_ENOUGH_S)
-    sure = [r for r in runs if not r.run.near or r.run.lasts_s >= long_s]
+    sure = [
+        r
+        for r in runs
+        if not (r.run.near and r.run.lasts_s < long_s) and not _in_doubt(r, runs)
+    ]
     below = tuple(r for r in sure if r.run.value < 1 - tolerance)
     above = tuple(r for r in sure if r.run.value > 1 + tolerance)
     if len(below) + len(above) < len(sure) or not below or not above:
         return None
     ends = max(r.rate for r in below), min(r.rate for r in above)
     return RegionCrossing(min(ends), max(ends), below, above)
+
+
+def _in_doubt(one: IntendedRun, runs: Sequence[IntendedRun]) -> bool:
+    """Return whether a much longer run contradicts one: it was below the limit at no lower a rate, or above it at
+    no higher one. A few seconds with a pause of the server seem to be overload."""
+    for other in runs:
+        longer = other.run.lasts_s >= tuning.CONTRARY_ALIKE * one.run.lasts_s
+        holds = one.run.value > 1 > other.run.value and other.rate >= one.rate
+        fails = one.run.value < 1 < other.run.value and other.rate <= one.rate
+        if longer and (holds or fails):
+            return True
+    return False

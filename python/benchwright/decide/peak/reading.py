@@ -261,7 +261,7 @@ def _slowness_by_completion(bins: _Bins, waits_s: FloatArray) -> SlownessByAge |
         return None
     each = taken / served
     level = float(taken.sum() / served.sum())
-    noise = tuning.SERVICE_CV2 / float(served.mean())
+    noise = tuning.WARM_UP_CV2 / float(served.mean())
     ages = (ends[busy:-1] + ends[busy + 1 :]) / 2
     return SlownessByAge(ages, each / level - 1, 1.3 * noise)
 
