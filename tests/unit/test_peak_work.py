@@ -15,6 +15,7 @@ from benchwright.decide.peak import (
     default,
     diagnostics,
     monotone_posterior,
+    pauses,
     posterior,
     reading,
     tuning,
@@ -27,7 +28,7 @@ from world import SimWorkbench, search_of
 SERVER = BY_NAME["mm8-cold-per-trial"]
 COUNTED = (
     (diagnostics, "_computed_shape_findings"),
-    (diagnostics, "_computed_high_bins"),
+    (pauses, "_computed_high_bins"),
     (default, "_mode_of"),
     (monotone_posterior, "_computed_noise"),
     (monotone_posterior, "_computed_posterior"),
