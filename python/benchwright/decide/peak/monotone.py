@@ -111,7 +111,6 @@ class _MonotoneState:
         pauses = find_pauses(goal.criteria[0], history)
         self.period_s = pauses.period_s if pauses else 0.0
         """From one pause of the server to the next; 0: it has none [s]."""
-        self.warm_up_s = read_runs(goal.criteria[0], history).warm_up_s
         self.known = monotone_posterior(goal, history)
         self.failed = lowest_failed(history)
         self.ceiling = self.failed * (1 - tuning.JUMP_NARROW / 2)
@@ -292,7 +291,8 @@ class _MonotoneState:
             return math.ceil(max(usual_s, self.least_s))
         periods = max(math.ceil(counted * usual_s / self.period_s), fewest)
         whole_s = periods * self.period_s
-        return math.ceil(max(whole_s / counted, whole_s + self.warm_up_s)) + 1
+        warm_up_s = read_runs(self.goal.criteria[0], self.history).warm_up_s
+        return math.ceil(max(whole_s / counted, whole_s + warm_up_s)) + 1
 
     def _hold_rate(self) -> float:
         """Return the rate of a run near the limit: the middle of a crossing without a run in it,
