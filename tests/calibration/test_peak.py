@@ -34,9 +34,12 @@ MOST_S = {
 REGION = (A, B, C, PER_TRIAL)
 HARD = tuple(
     BY_NAME[name]
-    for name in ("mg4-heavy", "mh3", "sharing", "mm1-p95", "mm8-cold-per-trial", "flat")
+    for name in (
+        *("mg4-heavy", "mh3", "sharing", "mm1-p95", "mm8-cold-per-trial", "flat"),
+        *("kink", "stalls", "stalls-rare"),
+    )
 )
-"""On which the claim was kept in 86 to 95 of 100 searches once (docs/peak.md)."""
+"""On which the claim was kept in 86 to 95 of 100 searches once, or took much load (docs/peak.md)."""
 RATE = (A, B, D)
 FIRST_SEED = 41_000
 
@@ -96,13 +99,17 @@ def test_the_region_holds_as_often_as_claimed() -> None:
 
 
 def test_the_region_holds_on_hard_servers_too() -> None:
-    """120 searches in the small form: the bound is that of `WANTED`."""
+    """180 searches in the small form. Right in 97 of 100 cases, fewer than 164 are with probability 0.004 %; in 87
+    cases, 164 or more are with 6 %."""
     searches = SEARCHES if FULL else 20
     played = {one.name: _played(one, ClaimKind.REGION, searches) for one in HARD}
     kept = {name: found[0] for name, found in played.items()}
     assert sum(kept.values()) / (searches * len(HARD)) >= WANTED, kept
     # 1,300 s, and 4,000 s in some searches, before the likeliest curve was a beginning.
     assert played["flat"][2] < 600
+    # 838 and 4,084 s before runs were whole periods of the pauses.
+    assert played["stalls"][2] < 700
+    assert played["stalls-rare"][2] < 2200
 
 
 @pytest.mark.parametrize("server", REGION, ids=_name)
