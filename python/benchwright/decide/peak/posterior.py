@@ -200,12 +200,21 @@ class Likelihood:
 
     def exponent_prior(self, curve: ResponseCurve) -> tuple[FloatArray | float, float]:
         """Return the centre and scale of ln exponent for each curve: that of a queue with as many servers as
-        the capacity keeps busy, each for the unloaded response (Little)."""
+        the capacity keeps busy."""
         if self.mean_limit_s is None:
             return tuning.EXPONENT_PRIOR
-        servers = np.maximum(curve.capacity * curve.unloaded * self.mean_limit_s, 1.0)
         centre, scale = tuning.EXPONENT_OF_SERVERS
-        return centre + np.log(np.sqrt(2 * (servers + 1)) - 1), scale
+        return centre + np.log(np.sqrt(2 * (self._servers(curve) + 1)) - 1), scale
+
+    def _servers(self, curve: ResponseCurve) -> FloatArray:
+        """Return how many servers the capacity keeps busy, each for the unloaded response (Little); 1 where the
+        limit is not a time."""
+        if self.mean_limit_s is None:
+            return np.ones_like(curve.peak)
+        result: FloatArray = np.maximum(
+            curve.capacity * curve.unloaded * self.mean_limit_s, 1.0
+        )
+        return result
 
     def noise_s(self, curve: ResponseCurve, theta: FloatArray) -> FloatArray:
         """Return the noise at the peak [s]: a multiple of that of reflected Brownian motion."""
@@ -219,11 +228,12 @@ class Likelihood:
 
     def noise_power(self, curve: ResponseCurve, theta: FloatArray) -> FloatArray:
         """Return the power of the waiting with which the noise grows: less where heavy tails make
-        most of it, because a huge operation is as rare at any load."""
+        most of it, because a huge operation is as rare at any load. Of several servers it stops one."""
         if self.limit_s is None:
             return np.full(theta.shape[0], tuning.NOISE_EXPONENT)
         multiple = self._noise_multiple(curve, theta)
-        tails = np.maximum(multiple / tuning.NOISE_OF_TAILS, 1.0)
+        usual = tuning.NOISE_OF_TAILS * self._servers(curve)
+        tails = np.maximum(multiple / usual, 1.0)
         result: FloatArray = tuning.NOISE_EXPONENT / tails
         return result
 

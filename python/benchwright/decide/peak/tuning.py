@@ -137,8 +137,7 @@ LEAST_SHARE_OF_LIMIT = 1e-3
 SERVICE_CV2 = 4.0
 """Expected squared coefficient of variation of service, for the error of a capacity and the noise of an idle
 server. A run that meets few of the largest operations shows a high capacity, and little of its error. With
-1.5 the answers under heavy tails at four servers were right in 91 searches of 100, with 4 in 94, at less
-load;"""
+1.5 the claims are kept as often, at 1 to 4 % more load;"""
 SERVICE_CV2_FREEDOM = 3.0
 """... with the weight of this many degrees of freedom beside the run's own scatter."""
 CAPACITY_BLOCKS = 20
@@ -200,8 +199,8 @@ NOISE_PRIOR_UNTIMED = (math.log(1.0), 1.5)
 NOISE_EXPONENT = 1.5
 """Power of the waiting with which the noise grows: 1.2 to 1.8 measured,"""
 NOISE_OF_TAILS = 4.0
-"""... divided by the noise over this multiple of that of reflected Brownian motion, where it is higher:
-0.7 and 0.2 measured under heavy tails, where the multiple is 8 and 10."""
+"""... divided by the noise over this multiple of that of reflected Brownian motion for each server, where it
+is higher: 0.2 measured under heavy tails at one server, where the multiple is 10, and 1.4 at four, where it is 8."""
 NEIGHBOUR_SD = 0.3
 """Standard deviation of ln gap between neighbouring samples of a surface: the uncertainty of a
 neighbour's shape as a prior. The unloaded response has twice this."""
