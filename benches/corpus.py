@@ -181,10 +181,9 @@ def record(
                 own.folder.mkdir()
                 commands[program] = stack.enter_context(program.prepare(own))
             except Lacking as error:
-                if programs[1:]:
-                    print(f"{program.name}-{condition.name}: SKIPPED: {error}")
-                elif not commands:
+                if len(programs) == 1:
                     raise
+                print(f"{program.name}-{condition.name}: SKIPPED: {error}", flush=True)
         if not commands:
             raise Lacking("none of the programs")
 

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Callable
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -27,6 +28,7 @@ from benchwright.decide.peak.monotone_posterior import MonotoneRun, monotone_pos
 from benchwright.decide.peak.policy import Policy
 from benchwright.decide.peak.reading import UNKNOWN_NOISE
 from benchwright.decide.peak.search import next_peak_step
+from hand_written import run_of
 from held_out import BY_NAME
 from world import search_of
 
@@ -343,3 +345,35 @@ def test_one_run_far_from_the_limit_keeps_no_search_at_one_rate(seed: int) -> No
     assert len(search.history) <= 40
     at_one_rate = Counter(probe.rate for probe in search.probes)
     assert max(at_one_rate.values()) <= 5
+
+
+# -- the random number of arrivals ----------------------------------------------------------
+
+
+def test_a_run_counts_between_its_intended_and_its_realised_rate() -> None:
+    run = MonotoneRun(102.0, 1.0, 60.0, UNKNOWN_NOISE, "x", intended=100.0)
+    assert run.at(1.0).rate == 102.0
+    assert run.at(0.0).rate == pytest.approx(100.0)
+    assert run.at(0.5).rate == pytest.approx(100.995, abs=0.001)
+    blind = MonotoneRun(102.0, 1.0, 60.0, UNKNOWN_NOISE, "x")
+    assert blind.at(0.3) is blind
+
+
+def test_the_steepness_is_that_to_the_intended_rate() -> None:
+    """Work grows with the intended rate: elasticity 40 to it, and 12 to chance arrivals.
+
+    Chance changes the number of arrivals far more than the runs' rates differ, so a method that takes
+    all rates alike finds a steepness near 12.
+    """
+    random = np.random.default_rng(11)
+    history = []
+    for number in range(24):
+        rate = 1000.0 * (1 + 0.004 * (number % 5 - 2))
+        chance = 1 + 0.01 * random.standard_normal()
+        value = 40.0 * (rate / 1000) ** 40 * chance**12
+        bins = value * (1 + 0.1 * random.standard_normal(60))
+        arrived = run_of(rate * chance, bins.tolist())
+        history.append(msgspec.structs.replace(arrived, rate=rate))
+    known = monotone_posterior(PeakGoal(criteria=(MEAN,)), history)
+    assert 28 < known.steepness < 55
+    assert known.quantile(0.5) == pytest.approx(1000.0, rel=0.003)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import msgspec
 import numpy as np
 import pytest
 
 from benchwright.core.search import Criterion, LoadTrial, PeakGoal
 from benchwright.decide.peak.monotone import Monotone
-from benchwright.decide.peak.monotone_posterior import MonotoneRun, monotone_posterior
 from benchwright.decide.peak.pauses import find_pauses
 from benchwright.decide.peak.policy import policy_named
 from benchwright.decide.peak.reading import UNKNOWN_NOISE, read_runs, run_noise
@@ -102,35 +100,3 @@ def test_where_pauses_are_known_runs_last_whole_periods(seed: int) -> None:
 def test_the_search_by_order_makes_the_usual_runs_without_pauses() -> None:
     first = Monotone().next(GOAL, [])
     assert first.duration_s == 20  # type: ignore[union-attr]
-
-
-# -- the random number of arrivals ----------------------------------------------------------
-
-
-def test_a_run_counts_between_its_intended_and_its_realised_rate() -> None:
-    run = MonotoneRun(102.0, 1.0, 60.0, UNKNOWN_NOISE, "x", intended=100.0)
-    assert run.at(1.0).rate == 102.0
-    assert run.at(0.0).rate == pytest.approx(100.0)
-    assert run.at(0.5).rate == pytest.approx(100.995, abs=0.001)
-    blind = MonotoneRun(102.0, 1.0, 60.0, UNKNOWN_NOISE, "x")
-    assert blind.at(0.3) is blind
-
-
-def test_the_steepness_is_that_to_the_intended_rate() -> None:
-    """Work grows with the intended rate: elasticity 40 to it, and 12 to chance arrivals.
-
-    Chance changes the number of arrivals far more than the runs' rates differ, so a method that takes
-    all rates alike finds a steepness near 12.
-    """
-    random = np.random.default_rng(11)
-    history = []
-    for number in range(24):
-        rate = 1000.0 * (1 + 0.004 * (number % 5 - 2))
-        chance = 1 + 0.01 * random.standard_normal()
-        value = 40.0 * (rate / 1000) ** 40 * chance**12
-        bins = value * (1 + 0.1 * random.standard_normal(60))
-        arrived = run_of(rate * chance, bins.tolist())
-        history.append(msgspec.structs.replace(arrived, rate=rate))
-    known = monotone_posterior(GOAL, history)
-    assert 28 < known.steepness < 55
-    assert known.quantile(0.5) == pytest.approx(1000.0, rel=0.003)

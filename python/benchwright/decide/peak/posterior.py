@@ -207,10 +207,9 @@ class Likelihood:
         return centre + np.log(np.sqrt(2 * (self._servers(curve) + 1)) - 1), scale
 
     def _servers(self, curve: ResponseCurve) -> FloatArray:
-        """Return how many servers the capacity keeps busy, each for the unloaded response (Little); 1 where the
-        limit is not a time."""
-        if self.mean_limit_s is None:
-            return np.ones_like(curve.peak)
+        """Return how many servers the capacity keeps busy, each for the unloaded response (Little); the limit
+        is a time."""
+        assert self.mean_limit_s is not None
         result: FloatArray = np.maximum(
             curve.capacity * curve.unloaded * self.mean_limit_s, 1.0
         )
