@@ -137,7 +137,7 @@ LEAST_SHARE_OF_LIMIT = 1e-3
 SERVICE_CV2 = 4.0
 """Expected squared coefficient of variation of service, for the error of a capacity and the noise of an idle
 server. A run that meets few of the largest operations shows a high capacity, and little of its error. With
-1.5 the claims are kept as often, at 1 to 4 % more load;"""
+1.5 the claims are kept as often, at 2 % more load;"""
 SERVICE_CV2_FREEDOM = 3.0
 """... with the weight of this many degrees of freedom beside the run's own scatter."""
 CAPACITY_BLOCKS = 20
