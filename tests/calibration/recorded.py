@@ -92,6 +92,7 @@ class RecordedSeries(msgspec.Struct, frozen=True):
 
     around: Around
     command: str
+    """Without the folder of the program's files."""
     recorded: str
     """The day, UTC."""
     facts: dict[str, str]
@@ -152,11 +153,13 @@ def from_study(path: Path, arounds: Sequence[Around]) -> list[RecordedSeries]:
     finally:
         study.close()
     day = datetime.fromtimestamp(started_ns / 1e9, UTC).date().isoformat()
-    facts = {
+    known = {
         fact.name: fact.value
         for fact in (machine.facts if machine else ())
-        if fact.value is not None and fact.name.startswith(_FACTS)
+        if fact.value is not None
     }
+    facts = {name: value for name, value in known.items() if name.startswith(_FACTS)}
+    workdir = known.get("workdir.path")
     found = []
     for around, test in zip(arounds, tests, strict=True):
         if any(trial.ending is not TrialEnding.OK for trial in test.trials):
@@ -168,7 +171,9 @@ def from_study(path: Path, arounds: Sequence[Around]) -> list[RecordedSeries]:
         ]
         series = RecordedSeries(
             around=around,
-            command=test.plan.phases.exec[0].text,
+            command=test.plan.phases.exec[0].text.replace(
+                f"{workdir}/{around.program}/", ""
+            ),
             recorded=day,
             facts=facts,
             first_ns=ran[0].start_ns,

@@ -38,9 +38,10 @@ mount -t nfsd nfsd /proc/fs/nfsd
 exportfs -o rw,no_root_squash,insecure,fsid=1,no_subtree_check '*:/work/export'
 rpc.mountd --port 20048
 rpc.nfsd --no-udp -N 4 8
-until [ -e /work/export/finish ]; do
+until [ -s /work/export/finish ]; do
   sleep 0.2
 done
+sleep 2 # nfs-cp closes what it wrote
 rpc.nfsd 0
 umount /proc/fs/nfsd
 sync

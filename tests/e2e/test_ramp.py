@@ -52,6 +52,7 @@ def result_of(text: str) -> dict[str, Any]:
         finding
         for finding in document["findings"]
         if finding["code"] not in LIMITER_CODES
+        and finding["code"] != "errors-in-kernel-log"
     ]
     return document
 
