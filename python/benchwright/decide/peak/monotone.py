@@ -85,7 +85,11 @@ class Monotone:
     ) -> bool:
         """Return whether a running probe is clearly on one side of the limit and far from it."""
         age_s, looks_s = so_far.lasted_s, tuning.MONOTONE_LOOKS_S
-        if age_s < max(tuning.MONOTONE_EARLIEST_S, long_runs(goal, history).least_s):
+        pauses = find_pauses(goal.criteria[0], history)
+        # Part of a period shows no pause, or too much of one.
+        period_s = min(pauses.period_s if pauses else 0.0, tuning.MONOTONE_RUNS_S[1])
+        least_s = max(long_runs(goal, history).least_s, period_s)
+        if age_s < max(tuning.MONOTONE_EARLIEST_S, least_s):
             return False
         if age_s > 2 * looks_s and int(age_s) % looks_s:
             return False

@@ -4,8 +4,11 @@ Purpose: the finding `server-stalls` (diagnostics.py), and the period, for whoev
 a mean over part of a period depends on how many pauses it met by chance.
 Decision: the distances must be even. One huge operation stops a single server like a pause, and
 with heavy tails such operations are as frequent as pauses, but their distances vary.
-Decision: near the peak a queue also has high bins of its own between the pauses, and fewer than
-two gaps in three are alike. So a comb of the most frequent gap is also compared with each run: if
+Decision: near the peak a queue also has high bins of its own between the pauses, and only some of the
+gaps are alike. It counts how improbable so many alike gaps are if spikes come at random. Rejected: a
+share of the gaps that must be alike; on a server that pauses each half minute it was reached after five
+runs of two minutes, this probability after two.
+Decision: where most gaps are broken, a comb of the most frequent gap is also compared with each run: if
 nearly every tooth meets a high bin, which is improbable by chance, the server pauses.
 """
 
@@ -47,14 +50,15 @@ def _computed(criterion: Criterion, history: Sequence[LoadTrial]) -> Pauses | No
         or [np.empty(0)]
     )
     width_s = max((t.series.width_s for at, t in spikes if at.size > 1), default=1.0)
-    if gaps_s.size < tuning.PAUSE_FEWEST_GAPS:
+    even = _alike(gaps_s / width_s)
+    if even.sum() < tuning.PAUSE_FEWEST_GAPS:
         return None
-    period_s = float(np.median(gaps_s))
-    even = np.abs(gaps_s - period_s) <= tuning.PAUSE_SAME * width_s
-    if period_s < tuning.PAUSE_LEAST_BINS * width_s or even.mean() < tuning.PAUSE_EVEN:
-        even = _comb_gaps(criterion, usable, gaps_s / width_s)
-    if not even.any():
-        return None
+    if _chance_alike(gaps_s / width_s, even) > tuning.PAUSE_CHANCE:
+        runs = [
+            high for high in (_high_bins(criterion, t) for t in usable) if high.any()
+        ]
+        if not _comb_fits(runs, float(gaps_s[even].mean() / width_s)):
+            return None
     period_s = float(gaps_s[even].mean())
     return Pauses(
         period_s,
@@ -64,21 +68,31 @@ def _computed(criterion: Criterion, history: Sequence[LoadTrial]) -> Pauses | No
     )
 
 
-def _comb_gaps(
-    criterion: Criterion, usable: Sequence[LoadTrial], gaps: FloatArray
-) -> NDArray[np.bool_]:
-    """Return which gaps [bins] are between pauses; none where no comb fits."""
+def _alike(gaps: FloatArray) -> NDArray[np.bool_]:
+    """Return which gaps [bins] are alike, of those that are long enough: as many as possible."""
     long = gaps[gaps >= tuning.PAUSE_LEAST_BINS]
-    nothing = np.zeros(gaps.size, dtype=bool)
-    if long.size < tuning.PAUSE_FEWEST_GAPS:
-        return nothing
     alike = [np.abs(gaps - gap) <= tuning.PAUSE_SAME for gap in np.unique(long)]
-    even = max(alike, key=lambda same: int(same.sum()))
-    runs = [high for high in (_high_bins(criterion, t) for t in usable) if high.any()]
+    nothing = np.zeros(gaps.size, dtype=bool)
+    return max(alike, key=lambda same: int(same.sum()), default=nothing)
+
+
+def _chance_alike(gaps: FloatArray, even: NDArray[np.bool_]) -> float:
+    """Return the probability that as many of the gaps [bins] are alike if spikes come at random moments."""
+    from scipy.special import bdtrc
+
+    # Gaps of random spikes are geometric. Whatever their mean, the share within a bin of one length is at
+    # most three bins' of the largest density that there can be at that length, 1/(e length).
+    share = 3 / (math.e * float(gaps[even].mean()))
+    # Any gap may be the one that the others are compared with.
+    return gaps.size * float(bdtrc(int(even.sum()) - 2, gaps.size - 1, share))
+
+
+def _comb_fits(runs: Sequence[NDArray[np.bool_]], period: float) -> bool:
+    """Return whether a comb with about this period [bins] meets the high bins of runs more often than by chance."""
     by_length = _by_length(runs)
-    periods = float(gaps[even].mean()) + np.arange(*tuning.COMB_PERIODS)
-    chances = [_comb_chance(by_length, float(period)) for period in periods]
-    return even if min(chances) * len(periods) < tuning.COMB_CHANCE else nothing
+    periods = period + np.arange(*tuning.COMB_PERIODS)
+    chances = [_comb_chance(by_length, float(one)) for one in periods]
+    return min(chances) * len(periods) < tuning.COMB_CHANCE
 
 
 class _RunsOfLength(msgspec.Struct, frozen=True):
@@ -161,7 +175,7 @@ def _computed_high_bins(criterion: Criterion, trial: LoadTrial) -> NDArray[np.bo
         return nothing
     values = np.asarray(column, dtype=float)
     typical = float(np.median(values))
-    if typical > tuning.PAUSE_QUIET * criterion.limit:
+    if not 0 < typical <= tuning.PAUSE_QUIET * criterion.limit:
         return nothing
     high = np.asarray(values > tuning.PAUSE_SPIKE * typical, dtype=bool)
     high[0] = False
