@@ -54,7 +54,7 @@ CLEAN = (
     "fast",
 )
 SMALL_TOLD = {"kink": 5, "stalls": 5, "batching": 4}
-SMALL_CLEAN = ("A-mm4", "B-mg1", "per-trial", "slow-noise")
+SMALL_CLEAN = ("A-mm4", "B-mg1", "mg1-heavy", "per-trial", "slow-noise")
 ANSWERED = ("kink", "stalls", "batching")
 """Servers whose answer can be right: those that drift have none."""
 

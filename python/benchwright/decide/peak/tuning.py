@@ -567,10 +567,14 @@ PAUSE_QUIET = 0.8
 """Runs with a median below this share of the limit are examined,"""
 PAUSE_FEWEST_BINS = 8
 """... if they have at least this many bins."""
-PAUSE_FEWEST_GAPS = 4
-"""Minimum of alike gaps between spikes, over all runs."""
+PAUSE_FEWEST_GAPS = 6
+"""Minimum of gaps between spikes, over all runs."""
+PAUSE_EVEN = 0.85
+"""Share of the gaps that must be alike;"""
+PAUSE_RARE_BINS = 15.0
+"""... where fewer are, but those that are last at least this many bins,"""
 PAUSE_CHANCE = 1e-4
-"""Maximum probability of as many alike gaps by chance; above it, a comb must fit the runs."""
+"""... this is the maximum probability of so many by chance."""
 PAUSE_SAME = 1.01
 """Gaps that differ by at most this many bins are alike."""
 PAUSE_LEAST_BINS = 5.0
