@@ -40,7 +40,7 @@ from benchwright.decide.peak.monotone_posterior import (
     monotone_posterior,
     worst_load,
 )
-from benchwright.decide.peak.pauses import find_pauses
+from benchwright.decide.peak.pauses import pause_period_s
 from benchwright.decide.peak.policy import no_trial_result, probability_wanted
 from benchwright.decide.peak.reading import LongRuns, long_runs, read_runs
 from benchwright.decide.peak.trials import SEARCH_SUBJECT, counted_rate, lowest_failed
@@ -85,9 +85,9 @@ class Monotone:
     ) -> bool:
         """Return whether a running probe is clearly on one side of the limit and far from it."""
         age_s, looks_s = so_far.lasted_s, tuning.MONOTONE_LOOKS_S
-        pauses = find_pauses(goal.criteria[0], history)
         # Part of a period shows no pause, or too much of one.
-        period_s = min(pauses.period_s if pauses else 0.0, tuning.MONOTONE_RUNS_S[1])
+        period_s = pause_period_s(goal.criteria[0], history)
+        period_s = min(period_s, tuning.MONOTONE_RUNS_S[1])
         least_s = max(long_runs(goal, history).least_s, period_s)
         if age_s < max(tuning.MONOTONE_EARLIEST_S, least_s):
             return False
@@ -112,8 +112,7 @@ class _MonotoneState:
         self.goal, self.claim, self.history = goal, goal.claim, history
         self.least_s = seen.least_s
         """Least length of the next run [s]."""
-        pauses = find_pauses(goal.criteria[0], history)
-        self.period_s = pauses.period_s if pauses else 0.0
+        self.period_s = pause_period_s(goal.criteria[0], history)
         """From one pause of the server to the next; 0: it has none [s]."""
         self.known = monotone_posterior(goal, history)
         self.failed = lowest_failed(history)

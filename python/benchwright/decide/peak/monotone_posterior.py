@@ -31,7 +31,7 @@ from benchwright.core.search import (
     PeakGoal,
 )
 from benchwright.decide.peak import tuning
-from benchwright.decide.peak.pauses import find_pauses
+from benchwright.decide.peak.pauses import pause_period_s
 from benchwright.decide.peak.reading import (
     UNKNOWN_NOISE,
     RunNoise,
@@ -270,8 +270,7 @@ def _monotone_runs(
     """Return the trials by one criterion."""
     if criterion.better != "lower" or not criterion.limit > 0:
         return [_run_of_totals(criterion, trial) for trial in history]
-    pauses = find_pauses(criterion, history)
-    period_s = pauses.period_s if pauses else 0.0
+    period_s = pause_period_s(criterion, history)
     estimates = read_runs(criterion, history, period_s=period_s).runs
     return [
         _run_of_totals(criterion, trial)

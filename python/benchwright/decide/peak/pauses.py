@@ -43,6 +43,12 @@ def find_pauses(criterion: Criterion, history: Sequence[LoadTrial]) -> Pauses | 
     return _PAUSES.value(history, criterion, lambda: _computed(criterion, history))
 
 
+def pause_period_s(criterion: Criterion, history: Sequence[LoadTrial]) -> float:
+    """Return the time from one pause to the next by one criterion; 0: there are none at even distances [s]."""
+    pauses = find_pauses(criterion, history)
+    return pauses.period_s if pauses else 0.0
+
+
 def _computed(criterion: Criterion, history: Sequence[LoadTrial]) -> Pauses | None:
     usable = [t for t in history if t.ending is not LoadEnding.FAILED]
     spikes = [(_spikes(criterion, trial), trial) for trial in usable]
@@ -53,14 +59,10 @@ def _computed(criterion: Criterion, history: Sequence[LoadTrial]) -> Pauses | No
     width_s = max((t.series.width_s for at, t in spikes if at.size > 1), default=1.0)
     if gaps_s.size < tuning.PAUSE_FEWEST_GAPS:
         return None
-    gaps = gaps_s / width_s
-    even = np.abs(gaps - np.median(gaps)) <= tuning.PAUSE_SAME
-    if (
-        np.median(gaps) < tuning.PAUSE_LEAST_BINS or even.mean() < tuning.PAUSE_EVEN
-    ) and not _more_alike_than_by_chance(gaps, even := _most_alike(gaps)):
-        runs = [_high_bins(criterion, trial) for trial in usable]
-        if not _comb_fits([high for high in runs if high.any()], gaps, even):
-            return None
+    runs = [high for high in (_high_bins(criterion, t) for t in usable) if high.any()]
+    even = _even_gaps(gaps_s / width_s, runs)
+    if not even.any():
+        return None
     period_s = float(gaps_s[even].mean())
     return Pauses(
         period_s,
@@ -68,6 +70,22 @@ def _computed(criterion: Criterion, history: Sequence[LoadTrial]) -> Pauses | No
         f"{_spike_height(criterion, spikes):.2g} times its usual value "
         f"({int(even.sum())} of {gaps_s.size} gaps are alike)",
     )
+
+
+def _even_gaps(
+    gaps: FloatArray, runs: Sequence[NDArray[np.bool_]]
+) -> NDArray[np.bool_]:
+    """Return which gaps [bins] are from one pause to the next; none where the server does not pause.
+
+    `runs` are the high bins of each run that has some.
+    """
+    median = np.median(gaps)
+    even = np.abs(gaps - median) <= tuning.PAUSE_SAME
+    if median >= tuning.PAUSE_LEAST_BINS and even.mean() >= tuning.PAUSE_EVEN:
+        return even
+    even = _most_alike(gaps)
+    pauses = _more_alike_than_by_chance(gaps, even) or _comb_fits(runs, gaps, even)
+    return even if pauses else np.zeros(gaps.size, dtype=bool)
 
 
 def _most_alike(gaps: FloatArray) -> NDArray[np.bool_]:
