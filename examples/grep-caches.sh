@@ -68,11 +68,11 @@ cool() {
   is_mounted || mount_it # after a restart of the machine
   case $1 in
   sequential | reboot) ;;
-  chill | reboot+chill) bw chill --check "$tree" ;;
+  chill | reboot+chill) bw chill --method chill --check "$tree" ;;
   remount) bw chill --method remount --mount "$mnt" --check "$tree" ;;
   remount+chill)
     bw chill --method remount --mount "$mnt"
-    bw chill --check "$tree"
+    bw chill --method chill --check "$tree"
     ;;
   *)
     echo "grep-caches.sh: no method $1" >&2

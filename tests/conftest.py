@@ -11,8 +11,9 @@ from hypothesis import settings
 # The configuration files of whoever runs the tests decide nothing.
 os.environ["BW_CONFIG"] = os.devnull
 
-# How long an example takes depends on what else the machine does, and is no property of the code.
-settings.register_profile("shared-machine", deadline=None)
+# How long an example takes depends on what else the machine does, and is no property of the code. The examples
+# are those of every run, as the seeds of all other tests are: a run says what the change does, not what chance does.
+settings.register_profile("shared-machine", deadline=None, derandomize=True)
 settings.load_profile("shared-machine")
 
 # A shell without job control starts its background jobs with SIGINT and SIGQUIT ignored, nohup ignores
@@ -42,6 +43,7 @@ SLOW = {
     "hooks": "processes_that_vanish_while_read_do_no_harm",
     "layers": "imports_go_downward nothing_is_evaluated pure_rooms_take_no_clock_and_no_randomness",
     "load_cli": "a_study_keeps_the_document_and_the_samples an_error_of_the_engine_keeps_its_place progress_is_on_stderr_and_can_be_silenced trials_differ_in_what_is_random_unless_a_seed_is_said",
+    "long_words": "every_command_takes_or_refuses_a_long_word no_expression_is_quadratic",
     "peak_algorithm2": "the_model_may_never_converge",
     "peak_default": "shedding_is_told_and_found",
     "peak_monotone": "a_jump_across_the_region_is_no_region curves_that_grow_are_found_as_often_as_is_claimed",

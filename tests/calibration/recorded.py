@@ -243,16 +243,16 @@ def stored(corpus: Path = CORPUS) -> Iterator[RecordedSeries]:
 # -- What `bw` says of a block ------------------------------------------------------------------
 
 
-def findings_of(series: RecordedSeries, first: int, count: int) -> tuple[Finding, ...]:
-    """Return the findings about trials `first` to `first + count - 1`, from 0, as a test of its own."""
+def trials_of(series: RecordedSeries, first: int, count: int) -> list[Trial]:
+    """Return trials `first` to `first + count - 1`, from 0, as a test of its own."""
     uses = dict(_uses(series, first, count))
-    trials = [
+    return [
         Trial(
             series.around.program,
             place + 1,
             1,
             TrialEnding.OK,
-            series.start_ns[first + place],
+            series.first_ns + series.start_ns[first + place],
             series.elapsed_ns[first + place],
             blocks=(
                 MeasurementBlock(
@@ -272,6 +272,10 @@ def findings_of(series: RecordedSeries, first: int, count: int) -> tuple[Finding
         )
         for place in range(count)
     ]
+
+
+def findings_of(series: RecordedSeries, trials: list[Trial]) -> tuple[Finding, ...]:
+    """Return the findings about trials of a series, as a test of its own."""
     return compute_findings(Evidence(series.around.program, trials))
 
 

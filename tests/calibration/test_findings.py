@@ -20,12 +20,14 @@ from scipy.special import ndtr
 
 from benchwright.core.plan import MetricSpec
 from benchwright.findings.series import series_findings
+from benchwright.findings.thresholds import LEVEL_WARM_UP_ORDER
 from benchwright.stats.aggregate import TrialValues
 from benchwright.stats.distribution import NORMAL_MAD
 from benchwright.stats.metric_rules import MetricRules
 from populations import (
     Array,
     Population,
+    at_most,
     bimodal,
     correlated,
     gamma,
@@ -106,6 +108,23 @@ def test_what_is_measured_beside_is_rarely_accused_of_drift() -> None:
     )
     told("elapsed, CPU times in ticks and memory, clean", counts, REPLICATIONS)
     assert counts["any"] <= 0.05 * REPLICATIONS
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("n", [10, 30])
+@pytest.mark.parametrize("share", [0.05, 0.1, 0.2])
+def test_rare_slow_trials_are_rarely_a_warm_up(share: float, n: int) -> None:
+    """Each trial is slow with the same probability, up to 6 times or up to 100 times."""
+    rng = np.random.default_rng([SEED, n, round(100 * share)])
+    for most in (5, 99):
+        values = normal(0.08).series(SEED, (REPLICATIONS, n))
+        slow = rng.random(values.shape) < share
+        values *= 1 + slow * most * rng.random(values.shape)
+        counts = codes(values)
+        told(
+            f"{share:.0%} slow, up to {1 + most}-fold, {n} trials", counts, len(values)
+        )
+        assert at_most(counts["warm-up"], REPLICATIONS, LEVEL_WARM_UP_ORDER)
 
 
 def with_(shape: Shape, n: int = 30, cv: float = 0.05) -> Array:

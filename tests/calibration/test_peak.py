@@ -1,7 +1,7 @@
 """How often the queue-guided search is right, and what it costs, by simulation.
 
 Small here: coverage is judged over all servers together, since few searches of one tell little.
-`BW_CALIBRATION=full` plays a thousand searches a server, as docs/peak.md tells. Seconds
+`BW_CALIBRATION=full` plays a thousand searches a server, as docs/peak-method.md tells. Seconds
 are an eighth of what an honest binary search costs on the same server (peak.md of the notes; `per-trial`: 9,576 s
 of policy `binsearch-honest`, ten searches).
 """
@@ -39,7 +39,7 @@ HARD = tuple(
         *("kink", "stalls", "stalls-rare"),
     )
 )
-"""On which the claim was kept in 86 to 95 of 100 searches once, or took much load (docs/peak.md)."""
+"""On which the claim was kept in 86 to 95 of 100 searches once, or took much load (docs/peak-method.md)."""
 RATE = (A, B, D)
 FIRST_SEED = 41_000
 

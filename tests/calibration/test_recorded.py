@@ -2,8 +2,8 @@
 
 The series of tests/corpus, recorded by benches/corpus.py. Tests and comparisons are contiguous blocks of a series, at random
 places with fixed seeds; the truth is the mean or the quantile of the whole series. Real machines change while a test
-runs and after it, so an interval can miss; then a finding must say that the machine or the trials were unsteady, or that
-the test was brief. Counted are the misses without such a finding. BW_CALIBRATION=full plays every series with every rule,
+runs and after it, so an interval can miss; then a finding must say that the machine or the trials were unsteady, or the
+line of the answer that the test was brief. Counted are the misses without either. BW_CALIBRATION=full plays every series with every rule,
 the peers beside, and prints the tables of docs/calibration.md.
 """
 
@@ -21,6 +21,7 @@ import pytest
 
 from benchwright.core.plan import UntilPrecise
 from benchwright.core.results import Estimate, Finding
+from benchwright.report.answer import trial_span_s
 from benchwright.stats.steps import find_steps
 from comparing import DIFFERENT, PAIRS, any_difference, both_stored, one_comparison
 from comparing import rule_of as comparison_rule
@@ -33,6 +34,7 @@ from recorded import (
     population,
     read,
     starts_of,
+    trials_of,
 )
 from stopping import PEERS, TARGET, ours, rules, stop_of
 
@@ -68,7 +70,9 @@ RARE_STALLS = frozenset({"2-cpus/fio-quiet"})
 
 The means of short runs look like steps, because more than half of the runs of 40 trials have none of the long ones.
 """
-BRIEF = "brief-test"
+BRIEF_S = 120.0
+"""The line of an answer has the time within which its trials lie: less than this shows little of what else the machine
+does (docs/corpus.md) [s]."""
 FILES = sorted(CORPUS.glob("*/*.json.xz"))
 SMALL = (
     "2-cpus/gcc-quiet",
@@ -125,7 +129,7 @@ class Misses(msgspec.Struct):
     unsteady: int = 0
     """Misses with a finding that says that trials or machine were unsteady."""
     brief: int = 0
-    """Other misses with the note that the test took little time."""
+    """Other misses of which the line of the answer says that the test took little time."""
     silent: int = 0
     """Misses without any of these."""
     codes: Counter[str] = msgspec.field(default_factory=Counter)
@@ -137,6 +141,7 @@ class Misses(msgspec.Struct):
         answered: bool,
         trials: int,
         found: tuple[Finding, ...],
+        span_s: float | None,
     ) -> None:
         """Count one test."""
         codes = {finding.code for finding in found}
@@ -153,7 +158,7 @@ class Misses(msgspec.Struct):
         if not covers:
             if codes & UNSTEADY:
                 self.unsteady += 1
-            elif BRIEF in codes:
+            elif span_s is not None and span_s < BRIEF_S:
                 self.brief += 1
             else:
                 self.silent += 1
@@ -172,9 +177,12 @@ def play_at(file: Path, rule: UntilPrecise, starts: Iterable[int]) -> Misses:
     one = population(series)
     truth = one.truth(rule.share)
     for first in starts:
-        stop, trials = stop_of(rule, one.values[first : first + LENGTH])
-        findings = findings_of(series, first, trials)
-        found.add(stop.reached[0].estimate, truth, stop.answered, trials, findings)
+        stop, count = stop_of(rule, one.values[first : first + LENGTH])
+        trials = trials_of(series, first, count)
+        findings, span_s = findings_of(series, trials), trial_span_s(trials)
+        found.add(
+            stop.reached[0].estimate, truth, stop.answered, count, findings, span_s
+        )
     return found
 
 
@@ -231,7 +239,7 @@ def test_an_interval_that_misses_has_a_finding_that_says_why(file: Path) -> None
 def test_what_is_called_clean_is_clean() -> None:
     """Over all series the value of a test without a warning is within the target of the truth.
 
-    Its interval need not hold the truth: nearly all of these tests are brief, and are told so.
+    Its interval need not hold the truth: nearly all of these tests are brief, and their lines say so.
     """
     found = [play(file, mode) for file in played() for mode in PLAYED]
     clean, near = (
@@ -342,12 +350,11 @@ def stored_differences(file: Path) -> tuple[int, int]:
         if both_stored(*arms).verdicts[0].verdict not in DIFFERENT:
             continue
         false += 1
-        codes = {
-            finding.code
-            for place in (a, b)
-            for finding in findings_of(series, place, count)
-        }
-        silent += not codes & (UNSTEADY | {BRIEF})
+        tests = [trials_of(series, place, count) for place in (a, b)]
+        codes = {one.code for trials in tests for one in findings_of(series, trials)}
+        spans = [trial_span_s(trials) for trials in tests]
+        is_brief = any(span_s is not None and span_s < BRIEF_S for span_s in spans)
+        silent += not (codes & UNSTEADY or is_brief)
     return false, silent
 
 

@@ -16,7 +16,14 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from benchwright.stats.steps import find_steps, newest_verdicts
+from benchwright.core.history import HistoryPoint
+from benchwright.report.history_newest import NewestLook, newest_answers
+from benchwright.stats.steps import (
+    LevelVerdict,
+    find_steps,
+    may_step,
+    newest_verdicts,
+)
 from change_scores import (
     Detector,
     all_series,
@@ -254,6 +261,82 @@ def test_a_look_differs_soon_after_a_step(noise: Noise, sdevs: float) -> None:
     print(f"{noise.__name__}, {sdevs} sd: delay {median:g}, p90 {slow:g} looks")
     if noise is normal:
         assert median <= (9 if sdevs == 2 else 5)
+
+
+# -- a gate on the steps that nobody accepted -------------------------------------------------
+
+
+def heavy(rng: np.random.Generator, shape: tuple[int, int]) -> Array:
+    """Student's t with 4 degrees of freedom, scaled to a deviation of 5 %."""
+    return 0.05 * rng.standard_t(4, shape) / math.sqrt(2)
+
+
+POINT = HistoryPoint(
+    run="r", study="s", session=1, started_ns=0, estimate=1.0, trials=1, unit="s"
+)
+
+
+def _open_ratio(values: Array, verdict: LevelVerdict) -> float:
+    """Return the present level / the level before the open step of a series alone; 1 without one."""
+    if not may_step(values[None])[0]:
+        return 1.0
+    look = NewestLook(
+        newest=POINT,
+        values=values,
+        errors=np.full_like(values, math.nan),
+        verdict=verdict,
+        runs=values.size,
+        offset=0,
+    )
+    (answer,) = newest_answers([look], LEVEL)
+    return 1.0 if answer.open_step is None else answer.open_step.ratio.value
+
+
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize(
+    ("noise", "sdev", "most"),
+    [
+        (normal, 0.01, 0.0),
+        (normal, 0.03, 0.05),
+        (heavy, 0.03, 0.08),
+        (autoregressive(0.3), 0.03, 0.11),
+    ],
+)
+def test_a_gate_rarely_fails_for_a_step_of_a_stationary_series(
+    noise: Noise, sdev: float, most: float
+) -> None:
+    """A gate of 5 % at each of 100 runs."""
+    series = drawn(noise, 300 if FULL else 20) * sdev / 0.05
+    left = set(range(len(series)))
+    starts, befores = [0] * len(series), [0] * len(series)
+    for end in range(1, LENGTH + 1):
+        verdicts = newest_verdicts(
+            list(series[:, :end]), level_starts=starts, befores=befores
+        )
+        starts = [one.level_start for one in verdicts]
+        befores = [one.before for one in verdicts]
+        left -= {
+            at for at in left if _open_ratio(series[at, :end], verdicts[at]) > 1.05
+        }
+    hits = len(series) - len(left)
+    print(f"{noise.__name__}, {sdev:.0%}: {hits / len(series):.1%} of series")
+    assert at_most(hits, len(series), most)
+
+
+@pytest.mark.timeout(900)
+@by_name
+def test_the_interval_of_several_steps_holds_their_sum(noise: Noise) -> None:
+    """Two steps of 4 and 3 standard deviations, each after 20 values, from the first level to the last."""
+    if not FULL and noise is not normal:
+        pytest.skip("in the full form")
+    sdev = drawn(noise, 2000).std()
+    levels = np.repeat([0.0, 4 * sdev, 7 * sdev], 20)
+    fits = [find_steps(levels + one) for one in drawn(noise, SERIES, 60)]
+    found = [fit.change_since(0) for fit in fits if len(fit.steps) == 2]
+    held = sum(low <= 7 * sdev <= high for _, low, high in found)
+    print(f"{noise.__name__}: {held / len(found):.1%} of {len(found)}")
+    if noise is normal:
+        assert at_least(held, len(found), 0.93)
 
 
 # -- annotated series -------------------------------------------------------------------------

@@ -69,10 +69,16 @@ def allowed(count: int) -> float:
 
 STRENGTHS = [0.0, 0.3, 0.6, 0.8, 0.9]
 SIZES = [(10, 10), (10, MOST), (30, 30), (100, 100)]
+SHOWN = [
+    (sizes, rho)
+    for sizes in SIZES
+    for rho in (STRENGTHS if FULL else [0.0, 0.6, 0.9])
+    if rho <= 0.6 or max(sizes) >= 30
+]
+"""Ten values cannot show a correlation of 0.8 or more."""
 
 
-@pytest.mark.parametrize("rho", STRENGTHS if FULL else [0.0, 0.6, 0.9])
-@pytest.mark.parametrize("sizes", SIZES, ids=str)
+@pytest.mark.parametrize(("sizes", "rho"), SHOWN, ids=str)
 def test_stored_results_of_one_population_rarely_differ(
     sizes: tuple[int, int], rho: float
 ) -> None:
@@ -122,3 +128,53 @@ def test_the_power_that_it_costs_where_trials_are_independent(
     )
     print(f"power {sizes}: {100 * power:.0f} %, of 80 % by Welch")
     assert power >= least
+
+
+RATIOS = [1.02, 1.05, 1.1, 1.2, 1.5, 2.0, 10.0]
+CORRELATIONS = [0.0, 0.3, 0.6]
+
+
+def welch(old: Array, new: Array) -> Array:
+    """Return Welch's P-values on logarithms, one for each row."""
+    from scipy.stats import ttest_ind
+
+    return np.asarray(ttest_ind(np.log(old), np.log(new), axis=1, equal_var=False)[1])
+
+
+def ranks(old: Array, new: Array) -> Array:
+    """Return the exact P-values of the rank test that benchstat uses, one for each row."""
+    from scipy.stats import mannwhitneyu
+
+    return np.asarray(mannwhitneyu(old, new, axis=1, method="exact")[1])
+
+
+def shares(old: Array, new: Array) -> tuple[float, float, float]:
+    """Return the shares of pairs that `bw compare`, Welch and the rank test call different."""
+    ours = different([both_stored(*pair) for pair in zip(old, new, strict=True)])
+    peers = [float((test(old, new) <= 0.05).mean()) for test in (welch, ranks)]
+    return ours, peers[0], peers[1]
+
+
+@pytest.mark.parametrize(
+    "n", [5, 6, 8, 9, 10, 12, 15, 20, 30, 50] if FULL else [5, 9, 10, 20]
+)
+def test_few_trials_beside_welch_and_ranks(n: int) -> None:
+    """A row of the table in docs/calibration.md."""
+    count = 2_000 if FULL else 400
+    rng = np.random.default_rng(SEED + n)
+    same = [
+        shares(series(rng, rho, n, count), series(rng, rho, n, count))
+        for rho in CORRELATIONS
+    ]
+    old, new = series(rng, 0.0, n, count // 2), series(rng, 0.0, n, count // 2)
+    power = [shares(old, ratio * new) for ratio in RATIOS]
+    cells = [" / ".join(f"{100 * x:.3g}" for x in found) for found in same + power]
+    print(f"| {n} | " + " | ".join(cells) + " |")
+    for ours, _, _ in same:
+        assert ours <= allowed(count)
+    found = [ours for ours, _, _ in power]
+    assert found == sorted(found), "a larger difference is found as often"
+    assert found[RATIOS.index(1.5)] > 0.99, "far outside the range of both arms"
+    assert found[-1] == 1
+    if n >= 10:
+        assert found[RATIOS.index(1.2)] >= 0.9

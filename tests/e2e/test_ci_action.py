@@ -148,7 +148,8 @@ class Job:
         if action == "actions/upload-artifact":
             place = self.runner / "artifacts" / words["name"]
             place.mkdir(parents=True)
-            for path in words["path"].split():
+            # As on GitHub, a path that does not exist is left out.
+            for path in filter(os.path.exists, words["path"].split()):
                 shutil.copy(path, place)
         elif action == "actions/cache/restore":
             found = sorted(caches.glob(words["restore-keys"] + "*"))
@@ -248,6 +249,27 @@ def test_noise_is_not_stopped_and_histories_are_kept(job: Job) -> None:
     assert commits == {git(job.workspace, "rev-parse", "noise")}
 
 
+LOAD = "--target=null\n--rate=2k\n--arrival=constant\n--duration=1s\n--quiet"
+
+
+@pytest.mark.parametrize(
+    ("limits", "status"),
+    [
+        ("--limit=p90 < 10s\n--limit=errors < 1%", 0),
+        ("--limit=metric rate_per_s > 1e9", 1),
+    ],
+)
+def test_the_limits_of_a_load_are_a_gate(job: Job, limits: str, status: int) -> None:
+    job.run(**inputs(load=f"{LOAD}\n{limits}", fail_if="slower by 90%"))
+    assert job.status == status, job.log
+    missed = job.outputs["steps.load.outputs.verdict"]
+    assert missed == ("failed" if status else "passed")
+    assert "### Load" in job.summary
+    report = job.runner / "artifacts" / "benchwright" / "load.xml"
+    failures = [*ElementTree.parse(report).getroot().iter("failure")]
+    assert len(failures) == status
+
+
 @pytest.mark.parametrize(("undecided", "status"), [("warn", 0), ("fail", 1)])
 def test_an_undecided_gate_is_neutral_unless_it_is_to_fail(
     job: Job, undecided: str, status: int
@@ -265,6 +287,7 @@ def test_an_undecided_gate_is_neutral_unless_it_is_to_fail(
         ({"undecided": "maybe"}, "undecided must be warn or fail"),
         ({"base": "none"}, "no commit 'none'"),
         ({"fail_if": "slow"}, "--fail-if"),
+        ({"fail_if": " \n"}, "there is no gate"),
         ({"build": "echo why; exit 9"}, "why"),
         ({"margin": "; touch stolen"}, "--margin"),
         ({"base": "--output=stolen"}, "--output=stolen"),

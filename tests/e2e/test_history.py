@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -86,3 +89,40 @@ def test_the_slower_commit_is_found_and_stops_the_gate(
     ]
     assert len(worse) == 1
     assert worse[0] > 2
+
+
+@pytest.mark.parametrize(
+    ("words", "judged"),
+    [
+        # The tests that were not run were not judged, and a comparison is no part of a history.
+        (("run", "--runs", "1000", "--name", "q", "--", "sleep", "0.1"), False),
+        (("compare", "--min-blocks", "500", "--", "sleep 0.1", "sleep 0.1"), True),
+    ],
+)
+def test_a_gate_does_not_pass_over_an_interrupted_session(
+    tmp_path: Path, words: tuple[str, ...], *, judged: bool
+) -> None:
+    bw = (sys.executable, "-m", "benchwright.cli.main")
+    run(tmp_path, *bw, "run", "--runs", "3", "--study", "n/a", "--name", "q", "true")
+    gate = (*bw, "history", "n", "--gate", "50%", "--json")
+    before = json.loads(run(tmp_path, *gate, status=3))
+    process = subprocess.Popen(
+        (*bw, words[0], "--study", "n/z", *words[1:]),
+        cwd=tmp_path,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    logs = tmp_path / "n" / "z" / "logs"
+    while not list(logs.glob("*/*/*")):
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    assert process.wait() == 130
+    after = json.loads(run(tmp_path, *gate, status=3))
+    assert any(one["test"] == "" for one in after["without"]) != judged
+    if not judged:
+        report = run(tmp_path, *bw, "export", "n/z", "--format", "junit")
+        (suite,) = ElementTree.fromstring(report)
+        assert int(suite.attrib["errors"]) > 0
+    more = len(after["gate"]["undecided"]) - len(before["gate"]["undecided"])
+    assert (more == 0) == judged

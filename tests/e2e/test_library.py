@@ -55,6 +55,9 @@ def test_nothing_is_printed_and_a_temporary_study_ends_with_its_result(
     study = result.open_study()
     assert study.sessions["kind"] == ["run"]
     assert result._repr_html_().startswith("<iframe sandbox")
+    assert result.answers[0].sentence in str(result)
+    assert len(str(result)) < 2000
+    assert "\x1b" not in str(result)
     del result
     gc.collect()
     assert len(study.trials) == 3

@@ -379,7 +379,7 @@ def test_a_trial_fails_with_its_load(tmp_path: Path) -> None:
     assert bw(tmp_path, *once, *words).returncode == 0
     failed = bw(tmp_path, *once, *words, "--max-errors", "10%")
     assert failed.returncode == 1
-    assert "trial 1: exited with 1 (thread 1); stored in" in failed.stderr
+    assert "trial 1: exited with status 1; stored in" in failed.stderr
     # The sentence has the command, and nothing else repeats it.
     assert (failed.stdout + failed.stderr).count("--max-errors 10%`") == 1
 

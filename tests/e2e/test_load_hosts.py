@@ -202,7 +202,7 @@ def running_redis(directory: Path, address: str) -> Iterator[Counting]:
             for line in text.splitlines():
                 name, _, figures = line.partition(":calls=")
                 if figures and not name.endswith("_info"):
-                    name = name.removeprefix("cmdstat_")
+                    name = name.removeprefix("cmdstat_").upper()
                     calls[name] = int(figures.partition(",")[0])
             return Seen(Counter(), calls, Counter())
 
@@ -223,20 +223,22 @@ def running_postgres(directory: Path, address: str) -> Iterator[Counting]:
             "CREATE TABLE counted (what text, client inet DEFAULT inet_client_addr())"
         )
 
+        insert = "INSERT INTO counted (what) VALUES"
+        labels = {"one": f"{insert} ('one')", "two": f"{insert} ($1)"}
+
         def seen(operations: int) -> Seen:
             del operations
             rows = one.execute("SELECT host(client), what FROM counted").splitlines()
             fields = [row.split("|") for row in rows]
             return Seen(
                 Counter(client for client, _ in fields),
-                Counter(what for _, what in fields),
+                Counter(labels[what] for _, what in fields),
                 Counter(),
             )
 
-        insert = "INSERT INTO counted (what) VALUES"
         statements = (
-            f"statements = [\"{insert} ('one')\", "
-            f'{{sql = "{insert} ($1)", parameters = ["two"]}}]\n'
+            f'statements = ["{labels["one"]}", '
+            f'{{sql = "{labels["two"]}", parameters = ["two"]}}]\n'
         )
         yield Counting(
             f"postgres://bench@{address}:{one.port}/postgres", seen, statements
@@ -326,8 +328,8 @@ CASES = {
     "https": Case(_nginx(tls=True), REQUESTS + VALUES, labels=True),
     "http2 with TLS": Case(_nginx(tls=True, http="2"), REQUESTS + VALUES, labels=True),
     "http2 by prior knowledge": Case(_nginx(http="2"), REQUESTS + VALUES, labels=True),
-    "redis": Case(running_redis, VALUES),
-    "postgres": Case(running_postgres),
+    "redis": Case(running_redis, VALUES, labels=True),
+    "postgres": Case(running_postgres, labels=True),
     "tcp": Case(running_echo),
     "udp": Case(running_datagrams),
 }
@@ -490,9 +492,9 @@ def test_several_servers_share_requests_labels_and_values(
     assert (of_web.total, of_api.total, of_store.total) == (200, 100, 100)
     assert of_web.requests.keys() == {"page", "missing"}
     assert of_api.requests.keys() == {"missing", "moved"}
-    assert of_store.requests.keys() == {"set", "get", "incr"}
+    assert of_store.requests.keys() == {"SET", "GET", "INCR"}
     labels = {name: one["operations"] for name, one in result["labels"].items()}
-    assert labels == of_web.requests + of_api.requests
+    assert labels == of_web.requests + of_api.requests + of_store.requests
     assert of_web.requests["page"] > 2 * of_web.requests["missing"]
     parts = result["target"]["targets"]
     for name, seen in (("web", of_web), ("api", of_api)):

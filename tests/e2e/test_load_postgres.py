@@ -122,6 +122,38 @@ def test_as_many_rows_are_inserted_as_operations_completed(
     assert found["result"]["target"]["outstanding"] == int(outstanding)
 
 
+def test_each_statement_has_its_share_and_its_figures(
+    server: Postgres, tmp_path: Path
+) -> None:
+    server.execute("TRUNCATE counted")
+    (tmp_path / "w.toml").write_text(
+        """
+        [[request]]
+        label = "insert"
+        weight = 3
+        sql = "INSERT INTO counted (text) VALUES ($1)"
+        parameters = ["${n}"]
+        [[request]]
+        statements = ["SELECT 1", "SELECT 2"]
+        [values]
+        n = "integer 1..10"
+        [[filament]]
+        type = "open"
+        rate = "2k"
+        count = 400
+        """
+    )
+    words = ("w.toml", "--connections", "2", "--limit", "p90 < 10s of insert")
+    found = document(load(tmp_path, url_of(server), *words))
+    rows = int(server.execute("SELECT count(*) FROM counted"))
+    labels = {
+        name: one["operations"] for name, one in found["result"]["labels"].items()
+    }
+    assert labels == {"insert": rows, "SELECT 1; SELECT 2": 400 - rows}
+    assert 250 < rows < 350
+    assert [one["outcome"] for one in found["limits"]] == ["passed"]
+
+
 def test_commands_are_statements_of_which_each_operation_executes_one(
     server: Postgres, tmp_path: Path
 ) -> None:

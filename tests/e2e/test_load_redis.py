@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
@@ -153,8 +154,85 @@ def test_the_server_executed_exactly_what_the_load_counts(
     bytes_ = 10 * calls["get"] + 2 * calls["set"] + digits
     assert found["kinds"]["exchange"]["bytes"] == bytes_
     assert found["target"]["kind"] == "redis"
-    # No login: the server saw nothing but these commands and those of this test.
-    assert set(after) <= {*calls, "info"}, after
+    # No login: the server saw nothing but these commands, those of this test, and the probe.
+    assert set(after) <= {*calls, "info", "echo"}, after
+    assert after["echo"] - before.get("echo", 0) == 1
+    assert "ERR" not in redis("INFO", "errorstats")
+
+
+@pytest.mark.parametrize("form", ["request", "commands"])
+def test_each_command_has_its_share_and_its_figures(
+    redis: Redis, tmp_path: Path, form: str
+) -> None:
+    requests = """
+        [[request]]
+        label = "read"
+        weight = 3
+        command = "GET key:${n}"
+        [[request]]
+        command = ["SET", "key:${n}", "a b"]
+        [values]
+        n = "integer 1..10"
+        """
+    commands = """
+        [target]
+        commands = "75% GET key:1; 25% SET key:1 a"
+        """
+    (tmp_path / "w.toml").write_text(
+        (requests if form == "request" else commands)
+        + """
+        [[filament]]
+        type = "open"
+        rate = "2k"
+        count = 1000
+        """
+    )
+    read = "read" if form == "request" else "GET"
+    limits = ("--limit", f"p90 < 10s of {read}", "--limit", "errors < 1%")
+    found = document(load(tmp_path, url(redis), "w.toml", *limits))
+    calls, labels = redis.calls(), found["result"]["labels"]
+    counted = {name: one["operations"] for name, one in labels.items()}
+    assert counted == {read: calls["get"], "SET": calls["set"]}
+    assert 650 < calls["get"] < 850
+    assert [one["outcome"] for one in found["limits"]] == ["passed", "passed"]
+    report = bw(tmp_path, "load", "w.toml", "--target", url(redis)).stdout
+    assert re.search(rf"^{read} +\d", report, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("limits", "status"),
+    [
+        (("mean < 10s",), 0),
+        (("metric rate_per_s > 1e9", "mean < 10s"), 1),
+        (("p99.9 < 10s", "mean < 10s"), 3),
+    ],
+)
+@pytest.mark.parametrize("study", [(), ("--study", "s")])
+def test_limits_decide_the_exit_status_also_of_a_study(
+    redis: Redis,
+    tmp_path: Path,
+    limits: tuple[str, ...],
+    status: int,
+    study: tuple[str, ...],
+) -> None:
+    words = [word for limit in limits for word in ("--limit", limit)]
+    words += ["--commands", "GET a; SET a b"]
+    done = bw(
+        tmp_path,
+        *("load", "--target", url(redis), *RATE, *words, *study),
+        *("--junit", "limits.xml", "--quiet"),
+    )
+    assert done.returncode == status, done.stderr
+    assert all(limit in done.stdout for limit in limits)
+    suite = ElementTree.parse(tmp_path / "limits.xml").getroot()[0]
+    wrong = int(suite.get("failures", "")) + int(suite.get("errors", ""))
+    assert wrong == (1 if status else 0)
+    if study:
+        bw(tmp_path, "report", "s", "-o", "page.html")
+        page = (tmp_path / "page.html").read_text()
+        assert all(f">{text}<" in page for text in ("GET", "SET", "Labels", "Limits"))
+    kept = bw(tmp_path, *("load", "--target", url(redis), *RATE, *words, "--no-fail"))
+    assert kept.returncode == 0
 
 
 def test_a_closed_loop_with_sixteen_commands_on_each_connection(
@@ -188,6 +266,18 @@ def test_a_command_without_a_value_is_counted(redis: Redis, tmp_path: Path) -> N
     done = load(tmp_path, url(redis), *two, *words)
     result = document(done)["result"]
     assert result["target"]["nil_replies"] == result["counts"]["completed"] > 0
+
+
+def test_counts_of_replies_do_not_have_the_warm_up(
+    redis: Redis, tmp_path: Path
+) -> None:
+    words = ("--warm-up", "1s", "--commands", "GET nokey", "--arrival", "constant")
+    found = document(load(tmp_path, url(redis), *RATE, *words))["result"]
+    assert redis.calls()["get"] > found["counts"]["completed"] > 0
+    assert found["target"]["nil_replies"] == found["counts"]["completed"]
+    # Each is `*2`, `$3`, `GET`, `$5` and `nokey`; some of the warm-up may end after it has begun.
+    sent, measured = found["target"]["sent_bytes"], 24 * found["counts"]["issued"]
+    assert measured <= sent < measured + 24 * 128
 
 
 def test_error_replies_are_errors_with_their_word(redis: Redis, tmp_path: Path) -> None:
@@ -406,6 +496,22 @@ def test_a_server_that_is_not_there_or_is_another_one(tmp_path: Path) -> None:
     done = load(tmp_path, f"redis://127.0.0.1:{free_port()}", *RATE)
     assert done.returncode == 2
     assert "connect" in done.stderr.lower()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def answer() -> None:
+            client, _ = listener.accept()
+            with client:
+                client.recv(100)
+                client.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        port = listener.getsockname()[1]
+        done = load(tmp_path, f"redis://127.0.0.1:{port}", *RATE)
+        thread.join()
+    assert done.returncode == 1
+    assert "[other-protocol]" in done.stderr
+    assert done.stdout == ""
 
 
 @pytest.mark.skipif(OPENSSL is None, reason="openssl is not installed")

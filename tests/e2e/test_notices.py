@@ -71,7 +71,7 @@ def test_an_end_is_told_once(
     assert document["suite"] == "s.toml"
     assert document["tests"] == (["it"] if status else [])
     if status:
-        assert "exited with 5" in document["reason"]
+        assert "exited with status 5" in document["reason"]
         assert "command-failed" in {one["code"] for one in document["findings"]}
     else:
         assert {one["quantity"] for one in document["results"]} == {"elapsed"}

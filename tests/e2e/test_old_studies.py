@@ -100,16 +100,21 @@ READ = {
 ADDED = (
     *("groups", "finding_groups", "unit", "left_out", "answer"),
     *("deadline_s", "missing", "held_by", "otherwise", "gang", "gangs"),
+    *("span_s", "word", "findings"),
 )
 """Members that documents have since."""
-NEW_CODES = ("brief-test",)
-"""Findings that there are since."""
 ESTIMATES = re.compile(
     r"(/claims/\d+)?/(claim_probability|interval|peak_rate|curve|components|shape)(/|$)"
 )
 """Members of a search that has not ended: what it would answer now, by the version that reads it."""
 RESTATED = re.compile(r"/(smallest_effect|noise_floor)$")
 """Figures that are computed in another way since: up to a sixth larger at ten blocks."""
+OF_STORED = re.compile(
+    r"^/verdicts/\d+/(ratio/(low|high)|p|p_adjusted|smallest_effect|widened): "
+)
+"""Figures of stored results that are compared now: the allowance for dependence is another one since."""
+UNKNOWN = re.compile(r"^/verdicts/\d+/p(_adjusted)?: 1\.0 became None$")
+"""Where there is no interval there is no P-value since."""
 MADE_IN = "/tmp/old-studies"
 CPUS = 2
 """Those of the machine that made the studies."""
@@ -142,6 +147,8 @@ def differences(old: Any, new: Any, where: str = "") -> list[str]:
         return [one for n, (a, b) in pairs for one in differences(a, b, f"{where}/{n}")]
     if isinstance(old, str) and isinstance(new, str) and " " in old:
         return []
+    if where == "/xlabel":  # the name of a factor is as its suite writes it since
+        old = old.lower()
     if isinstance(old, float) and isinstance(new, (int, float)):
         same = old == pytest.approx(new, rel=1e-9)
         same |= RESTATED.search(where) is not None and old < new < 1.17 * old
@@ -150,20 +157,6 @@ def differences(old: Any, new: Any, where: str = "") -> list[str]:
     else:
         same = old == new
     return [] if same else [f"{where}: {old!r} became {new!r}"]
-
-
-def without_new_codes(document: Any) -> Any:
-    """Return a document without the findings that there are since."""
-    if isinstance(document, dict):
-        return {key: without_new_codes(value) for key, value in document.items()}
-    if isinstance(document, list):
-        kept = (
-            one
-            for one in document
-            if not (isinstance(one, dict) and one.get("code") in NEW_CODES)
-        )
-        return [without_new_codes(one) for one in kept]
-    return document
 
 
 def by_name(document: Any) -> Any:
@@ -196,11 +189,13 @@ def test_an_old_study_is_read_as_the_version_that_made_it_did(
     printed = capsys.readouterr().out
     expected = (tmp_path / "expected" / f"{document}.json").read_text()
     expected = expected.replace(MADE_IN, str(tmp_path))
-    document_now = without_new_codes(json.loads(printed))
+    document_now = json.loads(printed)
     found = differences(by_name(json.loads(expected)), by_name(document_now))
     if study == "interrupted-peak":
         found = [one for one in found if not is_estimate(one)]
-    assert found == []
+    if document_now.get("design") == "stored":
+        found = [one for one in found if not OF_STORED.match(one)]
+    assert [one for one in found if not UNKNOWN.match(one)] == []
 
 
 def is_estimate(difference: str) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import stat
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -140,6 +141,20 @@ def test_chill_is_refused_clearly(
     done = user.bw("chill", *words)
     assert done.returncode in (1, 2), done.stdout
     assert told in done.stderr
+
+
+def test_chill_evicts_what_the_command_names_and_takes_no_memory(user: User) -> None:
+    (user.home / "data.img").write_bytes(bytes(range(256)) * 4096)
+    setup = f"{sys.executable} -m benchwright.cli.main chill --json"
+    words = ("--runs", "2", "--output", "null", "--setup", setup)
+    done = user.bw("run", "--study", "cold", *words, "--", "cat", "data.img")
+    assert done.returncode == 0, (done.stdout, done.stderr)
+    told = (user.home / "cold/logs/s1/cat/setup-0.out").read_text()
+    assert told.count('"method": "files"') == 2
+    assert told.count('"after_pages": 0') == 2
+    done = user.bw("chill")
+    assert done.returncode == 2
+    assert "there is no file to evict" in done.stderr
 
 
 def test_a_suite_that_wants_quiet_goes_on_and_tells_what_it_lacked(user: User) -> None:

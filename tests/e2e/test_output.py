@@ -248,3 +248,20 @@ def test_json_has_the_bytes_of_each_trial_and_stream(tmp_path: Path) -> None:
     each = {"stdout_bytes": len(SEQ), "stderr_bytes": 1}
     trials = [{"epoch": epoch} | each for epoch in (1, 2, 3)]
     assert written == {"mode": "bounded", "trials": trials}
+
+
+def test_equal_output_of_trials_in_several_batches_is_stored_once(
+    tmp_path: Path,
+) -> None:
+    """A batch ends after a second: each of these trials is one of its own."""
+    same = "sh -c 'seq 1 30000; sleep 1.05'"
+    other = "sh -c 'seq $APEPOCH 9000; echo $APEPOCH >&2; sleep 1.05'"
+    done = bw(tmp_path, "run", "--runs", "3", "--in-order", same, other)
+    assert done.returncode == 0, done.stderr
+    logs = tmp_path / "bw-study/logs/s1"
+    assert (logs / "sh/exec-1.out").stat().st_size == 128 * 1024
+    texts = [subprocess.check_output(["seq", str(n), "9000"]) for n in (1, 2, 3)]
+    assert (logs / "sh-2/exec-1.out").read_bytes() == b"".join(texts)
+    assert (logs / "sh-2/exec-1.err").read_bytes() == b"1\n2\n3\n"
+    listed = (tmp_path / "bw-study/results/s1/sh.log").read_text()
+    assert listed.count("[the same as in epoch 1]") == 2

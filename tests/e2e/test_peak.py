@@ -194,6 +194,10 @@ def test_a_finished_search_is_told_by_stats_and_not_resumed(place: Path) -> None
     told = run(place, *bw_words("stats", "study"))
     assert told.returncode == 0, told.stderr
     assert told.stdout == done.stdout
+    for asked in ("--select=$elapsed > 1", "--command=x", "--predicate=$mean > 1"):
+        refused = run(place, *bw_words("stats", "study", asked))
+        assert (refused.returncode, refused.stdout) == (2, "")
+        assert "holds-a-search" in refused.stderr
     again = run(place, *bw_words("resume", "study"))
     assert again.returncode == 0
     assert "nothing to resume" in again.stderr

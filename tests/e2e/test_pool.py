@@ -102,7 +102,12 @@ def processes_of(place: Path, module: str = "") -> list[int]:
     found = []
     for pid in process_ids():
         with contextlib.suppress(OSError):
-            words = Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
+            words = (
+                Path(f"/proc/{pid}/cmdline")
+                .read_bytes()
+                .decode(errors="replace")
+                .split("\0")
+            )
             named = any(word.startswith(str(place)) for word in words)
             if named and f"benchwright.pool.{module}" in " ".join(words):
                 found.append(pid)

@@ -61,6 +61,43 @@ def test_precision_stops_with_an_answer(tmp_path: Path) -> None:
     assert quantity(test, "elapsed")["count"] >= 20
 
 
+def test_an_expected_status_is_a_good_trial_live_stored_and_resumed(
+    tmp_path: Path,
+) -> None:
+    grep = ("--runs", "3", "grep nothing /etc/hostname")
+    done = bw(tmp_path, "run", "--study", "plain", *grep)
+    assert done.returncode == 1
+    assert "--ok-status 0,1" in done.stdout + done.stderr
+    done = bw(tmp_path, "run", "--json", "--ok-status", "0,1", *grep)
+    assert done.returncode == 0, done.stderr
+    (test,) = by_name(done).values()
+    assert quantity(test, "elapsed")["count"] == 3
+    found = json.loads(done.stdout)["findings"]
+    told = [one for one in found if one["code"] == "status-accepted"]
+    assert "status 1 in 3 of 3 runs" in told[0]["evidence"]
+    shown = json.loads(bw(tmp_path, "stats", "--json").stdout)
+    assert "status-accepted" in [one["code"] for one in shown["findings"]]
+    rows = bw(tmp_path, "stats", "--json", "bw-study/results/s1/grep.res")
+    assert json.loads(rows.stdout)["inputs"][0]["quantities"] == []
+    rows = bw(
+        *(tmp_path, "stats", "--json", "--ok-status", "1"),
+        "bw-study/results/s1/grep.res",
+    )
+    assert json.loads(rows.stdout)["inputs"][0]["quantities"][0]["count"] == 3
+
+    # A status that is not in the list, 0 included, still ends the run; so does a set-up.
+    assert bw(tmp_path, "run", "--ok-status", "1", "true").returncode == 1
+    failing = ("--ok-status", "1", "--setup", "exit 1", "sh -c 'exit 1'")
+    assert bw(tmp_path, "run", *failing).returncode == 1
+
+    done = bw(
+        *(tmp_path, "compare", "--ok-status", "1", "--max-blocks", "4", "--json"),
+        *("--min-blocks", "2", "--", "sh -c 'exit 1'", "grep x /dev/null"),
+    )
+    assert done.returncode in (0, 3), done.stderr
+    assert json.loads(done.stdout)["failed_blocks"] == 0
+
+
 def test_stats_and_plot_without_a_study_use_that_of_run(tmp_path: Path) -> None:
     for words in (("stats",), ("plot", "--json")):
         done = bw(tmp_path, *words)
@@ -165,7 +202,7 @@ def test_cleanup_runs_also_after_a_failure_and_the_run_fails(tmp_path: Path) -> 
         *("--", "sh", "-c", "test -e here; exit 3"),
     )
     assert done.returncode == 1
-    assert "exited with 3" in done.stderr
+    assert "exited with status 3" in done.stderr
     assert (tmp_path / "cleaned").exists()
     assert not (tmp_path / "here").exists()
 
@@ -487,22 +524,68 @@ def test_a_scan_is_interleaved_and_resumed_and_listed_as_given(tmp_path: Path) -
     assert [one["name"] for one in stats["inputs"]] == list(tests)
 
 
+def without_overhead(tests: list[Any]) -> list[str]:
+    """Return the names of the tests that overheads refer to: they have none."""
+    return [
+        one["name"]
+        for one in tests
+        if quantity(one, "elapsed")["overhead_percent"] is None
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "reference"),
+    [
+        (("--baseline", "best"), "t:n=0.01"),
+        (("--baseline", "n=0.1"), "t:n=0.1"),
+        # The first test fails, as the last one that runs.
+        (("--seed", "2"), "t:n=0.05"),
+    ],
+)
+def test_overheads_and_ratios_refer_to_one_test(
+    tmp_path: Path, words: tuple[str, ...], reference: str
+) -> None:
+    first = "no" if "--seed" in words else "0.2"
+    levels = ("--runs", "3", "-P", f"n={first},0.05,0.01,0.1", "--name", "t")
+    bw(tmp_path, "run", "--quiet", *words, *levels, "--", "sleep", "{n}")
+    inputs = json.loads(bw(tmp_path, "stats", "--json", "bw-study").stdout)["inputs"]
+    assert len(inputs) == 4
+    having = [one for one in inputs if one["quantities"]]
+    assert without_overhead(having) == [reference]
+    told = {one["answer"]["relative_to"] for one in having}
+    assert told == {None, reference}
+    text = bw(tmp_path, "stats", "--format", "markdown", "bw-study").stdout
+    assert f"ratio to {reference.partition(':')[2]}" in text
+    tables = dict(part.split("\n", 1) for part in text.split("### ")[1:])
+    assert "O/H" not in tables.pop(reference)
+    assert all("O/H" in tables[one["name"]] for one in having if one["name"] in tables)
+
+
 def test_ratios_refer_to_the_baseline_also_later(tmp_path: Path) -> None:
     words = ("--quiet", "--runs", "3", "--baseline", "n=2", "-P", "n=1,2,3")
     done = bw(tmp_path, "run", "--json", *words, "--name", "t", "--", "echo", "{n}")
     assert done.returncode == 0, done.stderr
     answers = json.loads(done.stdout)["answers"]
     assert [one["relative_to"] for one in answers] == ["t:n=2", None, "t:n=2"]
+    assert without_overhead(json.loads(done.stdout)["tests"]) == ["t:n=2"]
     assert "ratio to n=2" in bw(tmp_path, "stats", "bw-study").stdout
     inputs = json.loads(bw(tmp_path, "stats", "--json", "bw-study").stdout)["inputs"]
     assert [one["answer"] for one in inputs] == answers
+    assert without_overhead(inputs) == ["t:n=2"]
     words = ("stats", "--json", "--select", "$epoch > 1", "bw-study")
     inputs = json.loads(bw(tmp_path, *words).stdout)["inputs"]
     assert [one["answer"] for one in inputs] == [None] * 3
+    assert without_overhead(inputs) == ["t:n=2"]
     other = bw(tmp_path, "stats", "bw-study", "--baseline", "t:n=3").stdout
     assert "ratio to n=3" in other
     assert bw(tmp_path, "report", "bw-study", "-o", "r.html").returncode == 0
-    assert "Ratio to n=2" in (tmp_path / "r.html").read_text()
+    page = (tmp_path / "r.html").read_text()
+    assert "Ratio to n=2" in page
+    overheads = [
+        page.split(f'{{"name":"t:n={n}"', 1)[1].split('"overhead_percent":', 1)[1]
+        for n in (1, 2, 3)
+    ]
+    assert [one.startswith("null") for one in overheads] == [False, True, False]
 
 
 @pytest.mark.parametrize(
@@ -547,3 +630,25 @@ def test_a_scan_runs_in_order_on_request(tmp_path: Path) -> None:
     words = ("--quiet", "--runs", "2", "--in-order", "-P", "n=3,1,2")
     assert bw(tmp_path, "run", *words, "echo {n} >> order").returncode == 0
     assert (tmp_path / "order").read_text().split() == ["3", "3", "1", "1", "2", "2"]
+
+
+def test_stats_of_a_session_that_runs_says_so(tmp_path: Path) -> None:
+    """A trial is recorded, and the next one runs: no summary says interrupted."""
+    words = [sys.executable, "-m", "benchwright.cli.main", "run", "--runs", "2"]
+    gate = tmp_path / "gate"
+    command = (
+        f"[ $APEPOCH = 1 ] || until [ -e {gate} ]; do sleep 0.05; done; sleep 1.05"
+    )
+    with subprocess.Popen([*words, command], cwd=tmp_path) as running:
+        try:
+            while "trials" not in (shown := bw(tmp_path, "stats").stdout):
+                assert running.poll() is None
+                time.sleep(0.2)
+            assert "interrupted" not in shown
+            document = json.loads(bw(tmp_path, "stats", "--json").stdout)
+            assert [one["answer"]["state"] for one in document["inputs"]] == ["running"]
+        finally:
+            gate.touch()
+    assert running.returncode == 0
+    document = json.loads(bw(tmp_path, "stats", "--json").stdout)
+    assert [one["answer"]["state"] for one in document["inputs"]] == ["answered"]

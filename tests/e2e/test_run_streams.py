@@ -47,8 +47,45 @@ def test_a_full_disk_under_the_output_is_said_in_a_line(tmp_path: Path) -> None:
             timeout=60,
         )
     assert done.returncode == 1
-    assert done.stderr.count("\n") == 1
-    assert "No space left" in done.stderr
+    first, advice = done.stderr.splitlines()
+    assert first.startswith("bw: standard output: No space left")
+    assert advice.startswith("  = ")
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
+def test_every_answer_that_cannot_be_written_names_the_output(unbuffered: str) -> None:
+    for words in (["schema", "run"], ["env"], ["config"]):
+        with Path("/dev/full").open("w") as full:
+            done = subprocess.run(
+                [*BW, *words],
+                stdout=full,
+                stderr=subprocess.PIPE,
+                text=True,
+                timeout=60,
+                env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
+            )
+        assert done.returncode == 1
+        assert done.stderr.startswith("bw: standard output: No space left"), words
+
+
+@pytest.mark.parametrize(
+    "words", [["run", "--", "true"], ["compare", "--", "true", "false"], ["show"]]
+)
+def test_a_deleted_working_directory_is_named(tmp_path: Path, words: list[str]) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    done = subprocess.run(
+        ["sh", "-c", 'rmdir "$PWD"; exec "$@"', "sh", *BW, *words],
+        cwd=gone,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 1
+    first, advice = done.stderr.splitlines()
+    assert first.startswith("bw: the working directory: ")
+    assert advice.startswith("  = ")
 
 
 def test_a_word_that_is_no_text_is_refused(tmp_path: Path) -> None:

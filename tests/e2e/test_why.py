@@ -68,14 +68,12 @@ def test_a_run_is_explained(tmp_path: Path) -> None:
     assert " seen [slow]" in text
 
 
-def test_what_sleeps_is_not_limited(tmp_path: Path) -> None:
+def test_what_sleeps_is_named(tmp_path: Path) -> None:
     bw(tmp_path, "run", "--study", "s", "--min-runs", "2", "--", "sleep", "0.5")
     (one,) = why(tmp_path, "s", "--test", "sleep")
-    assert one["limited_by"] is None
-    # Where others fill the CPUs meanwhile, it is not said that nothing was busy.
-    assert one["sentence"].startswith(
-        ("no resource was saturated", "no limit of the benchmark's own was found, but")
-    )
+    assert one["limited_by"] == "sleeps"
+    (cause,) = (one for one in one["causes"] if one["code"] == "sleeps")
+    assert "sleep in clock_nanosleep" in cause["evidence"]
 
 
 def test_a_run_that_was_not_watched_says_so(tmp_path: Path) -> None:

@@ -232,11 +232,14 @@ def test_the_server_of_a_load_is_found_by_its_loopback_port(tmp_path: Path) -> N
 def test_a_busy_server_that_nobody_named_is_no_nothing(tmp_path: Path) -> None:
     program = tmp_path / "busy-server"
     program.symlink_to(sys.executable)
+    # By its name a generator, which waits by its nature.
+    generator = tmp_path / "wrk"
+    generator.symlink_to("/bin/sleep")
     with running([program, "-c", BUSY], tmp_path, stdout=subprocess.PIPE) as server:
         assert server.stdout is not None
         server.stdout.readline()
         runs = ("--min-runs", "1", "--max-runs", "1")
-        done = bw(tmp_path, "run", *runs, "--", "sleep", "1")
+        done = bw(tmp_path, "run", *runs, "--", str(generator), "1")
         assert done.returncode == 0, done.stderr
         (one,) = results = explained(tmp_path)
         assert one["limited_by"] is None

@@ -23,6 +23,7 @@ from benchwright.core.results import Summary
 from benchwright.stats.aggregate import summarise, summarise_trials
 from benchwright.study.foreign import imported_runs
 from benchwright.study.parsers.api import ParsedInput, ResultParser, trials_of
+from benchwright.study.parsers.content import content_head
 
 HERE = Path(__file__).parent / "foreign"
 FILES = {
@@ -38,13 +39,21 @@ FILES = {
     "jmh.json": "jmh",
     "google-benchmark.json": "google-benchmark",
     "google-benchmark-aggregates.json": "google-benchmark",
+    "google-benchmark-complexity.json": "google-benchmark",
     "criterion": "criterion",
+    "criterion-0.3.0": "criterion",
     "cargo-criterion.jsonl": "criterion",
     "fio.json": "fio",
     "fio-plus.json": "fio",
+    "fio-mixed.json": "fio",
+    "fio-sync.json": "fio",
     "k6-summary.json": "k6",
     "k6-handle.json": "k6",
+    "k6-chosen.json": "k6",
+    "k6-new.json": "k6",
+    "k6-0.36.json": "k6",
     "k6-points.ndjson": "k6-points",
+    "redis-benchmark.csv": "redis-benchmark",
     "otava.csv": "otava",
     "data.js": "github-action-benchmark-store",
     "custom-smaller.json": "github-action-benchmark",
@@ -64,7 +73,7 @@ def document(inputs: list[ParsedInput]) -> str:
         default = msgspec.to_builtins(ParsedInput("", ()))
         lean.append({k: v for k, v in plain.items() if k == "name" or v != default[k]})
     text = msgspec.json.format(msgspec.json.encode(lean), indent=1)
-    return text.decode() + "\n"
+    return text.decode().replace(f"{HERE}/", "") + "\n"
 
 
 @pytest.mark.parametrize("file", FILES)
@@ -81,7 +90,7 @@ def test_a_file_is_recognised_by_its_content(file: str, tmp_path: Path) -> None:
     path = HERE / file
     head = b""
     if path.is_file():  # under a name that says nothing
-        head = path.read_bytes()[:4096]
+        head = content_head(path, 4096)
         path = tmp_path / "results"
         path.write_bytes((HERE / file).read_bytes())
     by = [one.name for one in parsers() if one.detect(path, head)]
@@ -313,6 +322,31 @@ def test_fio() -> None:
     assert dict(one.sample) == {"rw": "randrw", "bs": "4k", "ioengine": "psync"}
 
 
+@pytest.mark.parametrize("file", ["fio-mixed.json", "fio-sync.json"])
+def test_every_figure_of_fio_is_read(file: str) -> None:
+    """Each rate, mean and percentile of an operation that occurred is a value, and no other is."""
+    (one,) = tests_of(file).values()
+    (job,) = stored(file)["jobs"]
+    expected = {name: job[name] for name in ("usr_cpu", "sys_cpu")}
+    for kind in ("read", "write", "trim", "sync", "mixed"):
+        said = job.get(kind, {})
+        if not said.get("total_ios"):
+            continue
+        if "iops" in said:
+            expected[f"{kind}_iops"] = said["iops"]
+            expected[f"{kind}_bw"] = said["bw_bytes"]
+        for latency in ("slat", "clat", "lat"):
+            times = said.get(f"{latency}_ns", {"N": 0})
+            if times["N"]:
+                for figure in ("mean", "min", "max"):
+                    name = f"{kind}_{latency}_{figure}"
+                    expected[name] = times[figure] * 1e-9
+                for share, value in times.get("percentile", {}).items():
+                    name = f"{kind}_{latency}_p{float(share):g}"
+                    expected[name] = value * 1e-9
+    assert one.blocks[0].values == near(expected)
+
+
 def test_percentiles_from_the_bins_of_fio_are_within_a_bin(tmp_path: Path) -> None:
     (whole,) = tests_of("fio-plus.json").values()
     said = stored("fio-plus.json")
@@ -320,7 +354,7 @@ def test_percentiles_from_the_bins_of_fio_are_within_a_bin(tmp_path: Path) -> No
     path = tmp_path / "bins"
     path.write_text(json.dumps(said))
     (one,) = read_inputs([str(path)])
-    names = [name for name in whole.blocks[0].values if "_p" in name]
+    names = [name for name in one.blocks[0].values if "_p" in name]
     assert len(names) == 6
     for name in names:
         # fio interpolates in a bin, whose width is 1/64 of its value.
@@ -357,6 +391,54 @@ def test_k6_handle_summary_has_units() -> None:
     assert values["own_time_avg"] == near(said["own_time"]["values"]["avg"] / 1e3)
     assert values["own_size_avg"] == said["own_size"]["values"]["avg"]
     assert values["checks"] == said["checks"]["values"]["rate"]
+
+
+@pytest.mark.parametrize("file", ["k6-chosen.json", "k6-0.36.json"])
+def test_k6_has_the_statistics_that_were_chosen(file: str) -> None:
+    (one,) = tests_of(file).values()
+    metrics = stored(file)["metrics"]
+    expected = {}
+    for name in ("http_req_duration", "iteration_duration"):
+        said = metrics[name].get("values", metrics[name])
+        expected[f"{name}_count"] = said["count"]
+        for key in ("p(99)", "p(99.9)"):
+            expected[f"{name}_{key.replace('(', '').replace(')', '')}"] = (
+                said[key] * 1e-3
+            )
+    found = one.blocks[0].values
+    assert {name: found[name] for name in expected} == near(expected)
+
+
+def test_the_new_summary_of_k6_has_what_the_old_one_has() -> None:
+    (new,) = tests_of("k6-new.json").values()
+    (old,) = tests_of("k6-summary.json").values()
+    names = {name for name in new.blocks[0].values if name.startswith(("http", "iter"))}
+    assert len(names) > 15
+    assert names <= set(old.blocks[0].values)
+    results = stored("k6-new.json")["results"]
+    said = {one["name"]: one["values"] for one in results["metrics"]}
+    values = new.blocks[0].values
+    expected = said["http_req_duration"]["p95"] * 1e-3
+    assert values["http_req_duration_p95"] == near(expected)
+    duration = stored("k6-new.json")["config"]["duration"]
+    assert values["http_reqs_rate"] == near(said["http_reqs"]["count"] / duration)
+
+
+def test_a_complexity_of_google_benchmark_is_no_test() -> None:
+    names = list(tests_of("google-benchmark-complexity.json"))
+    assert names == [
+        *("BM_A/8", "BM_A/64", "BM_A/512", "BM_B", "BM_B_mean_time"),
+        *("same", "same#2", "BM_E", "thr/real_time/threads:2"),
+    ]
+
+
+def test_old_samples_and_baselines_of_criterion() -> None:
+    found = tests_of("criterion-0.3.0")
+    assert list(found) == ["single", "single (before)"]
+    for one, place in zip(found.values(), ("new", "before"), strict=True):
+        said = stored(f"criterion-0.3.0/single/{place}/estimates.json")
+        assert row(one).mean == near(said["Mean"]["point_estimate"] * 1e-9)
+        assert row(one).median == near(said["Median"]["point_estimate"] * 1e-9)
 
 
 # -- as points of a history ------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """Files that others left, read: one golden document per format.
 
-The .txt files and hyperfine.csv were written by GNU time 1.9 and hyperfine themselves;
+The .txt files, hyperfine.csv and hyperfine-1.12.csv were written by GNU time 1.9 and hyperfine themselves;
 autopilot.res follows Auto-pilot's manual, with raw text that means to mislead.
 To accept a change that is meant: BW_UPDATE_GOLDEN=1 make test-python, and read the diff.
 """
@@ -21,6 +21,7 @@ FILES = {
     "autopilot.res": "res",
     "spreadsheet.csv": "csv",
     "hyperfine.csv": "csv",
+    "hyperfine-1.12.csv": "csv",
     "time-default.txt": "gnu_time",
     "time-posix.txt": "gnu_time",
     "time-verbose.txt": "gnu_time",

@@ -82,11 +82,63 @@ def test_pages_in_memory_are_counted(data: Path) -> None:
 
 
 @needs_root
+def test_a_file_is_evicted_and_nothing_else(data: Path, tmp_path: Path) -> None:
+    other = Path(f"{data}-other")
+    other.write_bytes(data.read_bytes())
+    try:
+        done = subprocess.run(
+            [*BW, "--strict", str(data)], capture_output=True, text=True, check=True
+        )
+        assert residency(other).resident == 10240
+    finally:
+        other.unlink()
+    told = json.loads(done.stdout)
+    assert (told["method"], told["squeeze"]) == ("files", None)
+    (one,) = told["checked"]
+    assert (one["before_pages"], one["after_pages"]) == (10240, 0)
+
+
+def test_the_set_up_of_a_trial_evicts_what_its_command_names(
+    data: Path, tmp_path: Path
+) -> None:
+    chill = " ".join([*BW, "--method", "files", "--strict"])
+    for command in (["cat", str(data)], [f"cat {data} | wc -c"]):
+        study = tmp_path / command[0][:3].strip("/")
+        words = ("run", "--study", str(study), "--runs", "2", "--output", "null")
+        end = ["--", *command] if len(command) > 1 else command
+        subprocess.run(
+            [*BW[:3], *words, "--setup", chill, *end], check=True, capture_output=True
+        )
+        (log,) = study.glob("logs/s1/*/setup-0.out")
+        told = log.read_text()
+        assert told.count(f'"path": "{data}"') == 2
+        assert told.count('"after_pages": 0') == 2
+        assert '"before_pages": 10240' in told
+    missing = subprocess.run(
+        [
+            *BW[:3],
+            "run",
+            "--study",
+            str(tmp_path / "m"),
+            "--runs",
+            "1",
+            "--setup",
+            chill,
+            "true",
+        ],
+        capture_output=True,
+        text=True,
+    )
+    assert missing.returncode == 1
+    assert "names no file to evict" in missing.stdout + missing.stderr
+
+
 def test_chill_empties_the_cache_of_its_cgroup(data: Path) -> None:
     with memory_cgroup(256 * MIB) as group:
         # Read three times in that cgroup, and so as dear to the kernel as can be.
         script = f"echo $$ >{group}/cgroup.procs; cat {data} {data} {data} >/dev/null; "
-        words = " ".join([*BW, "--strict", "--check", str(data)])
+        method = ("--method", "chill")
+        words = " ".join([*BW, *method, "--strict", "--check", str(data)])
         done = subprocess.run(
             [
                 "sh",
@@ -108,7 +160,7 @@ def test_chill_empties_the_cache_of_its_cgroup(data: Path) -> None:
 
 def test_the_squeeze_ends_with_its_parent() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "benchwright.machine.chill_squeeze", "/var/tmp"],
+        [sys.executable, "-m", "benchwright.machine.chill_squeeze", "/var/tmp", "1"],
         stdin=subprocess.DEVNULL,
         capture_output=True,
     )

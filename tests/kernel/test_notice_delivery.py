@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from benchwright.core.extras import install_command
 from benchwright.core.notice import (
     AppriseTarget,
     CommandTarget,
@@ -31,7 +32,7 @@ from benchwright.core.notice import (
 )
 from benchwright.notice import send
 from benchwright.notice.deliver import NoticeLimits, deliver
-from benchwright.notice.targets import NO_APPRISE, SendRequest
+from benchwright.notice.targets import SendRequest
 from smtp_stand_in import MailServer, certificate, serving
 
 NOTICE = Notice(
@@ -48,7 +49,7 @@ NOTICE = Notice(
 QUICK = NoticeLimits(pauses_s=(0.0, 0.0), answer_s=5.0)
 needs_apprise = pytest.mark.skipif(
     importlib.util.find_spec("apprise") is None,
-    reason="apprise is not installed (pip install 'benchwright[notify]')",
+    reason="apprise is not installed (the extra notify)",
 )
 
 
@@ -316,7 +317,10 @@ def test_without_apprise_it_is_said_what_to_install(
         MailTarget(("me@example.org",)),
         AppriseTarget(Secret("file", "/x")),
     ):
-        assert send.send(SendRequest(target, NOTICE, 1.0, ())) == (1, NO_APPRISE)
+        tries, error = send.send(SendRequest(target, NOTICE, 1.0, ()))
+        assert tries == 1
+        assert error.startswith("apprise is not installed: ")
+        assert error.endswith(install_command("notify"))
 
 
 def test_targets_are_served_at_the_same_time(tmp_path: Path) -> None:

@@ -110,7 +110,11 @@ class Place:
         for process in all_processes():
             with contextlib.suppress(OSError):
                 where = os.readlink(f"/proc/{process.pid}/cwd")
-                words = Path(f"/proc/{process.pid}/cmdline").read_bytes().decode()
+                words = (
+                    Path(f"/proc/{process.pid}/cmdline")
+                    .read_bytes()
+                    .decode(errors="replace")
+                )
                 if str(self.sshd.temporary) in where + words and process.is_alive:
                     found.append(process.pid)
         return found
@@ -249,14 +253,16 @@ def test_a_program_that_is_not_there_is_a_failed_trial(place: Place) -> None:
 def test_a_server_that_runs_there_is_watched_there(place: Place, by: str) -> None:
     if shutil.which("nginx") is None:
         pytest.skip("there is no nginx here")
-    process = nginx(place.directory, "127.0.0.1")
+    # Other tests run nginx at the same time.
+    own_name = f"web-{os.getpid()}"
+    process = nginx(place.directory, "127.0.0.1", name=own_name)
     try:
         port = (place.directory / "port").read_text()
         named = {
             "pid": f"pid = {process.pid}",
             "pid file": f'pid = "{place.directory}/nginx.pid"',
             "port": f"port = {port}",
-            "name": 'name = "nginx"',
+            "name": f'name = "{own_name}"',
         }[by]
         name = place.write(
             f'[remote]\nhost = "server"\nssh_config = "{place.sshd.config}"\n'

@@ -14,6 +14,7 @@ import os
 import resource
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -271,6 +272,88 @@ def test_at_most_64_threads_are_told_and_the_others_counted(
     assert (len(line["rows"]), line["more"]) == (64, 7)
     assert all(row[2] for row in line["rows"])
     assert sampler.series().columns["own/threads"].values[-1] == 71
+
+
+LOOP = "import asyncio, time; print(flush=True); asyncio.run({})"
+FORKED = """
+import os, select
+read, write = os.pipe()
+if os.fork(): print(flush=True); os.wait()
+poll = select.poll(); poll.register(read, select.POLLIN); poll.poll(60_000)
+"""
+IN_MEMORY = """
+import fcntl, os
+one = os.memfd_create("x")
+two = os.open(f"/proc/self/fd/{one}", os.O_RDWR)
+fcntl.flock(one, fcntl.LOCK_EX); print(flush=True); fcntl.flock(two, fcntl.LOCK_EX)
+"""
+CLIENT = """
+import select, socket
+peer = socket.create_connection(("127.0.0.1", {port}))
+poll = select.poll(); poll.register(peer, select.POLLIN); print(flush=True); poll.poll({limit})
+"""
+
+
+def rests(pid: int) -> bool:
+    """Return whether a process sleeps and goes on to sleep."""
+
+    def turns() -> str:
+        return Path(f"/proc/{pid}/schedstat").read_text()
+
+    before = turns()
+    time.sleep(0.1)
+    state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    return state == "S" and turns() == before
+
+
+@needs_root
+@pytest.mark.parametrize(
+    ("program", "objects", "limited"),
+    [
+        # Only its own wake-up socket can end it before its time.
+        (LOOP.format("asyncio.sleep(60)"), ["own socket"], True),
+        (LOOP.format("asyncio.to_thread(time.sleep, 60)"), ["own socket"], False),
+        (FORKED, ["pipe"], True),
+        (CLIENT.format(port="{port}", limit="60_000"), ["tcp 127.0.0.1:{port}"], True),
+        (CLIENT.format(port="{port}", limit=""), ["tcp 127.0.0.1:{port}"], False),
+        (IN_MEMORY, ["memory /memfd:x (deleted)"], None),
+        ("import threading; print(flush=True); threading.Event().wait(60)", None, True),
+        ("import threading; print(flush=True); threading.Event().wait()", None, False),
+    ],
+    ids=[
+        "timer",
+        "helper",
+        "forked",
+        "client-limited",
+        "client",
+        "memory",
+        "event-limited",
+        "event",
+    ],
+)
+def test_a_wait_has_its_objects_and_whether_it_has_a_time_limit(
+    sampler: Sampler,
+    start: Callable[..., subprocess.Popen[bytes]],
+    program: str,
+    objects: list[str] | None,
+    limited: bool | None,
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = str(server.getsockname()[1])
+        root = start(sys.executable, "-c", program.replace("{port}", port))
+        assert root.stdout is not None
+        root.stdout.readline()
+        (waiting,) = children(root.pid) or [root.pid]
+        until(lambda: rests(waiting))
+        sampler.watch(root.pid)
+        sampler.end()
+    rows = sampler.lines("own")[-1]["rows"]
+    (place,) = (row[8] for row in rows if row[1] == waiting)
+    assert place[3:] == ([] if limited is None else [limited])
+    if objects is None:
+        assert place[0] == "futex"
+    else:
+        assert place[2] == [text.replace("{port}", port) for text in objects]
 
 
 def test_open_files_and_all_processes_are_counted(sampler: Sampler) -> None:

@@ -8,6 +8,7 @@ engine) and run for two to three seconds.
 from __future__ import annotations
 
 import contextlib
+import http.server
 import os
 import pwd
 import random
@@ -23,6 +24,7 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from limiter_means import (
@@ -318,27 +320,11 @@ def link(directory: Path) -> Iterator[Command]:
 
 @contextlib.contextmanager
 def kernel_error(directory: Path) -> Iterator[Command]:
-    """PostMark while a device of somebody else fails."""
+    """PostMark, and a read from a device of the trial's own that fails."""
     with loop_device(directory / "image", 8) as device:
         os.truncate(directory / "image", 1 << 20)
-
-        over = threading.Event()
-        words = ["dd", f"if={device}", "of=/dev/null", "bs=4k", "skip=1500", "count=1"]
-
-        def fail() -> None:
-            while not over.wait(0.5):
-                subprocess.run(
-                    [*words, "iflag=direct"], check=False, capture_output=True
-                )
-
-        thread = threading.Thread(target=fail)
-        command = shell(postmark(directory))
-        thread.start()
-        try:
-            yield command
-        finally:
-            over.set()
-            thread.join()
+        words = f"dd if={device} of=/dev/null bs=4k skip=1500 count=1 iflag=direct"
+        yield shell(f"exec 9<{device}; {postmark(directory)}; {words}; true")
 
 
 @contextlib.contextmanager
@@ -359,6 +345,157 @@ def too_short(_directory: Path) -> Iterator[Command]:
     yield ["/bin/true"]
 
 
+# -- waits: the trial uses no resource fully, and waits for something --------------------
+
+_LOCK = """
+import sys, threading, time
+lock, end = threading.Lock(), time.monotonic() + float(sys.argv[1])
+def work():
+    while time.monotonic() < end:
+        lock.acquire(timeout=float(sys.argv[2]))
+        time.sleep(0.03)
+        lock.release()
+threads = [threading.Thread(target=work) for _ in range(4)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+"""
+_PROCESS_LOCK = """
+import multiprocessing, sys, time
+def work(lock, end):
+    while time.monotonic() < end:
+        with lock:
+            time.sleep(0.03)
+fork = multiprocessing.get_context("fork")
+lock, end = fork.Lock(), time.monotonic() + float(sys.argv[1])
+processes = [fork.Process(target=work, args=(lock, end)) for _ in range(4)]
+[process.start() for process in processes]
+[process.join() for process in processes]
+"""
+_WORK_LOCK = """
+import multiprocessing, sys, time
+def work(lock, end):
+    while time.monotonic() < end:
+        with lock:
+            sum(range(2_000_000))
+fork = multiprocessing.get_context("fork")
+lock, end = fork.Lock(), time.monotonic() + float(sys.argv[1])
+processes = [fork.Process(target=work, args=(lock, end)) for _ in range(3)]
+[process.start() for process in processes]
+[process.join() for process in processes]
+"""
+_CLIENT = """
+import sys, urllib.request
+for _ in range(10):
+    urllib.request.urlopen(sys.argv[1], timeout=float(sys.argv[2]) or None).read()
+"""
+_EVENT_LOOP = """
+import asyncio, sys, time
+async def main():
+    await asyncio.gather(*(asyncio.to_thread(time.sleep, 0.01) for _ in range(4)))
+    await asyncio.sleep(float(sys.argv[1]))
+asyncio.run(main())
+"""
+
+
+@contextlib.contextmanager
+def synchronous_disk(directory: Path) -> Iterator[Command]:
+    """A program that waits for each of its writes to reach the disk."""
+    write = ("dd", "if=/dev/zero", f"of={directory}/data", "bs=4k", "count=4000")
+    yield [*write, "oflag=dsync"]
+
+
+@contextlib.contextmanager
+def lock(_directory: Path) -> Iterator[Command]:
+    """Four threads on one lock, each of which waits for something else while it holds the lock."""
+    yield [sys.executable, "-c", _LOCK, SECONDS, "-1"]
+
+
+@contextlib.contextmanager
+def timed_lock(_directory: Path) -> Iterator[Command]:
+    """The same with a time limit."""
+    yield [sys.executable, "-c", _LOCK, SECONDS, "60"]
+
+
+@contextlib.contextmanager
+def process_lock(_directory: Path) -> Iterator[Command]:
+    """Four processes on one lock, each of which waits for something else while it holds the lock."""
+    yield [sys.executable, "-c", _PROCESS_LOCK, SECONDS]
+
+
+@contextlib.contextmanager
+def work_lock(_directory: Path) -> Iterator[Command]:
+    """Three processes on one lock, each of which computes while it holds the lock."""
+    yield [sys.executable, "-c", _WORK_LOCK, SECONDS]
+
+
+@contextlib.contextmanager
+def pipe(directory: Path) -> Iterator[Command]:
+    """A program that reads what a slow program of somebody else writes into a pipe."""
+    fifo = directory / "fifo"
+    os.mkfifo(fifo)
+    slow = f"while :; do for n in $(seq 20); do sleep 0.1; echo $n; done >{fifo}; done"
+    with running("/bin/sh", "-c", slow):
+        yield ["cat", str(fifo)]
+
+
+@contextlib.contextmanager
+def slow_server(limit: str, _directory: Path) -> Iterator[Command]:
+    """A client of a server that takes a fifth of a second for each answer, with a time limit [s] or without (0)."""
+
+    class Slow(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            time.sleep(0.2)
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *_arguments: object) -> None:
+            """Print nothing."""
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Slow) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            url = f"http://127.0.0.1:{server.server_port}/"
+            yield [sys.executable, "-c", _CLIENT, url, limit]
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@contextlib.contextmanager
+def sleeps(_directory: Path) -> Iterator[Command]:
+    """A program that does nothing."""
+    yield ["sleep", SECONDS]
+
+
+@contextlib.contextmanager
+def event_loop(_directory: Path) -> Iterator[Command]:
+    """A timer of an event loop, beside threads of its pool that are idle."""
+    yield [sys.executable, "-c", _EVENT_LOOP, SECONDS]
+
+
+@contextlib.contextmanager
+def timed_wait(_directory: Path) -> Iterator[Command]:
+    """A wait with a time limit for an event that never comes."""
+    wait = "import sys, threading; threading.Event().wait(float(sys.argv[1]))"
+    yield [sys.executable, "-c", wait, SECONDS]
+
+
+@contextlib.contextmanager
+def slow_disk_load(directory: Path) -> Iterator[Command]:
+    """A disk with twenty requests a second: the generator sleeps in between."""
+    with loop_device(directory / "image", 64) as device:
+        yield fio(device, "--rw=randread", "--direct=1", "--rate_iops=20")
+
+
+@contextlib.contextmanager
+def half_a_thread(_directory: Path) -> Iterator[Command]:
+    """A program that works for a third of the time and sleeps for the rest."""
+    needs("perl")
+    work = "for (1..2e5) { $s += $_ * 3 } select undef, undef, undef, 0.04"
+    yield ["perl", "-e", f"for my $n (1..40) {{ {work} }}"]
+
+
 # -- clean runs ------------------------------------------------------------------------
 
 
@@ -368,21 +505,6 @@ def light_load(directory: Path) -> Iterator[Command]:
     with nginx(directory) as url:
         load = [sys.executable, "-m", "benchwright.cli.main", "load", "--rate", "300"]
         yield [*load, "--duration", f"{SECONDS}s", "--quiet", "--target", url]
-
-
-@contextlib.contextmanager
-def slow_disk_load(directory: Path) -> Iterator[Command]:
-    """A disk with twenty requests a second."""
-    with loop_device(directory / "image", 64) as device:
-        yield fio(device, "--rw=randread", "--direct=1", "--rate_iops=20")
-
-
-@contextlib.contextmanager
-def half_a_thread(_directory: Path) -> Iterator[Command]:
-    """A program that works for a third of the time and waits for the rest."""
-    needs("perl")
-    work = "for (1..2e5) { $s += $_ * 3 } select undef, undef, undef, 0.04"
-    yield ["perl", "-e", f"for my $n (1..40) {{ {work} }}"]
 
 
 CASES = (
@@ -397,6 +519,7 @@ CASES = (
     Case("disk-stalled", "paused disk", paused_disk),
     Case("cpu-saturated", "all processors", all_processors),
     Case("single-threaded-cpu-bound", "one thread", one_thread),
+    Case("single-threaded-cpu-bound", "work under a lock", work_lock),
     Case("answered-from-cache", "cached file", cached),
     Case("pids-limit", "processes", processes),
     Case("network-limit", "link", link, said=("--limit", f"{LINK}=40Mbit/s")),
@@ -408,12 +531,20 @@ CASES = (
     Case("errors-in-kernel-log", "kernel message", kernel_error),
     Case("environment-changed-between-trials", "updates itself", updates_itself),
     Case("work-too-short-for-the-clock", "too short", too_short),
+    Case("waits-for-disk", "synchronous disk", synchronous_disk),
+    Case("waits-for-locks", "lock", lock),
+    Case("waits-for-locks", "lock with a time limit", timed_lock),
+    Case("waits-for-locks", "lock of processes", process_lock),
+    Case("waits-for-pipe", "pipe", pipe),
+    Case("waits-for-network", "slow server", partial(slow_server, "0")),
+    Case("waits-for-network", "slow server, time limit", partial(slow_server, "60")),
+    Case("sleeps", "sleep", sleeps),
+    Case("sleeps", "timer of an event loop", event_loop),
+    Case("sleeps", "wait with a time limit", timed_wait),
+    Case("sleeps", "slow disk load", slow_disk_load),
+    Case("sleeps", "half a thread", half_a_thread),
 )
-CLEAN = (
-    Case("", "light load", light_load),
-    Case("", "slow disk load", slow_disk_load),
-    Case("", "half a thread", half_a_thread),
-)
+CLEAN = (Case("", "light load", light_load),)
 
 
 def _wait_for(true: Callable[[], bool]) -> None:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import gzip
 import json
 import math
+import re
 import tempfile
+from collections import Counter
 from collections.abc import Callable
+from functools import reduce
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -137,7 +140,6 @@ def sound(found: list[ParsedInput]) -> None:
 
 @settings(
     max_examples=500,
-    derandomize=True,
     suppress_health_check=[HealthCheck.too_slow],
 )
 @given(document=mutants(), packed=st.booleans())
@@ -151,7 +153,7 @@ def test_a_changed_document_is_results_or_an_input_error(
         check(path)
 
 
-@settings(max_examples=300, derandomize=True)
+@settings(max_examples=300)
 @given(
     seed=st.sampled_from(TEXTS),
     share=st.floats(0, 1),
@@ -216,3 +218,224 @@ def test_a_cut_file_is_named_with_what_to_do(name: str, tmp_path: Path) -> None:
     assert (one.code, one.file) == (f"{name}-syntax", str(path))
     assert "damaged" in one.message
     assert one.hint.startswith("write it again: ")
+
+
+RESULTS: dict[str, tuple[str, ...]] = {
+    "hyperfine.json": ("results",),
+    "pyperf.json": ("benchmarks",),
+    "pytest-benchmark.json": ("benchmarks",),
+    "google-benchmark-complexity.json": ("benchmarks",),
+    "fio.json": ("jobs",),
+    "fio-mixed.json": ("jobs",),
+    "jmh.json": (),
+    "custom-smaller.json": (),
+}
+"""Where a document has its results."""
+
+
+def values_of(path: Path) -> Counter[tuple[str, float]]:
+    return Counter(
+        pair
+        for one in read_inputs([str(path)])
+        for block in one.blocks
+        for pair in block.values.items()
+    )
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_each_result_of_a_file_is_read_however_often_it_is_there(
+    name: str, tmp_path: Path
+) -> None:
+    path, document = tmp_path / "results", DOCUMENTS[name]
+    path.write_text(json.dumps(document))
+    whole = values_of(path)
+    entries = document
+    for key in RESULTS[name]:
+        entries = entries[key]
+    for entry in entries:
+        doubled = changed(document, RESULTS[name], lambda one, new=entry: [*one, new])
+        path.write_text(json.dumps(doubled))
+        twice = values_of(path)
+        runs = imported_runs(read_history([str(path)]))
+        series = [key for run in runs for key, _ in run.points]
+        assert len(series) == len(set(series))
+        alone = changed(document, RESULTS[name], lambda _, new=entry: [new])
+        path.write_text(json.dumps(alone))
+        try:
+            added = values_of(path)
+        except InputError:  # an entry that is no result, such as an aggregate
+            continue
+        assert twice == whole + added
+
+
+JMH = [
+    {**one, "secondaryMetrics": dict([*one["secondaryMetrics"].items()][:1])}
+    for one in DOCUMENTS["jmh.json"]
+]
+STORE = json.loads((GOLDEN / "data.js").read_text().partition("=")[2])
+HEAD, *ROWS = (GOLDEN / "otava.csv").read_text().splitlines()
+WRITTEN: dict[str, tuple[Any, Callable[[Any], str]]] = {
+    "jmh.json": (JMH, json.dumps),
+    "custom-smaller.json": (DOCUMENTS["custom-smaller.json"], json.dumps),
+    "data.js": (STORE, lambda it: f"window.BENCHMARK_DATA = {json.dumps(it)}"),
+    "otava.csv": ([row.split(",") for row in ROWS], lambda rows: csv_of(HEAD, rows)),
+}
+"""Documents in which each value is changed, and how they are written."""
+
+
+def csv_of(head: str, rows: list[list[str | None] | None]) -> str:
+    lines = ("null" if row is None else ",".join(c or "" for c in row) for row in rows)
+    return "\n".join([head, *lines, ""])
+
+
+def at_key(
+    here: Any, last: Any, new: Callable[[Any, Any], list[tuple[Any, Any]]]
+) -> Any:
+    """Return a container in which a member is replaced by others."""
+    pairs = here.items() if isinstance(here, dict) else enumerate(here)
+    found = [
+        pair
+        for key, value in pairs
+        for pair in (new(key, value) if key == last else [(key, value)])
+    ]
+    return dict(found) if isinstance(here, dict) else [value for _, value in found]
+
+
+CHANGES: dict[str, Callable[[Any, Any], list[tuple[Any, Any]]]] = {
+    "drop": lambda _key, _value: [],
+    "rename": lambda key, value: [(f"{key}X", value)],
+    "null": lambda key, _value: [(key, None)],
+    "double": lambda key, value: [(key, value)] * 2,
+    "text": lambda key, _value: [(key, "x")],
+}
+
+
+class Figures(NamedTuple):
+    results: int
+    """Tests with values; in a history each run has its own."""
+    values: int
+    is_named: bool
+    """Whether a finding names what was not read."""
+
+
+def figures_of(path: Path) -> Figures:
+    tests = read_history([str(path)])
+    assert all(one.name for one in tests)
+    values = [
+        sum(math.isfinite(s.mean + s.median) for s in one.summaries)
+        + sum(len(block.values) for block in one.blocks)
+        for one in tests
+    ]
+    codes = [f.code for one in tests for f in one.session_findings]
+    return Figures(sum(map(bool, values)), sum(values), "results-not-read" in codes)
+
+
+def leaves(value: Any) -> int:
+    inner = value.values() if isinstance(value, dict) else value
+    return sum(map(leaves, inner)) if isinstance(value, dict | list) else 1
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("name", WRITTEN)
+def test_what_a_changed_file_has_is_read_or_named_or_the_file_is_refused(
+    name: str, change: str, tmp_path: Path
+) -> None:
+    document, write = WRITTEN[name]
+    path, lost = tmp_path / "results", []
+    path.write_text(write(document))
+    whole = figures_of(path)
+    for place in places_of(document)[1:]:
+        old = reduce(lambda value, key: value[key], place, document)
+        new = changed(
+            document,
+            place[:-1],
+            lambda here, last=place[-1]: at_key(here, last, CHANGES[change]),
+        )
+        path.write_text(write(new))
+        try:
+            read = figures_of(path)
+        except InputError:
+            continue
+        is_part, is_value = isinstance(place[-1], int), not isinstance(old, dict | list)
+        # A value, a member, or an element that is no longer there cannot be read.
+        may_go = (is_value and change != "text") or not is_part or change == "drop"
+        fewer = leaves(old) if may_go and (is_value or is_part) else 0
+        if not read.is_named and (
+            read.results < whole.results - fewer
+            or read.values < whole.values - may_go * leaves(old)
+        ):
+            lost.append((place, read))
+    assert not lost
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_a_cut_file_is_refused_or_has_a_part_of_its_results(
+    name: str, tmp_path: Path
+) -> None:
+    document, write = WRITTEN[name]
+    path, text = tmp_path / "results", write(document)
+    path.write_text(text)
+    whole = figures_of(path)
+    refused = 0
+    for end in range(0, len(text), 1 + len(text) // 200):
+        path.write_text(text[:end])
+        try:
+            read = figures_of(path)
+        except InputError:
+            refused += 1
+            continue
+        assert name == "otava.csv"
+        assert read.values <= whole.values
+    assert refused > 100
+
+
+_NS = re.compile(r"\t\s*([-+.0-9eE]+) ns/op")
+_GO = (GOLDEN / "go-printing.txt").read_text().splitlines(keepends=True)
+
+
+@st.composite
+def changed_outputs(draw: st.DrawFn) -> str:
+    """Return an output of go test with lines dropped, doubled, swapped, joined or cut."""
+    lines = [*_GO]
+    for _ in range(draw(st.integers(1, 4))):
+        at = draw(st.integers(0, len(lines) - 2))
+        how = draw(st.sampled_from(("drop", "double", "swap", "join", "cut")))
+        if how == "drop":
+            del lines[at]
+        elif how == "double":
+            lines.insert(at, lines[at])
+        elif how == "swap":
+            lines[at], lines[at + 1] = lines[at + 1], lines[at]
+        elif how == "join":
+            lines[at] = lines[at].rstrip("\n")
+        else:
+            lines[at] = lines[at][: draw(st.integers(0, len(lines[at])))] + "\n"
+    return "".join(lines)
+
+
+@settings(max_examples=300, deadline=None)
+@given(text=changed_outputs())
+def test_every_time_of_a_changed_output_is_read_or_its_line_is_named(text: str) -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory) / "bench.txt"
+        path.write_text(text)
+        try:
+            tests = read_inputs([str(path)])
+        except InputError as error:
+            lines = {one.line for one in error.diagnostics}
+            assert lines
+            assert max(lines) <= text.count("\n") + 1
+            return
+    read = Counter(
+        round(block.values["elapsed"] * 1e9, 6)
+        for one in tests
+        for block in one.blocks
+        if "elapsed" in block.values
+    )
+    evidence = " ".join(f.evidence for one in tests for f in one.session_findings)
+    for number, line in enumerate(text.splitlines(), 1):
+        times = [round(float(value), 6) for value in _NS.findall(line)]
+        if f"bench.txt:{number}: " not in evidence:
+            read.subtract(times)
+    lost = [time for time, count in read.items() if count < 0]
+    assert not lost

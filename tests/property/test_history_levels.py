@@ -205,7 +205,8 @@ def test_the_answers_of_series_longer_than_what_is_stored_of_their_values(
     with sqlite3.connect(path) as database:
         (tails,) = database.execute("SELECT count(*) FROM tail_cache").fetchone()
     database.close()
-    assert tails <= TAIL + 1 < number
+    # Nine of ten runs have a value of a series.
+    assert TAIL < tails < 1.2 * TAIL < number
     assert verdicts["slower"] + verdicts["faster"], verdicts
 
 
@@ -274,6 +275,38 @@ def test_what_was_computed_from_something_else_is_not_used(
     assert repr(stored(path, ())) == repr(expected)
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_values_of_zero_have_the_same_answer_from_what_is_stored(
+    seed: int, tmp_path: Path
+) -> None:
+    path, rng, source = tmp_path / "h.db", random.Random(seed), Source(seed, series=1)
+    source.environment = None
+    value, verdicts = 0.0, set()
+    for number in range(60):
+        if number > 12 and rng.random() < 0.05:
+            value = 0.0 if value else 1.0
+            if rng.random() < 0.8:
+                source.command = f"sort {number}"
+        key = source.keys[0]
+        point = msgspec.structs.replace(
+            source.point(key, number),
+            estimate=value,
+            low=None,
+            high=None,
+            confidence=None,
+            unit="",
+            asked=True,
+        )
+        run = Run(points=((key, point),), environment=None, machine="m")
+        with HistoryFile.open_to_write(path) as file:
+            file.add([run])
+        expected = whole(path, ())
+        assert repr(stored(path, ())) == repr(expected)
+        assert repr(with_stored_starts(path, ())) == repr(expected)
+        verdicts |= {one["newest"].verdict for one in expected}  # type: ignore[attr-defined]
+    assert "no difference" in verdicts
+
+
 def test_what_is_stored_is_that_of_this_version_of_the_method(tmp_path: Path) -> None:
     """If this fails, files hold levels that another method computed: increase `METHOD`."""
     path = tmp_path / "h.db"
@@ -284,7 +317,7 @@ def test_what_is_stored_is_that_of_this_version_of_the_method(tmp_path: Path) ->
         cache = file.level_cache()
     assert cache is not None
     found = hashlib.sha256(cache.levels).hexdigest()[:16]
-    assert (METHOD, found) == (1, "e2d8ea6832547275")
+    assert (METHOD, found) == (2, "e2d8ea6832547275")
 
 
 def test_a_metric_that_is_asked_for_again_has_the_answers_of_all_its_points(

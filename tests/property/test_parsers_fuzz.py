@@ -40,7 +40,7 @@ data = st.one_of(st.binary(max_size=300), edited(), shuffled)
 
 
 @pytest.mark.parametrize("parser", PARSERS, ids=lambda parser: parser.name)
-@settings(max_examples=300, derandomize=True)
+@settings(max_examples=300)
 @given(data=data)
 def test_anything_is_blocks_or_an_input_error(
     parser: ResultParser, data: bytes

@@ -37,8 +37,9 @@ names = words.map(lambda w: w.replace("=", "-").strip()).filter(
     )
 )
 numbers = st.floats(allow_nan=False, allow_infinity=False)
+durations = st.floats(min_value=0, allow_infinity=False)
 times = st.fixed_dictionaries(
-    {}, optional=dict.fromkeys(("elapsed", "user", "system"), numbers)
+    {}, optional=dict.fromkeys(("elapsed", "user", "system"), durations)
 )
 commands = words.map(str.strip)
 

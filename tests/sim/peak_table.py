@@ -4,7 +4,7 @@
 [--held-out] [--policies x,y] [--claims region:10%,rate:10%,rate:5%] [--jobs 2] [--seed 1]
 [--budget 600] [--json FILE] [--outcomes FILE]`
 
-Markdown on stdout (first the table of docs/peak.md), progress on stderr, and with --json every row
+Markdown on stdout (first the table of docs/peak-method.md), progress on stderr, and with --json every row
 as a machine reads it. Our policy plays every claim, the others know none and play the first. Each
 search depends on nothing but its server, policy, claim and seed. With --outcomes every search is in
 a file as soon as its chunk has ended; a run that was stopped goes on with what is missing, so a

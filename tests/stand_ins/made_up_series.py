@@ -135,7 +135,7 @@ class MadeUp:
                 [self._next, parent, f"n{self._next}", 0, self._next]
             )
             self._next += 1
-        if self.random.random() < 0.3:
+        if len(self._processes) > 2 and self.random.random() < 0.3:
             self._processes.pop(self.random.randrange(2, len(self._processes)))
         for row in self._processes:
             row[3] += self.random.randrange(12)

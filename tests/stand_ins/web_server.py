@@ -6,6 +6,7 @@ It serves its directory, compressed for who asks for it: so requests cost it CPU
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import time
 import urllib.request
@@ -14,8 +15,10 @@ from pathlib import Path
 from ssh_server import free_port
 
 
-def nginx(directory: Path, address: str, *prefix: str) -> subprocess.Popen[bytes]:
-    """Start nginx on a free port of an address; its port file is written here."""
+def nginx(
+    directory: Path, address: str, *prefix: str, name: str = "nginx"
+) -> subprocess.Popen[bytes]:
+    """Start nginx on a free port of an address, as a process of that name; its port file is written here."""
     (directory / "large").write_bytes(os.urandom(4 << 20))
     port = free_port()
     (directory / "port").write_text(str(port))
@@ -30,7 +33,12 @@ def nginx(directory: Path, address: str, *prefix: str) -> subprocess.Popen[bytes
         )
         + f"server {{ listen {address}:{port}; root {directory}; }} }}\n"
     )
-    argv = [*prefix, "nginx", "-p", str(directory), "-c", f"{directory}/nginx.conf"]
+    program = shutil.which("nginx")
+    assert program is not None
+    if name != "nginx":
+        (directory / name).symlink_to(program)
+        program = str(directory / name)
+    argv = [*prefix, program, "-p", str(directory), "-c", f"{directory}/nginx.conf"]
     process = subprocess.Popen(argv)
     for _ in range(500):
         if _answers(f"http://{address}:{port}/port"):

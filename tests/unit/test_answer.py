@@ -23,6 +23,7 @@ from benchwright.core.results import Estimate, Finding, Severity
 from benchwright.decide.history import History
 from benchwright.decide.precision import decide_precise
 from benchwright.decide.stopping import progress_of
+from benchwright.findings.codes import CHANGE_CODES, CODES, WHOLE_CODES
 from benchwright.report.answer import (
     AnswerInput,
     answer_entries,
@@ -129,6 +130,23 @@ def test_sentences_of_each_state() -> None:
     assert answer_sentence(broken) == "e: failed: a trial failed"
 
 
+def test_the_sentence_says_within_which_time_the_trials_lie() -> None:
+    """Of trials whose times are unknown, as in most results of other tools, it says nothing."""
+    start = 1_800_000_000 * 10**9
+    timed = tuple(
+        msgspec.structs.replace(one, started_ns=start + 2 * place * 10**9)
+        for place, one in enumerate(trials_of(STEADY))
+    )
+    partly = (*timed[:-1], *trials_of(STEADY)[-1:])
+    for trials, span_s in ((timed, 9.0), (partly, None), (timed[:1], None)):
+        one = msgspec.structs.replace(input_of(), trials=trials)
+        (test,) = answer_of([one]).tests
+        assert test.span_s == span_s
+        assert (" in " in answer_sentence(test)) is (span_s is not None)
+    (whole,) = answer_of([msgspec.structs.replace(input_of(), trials=timed)]).tests
+    assert answer_sentence(whole).endswith("(95 %, 5 trials in 9 s)")
+
+
 def test_an_undecided_test_names_the_target_that_it_missed() -> None:
     limit = StopDecision("max-time", "9 s of 9 s spent; elapsed 1", answered=False)
 
@@ -189,6 +207,12 @@ def test_a_time_is_never_negative() -> None:
     assert test.estimate is not None
     assert test.estimate.low == 0
     assert half_width_percent(test.estimate) > 100
+
+
+def test_values_near_the_largest_number_have_their_interval() -> None:
+    (test,) = answer_of([input_of(values=[1e308, 1.1e308, 1.2e308])]).tests
+    assert test.estimate is not None
+    assert half_width_percent(test.estimate) == pytest.approx(22.6, rel=0.01)
 
 
 def test_a_constant_metric_is_reported_once() -> None:
@@ -352,6 +376,72 @@ def test_the_sentence_of_different_findings_names_the_one_that_it_is_about() -> 
     assert [one.sentence for one in groups] == ["outlier in 1 trial (the worst, B)"]
     same = [(name, Finding("x", Severity.NOTE, "s", "it is so")) for name in "AB"]
     assert [one.sentence for one in finding_groups(same)] == ["it is so"]
+
+
+SMALLER_AND_WORSE = [
+    ("elapsed falls: -0.1 % per trial", "elapsed rises: +1.4 % per trial"),
+    ("elapsed rises: +1.4 % per trial", "elapsed falls: -2 % per trial"),
+    ("one run is 20 % below its level", "one run is 200 % above its level"),
+    (
+        "elapsed: outliers in trials 1, 3 (2 of 10), up to 305.5 ns, 12.1 scaled MADs above the median",
+        "items/s: outlier in trial 1 (1 of 10), up to 2,000, 13.2 scaled MADs below the median",
+    ),
+    (
+        "elapsed: outliers in trials 1, 3 (2 of 10), up to 305.5 ns, 12.1 scaled MADs above the median",
+        "elapsed: outlier in trial 1 (1 of 10), up to 100.5 ns, 13.2 scaled MADs above the median",
+    ),
+    ("the clock went back by 900 us", "the clock went on by 2 ms"),
+    ("a was throttled for 1 second", "b was held for 2 seconds"),
+]
+
+
+@pytest.mark.parametrize("code", sorted(CODES))
+def test_the_worst_of_a_group_is_the_one_with_the_largest_figure_in_either_direction(
+    code: str,
+) -> None:
+    for texts in SMALLER_AND_WORSE:
+        named = [
+            (name, Finding(code, Severity.NOTE, "s", text))
+            for name, text in zip(("small", "large"), texts, strict=True)
+        ]
+        for found in (named, named[::-1]):
+            (group,) = finding_groups(found)
+            assert (group.worst, group.evidence) == ("large", texts[1])
+            assert "the worst, small" not in group.sentence
+
+
+def test_the_sentence_of_several_findings_of_one_test_does_not_repeat_its_name() -> (
+    None
+):
+    found = [
+        Finding("drift", Severity.WARNING, "sort", text) for text in ("a rises", "b")
+    ]
+    (group,) = finding_groups([("sort", one) for one in found])
+    assert group.sentence == "a rises (one of 2)"
+    (group,) = finding_groups([("sort", found[0]), ("uniq", found[1])])
+    assert group.sentence == "a rises (for example, sort)"
+
+
+@pytest.mark.parametrize("code", sorted({*CODES} - {*WHOLE_CODES, *CHANGE_CODES}))
+def test_a_range_is_of_findings_of_different_tests(code: str) -> None:
+    texts = ["one run is 5 % off", "one run is 8 % off", "one run is 6 % off"]
+    found = [Finding(code, Severity.NOTE, "s", text) for text in texts]
+    (group,) = finding_groups(zip("abc", found, strict=True))
+    assert group.sentence == "one run is 5 to 8 % off"
+    (group,) = finding_groups(zip("aab", found, strict=True))
+    assert group.sentence == "one run is 8 % off (the worst, a)"
+    (group,) = finding_groups([("a", one) for one in found])
+    assert group.sentence == "one run is 8 % off (the worst of 3)"
+
+
+@pytest.mark.parametrize("code", CHANGE_CODES)
+def test_changes_of_different_tests_are_listed(code: str) -> None:
+    changes = {"a": "x: 1, then 2", "b": "x: 2, then 1", "c": "x: 1, then 2"}
+    (group,) = finding_groups(
+        (name, Finding(code, Severity.WARNING, name, f"{text}; since the run of 2026"))
+        for name, text in changes.items()
+    )
+    assert group.sentence == "x: 1, then 2 (a, c); x: 2, then 1 (b)"
 
 
 def test_a_failed_trial_that_ended_its_session_is_failed_and_not_void() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
 import pytest
 
 from benchwright.core.observation import MeasurementBlock, Trial, TrialEnding
@@ -26,6 +27,7 @@ from benchwright.report.answer_text import (
     finding_paragraphs,
     group_lines,
     groups_to_print,
+    interval_lines,
     shortened,
     study_answer_lines,
 )
@@ -227,6 +229,21 @@ def test_without_a_value_there_is_no_table() -> None:
     assert groups_to_print(answer) == ()
 
 
+def test_failures_are_in_a_sentence_or_in_the_findings() -> None:
+    """All of a test's failures; an arm of a comparison has no sentence, nor has an interrupted test one of
+    its failures."""
+    failure = a_finding("command-failed", Severity.SERIOUS, "`ls /x` exited with 2")
+    late = a_finding("timeout", Severity.SERIOUS, "`ls /x` took longer than 5 s")
+    one = AnswerInput(name="ls", findings=(failure, late))
+    arm = msgspec.structs.replace(one, is_arm=True)
+    for test, status in ((one, "failed"), (one, "interrupted"), (arm, "complete")):
+        answer = answer_of([test], status=status)
+        groups = groups_to_print(answer)
+        text = "\n".join((*lines_of(answer), *group_lines(groups, 1, 100)))
+        assert failure.evidence in text
+        assert late.evidence in text
+
+
 def test_of_many_tests_only_those_without_an_answer_have_a_sentence() -> None:
     limit = StopDecision("max-runs", "5 trials, the maximum", answered=False)
     count = MOST_SENTENCES + 1
@@ -243,7 +260,7 @@ def test_a_constant_is_printed_once() -> None:
     inputs = [a_test(f"gzip:n={n}", metrics=("tps",)) for n in (1, 9)]
     for one in inputs:
         for trial in one.trials:
-            trial.blocks[0].values["bytes"] = 7.0
+            trial.blocks[0].values["bytes"] = 1234567.0
     specs = (MetricSpec("tps", unit="1/s"), MetricSpec("bytes", unit="B"))
     constant = [
         AnswerInput(
@@ -252,7 +269,7 @@ def test_a_constant_is_printed_once() -> None:
         for o in inputs
     ]
     lines = lines_of(answer_of(constant))
-    assert "bytes is 7 B in every trial" in lines
+    assert "bytes is 1.234567 MB in every trial" in lines
     assert "bytes" not in lines[0]
 
 
@@ -304,6 +321,12 @@ def test_a_text_is_cut_after_a_word() -> None:
     assert shortened("one two, three four", 10) == "one two"
     assert shortened("one, two three four", 14) == "one, two ..."
     assert shortened("`sort a; wc b` failed", 9) == "`sort ..."
+    long = f"`{'true; ' * 30}` exited with status 4 in 4 of 6 trials"
+    for room in range(70, len(long)):
+        cut = shortened(long, room)
+        assert len(cut) <= room
+        assert cut.startswith("`true; true")
+        assert cut.endswith("...` exited with status 4 in 4 of 6 trials")
 
 
 # -- the way on after a limit --------------------------------------------------------------
@@ -356,3 +379,26 @@ def test_only_a_limit_that_can_be_raised_is_named() -> None:
     rule = UntilPrecise(0.01, minimum=3, maximum=5)
     assert way_on(undecided("missing", rule)) == ""
     assert way_on(a_test("a", rule=rule)) == "", "it is answered"
+
+
+@pytest.mark.parametrize("room", range(12, 80))
+def test_a_text_is_never_cut_within_brackets(room: int) -> None:
+    text = "no trial is in the mean's interval (the worst, sort): two modes (near 1 and 2), and more"
+    cut = shortened(text, room)
+    assert len(cut) <= room
+    assert cut.count("(") == cut.count(")")
+
+
+@pytest.mark.parametrize(
+    ("method", "is_told"),
+    [("sequential-t", True), ("t-mixture-sequence", True), ("student-t", False)],
+)
+def test_an_interval_that_is_not_that_of_the_table_says_so(
+    method: str, is_told: bool
+) -> None:
+    (test,) = answer_of([a_test("t")]).tests
+    assert test.estimate is not None
+    estimate = msgspec.structs.replace(test.estimate, method=method)
+    own = msgspec.structs.replace(test, estimate=estimate)
+    answer = msgspec.structs.replace(answer_of([a_test("t")]), tests=(own,))
+    assert bool(interval_lines([StudyAnswer("x", "x", answer)], 80)) is is_told

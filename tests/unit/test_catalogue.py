@@ -329,6 +329,18 @@ def test_a_shown_session_as_json(bw: Bw, tmp_path: Path) -> None:
     assert bw("show", "bw-study:sh")[0] == 2
 
 
+def test_the_shown_command_is_the_one_that_was_run(
+    bw: Bw, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = ("printf", "%s", "x  y", "a\tb\nc")
+    words = ("run", "--runs", "2", "--no-watch", "--", *command)
+    monkeypatch.setattr("sys.argv", ["bw", *words])
+    assert bw(*words)[0] == 0
+    _, out, _ = bw("show")
+    (line,) = (line for line in out.splitlines() if line.startswith("command "))
+    assert line.endswith(r"-- printf %s 'x  y' $'a\tb\nc'")
+
+
 # -- Tags ------------------------------------------------------------------------------
 
 

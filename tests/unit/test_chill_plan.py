@@ -8,6 +8,7 @@ from benchwright.core.chill import ChillStop
 from benchwright.machine.chill_squeeze import LARGEST_STEP, PATIENCE, Memory, next_step
 
 MIB = 1 << 20
+MOST = 1 << 40
 RESERVE = 256 * MIB
 
 
@@ -16,7 +17,7 @@ def reading(available: int, cached: int, swapped: int = 0) -> Memory:
 
 
 def test_far_from_the_reserve_a_step_is_large() -> None:
-    assert next_step([reading(3000, 900)], [], RESERVE) == LARGEST_STEP
+    assert next_step([reading(3000, 900)], [], RESERVE, MOST) == LARGEST_STEP
 
 
 def test_the_reserve_is_approached_and_never_overrun() -> None:
@@ -24,7 +25,7 @@ def test_the_reserve_is_approached_and_never_overrun() -> None:
     available, readings, taken = 3000 * MIB, [], []
     while True:
         readings.append(Memory(4096 * MIB, available, available, 0))
-        step = next_step(readings, taken, RESERVE)
+        step = next_step(readings, taken, RESERVE, MOST)
         if isinstance(step, ChillStop):
             break
         taken.append(step)
@@ -43,17 +44,26 @@ def test_the_reserve_is_approached_and_never_overrun() -> None:
     ],
 )
 def test_it_stops_for_a_reason(now: Memory, reason: ChillStop) -> None:
-    assert next_step([reading(3000, 900), now], [LARGEST_STEP], RESERVE) is reason
+    assert next_step([reading(3000, 900), now], [LARGEST_STEP], RESERVE, MOST) is reason
 
 
 def test_a_cache_that_shrank_and_no_longer_does_is_steady() -> None:
     falling = [reading(3000 - 64 * n, 900 - 64 * n) for n in range(10)]
-    assert next_step(falling, [LARGEST_STEP] * 9, RESERVE) == LARGEST_STEP
+    assert next_step(falling, [LARGEST_STEP] * 9, RESERVE, MOST) == LARGEST_STEP
     level = falling + [reading(2400 - 64 * n, 324) for n in range(PATIENCE + 1)]
     taken = [LARGEST_STEP] * (len(level) - 1)
-    assert next_step(level, taken, RESERVE) is ChillStop.STEADY
+    assert next_step(level, taken, RESERVE, MOST) is ChillStop.STEADY
 
 
 def test_while_free_memory_is_taken_a_level_cache_is_no_reason() -> None:
     level = [reading(3000 - 64 * n, 900) for n in range(20)]
-    assert next_step(level, [LARGEST_STEP] * 19, RESERVE) == LARGEST_STEP
+    assert next_step(level, [LARGEST_STEP] * 19, RESERVE, MOST) == LARGEST_STEP
+
+
+def test_no_more_than_the_user_allows_is_taken() -> None:
+    readings, taken, most = [reading(30000, 9000)], [], 100 * 2**20
+    while isinstance(step := next_step(readings, taken, RESERVE, most), int):
+        taken.append(step)
+        readings.append(reading(30000 - sum(taken) // 2**20, 9000))
+    assert step is ChillStop.MOST
+    assert most - 2**20 < sum(taken) <= most

@@ -29,7 +29,7 @@ def machine(place: Path, *, used: int, cached: int, swapped: int = 0) -> MemoryS
 def test_what_is_free_is_filled_before_anything_is_displaced(tmp_path: Path) -> None:
     """17 MiB can be had, 5 of them cached: a file of 10 MiB would only fill the rest."""
     source = machine(tmp_path, used=8, cached=5)
-    squeezed = Squeezer(source, lambda: True).run(tmp_path)
+    squeezed = Squeezer(source, lambda: True, 1 << 40).run(tmp_path)
     assert (squeezed.stopped, squeezed.taken_bytes) == (ChillStop.RESERVE, 0)
     assert (squeezed.limit_bytes, squeezed.reserve_bytes) == (20 * MIB, 16 * MIB)
     # Twice what can be had, each piece twice, gone through twice.
@@ -38,10 +38,14 @@ def test_what_is_free_is_filled_before_anything_is_displaced(tmp_path: Path) -> 
 
 
 def test_next_to_nothing_cached_is_left_alone(tmp_path: Path) -> None:
-    squeezed = Squeezer(machine(tmp_path, used=2, cached=1), lambda: True).run(tmp_path)
+    squeezed = Squeezer(machine(tmp_path, used=2, cached=1), lambda: True, 1 << 40).run(
+        tmp_path
+    )
     assert (squeezed.stopped, squeezed.read_bytes) == (ChillStop.EMPTY, 0)
 
 
 def test_without_a_place_for_holes_memory_alone_has_to_do(tmp_path: Path) -> None:
     source = machine(tmp_path, used=8, cached=5)
-    assert Squeezer(source, lambda: True).run(tmp_path / "none").read_bytes == 0
+    assert (
+        Squeezer(source, lambda: True, 1 << 40).run(tmp_path / "none").read_bytes == 0
+    )

@@ -104,6 +104,24 @@ def test_no_look_before_the_minimum_and_one_after_every_block() -> None:
     assert (stop.reason, stop.answered, stop.looks) == ("answered", True, 1)
 
 
+def test_a_metric_that_no_arm_has_ends_the_comparison_after_one_block() -> None:
+    metrics = (ComparedMetric("elapsed"), ComparedMetric("instructions"))
+    rule = rule_of(metrics=metrics)
+    stop = decide_comparison(rule, history_of(rule, [1.0], [1.1]))
+    assert isinstance(stop, StopDecision)
+    assert (stop.reason, stop.answered) == ("missing", False)
+    assert "--instructions" in stop.detail
+    # One arm has it: the other may yet.
+    builder = ComparisonBuilder(rule)
+    builder.add([[{"elapsed": 1.0, "instructions": 5.0}], [{"elapsed": 1.0}]])
+    assert isinstance(decide_comparison(rule, builder.history()), NextBlock)
+    # A metric that is only shown stops nothing.
+    shown = rule_of(metrics=(metrics[0], ComparedMetric("user", judged=False)))
+    assert isinstance(
+        decide_comparison(shown, history_of(shown, [1.0], [1.1])), NextBlock
+    )
+
+
 def test_the_interval_and_p_are_those_of_the_confidence_sequence() -> None:
     rule = rule_of()
     one, other = noisy(17), noisy(17, 1.01, seed=1)
@@ -223,7 +241,7 @@ def test_one_look_spends_four_fifths_of_the_level_and_says_so() -> None:
     assert found is not None
     assert found.ratio.low > 1
     assert found.verdict is Verdict.UNDECIDED
-    assert "one look spends 4 % of 5 %" in found.reason
+    assert "is above 4 %" in found.reason
 
 
 def alternating(values: Any) -> Any:
@@ -260,7 +278,7 @@ def waves(count: int, seed: int, factor: float = 1.0, first: float = 0.8) -> Any
 def test_dependence_of_either_arm_widens_the_interval_and_the_p_value() -> None:
     plain = alternating(noisy(60, cv=0.05)), alternating(noisy(60, 1.03, 0.05, seed=1))
     (before,) = against_stored(*plain).verdicts
-    assert before.widened == 1
+    assert before.widened < 1.05
     for pair in ((waves(60, 2), plain[1]), (plain[0], waves(60, 3, 1.03))):
         (verdict,) = against_stored(*pair).verdicts
         assert verdict.widened > 1.3
@@ -271,13 +289,15 @@ def test_dependence_of_either_arm_widens_the_interval_and_the_p_value() -> None:
         assert (distance > 0.5) is (verdict.p < 0.05), "both come from one error"
 
 
-def test_trials_worth_hardly_any_independent_ones_give_no_interval() -> None:
+def test_a_step_within_both_arms_as_large_as_their_difference_leaves_it_undecided() -> (
+    None
+):
     gate = Gate("elapsed", "slower", 0.05, "slower by 5%")
     step = np.concatenate([noisy(10, cv=0.001), noisy(10, 2.0, cv=0.001)])
     found = against_stored(step, 0.5 * step, (gate,))
     (verdict,) = found.verdicts
     assert verdict.verdict is Verdict.UNDECIDED
-    assert "worth fewer than 2 independent" in verdict.reason
+    assert verdict.ratio.low < 0.5 < 1 < verdict.ratio.high < math.inf
     assert found.gates[0].outcome is GateOutcome.UNDECIDED
     assert found.exit_status == 3
 
@@ -291,10 +311,10 @@ def test_a_baseline_of_few_trials_decides_no_gate(count: int) -> None:
     assert against_stored(noisy(10), noisy(20, 3.0), (gate,)).exit_status == 1
 
 
-def test_a_stored_baseline_is_welch_on_logs() -> None:
+def test_a_stored_baseline_is_welch_on_logs_with_a_little_for_dependence() -> None:
     from scipy.stats import ttest_ind
 
-    values = alternating(noisy(30))
+    values = alternating(noisy(300))
     stored = StoredArm("old", "study:old", {"elapsed": tuple(values.tolist())})
     rule = rule_of(mode="plan", stored=stored, minimum=10, maximum=10)
     builder = ComparisonBuilder(rule)
@@ -304,13 +324,15 @@ def test_a_stored_baseline_is_welch_on_logs() -> None:
     (verdict,) = answer(rule, builder.history()).verdicts
     test = ttest_ind(np.log(candidate), np.log(values), equal_var=False)
     interval = test.confidence_interval(0.95)
-    assert math.log(verdict.ratio.low) == pytest.approx(interval.low, rel=1e-9)
-    assert math.log(verdict.ratio.high) == pytest.approx(interval.high, rel=1e-9)
-    assert verdict.p == pytest.approx(test.pvalue, rel=1e-9)
+    wide = math.log(verdict.ratio.high / verdict.ratio.low)
+    assert 1 < verdict.widened < 1.05
+    assert wide / (interval.high - interval.low) == pytest.approx(
+        verdict.widened, rel=0.01
+    )
     ours = ratio_of_means(values, candidate)
-    assert verdict.ratio.low == pytest.approx(ours.low, rel=1e-9)
+    assert verdict.ratio.value == pytest.approx(ours.value, rel=1e-9)
     assert verdict.ratio.method == ours.method
-    assert (verdict.n_baseline, verdict.n_candidate, verdict.blocks) == (30, 10, None)
+    assert (verdict.n_baseline, verdict.n_candidate, verdict.blocks) == (300, 10, None)
 
 
 # -- designs -----------------------------------------------------------------------------
@@ -513,12 +535,13 @@ def test_a_metric_that_never_comes_ends_the_wait_for_it() -> None:
         builder.add([[{"elapsed": 1.0}], [{"elapsed": 1.0}]])
     stop = decide_comparison(rule, builder.history())
     assert isinstance(stop, StopDecision)
-    assert (stop.reason, stop.answered) == ("unanswerable", False)
+    assert (stop.reason, stop.answered) == ("missing", False)
     assert "missing in all of 30" in answer(rule, builder.history()).verdicts[1].reason
 
 
-def test_nothing_is_called_the_same_before_thirty_blocks() -> None:
-    """A slow mode of 15 % in one arm is in none of 10 blocks with 20 %."""
+def test_nothing_is_ruled_out_before_thirty_blocks() -> None:
+    """A slow mode of 15 % in one arm is in none of 10 blocks with 20 %, however much faster the
+    other trials are."""
     rule = rule_of(
         margin=0.05, gates=(Gate("elapsed", "slower", 0.05, "slower by 5%"),)
     )
@@ -530,8 +553,20 @@ def test_nothing_is_called_the_same_before_thirty_blocks() -> None:
         found = answer(rule, history)
         assert found.verdicts[0].verdict is verdict
         assert found.gates[0].outcome is outcome
-    faster = history_of(rule, noisy(10), noisy(10, 0.5, seed=1))
-    assert answer(rule, faster).gates[0].outcome is GateOutcome.PASSED
+    for blocks, outcome in ((29, GateOutcome.UNDECIDED), (30, GateOutcome.PASSED)):
+        faster = history_of(rule, noisy(blocks), noisy(blocks, 0.5, seed=1))
+        found = answer(rule, faster)
+        assert found.verdicts[0].verdict is Verdict.FASTER
+        (gate,) = found.gates
+        assert gate.outcome is outcome
+        too_few = gate.detail.startswith(
+            "29 blocks, a gate passes from 30 on; ratio 0.5"
+        )
+        assert too_few is (outcome is GateOutcome.UNDECIDED)
+    assert isinstance(
+        decide_comparison(rule, history_of(rule, noisy(10), noisy(10, 0.5, seed=1))),
+        NextBlock,
+    )
     abba = rule_of(margin=0.05, design=ComparisonDesign.ABBA)
     assert (abba.blocks_for_sameness, rule.blocks_for_sameness) == (15, 30)
     assert rule_of(maximum=12).blocks_for_sameness == 12
@@ -636,6 +671,27 @@ def test_a_value_that_is_not_positive_leaves_no_figure(
     assert all(map(math.isnan, figures))
     assert (found.n_baseline, found.n_candidate) == (20, 20)
     assert "there is no ratio" in found.reason
+
+
+@pytest.mark.parametrize(
+    ("design", "most"), [(ComparisonDesign.BLOCKS, 9), (ComparisonDesign.STORED, 1)]
+)
+def test_without_an_interval_there_is_no_p_value(
+    design: ComparisonDesign, most: int
+) -> None:
+    for blocks in (0, most):
+        rule = rule_of(design=design, minimum=2 if most == 1 else 10)
+        builder = ComparisonBuilder(rule)
+        one, other = ([{"elapsed": t} for t in noisy(blocks, seed=s)] for s in (1, 2))
+        if design is ComparisonDesign.STORED:
+            builder.add([one, other])
+        else:
+            for left, right in zip(one, other, strict=True):
+                builder.add([[left], [right]])
+        (found,) = answer(rule, builder.history()).verdicts
+        assert found.reason.startswith("no interval yet") or not blocks
+        assert math.isnan(found.p)
+        assert math.isnan(found.p_adjusted)
 
 
 def test_positive_values_beside_others_are_no_evidence_for_the_rest() -> None:

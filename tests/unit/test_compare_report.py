@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Literal
 from xml.etree import ElementTree
 
 import msgspec
 import pytest
 
 from benchwright.core.comparison import (
+    ComparedMetric,
     ComparisonDesign,
     ComparisonProgress,
     ComparisonResult,
@@ -31,6 +32,7 @@ from benchwright.findings.comparison import (
     hold_doubtful,
     stored_baseline_findings,
 )
+from benchwright.report.charts.forest import forest_sheet
 from benchwright.report.comparison import (
     comparison_entry,
     gates_headline,
@@ -39,6 +41,7 @@ from benchwright.report.comparison import (
     render_comparison,
     sentence,
     verdict_headline,
+    verdict_word,
 )
 from benchwright.report.documents import encode
 from benchwright.report.junit import render_junit
@@ -172,13 +175,55 @@ def test_a_baseline_has_its_mean_from_a_candidate_with_a_ratio() -> None:
     assert text.splitlines()[1].split() == ["elapsed", "s", "A", "24", "1.000"]
 
 
-def test_where_more_is_better_a_ratio_above_1_is_faster() -> None:
-    ratio = Estimate(1.25, 1.2, 1.3, 0.95, "t-mixture-sequence", 24)
-    text = said(ratio=ratio, better="higher", verdict=Verdict.FASTER)
-    assert "B is 25 % faster than A" in text
-    slower = Estimate(0.8, 0.75, 0.85, 0.95, "t-mixture-sequence", 24)
-    text = said(ratio=slower, better="higher", verdict=Verdict.SLOWER)
-    assert "B is 25 % slower than A" in text
+@pytest.mark.parametrize(
+    ("unit", "better", "ratio", "word", "claim"),
+    [
+        ("s", "lower", 1.25, "slower", "B is 25 % slower than A"),
+        ("ms", "lower", 0.8, "faster", "B is 25 % faster than A"),
+        ("s", "lower", 3.0, "slower", "B is 3 times as slow as A"),
+        ("s", "higher", 1.25, "higher", "B against A: x 25 % higher"),
+        ("B", "lower", 1.25, "larger", "B against A: x 25 % larger"),
+        ("B", "lower", 0.4, "smaller", "B against A: x 60 % smaller"),
+        ("MiB", "lower", 3.0, "larger", "B against A: x 3 times as large"),
+        ("B/op", "lower", 0.8, "smaller", "B against A: x 20 % smaller"),
+        ("B/s", "higher", 0.5, "lower", "B against A: x 50 % lower"),
+        ("1/s", "higher", 1.25, "higher", "B against A: x 25 % higher"),
+        ("", "lower", 0.8, "lower", "B against A: x 20 % lower"),
+        ("", "higher", 2.5, "higher", "B against A: x 2.5 times as high"),
+        ("512 B", "lower", 1.1, "higher", "B against A: x 10 % higher"),
+    ],
+)
+def test_the_words_of_a_difference_are_those_of_its_metric(
+    unit: str, better: Literal["lower", "higher"], ratio: float, word: str, claim: str
+) -> None:
+    is_worse = (ratio > 1) is (better == "lower")
+    found = verdict_of(
+        metric="x",
+        better=better,
+        ratio=Estimate(ratio, ratio * 0.99, ratio * 1.01, 0.95, "t", 24),
+        verdict=Verdict.SLOWER if is_worse else Verdict.FASTER,
+    )
+    rule = ComparisonRule(2, metrics=(ComparedMetric("x", better, unit=unit),))
+    comparison = comparison_of(found, rule=rule)
+    assert verdict_word(found, comparison) == word
+    assert verdict_headline(found, comparison) == claim
+    assert sentence(found, comparison).startswith(f"{claim} (")
+    assert word in render_comparison(comparison).splitlines()[2].split()
+    (entry,) = comparison_entry(comparison).verdicts
+    assert (entry.word, entry.verdict) == (word, found.verdict)
+    (curve,) = forest_sheet(comparison).panels[0].curves
+    assert curve.label == word
+
+
+def test_a_smallest_effect_above_1000_percent_is_not_stated() -> None:
+    for effect, cell in ((9.9, "990"), (10.1, "-"), (1e16, "-"), (math.nan, "-")):
+        found = verdict_of(smallest_effect=effect, verdict=Verdict.UNDECIDED)
+        table = render_comparison(comparison_of(found)).splitlines()
+        assert table[2].split()[-1] == cell
+        assert (
+            "an effect of 990 %"
+            in said(smallest_effect=effect, verdict=Verdict.UNDECIDED)
+        ) is (cell == "990")
 
 
 def test_equivalent_and_undecided() -> None:
@@ -349,6 +394,12 @@ def test_trials_that_failed_are_an_error_in_junit() -> None:
     assert suite is not None
     assert suite.get("errors") == "1"
     assert suite.find("testcase[@name='trials']/error") is not None
+    rule = msgspec.structs.replace(found.rule, accepted=("command-failed",))
+    found = msgspec.structs.replace(found, rule=rule)
+    suite = ElementTree.fromstring(render_junit([found])).find("testsuite")
+    assert suite is not None
+    assert suite.get("errors") == "0"
+    assert "accepted" in (suite.findtext("testcase[@name='trials']/system-out") or "")
 
 
 def test_junit_has_the_findings_and_an_undecided_gate_is_an_error() -> None:
@@ -487,7 +538,10 @@ def test_dependence_in_a_stored_baseline_is_a_finding_about_it() -> None:
     [
         (1.017, 1.01, STORED, True),
         (1.45, 1.2, STORED, False),
-        (1.45, 0.9, STORED, True),
+        (1.45, 0.9, STORED, False),
+        (1.7, 0.9, STORED, False),
+        (1.1, 0.9, STORED, True),
+        (0.6, 0.5, STORED, True),
         (1.017, 1.01, ComparisonRule(2), False),
     ],
 )

@@ -52,6 +52,15 @@ def test_a_word_is_a_command_line_and_a_shells_only_if_it_has_to_be() -> None:
     assert [p.name for p in found] == ["sort", "sort-2", "b"]
 
 
+def test_a_gate_of_a_metric_with_a_wrong_declaration_is_no_mistake_of_its_own() -> None:
+    wrong = {"metrics": ("ops~(",), "fail_if": ("ops slower by 3%",)}
+    assert [file for file, _, _ in mistakes(**wrong)] == ["--metric"]
+    wrong["fail_if"] = ("ops slwer by 3%", "x slower by 3%")
+    assert [file for file, _, _ in mistakes(**wrong)] == ["--metric", "--fail-if"]
+    alone = mistakes(fail_if=("ops slower by 3%",))
+    assert [file for file, _, _ in alone] == ["--fail-if"]
+
+
 def test_arms_are_told_apart_and_know_their_comparison() -> None:
     found = plans("x", "x", "x", names=("x-2", "y"), token="t", warmup="3")
     assert [p.name for p in found] == ["x-2", "y", "x"]
@@ -160,7 +169,8 @@ def test_all_mistakes_are_told_each_at_its_place() -> None:
         ("slower by 3% or so", 1),
         ("quicker by 3%", 1),
         ("slower than 3%", 8),
-        ("slower by 300%", 11),
+        ("slower by 200000%", 11),
+        ("slower by 3", 11),
         ("slower by -3%", 11),
         ("  lag slower by 3%", 3),
     ],
@@ -170,6 +180,14 @@ def test_a_bad_gate_is_pointed_at(text: str, column: int) -> None:
     assert gate is None
     assert fault is not None
     assert fault.offset + 1 == column
+
+
+@pytest.mark.parametrize(("text", "share"), [("150%", 1.5), ("900 %", 9.0)])
+def test_a_gate_may_be_above_100_percent(text: str, share: float) -> None:
+    gate, fault = parse_gate(f"slower by {text}", KNOWN)
+    assert fault is None
+    assert gate is not None
+    assert gate.share == share
 
 
 def test_a_gate_is_about_the_first_metric_unless_it_names_one() -> None:

@@ -40,20 +40,21 @@ FILLED["NAME"] = "junit"  # a format of `bw export`; elsewhere any word is a nam
 OTHER_PROGRAMS = {
     "benches/*.py": "--sessions --tables --first --only --out --cap --long --peers --quick --repetitions --control --rounds --truth --at-once",
     "asv, hyperfine, k6, pyperf": "--record-samples --export-csv --export-json --parameter --out"
-    " --summary-export --track-memory",
+    " --new-machine-readable-summary --summary-export --track-memory",
     "cargo-criterion": "--message-format",
     "Google Benchmark, pytest-benchmark": "--benchmark_out --benchmark_report_aggregates_only"
     " --benchmark-json --benchmark-save-data",
     "bw-sampler": "--kmsg --proc --sys",
-    "a command with a secret": "--community --user",
+    "a command with a secret": "--community --key-size --password --user",
     "dnsmasq": "--bind-interfaces --conf-file --host-record --keep-in-foreground --listen-address"
     " --no-resolv --pid-file --user",
-    "fio": "--bs --fdatasync --filename --fsync --invalidate --iodepth --loops --number_ios --rate_iops"
-    " --rate_process --read_iolog --replay_redirect --rw --rwmixread --sync",
+    "fio": "--bs --client --fdatasync --filename --fsync --invalidate --iodepth --loops --number_ios --rate_iops"
+    " --rate_process --read_iolog --replay_redirect --rw --rwmixread --status-interval --sync"
+    " --write_lat_log",
     "otava, node_exporter, bencher": "--adapter --collector --config-file",
     "pytest with the fixture bw_gate": "--bw-undecided",
     "python3": "--bind",
-    "redis-server": "--save",
+    "redis-server, redis-benchmark": "--csv --save",
     "sbatch, squeue": "--exclusive --me --mem --no-requeue --test-only",
     "sort": "--parallel",
     "git": "--bare",

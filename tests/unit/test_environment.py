@@ -98,6 +98,20 @@ def test_what_could_not_be_read_is_not_known_to_differ(reason: str) -> None:
     assert environment_findings([a, b]) == ()
 
 
+@pytest.mark.parametrize("name", ["env.PATH", "kernel.lsm", "gpu.0.name", "x"])
+def test_what_a_file_of_another_tool_does_not_state_is_not_known_to_differ(
+    name: str,
+) -> None:
+    stated = MachineCapture(0, (fact("cpu.model", "A"),))
+    captured = machine(fact("cpu.model", "A"), fact(name, "1"))
+    for found in (difference(stated, captured), difference(captured, stated)):
+        assert len(found.unknown) == 1
+        assert not found.matters
+    assert separate_findings([("file", stated), ("study", captured)]) == ()
+    (change,) = difference(machine(), machine(fact("env.PATH", "1"))).changes
+    assert change.known
+
+
 def test_absent_on_both_sides_is_the_same_whatever_the_reason() -> None:
     a = machine(Fact("x.y", None, "/x", "permission denied"))
     assert difference(a, machine(fact("x.y", None))).changes == ()
@@ -262,3 +276,59 @@ def test_only_a_mount_that_is_used_changes_the_environment(
     assert difference(*captures).matters
     found = environment_findings(captures, ("/studies/s1",))
     assert [one.code for one in found] == ([CODE] if counts else [])
+
+
+LIMIT = "cgroup.read_iops"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "source", "shown"),
+    [
+        # Of a loop device that a search elsewhere made.
+        ("", "7:0 100", "/dev/vda1", None),
+        ("254:0 50", "254:0 50; 7:0 100", "/dev/vda1", None),
+        ("", "7:0 100", "/dev/loop0", "none, then 7:0 100"),
+        # Of the session's disk, and of another.
+        ("", "254:0 100; 8:0 5", "/dev/vda1", "none, then 254:0 100"),
+        ("", "8:0 5", "/dev/vda1", None),
+        # Which disks a volume lies on, and what a device is that was not captured, is not known.
+        ("", "8:0 5; 7:0 9", "/dev/mapper/root", "none, then 8:0 5"),
+        ("", "9:9 5", "/dev/vda1", "none, then 9:9 5"),
+    ],
+)
+def test_only_a_limit_on_a_used_device_changes_the_environment(
+    before: str, after: str, source: str, shown: str | None
+) -> None:
+    def capture(limit: str) -> MachineCapture:
+        return machine(
+            fact("workdir.path", "/home/u", EXPECTED),
+            fact("mount./.device", source),
+            fact("block.vda.number", "254:0", EXPECTED),
+            fact("block.sda.number", "8:0", EXPECTED),
+            fact(LIMIT, limit, FATAL),
+        )
+
+    found = environment_findings([capture(before), capture(after)])
+    assert [one.evidence for one in found] == [f"{LIMIT}: {shown}"] * bool(shown)
+
+
+def test_a_device_that_a_command_names_is_used() -> None:
+    def capture(limit: str) -> MachineCapture:
+        return machine(
+            fact("workdir.path", "/home/u", EXPECTED),
+            fact("mount./.device", "/dev/vda1"),
+            fact("command.1", "fio --filename=/dev/loop3", EXPECTED),
+            fact(LIMIT, limit, FATAL),
+        )
+
+    (one,) = environment_findings([capture(""), capture("7:3 100; 7:4 1")])
+    assert one.evidence == f"{LIMIT}: none, then 7:3 100"
+
+
+def test_swap_space_of_others_changes_no_environment() -> None:
+    def capture(size: str) -> MachineCapture:
+        where = fact("workdir.path", "/home/u", EXPECTED)
+        return machine(where, fact("memory.swap_total_kib", size))
+
+    assert environment_findings([capture("0"), capture("524284")]) == ()
+    assert difference(capture("0"), capture("524284")).matters

@@ -6,9 +6,11 @@ import contextlib
 import json
 import re
 import socket
+import sys
 import tarfile
 import threading
 from pathlib import Path
+from xml.etree import ElementTree
 
 import msgspec
 import pytest
@@ -16,7 +18,9 @@ import pytest
 import exported_session
 from benchwright.cli import export
 from benchwright.cli.export_view import read_view
+from benchwright.cli.history_inputs import read_runs
 from benchwright.cli.main import main
+from benchwright.core.load import load_direction
 from benchwright.report.export import FORMATS
 from benchwright.report.export.view import in_base_unit, unit_of
 from benchwright.study.journal import Study
@@ -37,6 +41,7 @@ REFUSED = {
     *((kind, "pyperf") for kind in ("run", "load", "suite")),
 }
 """Sessions that a format has no place for."""
+ACCEPT = ("--max-errors", "100%")
 
 
 @pytest.fixture
@@ -47,6 +52,15 @@ def studies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             archive.extractall(tmp_path, filter="data")
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+def test_a_format_that_bw_stats_prints_names_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["export", "--format", "csv"])
+    assert ended.value.code == 2
+    assert "bw stats --format csv" in capsys.readouterr().err
 
 
 def test_the_option_has_the_names_of_the_registry() -> None:
@@ -106,7 +120,10 @@ def test_a_load_has_its_sentence_and_its_response_times(
     studies: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     main(["export", "load", "--format", "markdown"])
-    assert "- load: read: 200/s as requested; response p90" in capsys.readouterr().out
+    assert (
+        "- load: read: 200/s requested, 212/s drawn and issued; response p90"
+        in capsys.readouterr().out
+    )
     main(["export", "load", "--format", "bencher"])
     measures = json.loads(capsys.readouterr().out)["load"]
     assert measures["response-p99"]["value"] == 0.003627007
@@ -163,7 +180,10 @@ def test_one_direction_for_github_action_benchmark(
     main(["export", "run", "--format", "github-action-benchmark"])
     said = capsys.readouterr()
     assert [one["value"] for one in json.loads(said.out)] == [110, 120]
-    assert "bw: elapsed, user and rss_bytes left out" in said.err
+    assert (
+        "bw: elapsed, user and rss_bytes of count:n=1 and count:n=2 are left out"
+        in said.err
+    )
 
 
 def test_files_are_written_beside_the_first(
@@ -247,6 +267,117 @@ def test_what_bw_load_printed_is_a_source(
     assert 'bw_response_p99_seconds{test="web",bound="estimate"} 0.000142' in metrics
 
 
+def test_the_directions_of_a_load_are_those_of_its_study(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every metric of a load has the same direction and unit in its JSON, its study and a history."""
+    monkeypatch.chdir(tmp_path)
+    words = (
+        "load",
+        "--target",
+        "null",
+        "--depth",
+        "2",
+        "--duration",
+        "50ms",
+        "--quiet",
+    )
+    assert main([*words, "--json"]) == 0
+    Path("l.json").write_text(capsys.readouterr().out)
+    names = json.loads(Path("l.json").read_text())["metrics"]
+    monkeypatch.setattr(sys, "argv", ["bw", *words, "--study", "s"])
+    assert main([*words, "--study", "s"]) == 0
+    asked = [word for name in names for word in ("--metric", name)]
+
+    def units(place: str, *more: str) -> dict[str, str]:
+        capsys.readouterr()
+        assert main(["export", place, "--format", "benchfmt", *more]) == 0
+        lines = capsys.readouterr().out.splitlines()
+        found = [line.split() for line in lines if line.startswith("Unit ")]
+        return {unit: " ".join(more) for _, unit, *more in found}
+
+    of_json, of_study = units("l.json", *asked), units("s", *asked)
+    assert of_json == of_study
+    assert units("l.json")["rate/s"] == units("s")["rate/s"] == "better=higher"
+    higher = {name for name, said in of_json.items() if "better=higher" in said}
+    assert higher >= {"rate/s", "completed", "offered_rate/s"}
+    assert not [one for one in of_json if "errors" in one and one in higher]
+    (run,) = read_runs([Path("s")]).runs
+    better = {key.metric: point.better for key, point in run.points}
+    assert {name for name in names if better[name] == "higher"} == {
+        name for name in names if load_direction(name) == "higher"
+    }
+
+
+@pytest.mark.parametrize(
+    ("options", "status", "counts"),
+    [
+        (["--json"], 1, ("0", "1")),
+        (["--json", *ACCEPT], 0, ("0", "0")),
+        (["--json", *ACCEPT, "--limit", "errors < 1%"], 1, ("1", "0")),
+        (["--json", *ACCEPT, "--limit", "mean < 1s"], 3, ("0", "1")),
+        (["--study", "s"], 1, ("0", "1")),
+        (["--study", "s", *ACCEPT, "--limit", "errors < 1%"], 1, ("1", "0")),
+        (["--study", "s", *ACCEPT, "--limit", "mean < 1s"], 3, ("0", "1")),
+    ],
+)
+def test_a_load_is_green_in_junit_where_its_exit_status_is_0(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    options: list[str],
+    status: int,
+    counts: tuple[str, str],
+) -> None:
+    """Of a server that closes every connection."""
+    monkeypatch.chdir(tmp_path)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=_close, args=(listener,), daemon=True).start()
+        target = f"http://127.0.0.1:{listener.getsockname()[1]}/"
+        words = ["load", "--target", target, "--rate", "100", "--duration", "300ms"]
+        words += [*options, "--quiet"]
+        monkeypatch.setattr(sys, "argv", ["bw", *words])
+        assert main(words) == status
+    Path("l.json").write_text(capsys.readouterr().out)
+    place = "l.json" if "--json" in options else "s"
+    assert main(["export", place, "--format", "junit"]) == 0
+    (suite,) = ElementTree.fromstring(capsys.readouterr().out)
+    assert (suite.get("failures"), suite.get("errors")) == counts
+    assert main(["export", place, "--format", "markdown"]) == 0
+    assert "Benchwright ," not in capsys.readouterr().out
+
+
+def test_a_failed_load_of_a_study_is_named_as_it_was_typed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of a port at which nothing listens; every text has the words of the user, and an option that exists."""
+    monkeypatch.chdir(tmp_path)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    load = f"load --target tcp://127.0.0.1:{port} --rate 50 --json"
+    words = [*load.split(), "--study", "s"]
+    monkeypatch.setattr(sys, "argv", ["bw", *words])
+    assert main(words) == 1
+    for more in ([], ["why", "s"], ["stats", "s"], ["show", "s"], ["export", "s"]):
+        options = ["--format", "junit"] if more[:1] == ["export"] else []
+        if more:
+            main([*more, *options])
+        said = capsys.readouterr()
+        text = " ".join((said.out + said.err).split())
+        assert f"`bw {load}`" in text, more
+        assert "--ok-status" not in text
+        assert "benchwright.cli" not in text
+    main(["why", "s", "--json"])
+    assert '"load-failed"' in capsys.readouterr().out
+
+
+def _close(listener: socket.socket) -> None:
+    """Close every connection."""
+    with contextlib.suppress(OSError):
+        while True:
+            listener.accept()[0].close()
+
+
 def test_labels_have_distributions_of_their_own_beside_the_first(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -304,6 +435,19 @@ def test_another_file_is_refused(
     assert "neither a study nor the output of bw load --json" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("command", ["export --format hlog", "stats", "report", "why"])
+def test_what_bw_printed_about_a_study_names_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    study, file = tmp_path / "study", tmp_path / "printed.json"
+    assert main(["run", "true", "--runs", "2", "--json", "--study", str(study)]) == 0
+    file.write_text(capsys.readouterr().out)
+    assert main([*command.split(), str(file)]) == 2
+    shown = capsys.readouterr().err
+    assert "what bw printed with --json (run)" in shown
+    assert f"= name the study: {'bw export ' * (command[0] == 'e')}{study}@1" in shown
+
+
 def test_the_formats_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["export", "--formats"]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -321,10 +465,19 @@ def test_the_formats_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
         ("delay", "ms", 14.2, (0.0142, "s")),
         ("speed", "MiB/s", 2.0, (2097152.0, "B/s")),
         ("rate_per_s", "", 7.0, (7.0, "/s")),
+        ("read_bytes_per_s", "", 7.0, (7.0, "B/s")),
         ("out_blocks", "512 B", 8.0, (4096.0, "B")),
         ("cpu", "%", 50.0, (0.5, "share")),
         ("count", "1", 3.0, (3.0, "")),
         ("distance", "m", 3.0, (3.0, "m")),
+        ("disk", "TiB", 2.0, (2.0 * 2**40, "B")),
+        ("rest", "h", 2.0, (7200.0, "s")),
+        ("done", "ops/ms", 2.0, (2000.0, "ops/s")),
+        ("sent", "GB/min", 3.0, (5e7, "B/s")),
+        ("cost", "us/op", 3.0, (3e-6, "s/op")),
+        ("per", "B/s/MB", 3.0, (3e-6, "B/s/B")),
+        ("clock", "GHz", 3.0, (3e9, "Hz")),
+        ("energy", "mJ", 3.0, (0.003, "J")),
     ],
 )
 def test_values_in_base_units(

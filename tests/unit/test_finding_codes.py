@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import runpy
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from benchwright.cli.main import parser
 from benchwright.core.results import FORMER_CODES, Finding, Severity
 from benchwright.findings.codes import (
     CODES,
@@ -18,6 +20,15 @@ from benchwright.findings.codes import (
     make_finding,
     merge_tables,
 )
+from benchwright.suite.autopilot import KEYWORDS
+
+ROOT = parser()
+OPTIONS = {
+    option
+    for words in ROOT.commands()
+    for action in ROOT.of(words)._actions
+    for option in action.option_strings
+}
 
 
 def test_a_code_cannot_be_defined_twice() -> None:
@@ -54,6 +65,15 @@ def test_a_former_code_is_read_as_the_code_of_today(former: str, code: str) -> N
     assert msgspec.json.decode(stored, type=Finding).code == code
     assert Finding(former, Severity.NOTE, "t", "e").code == code
     assert finding_of_mark(former, "t", "e").code == code
+
+
+@pytest.mark.parametrize("code", sorted(CODES))
+def test_a_remedy_names_an_option_for_each_keyword_of_suites(code: str) -> None:
+    remedy = CODES[code].remedy
+    named = re.findall(r"(?<![\w-])--[a-z][a-z-]*", remedy)
+    assert set(named) <= OPTIONS
+    for word in re.findall(r"[A-Z]{4,}", remedy):
+        assert word not in KEYWORDS or f"--{word.lower()}" in named
 
 
 def test_the_documented_codes_are_those_of_the_table() -> None:

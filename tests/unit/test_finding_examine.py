@@ -23,6 +23,7 @@ from benchwright.core.plan import (
 from benchwright.core.results import Severity
 from benchwright.findings.codes import CODES, make_finding
 from benchwright.findings.examine import Evidence, compute_findings
+from benchwright.report.answer import finding_groups
 
 CLEAN = [10.0, 10.1, 9.9, 10.05, 9.95]
 EVERY_NS = 120 * 10**9
@@ -43,26 +44,6 @@ def test_clean_trials_raise_no_doubt() -> None:
     assert codes(*map(trial, range(1, 6))) == []
 
 
-def test_a_brief_test_is_told_that_it_shows_little_of_the_machine() -> None:
-    """Its trials lie within two minutes; of two sessions on two days they do not."""
-
-    def spread(every_s: float) -> list[Trial]:
-        return [
-            msgspec.structs.replace(
-                trial(epoch), started_ns=int(epoch * every_s * 1e9), duration_ns=10**9
-            )
-            for epoch in range(1, 6)
-        ]
-
-    (finding,) = compute_findings(Evidence("t", spread(2)))
-    assert (finding.code, finding.severity) == ("brief-test", Severity.NOTE)
-    assert finding.evidence.startswith("5 trials in 9 s:")
-    assert codes(*spread(32)) == []
-    assert codes(*spread(2)[:1]) == ["too-few-trials"]
-    other_day = msgspec.structs.replace(spread(2)[0], epoch=6, started_ns=10**14)
-    assert codes(*spread(2), other_day) == []
-
-
 def test_a_command_that_fails_is_one_finding_with_its_epochs() -> None:
     trials = [
         trial(1),
@@ -74,6 +55,53 @@ def test_a_command_that_fails_is_one_finding_with_its_epochs() -> None:
     assert (
         finding.evidence == "`work --fast` exited with status 3 in trials 3, 4 (2 of 4)"
     )
+
+
+def test_several_causes_of_failures_have_their_sum() -> None:
+    statuses = {2: 3, 3: 3, 5: 137}
+    trials = [
+        trial(
+            e,
+            TrialEnding.FAILED if e in statuses else TrialEnding.OK,
+            status=statuses.get(e, 0),
+        )
+        for e in range(1, 6)
+    ]
+    found = compute_findings(Evidence("t", trials))
+    failures = [one for one in found if one.code == "command-failed"]
+    (group,) = finding_groups([("t", one) for one in failures])
+    assert [one.evidence for one in failures] == [
+        "`work --fast` exited with status 3 in trials 2, 3 (2 of 5), 3 failed in all",
+        "`work --fast` was killed by signal 9 in trial 5 (1 of 5), 3 failed in all",
+    ]
+    assert group.sentence == (
+        "`work --fast` exited with status 3 in 2 of 5 trials, 3 failed in all (the worst of 2)"
+    )
+
+
+def test_an_accepted_status_is_no_failure_and_is_reported() -> None:
+    same = [trial(epoch, status=1) for epoch in range(1, 5)]
+    (finding,) = compute_findings(Evidence("t", same, ok_status=(1,)))
+    assert (finding.code, finding.severity) == ("status-accepted", Severity.NOTE)
+    assert "`work --fast` exited with status 1 in 4 of 4 runs" in finding.evidence
+
+    mixed = [*same, trial(5), trial(6)]
+    (finding,) = compute_findings(Evidence("t", mixed, ok_status=(0, 1)))
+    assert (finding.code, finding.severity) == ("status-accepted", Severity.WARNING)
+    assert "status 0 in 2 and 1 in 4 of 6 runs" in finding.evidence
+
+
+def test_a_failed_trial_names_the_command_whose_status_is_not_accepted() -> None:
+    blocks = (
+        MeasurementBlock(1, 3, "grep", 1, {"elapsed": 1.0}),
+        MeasurementBlock(1, 3, "sort", 2, {"elapsed": 1.0}),
+    )
+    failed = Trial("t", 3, 1, TrialEnding.FAILED, 0, 1, blocks)
+    found = compute_findings(
+        Evidence("t", [trial(1), trial(2), failed], ok_status=(0, 1))
+    )
+    (one,) = [finding for finding in found if finding.code == "command-failed"]
+    assert one.evidence.startswith("`sort` exited with status 2")
 
 
 def test_a_signal_and_a_failed_setup_are_told_apart() -> None:
@@ -186,3 +214,16 @@ def test_a_value_that_is_never_taken_is_told() -> None:
         "a value reported for elapsed",
         "a value reported for note",
     ]
+
+
+@pytest.mark.parametrize(
+    ("left", "said"),
+    [
+        (1, "1 process was still running and was killed after"),
+        (9, "9 processes were still running and were killed after"),
+    ],
+)
+def test_processes_left_running_are_counted(left: int, said: str) -> None:
+    found = compute_findings(Evidence("t", [trial(1), trial(2, left_running=left)]))
+    (one,) = [f for f in found if f.code == "processes-left-running"]
+    assert one.evidence.startswith(said)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -10,13 +12,19 @@ from benchwright.core.resource_use import (
     CgroupUse,
     FilesOpen,
     IoLimit,
+    OffCpuUse,
+    OwnLosses,
     ResourceUse,
     TaskUse,
+    TreeIo,
+    WaitKind,
+    WaitUse,
 )
 from benchwright.core.text import cpus_text
 from benchwright.findings.codes import LIMITER_CODES
 from benchwright.findings.limit import StatedCapacity
 from benchwright.findings.limiter import LimiterContext, limiters
+from benchwright.findings.limiter_waits import waits_text
 from watched_uses import (
     MIB,
     codes,
@@ -69,6 +77,27 @@ MEMORY_LIMIT = use(
 )
 
 
+def waiting(kind: WaitKind, share: float = 0.95, **more: Any) -> ResourceUse:
+    """Return a window in which the trial's only thread waited."""
+    call, what = {
+        "disk": ("fdatasync", "file /data/log"),
+        "network": ("recvfrom", "tcp 127.0.0.1:8080"),
+        "locks": ("futex", ""),
+        "pipe": ("read", "pipe"),
+        "sleep": ("clock_nanosleep", ""),
+        "ring": ("io_uring_enter", ""),
+        "other": ("rt_sigsuspend", ""),
+    }[kind]
+    wait = WaitUse(kind, share, "work", call, what)
+    parts = {
+        "cpu": cpu(0.02),
+        "tasks": (task(share=0.02),),
+        "off_cpu": OffCpuUse(0.97, 90, (wait,)),
+        "losses": OwnLosses(major_faults=0),
+    }
+    return use(**(parts | more))
+
+
 def test_every_code_has_a_case_on_both_sides() -> None:
     covered = {code for code, _ in LIMITED}
     assert covered == set(LIMITER_CODES)
@@ -103,6 +132,25 @@ LIMITED = [
         "too-few-threads",
         use(cpu=cpu(3.0, count=8), tasks=tuple(task("xhpl", 0.99) for _ in range(3))),
     ),
+    ("waits-for-disk", waiting("disk")),
+    ("waits-for-network", waiting("network")),
+    ("waits-for-locks", waiting("locks")),
+    ("waits-for-pipe", waiting("pipe")),
+    ("sleeps", waiting("sleep")),
+    (
+        "swapping",
+        waiting("other", memory=SWAPPING.memory, losses=OwnLosses(major_faults=900)),
+    ),
+    (
+        "memory-pressure",
+        use(memory=memory(pressure=0.12), losses=OwnLosses(major_faults=400)),
+    ),
+    ("waits-for-disk", waiting("ring", own_io=TreeIo(MIB, 0, MIB, 0, 9, 0))),
+    # Others took a CPU for half of the time: of the rest, it slept.
+    (
+        "sleeps",
+        waiting("sleep", 0.3, tasks=(task(share=0.1, waiting=0.5),)),
+    ),
 ]
 
 FREE = [
@@ -120,6 +168,15 @@ FREE = [
         use(
             disks=(disk(0.01, 0.1),),
             cgroups=(throttled(IoLimit("8:0", "vda", reads_per_s=50.0)),),
+        ),
+    ),
+    (
+        "a limit of another program's device",
+        use(
+            disks=(disk(0.01, 0.1),),
+            cgroups=(throttled(IoLimit("8:0", "vda", reads_per_s=105.0)),),
+            own_io=TreeIo(0, 60 * MIB, 0, 60 * MIB, 0, 60),
+            devices=("sdb",),
         ),
     ),
     (
@@ -180,6 +237,25 @@ FREE = [
     ),
     ("most of a CPU", use(cpu=cpu(0.85), tasks=(task(share=0.85),))),
     ("two half threads", use(cpu=cpu(1.0), tasks=(task(share=0.5),) * 2)),
+    (
+        "swapping of others",
+        use(memory=SWAPPING.memory, losses=OwnLosses(major_faults=3)),
+    ),
+    (
+        "few of many faults",
+        use(
+            memory=memory(swapped_in=200 * MIB, pressure=0.5, major_faults=50_000),
+            losses=OwnLosses(major_faults=400),
+        ),
+    ),
+    (
+        "a task killed at the limit of another cgroup",
+        use(memory=memory(oom_kills=1), losses=OwnLosses(major_faults=0)),
+    ),
+    ("some waiting", waiting("disk", 0.4)),
+    ("a wait for a signal", waiting("other")),
+    ("a ring of sockets", waiting("ring", own_io=None)),
+    ("a generator waits", waiting("network", tasks=(task("wrk", 0.02),))),
     ("nothing seen", ResourceUse(seconds=10.0, samples=100, epochs=(1, 1))),
 ]
 
@@ -235,6 +311,50 @@ def test_evidence_has_figures_with_units() -> None:
     assert "119 MB/s on the wire, 95.2 % of 125 MB/s" in evidence["network-limit"]
 
 
+def test_a_wait_names_its_share_its_call_and_its_peer() -> None:
+    found = {kind: limiters(waiting(kind))[0].evidence for kind in KINDS}
+    assert found["network"] == (
+        "waited 95 % of the time for the network peer 127.0.0.1:8080 (work in recvfrom; 90 samples)"
+    )
+    assert (
+        found["locks"]
+        == "waited 95 % of the time for locks (work in futex; 90 samples)"
+    )
+    assert (
+        found["sleep"] == "slept 95 % of the time (work in clock_nanosleep; 90 samples)"
+    )
+    timer = OffCpuUse(0.97, 90, (WaitUse("sleep", 0.95, "java", "futex", threads=3),))
+    assert limiters(waiting("sleep", off_cpu=timer))[0].evidence == (
+        "slept 95 % of the time (java in futex, with a time limit; 90 samples)"
+    )
+    buffer = WaitUse(
+        *("other", 0.95, "head", "write", "memory /memfd:x"), "shmem_file_write_iter"
+    )
+    memory_text = waits_text(waiting("other", off_cpu=OffCpuUse(0.97, 90, (buffer,))))
+    assert memory_text == (
+        "waited 95 % of the time for a file in memory (head in write of /memfd:x, shmem_file_write_iter; 90 samples)"
+    )
+    assert "one request at a time" in found["disk"]
+    assert "work in fdatasync of /data/log" in found["disk"]
+    one = limiters(waiting("disk", disks=(disk(0.6, 0.6),)))[0]
+    assert "vda, one request at a time (10 ms each; work in fdatasync" in one.evidence
+
+
+KINDS: tuple[WaitKind, ...] = ("disk", "network", "locks", "pipe", "sleep")
+
+
+def test_another_limit_explains_the_waits() -> None:
+    assert codes(waiting("disk", cgroups=(quota(90, 5.0),))) == [
+        "throttled-by-cgroup-quota"
+    ]
+    beside = waiting(
+        "sleep",
+        cpu=cpu(0.02, 1.96, runnable=3.0),
+        tasks=(task(share=0.02, waiting=0.4),),
+    )
+    assert codes(beside)[-1] == "sleeps"
+
+
 def test_neighbours_of_one_name_are_told_together_and_who_used_most_first() -> None:
     used = [("make", 0.2), *[("cc1", 0.1)] * 3, *[("sh", 0.01)] * 2, ("cat", 0.01)]
     others = [TaskUse(9, 0, name, share, of="other") for name, share in used]
@@ -287,6 +407,25 @@ def test_processes_that_take_turns_are_one_thread() -> None:
     assert codes(use(cpu=cpu(0.96), tasks=turns)) == ["single-threaded-cpu-bound"]
     lasting = tuple(task("worker", 0.12, seen_s=10.0) for _ in range(8))
     assert codes(use(cpu=cpu(0.96), tasks=lasting)) == []
+
+
+@pytest.mark.parametrize("number", [2, 3, 8])
+def test_threads_that_take_turns_are_one_thread(number: int) -> None:
+    """Under one lock whose holder computes: exactly one is ready in nearly every sample."""
+    workers = tuple(task("worker", 1.0 / number) for _ in range(number))
+
+    def seen(alone: int, own: float = 1.0) -> ResourceUse:
+        off = OffCpuUse(0.02, 2, (), 100, alone)
+        return use(cpu=cpu(own), tasks=workers, off_cpu=off)
+
+    assert codes(seen(92)) == ["single-threaded-cpu-bound"]
+    (limit,) = limiters(seen(92))
+    assert limit.evidence == (
+        "threads that take turns, one at a time in 92 of 100 samples, in total 1 CPU; 0.98 "
+        "CPUs of 2 idle"
+    )
+    assert codes(seen(50)) == [], "by chance"
+    assert codes(seen(92, 0.7)) == []
 
 
 def test_two_whole_threads_of_four_processors_are_bound() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from benchwright.core.resource_use import IoLimit, ResourceUse, TreeIo
+from benchwright.core.resource_use import IoLimit, OffCpuUse, ResourceUse, TreeIo
 from watched_uses import (
     MIB,
     codes,
@@ -33,6 +33,14 @@ def turning(runnable: float = 1.0, lasting: float = 0.2) -> ResourceUse:
     """Return processes that take turns at one processor."""
     turns = tuple(task("cc1", 0.3, seen_s=10 * lasting) for _ in range(3))
     return use(cpu=cpu(0.95, 0.0, runnable=0.95 + runnable - 1), tasks=turns)
+
+
+def by_turns(alone: float = 1.0, samples: int = 100) -> ResourceUse:
+    """Return lasting processes that take turns at one processor."""
+    off = OffCpuUse(0.0, 0, (), samples, int(alone * samples))
+    return use(
+        cpu=cpu(0.99), tasks=tuple(task("w", 0.33) for _ in range(3)), off_cpu=off
+    )
 
 
 def full(memory_max: float = 1.0, refaults_per_s: float = 500) -> ResourceUse:
@@ -92,6 +100,8 @@ NEAR = [
     ),
     ("single-threaded-cpu-bound", lambda v: turning(runnable=v), 1.42, 1.28),
     ("single-threaded-cpu-bound", lambda v: turning(lasting=v), 0.55, 0.45),
+    ("single-threaded-cpu-bound", lambda v: by_turns(alone=v), 0.84, 0.86),
+    ("single-threaded-cpu-bound", lambda v: by_turns(samples=v), 5, 6),
     (
         "cpu-saturated",
         lambda v: use(

@@ -73,6 +73,43 @@ def test_most_operations_late_is_serious_and_held_ones_are_told_apart() -> None:
     assert "12 that waited for a slot are not included" in late.evidence
 
 
+@pytest.mark.parametrize(
+    ("held_late", "blamed"), [(0, "target-saturated"), (100_000, "generator-late")]
+)
+def test_who_is_blamed_for_missing_slots(held_late: int, blamed: str) -> None:
+    found = document()
+    found["counts"] |= {"held": 100_000, "held_late": held_late}
+    for kind in found["kinds"].values():
+        kind["service_ns"] |= {"p50": 1_500}
+        kind["response_ns"] |= {"p50": 5_000_000}
+    told = doubts(found)
+    both = {"target-saturated", "generator-late"}
+    assert both & told.keys() == {blamed}
+    assert "100,000 of 499,900" in told[blamed].evidence
+
+
+def test_a_slow_target_is_blamed_though_the_generator_was_late_now_and_then() -> None:
+    found = document()
+    found["counts"] |= {"held": 400_000, "held_late": 40_000}
+    for kind in found["kinds"].values():
+        kind["service_ns"] |= {"p50": 1_500}
+        kind["response_ns"] |= {"p50": 5_000_000}
+    told = doubts(found)
+    assert "target-saturated" in told
+    assert "generator-late" not in told
+
+
+def test_a_backlog_after_pauses_of_the_generator_is_its_own() -> None:
+    found = document()
+    for place, interval in enumerate(found["intervals"]):
+        interval["waiting"] = 400 * place
+    found["intervals"][-1]["intended"] = 100
+    found["counts"] |= {"held": 1000, "held_late": 0}
+    assert "target-saturated" in doubts(found)
+    found["counts"]["held_late"] = 1000
+    assert "target-saturated" not in doubts(found)
+
+
 def test_a_full_target_is_not_the_generators_fault() -> None:
     found = document()
     for kind in found["kinds"].values():
@@ -320,6 +357,7 @@ def test_recorded_requests_that_are_not_replayed_as_they_were() -> None:
     found = document()
     requests = {"distinct": 3, "unsafe_methods": 5, "unreplayable": 2, "credentials": 4}
     requests |= {"without_body": 0, "whole_seconds": 1200, "lost_bodies": 6}
+    requests["unsendable"] = {"data:": 1, "no request": 1}
     found["traces"] = [
         {"path": "a.log", "operations": 9, "duplicates": "spread", "requests": requests}
     ]
@@ -327,10 +365,19 @@ def test_recorded_requests_that_are_not_replayed_as_they_were() -> None:
     skipped = told["trace-requests-skipped"]
     assert skipped.severity is Severity.WARNING
     assert "5 with a method other than GET, HEAD and OPTIONS" in skipped.evidence
-    assert "2 without a request" in skipped.evidence
+    assert "data:" not in skipped.evidence
     assert "6 with a body that is described" in skipped.evidence
+    unsendable = told["trace-requests-unsendable"]
+    assert unsendable.severity is Severity.NOTE
+    assert "1 x data:, 1 x no request" in unsendable.evidence
+    assert "--unsafe-methods" not in unsendable.remedy
     assert "4 without their credentials" in told["trace-requests-changed"].evidence
     assert "body" not in told["trace-requests-changed"].evidence
+    requests["other_lengths"] = 7
+    changed = doubts(found)["trace-requests-changed"].evidence
+    assert (
+        "7 with a body that does not have the length that the trace states" in changed
+    )
     assert "1,200 requests" in told["trace-stamps-coarse"].evidence
     assert "spread evenly" in told["trace-stamps-coarse"].evidence
     found["traces"][0]["requests"] = {"distinct": 3}
@@ -362,7 +409,7 @@ def test_samples_that_were_lost() -> None:
     # Even the mark of a good end may be what did not fit.
     found["samples"]["failed"] = "No space left on device"
     evidence = doubts(found)["samples-lost"].evidence
-    assert evidence.endswith("s.bw: writing failed (No space left on device)")
+    assert evidence.endswith("s.bw: No space left on device")
 
 
 def test_a_result_of_nothing_is_no_error() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import floor
+from random import Random
 from typing import Any
 
 import msgspec
@@ -13,6 +15,8 @@ from benchwright.core.resource_use import (
     ClockUse,
     IoLimit,
     KernelMessage,
+    MemoryKill,
+    OwnLosses,
     ResourceUse,
     SocketUse,
     TreeIo,
@@ -27,6 +31,10 @@ from watched_uses import MIB, cpu, disk, group, memory, network, task, trial, us
 BOUND = use(cpu=cpu(1.0), tasks=(task("gzip", 0.99),))
 GIB = 1024 * MIB
 KILLED = KernelMessage(1.0, 3, "Memory cgroup out of memory: Killed process 7 (sort)")
+
+
+SENT = OwnLosses(segments_out=100_000)
+LOST = SocketUse(retransmits=64, segments_out=18, listen_overflows=2, receive_errors=40)
 
 
 def machine_findings(
@@ -115,21 +123,49 @@ def test_trials_that_do_not_count_say_nothing() -> None:
         ),
         (
             "network-errors",
-            use(sockets=SocketUse(retransmits=120, segments_out=100_000)),
-            use(sockets=SocketUse(retransmits=80, segments_out=100_000)),
+            use(losses=OwnLosses(retransmits=120, segments_out=100_000)),
+            use(losses=OwnLosses(retransmits=80, segments_out=100_000)),
         ),
         (
             "network-errors",
-            use(sockets=SocketUse(retransmits=11, segments_out=100)),
-            use(sockets=SocketUse(retransmits=9, segments_out=100)),
+            use(losses=OwnLosses(retransmits=11, segments_out=100)),
+            use(losses=OwnLosses(retransmits=9, segments_out=100)),
         ),
         (
             "network-errors",
-            use(sockets=SocketUse(listen_overflows=1)),
-            use(networks=(network(dropped=9),)),
+            use(losses=OwnLosses(listen_drops=1, segments_out=1)),
+            use(networks=(network(dropped=9),), losses=SENT),
         ),
-        ("network-errors", use(networks=(network(dropped=20),)), use()),
-        ("network-errors", use(networks=(network(errors=1),)), use()),
+        (
+            "network-errors",
+            use(losses=OwnLosses(datagram_drops=10), tasks=(task("dnsperf", 0.3),)),
+            use(losses=OwnLosses(datagram_drops=9), tasks=(task("dnsperf", 0.3),)),
+        ),
+        (
+            "network-errors",
+            use(networks=(network(dropped=20),), losses=SENT),
+            use(networks=(network(dropped=20),), losses=OwnLosses()),
+        ),
+        (
+            "network-errors",
+            use(networks=(network(errors=1),), losses=SENT),
+            use(networks=(network(errors=1),), losses=OwnLosses()),
+        ),
+        # Recorded by a version that counted only those of the machine.
+        (
+            "network-errors",
+            use(sockets=LOST, cpu=cpu(0.4, target=0.1)),
+            use(sockets=LOST),
+        ),
+        (
+            "network-errors",
+            use(
+                sockets=LOST,
+                losses=OwnLosses(absent="sock_diag"),
+                tasks=(task("wrk", 0.3),),
+            ),
+            use(sockets=LOST, losses=SENT),
+        ),
         ("steal", use(cpu=cpu(1.2, steal=0.043)), use(cpu=cpu(1.2, steal=0.03))),
         (
             "not-watched",
@@ -167,7 +203,6 @@ FLOOD = KernelMessage(1.5, 6, "TCP: request_sock_TCP: Possible SYN flooding on p
 @pytest.mark.parametrize(
     ("seen", "severity"),
     [
-        (use(kernel=(FLOOD,), tasks=(task("sleep", 0.0),)), Severity.NOTE),
         (use(kernel=(FLOOD,), tasks=(task("wrk", 0.5),)), Severity.SERIOUS),
         (use(kernel=(FLOOD,), cpu=cpu(0.5, target=0.2)), Severity.SERIOUS),
         (use(kernel=(KernelMessage(1.5, 6, "EXT4-fs error"),)), Severity.SERIOUS),
@@ -178,6 +213,209 @@ def test_a_message_about_network_traffic_is_serious_only_if_the_trial_has_some(
 ) -> None:
     (one,) = machine_findings(seen)
     assert (one.code, one.severity) == ("errors-in-kernel-log", severity)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "blk_update_request: I/O error, dev loop7, sector 12",
+        "EXT4-fs error (device sdb): ext4_find_entry",
+        "convert[812]: segfault at 8 ip 000055d sp 00007ff error 4",
+        "Memory cgroup out of memory: Killed process 812 (convert) total-vm:90kB",
+        "INFO: task convert:812 blocked for more than 120 seconds",
+    ],
+)
+def test_a_message_about_another_device_or_process_is_a_note(text: str) -> None:
+    message = KernelMessage(1.5, 3, text)
+    seen = use(kernel=(message,), devices=("vda",))
+    (one,) = machine_findings(seen)
+    assert (one.code, one.severity) == ("errors-in-kernel-log", Severity.NOTE)
+    device = text.partition("dev")[2].lstrip("ice ").split(",")[0].split(")")[0]
+    mine = use(
+        kernel=(message,),
+        devices=("vda", device.strip()),
+        tasks=(task("convert", 0.3),),
+    )
+    (own,) = machine_findings(mine)
+    assert own.severity is Severity.SERIOUS
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ext4: Unknown parameter 'nonsense'",
+        "tmpfs: Unknown parameter 'nonsense'",
+        "FAT-fs (nbd3): bogus number of reserved sectors",
+        "blk_update_request: I/O error, dev fd0, sector 0",
+        "SQUASHFS error: zlib decompression failed, data probably corrupt",
+        "e1000e: eth7: NIC Link is Down",
+    ],
+)
+def test_an_error_of_the_kernel_that_names_nothing_of_the_trial_is_a_note(
+    text: str,
+) -> None:
+    seen = use(
+        kernel=(KernelMessage(1.5, 3, text),),
+        devices=("vda",),
+        tasks=(task("wrk", 0.5),),
+    )
+    (one,) = machine_findings(seen)
+    assert (one.code, one.severity) == ("errors-in-kernel-log", Severity.NOTE)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "mce: [Hardware Error]: Machine check events logged",
+        "watchdog: BUG: soft lockup - CPU#1 stuck for 23s! [sort:9]",
+        "Out of memory: Killed process 9 (sort) total-vm:90kB",
+        "FAT-fs (pvd1): error, fat_get_cluster: invalid cluster chain",
+        "CPU2: Core temperature above threshold, cpu clock throttled",
+        "virtio_net: eth0: NIC Link is Down",
+        "wrk[10]: bad frame in signal delivery",
+    ],
+)
+def test_an_error_of_the_machine_or_of_what_the_trial_uses_is_serious(
+    text: str,
+) -> None:
+    seen = use(
+        kernel=(KernelMessage(1.5, 3, text),),
+        devices=("vda", "pvd1"),
+        tasks=(task("wrk", 0.5),),
+        networks=(network(),),
+    )
+    (one,) = [f for f in machine_findings(seen) if f.code == "errors-in-kernel-log"]
+    assert one.severity is Severity.SERIOUS
+
+
+@pytest.mark.parametrize(
+    ("text", "begins"),
+    [
+        (
+            "Memory cgroup out of memory: Killed process 9 (wrk)",
+            "Raise the memory limit",
+        ),
+        ("Out of memory: Killed process 9 (sort) total-vm:90kB", "Add memory"),
+        ("blk_update_request: I/O error, dev vda, sector 12", "Check the device"),
+        ("EXT4-fs error (device vda): ext4_find_entry", "Check the file system"),
+        ("INFO: task wrk:10 blocked for more than 120 seconds", "Find what the task"),
+        ("watchdog: BUG: soft lockup - CPU#1 stuck for 23s!", "Measure again"),
+        ("mce: [Hardware Error]: Machine check events logged", "Check the hardware"),
+        ("BUG: unable to handle page fault", "Restart the machine"),
+        ("virtio_net: eth0: NIC Link is Down", "Check the link"),
+        ("CPU2: Core temperature above threshold", "Cool the machine"),
+        ("nf_conntrack: table full, dropping packet", "Raise the limit that"),
+        (
+            "wrk[10]: segfault at 8 ip 000055d sp 00007ff error 4",
+            "Find why the program",
+        ),
+        ("wrk[10]: bad frame in signal delivery", "Read the message: the kernel"),
+    ],
+)
+def test_a_message_has_the_remedy_of_its_kind(text: str, begins: str) -> None:
+    seen = use(
+        kernel=(KernelMessage(1.5, 3, text),),
+        devices=("vda",),
+        tasks=(task("wrk", 0.5),),
+        networks=(network(),),
+        losses=OwnLosses(segments_out=10),
+    )
+    (one,) = [f for f in machine_findings(seen) if f.code == "errors-in-kernel-log"]
+    assert one.severity is Severity.SERIOUS
+    assert one.remedy.startswith(begins)
+
+
+@pytest.mark.parametrize("seconds", [0.04, 10.0])
+def test_a_task_killed_at_the_limit_of_a_cgroup_is_that_limit_alone(
+    seconds: float,
+) -> None:
+    """Also in a window that no sample shows, where SIGKILL ended the command; others' tasks are not the trial's."""
+    kill = MemoryKill(7, "sort", "/lab", 24 << 20, 1)
+    seen = msgspec.structs.replace(
+        use(
+            kernel=(KILLED,),
+            killed=(kill,),
+            memory=memory(oom_kills=1),
+            losses=OwnLosses(major_faults=0),
+        ),
+        seconds=seconds,
+        samples=0 if seconds < 1 else 100,
+    )
+    one = trial(1, seen)
+    (block,) = one.blocks
+    shot = msgspec.structs.replace(
+        one, blocks=(msgspec.structs.replace(block, status=137),)
+    )
+    (found,) = _machine([shot])
+    assert (found.code, found.severity) == ("memory-limit", Severity.WARNING)
+    assert found.evidence == (
+        "cgroup /lab reached its limit of 25.2 MB; the kernel killed 1 task because of it (sort)"
+    )
+    (other,) = _machine([one])
+    assert (other.code, other.severity) == ("errors-in-kernel-log", Severity.NOTE)
+    named = trial(1, msgspec.structs.replace(seen, tasks=(task("sort", 0.4),)))
+    assert [f.code for f in _machine([named])] == ["memory-limit"]
+    among = [*(trial(epoch, use()) for epoch in range(2, 9)), shot]
+    (rare,) = _machine(among)
+    assert rare.code == "memory-limit"
+    assert rare.evidence.endswith("(trial 1 (1 of 8))")
+
+
+def test_a_task_killed_for_the_machine_is_pressure_on_its_memory() -> None:
+    kill = MemoryKill(9, "cc1", "", None, 1)
+    seen = use(
+        kernel=(KernelMessage(1.0, 3, "Out of memory: Killed process 9 (cc1)"),),
+        killed=(kill,),
+        memory=memory(oom_kills=1),
+        losses=OwnLosses(major_faults=0),
+    )
+    grave, limit = sorted(_machine([trial(1, seen)]), key=lambda one: one.code)
+    assert (grave.code, limit.code) == ("errors-in-kernel-log", "memory-pressure")
+    assert grave.remedy.startswith("Add memory")
+    assert limit.evidence.startswith(
+        "the kernel killed 1 task because the machine had no memory left; at least "
+    )
+
+
+def test_a_message_counts_for_the_trial_in_whose_time_it_was() -> None:
+    error = "Buffer I/O error"
+    seen = use(
+        kernel=(
+            KernelMessage(1.0, 3, error, 7, 0.1),
+            KernelMessage(0.1, 3, error, 1, 0.1),
+        )
+    )
+    shared = msgspec.structs.replace(seen, epochs=(1, 9))
+    first = msgspec.structs.replace(shared, kernel=seen.kernel[:1])
+    trials = [trial(1, first), *(trial(epoch, None) for epoch in range(2, 10))]
+    (one,) = _kernel(trials)
+    assert one.evidence.endswith("'Buffer I/O error' after 0.1 s (trial 7 (1 of 9))")
+    trials[0] = trial(1, shared)
+    (both,) = _kernel(trials)
+    assert both.evidence.endswith(
+        "after 0.1 s of trial 1 and 1 more message (trials 7, 1 (2 of 9))"
+    )
+
+
+def _machine(trials: Any) -> list[Finding]:
+    """Return the findings about memory and messages."""
+    found = compute_findings(Evidence("t", trials), Questions(Claims()))
+    about = ("errors-in-kernel-log", "memory-limit", "memory-pressure")
+    return [one for one in found if one.code in about]
+
+
+def _kernel(trials: Any) -> list[Finding]:
+    found = compute_findings(Evidence("t", trials), Questions(Claims()))
+    return [one for one in found if one.code == "errors-in-kernel-log"]
+
+
+def test_a_message_about_network_traffic_of_others_is_no_finding() -> None:
+    assert codes(use(kernel=(FLOOD,), tasks=(task("sleep", 0.0),))) == []
+
+
+def test_segments_sent_again_are_a_share_of_all_that_were_sent() -> None:
+    (one,) = machine_findings(use(sockets=LOST, cpu=cpu(0.4, target=0.1)))
+    assert "64 segments of 82 sent again" in one.evidence
 
 
 def test_bytes_of_trials_watched_together_are_per_trial() -> None:
@@ -200,12 +438,21 @@ def test_a_machine_that_changed_between_trials() -> None:
     more = use(cpu=cpu(0.4, count=4), memory=memory(swap_total=GIB))
     (one,) = machine_findings(use(), more)
     assert one.code == "environment-changed-between-trials"
-    assert "CPUs: 2 and 4" in one.evidence
-    assert "swap space: 0 B and 1.07 GB" in one.evidence
-    assert codes(
-        use(cgroups=(group(cpu_limit_cores=0.5),)),
-        use(cgroups=(group(cpu_limit_cores=1.0),)),
-    ) == ["environment-changed-between-trials"]
+    assert one.evidence == "CPUs: 2, then 4"
+    assert "bw env --diff" not in one.remedy
+    quotas = (use(cgroups=(group(cpu_limit_cores=n),)) for n in (0.5, None, 0.5))
+    (one,) = machine_findings(*quotas)
+    assert one.evidence == (
+        "CPU limit of cgroup /bench: 0.5 CPUs, then none, then 0.5 CPUs"
+    )
+    limits = (group(io_limits=(IoLimit("7:0", "loop0", reads_per_s=100.0),)), group())
+    for devices, found in ((("vda",), []), (("loop0",), ["loop0"])):
+        two = [use(cgroups=(each,), devices=devices) for each in limits]
+        evidence = [each.evidence for each in machine_findings(*two)]
+        assert evidence == [
+            f"reads_per_s limit on {name} of cgroup /bench: 100, then none"
+            for name in found
+        ]
     for slow, found in ((1.98e9, []), (1.92e9, ["frequency-changed"])):
         two = (use(clock=ClockUse(f, f, f)) for f in (slow, 2.0e9))
         assert codes(*two) == found
@@ -425,6 +672,10 @@ def test_a_clock_of_coarse_grain(name: str, unit: str, values: list[float]) -> N
         ("total", "s", [21, 22, 21, 21, 22, 21]),
         ("length", "s", [10] * 6),
         ("total", "s", [3, 4, 3, 4]),
+        ("elapsed", "s", [0.3, 0.8] * 5),
+        ("elapsed", "s", [0.3, 0.6] * 5),
+        ("elapsed", "ms", [302.5, 851.5] * 5),
+        ("rate", "1/s", [1000 / 0.3, 1000 / 0.8] * 5),
         ("errors", "", [1, 2, 1, 1, 1, 2]),
         ("rate", "1/s", [0, 1, 0, 0, 1, 0]),
         ("rate", "1/s", [8333, 7312, 8333, 8333, 7312]),
@@ -433,3 +684,35 @@ def test_a_clock_of_coarse_grain(name: str, unit: str, values: list[float]) -> N
 )
 def test_a_clock_that_is_fine_enough(name: str, unit: str, values: list[float]) -> None:
     assert grain_text(name, unit, values) == ""
+
+
+@pytest.mark.parametrize("grid", [1e-6, 1e-3, 1e-2])
+@pytest.mark.parametrize("as_rates", [False, True])
+def test_constants_of_two_modes_are_no_clock(grid: float, as_rates: bool) -> None:
+    random, hits, n = Random(4), 0, 500
+    for _ in range(n):
+        pair = [round(grid * round(10 ** random.uniform(-2, 0.5) / grid), 9)] * 5
+        pair += [round(grid * round(10 ** random.uniform(-2, 0.5) / grid), 9)] * 5
+        values = [1000 / value for value in pair] if as_rates else pair
+        hits += bool(grain_text("x", "1/s" if as_rates else "s", values))
+    assert hits < 0.12 * n
+
+
+@pytest.mark.parametrize(
+    ("step", "decimals"),
+    [(0.01, 9), (1 / 64, 9), (1 / 64, 3), (1 / 60, 3), (0.1, 9), (1, 9)],
+)
+@pytest.mark.parametrize("ticks", [2, 8, 15])
+def test_a_clock_is_recognised_by_its_ticks(
+    step: float, decimals: int, ticks: float
+) -> None:
+    random, hits, n = Random(5), 0, 200
+    for _ in range(n):
+        mean = ticks * step * random.uniform(0.9, 1.2)
+        values = [
+            round(floor(random.random() + mean / step * random.gauss(1, 0.03)), 9)
+            * step
+            for _ in range(20)
+        ]
+        hits += bool(grain_text("x", "s", [round(one, decimals) for one in values]))
+    assert hits > 0.9 * n

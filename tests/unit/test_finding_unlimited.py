@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
-from benchwright.core.resource_use import ProgramUse, ResourceUse, TaskUse
+from benchwright.core.resource_use import (
+    OffCpuUse,
+    ProgramUse,
+    ResourceUse,
+    TaskUse,
+    WaitUse,
+)
 from benchwright.findings.limiter import NOTHING, TOO_SHORT, sentence
 from watched_uses import cpu, disk, group, task, use
 
@@ -79,3 +86,36 @@ def test_all_processes_of_a_server_count_not_only_the_busiest() -> None:
         programs=POSTGRES,
     )
     assert codes(seen) == ["cpu-saturated"]
+
+
+def test_a_trial_that_waited_is_not_one_without_a_limit() -> None:
+    waits = (
+        WaitUse("disk", 0.4, "dd", "write", "file /tmp/o"),
+        WaitUse("sleep", 0.02, "sh", "nanosleep"),
+    )
+    text = sentence([use(off_cpu=OffCpuUse(0.42, 40, waits))])
+    assert NOTHING not in text
+    assert text.startswith(
+        "no single limit: it ran or was ready to run 58 % of the time"
+    )
+    assert (
+        "40 % of the time for the disk, one request at a time (dd in write of /tmp/o; 40"
+        in text
+    )
+    assert "slept" not in text
+    unknown = sentence([use(off_cpu=OffCpuUse(0.9, 0))])
+    assert "it waited 90 % of the time" in unknown
+    assert sentence([use(off_cpu=OffCpuUse(0.05, 5))]) == NOTHING
+
+
+def test_one_processor_in_total_is_not_nothing_unless_samples_show_it() -> None:
+    workers = tuple(task(share=0.33) for _ in range(3))
+    one = use(cpu=cpu(1.0), tasks=workers)
+    for off in (None, OffCpuUse(0.0, 0), OffCpuUse(0.0, 0, (), 4, 4)):
+        text = sentence([msgspec.structs.replace(one, off_cpu=off)])
+        assert text == (
+            "no single limit: its threads used 1 CPU in total, none of them a whole one, and too few "
+            "samples show whether they take turns on it"
+        )
+    at_once = msgspec.structs.replace(one, off_cpu=OffCpuUse(0.05, 5, (), 100, 45))
+    assert sentence([at_once]) == NOTHING

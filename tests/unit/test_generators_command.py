@@ -87,6 +87,8 @@ def test_a_value_is_found_where_it_is(
         ("/m", 'log\n{"a": 1, "m": Infinity}\n', "/m is Infinity, not a number"),
         ("/m", '{"m": -Infinity}', "/m is -Infinity, not a number"),
         ("/latency/mean", "NaN of it", "stdout is not JSON"),
+        ("/m", "[" * 100_000, "stdout is JSON, and it is nested too deeply"),
+        ("/m", "log\n" + '{"m":' * 100_000, "it is nested too deeply"),
     ],
 )
 def test_a_value_that_is_not_there_says_why(source: str, out: str, why: str) -> None:

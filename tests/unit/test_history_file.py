@@ -65,6 +65,19 @@ def accepted(number: int) -> Acceptance:
     )
 
 
+def test_a_run_that_an_earlier_version_named_otherwise_is_known(tmp_path: Path) -> None:
+    path = tmp_path / "h.db"
+    points = run(1).points
+    named = tuple((key, msgspec.structs.replace(p, run="new")) for key, p in points)
+    again = msgspec.structs.replace(run(1), points=named, former="run-1")
+    other = tuple((key, msgspec.structs.replace(p, estimate=2.0)) for key, p in named)
+    with HistoryFile.open_to_write(path) as file:
+        file.add([run(1)])
+        assert file.add([again]).known == 1
+        # Another file of the same time.
+        assert file.add([msgspec.structs.replace(again, points=other)]).new == 1
+
+
 def test_the_oldest_runs_are_removed_until_the_file_is_small_enough(
     tmp_path: Path,
 ) -> None:
@@ -108,8 +121,20 @@ def test_a_file_returns_what_was_added(tmp_path: Path) -> None:
         assert file.runs() == [runs[1], runs[0]]
         assert file.series() == list(KEYS)
         assert history_of(file.runs()) == history_of(runs)
-        (only,) = file.runs(lambda key: key.metric == "user", since_ns=2000)
-        assert only.points == runs[0].points[1:]
+
+
+def test_of_what_is_not_wanted_the_last_points_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "h.db"
+    runs = [run(at) for at in range(1, 5)]
+    with HistoryFile.open_to_write(path) as file:
+        file.add(runs)
+    other, user = KEYS if KEYS[1].metric == "user" else KEYS[::-1]
+    with HistoryFile.open_to_read(path) as file:
+        some, every = file.part(lambda key: key == user, since_ns=3000)
+    read = [{key for key, _ in one.points} for one in some]
+    assert read == [{user}, {user, other}]
+    assert [one.run for one in every] == [one.name for one in runs]
+    assert {frozenset(one.keys) for one in every} == {frozenset(KEYS)}
 
 
 def test_a_run_is_stored_once_and_replaced_if_it_changed(tmp_path: Path) -> None:

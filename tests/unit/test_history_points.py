@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import tarfile
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 import pytest
@@ -18,6 +19,7 @@ from benchwright.findings.history import (
     machine_fingerprint,
     segments_of,
 )
+from benchwright.report.history_newest import direction
 from benchwright.report.history_points import (
     measured_digest,
     read_run,
@@ -70,6 +72,22 @@ def point(
         environment="" if environment is None else environment.id,
         command=command,
     )
+
+
+@pytest.mark.parametrize(
+    ("unit", "better", "words"),
+    [
+        ("s", "lower", ("slower", "faster")),
+        ("s", "higher", ("better", "worse")),
+        ("B", "lower", ("worse", "better")),
+        ("1/s", "higher", ("better", "worse")),
+    ],
+)
+def test_the_words_of_a_step_are_those_of_its_metric(
+    unit: str, better: Literal["lower", "higher"], words: tuple[str, str]
+) -> None:
+    one = msgspec.structs.replace(point(1, None), unit=unit, better=better)
+    assert (direction(one, rises=True), direction(one, rises=False)) == words
 
 
 def test_installed_memory_is_the_same_with_each_kernel() -> None:

@@ -8,10 +8,13 @@ import random
 import re
 import shutil
 import subprocess
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from xml.etree import ElementTree
 
 import msgspec
+import numpy as np
 import pytest
 
 from benchwright.core.history import (
@@ -23,7 +26,8 @@ from benchwright.core.history import (
     SeriesKey,
 )
 from benchwright.core.machine import Fact
-from benchwright.page.history import history_page
+from benchwright.core.results import Estimate
+from benchwright.page.history import history_page, history_part
 from benchwright.page.html import render_page
 from benchwright.report.documents import encode
 from benchwright.report.feeds import atom_feed, feed_entries, json_feed
@@ -33,8 +37,13 @@ from benchwright.report.history import (
     history_answer,
 )
 from benchwright.report.history_document import history_document
-from benchwright.report.history_newest import hold_gate
-from benchwright.report.history_text import gate_lines, history_lines
+from benchwright.report.history_newest import (
+    NewestAnswer,
+    change_and_interval,
+    hold_gate,
+)
+from benchwright.report.history_text import gate_lines, headline, history_lines
+from benchwright.stats.steps import find_steps, may_step
 from benchwright.study.history import history_of
 
 DAY_NS = 86_400 * 10**9
@@ -132,6 +141,29 @@ def test_a_spike_is_a_finding_and_no_step() -> None:
     assert "000001e" in finding.evidence
 
 
+def test_several_spikes_are_one_sentence() -> None:
+    def evidence(spikes: dict[int, float]) -> str:
+        runs = series_of("sort", {0: 1.0}, noise=0.001)
+        for at, factor in spikes.items():
+            ((key, point),) = runs[at].points
+            value = 1.0 * factor
+            moved = msgspec.structs.replace(
+                point, estimate=value, low=value * 0.999, high=value * 1.001
+            )
+            runs[at] = msgspec.structs.replace(runs[at], points=((key, moved),))
+        (finding,) = only(history(runs)).findings
+        assert finding.code == "outlier-run"
+        return finding.evidence
+
+    two = evidence({20: 1.5, 40: 1.3})
+    assert two.startswith("2 runs are 30 and 50 % above its level; 2026-")
+    assert ("0000014" in two, "0000028" in two) == (True, True)
+    both = evidence({20: 1.5, 40: 0.7})
+    assert both.startswith("one run is 50 % above and one run is 30 % below its level;")
+    many = evidence({at: 1.3 + at / 100 for at in range(10, 60, 10)})
+    assert many.startswith("5 runs are 40 to 80 % above its level;")
+
+
 def test_a_level_that_wanders_is_a_finding() -> None:
     wave = {at: 1 + 0.2 * math.sin(at / 8) for at in range(60)}
     found = only(history(series_of("sort", wave, noise=0.003)))
@@ -183,9 +215,11 @@ def test_direction_and_unit_choose_the_words() -> None:
 def test_few_runs_and_values_without_a_logarithm_are_undecided() -> None:
     few = only(history(series_of("sort", {0: 1.0}, runs=4)))
     assert (few.newest.verdict, few.newest.more) == ("undecided", 5)
-    zero = only(history(series_of("faults", {0: 0.0}, unit="")))
-    assert zero.newest.verdict == "undecided"
-    assert zero.level is None
+    for values in ([1.0] * 20 + [0.0], [0.0] * 20 + [1.0], [-1.0] * 20):
+        zero = only(with_values(values))
+        assert zero.newest.verdict == "undecided"
+        assert zero.newest.why.endswith("bw history --metric NAME")
+        assert zero.level is None
 
 
 def test_an_accepted_level_is_the_normal_one() -> None:
@@ -208,13 +242,21 @@ def test_a_difference_among_many_series_must_be_clearer() -> None:
     assert (alone.verdict, alone.p_adjusted) == ("slower", alone.p)
     assert among.p == alone.p < 0.05 < among.p_adjusted
     assert among.verdict == "undecided"
-    assert "among 41 series" in among.why
-    assert hold_gate(answer, 0.03).outcome == "undecided"
+    assert "among 41 series is above 5 %" in among.why
     later = history(series_of("sort", {0: 1.0, 40: 1.1}, runs=47), *others)
     answer = history_answer(later, HistoryQuestion())
     among = next(one.newest for one in answer.series if one.key.test == "sort")
     assert among.p_adjusted < 0.05
     assert among.verdict == "slower"
+
+
+def test_a_newest_run_back_at_the_old_level_says_what_the_change_is_of() -> None:
+    runs = series_of("sort", {0: 1.0, 11: 1.33, 15: 1.0}, runs=16)
+    newest = only(history(runs)).newest
+    assert newest.verdict == "undecided"
+    assert newest.why.startswith("the runs since its last step are +")
+    assert "is above 5 %" in newest.why
+    assert "among" not in newest.why
 
 
 def test_the_same_history_gives_the_same_bytes() -> None:
@@ -275,6 +317,89 @@ def test_a_gate_fails_for_a_worse_newest_run_alone() -> None:
     assert hold_gate(faster, 0.03).outcome == "passed"
 
 
+def test_a_gate_fails_from_a_step_on_until_it_is_accepted_or_made_good() -> None:
+    others = [series_of(f"t{at}", {0: 1.0}, runs=120) for at in range(6)]
+    outcomes = []
+    for runs in range(40, 121):
+        levels = {0: 1.0, 50: 1.3, 90: 1.0}
+        one = series_of("sort", levels, runs=runs)
+        each = [run[:runs] for run in others]
+        answer = history_answer(history(one, *each), HistoryQuestion())
+        outcomes.append(hold_gate(answer, 0.05).outcome)
+    first = outcomes.index("failed")
+    assert first + 40 <= 60, "found within ten runs"
+    assert set(outcomes[first : 90 - 40]) == {"failed"}
+    assert outcomes[-1] == "passed"
+    slower = series_of("sort", {0: 1.0, 50: 1.3}, runs=80)
+    answer = history_answer(history(slower), HistoryQuestion())
+    gate = hold_gate(answer, 0.05)
+    assert gate.failed == ("sort",)
+    assert len(gate.steps) == 1
+    assert "slower +3" in gate.steps[0]
+    assert "30 runs" in gate.steps[0]
+    assert hold_gate(answer, 0.5).outcome == "passed"
+    key = answer.series[0].key
+    meant = Acceptance(key=key, run="sort-50", reason="meant", accepted_ns=1)
+    known = history(slower, accepted=(meant,))
+    answer = history_answer(known, HistoryQuestion())
+    assert hold_gate(answer, 0.05).outcome == "passed"
+
+
+def test_a_gate_sees_a_step_of_quiet_levels_after_a_noisy_one() -> None:
+    rng = np.random.default_rng(5)
+    lengths = [80, 20, 20]
+    noise = np.repeat([0.15, 0.002, 0.002], lengths) * rng.standard_normal(120)
+    values = np.repeat([1.4, 1.0, 1.06], lengths) * np.exp(noise)
+    logs = np.log(values)
+    assert not any(one.change > 0 for one in find_steps(logs).steps)
+    answer = history_answer(with_values(values.tolist(), 0.001), HistoryQuestion())
+    gate = hold_gate(answer, 0.05)
+    assert (gate.outcome, len(gate.steps)) == ("failed", 1)
+    assert "20 runs ago" in gate.steps[0]
+    assert hold_gate(answer, 0.07).outcome == "passed"
+
+
+@pytest.mark.parametrize("noise", ["normal", "heavy", "correlated", "whole"])
+def test_values_that_may_have_no_step_have_none(noise: str) -> None:
+    rng = np.random.default_rng(7)
+    found = missed = skipped = 0
+    for _ in range(600):
+        n = int(rng.integers(8, 120))
+        values = rng.normal(0, 1, n)
+        if noise == "heavy":
+            values = rng.standard_t(3, n)
+        if noise == "correlated":
+            for at in range(1, n):
+                values[at] += 0.5 * values[at - 1]
+        if noise == "whole":
+            values = np.round(values)
+        if rng.random() < 0.5:
+            values[int(rng.integers(2, n - 1)) :] += rng.choice([1, 2, 4, 10, -10])
+        has_step = bool(find_steps(values).steps)
+        may = bool(may_step(values[None])[0])
+        found, missed = found + has_step, missed + (has_step and not may)
+        skipped += not may
+    assert found > 100
+    assert missed <= found / 100
+    assert skipped > 30
+
+
+@pytest.mark.parametrize(
+    ("ends", "words"),
+    [
+        ((1.1079, 1.1144), "+11.1 % (+10.8 to +11.4 %)"),
+        ((1.05, 1.17), "+11 % (+5 to +17 %)"),
+        ((1.1111, 1.1112), "+11.11 % (+11.11 to +11.12 %)"),
+        # All values of both levels are equal.
+        ((1.1111, 1.1111), "+11.11 % (+11.11 to +11.11 %)"),
+    ],
+)
+def test_an_interval_is_not_rounded_to_a_point(
+    ends: tuple[float, float], words: str
+) -> None:
+    assert change_and_interval(Estimate(1.1111, *ends, 0.95, "steps", 9)) == words
+
+
 def test_a_gate_below_the_noise_of_one_run_is_undecided() -> None:
     noisy = history_answer(
         history(series_of("sort", {0: 1.0}, noise=0.1)), HistoryQuestion()
@@ -284,6 +409,131 @@ def test_a_gate_below_the_noise_of_one_run_is_undecided() -> None:
     assert gate.outcome == "undecided"
     assert "one run is known to" in gate.undecided[0]
     assert hold_gate(noisy, 0.0).outcome == "passed"
+
+
+def with_values(values: Sequence[float], half: float = 0.03) -> RunHistory:
+    runs = []
+    for run, value in zip(
+        series_of("job", {0: 1.0}, runs=len(values)), values, strict=True
+    ):
+        ((key, point),) = run.points
+        new = msgspec.structs.replace(
+            point, estimate=value, low=value * (1 - half), high=value * (1 + half)
+        )
+        runs.append(msgspec.structs.replace(run, points=((key, new),)))
+    return history(runs)
+
+
+NOISY = (74.4, 64.9, 59.4, 61.2, 58, 57.6, 91, 57.7, 60.9, 58.2, 59.8)
+
+
+@pytest.mark.parametrize("direction", [1, -1])
+def test_a_newest_run_beyond_its_interval_is_undecided_in_every_form(
+    direction: int,
+) -> None:
+    values = [one**direction for one in (*NOISY, 73.0)]
+    answer = history_answer(with_values(values), HistoryQuestion())
+    (found,) = answer.series
+    newest, ratio = found.newest, found.newest.ratio
+    assert ratio is not None
+    assert not ratio.low <= 1 <= ratio.high
+    assert newest.verdict == "undecided"
+    assert "2 of the 11 runs before it" in newest.why
+    gate = hold_gate(answer, 0.05)
+    if direction > 0:
+        assert gate.undecided == (f"job: {newest.why}",)
+        assert hold_gate(answer, 0.0).outcome == "undecided"
+    # An interval that is within the limit decides.
+    assert gate.outcome == ("undecided" if direction > 0 else "passed")
+    assert hold_gate(answer, ratio.high - 1).outcome == "passed"
+    text = "\n".join(history_lines(answer, 300))
+    document = encode(history_document(answer, gate, gate.exit_status))
+    page = render_page(history_page(answer))
+    for form in (text, document, page):
+        assert "no difference" not in form
+        assert "2 of the 11 runs before it" in form
+
+
+def beside(values: Sequence[float], others: int) -> NewestAnswer:
+    """Return the answer about these values, beside series without a difference."""
+    job = with_values(values)
+    equal = [series_of(f"other{at}", {0: 1.0}) for at in range(others)]
+    answer = history_answer(
+        msgspec.structs.replace(job, series=(*job.series, *history(*equal).series)),
+        HistoryQuestion(),
+    )
+    return answer.series[0].newest
+
+
+def simulated(seed: int, correlation: float) -> list[float]:
+    """Return noise with outliers around a level, and perhaps some values of another level."""
+    rng = random.Random(seed)
+    level, sdev = rng.uniform(0.001, 1000), rng.choice((0.005, 0.05, 0.2))
+    logs = [rng.gauss(0, sdev)]
+    for _ in range(rng.randint(0, 50)):
+        new = rng.gauss(0, sdev) * math.sqrt(1 - correlation**2)
+        logs.append(correlation * logs[-1] + new)
+    for _ in range(rng.randint(0, 2)):
+        logs[rng.randrange(len(logs))] += rng.choice((0.3, 0.5, -0.4))
+    change = rng.uniform(-4, 4) * sdev
+    logs += [rng.gauss(change, sdev) for _ in range(rng.randint(0, 6))]
+    return [level * math.exp(one) for one in logs]
+
+
+@pytest.mark.parametrize(("correlation", "others"), [(0.0, 0), (0.9, 0), (0.0, 10)])
+def test_the_further_runs_that_are_named_decide(
+    correlation: float, others: int
+) -> None:
+    found = Counter[str]()
+    first = 620 if correlation else 0
+    for seed in range(first, first + 60):
+        values = simulated(seed, correlation)
+        newest = beside(values, others)
+        if newest.verdict != "undecided":
+            continue
+        words = re.search(r" more runs? like (it|the last (\d+)) would ", newest.why)
+        assert words is not None
+        again = values[-int(words[2] or 1) :]
+        found["stated" if newest.more else "none"] += 1
+        for further in range(1, (newest.more or 30) + 1):
+            values.append(again[(further - 1) % len(again)])
+            is_undecided = beside(values, others).verdict == "undecided"
+            assert is_undecided == (further != newest.more), seed
+    assert found["stated"] > 10, found
+    assert bool(found["none"]) == bool(correlation), found
+
+
+@pytest.mark.parametrize(
+    ("newest", "verdict", "words"),
+    [
+        (60.5, "no difference", "has its level"),
+        (63.5, "no difference", "6 of the 60 runs before it"),
+        (64.0, "undecided", "2 of the 60 runs before it"),
+        (64.6, "undecided", "farther from its level than each of the 60 runs"),
+    ],
+)
+def test_a_newest_run_like_one_in_twenty_is_no_difference(
+    newest: float, verdict: str, words: str
+) -> None:
+    values = [60 + 1.2 * (-1) ** at for at in range(60)]
+    values[20:26] = [63.6, 56.4, 63.6, 56.4, 64.2, 55.8]
+    found = history_answer(with_values([*values, newest]), HistoryQuestion())
+    (one,) = found.series
+    assert one.newest.verdict == verdict
+    assert words in headline(found)[0]
+
+
+def test_equal_values_are_no_difference() -> None:
+    assert only(with_values([0.1 + 0.2] * 30)).newest.verdict == "no difference"
+    found = history_answer(with_values([0.0] * 30), HistoryQuestion())
+    (zeros,) = found.series
+    assert (zeros.newest.verdict, zeros.steps, zeros.findings) == (
+        *("no difference", ()),
+        (),
+    )
+    assert zeros.level is not None
+    assert zeros.level.value == 0
+    assert hold_gate(found, 0.1).outcome == "passed"
 
 
 def test_a_serious_finding_makes_a_gate_undecided() -> None:
@@ -304,6 +554,35 @@ def whole() -> RunHistory:
         series_of("gzip:level=9 <b>", {0: 2.0, 20: 1.8}, spike=50, changed=10),
         accepted=(),
     )
+
+
+@pytest.mark.parametrize(
+    ("levels", "accepted", "is_open"),
+    [
+        ({0: 1.0, 20: 1.2}, (), [True]),
+        ({0: 1.0, 20: 0.8}, (), [False]),
+        # Later ones made good for it, in whole or in part.
+        ({0: 1.0, 20: 1.2, 40: 1.0}, (), [False, False]),
+        ({0: 1.0, 20: 1.2, 40: 1.1}, (), [True, False]),
+        ({0: 1.0, 20: 1.2, 40: 1.4}, (), [True, True]),
+        # Accepted itself, or a later level.
+        ({0: 1.0, 20: 1.2}, (20,), [False]),
+        ({0: 1.0, 20: 1.2, 40: 1.4}, (40,), [False, False]),
+        ({0: 1.0, 20: 1.2, 40: 1.4}, (20,), [False, True]),
+        ({0: 1.0, 20: 1.2}, (45,), [False]),
+    ],
+)
+def test_a_step_is_open_until_it_is_accepted_or_made_good_for(
+    levels: dict[int, float], accepted: tuple[int, ...], is_open: list[bool]
+) -> None:
+    some = history(series_of("sort", levels), accepted=tuple(map(acceptance, accepted)))
+    assert [one.is_open for one in only(some).steps] == is_open
+    whole = history_answer(some, HistoryQuestion())
+    count = sum(is_open)
+    said = [one for one in headline(whole) if "not accepted" in one]
+    assert len(said) == (count > 0)
+    assert all(one.startswith(f"{count} step") for one in said)
+    assert (history_part(whole).tone == "bad") == (count > 0)
 
 
 def test_the_text_is_the_recorded_one() -> None:
@@ -346,7 +625,8 @@ def test_an_atom_feed_fits_the_schema(tmp_path: Path, *, empty: bool) -> None:
     """The RELAX NG schema of RFC 4287, appendix B, for the elements that we write."""
     entries = () if empty else feed_entries(history_answer(whole(), HistoryQuestion()))
     feed = tmp_path / "changes.xml"
-    feed.write_text(atom_feed(entries, "https://example.com/changes.xml"))
+    about = "" if empty else "1 step not accepted."
+    feed.write_text(atom_feed(entries, "https://example.com/changes.xml", about))
     schema = Path(__file__).parents[1] / "data" / "atom.rng"
     done = subprocess.run(
         ["xmllint", "--noout", "--relaxng", str(schema), str(feed)],

@@ -5,12 +5,14 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import msgspec
 import pytest
@@ -269,6 +271,90 @@ def test_more_errors_than_are_allowed_fail_a_load(
         assert "max_errors" not in json.dumps(engine.request), "the engine needs it not"
 
 
+@pytest.mark.parametrize(
+    ("limit", "status"),
+    [
+        ("metric nosuch > 5", 2),
+        ("p99 < 5ms of nosuch", 2),
+        ("metric write_response_ns_p99 < 5", 2),
+        ("p99 < 5ms of write", 2),
+        ("metric read_rate_per_s > 5", 0),
+        ("metric rate_per_s > 5", 0),
+    ],
+)
+def test_a_limit_of_what_the_load_cannot_have_is_refused_before_it(
+    engine: Engine, limit: str, status: int
+) -> None:
+    engine.answers(result())
+    words = ["load", "--rate", "1", "--target", "null", "--limit", limit]
+    done = engine.bw(*words)
+    assert done.returncode == status, done.stderr
+    assert bool(done.stdout) == (status != 2), "no load was made"
+
+
+@pytest.mark.parametrize(
+    ("words", "limit", "known"),
+    [
+        ("--target http://127.0.0.1:1/", "open", "exchange"),
+        ("--target tcp://127.0.0.1:1", "nope", "exchange"),
+        ("--target redis://127.0.0.1:1 --commands GET\\ a;PING", "open", "GET"),
+        ("--target null --read 50%", "access", "write"),
+        ("files.toml --target null", "flush", "getattr"),
+    ],
+)
+def test_a_limit_is_of_operations_that_the_target_executes(
+    engine: Engine, words: str, limit: str, known: str
+) -> None:
+    engine.answers(result(kinds={"all": result()["kinds"]["all"]}))
+    set_of_files = "[files]\nfiles_per_load = 2\ndirectories = 3\nsize = '4k'\n"
+    chain = '[[filament]]\ntype = "files"\nrate = 5\n[[filament.chain]]\nname = "c"\n'
+    chain += 'steps = ["getattr"]\n'
+    (engine.directory / "files.toml").write_text(set_of_files + chain)
+    options = [] if "files.toml" in words else ["--rate", "1"]
+    told = ["load", *shlex.split(words), *options, "--quiet"]
+    wrong = engine.bw(*told, "--limit", f"p99 < 5ms of {limit}")
+    assert (wrong.returncode, wrong.stdout) == (2, ""), wrong.stderr
+    hint = wrong.stderr.splitlines()[-1]
+    assert known in hint
+    assert limit not in hint.replace(f"'of {limit}'", "")
+    right = engine.bw(*told, "--limit", f"p99 < 5ms of {known}")
+    assert right.returncode == 3, right.stderr
+    assert "no operation" in right.stdout
+
+
+@pytest.mark.parametrize("more", [(), ("--study", "st")])
+@pytest.mark.parametrize(
+    ("words", "changes", "status"),
+    [
+        ("--max-errors 0%", {}, 1),
+        ("--limit 'metric rate_per_s > 1' --max-errors 0%", {}, 1),
+        ("--limit 'metric rate_per_s > 1'", {}, 0),
+        ("", {}, 0),
+        ("", None, 1),
+    ],
+)
+def test_each_exit_status_is_in_the_file_of_junit(
+    engine: Engine,
+    words: str,
+    changes: dict[str, Any] | None,
+    status: int,
+    more: tuple[str, ...],
+) -> None:
+    """`changes` of the result; None: there is none."""
+    junit = engine.directory / "j.xml"
+    junit.write_text("of an earlier build")
+    if changes is None:
+        engine.answers(status=1)
+    else:
+        engine.answers(result(**changes))
+    told = ["load", "--rate", "1", "--target", "null", "--junit", "j.xml", "--quiet"]
+    done = engine.bw(*told, *shlex.split(words), *more)
+    assert done.returncode == status, done.stderr
+    (suite,) = ElementTree.fromstring(junit.read_bytes())
+    red = int(suite.get("failures", "")) + int(suite.get("errors", ""))
+    assert (red > 0) == (status != 0)
+
+
 def test_a_workload_says_how_many_errors_are_too_many(engine: Engine) -> None:
     text = "[run]\nmax_errors = 0\n" + '[[filament]]\ntype = "open"\nrate = "1k"\n'
     (engine.directory / "w.toml").write_text(text)
@@ -371,6 +457,67 @@ def test_a_trial_of_a_study_is_the_same_load_without_the_study() -> None:
         "--notify=env:A",
     ]
     assert trial_words(["load", *told, "--rate", "1"])[:3] == ["load", "--rate", "1"]
+
+
+@pytest.mark.parametrize(
+    ("limit", "more", "status", "outcome"),
+    [
+        ("metric rate_per_s > 1000000000", (), 1, "failure"),
+        ("metric rate_per_s > 1000000000", ("--no-fail",), 0, "failure"),
+        ("metric rate_per_s > 1000000000", "no-fail = true", 0, "failure"),
+        ("metric rate_per_s > 1", (), 0, "system-out"),
+        ("metric response_ns_p99_99 < 1", (), 3, "error"),
+    ],
+)
+def test_a_resumed_and_an_exported_load_have_the_limits_of_the_run(
+    engine: Engine,
+    monkeypatch: pytest.MonkeyPatch,
+    limit: str,
+    more: tuple[str, ...] | str,
+    status: int,
+    outcome: str,
+) -> None:
+    """`more`: options, or a line of a configuration file."""
+    place = engine.directory
+    # From p99.99 on, response times are unknown.
+    answer = result(counts={**result()["counts"], "errors": 30})
+    engine.answers(answer)
+    words = ("load", "--rate", "1k", "--target", "null", "--limit", limit)
+    settings = place / "config.toml"
+    monkeypatch.setenv("BW_CONFIG", str(settings))
+    settings.write_text("")
+    if isinstance(more, str):
+        settings.write_text(f"[load]\n{more}\n")
+        whole = engine.bw(*words, "--study", "whole", "--quiet")
+        assert whole.returncode == status, whole.stderr
+    else:
+        words = (*words, *more)
+    engine.answers_when_interrupted(answer)
+    running = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "benchwright.cli.main", *words),
+            *("--study", "st", "--junit", "first.xml", "--quiet"),
+        ],
+        cwd=place,
+        env=engine.environment,
+    )
+    while not (place / "ready").exists():
+        assert running.poll() is None
+        time.sleep(0.02)
+    running.send_signal(signal.SIGINT)
+    assert running.wait(60) == 130
+    engine.answers(answer)
+    settings.write_text("")
+    resumed = engine.bw("resume", "st", "--quiet")
+    assert resumed.returncode == status, resumed.stderr
+    ended = engine.bw("resume", "st", "--quiet")
+    assert (ended.returncode, ended.stdout) == (0, "")
+    assert "nothing to resume" in ended.stderr
+    told = engine.bw("export", "st", "--format", "junit")
+    for text in ((place / "first.xml").read_text(), told.stdout):
+        cases = ElementTree.fromstring(text.encode()).iter("testcase")
+        (case,) = [one for one in cases if one.get("name") == limit]
+        assert [one.tag for one in case] == [outcome]
 
 
 def test_a_study_keeps_the_document_and_the_samples(engine: Engine) -> None:

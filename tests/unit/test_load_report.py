@@ -6,27 +6,33 @@ import io
 import re
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import msgspec
 import pytest
 
+from benchwright.core.comparison import GateOutcome
 from benchwright.core.load import (
     EngineResult,
     FileSetProgress,
+    LimitVerdict,
     LoadProgress,
     TimeDistribution,
 )
 from benchwright.core.progress import PlainProgress
 from benchwright.core.text import binary_size_text, rate_text
-from benchwright.load.engine import load_metrics
+from benchwright.load.engine import load_metrics, metric_names
 from benchwright.report.load import (
     LoadProgressLine,
     LoadReport,
+    ending_cases,
     file_set_progress_text,
+    limits_junit,
     load_headline,
     load_progress_text,
     load_text,
 )
+from hdr_text import encode
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "load" / "result.json"
 
@@ -75,6 +81,14 @@ def test_each_label_has_a_row_with_its_errors() -> None:
     assert first.split()[3] == "0"
     assert second.split()[2] == "1,203"
     assert second.endswith("HTTP 404 1,200, check-failed 3")
+
+
+def test_every_metric_of_a_load_has_a_known_name() -> None:
+    found = msgspec.json.decode(GOLDEN.read_bytes())
+    kinds = {**found["kinds"], "lookup": found["kinds"]["read"]}
+    named = load_metrics(changed(kinds=kinds))
+    assert set(named) <= set(metric_names())
+    assert "lookup_rate_per_s" in named
 
 
 def test_a_headline_is_the_rate_and_the_response_or_that_all_failed() -> None:
@@ -170,6 +184,44 @@ def test_what_never_ended_leaves_percentiles_unknown() -> None:
     assert not any(">" in line for line in service)
 
 
+@pytest.mark.parametrize(
+    ("largest_ns", "cell", "words"),
+    [
+        (1_547_400, "> 1,540*", "over 1.54 ms"),
+        (85_183_999, "> 85,100*", "over 85.1 ms"),
+        (999_600_000, "> 999,000*", "over 999 ms"),
+        (1_210_000, "> 1,210*", "over 1.21 ms"),
+    ],
+)
+def test_a_lower_bound_is_not_above_the_largest_value(
+    largest_ns: int, cell: str, words: str
+) -> None:
+    found = msgspec.json.decode(GOLDEN.read_bytes())
+    times = {**found["kinds"]["all"]["response_ns"], "max": largest_ns}
+    every = {**found["kinds"]["all"], "response_ns": times}
+    lost = changed(
+        counts={**found["counts"], "unfinished": 4_000},
+        kinds={"read": every, "all": every},
+    )
+    report = report_of(lost)
+    assert f" {cell}" in report
+    assert f"p99 unknown, {words}; " in report
+
+
+def test_what_is_counted_in_the_whole_run_has_the_warm_up_in_its_label() -> None:
+    found = msgspec.json.decode(GOLDEN.read_bytes())
+    times = found["kinds"]["all"]["response_ns"]
+    whole = changed(
+        target={**found["target"], "connect_ns": times},
+        traces=[{"path": "t", "operations": 2}],
+        processes=[{"filament": 0, "events": 1, "replies": 2}],
+        samples={"path": "s.bw", "rows": 3},
+    )
+    for warm_up_ns, number in ((0, 0), (10**9, 4)):
+        report = report_of(whole, warm_up_ns=warm_up_ns)
+        assert report.count(" (with the warm-up)\n") == number
+
+
 def test_a_closed_loop_has_no_intended_rate() -> None:
     result = msgspec.json.decode(GOLDEN.read_bytes(), type=EngineResult)
     report = report_of(result, open_loop=False, asked_per_s=10_000)
@@ -258,7 +310,7 @@ def test_the_making_of_a_file_set_is_shown_before_its_load() -> None:
 def test_the_rate_that_was_asked_stands_beside_what_was_drawn_of_it() -> None:
     result = msgspec.json.decode(GOLDEN.read_bytes(), type=EngineResult)
     report = report_of(result, asked_per_s=10_000)
-    assert "\nrate        requested 10,000/s (9,998/s drawn), offered" in report
+    assert "\nrate        requested 10,000/s, drawn 9,998/s, offered" in report
     report = report_of(result, asked_per_s=9998.0)
     assert "\nrate        requested 9,998/s, offered" in report
 
@@ -284,6 +336,29 @@ def test_a_rate_that_was_not_kept_is_a_share_of_the_requested_one() -> None:
     assert "5,000/s, 50 % of the requested 10,000/s;" in sentence(
         slow, asked_per_s=10_000
     )
+
+
+@pytest.mark.parametrize("late_ns", [0, 744_488_959])
+def test_the_answer_and_the_row_of_rates_have_the_same_rate(late_ns: int) -> None:
+    # A target with 4 places: of 200 operations in 2 s it had started 100, and 46 of the others later.
+    found = msgspec.json.decode(GOLDEN.read_bytes())
+    counts = {"intended": 200, "issued": 149, "completed": 146, "errors": 0}
+    counts |= {"drained": 49, "drained_completed": 46, "unfinished": 3, "waiting": 51}
+    times = {**found["kinds"]["all"]["issue_error_ns"], "p50": late_ns}
+    every = {**found["kinds"]["all"], "issue_error_ns": times}
+    report = report_of(
+        changed(
+            counts={**found["counts"], **counts},
+            kinds={"read": every, "all": every},
+            intended_rate_per_s=100.0,
+            offered_rate_per_s=50.0,
+            achieved_rate_per_s=50.0,
+            elapsed_ns=3_000_004_985,
+        ),
+        asked_per_s=100,
+    )
+    assert "; 50/s, 50 % of the requested 100/s; " in report.partition("\n")[0]
+    assert "achieved 50/s in 2 s; the last ended 1 s later" in report
 
 
 def test_failures_come_first_and_have_no_response_time() -> None:
@@ -382,6 +457,7 @@ def chain(started: int, operations: int, **changes: Any) -> dict[str, Any]:
         "p99": 8 * 10**6,
         "p99.9": 9 * 10**6,
         "p99.99": 9 * 10**6,
+        "hdr": encode([3 * 10**6] * 120 + [6 * 10**6] * 74 + [9 * 10**6] * 3, 5),
     }
     counts = {"completed": started, "errors": 0, "unfinished": 0, **changes}
     return {
@@ -402,7 +478,7 @@ def test_chains_of_several_operations_have_a_table() -> None:
     head, row = re.findall(r"(?m)^(?:chain|read_file) .*$", found)
     assert head.split()[:5] == ["chain", "n", "failed", "unfinished", "operations"]
     assert row.split() == [
-        *("read_file", "197", "2", "1", "2.5", "4", "3", "6", "8~", "9~", "9~", "9"),
+        *("read_file", "197", "2", "1", "2.5", "4", "3", "6", "-", "-", "-", "9"),
     ]
     assert "getattr" not in found
 
@@ -483,8 +559,9 @@ def test_a_file_set_is_described() -> None:
 @pytest.mark.parametrize(
     ("asked", "clause"),
     [
-        (9_300.0, "9,300/s as requested"),
-        (9_100.0, "9,100/s as requested"),
+        (9_950.0, "9,950/s as requested"),
+        (9_300.0, "9,300/s requested, 9,998/s drawn and issued"),
+        (9_100.0, "9,100/s requested, 9,998/s drawn and issued"),
         (8_000.0, "9,997.8/s, 125 % of the requested 8,000/s"),
         (20_000.0, "9,997.8/s, 50 % of the requested 20,000/s"),
     ],
@@ -495,7 +572,98 @@ def test_a_drawn_rate_far_from_the_requested_one_is_not_as_requested(
     assert clause in sentence(changed(), asked_per_s=asked)
 
 
+@pytest.mark.parametrize(
+    ("asked", "clause"),
+    [
+        (9_950.0, "4,999/s, 50 % of the requested 9,950/s"),
+        (9_300.0, "4,999/s, 50 % of the 9,998/s drawn, 9,300/s requested"),
+        (None, "4,999/s, 50 % of the intended 9,998/s"),
+    ],
+)
+def test_a_share_names_the_rate_that_it_is_of(asked: float | None, clause: str) -> None:
+    told = sentence(changed(achieved_rate_per_s=4_999.0), asked_per_s=asked)
+    assert clause in told
+
+
 def test_few_arrivals_may_be_far_from_the_requested_rate_by_chance() -> None:
     found = msgspec.json.decode(GOLDEN.read_bytes())
     few = {**found["counts"], "intended": 16}
-    assert "5,000/s as requested" in sentence(changed(counts=few), asked_per_s=5_000.0)
+    told = sentence(changed(counts=few), asked_per_s=5_000.0)
+    assert "5,000/s requested, 9,998/s drawn and issued" in told
+
+
+def test_operations_that_never_started_are_not_said_to_have_no_end() -> None:
+    found = msgspec.json.decode(GOLDEN.read_bytes())
+    told = sentence(changed(counts={**found["counts"], "waiting": 7, "unfinished": 1}))
+    assert "1 did not end, 7 never started" in told
+    counts = {**found["counts"], "waiting": 7}
+    assert "did not end" not in sentence(changed(counts=counts))
+    assert "490 issued after the end" in text(counts={**counts, "drained": 490})
+
+
+def test_what_was_issued_after_the_end_is_in_no_rate() -> None:
+    found = msgspec.json.decode(GOLDEN.read_bytes())
+    counts = {**found["counts"], "drained": 24_995, "drained_completed": 24_995}
+    half = changed(
+        counts=counts, achieved_rate_per_s=4_998.9, offered_rate_per_s=4_999.0
+    )
+    assert half.measured_ns == changed().measured_ns
+    rates = [
+        half.rates_of(half.kinds["read"])[0],
+        changed().rates_of(half.kinds["read"])[0],
+    ]
+    assert rates[0] == pytest.approx(0.5 * (rates[1] or 0), rel=1e-3)
+
+
+def test_operations_on_a_server_have_the_name_of_their_request() -> None:
+    found = msgspec.json.decode(GOLDEN.read_bytes())
+    kinds = {"exchange": found["kinds"]["read"], "all": found["kinds"]["all"]}
+    assert sentence(changed(kinds=kinds)).startswith("requests: ")
+    report = report_of(changed(kinds=kinds), exchange="GET")
+    assert report.startswith("GET: ")
+    assert re.search(r"^GET +response ", report, re.MULTILINE)
+    assert "exchange" not in report
+
+
+def test_the_verdicts_on_limits_are_in_the_report_and_in_junit() -> None:
+    verdicts = tuple(
+        LimitVerdict(limit=text, outcome=outcome, bound=1.0, detail=detail)
+        for text, outcome, detail in (
+            ("p99 < 20ms", GateOutcome.PASSED, "p99 3 ms"),
+            ("errors < 1%", GateOutcome.FAILED, "20 of 100 failed (20 %)"),
+            ("mean < 1ms", GateOutcome.UNDECIDED, "mean 1 ms: too close"),
+        )
+    )
+    report = report_of(changed(), limits=verdicts)
+    lines = report.splitlines()
+    assert lines[0].endswith("1 limit missed; 1 limit undecided; 1 limit held")
+    begin = next(n for n, line in enumerate(lines) if line.startswith("limit "))
+    words = [line.split() for line in lines[begin + 1 : begin + 4]]
+    assert [row[3] for row in words] == ["held", "missed", "undecided"]
+    headline = LoadReport(target="", open_loop=True, limits=verdicts)
+    assert load_headline(changed(), headline).startswith("1 limit missed; ")
+    suite = ElementTree.fromstring(limits_junit(verdicts, "T", 10**9, ()))[0]
+    counts = [suite.get(name) for name in ("tests", "failures", "errors")]
+    assert counts == ["3", "1", "1"]
+    assert [case.get("name") for case in suite.iter("testcase")] == [
+        one.limit for one in verdicts
+    ]
+
+
+@pytest.mark.parametrize(
+    ("errors", "changes", "counts"),
+    [
+        ("", {}, ["1", "0", "0"]),
+        ("3 of 4 failed", {}, ["1", "1", "0"]),
+        ("", {"interrupted": True}, ["2", "0", "1"]),
+        ("", {"hosts": [{"host": "h", "lost": "h is gone"}]}, ["2", "0", "1"]),
+    ],
+)
+def test_how_a_load_ended_is_in_junit(
+    errors: str, changes: dict[str, Any], counts: list[str]
+) -> None:
+    endings = ending_cases(changed(**changes), errors)
+    suite = ElementTree.fromstring(limits_junit((), "T", 10**9, (), endings))[0]
+    assert [suite.get(name) for name in ("tests", "failures", "errors")] == counts
+    names = [case.get("name") for case in suite.iter("testcase")]
+    assert names == ["errors", "load"][: int(counts[0])]

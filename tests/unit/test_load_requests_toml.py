@@ -344,9 +344,15 @@ ONE = '[[target]]\nname = "{}"\nto = "{}"\n[[filament]]\ntype = "open"\nrate = 1
     ("targets", "keys", "place", "message"),
     [
         (("a", "http://h/"), 'target = "b"', "target", "there is no target 'b'"),
-        (("a", "redis://h"), 'target = "a"', "target", "not for a redis target"),
+        (
+            ("a", "redis://h"),
+            'target = "a"',
+            "[[request]]",
+            "a request to a redis target has command",
+        ),
         (("a", "null"), 'target = "a"', "target", "the null target needs no requests"),
-        (("a", "redis://h"), "", "[[request]]", "none of the targets is one"),
+        (("a", "udp://h:1"), 'target = "a"', "target", "not for a udp target"),
+        (("a", "redis://h"), "", "[[request]]", "none of the targets is of the kind"),
         (("a", "http://h/x"), "", "[[request]]", "target a: [[request]] has the paths"),
         (None, 'target = "a"', "target", "the workload has no [[target]]"),
     ],
@@ -385,3 +391,96 @@ def test_values_without_use_are_refused_with_several_targets() -> None:
     text = ONE.format("a", "http://h/", "a") + '[values]\nid = "integer 1..9"\n'
     with pytest.raises(InputError, match=r"no effect without \[\[request\]\]"):
         read_workload(text, "w.toml", None)
+
+
+COMMANDS = """
+[[request]]
+weight = 9
+command = "GET key:${id}"
+
+[[request]]
+label = "put"
+command = ["SET", "key:${id}", "a b"]
+"""
+STATEMENTS = """
+[[request]]
+label = "read"
+weight = 3
+sql = "SELECT $1"
+parameters = ["${id}"]
+
+[[request]]
+statements = ["UPDATE a SET b = 1", {sql = "SELECT $1", parameters = [7]}]
+"""
+IDS = '[values]\nid = "integer 1..10"\n'
+
+
+def planned(text: str, to: str) -> r.LoadRequest:
+    """Return the request of a workload for a target."""
+    found = read_workload(
+        f'[target]\nto = "{to}"\n{IDS}{text}{FILAMENT}', "w.toml", None
+    )
+    assert found.target is not None
+    return plan_of_file(found, {}, found.target).request
+
+
+def test_commands_of_redis_have_labels_and_weights() -> None:
+    request = planned(COMMANDS, "redis://h")
+    target = request.target
+    assert isinstance(target, r.RedisTarget)
+    assert target.commands == (("GET", "key:${id}"), ("SET", "key:${id}", "a b"))
+    assert target.labels == ("GET", "put")
+    assert target.values.keys() == {"id"}
+    (filament,) = request.workload.filaments
+    assert isinstance(filament, w.Open)
+    assert filament.access.location == w.WeightedLocation((9, 1))
+
+
+def test_statements_of_a_database_have_labels_and_weights() -> None:
+    request = planned(STATEMENTS, "postgres://u@h/d")
+    target = request.target
+    assert isinstance(target, r.PostgresTarget)
+    assert target.statements == (
+        (r.Statement("SELECT $1", ("${id}",)),),
+        (r.Statement("UPDATE a SET b = 1"), r.Statement("SELECT $1", ("7",))),
+    )
+    assert target.labels == ("read", "UPDATE a SET b = 1; SELECT $1")
+    (filament,) = request.workload.filaments
+    assert isinstance(filament, w.Open)
+    assert filament.access.location == w.WeightedLocation((3, 1))
+
+
+def test_each_of_several_targets_gets_the_requests_of_its_kind() -> None:
+    targets = "".join(
+        f'[[target]]\nname = "{name}"\nto = "{to}"\n'
+        f'[[filament]]\ntype = "open"\nrate = 1\ntarget = "{name}"\n'
+        for name, to in (("cache", "redis://h"), ("store", "postgres://u@h/d"))
+    )
+    text = f"{IDS}{targets}{COMMANDS}{STATEMENTS}"
+    found = read_workload(text, "w.toml", None)
+    assert isinstance(found.target, r.SeveralTarget)
+    request = plan_of_file(found, {}, found.target).request
+    assert isinstance(request.target, r.SeveralTarget)
+    labels = [one.target.labels for one in request.target.targets]  # type: ignore[union-attr]
+    assert labels == [("GET", "put"), ("read", "UPDATE a SET b = 1; SELECT $1")]
+    locations = [one.access.location for one in request.workload.filaments]  # type: ignore[union-attr]
+    assert locations == [w.WeightedLocation((9, 1)), w.WeightedLocation((3, 1))]
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ('label = "x"', "a request needs path (HTTP), command (Redis)"),
+        ('command = "GET a"\nsql = "SELECT 1"', "command and sql are two requests"),
+        ('command = "GET a; GET b"', "command has several commands"),
+        ('command = "GET a"\nmethod = "GET"', "method is for a request with path"),
+        ('command = "GET a"\nparameters = [1]', "parameters is for a request with sql"),
+        ("command = []", "command is empty"),
+        ('path = "/"', "a request to a redis target has command"),
+    ],
+)
+def test_a_request_of_another_kind_is_refused(keys: str, message: str) -> None:
+    text = f'[target]\nto = "redis://h"\n[[request]]\n{keys}\n{FILAMENT}'
+    with pytest.raises(InputError) as refused:
+        read_workload(text, "w.toml", None)
+    assert any(message in one.message for one in refused.value.diagnostics)

@@ -441,12 +441,13 @@ def test_the_commands_of_a_redis_server() -> None:
         "h",
         database=2,
         commands=(("SET", "k", "a b"), ("GET", "k"), ("GET", "a;b")),
+        labels=("SET", "GET", "GET"),
         resp=3,
         password_file="secret",
     )
     one = read_workload(head + 'commands = "PING; GET k"\n' + OPEN, "w.toml", None)
     assert one.target == r.RedisTarget(
-        "h", database=2, commands=(("PING",), ("GET", "k"))
+        "h", database=2, commands=(("PING",), ("GET", "k")), labels=("PING", "GET")
     )
     for wrong in (
         *("commands = []", "commands = [1]", "commands = [[]]", "resp = 4"),

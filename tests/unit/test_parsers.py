@@ -10,10 +10,13 @@ import pytest
 from benchwright.cli import stats_inputs
 from benchwright.core.errors import InputError
 from benchwright.core.observation import MeasurementBlock
+from benchwright.stats.aggregate import aggregate_trial
+from benchwright.stats.metric_rules import MetricRules
+from benchwright.study.findings import input_findings
 from benchwright.study.parsers import text as csv
 from benchwright.study.parsers import text as gnu_time
 from benchwright.study.parsers import text as res
-from benchwright.study.parsers.api import ResultParser
+from benchwright.study.parsers.api import ResultParser, trials_of
 
 RES, CSV, TIME = res.RES_PARSER, csv.CSV_PARSER, gnu_time.GNU_TIME_PARSER
 
@@ -99,6 +102,42 @@ def test_csv_rows_are_epochs_where_nothing_else_is_said(tmp_path: Path) -> None:
     ]
 
 
+IDENTIFIED = {
+    "a command": ("command", ("a", "b"), ["a", "b"]),
+    "a name": ("name", ("a", "b"), ["a", "b"]),
+    "a benchmark": ("Benchmark", ("a", "b"), ["a", "b"]),
+    "a label": ("label", ("a", "b"), ["a", "b"]),
+    "an input": ("input", ("a", "b"), ["a", "b"]),
+    "a level": ("factor:size", ("1", "2"), ["t.csv:size=1", "t.csv:size=2"]),
+    "a label before the test": ("label,test", ("x,a", "x,b"), ["a", "b"]),
+    "a test with commands": ("test,command", ("t,a", "t,b"), ["t:a", "t:b"]),
+    "iterations": ("iteration,command", ("1,a", "1,b"), ["a", "b"]),
+}
+
+
+@pytest.mark.parametrize("case", IDENTIFIED)
+def test_csv_rows_of_different_things_are_not_trials_of_one_test(
+    tmp_path: Path, case: str
+) -> None:
+    columns, (one, other), names = IDENTIFIED[case]
+    path = tmp_path / "t.csv"
+    path.write_text(f"{columns},elapsed\n{one},1.5\n{other},2.5\n{one},1.7\n")
+    tests = CSV.read(path)
+    assert [test.name for test in tests] == names
+    values = [[block.values["elapsed"] for block in test.blocks] for test in tests]
+    assert values == [[1.5, 1.7], [2.5]]
+
+
+def test_csv_commands_of_blocks_are_one_test(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(
+        "thread,epoch,command,elapsed\n1,1,a,1.5\n1,1,b,2.5\n1,2,a,1.7\n1,2,b,2.7\n"
+    )
+    (test,) = CSV.read(path)
+    assert test.name == "t.csv"
+    assert len(trials_of(test)) == 2
+
+
 def test_csv_tests_and_factors(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text("test,factor:fs,elapsed\na,ext2,1\nb,ext3,2\na,ext2,3\n")
@@ -147,12 +186,110 @@ def test_time_clock_forms(tmp_path: Path, clock: str, seconds: float) -> None:
         "(0avgtext+0avgdata 2200maxresident)k\n"
     )
     (block,) = blocks(TIME, tmp_path, text)
-    assert block.values == {
+    assert {k: v for k, v in block.values.items() if k != "wait"} == {
         "user": 0.01,
         "system": 0.02,
         "elapsed": seconds,
+        "cpu_percent": 60.0,
         "rss_bytes": 2200 * 1024.0,
     }
+
+
+@pytest.mark.parametrize(
+    ("text", "share", "wait"),
+    [
+        (
+            "0.00user 0.00system 0:00.08elapsed 25%CPU (0avgtext+0avgdata 1maxresident)k\n",
+            *(25, 0.06),
+        ),
+        (
+            '\tCommand being timed: "a"\n\tUser time (seconds): 0.00\n'
+            "\tSystem time (seconds): 0.00\n\tPercent of CPU this job got: 25%\n"
+            "\tElapsed (wall clock) time (h:mm:ss or m:ss): 0:00.08\n",
+            *(25, 0.06),
+        ),
+        # Of a long command the CPU times tell Wait more precisely than the whole percents.
+        (
+            "9.00user 0.99system 0:10.00elapsed 99%CPU (0avgtext+0avgdata 1maxresident)k\n",
+            *(99, 0.01),
+        ),
+        (
+            "0.00user 0.00system 0:00.00elapsed ?%CPU (0avgtext+0avgdata 1maxresident)k\n",
+            *(None, 0),
+        ),
+        ("real 0.08\nuser 0.02\nsys 0.00\n", 25, 0.06),
+    ],
+)
+def test_what_time_states_is_not_computed_from_its_coarse_times(
+    tmp_path: Path, text: str, share: float | None, wait: float
+) -> None:
+    path = tmp_path / "time.txt"
+    path.write_text(text)
+    (one,) = TIME.read(path)
+    found = aggregate_trial(one.blocks, MetricRules()).values
+    assert found.get("cpu_percent") == pytest.approx(share)
+    assert found["wait"] == pytest.approx(wait)
+    codes = [
+        each.code
+        for each in input_findings(one)
+        if each.code == "work-too-short-for-the-clock"
+    ]
+    coarse = found["elapsed"] < 0.2
+    assert codes == ["work-too-short-for-the-clock"] * coarse
+
+
+_VERBOSE_RECORD = (
+    '{failure}\tCommand being timed: "{command}"\n'
+    "\tElapsed (wall clock) time (h:mm:ss or m:ss): 0:0{elapsed:.2f}\n"
+)
+
+
+def _verbose(*records: tuple[str, float, int]) -> str:
+    """Return records of `time -v`: command, seconds, exit status."""
+    return "".join(
+        _VERBOSE_RECORD.format(
+            command=command,
+            elapsed=elapsed,
+            failure=f"Command exited with non-zero status {status}\n" if status else "",
+        )
+        for command, elapsed, status in records
+    )
+
+
+def test_records_of_time_with_several_commands_are_several_tests(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "time.txt"
+    path.write_text(_verbose(*(("a 1", 0.3, 0), ("a 2", 0.8, 0)) * 3))
+    found = {
+        one.name: [(b.epoch, b.values["elapsed"]) for b in one.blocks]
+        for one in TIME.read(path)
+    }
+    assert found == {
+        "a 1": [(1, 0.3), (2, 0.3), (3, 0.3)],
+        "a 2": [(1, 0.8), (2, 0.8), (3, 0.8)],
+    }
+    assert not any(map(input_findings, TIME.read(path)))
+
+
+def test_only_trials_that_count_are_too_short_for_the_clock_of_time(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "time.txt"
+    path.write_text(_verbose(*[("a", 0.3, 0)] * 4, ("a", 0.0, 1)))
+    (one,) = TIME.read(path)
+    assert [each.code for each in input_findings(one)] == ["command-failed"]
+    path.write_text(_verbose(*[("a", 0.3, 0)] * 4, ("a", 0.0, 0)))
+    (one,) = TIME.read(path)
+    assert "work-too-short-for-the-clock" in {f.code for f in input_findings(one)}
+
+
+def test_csv_states_wait_and_the_share_of_cpu_time(tmp_path: Path) -> None:
+    text = "user,system,elapsed,CPU%,Wait\n0.1,0.1,1,25,0.7\n"
+    (block,) = blocks(CSV, tmp_path, text)
+    found = aggregate_trial([block], MetricRules()).values
+    assert (found["cpu_percent"], found["wait"]) == (25, 0.7)
+    assert not {"CPU%", "Wait"} & found.keys()
 
 
 def test_time_status_belongs_to_the_record_after_it(tmp_path: Path) -> None:

@@ -35,6 +35,14 @@ start = "200"
 """
 
 
+@pytest.mark.parametrize("command", ["peak", "ramp", "surface"])
+def test_a_url_in_place_of_a_spec_names_the_option(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([command, "http://127.0.0.1:1/x"]) == 2
+    assert "= --target http://127.0.0.1:1/x" in capsys.readouterr().err
+
+
 def asked(**words: object) -> tuple[Spec, PeakPlan]:
     """Return what a command line means."""
     return peak_meaning(msgspec.structs.replace(COMMAND, **words), None)

@@ -244,6 +244,25 @@ def test_a_peak_between_the_bounds_is_not_a_bound() -> None:
     assert found.status is PeakStatus.FOUND
 
 
+@pytest.mark.parametrize("policy", ["qgs", "monotone", "binsearch"])
+@pytest.mark.parametrize("bounds", [(40.0, 60.0), (40.0, 150.0), (70.0, 90.0)])
+def test_an_answer_lies_within_the_bounds_that_were_set(
+    policy: str, bounds: tuple[float, float]
+) -> None:
+    least, most = bounds
+    for budget_s in (20.0, 60.0, 300.0):
+        for mean in (1.0, 20.0, 300.0):
+            goal = goal_of(lowest_rate=least, highest_rate=most, budget_s=budget_s)
+            bench = lambda probe, n, mean=mean: ran(probe, mean * (1 + n % 3 / 50))  # noqa: E731
+            _, found = played(goal, bench, policy)
+            if found.peak_rate is not None:
+                assert least <= found.peak_rate <= most
+            if found.interval is not None:
+                ends = found.interval.low, found.interval.high
+                assert least <= ends[0] < ends[1] <= most
+                assert ends[0] <= found.interval.value <= ends[1]
+
+
 # The generator ----------------------------------------------------------------
 
 

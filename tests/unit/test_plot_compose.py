@@ -459,6 +459,12 @@ def test_what_mser_cuts_off_clean_values_is_no_warm_up() -> None:
     assert len(marked) <= 6  # 1 % of 200, with three standard deviations of room
 
 
+def test_one_slow_epoch_that_happens_to_be_first_is_no_warm_up() -> None:
+    noise = np.random.default_rng(5).normal(10, 0.1, 30)
+    slow = np.isin(np.arange(30), (0, 17)) * 20
+    assert course(noise + slow).removed == 0
+
+
 def test_of_a_few_epochs_nothing_is_marked_and_many_panels_are_refused() -> None:
     assert (course([9.0, 1, 1]).removed, course([9.0, 1, 1]).changes) == (0, ())
     many = PlotGroup("G", tuple(times(f"t{n}") for n in range(61)))
@@ -556,6 +562,19 @@ def test_of_two_factors_without_a_number_each_test_is_a_category() -> None:
         "S", tuple(leveled(a=a, b=b) for a in ("x", "y") for b in ("u", "v"))
     )
     assert [tick.label for tick in drawn(names).ticks] == ["x:u", "x:v", "y:u", "y:v"]
+
+
+@pytest.mark.parametrize("mode", [PlotMode.POINTS, PlotMode.VIOLIN, PlotMode.STRIP])
+@pytest.mark.parametrize("factor", [None, "level"])
+def test_rows_of_tests_at_one_level_have_the_names_of_the_tests(
+    mode: PlotMode, factor: str | None
+) -> None:
+    plot = drawn(SCAN, factor=factor, mode=mode)
+    labels = [tick.label for tick in plot.ticks]
+    assert len(set(labels)) == len(labels) == len(SCAN.sources)
+    assert plot.factor == ""
+    one = PlotGroup("S", SCAN.sources[:3])
+    assert drawn(one, factor="level", mode=mode).factor == "level"
 
 
 # -- the size of a page ------------------------------------------------------------------

@@ -11,7 +11,12 @@ import pytest
 
 from benchwright.core.load import EngineResult
 from benchwright.core.trace import TraceComparison, TraceStatistics
-from benchwright.report.charts.load import NamedLoad, load_sheet, rate_panel
+from benchwright.report.charts.load import (
+    NamedLoad,
+    load_sheet,
+    rate_panel,
+    response_panel,
+)
 from benchwright.report.charts.render import printable_sheet, render_sheet
 from benchwright.report.charts.sheet import (
     AxisUnit,
@@ -178,6 +183,22 @@ def test_a_last_interval_that_was_cut_is_no_rate_of_its_own() -> None:
     panel = rate_panel([NamedLoad("a", msgspec.convert(found, EngineResult))])
     for curve in panel.curves:
         assert (curve.x, curve.y) == ((0.0, 1.0), (2000.0, 2000.0))
+
+
+def test_a_percentile_that_no_interval_has_is_in_no_legend() -> None:
+    """Of the first load alone, and beside a load that has it: each load keeps its colour."""
+    found = msgspec.json.decode(RESULT.read_bytes())
+    one = {**found["intervals"][0], "response_ns_p50": 7, "response_ns_p99": 9}
+    loads = []
+    for p99 in (None, 9):
+        found["intervals"] = [{**one, "response_ns_p99": p99}]
+        loads.append(NamedLoad(f"l{p99}", msgspec.convert(found, EngineResult)))
+    for shown, labels in (
+        (loads[:1], {"p50": 0, "max": 2}),
+        (loads, {"lNone, p50": 0, "l9, p50": 1, "l9, p99": 1}),
+    ):
+        curves = response_panel(shown).curves
+        assert {curve.label: curve.colour for curve in curves} == labels
 
 
 def test_time_in_which_the_generator_stood_still_is_a_gap() -> None:

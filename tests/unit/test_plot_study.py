@@ -43,7 +43,7 @@ def drawn(
 @pytest.mark.parametrize(
     ("name", "texts"),
     [
-        ("run", {"Elapsed (s)", "N"}),
+        ("run", {"Elapsed (s)", "n"}),
         ("crashed", {"nap", "trials", "estimate, 95 % interval"}),
         ("compare", {"ratio to short", "elapsed", "undecided", "null run"}),
         ("load", {"Issue error", "service", "response"}),
@@ -101,6 +101,9 @@ def test_the_resources_of_a_study_have_a_row_each(
     ("words", "problem"),
     [
         (["A", "arms"], "--mode use draws one study"),
+        (["arms", "--ok-status", "0,1"], "--ok-status is not for --mode use"),
+        (["arms", "--components", "user"], "--components is not for --mode use"),
+        (["arms", "--ymax", "2"], "--ymax is not for --mode use"),
         (["arms.csv"], "'arms.csv' is no study"),
         (["arms@9"], "arms@9: there is no session 9"),
     ],

@@ -42,7 +42,9 @@ from benchwright.report.charts.trials import (
     course_panel as run_chart,
 )
 from benchwright.report.charts.use import use_sheet
+from benchwright.stats.hdr_histogram import decode_histogram
 from benchwright.stats.metric_rules import MetricRules
+from benchwright.stats.response_times import response_times
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 AXIS = metric_axis("Elapsed", "s")
@@ -261,6 +263,38 @@ def test_the_three_times_of_a_load_by_percentile() -> None:
     assert list(curves(panel)) == ["response", "service", "issue error"]
     one = curves(panel)["response"]
     assert list(one.y) == sorted(one.y)  # type: ignore[type-var]
+
+
+@pytest.mark.parametrize("failed_share", [0.0, 0.004, 0.05, 0.2, 0.7])
+def test_the_curve_of_the_response_counts_failures_as_the_table_does(
+    failed_share: float,
+) -> None:
+    load = whole_load()
+    result = load.result
+    response = result.all.response_ns
+    assert response.hdr is not None
+    answered = decode_histogram(response.hdr).total
+    failed = round(answered * failed_share / (1 - failed_share))
+    counts = msgspec.structs.replace(
+        result.counts,
+        intended=answered + failed,
+        issued=answered + failed,
+        completed=answered + failed,
+        errors=failed,
+        dropped=0,
+        skipped=0,
+        unfinished=0,
+    )
+    result = msgspec.structs.replace(result, counts=counts)
+    assert result.missing("all") == (failed, answered + failed)
+    drawn = curves(quantities_panel(NamedLoad("a", result))).get("response")
+    shown = {} if drawn is None else dict(zip(drawn.x, drawn.y, strict=True))
+    table = response_times(result)
+    for place, name in enumerate(("p50", "p90", "p99")):
+        if failed:
+            assert shown.get(float(place)) == getattr(table, name)
+        else:
+            assert shown[float(place)] is not None
 
 
 def test_a_load_over_time_has_response_and_issue_error() -> None:

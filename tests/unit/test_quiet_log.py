@@ -263,7 +263,8 @@ def test_the_status_shows_what_a_killed_search_left_and_leaves_it(
     assert leftovers.main(["quiet", "--status"]) == 0
     shown = capsys.readouterr()
     assert shown.out.splitlines() == [
-        f"server of bw, process {2**22 + 1} (dead), 2 changes",
+        f"server of bw, process {2**22 + 1} (not visible here: it has ended, or runs in "
+        "another PID namespace), 2 changes",
         f"  server-groups group {group}: absent -> memory.max=64\\x1b[31m, now absent",
         "  server-groups group /etc/passwd: absent -> memory.max=64\\x1b[31m, now unknown: "
         "'group /etc/passwd' is not an item of server-groups",

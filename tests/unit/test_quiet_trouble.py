@@ -303,7 +303,7 @@ def test_a_place_that_a_setting_does_not_have_is_neither_read_nor_written(
     change = SettingChange(setting, item, "HACK", "SECRET")
     begin = BeginRecord(owner_of(host, 0), 1, (setting,), 0)
     contents = LogContents(begin, ((ChangeRecord(1, change), "SECRET"),), 1)
-    restored = restore(host, NoLog(), contents)
+    restored = restore(host, NoLog(place / LOG, ours=False), contents)
     (undone,) = restored.undone
     assert undone.how == FAILED
     assert snapshot(host) == before

@@ -88,6 +88,33 @@ def test_page_and_document_have_the_same_numbers(study: Path) -> None:
     assert shown == numbers
 
 
+def test_several_tests_begin_with_their_answer_and_factors_keep_their_names(
+    study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (part,) = gather_document([StudyPart(study)]).parts
+    (first, *_) = part.verdict
+    assert first.startswith("Elapsed of 2 tests: from ")
+    assert first.count("n=") == 2
+    page = render_page(gather_document([StudyPart(study)]))
+    assert ">n</text>" in page
+    assert ">N</text>" not in page
+    # Figures of different metrics have no range.
+    (tmp_path / "s.toml").write_text("""\
+[until]
+runs = 3
+[[test]]
+name = "a"
+exec = "echo 1"
+until = {precision = "90%", metrics = ["rss_bytes"], max_runs = 30}
+[[test]]
+name = "b"
+exec = "true"
+""")
+    assert run_in(tmp_path, monkeypatch, "--study", "two", "s.toml") in (0, 3)
+    (part,) = gather_document([StudyPart(tmp_path / "two")]).parts
+    assert [one.split(":")[0] for one in part.verdict[:2]] == ["a", "b"]
+
+
 def test_links_lead_to_elements_of_the_page(study: Path) -> None:
     page = Page(render_page(gather_document([StudyPart(study)])))
     assert len(page.links) > 20

@@ -175,6 +175,19 @@ def test_a_pilot_is_the_least_that_is_left() -> None:
     assert "trial 5 of at least 60;" in together_text("a", STATE, found)
 
 
+@pytest.mark.parametrize("each_s", [1.1, 1.3, 2.9, 8.0])
+def test_the_least_number_of_a_long_pilot_does_not_change(each_s: float) -> None:
+    rule = UntilPrecise(0.05, long_minimum=10)
+    shown = []
+    for done in range(1, 10):
+        # The mean duration changes from trial to trial.
+        spent_ns = int(done * (each_s + 0.03 * (done % 3)) * 1e9)
+        values = tuple(1.0 + 0.1 * (at % 4) for at in range(done))
+        history = History(done, series={"elapsed": values}, duration_ns=spent_ns)
+        shown.append(progress_of(rule, history).expected_total)
+    assert set(shown) == {10}
+
+
 def test_the_time_left_is_the_least_of_plan_and_limit() -> None:
     values = tuple([0.9, 1.1] * 10)
     history = History(trials=20, series={"elapsed": values}, duration_ns=20 * 10**9)

@@ -81,6 +81,24 @@ def test_a_constant_is_one_line_below_the_tables() -> None:
     assert not any(line.startswith("rss_bytes ") for line in lines if "is" not in line)
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "unit", "shown"),
+    [
+        ("instructions", 1234567891.0, "", "1,234,567,891"),
+        ("rss_bytes", 16777216.0, "B", "16.777216 MB"),
+        ("elapsed", 0.12345678, "s", "123.45678 ms"),
+        ("cpu_percent", 100 / 3, "%", "about 33.3333 %"),
+        ("wait", 100.1 - 99.9, "s", "200 ms"),
+    ],
+)
+def test_a_constant_is_exact_unless_it_was_computed(
+    name: str, value: float, unit: str, shown: str
+) -> None:
+    entry = StatsInput("a", (summarise(name, [value] * 3, label=name, unit=unit),))
+    lines = lines_of(compose_report([entry], []))
+    assert lines == [f"{name} is {shown} in every trial"]
+
+
 def test_findings_are_below_the_tables_and_whole_only_on_request() -> None:
     assert lines_of(report())[-2:] == [
         "1 of 2 tests (a): warning: elapsed rises [drift]",

@@ -11,7 +11,12 @@ import numpy.typing as npt
 import pytest
 from scipy import stats
 
-from benchwright.stats.dependence import autocorrelations, average_ranks, dependence
+from benchwright.stats.dependence import (
+    autocorrelations,
+    average_ranks,
+    dependence,
+    mean_errors,
+)
 from benchwright.stats.distribution import (
     modified_z,
     outlier_threshold,
@@ -294,3 +299,28 @@ def test_two_late_values_of_ten_are_outliers_and_three_are_a_mode() -> None:
     found = two_modes(late)
     assert found is not None
     assert (found.n_low, found.n_high) == (7, 3)
+
+
+@pytest.mark.parametrize("n", [5, 8, 20, 50])
+@pytest.mark.parametrize(
+    "step", [0.0, 1.0, 100.0], ids=["alternating", "wavy-rise", "rise"]
+)
+def test_the_error_of_a_mean_is_that_of_a_series_of_as_many_values(
+    n: int, step: float
+) -> None:
+    """Its moments from the whole matrix of covariances, at the correlation that is allowed for."""
+    places = np.arange(n)
+    values = np.where(places % 2, 1.0, -1.0) + step * places
+    first = autocorrelations(values, 1)[1]
+    first = max(first + (1 + 3 * first) / n, 0.0)
+    allowed = min(first * (1 + 1.5 / math.sqrt(n)) + 4 / n, 1 - 2 / n)
+    within = allowed ** np.abs(np.subtract.outer(places, places))
+    center = np.eye(n) - 1 / n
+    centered = center @ within @ center
+    variance = np.trace(centered) / (n - 1)
+    (error,) = mean_errors(values.tolist())
+    expected = math.sqrt(within.sum() / n / variance)
+    degrees = np.trace(centered) ** 2 / (centered**2).sum()
+    assert error.factor == pytest.approx(expected, rel=1e-6)
+    assert error.degrees == pytest.approx(degrees, rel=1e-5)
+    assert error.factor < math.sqrt(n) * n, "bounded whatever the values are"

@@ -73,7 +73,7 @@ def test_the_newest_value_alone_is_undecided_and_three_like_it_are_a_step() -> N
     assert find_steps(stepped(0.5, 60, 61)).undecided_from == 60
     few = find_steps(stepped(0.5, 60, 62))
     assert (few.steps, few.undecided_from) == ((), 60)
-    after = find_steps(stepped(0.5, 60, 62 + few.undecided_more))
+    after = find_steps(stepped(0.5, 60, 64))
     assert [step.index for step in after.steps] == [60]
     assert after.steps[0].change == pytest.approx(0.5, abs=0.1)
 
@@ -107,7 +107,7 @@ def test_large_moves_of_a_level_that_wanders_have_no_p() -> None:
 def test_counts_that_are_nearly_always_equal_change_with_two_values() -> None:
     assert [s.index for s in find_steps([1.0] * 20 + [2.0] * 2).steps] == [20]
     one = find_steps([1.0] * 20 + [2.0])
-    assert (one.steps, one.undecided_from, one.undecided_more) == ((), 20, 1)
+    assert (one.steps, one.undecided_from) == ((), 20)
     spike = find_steps([1.0] * 10 + [2.0] + [1.0] * 10)
     assert (spike.steps, spike.spikes) == ((), (10,))
 
@@ -152,7 +152,7 @@ def test_a_smaller_rate_of_false_alarms_is_kept(n: int) -> None:
 def test_too_few_values_are_undecided(n: int) -> None:
     fit = find_steps(noise(n))
     assert fit.steps == ()
-    assert fit.undecided_more == MIN_VALUES - n
+    assert fit.undecided_from == (0 if n else None)
 
 
 @pytest.mark.parametrize("scale", [1e-300, 1e300])
@@ -223,13 +223,11 @@ def test_one_far_value_is_unclear_and_no_change() -> None:
     values = np.append(noise(50), 1.0)
     verdict = newest_differs(values)
     assert (verdict.state, verdict.since) == ("unclear", 50)
-    assert verdict.more > 0
 
 
 def test_a_level_begins_again_where_a_change_was_accepted() -> None:
     values = stepped(0.3, 60, 64)
     assert newest_differs(values, level_start=60).state == "short"
-    assert newest_differs(values, level_start=60).more == MIN_VALUES + 1 - 4
 
 
 def test_uncertain_values_hardly_differ() -> None:
@@ -319,3 +317,15 @@ def test_the_last_values_and_the_starts_of_two_levels_are_enough_for_a_look() ->
         if one is not None and other is not None:
             moved = msgspec.structs.replace(other, end=other.end + offset)
             assert repr(moved) == repr(one)
+
+
+def test_the_change_since_a_step_is_that_of_the_levels_around_the_later_ones() -> None:
+    rng = np.random.default_rng(3)
+    values = np.repeat([0.0, 0.08, 0.15], 20) + 0.005 * rng.standard_normal(60)
+    fit = find_steps(values)
+    first, last = fit.steps
+    assert fit.change_since(1) == pytest.approx((last.change, last.low, last.high))
+    change, low, high = fit.change_since(0)
+    assert change == pytest.approx(first.change + last.change)
+    assert low < 0.15 < high
+    assert 0 < high - low < 2 * (first.high - first.low)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -25,7 +27,12 @@ from benchwright.core.plan import (
     UntilProgram,
 )
 from benchwright.decide.history import History, HistoryBuilder
-from benchwright.decide.precision import needed_trials, sequential_interval, stages
+from benchwright.decide.precision import (
+    alternatives,
+    needed_trials,
+    sequential_interval,
+    stages,
+)
 from benchwright.decide.stopping import LookSchedule, decide, out_of_reach
 from benchwright.stats.dependence import ar1_inflation
 
@@ -325,6 +332,60 @@ def test_a_maximum_far_below_the_plan_is_reported() -> None:
     assert out_of_reach(UntilPrecise(0.05), lasting(30, 0.1, 0.15)) == ""
     mean_of_zero = History(30, series={"elapsed": (-1.0, 1.0) * 15}, duration_ns=SECOND)
     assert "needs more than 1,000,000,000 trials" in out_of_reach(rule, mean_of_zero)
+
+
+def scattered(count: int, each_s: float, share: float) -> History:
+    """Return a history of trials with this coefficient of variation, in a fixed order."""
+    values = tuple(1 + share * math.sqrt(2) * math.sin(7 * at) for at in range(count))
+    quiet = tuple(1 + value / 1000 for value in values)
+    return History(
+        count,
+        series={"elapsed": values, "user": quiet},
+        metrics=(),
+        duration_ns=int(count * each_s * SECOND),
+    )
+
+
+@pytest.mark.parametrize("mode", ["plan", "watch"])
+def test_a_target_out_of_reach_is_given_up_after_its_time(mode: Any) -> None:
+    rule = UntilPrecise(0.005, maximum=1000, mode=mode, give_up_ns=120 * SECOND)
+    assert isinstance(decide(rule, scattered(42, 1, 0.5)), RunMore), "too early"
+    stop = stopped(decide(rule, scattered(42, 4, 0.5)))
+    assert (stop.reason, stop.answered) == ("out-of-reach", False)
+    assert "; the limit is 1,000 trials; elapsed " in stop.detail
+    never = msgspec.structs.replace(rule, give_up_ns=None)
+    assert isinstance(decide(never, scattered(42, 4, 0.5)), RunMore)
+    near = msgspec.structs.replace(rule, target=0.05)
+    assert isinstance(decide(near, scattered(42, 4, 0.3)), RunMore)
+    # A limit of time is one, too.
+    timed = msgspec.structs.replace(near, max_time_ns=200 * SECOND)
+    stop = stopped(decide(timed, scattered(42, 4, 0.5)))
+    assert stop.reason == "out-of-reach"
+    assert "the limit is 3 min 20 s" in stop.detail
+
+
+def test_one_far_value_of_a_pilot_is_not_a_wide_distribution() -> None:
+    rule = UntilPrecise(0.02, maximum=1000, give_up_ns=60 * SECOND)
+    calm = scattered(30, 4, 0.01)
+    values = (10.0, *calm.series["elapsed"][1:])
+    first_slow = msgspec.structs.replace(calm, series={"elapsed": values})
+    assert needed_trials(rule, first_slow.series) > 5000
+    assert isinstance(decide(rule, first_slow), RunMore)
+
+
+def test_what_is_within_reach_is_computed_from_the_same_trials() -> None:
+    rule = UntilPrecise(0.005, maximum=1000)
+    found = {
+        one.option: one for one in alternatives(rule, scattered(60, 1, 0.5).series)
+    }
+    assert list(found) == ["--metric user"], "the median is as uncertain as the mean"
+    assert found["--metric user"].needed is None
+    assert found["--metric user"].estimate.unit == "s"
+    rare = tuple(5.0 if at % 15 == 0 else 1 + at % 7 / 1e4 for at in range(60))
+    found = {one.option: one for one in alternatives(rule, {"elapsed": rare})}
+    assert found["--of median"].metric == "median elapsed"
+    median = msgspec.structs.replace(rule, share=0.5)
+    assert alternatives(median, {"elapsed": rare}) == ()
 
 
 def test_a_watched_quantile_is_projected_from_its_look() -> None:

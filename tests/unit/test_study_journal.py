@@ -78,6 +78,18 @@ def refusal(path: Path, opener: Callable[[Path], Study]) -> str:
 WRITERS = [Study.create_or_open, Study.open_to_resume]
 
 
+@pytest.mark.parametrize("inside", ["", "/deeper"])
+def test_a_file_in_place_of_a_study_is_named_with_the_option(
+    tmp_path: Path, inside: str
+) -> None:
+    file = tmp_path / "lock"
+    file.write_text("")
+    with pytest.raises(StudyError, match="--study DIR") as raised:
+        Study.create_or_open(Path(f"{file}{inside}"))
+    assert raised.value.code == "study-unusable"
+    assert f"{file} is a file" in str(raised.value)
+
+
 def test_what_was_appended_is_there_again(place: Path) -> None:
     with contextlib.closing(Study.open_to_resume(place)) as study:
         (session,) = study.sessions()

@@ -100,6 +100,17 @@ def test_a_continued_line_is_joined_without_its_backslash() -> None:
     assert said("ECHO a\\\nb \\\n  c") == ["ab   c"]
 
 
+def test_the_values_of_a_loop_respect_quotes() -> None:
+    text = (
+        "VAR Q=x y\nFOREACH P a \"b c\" 'd  e' %Q%\nECHO [%P%]\nDONE\n"
+        "FOREACH P %Q%\nECHO <%P%>\nDONE"
+    )
+    shown = ["[a]", "[b c]", "[d  e]", "[x]", "[y]", "<x>", "<y>"]
+    assert said(text) == shown
+    with pytest.raises(InputError, match="suite-quote"):
+        compiled('FOREACH P a "b c\nECHO %P%\nDONE')
+
+
 def test_a_comment_does_not_continue() -> None:
     assert said("# no \\\nECHO yes") == ["yes"]
 
@@ -321,6 +332,7 @@ FOREACH FS ext2
       CLEANUP umount
       POSTCLEANUP rm
       TIMEOUT 1.5s
+      OKSTATUS 0,3
       METRIC ops:higher=/ops
       METRIC lat~lat=(\\d+)
       HOOKS disk-io /my/hooks
@@ -342,6 +354,7 @@ DONE
     assert plan.phases.cleanup == (Command(("umount",)),)
     assert plan.phases.postcleanup == (Command(("rm",)),)
     assert plan.timeout_ns == 1_500_000_000
+    assert plan.ok_status == (0, 3)
     assert plan.metrics == (
         MetricSpec("ops", pointer="/ops", better="higher"),
         MetricSpec("lat", pattern="lat=(\\d+)"),

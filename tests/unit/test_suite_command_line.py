@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -12,6 +13,7 @@ import pytest
 
 from benchwright.core.errors import InputError
 from benchwright.core.plan import (
+    GIVE_UP_NS,
     Command,
     FixedCount,
     MetricSpec,
@@ -24,6 +26,7 @@ from benchwright.suite.interpret import execute
 from benchwright.suite.plan import PlannedStep, PlannedTest, describe
 from benchwright.suite.program import Program
 
+precise = partial(UntilPrecise, give_up_ns=GIVE_UP_NS)
 RUN = ("/usr/bin/run", "a b", "{fs}", "{threads}", "{other}", "$HOME")
 
 
@@ -31,6 +34,38 @@ def plans(request: CommandRequest) -> list[TestPlan]:
     """Return the plan of each test that a request means."""
     planned = describe(program_from_command(request), defines={}, environment={})
     return [one.plan for one in planned if isinstance(one, PlannedTest)]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("1", (1,)), ("1, 0", (0, 1)), ("0,2..4,3", (0, 2, 3, 4))]
+)
+def test_ok_status_is_a_list_of_statuses(text: str, expected: tuple[int, ...]) -> None:
+    (plan,) = plans(CommandRequest(("x",), ok_status=text))
+    assert plan.ok_status == expected
+
+
+@pytest.mark.parametrize("text", ["", "x", "-1", "256", "0,", "1.5", "3..1", "0..999"])
+def test_what_is_no_status_is_refused(text: str) -> None:
+    with pytest.raises(InputError) as raised:
+        program_from_command(CommandRequest(("x",), ok_status=text))
+    (one,) = raised.value.diagnostics
+    assert (one.code, one.file) == ("bad-argument", "--ok-status")
+
+
+def test_when_a_precision_gives_up_and_what_it_is_of() -> None:
+    def rule(**options: Any) -> UntilPrecise:
+        (plan,) = plans(CommandRequest(("x",), precision="5%", **options))
+        assert isinstance(plan.stopping, UntilPrecise)
+        return plan.stopping
+
+    assert rule().give_up_ns == GIVE_UP_NS
+    assert rule(give_up="30s").give_up_ns == 30 * 10**9
+    assert rule(give_up="none").give_up_ns is None
+    assert rule(metrics=("user",)).metrics == ("user",)
+    assert rule(metrics=("elapsed", "user")).metrics == ("elapsed", "user")
+    assert rule(metrics=("ops",)).metrics == ("elapsed", "ops")
+    with pytest.raises(InputError, match="--give-up"):
+        program_from_command(CommandRequest(("x",), give_up="1m"))
 
 
 def test_a_bare_command() -> None:
@@ -95,22 +130,22 @@ def test_everything_else() -> None:
         ({"max_runs": "40"}, FixedCount(40)),
         ({"min_runs": "3", "max_runs": "40"}, FixedCount(40)),
         ({"runs": "7"}, FixedCount(7)),
-        ({"precision": "5%"}, UntilPrecise(0.05, ("elapsed",), 30, long_minimum=10)),
+        ({"precision": "5%"}, precise(0.05, ("elapsed",), 30, long_minimum=10)),
         (
             {"precision": "0.01", "min_runs": "5", "max_runs": "9", "max_time": "10m"},
-            UntilPrecise(0.01, ("elapsed",), 5, 9, 600 * 10**9),
+            precise(0.01, ("elapsed",), 5, 9, 600 * 10**9),
         ),
         (
             {"precision": "1%", "max_runs": "9"},
-            UntilPrecise(0.01, ("elapsed",), 9, 9, long_minimum=10),
+            precise(0.01, ("elapsed",), 9, 9, long_minimum=10),
         ),
         (
             {"precision": "1%", "min_runs": "2000"},
-            UntilPrecise(0.01, ("elapsed",), 2000, 2000),
+            precise(0.01, ("elapsed",), 2000, 2000),
         ),
         (
             {"precision": "1%", "metrics": ("ops=/x", "user")},
-            UntilPrecise(0.01, ("elapsed", "ops", "user"), 30, long_minimum=10),
+            precise(0.01, ("elapsed", "ops", "user"), 30, long_minimum=10),
         ),
     ],
 )
@@ -182,7 +217,7 @@ def test_what_a_precision_is_of_and_how_it_is_reached() -> None:
         ("x",), precision="2%", mode="watch", of="p90", confidence="99%", rest="1.5s"
     )
     (plan,) = plans(request)
-    assert plan.stopping == UntilPrecise(
+    assert plan.stopping == precise(
         0.02, minimum=20, confidence=0.99, mode="watch", share=0.9
     )
     assert plan.phases.setup == (Command(("sleep", "1.5")),)
@@ -266,6 +301,13 @@ def test_a_shell_runs_also_what_needs_none(shell: str, argv: tuple[str, ...]) ->
     assert after.phases.exec[0].argv == argv
     with pytest.raises(InputError, match="one word"):
         plans(CommandRequest(("echo", "1"), shell=shell))
+
+
+def test_a_quoted_command_line_after_dashes_has_a_hint_that_works() -> None:
+    with pytest.raises(InputError, match="one word") as caught:
+        plans(CommandRequest(command=("seq 10 | wc -l",)))
+    (one,) = caught.value.diagnostics
+    assert one.hint == "write it without --: bw run 'seq 10 | wc -l'"
 
 
 def test_warm_up_trials_are_those_of_a_suite() -> None:

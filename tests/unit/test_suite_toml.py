@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from benchwright.core.errors import InputError
 from benchwright.core.plan import (
+    GIVE_UP_NS,
     Command,
     FixedCount,
     MetricSpec,
@@ -24,6 +26,7 @@ from benchwright.suite.program import Where
 from benchwright.suite.toml_table import Locator
 
 NONE: Mapping[str, str] = {}
+precise = partial(UntilPrecise, give_up_ns=GIVE_UP_NS)
 GUIDE = Path(__file__).parents[2] / "docs" / "suite-toml.md"
 
 
@@ -141,20 +144,20 @@ two'''
         ("{runs = 3}", FixedCount(3)),
         (
             '{precision = "5%"}',
-            UntilPrecise(0.05, ("elapsed", "ops"), 30, long_minimum=10),
+            precise(0.05, ("elapsed", "ops"), 30, long_minimum=10),
         ),
         (
             '{precision = 0.01, metrics = ["ops"], min_runs = 5, max_runs = 50,'
             ' max_time = "10m", confidence = 0.99}',
-            UntilPrecise(0.01, ("ops",), 5, 50, 600 * 10**9, 0.99),
+            precise(0.01, ("ops",), 5, 50, 600 * 10**9, 0.99),
         ),
         (
             '{precision = "2%", mode = "watch", of = "median", metrics = ["elapsed"]}',
-            UntilPrecise(0.02, minimum=20, mode="watch", share=0.5),
+            precise(0.02, minimum=20, mode="watch", share=0.5),
         ),
         (
             '{precision = "2%", of = "mean", metrics = ["elapsed"]}',
-            UntilPrecise(0.02, minimum=30, long_minimum=10),
+            precise(0.02, minimum=30, long_minimum=10),
         ),
         ("{predicate = '$count > 3'}", UntilPredicate(10, 1, "$count > 3")),
         (
@@ -216,10 +219,37 @@ hooks = []
 TEST = '[[test]]\nexec = "x"\n'
 
 
+def test_ok_status_of_the_suite_of_a_test_and_of_arms() -> None:
+    text = """
+ok_status = 1
+[[test]]
+name = "x"
+exec = "e"
+[[test]]
+name = "y"
+exec = "e"
+ok_status = [0, "2..4"]
+[[compare]]
+ok_status = "0,7"
+[[compare.arm]]
+name = "a"
+exec = "e"
+[[compare.arm]]
+name = "b"
+exec = "e"
+"""
+    found = [plan.ok_status for plan in plans(text)]
+    assert found == [(1,), (0, 2, 3, 4), (0, 7), (0, 7)]
+    assert plans(TEST)[0].ok_status == (0,)
+
+
 @pytest.mark.parametrize(
     ("text", "line", "column", "code"),
     [
         ("a = \n", 1, 5, "suite-toml"),
+        ("ok_status = 256\n" + TEST, 1, 13, "suite-status"),
+        ('ok_status = [1, "x"]\n' + TEST, 1, 13, "suite-status"),
+        ("ok_status = true\n" + TEST, 1, 13, "suite-type"),
         ("a = [1,\n\n", 1, 8, "suite-toml"),
         ("a = 1\na = 2", 2, 6, "suite-toml"),
         ("nmae = 'x'\n" + TEST, 1, 1, "suite-unknown-key"),
@@ -294,6 +324,17 @@ def test_one_mistake(text: str, line: int, column: int, code: str) -> None:
     only = found[places.index((line, column, code))]
     assert only.text == (text.split("\n")[line - 1])
     assert only.file == "s.toml"
+
+
+@pytest.mark.parametrize("declared", ["ops = '('", "ops = {regex = '('}", "'o s' = {}"])
+def test_a_rule_of_a_metric_with_a_wrong_declaration_is_no_mistake_of_its_own(
+    declared: str,
+) -> None:
+    name = declared.split(" = ")[0].strip("'")
+    until = f"until = {{precision = '1%', metrics = ['{name}']}}"
+    with pytest.raises(InputError) as caught:
+        load("s.toml", lambda _: f"{TEST}metrics = {{{declared}}}\n{until}")
+    assert [found.line for found in caught.value.diagnostics] == [3]
 
 
 @pytest.mark.parametrize("text", ["a = " + "[" * 5000, "a = " + "9" * 5000])

@@ -35,6 +35,13 @@ def test_a_number_is_right_to_its_digits(value: float, digits: int) -> None:
     assert back == pytest.approx(value, rel=0.6 * 10.0 ** (1 - digits))
 
 
+@given(st.integers(0, 10**15), st.integers(1, 5))
+def test_a_lower_bound_is_rounded_down(value: int, digits: int) -> None:
+    bound = t.rounded_down(value, digits)
+    assert bound <= value < bound + 10 ** max(0, len(str(value)) - digits)
+    assert len(str(bound).rstrip("0")) <= digits
+
+
 def test_times_are_short_or_in_minutes_and_hours() -> None:
     seconds = (None, 0, 1e-9, 5.6e-5, 0.9996, 48.51, 99.96, 120, 3599.7, 7500, -200)
     assert [t.duration_text(s) for s in seconds] == [
@@ -99,11 +106,63 @@ def test_a_metric_has_the_unit_that_suits() -> None:
     assert t.quantity_text(5, "1") == "5", "a pure number"
 
 
+@pytest.mark.parametrize(
+    ("value", "unit", "expected"),
+    [
+        (1234567891, "", "1,234,567,891"),
+        (1048576.0, "1", "1,048,576"),
+        (16777216, "B", "16.777216 MB"),
+        (9007199254740991, "instructions", "9,007,199,254,740,991 instructions"),
+        (0.1234567, "s", "123.4567 ms"),
+        (150.25, "s", "150.25 s"),
+        (0.1 + 0.2, "s", "300 ms"),
+        (1234567.5, "B/s", "1.2345675 MB/s"),
+        (-1234567, "", "-1,234,567"),
+        (0, "", "0"),
+        (1e30, "", "1e+30"),
+        (1e-7, "J", "1e-07 J"),
+    ],
+)
+def test_an_exact_value_has_all_its_digits(
+    value: float, unit: str, expected: str
+) -> None:
+    assert t.exact_text(value, unit) == expected
+
+
+@pytest.mark.parametrize(
+    ("texts", "expected"),
+    [
+        (
+            ["falls: -0.446 % per trial", "falls: -0.973 % per trial"],
+            "falls: -0.973 to -0.446 % per trial",
+        ),
+        (["-1.2 ms", "+3 ms", "2 ms"], "-1.2 to +3 ms"),
+        (["by -3 % in 1,000", "by -3 % in 9"], "by -3 % in 9 to 1,000"),
+        (["p 1.5e-05", "p 2e-06"], "p 2e-06 to 1.5e-05"),
+        (["took 3 min 20 s", "took 5 min 2 s"], "took 3 min 20 s to 5 min 2 s"),
+        (["took 1 h 5 min", "took 1 h 50 min"], "took 1 h 5 min to 1 h 50 min"),
+        (["0.3 to 0.5 s", "0.2 to 0.4 s"], "0.2 to 0.5 s"),
+        (["of 2, in 3", "of 4, in 3"], "of 2 to 4, in 3"),
+        (["CPUs 0-3", "CPUs 0-7"], "CPUs 0-3 to 7"),
+    ],
+)
+def test_the_range_of_figures_has_their_signs_and_units(
+    texts: list[str], expected: str
+) -> None:
+    assert t.ranged_text(texts) == expected
+    assert t.ranged_text(texts[::-1]) == expected
+
+
 def test_texts_of_one_form_have_the_range_of_each_figure() -> None:
     texts = ["thread gzip used 97 % of a CPU", "thread sha256sum used 99 % of a CPU"]
     assert t.ranged_text(texts) == texts[0]
     assert t.ranged_text(["12,000 of 20,000 files", "9 of 20,000 files"]) == (
         "9 to 12,000 of 20,000 files"
     )
-    assert t.figure_columns(["a 1.5 b2", "a 3 b2"]) == [(1.5, 3.0)]
+    assert t.figure_sizes(["a 1.5 b2", "a -3 b2"]) == (1.5, 3.0)
+    failures = [
+        "`a 3` exited with status 3 in 2 of 5",
+        "`a -9` was killed by signal 9 in 1 of 5",
+    ]
+    assert t.figure_sizes(failures) == (2.0, 1.0)
     assert t.form_text("sha256sum 1,200.5 of 2") == "sha256sum # of #"

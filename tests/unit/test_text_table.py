@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,6 +14,7 @@ from benchwright.core.text_table import (
     duration_column,
     field_lines,
     number_cells,
+    number_column,
     number_columns,
     percent_column,
     spread_column,
@@ -52,6 +54,20 @@ def test_a_column_of_numbers_has_the_same_decimals() -> None:
 def test_all_cells_have_as_many_decimals(values: list[float]) -> None:
     cells = number_cells(values)
     assert len({len(cell.partition(".")[2]) for cell in cells}) == 1
+
+
+@pytest.mark.parametrize("unit", ["s", "B"])
+@pytest.mark.parametrize("value", [0.0, math.nan, None])
+def test_without_a_size_the_unit_is_the_plain_one(
+    unit: str, value: float | None
+) -> None:
+    assert cells_in_unit([value, value], unit)[1] == unit
+
+
+def test_extreme_numbers_have_exponents_among_others() -> None:
+    column = number_column("N", [1e300, 2.5, 1e14, 0.0, -3e20])
+    assert column.cells == ("1e+300", "2.5", "1e+14", "0.0", "-3e+20")
+    assert cells_in_unit([1e300, 1.0], "s")[0][0] == "1e+300"
 
 
 def test_the_unit_is_in_the_heading() -> None:

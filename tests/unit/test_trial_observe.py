@@ -138,6 +138,7 @@ def test_nothing_is_missing_from_a_trial_that_was_cut_short() -> None:
         ("", "17", 17),
         ("/ops", 'warming up\n{"ops": 3}\n', 3),
         ("/ops", '{"ops": "12.5"}', 12.5),
+        ("/ops", 'warming up\n{\n  "ops": 3\n}\n', 3),
     ],
 )
 def test_pointers_follow_rfc_6901(pointer: str, text: str, value: float) -> None:

@@ -15,6 +15,7 @@ from benchwright.core.resource_use import (
     DiskUse,
     FilesOpen,
     IoLimit,
+    MemoryKill,
     MemoryUse,
     NetworkUse,
     ResourceUse,
@@ -542,19 +543,89 @@ def test_trials_within_one_interval_are_seen_together(tmp_path: Path) -> None:
     assert busy == pytest.approx([0.5, 0.5])
 
 
+OOM_REPORT = (
+    (
+        4,
+        "sort invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_score_adj=0",
+    ),
+    *((4, f" ? charge_memcg+0x{n:x}/0x90") for n in range(40)),
+    (6, "memory: usage 24576kB, limit 24576kB, failcnt 67"),
+    (6, "memory+swap: usage 24576kB, limit 9007199254740988kB, failcnt 0"),
+    (3, "I/O error, dev vda"),
+    *((6, f"total_pgfault {n}") for n in range(40)),
+    (
+        6,
+        "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0,oom_memcg=/a,b,"
+        "task_memcg=/a,b/c,task=so,rt,pid=812,uid=0",
+    ),
+    (3, "Memory cgroup out of memory: Killed process 812 (so,rt) total-vm:90kB"),
+)
+ALL_REPORT = (
+    (4, "cc1 invoked oom-killer: gfp_mask=0x0, order=0, oom_score_adj=0"),
+    (4, "Mem-Info:"),
+    (
+        6,
+        "oom-kill:constraint=CONSTRAINT_NONE,nodemask=(null),cpuset=/,mems_allowed=0,global_oom,"
+        "task_memcg=/,task=cc1,pid=9,uid=0",
+    ),
+    (3, "Out of memory: Killed process 9 (cc1) total-vm:90kB"),
+)
+
+
+def test_the_report_of_a_killed_task_is_one_message(tmp_path: Path) -> None:
+    """Of its cgroup or the machine; other errors stay, and what follows the report."""
+    writer = SeriesWriter()
+    for i in range(11):
+        writer.row(i * TENTH, {"kernel/forks": i})
+    lines = (*OOM_REPORT, (4, "a warning"), *ALL_REPORT)
+    for n, (level, text) in enumerate(lines):
+        writer.say("kernel", t=TENTH + n, level=level, text=text)
+    use = use_between(writer.write(tmp_path / "s"), 0, SECOND)
+    assert [line.text.partition(" process")[0] for line in use.kernel] == [
+        "I/O error, dev vda",
+        "Memory cgroup out of memory: Killed",
+        "a warning",
+        "Out of memory: Killed",
+    ]
+    assert use.killed == (
+        MemoryKill(812, "so,rt", "/a,b", 24576 * 1024, 1),
+        MemoryKill(9, "cc1", "", None, 1),
+    )
+
+
+def test_a_report_that_does_not_end_hides_nothing_else(tmp_path: Path) -> None:
+    writer = SeriesWriter()
+    for i in range(31):
+        writer.row(i * TENTH, {"kernel/forks": i})
+    later = TENTH + SECOND + 100
+    texts = ((TENTH, OOM_REPORT[0][1]), (TENTH + 1, "Call Trace:"), (later, "eth0: up"))
+    for at, text in texts:
+        writer.say("kernel", t=at, level=4, text=text)
+    use = use_between(writer.write(tmp_path / "s"), 0, 3 * SECOND)
+    assert [line.text[:12] for line in use.kernel] == ["sort invoked", "eth0: up"]
+    assert use.killed == ()
+
+
 def test_kernel_messages_between_short_trials_are_not_theirs(tmp_path: Path) -> None:
     """The trials are one window, but messages have exact times."""
     writer = SeriesWriter()
     for i in range(3):
         writer.row(i * TENTH, {"cpu/0/user": i})
     millisecond = TENTH // 100
-    for name, at in (("trial", millisecond // 2), ("cleanup", 25 * millisecond)):
+    half = millisecond // 2
+    written = (
+        ("trial", half),
+        ("cleanup", 25 * millisecond),
+        ("two", 51 * millisecond),
+    )
+    for name, at in written:
         writer.say("kernel", t=at, level=3, text=name)
     windows = [(1, 0, millisecond), (2, 50 * millisecond, 51 * millisecond)]
     first, second = uses_of(writer.write(tmp_path / "s"), "x", windows)
     assert first is not None
     assert second is None
-    assert [line.text for line in first.kernel] == ["trial"]
+    told = [(line.text, line.epoch, line.in_trial_s) for line in first.kernel]
+    assert told == [("trial", 1, half / 1e9), ("two", 2, millisecond / 1e9)]
 
 
 def test_the_samplers_cost(tmp_path: Path) -> None:

@@ -6,7 +6,9 @@ import argparse
 import csv
 import io
 import json
+import os
 import re
+import subprocess
 from pathlib import Path
 
 import msgspec
@@ -24,7 +26,13 @@ from benchwright.core.plan import StopDecision
 from benchwright.core.progress import PlainProgress, TerminalProgress
 from benchwright.core.quiet import QuietOwner, SettingChange
 from benchwright.core.results import Finding, Severity
-from benchwright.core.untrusted import one_line, visible, visible_json, visible_lines
+from benchwright.core.untrusted import (
+    one_line,
+    shell_text,
+    visible,
+    visible_json,
+    visible_lines,
+)
 from benchwright.findings.explanation import explain_test
 from benchwright.notice import text as notice_text
 from benchwright.notice.deliver import FILE, record_notice
@@ -58,6 +66,26 @@ def test_what_is_not_printable_is_escaped_and_the_rest_stays() -> None:
     assert visible("a\nb\udc80") == r"a\nb\udc80"
     assert visible_lines("a\n\tb\r") == "a\n\tb\\r"
     assert one_line(f"a \n b\t{EVIL}") == f"a b {SHOWN}"
+
+
+def test_one_line_keeps_the_spaces_of_an_argument() -> None:
+    assert one_line(" `grep 'a  b'` \n exited ") == "`grep 'a  b'` exited"
+
+
+@pytest.mark.parametrize(
+    "word",
+    ["", "a b", "x  y", "a\tb\nc", "it's \\n\n", EVIL, "\u2028", "\udc80/x", "-ü"],
+)
+def test_a_shell_reads_the_words_that_were_written_for_it(word: str) -> None:
+    line = shell_text(["printf", "%s.%s", word, "end"])
+    assert line.isprintable()
+    read = subprocess.run(
+        ["bash", "-c", line],
+        env={"LC_ALL": "C.UTF-8", "PATH": os.environ["PATH"]},
+        capture_output=True,
+        check=True,
+    )
+    assert read.stdout == f"{word}.end".encode(errors="surrogateescape")
 
 
 @pytest.mark.parametrize("severity", list(Severity))

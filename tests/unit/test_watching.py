@@ -6,9 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from benchwright.core.observation import ProcessRecord, TrialEnding
+from benchwright.core.observation import CpuProfile, ProcessRecord, TrialEnding
 from benchwright.core.resource_use import ResourceUse
-from benchwright.run.watching import BatchWatcher, Windows, exec_window
+from benchwright.run.watching import (
+    BatchWatcher,
+    OptionalObservers,
+    Windows,
+    exec_window,
+)
 from benchwright.trial.bench import BatchResult, BenchProcesses
 from benchwright.trial.protocol import EpochRecord
 from benchwright.watch.observer import ObserverError, ObserverSet, Watch
@@ -179,3 +184,28 @@ def test_a_batch_that_is_over_too_soon_is_left_alone(tmp_path: Path) -> None:
     seen(watching, many)
     seen(watching, many)
     assert [watch.stem for watch in observer.watches][2:] == ["t-4", "t-4~2"]
+
+
+class Unsampled(Noted):
+    """A profiler without samples, because nothing ran, or because it failed."""
+
+    def profiles(self, windows: Windows) -> list[tuple[int, CpuProfile]]:
+        return []
+
+
+@pytest.mark.parametrize(
+    ("error", "found"),
+    [(None, ["profile-empty"]), ("perf is missing", ["profile-unavailable"])],
+)
+def test_a_profile_without_samples_says_that_nothing_ran(
+    tmp_path: Path, error: str | None, found: list[str]
+) -> None:
+    profiler = Unsampled("perf", [])
+    crew = ObserverSet([profiler])
+    if error:
+        crew.failures.append(ObserverError("profile-unavailable", error))
+    aids = OptionalObservers(profiler)
+    watching = BatchWatcher(tmp_path, PROCESSES, crew, None, aids)
+    for _ in range(2):
+        assert watching.profiles([(1, 0, 100)]) == ()
+    assert [one.code for one in watching.findings()] == found

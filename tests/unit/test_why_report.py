@@ -111,7 +111,7 @@ def test_the_sentence_comes_first_and_only_what_was_busy_is_shown() -> None:
     assert lines[0] == (
         "t FS=ext4: evidence of single-threaded-cpu-bound [single-threaded-cpu-bound]"
     )
-    assert lines[1].startswith("  = One thread used a whole CPU")
+    assert lines[1].startswith("  = One thread at a time used a whole CPU")
     assert "Elapsed 10.02 s, 9.95 to 10.08 (95 %, 2 trials)" in lines
     assert "busy in trial 1 of t FS=ext4 (10 s; 2 of 2 trials watched)" in lines
     assert "t FS=ext4: warning: evidence of drift [drift]" in lines
@@ -135,6 +135,20 @@ def test_figures_have_the_unit_that_suits_them() -> None:
     rows = [line.split()[1:4] for line in lines if line[:2] in ("a ", "b ")]
     assert rows == [["11.10", "9.83", "12.37"], ["21.10", "19.83", "22.37"]]
     assert "Elapsed 11.10 ms, 9.83 to 12.37 (95 %, 2 trials)" in render_why([one])
+
+
+def test_the_table_counts_the_trials_of_the_figure() -> None:
+    """Those that failed are explained too, and have no value."""
+    failed = msgspec.structs.replace(trial(3, use()), ending=TrialEnding.FAILED)
+    seen = (trial(1, use()), trial(2, use()), failed)
+    one, two = [msgspec.structs.replace(told(trials=seen), name=name) for name in "ab"]
+    lines = render_why([one, two]).splitlines()
+    heading = next(line for line in lines if line.endswith("limited by")).split()
+    place = heading.index("trials") - len(heading)
+    rows = [line.split() for line in lines if line[:2] in ("a ", "b ")]
+    assert [row[place + 1] for row in rows] == ["2", "2"]
+    assert "2 trials)" in render_why([one])
+    assert "of 3 trials watched" in render_why([one])
 
 
 def test_a_window_of_several_trials_is_named_in_the_heading() -> None:

@@ -5,7 +5,7 @@
 //! (1.4 MB), from the start. Rejected: labels from the rows of `samples` after the run, which need memory and time in
 //! proportion to its length.
 
-use bw_model::{Kind, Operation};
+use bw_model::{EngineError, Kind, Operation};
 use bw_record::recorder::{OperationOutcome, Recorder};
 use bw_record::summary::KindSummary;
 use std::collections::BTreeMap;
@@ -13,6 +13,28 @@ use std::sync::Arc;
 
 /// Maximum number of labels of a load.
 pub(crate) const MOST: usize = 100;
+
+/// Checks the labels of the commands or statements of a target: none, or one for each.
+///
+/// # Errors
+/// `labels`: there are others, or too many different ones.
+pub(crate) fn check(labels: &[String], requests: usize) -> Result<(), EngineError> {
+    let refused = |message, remedy: &str| {
+        Err(EngineError::request("labels", message, remedy).about("target.labels"))
+    };
+    if !labels.is_empty() && labels.len() != requests {
+        let message = format!("{} labels for {requests} operations", labels.len());
+        return refused(message, "give each operation a label, or none");
+    }
+    let mut different: Vec<&String> = labels.iter().collect();
+    different.sort_unstable();
+    different.dedup();
+    if different.len() > MOST {
+        let message = format!("{} labels: at most {MOST}", different.len());
+        return refused(message, "give similar requests the same label");
+    }
+    Ok(())
+}
 
 /// The labels of a load.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -95,7 +95,7 @@ pub struct LateCounts {
     pub late_errors: u64,
 }
 
-/// Complete responses of HTTP by the class of their status, over the whole run.
+/// Complete responses of HTTP by the class of their status, without those of the warm-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct StatusCounts {
     /// 200 to 299.
@@ -252,6 +252,10 @@ impl<P: Protocol> Target for Network<P> {
 
     fn capacity(&self) -> u32 {
         self.pool.capacity()
+    }
+
+    fn measure_from(&mut self, from: Nanos) {
+        self.pool.measure_from(from);
     }
 
     fn submit(&mut self, slot: u32, operation: &Operation) {

@@ -304,6 +304,10 @@ impl Target for NfsTarget {
         self.pipeline.capacity()
     }
 
+    fn measure_from(&mut self, from: Nanos) {
+        self.pipeline.measure_from(from);
+    }
+
     fn submit(&mut self, slot: u32, operation: &Operation) {
         self.pipeline.submit(slot, operation);
     }

@@ -6,6 +6,7 @@
 
 mod password;
 
+use crate::labels;
 use crate::net::Network;
 use crate::net::spec::{Connecting, server_spec};
 use bw_model::{EngineError, ExchangeAddress};
@@ -37,6 +38,9 @@ server_spec! {
         /// What operations execute: an operation's `offset` is an index into this. Empty: `SELECT 1`.
         #[serde(default)]
         pub statements: Vec<Vec<StatementSpec>>,
+        /// The labels of the operations, in order; empty: they have none.
+        #[serde(default)]
+        pub labels: Vec<String>,
         /// The values of the parameters' templates, by name.
         #[serde(default)]
         pub values: BTreeMap<String, ValueSpec>,
@@ -64,6 +68,7 @@ pub struct PostgresPlan {
     connecting: Connecting,
     protocol: Postgres,
     operations: usize,
+    labels: Vec<String>,
 }
 
 /// A PostgreSQL server as one worker's target.
@@ -81,11 +86,12 @@ impl PostgresSpec {
     /// Returns the plan of a run with this seed: the statements checked, the password found, the host resolved.
     ///
     /// # Errors
-    /// `statement`: a statement cannot be an operation; `values`: bad input; `login`: the user or the database is no name; `password`: a file
+    /// `statement`: a statement cannot be an operation; `labels`, `values`: bad input; `login`: the user or the database is no name; `password`: a file
     /// with passwords cannot be read; and as [`Connecting::to`] and
     /// [`TlsSpec::settings`](crate::net::tls::settings::TlsSpec::settings).
     pub fn plan_with(&self, seed: u64) -> Result<PostgresPlan, EngineError> {
         let transactions = self.transactions(seed)?;
+        labels::check(&self.labels, self.statements.len())?;
         let tls = self.tls.as_ref().map(|tls| tls.settings(&self.host, None));
         let tls = tls.transpose()?.map(|tls| tls.after(SSL_REQUEST));
         let connecting = self.connecting(&self.host, self.port, tls)?;
@@ -96,6 +102,7 @@ impl PostgresSpec {
             connecting,
             protocol,
             operations,
+            labels: self.labels.clone(),
         })
     }
 
@@ -181,6 +188,11 @@ impl PostgresPlan {
         self.operations
     }
 
+    /// Returns the label of each operation; none if they have none.
+    pub(crate) fn labels(&self) -> &[String] {
+        &self.labels
+    }
+
     /// Returns a target with `connections` connections, all established, on which all statements are prepared.
     ///
     /// # Errors
@@ -221,6 +233,8 @@ mod tests {
             error.message.starts_with("target.statements[0][0]: "),
             "{error}"
         );
+        let labels = json!({"statements": [[{"sql": "SELECT 1"}]], "labels": ["a", "b"]});
+        assert_eq!(refused(labels).code, "labels");
         let values = json!({"values": {"a b": {"type": "counter"}}});
         assert_eq!(refused(values).code, "values");
     }

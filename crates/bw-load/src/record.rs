@@ -44,10 +44,16 @@ pub struct OperationCounts {
     pub skipped: u64,
     /// Delayed: they had to wait for a free slot.
     pub held: u64,
+    /// Of these the ones that the worker came to late: they wait because it started others late.
+    pub held_late: u64,
     /// In flight when the worker stopped waiting for them.
     pub unfinished: u64,
-    /// Still waiting for a free slot at the end.
+    /// Still waiting for a free slot when the worker stopped waiting.
     pub waiting: u64,
+    /// Of the issued ones those that waited for a free slot at the end of the run, and were issued after it.
+    pub drained: u64,
+    /// Of these the ones that completed.
+    pub drained_completed: u64,
     /// Issued before their time: never, by construction.
     pub early: u64,
     /// How often a trace's reader was behind; counted for the run, not for each worker.
@@ -73,8 +79,11 @@ impl AddAssign for OperationCounts {
         self.dropped += other.dropped;
         self.skipped += other.skipped;
         self.held += other.held;
+        self.held_late += other.held_late;
         self.unfinished += other.unfinished;
         self.waiting += other.waiting;
+        self.drained += other.drained;
+        self.drained_completed += other.drained_completed;
         self.early += other.early;
         self.starved += other.starved;
         self.stray += other.stray;
@@ -119,6 +128,8 @@ impl InFlightIntegral {
 pub struct WorkerRecord {
     worker: u16,
     measured_from: Nanos,
+    /// From here on, what is issued was due before.
+    drains_from: Nanos,
     counts: OperationCounts,
     in_flight: InFlightIntegral,
     failed_ns: u128,
@@ -152,6 +163,7 @@ impl WorkerRecord {
         Self {
             worker,
             measured_from,
+            drains_from: Nanos::NEVER,
             counts: OperationCounts::default(),
             in_flight: InFlightIntegral::default(),
             failed_ns: 0,
@@ -194,6 +206,11 @@ impl WorkerRecord {
 
 /// Events of operations.
 impl WorkerRecord {
+    /// Returns where the measured part begins.
+    pub(crate) fn measured_from(&self) -> Nanos {
+        self.measured_from
+    }
+
     /// Returns whether an operation belongs to the measured part.
     #[inline]
     fn measured(&self, planned: &Planned) -> bool {
@@ -214,13 +231,21 @@ impl WorkerRecord {
         if self.measured(planned) {
             self.in_flight.start(now);
             self.counts.issued += 1;
+            self.counts.drained += u64::from(now >= self.drains_from);
             self.counts.early += u64::from(now < planned.operation.at);
         }
     }
 
-    /// Counts an operation that waits for a free slot.
-    pub fn held(&mut self, planned: &Planned) {
-        self.counts.held += u64::from(self.measured(planned));
+    /// Counts an operation that waits for a free slot; `is_late`: the worker came to it late.
+    pub fn held(&mut self, planned: &Planned, is_late: bool) {
+        let held = u64::from(self.measured(planned));
+        self.counts.held += held;
+        self.counts.held_late += held * u64::from(is_late);
+    }
+
+    /// Notes that the run is over.
+    pub(crate) fn drains_from(&mut self, now: Nanos) {
+        self.drains_from = now;
     }
 
     /// Notes that the backlog exceeded its limit, which ends the run.
@@ -255,6 +280,7 @@ impl WorkerRecord {
         if self.measured(&flight.planned) {
             self.in_flight.end(now);
             self.counts.completed += 1;
+            self.counts.drained_completed += u64::from(flight.issued >= self.drains_from);
             if result < 0 {
                 self.counts.errors += 1;
                 self.failed_ns += u128::from(outcome.service());

@@ -6,6 +6,7 @@
 //! Decision: the engine itself reads the password, from the environment variable of redis-cli or from a file, so that no
 //! request, study or process list contains it.
 
+use crate::labels;
 use crate::net::Network;
 use crate::net::spec::{Connecting, server_spec};
 use bw_model::{EngineError, ExchangeAddress};
@@ -48,6 +49,9 @@ server_spec! {
         /// The commands, each as its words: an operation's `offset` is an index into this. Empty: PING.
         #[serde(default)]
         pub commands: Vec<Vec<String>>,
+        /// The labels of the commands, in order; empty: they have none.
+        #[serde(default)]
+        pub labels: Vec<String>,
         /// The values of the words' templates, by name.
         #[serde(default)]
         pub values: BTreeMap<String, ValueSpec>,
@@ -75,6 +79,7 @@ fn resp2() -> u8 {
 pub struct RedisPlan {
     connecting: Connecting,
     commands: Arc<Commands>,
+    labels: Vec<String>,
     login: Login,
 }
 
@@ -93,16 +98,18 @@ impl RedisSpec {
     /// Returns the plan of a run with this seed, with the addresses of the host and the password.
     ///
     /// # Errors
-    /// `command`, `values`, `resp`, `user`: bad input; `password-file`: it cannot be read; and as
+    /// `command`, `labels`, `values`, `resp`, `user`: bad input; `password-file`: it cannot be read; and as
     /// [`Connecting::to`] and [`TlsSpec::settings`](crate::net::tls::settings::TlsSpec::settings).
     pub fn plan_with(&self, seed: u64) -> Result<RedisPlan, EngineError> {
         let commands = self.commands(seed)?;
+        labels::check(&self.labels, self.commands.len())?;
         let tls = self.tls.as_ref().map(|tls| tls.settings(&self.host, None));
         let tls = tls.transpose()?;
         let login = self.login()?;
         Ok(RedisPlan {
             connecting: self.connecting(&self.host, self.port, tls)?,
             commands: Arc::new(commands),
+            labels: self.labels.clone(),
             login,
         })
     }
@@ -169,7 +176,7 @@ fn password_of(path: &Path) -> Result<Vec<u8>, EngineError> {
         let remedy = "name a file that has the password and nothing else";
         EngineError::request("password-file", message, remedy)
     };
-    let file = std::fs::File::open(path).map_err(|error| refused(&error.to_string()))?;
+    let file = bw_sys::regular::open_regular(path).map_err(|error| refused(&error.to_string()))?;
     let mut text = Vec::new();
     let read = file.take(PASSWORD_BYTES + 1).read_to_end(&mut text);
     read.map_err(|error| refused(&error.to_string()))?;
@@ -224,6 +231,11 @@ impl RedisPlan {
     #[must_use]
     pub(crate) fn command_count(&self) -> usize {
         self.commands.count()
+    }
+
+    /// Returns the label of each command; none if they have none.
+    pub(crate) fn labels(&self) -> &[String] {
+        &self.labels
     }
 
     /// Returns a target with `connections` connections, all established and logged in.

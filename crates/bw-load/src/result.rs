@@ -121,9 +121,9 @@ pub struct LoadResult {
     pub counts: OperationCounts,
     /// Intended starts per second of the measured part.
     pub intended_rate_per_s: Option<f64>,
-    /// Issues per second.
+    /// Issues per second, without those after the end.
     pub offered_rate_per_s: Option<f64>,
-    /// Ends per second.
+    /// Ends per second, without those of operations that were issued after the end.
     pub achieved_rate_per_s: Option<f64>,
     /// Little's law.
     pub little_law: Option<LittleLaw>,
@@ -209,8 +209,8 @@ pub(crate) fn assemble(parts: ResultParts<'_>) -> LoadResult {
         clock: parts.clock,
         pacer: parts.request.pacer,
         intended_rate_per_s: per_s(counts.intended, measured),
-        offered_rate_per_s: per_s(counts.issued, measured),
-        achieved_rate_per_s: per_s(counts.completed, measured),
+        offered_rate_per_s: per_s(counts.issued - counts.drained, measured),
+        achieved_rate_per_s: per_s(counts.completed - counts.drained_completed, measured),
         counts,
         little_law: LittleLaw::of(&parts.reports, &recorder, parts.request.pacer, measured),
         lateness_ns: bw_record::summary::lateness(&recorder),

@@ -41,6 +41,8 @@ pub trait Part: Any {
     fn rest(&mut self, at_most: Nanos) -> io::Result<()>;
     /// See [`Target::descriptor`].
     fn readiness(&self) -> Option<i32>;
+    /// See [`Target::measure_from`].
+    fn count_from(&mut self, from: Nanos);
 }
 
 impl<T: Target + 'static> Part for T {
@@ -66,6 +68,10 @@ impl<T: Target + 'static> Part for T {
 
     fn readiness(&self) -> Option<i32> {
         self.descriptor()
+    }
+
+    fn count_from(&mut self, from: Nanos) {
+        self.measure_from(from);
     }
 }
 
@@ -168,6 +174,12 @@ impl Target for Several {
     fn capacity(&self) -> u32 {
         let slots = self.parts.iter().map(|part| part.slots.len() as u32);
         slots.sum()
+    }
+
+    fn measure_from(&mut self, from: Nanos) {
+        for part in &mut self.parts {
+            part.target.count_from(from);
+        }
     }
 
     fn submit(&mut self, slot: u32, operation: &Operation) {

@@ -41,6 +41,10 @@ pub trait Target {
     /// Returns the maximum number of operations in flight: slots are below it.
     fn capacity(&self) -> u32;
 
+    /// Leaves the warm-up out of the counts that the target's description has: operations with an intended start before
+    /// `from`. Called once, before time zero.
+    fn measure_from(&mut self, _from: Nanos) {}
+
     /// Prepares an operation under `slot`, which is free. It may start now, or with `flush`.
     fn submit(&mut self, slot: u32, operation: &Operation);
 

@@ -205,13 +205,13 @@ impl OpenTarget {
         match self {
             Self::Http(factory) => vec![factory.plan.labels().to_vec()],
             Self::Http2(factory) => vec![factory.plan.labels().to_vec()],
+            Self::Redis(factory) => vec![factory.plan.labels().to_vec()],
+            Self::Postgres(factory) => vec![factory.plan.labels().to_vec()],
             Self::Several(several) => several.labels(),
             Self::Null(_)
             | Self::File(_)
             | Self::Tcp(_)
             | Self::Udp(_)
-            | Self::Redis(_)
-            | Self::Postgres(_)
             | Self::Directory(_)
             | Self::Nfs(_) => Vec::new(),
         }

@@ -11,7 +11,7 @@
 
 use crate::channels::{MessageLinks, RemoteMessage};
 use crate::clock::Clock;
-use crate::policy::{Contention, Full, Late, LateFilter, ReapMargin, SpinMargin};
+use crate::policy::{Contention, Full, LATE_FROM, Late, LateFilter, ReapMargin, SpinMargin};
 use crate::queue::{Due, InFlight, OperationQueue, Planned, Slots, TimeHeap, WaitingQueues};
 use crate::record::WorkerRecord;
 use crate::target::{Reaped, Target};
@@ -47,7 +47,7 @@ pub struct WorkerPlan {
     pub late: Late,
     /// Operations with an intended start from here on do not belong to this run; [`Nanos::NEVER`]: all belong to it.
     pub end: Nanos,
-    /// How long operations in flight are waited for after the end.
+    /// How long operations that wait for a free slot are issued after the end, and those in flight are waited for.
     pub drain: Nanos,
     /// How long before a deadline spinning starts.
     pub spin_margin: SpinMargin,
@@ -105,6 +105,8 @@ pub struct Worker<C, T> {
     last_reap: Nanos,
     boundary: Nanos,
     draining: bool,
+    /// Whether the run was ended early: then nothing new is started.
+    stopped: bool,
     times: Times,
 }
 
@@ -130,7 +132,8 @@ impl<C: Clock, T: Target> Worker<C, T> {
     /// Returns a worker whose filaments have received [`Event::Start`]: their first operations are queued before the
     /// run starts.
     #[must_use]
-    pub fn new(plan: WorkerPlan, target: T, clock: C, inputs: WorkerInputs) -> Self {
+    pub fn new(plan: WorkerPlan, mut target: T, clock: C, inputs: WorkerInputs) -> Self {
+        target.measure_from(inputs.record.measured_from());
         // Each part of a target with parts has the plan's depth.
         let depth = if T::HAS_PARTS {
             target.capacity()
@@ -165,6 +168,7 @@ impl<C: Clock, T: Target> Worker<C, T> {
             last_reap: Nanos::ZERO,
             boundary: plan.interval,
             draining: false,
+            stopped: false,
             times: Times::default(),
             clock,
             target,
@@ -234,6 +238,7 @@ impl<C: Clock, T: Target> Worker<C, T> {
     /// Returns whether the run is over: no operation with an intended start in it is left.
     fn over(&mut self) -> bool {
         if self.stop.load(Ordering::Relaxed) > 0 {
+            self.stopped = true;
             self.plan.end = self.plan.end.min(self.now.max(Nanos(1)));
         }
         if self.now >= self.plan.end {
@@ -246,16 +251,23 @@ impl<C: Clock, T: Target> Worker<C, T> {
             && self.links.become_idle()
     }
 
-    /// Waits for operations in flight, at most as long as the plan allows.
+    /// Issues the operations that wait for a free slot, unless the run was ended early, and waits for those in flight; at
+    /// most as long as the plan allows. The waiting ones were due in the run, and have waited longest: without them the
+    /// highest percentiles would be too low.
     fn drain(&mut self) -> io::Result<()> {
         self.draining = true;
         let begun = self.now;
+        self.record.drains_from(begun);
         let interrupted = self.stop.load(Ordering::Relaxed);
-        while self.slots.in_flight() > 0 && self.now.since(begun) < self.plan.drain {
+        let has_work = |worker: &Self| {
+            worker.slots.in_flight() > 0 || !(worker.stopped || worker.waiting.is_empty())
+        };
+        while has_work(self) && self.now.since(begun) < self.plan.drain {
             if self.stop.load(Ordering::Relaxed) > interrupted {
                 break;
             }
-            if !self.reap()? {
+            let issued = !self.stopped && self.issue()?;
+            if !(self.reap()? || issued) {
                 let left = (begun + self.plan.drain).since(self.now).min(STOP_POLL);
                 self.target.wait(left)?;
                 self.now = self.clock.now();
@@ -381,7 +393,7 @@ impl<C: Clock, T: Target> Worker<C, T> {
     /// Returns the next operation to issue, and whether a full target delayed it.
     #[inline]
     fn next_due(&mut self, due: Nanos) -> Option<(Planned, bool)> {
-        if !self.waiting.is_empty() && self.now < self.plan.end {
+        if !self.waiting.is_empty() && !self.stopped {
             let target = &self.target;
             let planned = self.waiting.pop(|part| target.has_room(part));
             if !T::HAS_PARTS || planned.is_some() {
@@ -440,7 +452,9 @@ impl<C: Clock, T: Target> Worker<C, T> {
     fn without_room(&mut self, planned: Planned) -> bool {
         match self.plan.full {
             Full::Queue => {
-                self.record.held(&planned);
+                // One that the worker came to late found the slots taken by others that it started late, all at once.
+                let is_late = self.now.since(planned.operation.at) > LATE_FROM;
+                self.record.held(&planned, is_late);
                 self.waiting
                     .push(self.target.part_of(planned.stream), planned);
                 if self.waiting.len() > self.plan.backlog {

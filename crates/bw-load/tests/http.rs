@@ -4,7 +4,10 @@
 
 use bw_load::http::request::HttpSpec;
 use bw_load::http::{HttpTarget, status_of};
-use network::{Server, drive, exchange, read_request, reset, write_in_pieces};
+use bw_load::target::Target;
+use network::{
+    Server, WARM_UP, drive, exchange, read_request, reset, with_warm_up, write_in_pieces,
+};
 use std::io::Write;
 use std::net::{Shutdown, TcpStream};
 use std::sync::Mutex;
@@ -379,4 +382,24 @@ fn an_idle_connection_that_the_server_has_closed_costs_no_operation() {
     was_closed.recv().unwrap();
     assert_eq!(drive(&mut target, &[exchange(0, 0); 2]), [2; 2]);
     assert_eq!(target.describe().unrequested, 0);
+}
+
+#[test]
+fn statuses_and_reconnections_of_the_warm_up_are_not_counted() {
+    let head = b"HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\nno";
+    let server = Server::start(|_, stream| answer(stream, head, 1000));
+    let mut target = open(&server, 2);
+    target.measure_from(WARM_UP);
+    drive(&mut target, &with_warm_up(exchange(0, 0), 30, 10));
+    assert_eq!(target.describe().statuses.unwrap().status_4xx, 10);
+
+    // Also those that end with the connection.
+    let server = answer_once(b"HTTP/1.0 200 OK\r\n\r\nall of it");
+    let mut target = open(&server, 1);
+    target.measure_from(WARM_UP);
+    let operations = with_warm_up(exchange(0, 0), 30, 10);
+    assert_eq!(drive(&mut target, &operations), [9; 40]);
+    let described = target.describe();
+    assert_eq!(described.statuses.unwrap().status_2xx, 10);
+    assert!((9..=11).contains(&described.reconnects), "{described:?}");
 }

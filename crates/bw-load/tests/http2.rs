@@ -10,7 +10,7 @@ use bw_record::errno::CHECK_FAILED;
 use http2_frames::*;
 use network::certificates::{Authority, Validity};
 use network::nginx::Nginx;
-use network::{Server, drive, exchange, read_request, reset};
+use network::{Server, WARM_UP, drive, exchange, read_request, reset, with_warm_up};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -749,4 +749,14 @@ fn nginx_without_http_2_is_refused_with_what_to_do() {
     assert!(error.remedy.contains("--http"), "{error}");
     let error = open(&format!("http://localhost:{}/", plain.port), json!({})).unwrap_err();
     assert!(error.message.contains("HTTP/1, not HTTP/2"), "{error}");
+}
+
+#[test]
+fn statuses_of_the_warm_up_are_not_counted() {
+    let server = answering(ok);
+    let mut target = target(&server, json!({"outstanding": 8}));
+    target.measure_from(WARM_UP);
+    let operations = with_warm_up(exchange(0, 0), 30, 10);
+    assert_eq!(drive(&mut target, &operations), [2; 40]);
+    assert_eq!(target.describe().statuses.unwrap().status_2xx, 10);
 }

@@ -4,11 +4,11 @@
 
 use bw_load::file_set::make::{self, MakeOptions};
 use bw_load::file_set::store::Store;
-use bw_load::nfs::{NfsFiles, NfsPlan, NfsSpec, NfsTarget};
+use bw_load::nfs::{CallCounts, NfsFiles, NfsPlan, NfsSpec, NfsTarget};
 use bw_load::target::{Reaped, Target};
 use bw_model::{Kind, Nanos, Operation};
 use bw_schedule::file_set::FileSet;
-use network::{drive, on};
+use network::{WARM_UP, drive, on, with_warm_up};
 use nfs_server::{Action, Called, NfsServer, VERIFIER};
 use serde_json::json;
 use std::sync::Arc;
@@ -443,4 +443,35 @@ fn a_wrong_request_or_server_is_an_error_with_its_field() {
         .plan(1 << 20)
         .is_ok()
     );
+}
+
+#[test]
+fn calls_of_the_warm_up_are_not_counted() {
+    // Once the target is open, the first call of each operation is postponed.
+    let postponed = Arc::new(std::sync::Mutex::new(None::<bool>));
+    let next = Arc::clone(&postponed);
+    let server = NfsServer::start(move |_| match next.lock().unwrap().as_mut() {
+        Some(postponed) => {
+            *postponed = !*postponed;
+            if *postponed {
+                Action::Status(10_008)
+            } else {
+                Action::Answer
+            }
+        }
+        None => Action::Answer,
+    });
+    let mut target = open(&NfsSpec {
+        connections: 1,
+        outstanding: 1,
+        ..spec(&server)
+    });
+    *postponed.lock().unwrap() = Some(false);
+    target.measure_from(WARM_UP);
+    assert_eq!(drive(&mut target, &with_warm_up(read(100), 5, 0)), [100; 5]);
+    assert_eq!(target.describe().counts, CallCounts::default());
+    assert_eq!(drive(&mut target, &with_warm_up(read(100), 5, 3)), [100; 8]);
+    let counts = target.describe().counts;
+    assert_eq!(counts.jukebox, 3);
+    assert!(counts.sent_bytes > 0, "{counts:?}");
 }

@@ -4,11 +4,12 @@
 #![allow(clippy::unwrap_used)]
 
 use bw_load::redis::{RedisSpec, RedisTarget};
+use bw_load::target::Target;
 use bw_model::EngineError;
 use bw_record::errno::redis_error;
 use network::{
-    LONG, SHORT, Server, answer_with_garbage, be_silent, check_limits, drive, exchange, never_end,
-    only, reset, write_in_pieces,
+    LONG, SHORT, Server, WARM_UP, answer_with_garbage, be_silent, check_limits, drive, exchange,
+    never_end, only, reset, with_warm_up, write_in_pieces,
 };
 use serde_json::{Value, json};
 use std::io::{Read, Write};
@@ -95,6 +96,16 @@ fn the_offset_selects_the_command_and_each_reply_belongs_to_its_own() {
         assert_eq!(described.handshake_ns, None);
         assert_eq!(drive(&mut target, &[exchange(3, 0)]), [-libc::EINVAL]);
     }
+}
+
+#[test]
+fn two_replies_in_one_segment_are_one_that_nobody_asked_for() {
+    let server = Server::start(|_, mut stream| {
+        serve(&mut stream, |_| "+PONG\r\n+PONG\r\n".to_owned());
+    });
+    let mut target = open(&spec(server.address, json!({}))).unwrap();
+    assert_eq!(drive(&mut target, &[exchange(0, 0); 10]), [4; 10]);
+    assert_eq!(target.describe().unrequested, 10);
 }
 
 #[test]
@@ -200,6 +211,20 @@ fn a_refused_login_is_an_error_without_the_password() {
         "{error}"
     );
     assert!(!format!("{error} {error:?}").contains("s3cret"));
+}
+
+#[test]
+fn each_command_has_a_label_or_none_has() {
+    let address = SocketAddr::from(([127, 0, 0, 1], 1));
+    let many: Vec<_> = (0..101).map(|number| number.to_string()).collect();
+    for (commands, labels) in [(2, json!(["a"])), (0, json!(["a"])), (101, json!(many))] {
+        let commands = vec![["PING"]; commands];
+        let error = spec(address, json!({"commands": commands, "labels": labels})).plan();
+        let error = error.unwrap_err();
+        assert_eq!((error.code, error.status), ("labels", 2));
+    }
+    let labels = json!({"commands": [["PING"], ["TIME"]], "labels": ["a", "a"]});
+    assert!(spec(address, labels).plan().is_ok());
 }
 
 #[test]
@@ -357,5 +382,27 @@ fn connections_that_close_at_random_places_lose_only_what_they_carried() {
         assert!(only(&results, &known), "{results:?}");
         let good = results.iter().filter(|result| **result == 2).count();
         assert!((200..2000).contains(&good), "{good}");
+    }
+}
+
+#[test]
+fn nil_replies_of_the_warm_up_are_not_counted() {
+    let server = Server::start(|_, mut stream| serve(&mut stream, |_| "$-1\r\n".to_owned()));
+    for outstanding in [1, 16] {
+        let fields = json!({"connections": 2, "outstanding": outstanding});
+        let mut target = open(&spec(server.address, fields)).unwrap();
+        target.measure_from(WARM_UP);
+        let warm = with_warm_up(exchange(0, 0), 300, 0);
+        assert_eq!(drive(&mut target, &warm), [0; 300]);
+        let described = target.describe();
+        assert_eq!((described.nil_replies, described.sent_bytes), (Some(0), 0));
+        // The last of the warm-up are in flight when the first measured one begins.
+        let operations = with_warm_up(exchange(0, 0), 300, 100);
+        assert_eq!(drive(&mut target, &operations), [0; 400]);
+        let described = target.describe();
+        assert_eq!(described.nil_replies, Some(100));
+        // `*1`, `$4` and `PING`, at least of the measured ones.
+        let bytes = described.sent_bytes;
+        assert!((1400..1400 + 32 * 14).contains(&bytes), "{bytes}");
     }
 }

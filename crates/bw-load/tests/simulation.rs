@@ -111,6 +111,47 @@ fn what_finds_no_room_waits_and_is_counted_from_its_intended_start() {
 }
 
 #[test]
+fn what_waits_when_the_run_ends_is_issued_in_the_drain_and_has_the_longest_waits() {
+    // The target stands still from 1,000 ms until 400 ms after the end: ten are in flight, and 490 wait.
+    let done = simulate(
+        WorkerPlan {
+            depth: 10,
+            ..plan(1500)
+        },
+        stalled(1000, 1000, 900),
+        entry(vec![Every::second(1000)]),
+    );
+    let counts = done.counts;
+    assert_eq!((counts.issued, counts.completed), (1500, 1500));
+    assert_eq!((counts.drained, counts.drained_completed), (490, 490));
+    assert_eq!((counts.waiting, counts.unfinished), (0, 0));
+    let responses = done.responses();
+    assert_eq!(responses.len(), 1500);
+    // The one of 1,500 ms less an operation waits until 1,900 ms; none of those before it waited less.
+    assert_eq!(responses.iter().filter(|ns| **ns > 400 * MS).count(), 500);
+}
+
+#[test]
+fn what_waits_when_the_drain_ends_or_the_run_is_stopped_is_not_issued() {
+    let narrow = |drain: Nanos| WorkerPlan {
+        depth: 10,
+        drain,
+        ..plan(1500)
+    };
+    for (drain_ms, drained) in [(0, 0), (100, 0), (401, 10)] {
+        let done = simulate(
+            narrow(Nanos(drain_ms * MS)),
+            stalled(10 * MS, 1000, 900),
+            entry(vec![Every::second(1000)]),
+        );
+        let counts = done.counts;
+        assert_eq!(counts.drained, drained, "{drain_ms} ms");
+        assert_eq!(counts.intended, counts.issued + counts.waiting);
+        assert!(counts.waiting > 0);
+    }
+}
+
+#[test]
 fn what_finds_no_room_is_dropped_by_choice() {
     let done = simulate(
         narrow(Full::Drop),
@@ -158,14 +199,36 @@ impl Target for Hiccup {
 }
 
 fn with_hiccup(late: Late) -> Simulated {
+    hiccup_with(WorkerPlan { late, ..plan(1000) }, 64, NullSpec::default())
+}
+
+fn hiccup_with(plan: WorkerPlan, capacity: u32, spec: NullSpec) -> Simulated {
     let clock = VirtualClock::default();
-    let plan = WorkerPlan { late, ..plan(1000) };
     let target = Hiccup {
-        target: Null::new(NullSpec::default(), clock.clone(), 64),
+        target: Null::new(spec, clock.clone(), capacity),
         clock: clock.clone(),
         starts: 0,
     };
     simulate_on(plan, target, clock, entry(vec![Every::second(1000)]))
+}
+
+#[test]
+fn operations_without_a_slot_after_a_pause_of_the_generator_are_told_from_those_of_a_slow_target() {
+    let narrow = |depth: u32| WorkerPlan {
+        depth,
+        ..plan(1000)
+    };
+    let spec = NullSpec {
+        service_ns: Nanos(100_000),
+        stalls: vec![],
+    };
+    // After 10.5 ms in the flush of one operation, ten are due, and two find a slot.
+    let paused = hiccup_with(narrow(2), 2, spec).counts;
+    assert_eq!((paused.held, paused.held_late), (8, 8));
+    let slow = stalled(100_000, 100, 10);
+    let stalled = simulate(narrow(2), slow, entry(vec![Every::second(1000)])).counts;
+    assert!(stalled.held >= 7, "{stalled:?}");
+    assert_eq!(stalled.held_late, 0);
 }
 
 #[test]

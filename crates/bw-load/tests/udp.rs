@@ -7,7 +7,7 @@ use bw_load::target::Target;
 use bw_load::udp::{UdpSpec, UdpTarget};
 use bw_model::{ExchangeAddress, Nanos, Operation};
 use bw_record::errno::CHECK_FAILED;
-use network::{drive, exchange, serve_datagrams};
+use network::{WARM_UP, drive, exchange, serve_datagrams, with_warm_up};
 use serde_json::{Value, json};
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::{Arc, Mutex};
@@ -332,4 +332,26 @@ fn what_cannot_be_sent_or_awaited_is_refused_before_the_run() {
     let default: UdpSpec =
         serde_json::from_value(json!({"host": "h", "port": 1, "connections": 1})).unwrap();
     assert_eq!(default.timeout_ns, Some(Nanos::SECOND));
+}
+
+#[test]
+fn timeouts_and_late_answers_of_the_warm_up_are_not_counted() {
+    // Each answer is sent when the next request has arrived.
+    let mut before = None;
+    let server = serve_datagrams("127.0.0.1:0", move |socket, _, bytes, from| {
+        if let Some((bytes, from)) = before.replace((bytes.to_vec(), from)) {
+            socket.send_to(&bytes, from).unwrap();
+        }
+    });
+    let mut target = open(server, json!({"timeout_ns": SHORT_NS}));
+    target.measure_from(WARM_UP);
+    let operations = with_warm_up(exchange(0, 8), 3, 3);
+    assert_eq!(drive(&mut target, &operations), [-libc::ETIMEDOUT; 6]);
+    let described = target.describe();
+    // The answer to the last one does not come.
+    assert_eq!(
+        (described.timeouts, described.late.unwrap().late_replies),
+        (3, 2)
+    );
+    assert_eq!((described.sent_bytes, described.reconnects), (24, 3));
 }

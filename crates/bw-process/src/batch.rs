@@ -6,6 +6,7 @@ use crate::barrier::{self, Barrier};
 use crate::cleanup::{CleanupNotes, Semaphore};
 use crate::descendants::{Identity, descendants};
 use crate::hooks::Hooks;
+use crate::null_device;
 use crate::output::{Aplog, Log, Sink};
 use crate::protocol::{MOST_THREADS, Mode, OutputPolicy, Run};
 use crate::slots::{BaseEnvironment, ProcessSlot};
@@ -96,7 +97,7 @@ impl<'a> Batch<'a> {
             semaphore,
             hooks: None,
             spared: Vec::new(),
-            null: Rc::new(File::options().write(true).open("/dev/null")?),
+            null: Rc::new(null_device()?),
             gate: Mapping::shared(barrier::WORDS * 4)?,
             surroundings,
             run,

@@ -7,7 +7,7 @@
 
 use crate::protocol::{Interrupt, LauncherReply, LauncherRequest, Mode, Run};
 use bw_sys::poll::{Interrupts, PollEntry, poll, readable};
-use bw_sys::signals::{SignalFd, TERMINATION};
+use bw_sys::signals::{CONTINUE, SignalFd, TERMINATION};
 use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -32,19 +32,22 @@ pub(crate) struct Control {
     interrupt: Option<Interrupt>,
     busy: bool,
     over: bool,
+    continued: bool,
     signals: SignalFd,
 }
 
 impl Control {
-    /// Watches stdin and termination signals. Errors: signalfd(2).
+    /// Watches stdin, termination signals and the one of continuing. Errors: signalfd(2).
     pub(crate) fn new() -> io::Result<Self> {
+        let signals: Vec<i32> = TERMINATION.into_iter().chain([CONTINUE]).collect();
         Ok(Self {
             input: Vec::new(),
             requests: VecDeque::new(),
             interrupt: None,
             busy: false,
             over: false,
-            signals: SignalFd::block(&TERMINATION)?,
+            continued: false,
+            signals: SignalFd::block(&signals)?,
         })
     }
 
@@ -76,13 +79,27 @@ impl Control {
     /// Reads from the descriptors that the poll found ready.
     pub(crate) fn take(&mut self, fds: &[PollEntry]) {
         if fds[1].revents != 0 {
-            while self.signals.next().is_some() {
-                self.over = true;
-            }
+            self.read_signals();
         }
         if fds[0].revents != 0 {
             self.read();
         }
+    }
+
+    fn read_signals(&mut self) {
+        while let Some(received) = self.signals.next() {
+            if received.signal == CONTINUE {
+                self.continued = true;
+            } else {
+                self.over = true;
+            }
+        }
+    }
+
+    /// Returns whether this process was continued, so that it had been stopped, since the last call.
+    pub(crate) fn was_continued(&mut self) -> bool {
+        self.read_signals();
+        std::mem::take(&mut self.continued)
     }
 
     /// Returns whether the run in progress is to stop after the current command.

@@ -29,6 +29,7 @@ pub(crate) fn run_epoch(batch: &mut Batch<'_>, control: &mut Control, epoch: u64
         duration_ns: 0,
         release_skew_ns: 0,
         output_full: false,
+        stopped: false,
         left_running: 0,
         not_permitted: 0,
         processes: Vec::with_capacity(batch.slots.len()),
@@ -54,6 +55,8 @@ struct EpochRun<'e, 'a> {
 
 impl EpochRun<'_, '_> {
     fn phases(&mut self) {
+        // Being stopped before it does no harm.
+        let _ = self.control.was_continued();
         let begun = monotonic_ns();
         self.empty_aplogs();
         self.singles();
@@ -70,6 +73,7 @@ impl EpochRun<'_, '_> {
                 (left.ended, left.not_permitted);
         }
         self.record.aplog = self.aplog_texts();
+        self.record.stopped = self.control.was_continued();
     }
 
     fn empty_aplogs(&mut self) {
@@ -180,7 +184,8 @@ impl EpochRun<'_, '_> {
             let report = self.batch.spawner.report(number);
             let mut record = started.record(number, report, prepared);
             record.thread = slot.thread;
-            let [out, err] = [&slot.out, &slot.err].map(|sink| taken(sink, record.status != 0));
+            let failed = self.batch.run.failed(&record);
+            let [out, err] = [&slot.out, &slot.err].map(|sink| taken(sink, failed));
             (record.out, record.out_bytes) = (out.range, out.written);
             (record.err, record.err_bytes) = (err.range, err.written);
             self.record.output_full |= slot.out.is_full() || slot.err.is_full();
@@ -231,7 +236,7 @@ impl EpochRun<'_, '_> {
     /// Updates the ending of the epoch by a command's records, from `first` on.
     fn judge(&mut self, first: usize, woken: WaitEnd) {
         let records = &self.record.processes[first..];
-        let failed = records.iter().any(|record| record.status != 0);
+        let failed = records.iter().any(|record| self.batch.run.failed(record));
         if records.iter().any(|record| record.mode == Mode::Exec) {
             let starts = || records.iter().map(|r| r.start_ns).filter(|&ns| ns > 0);
             let skew = starts().max().zip(starts().min()).map_or(0, |(a, b)| a - b);

@@ -25,3 +25,15 @@ mod slots;
 mod spawn;
 pub mod supervisor;
 mod wait;
+
+use std::fs::File;
+use std::io;
+
+/// Opens /dev/null. Errors: open(2), with its name.
+fn null_device() -> io::Result<File> {
+    const PATH: &str = "/dev/null";
+    let opened = File::options().read(true).write(true).open(PATH);
+    opened.map_err(|error| {
+        io::Error::new(error.kind(), format!("{PATH}: {}", bw_sys::reason(&error)))
+    })
+}

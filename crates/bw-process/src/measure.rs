@@ -7,6 +7,7 @@
 use crate::hooks::{
     HookCall, HookEvent, HookOutput, Hooks, MeasurementBlock, blocks_of, values_of,
 };
+use crate::null_device;
 use crate::slots::Environment;
 use crate::spawn::{Child, Program, Spawner, StartStep};
 use crate::wait::{ChildProcess, ProcessExit, poll};
@@ -38,7 +39,7 @@ pub fn measure(measurement: &Measurement) -> io::Result<i32> {
     let measured = MeasuredCommand {
         signals: &signals,
         spawner: &spawner,
-        null: &File::open("/dev/null")?,
+        null: &null_device()?,
     };
     let hooks = hooks(&measurement.hooks)?;
     let program = Program::new(&measurement.argv, &env::var("PATH").unwrap_or_default())?;

@@ -57,9 +57,23 @@ pub(crate) struct Run {
     /// Whether the batch ends after an epoch that failed.
     #[serde(default)]
     pub stop_on_failure: bool,
+    /// Exit statuses with which a command of EXEC succeeds.
+    #[serde(default = "default_ok_status")]
+    pub ok_status: Vec<i32>,
     /// How much of the output of EXEC is stored.
     #[serde(default)]
     pub output: OutputPolicy,
+}
+
+impl Run {
+    /// Returns whether a process failed: it could not be started, or its status means failure.
+    pub(crate) fn failed(&self, record: &ProcessRecord) -> bool {
+        let accepted = match record.mode {
+            Mode::Exec => &self.ok_status[..],
+            _ => &[0],
+        };
+        !record.error.is_empty() || !accepted.contains(&record.status)
+    }
 }
 
 /// How much of a process's output is stored.
@@ -105,6 +119,10 @@ pub(crate) struct Command {
 pub(crate) struct Interrupt {
     /// Whether CLEANUP still runs.
     pub cleanup: bool,
+}
+
+fn default_ok_status() -> Vec<i32> {
+    vec![0]
 }
 
 fn default_grace_ns() -> u64 {
@@ -213,9 +231,9 @@ pub(crate) enum Reason {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Ending {
-    /// Every status was 0.
+    /// Every command succeeded.
     Ok,
-    /// A status was not 0.
+    /// A command failed.
     Failed,
     /// EXEC exceeded its time limit.
     Timeout,
@@ -240,6 +258,8 @@ pub(crate) struct EpochRecord {
     pub release_skew_ns: u64,
     /// Whether EXEC was ended because a stream exceeded `limit_bytes`.
     pub output_full: bool,
+    /// Whether the launcher was stopped and continued meanwhile, so that its stamps are late.
+    pub stopped: bool,
     /// Processes that had to be ended afterwards.
     pub left_running: u32,
     /// Processes that still run, because they belong to another user.

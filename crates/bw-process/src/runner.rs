@@ -8,12 +8,12 @@ use crate::cleanup::CleanupNotes;
 use crate::control::{Control, Replies, RequestError};
 use crate::descendants::end_descendants;
 use crate::epoch::run_epoch;
+use crate::null_device;
 use crate::protocol::{Ending, EpochRecord, LauncherReply, OutputPolicy, PROTOCOL, Reason, Run};
 use bw_sys::clock::monotonic_ns;
 use bw_sys::memory::{Mapping, memory_file};
 use bw_sys::process::become_subreaper;
 use bw_sys::signals::reset_dispositions;
-use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
@@ -35,7 +35,7 @@ pub(crate) fn serve(notes: &CleanupNotes) -> io::Result<()> {
         notes,
         barrier: Barrier::new(memory.words()),
         barrier_path: &path,
-        null: &File::open("/dev/null")?,
+        null: &null_device()?,
     };
     let mut runner = Runner {
         control,

@@ -223,6 +223,25 @@ fn cleanup_runs_after_a_failed_setup_and_a_failed_exec() {
 }
 
 #[test]
+fn exec_succeeds_with_the_statuses_of_the_request_and_nothing_else_does() {
+    let mut session = Session::new();
+    let mut ending = |mode: &str, command: &str| {
+        let mut request = session.request(&[(mode, command), ("EXEC", "exit 1")]);
+        request["ok_status"] = json!([1, 127]);
+        session.run(&request).0[0]["ending"].clone()
+    };
+    assert_eq!(ending("EXEC", "exit 127"), "ok");
+    assert_eq!(ending("EXEC", "exit 0"), "failed");
+    assert_eq!(ending("EXEC", "kill -9 $$"), "failed");
+    assert_eq!(ending("SETUP", "exit 1"), "failed");
+    assert_eq!(ending("CLEANUP", "exit 1"), "failed");
+    let mut request = session.request(&[]);
+    request["commands"] = json!([{"mode": "EXEC", "argv": ["/no/such/program"]}]);
+    request["ok_status"] = json!([127]);
+    assert_eq!(session.run(&request).0[0]["ending"], "failed");
+}
+
+#[test]
 fn batches_end_at_the_budget_and_on_failure() {
     let mut session = Session::new();
     let mut request = session.request(&[("EXEC", "true")]);

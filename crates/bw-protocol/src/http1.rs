@@ -19,8 +19,8 @@ pub mod response;
 use crate::check::{Check, FIRST_ERROR, Matched, StatusClasses};
 use crate::http1::response::{ParseProgress, Response};
 use crate::values::put_integer;
-use crate::{End, Outgoing, Protocol, RESEND, SessionState, Template, Values};
-use bw_model::{ExchangeAddress, Operation};
+use crate::{End, MeasuredPart, Outgoing, Protocol, RESEND, SessionState, Template, Values};
+use bw_model::{ExchangeAddress, Nanos, Operation};
 use bw_record::errno::HTTP_STATUS;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -131,6 +131,7 @@ impl Requests {
 pub struct Http1 {
     requests: Arc<Requests>,
     outstanding: u32,
+    measured: MeasuredPart,
     statuses: StatusClasses,
 }
 
@@ -141,7 +142,15 @@ impl Http1 {
         Self {
             requests,
             outstanding,
+            measured: MeasuredPart::default(),
             statuses: StatusClasses::default(),
+        }
+    }
+
+    /// Counts the complete response of a request, unless it belongs to the warm-up.
+    fn count(&self, session: &Http1Session, pending: &Pending) {
+        if pending.is_measured {
+            self.statuses.count(session.response.status());
         }
     }
 }
@@ -154,6 +163,7 @@ struct Pending {
     request: u32,
     /// How many bytes were put with it and before it.
     end: u64,
+    is_measured: bool,
 }
 
 /// The state of one connection.
@@ -245,6 +255,7 @@ impl Protocol for Http1 {
             slot,
             request: address.request,
             end: out.put_bytes(),
+            is_measured: self.measured.has(operation),
         });
         Ok(())
     }
@@ -261,11 +272,12 @@ impl Protocol for Http1 {
         ends: &mut Vec<End>,
     ) -> SessionState {
         while !bytes.is_empty() {
-            let Some(&Pending { slot, request, end }) = session.pending.front() else {
+            let Some(&pending) = session.pending.front() else {
                 // Nobody asked for these bytes: they could not be distinguished from an answer to the next request.
                 return SessionState::Failed(-libc::EPROTO);
             };
-            let request = &self.requests.requests[request as usize];
+            let Pending { slot, end, .. } = pending;
+            let request = &self.requests.requests[pending.request as usize];
             let needle = request.check.contains.as_ref();
             let matched = &mut session.matched;
             let progress = session.response.receive_with(bytes, |piece| {
@@ -279,7 +291,7 @@ impl Protocol for Http1 {
                 ParseProgress::Malformed => return SessionState::Failed(-libc::EPROTO),
             };
             session.pending.pop_front();
-            self.statuses.count(session.response.status());
+            self.count(session, &pending);
             let result = session.result(request);
             ends.push(End { slot, result });
             // A response that comes before the whole request was written makes the connection unusable.
@@ -299,10 +311,11 @@ impl Protocol for Http1 {
 
     fn closed(&self, session: &mut Http1Session, ends: &mut Vec<End>) {
         if session.response.close()
-            && let Some(Pending { slot, request, .. }) = session.pending.pop_front()
+            && let Some(pending) = session.pending.pop_front()
         {
-            self.statuses.count(session.response.status());
-            let result = session.result(&self.requests.requests[request as usize]);
+            self.count(session, &pending);
+            let result = session.result(&self.requests.requests[pending.request as usize]);
+            let slot = pending.slot;
             ends.push(End { slot, result });
             session.end_all(RESEND, ends);
         }
@@ -311,6 +324,10 @@ impl Protocol for Http1 {
 
     fn cancel(&self, _session: &mut Http1Session, _slot: u32, _out: &mut Outgoing) -> bool {
         false
+    }
+
+    fn measure_from(&self, from: Nanos) {
+        self.measured.set_start(from);
     }
 
     fn statuses(&self) -> Option<[u64; 4]> {

@@ -29,8 +29,8 @@ use crate::http1::Body;
 use crate::http2::frame::{FrameHead, put_frame};
 use crate::http2::hpack::{Decoder, Fields};
 use crate::values::put_integer;
-use crate::{End, Outgoing, Protocol, RESEND, SessionState, Template, Values};
-use bw_model::{ExchangeAddress, Operation};
+use crate::{End, MeasuredPart, Outgoing, Protocol, RESEND, SessionState, Template, Values};
+use bw_model::{ExchangeAddress, Nanos, Operation};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -253,6 +253,7 @@ struct Scratch {
 pub struct Http2 {
     requests: Arc<Requests>,
     outstanding: u32,
+    measured: MeasuredPart,
     statuses: StatusClasses,
 }
 
@@ -263,6 +264,7 @@ impl Http2 {
         Self {
             requests,
             outstanding,
+            measured: MeasuredPart::default(),
             statuses: StatusClasses::default(),
         }
     }
@@ -292,6 +294,7 @@ struct Stream {
     matched: Matched,
     /// How much of our window it has used since the last WINDOW_UPDATE [bytes].
     used: u32,
+    is_measured: bool,
 }
 
 impl Stream {
@@ -422,7 +425,9 @@ impl Http2Session {
         if stream.unsent > 0 {
             put_reset(stream.id, frame::CANCEL, out);
         }
-        http.statuses.count(stream.status);
+        if stream.is_measured {
+            http.statuses.count(stream.status);
+        }
         ends.push(End {
             slot: stream.slot,
             result: stream.result(http.requests.of_stream(&stream)),
@@ -936,6 +941,7 @@ impl Protocol for Http2 {
             body_bytes: 0,
             matched: Matched::default(),
             used: 0,
+            is_measured: self.measured.has(operation),
         });
         session.put_bodies(&self.requests, out);
         Ok(())
@@ -1039,6 +1045,10 @@ impl Protocol for Http2 {
         Some("enable HTTP/2 on this port of the server, or use HTTP/1.1 (--http 1.1)")
     }
 
+    fn measure_from(&self, from: Nanos) {
+        self.measured.set_start(from);
+    }
+
     fn statuses(&self) -> Option<[u64; 4]> {
         Some(self.statuses.counts())
     }
@@ -1047,7 +1057,7 @@ impl Protocol for Http2 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bw_model::{Kind, Nanos};
+    use bw_model::Kind;
 
     #[test]
     fn a_connection_whose_ids_are_used_up_closes() {

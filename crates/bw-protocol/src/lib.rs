@@ -11,17 +11,19 @@ pub mod datagram;
 pub mod echo;
 pub mod http1;
 pub mod http2;
+mod measured;
 mod outgoing;
 pub mod postgres;
 pub mod redis;
 pub mod template;
 pub mod values;
 
+pub use crate::measured::MeasuredPart;
 pub use crate::outgoing::Outgoing;
 pub use crate::template::{Sink, Template};
 pub use crate::values::Values;
 
-use bw_model::Operation;
+use bw_model::{Nanos, Operation};
 
 /// The result of an operation on a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,6 +119,9 @@ pub trait Protocol {
     fn remedy(&self, _session: &Self::Session) -> Option<&'static str> {
         None
     }
+
+    /// Leaves operations with an intended start before `from`, the warm-up, out of the counts below.
+    fn measure_from(&self, _from: Nanos) {}
 
     /// Returns how many replies had no value; None: the protocol has no such replies.
     fn nil_replies(&self) -> Option<u64> {

@@ -15,8 +15,8 @@ pub mod reply;
 
 use crate::redis::reply::{Reply, ReplyProgress, Value};
 use crate::values::put_integer;
-use crate::{End, Outgoing, Protocol, SessionState, Template, Values};
-use bw_model::{ExchangeAddress, Operation};
+use crate::{End, MeasuredPart, Outgoing, Protocol, SessionState, Template, Values};
+use bw_model::{ExchangeAddress, Nanos, Operation};
 use bw_record::errno::redis_error;
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -236,6 +236,7 @@ pub struct Redis {
     commands: Arc<Commands>,
     greeting: Arc<Greeting>,
     outstanding: u32,
+    measured: MeasuredPart,
     nil_replies: Cell<u64>,
 }
 
@@ -247,6 +248,7 @@ impl Redis {
             commands,
             greeting: Arc::new(Greeting::new(login)),
             outstanding,
+            measured: MeasuredPart::default(),
             nil_replies: Cell::new(0),
         }
     }
@@ -258,6 +260,7 @@ struct Pending {
     slot: u32,
     /// How many bytes were put with it and before it.
     end: u64,
+    is_measured: bool,
 }
 
 /// The state of one connection.
@@ -281,12 +284,13 @@ impl Redis {
         }
     }
 
-    /// Returns the result of an operation with this reply.
-    fn result(&self, reply: &Reply, value: Value) -> i32 {
+    /// Returns the result of an operation with this reply; counts a nil of a measured one.
+    fn result(&self, reply: &Reply, value: Value, is_measured: bool) -> i32 {
         match value {
             Value::Bytes(bytes) => i32::try_from(bytes).unwrap_or(i32::MAX),
             Value::Nil => {
-                self.nil_replies.set(self.nil_replies.get() + 1);
+                let count = self.nil_replies.get() + u64::from(is_measured);
+                self.nil_replies.set(count);
                 0
             }
             Value::Error => redis_error(reply.word()),
@@ -339,7 +343,11 @@ impl Protocol for Redis {
         let command = command.ok_or(-libc::EINVAL)?;
         commands.put(command, address.number, &mut session.scratch, out);
         let end = out.put_bytes();
-        session.pending.push_back(Pending { slot, end });
+        session.pending.push_back(Pending {
+            slot,
+            end,
+            is_measured: self.measured.has(operation),
+        });
         Ok(())
     }
 
@@ -374,11 +382,16 @@ impl Protocol for Redis {
                 session.reply.begin();
                 continue;
             }
-            let Some(Pending { slot, end }) = session.pending.pop_front() else {
+            let Some(Pending {
+                slot,
+                end,
+                is_measured,
+            }) = session.pending.pop_front()
+            else {
                 // Nobody asked for these bytes: they could not be distinguished from a reply to the next command.
                 return SessionState::Failed(-libc::EPROTO);
             };
-            let result = self.result(&session.reply, value);
+            let result = self.result(&session.reply, value, is_measured);
             session.reply.begin();
             // A reply that comes before the whole command was written: the server has found an error in it, and what follows
             // would be read as another command.
@@ -407,6 +420,10 @@ impl Protocol for Redis {
         let reply = &session.reply;
         let shown = self.greeting.shown(step, reply.kept(), reply.word());
         Some(format!("the server refused {}: {shown}", step.name()))
+    }
+
+    fn measure_from(&self, from: Nanos) {
+        self.measured.set_start(from);
     }
 
     fn nil_replies(&self) -> Option<u64> {

@@ -161,7 +161,14 @@ impl Histogram {
     /// bucket's end but never above the maximum [ns]; None if empty.
     #[must_use]
     pub fn quantile(&self, quantile: f64) -> Option<u64> {
-        let rank = rank(quantile, self.count());
+        self.quantile_among(quantile, 0)
+    }
+
+    /// Returns the quantile of these values and of `missing` greater ones; None if empty, or if it
+    /// lies among the missing.
+    #[must_use]
+    pub fn quantile_among(&self, quantile: f64, missing: u64) -> Option<u64> {
+        let rank = rank(quantile, self.count() + missing);
         let mut below = 0;
         let index = self.counts.iter().position(|count| {
             below += count;
@@ -274,6 +281,14 @@ mod tests {
         );
         assert_eq!(few.quantile(1.0), Some(1_000_000_008));
         assert_eq!(of(&[7]).sd(), None);
+    }
+
+    #[test]
+    fn missing_values_are_greater_than_all() {
+        let few = of(&[10, 20, 30]);
+        assert_eq!(few.quantile_among(0.5, 0), Some(20));
+        assert_eq!(few.quantile_among(0.5, 2), Some(30));
+        assert_eq!(few.quantile_among(0.5, 4), None);
     }
 
     #[test]

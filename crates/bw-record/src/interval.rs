@@ -93,6 +93,7 @@ impl Interval {
     /// Returns the figures of the interval, whose length is `length`; the run's last one may be shorter.
     #[must_use]
     pub fn summary(&self, start: Nanos, length: Nanos) -> IntervalSummary {
+        let missing = self.errors + self.dropped;
         IntervalSummary {
             start_ns: start.0,
             length_ns: length.0,
@@ -104,8 +105,8 @@ impl Interval {
             in_flight: self.in_flight,
             waiting: self.waiting,
             response_ns_mean: self.response.mean(),
-            response_ns_p50: self.response.quantile(0.5),
-            response_ns_p99: self.response.quantile(0.99),
+            response_ns_p50: self.response.quantile_among(0.5, missing),
+            response_ns_p99: self.response.quantile_among(0.99, missing),
             response_ns_max: self.response.max(),
             issue_error_ns_p99: self.issue_error.quantile(0.99),
             response_hdr: None,

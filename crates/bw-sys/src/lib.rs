@@ -15,6 +15,7 @@ pub mod memory;
 pub mod poll;
 pub mod process;
 pub mod procfs;
+pub mod regular;
 pub mod semaphore;
 pub mod signals;
 

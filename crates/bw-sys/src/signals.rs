@@ -11,6 +11,9 @@ use std::sync::atomic::{AtomicU8, Ordering};
 /// The signals that request a program to end.
 pub const TERMINATION: [i32; 4] = [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGQUIT];
 
+/// The signal that a stopped process gets when it continues.
+pub const CONTINUE: i32 = libc::SIGCONT;
+
 /// Returns a set of these signals.
 pub(crate) fn set_of(signals: &[i32]) -> libc::sigset_t {
     // SAFETY: sigset_t is plain integers; sigemptyset initialises it fully.

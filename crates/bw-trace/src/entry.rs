@@ -7,6 +7,7 @@ use crate::error::TraceCode;
 use bw_model::EngineError;
 use bw_model::{Kind, Nanos, Row};
 use std::collections::HashMap;
+use std::fmt;
 use std::io;
 
 /// A sector of block-layer formats, whatever the device's own is [bytes].
@@ -250,6 +251,16 @@ impl ParseError {
         let path = paths.get(usize::from(self.file)).map_or("", String::as_str);
         let error = self.code.error(path, self.message, self.remedy);
         self.place.of(error)
+    }
+}
+
+impl fmt::Display for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Whole => f.write_str("the whole file"),
+            Self::Text(line, column) => write!(f, "line {line}, column {column}"),
+            Self::Byte(byte) => write!(f, "byte {byte}"),
+        }
     }
 }
 

@@ -1,7 +1,8 @@
 //! The formats: recognition by content, and the parsers.
 //!
 //! Decision: the content decides, not the name. A text has a format if the parser of exactly that
-//! format can read most of the first lines. If two parsers can, the format is ambiguous, which is an error.
+//! format can read most of the first lines. If two parsers can, the format is ambiguous, which is an error. If none can,
+//! the error names the one that read the first line farthest, and where it stopped.
 //! Source of the layouts: the producers' documents, named in each parser.
 
 pub(crate) mod blktrace;
@@ -10,7 +11,7 @@ pub(crate) mod requests;
 pub(crate) mod text;
 pub(crate) mod vscsi;
 
-use crate::entry::{DeviceNames, ParseError, TraceEntry};
+use crate::entry::{DeviceNames, ParseError, Position, TraceEntry};
 use crate::events::{BlockEvent, Matcher};
 use crate::input::{Format, TraceInput};
 use crate::requests::SharedRequests;
@@ -131,8 +132,40 @@ pub(crate) fn candidates(head: &[u8], input: &TraceInput) -> Vec<Format> {
 /// How many lines of a text decide its format.
 const LINES_TRIED: usize = 64;
 
+/// What a parser makes of the start of a text.
+#[derive(Default)]
+struct Attempt {
+    read: usize,
+    refused: usize,
+    first_error: Option<ParseError>,
+}
+
 /// Returns whether the parser of `format` reads more of the first operations than it refuses.
 fn reads_most(format: Format, head: &[u8], input: &TraceInput) -> bool {
+    let attempt = attempt(format, head, input);
+    attempt.read > attempt.refused
+}
+
+/// Returns the format whose parser reads farthest into a line of a text that no format can be, beyond its first field; and
+/// its error.
+pub(crate) fn closest(head: &[u8], input: &TraceInput) -> Option<(Format, ParseError)> {
+    let error = |format: Format| Some((format, attempt(format, head, input).first_error?));
+    let column = |error: &ParseError| match error.place {
+        Position::Text(_, column) => column,
+        _ => 1,
+    };
+    // A word is no beginning of JSON, although its first letter may be that of `null`.
+    let is_json = head.trim_ascii_start().starts_with(b"{");
+    let formats = BY_LINES
+        .into_iter()
+        .filter(|format| *format != Format::Jsonl || is_json);
+    let errors = formats.filter_map(error);
+    let started = errors.filter(|(_, error)| column(error) > 1);
+    started.max_by_key(|(_, error)| column(error))
+}
+
+/// Lets the parser of `format` read the first operations.
+fn attempt(format: Format, head: &[u8], input: &TraceInput) -> Attempt {
     let complete = match head.iter().rposition(|byte| *byte == b'\n') {
         Some(last) => &head[..=last],
         None => head,
@@ -143,17 +176,20 @@ fn reads_most(format: Format, head: &[u8], input: &TraceInput) -> bool {
         unsafe_methods: true,
         ..input.clone()
     });
+    let mut attempt = Attempt::default();
     let Ok(mut source) = of_one(format, io::BufReader::new(stream), input, &all) else {
-        return false;
+        return attempt;
     };
     let mut devices = DeviceNames::default();
-    let (mut read, mut refused) = (0, 0);
-    while read + refused < LINES_TRIED {
+    while attempt.read + attempt.refused < LINES_TRIED {
         match source.next(&mut devices) {
-            Ok(Some(_)) => read += 1,
+            Ok(Some(_)) => attempt.read += 1,
             Ok(None) => break,
-            Err(_) => refused += 1,
+            Err(error) => {
+                attempt.refused += 1;
+                attempt.first_error.get_or_insert(error);
+            }
         }
     }
-    read > refused
+    attempt
 }

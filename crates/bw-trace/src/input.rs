@@ -4,6 +4,7 @@
 //! Nothing is assumed silently: `TraceReport` states what was in force and how often each policy acted.
 
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// A trace to read, with policies for what the trace leaves open.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -308,7 +309,7 @@ pub struct TraceReport {
 }
 
 /// The counts of recorded requests, before `devices`, `from_ns` and `for_ns`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct RequestCounts {
     /// Different requests.
     pub distinct: u64,
@@ -316,10 +317,14 @@ pub struct RequestCounts {
     pub unsafe_methods: u64,
     /// Records that were skipped because they have no request that can be sent: none, CONNECT, an invalid one.
     pub unreplayable: u64,
+    /// Those records by what they have instead: `data:`, `CONNECT`, `no request`, `an invalid request`.
+    pub unsendable: BTreeMap<String, u64>,
     /// Requests that were skipped because their body is described (`multipart/form-data`), but not recorded.
     pub lost_bodies: u64,
     /// Requests whose method usually has a body, and none was recorded.
     pub without_body: u64,
+    /// Requests whose body does not have the length that the trace states.
+    pub other_lengths: u64,
     /// Requests that are sent without their credentials.
     pub credentials: u64,
     /// Requests whose stamp is a whole second.

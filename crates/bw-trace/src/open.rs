@@ -5,6 +5,7 @@
 //! FIFO. zstd is decoded by ruzstd, because it needs no C library. It decodes one frame; further frames,
 //! skippable frames and the comparison of checksums are implemented here. A frame's window may be at most 128 MiB.
 
+use crate::entry::{FIX_OR_SKIP, ParseError};
 use crate::error::TraceCode;
 use crate::formats::{self, own};
 use crate::input::{Format, TraceInput};
@@ -53,7 +54,10 @@ pub(crate) fn open_stream(
     let format = match input.format {
         _ if head.is_empty() => return Err(empty(path)),
         Some(format) => format,
-        None => only(path, &formats::candidates(&head, input))?,
+        None => {
+            let candidates = formats::candidates(&head, input);
+            only(path, &candidates, || formats::closest(&head, input))?
+        }
     };
     stream = Box::new(Cursor::new(head).chain(stream));
     Ok(OpenTrace {
@@ -97,17 +101,31 @@ fn read_head(stream: &mut impl Read, length: usize, head: &mut Vec<u8>) -> io::R
     stream.take(missing).read_to_end(head).map(|_| ())
 }
 
-fn only(path: &str, candidates: &[Format]) -> Result<Format, EngineError> {
+/// Returns the only candidate; `closest`: the format that comes closest where there is none, with what is wrong.
+fn only(
+    path: &str,
+    candidates: &[Format],
+    closest: impl FnOnce() -> Option<(Format, ParseError)>,
+) -> Result<Format, EngineError> {
     let names = |formats: &[Format]| {
         let names: Vec<&str> = formats.iter().map(|format| format.name()).collect();
         names.join(", ")
     };
     let (message, remedy) = match candidates {
         [format] => return Ok(*format),
-        [] => (
-            "the format of the content is unknown".to_owned(),
-            format!("give --format, one of: {}", names(&Format::ALL)),
-        ),
+        [] => {
+            let unknown = "the format of the content is unknown";
+            let remedy = format!("give --format, one of: {}", names(&Format::ALL));
+            match closest() {
+                None => (unknown.to_owned(), remedy),
+                Some((format, error)) => {
+                    let (name, place) = (format.name(), error.place);
+                    let message = format!("{unknown}; as {name}, {place}: {}", error.message);
+                    let own = Some(error.remedy).filter(|remedy| remedy != FIX_OR_SKIP);
+                    (message, own.unwrap_or(remedy))
+                }
+            }
+        }
         several => (
             format!(
                 "the content could be of several formats: {}",
@@ -251,10 +269,10 @@ mod tests {
 
     #[test]
     fn an_ambiguous_content_is_reported_with_its_candidates() {
-        let error = only("t", &[Format::Msr, Format::Spc]).unwrap_err();
+        let error = only("t", &[Format::Msr, Format::Spc], || None).unwrap_err();
         assert_eq!(error.code, TraceCode::TraceFormat.name());
         assert!(error.message.contains("msr, spc"), "{error}");
         assert!(error.remedy.contains("--format"), "{error}");
-        assert_eq!(only("t", &[Format::Msr]), Ok(Format::Msr));
+        assert_eq!(only("t", &[Format::Msr], || None), Ok(Format::Msr));
     }
 }

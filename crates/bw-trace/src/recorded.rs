@@ -43,7 +43,7 @@ pub fn read(input: &TraceInput) -> Result<Option<RecordedTrace>, EngineError> {
         arrivals.push((row.intended, row.offset as u32));
     }
     let report = trace.report();
-    let counts = report.requests.unwrap_or_default();
+    let counts = report.requests.clone().unwrap_or_default();
     let skipped = counts.unsafe_methods + counts.unreplayable + counts.lost_bodies;
     let read = report.operations + report.left_out + skipped;
     if report.skipped_lines > read {

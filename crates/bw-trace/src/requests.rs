@@ -18,6 +18,12 @@ const MOST_REQUESTS: usize = 1 << 24;
 /// Methods that change nothing on a server.
 const SAFE_METHODS: [&str; 3] = ["GET", "HEAD", "OPTIONS"];
 
+/// Maximum number of kinds of records without a request that can be sent.
+const MOST_KINDS: usize = 16;
+/// Names of such kinds.
+const NO_REQUEST: &str = "no request";
+const INVALID: &str = "an invalid request";
+
 /// Methods whose requests usually have a body.
 const METHODS_WITH_BODY: [&str; 3] = ["POST", "PUT", "PATCH"];
 
@@ -65,6 +71,14 @@ pub struct RecordedRequest {
     pub status: Option<u16>,
 }
 
+/// The body of a recorded request.
+#[derive(Debug)]
+pub(crate) struct RecordedBody {
+    pub bytes: Vec<u8>,
+    /// Whether the trace states other lengths.
+    pub has_other_length: bool,
+}
+
 /// The parts of a recorded request, as a parser finds them.
 #[derive(Debug, Default)]
 pub(crate) struct RecordedParts {
@@ -72,7 +86,7 @@ pub(crate) struct RecordedParts {
     /// In any form.
     pub target: Vec<u8>,
     pub headers: Vec<(String, String)>,
-    pub body: Option<Vec<u8>>,
+    pub body: Option<RecordedBody>,
     /// Whether there was a body that the trace describes, but whose bytes cannot be made of that.
     pub has_lost_body: bool,
     pub status: Option<u16>,
@@ -115,16 +129,18 @@ impl RequestTable {
     /// Errors: what is malformed.
     pub(crate) fn add(&mut self, parts: RecordedParts) -> Result<Option<u32>, String> {
         let method = String::from_utf8(parts.method).ok();
-        let method = method.filter(|method| is_token(method) && method != "CONNECT");
+        let method = method.filter(|method| is_token(method));
         let target = origin_form(&parts.target);
-        let (Some(method), Some(target)) = (method, target) else {
-            self.counts.unreplayable += 1;
-            return Ok(None);
+        let is_request = |method: &str, target: &[u8]| {
+            method != "CONNECT" && (target != b"*" || method == "OPTIONS")
         };
-        if target == b"*" && method != "OPTIONS" {
-            self.counts.unreplayable += 1;
-            return Ok(None);
-        }
+        let (method, target) = match (method, target) {
+            (Some(method), Some(target)) if is_request(&method, &target) => (method, target),
+            (method, _) => {
+                self.skip(unsendable(method.as_deref(), &parts.target));
+                return Ok(None);
+            }
+        };
         if !self.unsafe_methods && !SAFE_METHODS.contains(&method.as_str()) {
             self.counts.unsafe_methods += 1;
             return Ok(None);
@@ -137,15 +153,30 @@ impl RequestTable {
         self.counts.credentials += u64::from(had_credentials);
         let has_body = METHODS_WITH_BODY.contains(&method.as_str());
         self.counts.without_body += u64::from(has_body && parts.body.is_none());
+        let other_length = parts
+            .body
+            .as_ref()
+            .is_some_and(|body| body.has_other_length);
+        self.counts.other_lengths += u64::from(other_length);
         self.counts.whole_seconds += u64::from(parts.whole_second);
         let request = RecordedRequest {
             method: method.into(),
             target: target.into(),
             headers,
-            body: parts.body.map(Arc::from),
+            body: parts.body.map(|body| body.bytes.into()),
             status: parts.status.filter(|status| (400..600).contains(status)),
         };
         self.index_of(request).map(Some)
+    }
+
+    /// Counts a record that has no request that can be sent.
+    fn skip(&mut self, what: String) {
+        let kinds = &mut self.counts.unsendable;
+        // A hostile trace may have any number of schemes.
+        let is_known = kinds.len() < MOST_KINDS || kinds.contains_key(&what);
+        let what = if is_known { what } else { INVALID.to_owned() };
+        *kinds.entry(what).or_default() += 1;
+        self.counts.unreplayable += 1;
     }
 
     fn index_of(&mut self, request: RecordedRequest) -> Result<u32, String> {
@@ -214,7 +245,7 @@ impl RequestTable {
 
     /// Returns the counts so far.
     pub(crate) fn counts(&self) -> RequestCounts {
-        self.counts
+        self.counts.clone()
     }
 }
 
@@ -243,6 +274,32 @@ fn origin_form(target: &[u8]) -> Option<Vec<u8>> {
     }
     whole.extend_from_slice(path);
     Some(whole)
+}
+
+/// Returns what a record without a request that can be sent has in its place: `data:`, `CONNECT`, no request, or an
+/// invalid one.
+fn unsendable(method: Option<&str>, target: &[u8]) -> String {
+    if target.is_empty() {
+        return NO_REQUEST.to_owned();
+    }
+    if method == Some("CONNECT") {
+        return "CONNECT".to_owned();
+    }
+    let scheme = target
+        .split(|byte| *byte == b':')
+        .next()
+        .unwrap_or_default();
+    let is_scheme = scheme.len() < target.len()
+        && scheme.len() <= 32
+        && scheme.first().is_some_and(u8::is_ascii_alphabetic)
+        && after_scheme(target).is_none()
+        && scheme
+            .iter()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(byte));
+    match std::str::from_utf8(scheme) {
+        Ok(scheme) if is_scheme => format!("{}:", scheme.to_ascii_lowercase()),
+        _ => INVALID.to_owned(),
+    }
 }
 
 fn after_scheme(url: &[u8]) -> Option<&[u8]> {
@@ -376,7 +433,10 @@ mod tests {
         };
         assert_eq!(table.add(parts("POST", "/")).unwrap(), Some(0));
         let with_body = RecordedParts {
-            body: Some(b"x".to_vec()),
+            body: Some(RecordedBody {
+                bytes: b"x".to_vec(),
+                has_other_length: false,
+            }),
             status: Some(404),
             ..parts("POST", "/")
         };

@@ -154,10 +154,13 @@ impl<'a> FieldReader<'a> {
 
     /// Checks that nothing is left.
     pub(crate) fn end(&mut self) -> Result<(), ParseError> {
-        if self.rest().is_empty() {
+        let rest = self.rest();
+        if rest.is_empty() {
             return Ok(());
         }
-        Err(ParseError::column(self.start, "text after the last field"))
+        let shown = Escaped(&rest[..rest.len().min(40)]);
+        let message = format!("text after the last field: {shown:?}");
+        Err(ParseError::column(self.start, message))
     }
 }
 

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+use base64::Engine;
 use bw_model::{EngineError, Kind, Row};
 use bw_trace::convert::{ConvertOutput, ConvertRequest, OutputFormat, convert};
 use bw_trace::input::{Duplicates, Format, Offsets, RequestCounts, TraceInput, TraceReport};
@@ -51,6 +52,11 @@ fn of(format: Format) -> TraceInput {
     }
 }
 
+fn unsendable(kinds: &[(&str, u64)]) -> std::collections::BTreeMap<String, u64> {
+    let one = |(name, number): &(&str, u64)| ((*name).to_owned(), *number);
+    kinds.iter().map(one).collect()
+}
+
 #[test]
 fn an_access_log_is_spread_over_its_seconds() {
     let found = recorded(&data("small.access.log"));
@@ -66,6 +72,7 @@ fn an_access_log_is_spread_over_its_seconds() {
         distinct: 2,
         unsafe_methods: 1,
         unreplayable: 3,
+        unsendable: unsendable(&[("CONNECT", 1), ("no request", 2)]),
         whole_seconds: 3,
         ..RequestCounts::default()
     };
@@ -293,6 +300,184 @@ fn a_conversion_reports_that_the_requests_are_lost() {
     assert!(result.lost[0].contains("paths"), "{:?}", result.lost);
 }
 
+#[test]
+fn a_quoted_text_before_the_request_is_no_request() {
+    let log = "10.0.0.9 \"h\" [10/Oct/2000:13:55:36 -0700] \"a.example\" \"-\" \"GET /a HTTP/1.1\" 404 5 \"-\" \"x\"\n\
+        10.0.0.9 \"h\" [10/Oct/2000:13:55:37 -0700] \"a.example\" \"-\" \"GET /b HTTP/1.1\" 200 7 \"-\" \"x\"\n\
+        10.0.0.9 \"h\" [10/Oct/2000:13:55:38 -0700] \"a.example\" \"-\" \"-\" 408 0 \"-\" \"-\"\n";
+    let file = Scratch::new("host", log.as_bytes());
+    let found = recorded(&TraceInput::new(&file.path()));
+    assert_eq!(found.report.format, Format::AccessLog);
+    assert_eq!(arrivals(&found), named(&[(0, "GET /a"), (1000, "GET /b")]));
+    assert_eq!(found.requests[0].status, Some(404));
+    let counts = found.report.requests.unwrap();
+    assert_eq!(counts.unsendable, unsendable(&[("no request", 1)]));
+    let by_msec = "\"h\" 1700000000.250 \"a.example\" \"GET /a HTTP/1.1\" 200 5\n";
+    let (rows, _) = read(by_msec.as_bytes(), &of(Format::AccessLog)).unwrap();
+    assert_eq!(rows.len(), 1);
+}
+
+#[test]
+fn an_unknown_format_names_the_closest_one_and_the_column() {
+    let unquoted = b"h - - [10/Oct/2000:13:55:36 -0700] GET /a HTTP/1.1 200 5\n";
+    let error = read(&unquoted.repeat(3), &TraceInput::new("t")).unwrap_err();
+    assert_eq!(error.code, "trace-format");
+    assert!(
+        error.message.contains("as access-log, line 1, column 35: "),
+        "{error}"
+    );
+    let added = b"128166372003061629,hm,1,Read,2449408,8192,1331,extra\n";
+    let error = read(&added.repeat(3), &TraceInput::new("t")).unwrap_err();
+    assert!(
+        error.message.contains("as msr, line 1, column 48: "),
+        "{error}"
+    );
+    assert!(error.remedy.contains("--format"), "{error}");
+    let error = read(b"no trace\nat all\n", &TraceInput::new("t")).unwrap_err();
+    assert!(!error.message.contains("line 1"), "{error}");
+}
+
+/// Returns an archive of one entry that has every member of HAR 1.2 which is read.
+fn complete_entry() -> serde_json::Value {
+    serde_json::json!({
+        "pageref": "p", "startedDateTime": "2026-01-31T12:00:00.5Z", "time": 1.5,
+        "request": {
+            "method": "POST", "url": "http://h/a", "httpVersion": "HTTP/1.1",
+            "cookies": [{"name": "c", "value": "1"}], "queryString": [{"name": "q", "value": "1"}],
+            "headers": [{"name": "Accept", "value": "*/*"}], "headersSize": 10, "bodySize": 2,
+            "postData": {"mimeType": "application/x-www-form-urlencoded", "params": [{"name": "p", "value": "1"}], "text": "xy"},
+        },
+        "response": {
+            "status": 200, "statusText": "OK", "httpVersion": "HTTP/1.1", "cookies": [], "headers": [],
+            "content": {"size": 4, "compression": 0, "mimeType": "text/plain", "text": "body"},
+            "redirectURL": "", "headersSize": 10, "bodySize": 4,
+        },
+        "cache": {}, "timings": {"blocked": -1, "dns": -1, "send": 0, "wait": 1, "receive": 0},
+        "serverIPAddress": "127.0.0.1", "connection": "1",
+    })
+}
+
+/// Returns the pointers to every member and element inside a value.
+fn pointers(value: &serde_json::Value, prefix: &str) -> Vec<String> {
+    let children: Vec<(String, &serde_json::Value)> = match value {
+        serde_json::Value::Object(members) => members
+            .iter()
+            .map(|(key, value)| (key.clone(), value))
+            .collect(),
+        serde_json::Value::Array(elements) => {
+            let named = |(place, value): (usize, _)| (place.to_string(), value);
+            elements.iter().enumerate().map(named).collect()
+        }
+        _ => return Vec::new(),
+    };
+    let mut found = Vec::new();
+    for (key, child) in children {
+        let pointer = format!("{prefix}/{key}");
+        found.extend(pointers(child, &pointer));
+        found.push(pointer);
+    }
+    found
+}
+
+fn archive(entries: &[serde_json::Value]) -> Vec<u8> {
+    let archive = serde_json::json!({"log": {"entries": entries}});
+    archive.to_string().into_bytes()
+}
+
+fn lenient_and_all() -> TraceInput {
+    TraceInput {
+        lenient: true,
+        unsafe_methods: true,
+        ..of(Format::Har)
+    }
+}
+
+#[test]
+fn each_optional_member_of_an_archive_may_be_null_and_each_required_one_is_named() {
+    let required = [
+        "/startedDateTime",
+        "/request",
+        "/request/method",
+        "/request/url",
+        "/request/headers/0/name",
+        "/request/postData/params/0/name",
+    ];
+    let (whole, good) = (complete_entry(), complete_entry());
+    for pointer in pointers(&whole, "") {
+        let mut entry = whole.clone();
+        *entry.pointer_mut(&pointer).unwrap() = serde_json::Value::Null;
+        let bytes = archive(&[good.clone(), entry]);
+        let strict = TraceInput {
+            lenient: false,
+            ..lenient_and_all()
+        };
+        if required.contains(&pointer.as_str()) {
+            let error = read(&bytes, &strict).unwrap_err();
+            let member = pointer.rsplit('/').next().unwrap();
+            assert_eq!(error.code, "trace-line", "{pointer}");
+            assert!(error.message.contains("entry 2"), "{pointer}: {error}");
+            assert!(error.message.contains(member), "{pointer}: {error}");
+            let (rows, report) = read(&bytes, &lenient_and_all()).unwrap();
+            assert_eq!((rows.len(), report.skipped_lines), (1, 1), "{pointer}");
+        } else {
+            let (rows, _) =
+                read(&bytes, &strict).unwrap_or_else(|error| panic!("{pointer}: {error}"));
+            assert_eq!(rows.len(), 2, "{pointer}");
+        }
+    }
+}
+
+#[test]
+fn an_entry_with_a_member_of_another_type_does_not_refuse_the_archive() {
+    let (whole, good) = (complete_entry(), complete_entry());
+    for other in [
+        serde_json::json!(7),
+        serde_json::json!("x"),
+        serde_json::json!([[]]),
+        serde_json::json!({"a": 1}),
+    ] {
+        for pointer in pointers(&whole, "") {
+            let mut entry = whole.clone();
+            *entry.pointer_mut(&pointer).unwrap() = other.clone();
+            let (rows, report) =
+                read(&archive(&[entry, good.clone()]), &lenient_and_all()).unwrap();
+            let there = rows.len() as u64 + report.requests.unwrap().unreplayable;
+            assert_eq!(there + report.skipped_lines, 2, "{pointer} = {other}");
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_sent_is_counted_by_what_it_is() {
+    let entry = |url: &str| {
+        let mut entry = complete_entry();
+        entry["request"]["url"] = serde_json::json!(url);
+        entry
+    };
+    let urls = [
+        "data:image/png;base64,x",
+        "wss://h/",
+        "blob:https://h/1",
+        "DATA:x",
+        "http://h/",
+        "http://h/a b",
+    ];
+    let (rows, report) = read(&archive(&urls.map(entry)), &lenient_and_all()).unwrap();
+    assert_eq!(rows.len(), 1);
+    let counts = report.requests.unwrap();
+    let kinds = [
+        ("an invalid request", 1),
+        ("blob:", 1),
+        ("data:", 2),
+        ("wss:", 1),
+    ];
+    assert_eq!(counts.unsendable, unsendable(&kinds));
+    assert_eq!(counts.unreplayable, 5);
+    let many = (0..40).map(|number| entry(&format!("scheme{number}:x")));
+    let (_, report) = read(&archive(&many.collect::<Vec<_>>()), &lenient_and_all()).unwrap();
+    assert!(report.requests.unwrap().unsendable.len() <= 17);
+}
+
 /// Returns an archive of POST requests with this `postData` each.
 fn posted(bodies: &[serde_json::Value]) -> Vec<u8> {
     let entry = |body: &serde_json::Value| {
@@ -512,4 +697,158 @@ fn a_log_of_a_million_lines_has_as_many_operations_and_few_requests() {
     let report = trace.report();
     assert_eq!(report.operations, 1_000_000);
     assert_eq!(report.requests.unwrap().distinct, 1000);
+}
+
+/// Makes a line of a time in brackets and a number.
+type Layout = fn(&str, &str) -> String;
+
+#[test]
+fn the_finest_time_of_a_line_is_used_wherever_it_stands() {
+    let iso = "[2026-11-28T20:02:59+00:00]";
+    let common = "[28/Nov/2026:20:02:59 +0000]";
+    let layouts: [(&str, Layout); 6] = [
+        (common, |time, at| {
+            format!("h - - {time} {at} \"GET / HTTP/1.1\" 200 5")
+        }),
+        (common, |time, at| {
+            format!("h - - {time} \"GET / HTTP/1.1\" 200 5 {at}")
+        }),
+        (iso, |time, at| {
+            format!("h - {at} {time} \"GET / HTTP/1.1\" 200 5")
+        }),
+        (common, |time, at| {
+            format!("h {time} \"GET / HTTP/1.1\" {at} 200 5")
+        }),
+        (iso, |time, at| {
+            format!("h {time} \"GET / HTTP/1.1\" 200 5 \"-\" msec={at}, rt=0.1")
+        }),
+        ("", |_, at| format!("h - - \"GET / HTTP/1.1\" 200 5 [{at}]")),
+    ];
+    for (time, layout) in layouts {
+        let line = |number: u64| layout(time, &format!("1795896179.{number}00")) + "\n";
+        let log: String = (1..5).map(line).collect();
+        let file = Scratch::new("finest", log.as_bytes());
+        let found = recorded(&TraceInput::new(&file.path()));
+        let times: Vec<u64> = found.arrivals.iter().map(|(at, _)| at.0 / MS).collect();
+        assert_eq!(times, [0, 100, 200, 300], "{log}");
+        assert_eq!(found.report.requests.unwrap().whole_seconds, 0, "{log}");
+        let result = described("finest-stat", log.as_bytes());
+        assert_eq!(result.bytes, 4 * 5, "{log}");
+    }
+}
+
+#[test]
+fn a_number_that_is_no_time_of_the_line_does_not_replace_it() {
+    // Of another moment; in a text of the client; of a referrer without quotation marks.
+    for rest in [
+        "\"GET / HTTP/1.1\" 200 5 1795896100.500",
+        "\"GET /?t=1795896179.500 HTTP/1.1\" 200 5",
+        "\"GET / HTTP/1.1\" 200 5 \"-\" \"a\\\" 1795896179.500 b\"",
+        "\"GET / HTTP/1.1\" 200 5 http://h/?t=1795896179.500",
+        "\"GET / HTTP/1.1\" 200 5 \"cut 1795896179.500 sho",
+    ] {
+        let log = format!("h - - [28/Nov/2026:20:02:59 +0000] {rest}\n");
+        let (rows, report) = read(log.as_bytes(), &of(Format::AccessLog)).unwrap();
+        assert_eq!(rows.len(), 1, "{log}");
+        assert_eq!(report.requests.unwrap().whole_seconds, 1, "{log}");
+    }
+}
+
+/// Returns the bodies of an archive's requests, and how many do not have the stated length.
+fn bodies_of(name: &str, bytes: &[u8]) -> (Vec<Vec<u8>>, u64) {
+    let file = Scratch::new(name, bytes);
+    let found = recorded(&TraceInput {
+        unsafe_methods: true,
+        ..TraceInput::new(&file.path())
+    });
+    let bodies = found.requests.iter();
+    let bodies = bodies.map(|request| request.body.as_deref().unwrap_or_default().to_vec());
+    (
+        bodies.collect(),
+        found.report.requests.unwrap().other_lengths,
+    )
+}
+
+#[test]
+fn the_stated_length_tells_the_bytes_of_a_text() {
+    let every_byte: Vec<u8> = (0..=255).collect();
+    let every: String = every_byte.iter().map(|byte| char::from(*byte)).collect();
+    let encoded = base64::engine::general_purpose::STANDARD.encode(&every_byte);
+    // The members of postData, the size, Content-Length; the body, and whether it has another length.
+    let text = |text: &str| serde_json::json!({"mimeType": "", "text": text});
+    let cases = [
+        (text("ü"), Some(1), None, &b"\xfc"[..], 0),
+        (text("ü"), None, Some("1"), b"\xfc", 0),
+        (text("ü"), Some(2), None, b"\xc3\xbc", 0),
+        (text("ü"), Some(1), Some("2"), b"\xc3\xbc", 0),
+        (text("ü"), None, None, b"\xc3\xbc", 0),
+        (text("ü"), Some(-1), None, b"\xc3\xbc", 0),
+        (text("ü"), Some(0), None, b"\xc3\xbc", 0),
+        (text("ü"), Some(9), Some("9"), b"\xc3\xbc", 1),
+        (text("€"), Some(1), None, b"\xe2\x82\xac", 1),
+        (text(&every), Some(256), Some("256"), &every_byte, 0),
+        (
+            serde_json::json!({"text": encoded, "encoding": "base64"}),
+            Some(256),
+            None,
+            &every_byte,
+            0,
+        ),
+        (
+            serde_json::json!({"text": "eA==", "encoding": "base64"}),
+            Some(4),
+            None,
+            b"x",
+            1,
+        ),
+        (
+            serde_json::json!({"params": [{"name": "a", "value": "1"}]}),
+            Some(3),
+            None,
+            b"a=1",
+            0,
+        ),
+        (
+            serde_json::json!({"params": [{"name": "a", "value": "1"}]}),
+            Some(4),
+            None,
+            b"a=1",
+            1,
+        ),
+    ];
+    for (posted, size, length, body, other) in cases {
+        let headers: Vec<_> = length
+            .map(|length| serde_json::json!({"name": "content-length", "value": length}))
+            .into_iter()
+            .collect();
+        let shown = format!("{posted} {size:?} {length:?}");
+        let entry = serde_json::json!({
+            "startedDateTime": "2026-01-31T12:00:00.5Z",
+            "request": {"method": "POST", "url": "http://h/", "headers": headers, "bodySize": size, "postData": posted},
+        });
+        let bytes = archive(&[entry]);
+        assert_eq!(
+            bodies_of("length", &bytes),
+            (vec![body.to_vec()], other),
+            "{shown}"
+        );
+        let sent = described("length-stat", &bytes)
+            .requests
+            .unwrap()
+            .body_bytes;
+        assert_eq!(sent.max, Some(body.len() as u64), "{shown}");
+    }
+    let lines = "{\"time\":1,\"method\":\"POST\",\"path\":\"/\",\"headers\":{\"Content-Length\":\"1\"},\"body\":\"ü\"}\n\
+        {\"time\":2,\"method\":\"POST\",\"path\":\"/\",\"headers\":{\"Content-Length\":\"9\"},\"body\":\"ü\"}\n";
+    let (bodies, other) = bodies_of("length-lines", lines.as_bytes());
+    assert_eq!(
+        (bodies, other),
+        (vec![b"\xfc".to_vec(), b"\xc3\xbc".to_vec()], 1)
+    );
+    let bad = archive(&[serde_json::json!({
+        "startedDateTime": "2026-01-31T12:00:00.5Z",
+        "request": {"method": "POST", "url": "http://h/", "postData": {"text": "%", "encoding": "base64"}},
+    })]);
+    let error = read(&bad, &of(Format::Har)).unwrap_err();
+    assert!(error.message.contains("request.postData.text"), "{error}");
 }

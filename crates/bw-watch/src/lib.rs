@@ -9,6 +9,7 @@
 //! admin-guide/cgroup-v2, cgroup-v1.
 
 pub mod arguments;
+pub mod blocked;
 mod cgroup;
 pub mod cgroup_limits;
 pub mod columns;
@@ -18,10 +19,12 @@ mod machine;
 pub mod memory;
 pub mod network;
 pub mod output;
+mod own_ends;
 mod processes;
 pub mod processors;
 pub mod series;
 pub mod serve;
+mod sockets;
 mod system;
 pub mod text;
 pub mod threads;

@@ -11,7 +11,7 @@
 //! The members of a trial's trees are read in more detail at every sample.
 
 use crate::columns::{ABSENT, KernelFile, Text};
-use crate::threads::{self, MainThread, ProcessStat, Threads, schedstat, stat};
+use crate::threads::{self, MainThread, ProcessStat, SchedStat, Threads, schedstat, stat};
 use bw_sys::procfs::numbers;
 use bw_sys::reason;
 use std::io;
@@ -49,7 +49,7 @@ pub(crate) struct WatchedProcess {
     /// For a process of `Other` with one thread: shows whether it ran, at a fifth of
     /// the cost of `stat`.
     schedstat: Option<KernelFile>,
-    ran: Option<(i64, i64)>,
+    ran: Option<SchedStat>,
 }
 
 /// The parameters of one look at the members.

@@ -102,6 +102,12 @@ pub fn after<'a>(line: &'a [u8], key: &[u8]) -> Option<&'a [u8]> {
     }
 }
 
+/// Returns the inode of a link `socket:[123]`.
+pub(crate) fn socket_inode(link: &str) -> Option<u64> {
+    let digits = link.strip_prefix("socket:[")?.strip_suffix(']')?;
+    digits.parse().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,7 +4,9 @@
 //! waiting time is absent. Sources: proc_pid_stat(5), proc_pid_io(5), proc_pid_task(5), the kernel's
 //! scheduler/sched-stats.
 
+use crate::blocked::{Place, PlaceFiles};
 use crate::columns::{ABSENT, KernelFile, Text};
+use crate::own_ends::OwnEnds;
 use crate::text::{after, lines, number, signed, words};
 use bw_sys::procfs::{numbers, split_stat};
 use std::path::{Path, PathBuf};
@@ -59,10 +61,25 @@ pub fn stat(text: &[u8]) -> Option<(&[u8], ProcessStat)> {
     Some((name, found))
 }
 
-/// Returns the time on a CPU and the time runnable but not running [ns].
-pub fn schedstat(text: &[u8]) -> Option<(i64, i64)> {
-    let mut found = words(lines(text).next()?);
-    Some((number(found.next()?)?, number(found.next()?)?))
+/// A thread's `schedstat`, all since its start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SchedStat {
+    /// Time on a CPU [ns].
+    pub run_ns: i64,
+    /// Time runnable but not running [ns].
+    pub wait_ns: i64,
+    /// How often it was put on a CPU.
+    pub turns: i64,
+}
+
+/// Returns a thread's times.
+pub fn schedstat(text: &[u8]) -> Option<SchedStat> {
+    let mut found = words(lines(text).next()?).map(number);
+    Some(SchedStat {
+        run_ns: found.next()??,
+        wait_ns: found.next()??,
+        turns: found.next().flatten().unwrap_or(ABSENT),
+    })
 }
 
 /// Keys of `/proc/PID/io`, in the order of our columns.
@@ -111,8 +128,15 @@ pub struct Thread {
     pub run_ns: i64,
     /// Time runnable but not running since its start [ns].
     pub wait_ns: i64,
+    /// How often it was put on a CPU since its start.
+    pub turns: i64,
     /// `run_ns` at the last line that included the thread [ns].
     pub reported_ns: i64,
+    /// Where it waits; None: it ran or wanted to when it was last looked at, or that is not known.
+    pub place: Option<Place>,
+    /// `run_ns` when its place was last read.
+    placed_ns: i64,
+    place_files: Option<PlaceFiles>,
     schedstat: Option<KernelFile>,
     stat: Option<KernelFile>,
     children: Option<KernelFile>,
@@ -133,7 +157,11 @@ impl Thread {
             state: b'?',
             run_ns: ABSENT,
             wait_ns: ABSENT,
+            turns: ABSENT,
             reported_ns: 0,
+            place: None,
+            placed_ns: ABSENT,
+            place_files: None,
             schedstat,
             stat,
             children: None,
@@ -143,23 +171,48 @@ impl Thread {
 
     /// Reads its times; returns whether it ran since the last time, None if it has ended.
     fn refresh(&mut self, text: &mut Text, tick_ns: i64) -> Option<bool> {
-        let (run_ns, wait_ns) = match &self.schedstat {
+        let seen = match &self.schedstat {
             Some(file) => {
                 file.read_record(text).ok()?;
                 schedstat(text.bytes())?
             }
-            None => (self.describe(text)? * tick_ns, ABSENT),
+            None => SchedStat {
+                run_ns: self.describe(text)? * tick_ns,
+                wait_ns: ABSENT,
+                turns: ABSENT,
+            },
         };
         // Ticks are too coarse to show that it did not run.
-        let ran = run_ns != self.run_ns || self.schedstat.is_none();
-        self.run_ns = run_ns;
-        self.wait_ns = wait_ns;
+        let ran = seen.run_ns != self.run_ns || self.schedstat.is_none();
+        self.run_ns = seen.run_ns;
+        self.wait_ns = seen.wait_ns;
+        self.turns = seen.turns;
         Some(ran)
     }
 
     /// Returns its CPU time since the last report [ns].
     pub(crate) fn unreported_ns(&self) -> i64 {
         self.run_ns - self.reported_ns
+    }
+
+    /// Reads where it waits, unless it has not run since the last time. Returns why system calls cannot be read; empty
+    /// if they can.
+    pub(crate) fn find_place(
+        &mut self,
+        process: &Path,
+        own: &mut OwnEnds,
+        text: &mut Text,
+    ) -> &str {
+        let still = self.place.is_some() && self.placed_ns == self.run_ns;
+        let directory = &self.directory;
+        let files = self
+            .place_files
+            .get_or_insert_with(|| PlaceFiles::open(directory));
+        if !still || self.schedstat.is_none() {
+            self.place = files.place(process, own, text);
+            self.placed_ns = self.run_ns;
+        }
+        files.absent()
     }
 
     /// Reads its name and state; returns its ticks on a CPU. Called only for threads that
@@ -302,7 +355,12 @@ mod tests {
         let text = b"rchar: 1\nwchar: 2\nsyscr: 3\nsyscw: 4\nread_bytes: 5\nwrite_bytes: 6\n\
             cancelled_write_bytes: 0\n";
         assert_eq!(io(text), Some([1, 2, 5, 6, 3, 4]));
-        assert_eq!(schedstat(b"64640 49969 2\n"), Some((64_640, 49_969)));
+        let seen = SchedStat {
+            run_ns: 64_640,
+            wait_ns: 49_969,
+            turns: 2,
+        };
+        assert_eq!(schedstat(b"64640 49969 2\n"), Some(seen));
         let limits = b"Limit  Soft Hard Units\nMax open files            1024  4096   files\n";
         assert_eq!(open_files_limit(limits), Some(1024));
         assert_eq!(

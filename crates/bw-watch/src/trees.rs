@@ -4,11 +4,16 @@
 //! if it does not hold, the entries are counted.
 
 use crate::arguments::Roots;
+use crate::blocked::{Object, Place};
 use crate::cgroup::Cgroups;
 use crate::columns::{ABSENT, ColumnKind, Columns, KernelFile, Text};
 use crate::output;
+use crate::own_ends::OwnEnds;
 use crate::processes::{Class, Look, ProcessTable, WatchedProcess};
+use crate::sockets::TreeSockets;
 use crate::threads::open_files_limit;
+use rustix::fs::{AtFlags, CWD, FileType, StatxFlags, statx};
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -16,7 +21,7 @@ use std::path::{Path, PathBuf};
 const SHOWN: usize = 64;
 
 /// Columns of a tree, in order.
-const SUMS: [(&str, ColumnKind); 12] = [
+const SUMS: [(&str, ColumnKind); 16] = [
     ("user_ns", ColumnKind::Counter),
     ("system_ns", ColumnKind::Counter),
     ("read_chars", ColumnKind::Counter),
@@ -29,7 +34,13 @@ const SUMS: [(&str, ColumnKind); 12] = [
     ("processes", ColumnKind::Gauge),
     ("threads", ColumnKind::Gauge),
     ("rss", ColumnKind::Gauge),
+    ("segments_out", ColumnKind::Counter),
+    ("retransmits", ColumnKind::Counter),
+    ("listen_drops", ColumnKind::Counter),
+    ("datagram_drops", ColumnKind::Counter),
 ];
+/// The first of the columns about sockets.
+const OF_SOCKETS: usize = 12;
 /// For watchers only the first two columns are reported.
 const OF_WATCHERS: usize = 2;
 
@@ -42,6 +53,10 @@ pub(crate) struct Trees {
     tick_ns: i64,
     page_kib: i64,
     open_files: OpenFiles,
+    sockets: TreeSockets,
+    own_ends: OwnEnds,
+    /// Why it cannot be read where threads wait; empty if it can.
+    unplaced: String,
     text: Text,
     shown: Vec<(i64, usize, usize)>,
 }
@@ -64,6 +79,9 @@ impl Trees {
             tick_ns: 1_000_000_000 / ticks.max(1),
             page_kib: page / 1024,
             open_files: OpenFiles::new(roots),
+            sockets: TreeSockets::default(),
+            own_ends: OwnEnds::default(),
+            unplaced: String::new(),
             text: Text::default(),
             shown: Vec::new(),
         }
@@ -77,6 +95,31 @@ impl Trees {
                 columns.add(format!("{}/{name}", name_of(*class)), *kind);
             }
         }
+    }
+
+    /// Starts to count what sockets lose.
+    pub(crate) fn begin_sockets(&mut self) {
+        self.sockets.begin();
+    }
+
+    /// Counts what the sockets of the trees have lost.
+    pub(crate) fn count_sockets(&mut self) {
+        let processes = self.table.all.iter().filter_map(|process| {
+            let tree = tree_of(process.class)?;
+            Some((process.member.as_ref()?.directory.as_path(), tree))
+        });
+        self.sockets.count(processes);
+    }
+
+    /// Returns what could not be read since the watch began, and why.
+    pub(crate) fn absent(&self) -> Vec<(String, String)> {
+        let all = [
+            ("own/waits", &self.unplaced),
+            ("own/retransmits", &self.sockets.absent),
+        ];
+        let told = all.into_iter().filter(|(_, why)| !why.is_empty());
+        told.map(|(what, why)| (what.to_owned(), why.clone()))
+            .collect()
     }
 
     /// Reads the trees. `forked`: a process may have been started since the last time.
@@ -147,8 +190,8 @@ impl Trees {
 
     /// Returns the sums of a tree; ABSENT for a tree without a living process, or with a living process that may
     /// not be read: a partial sum is wrong, and a complete one after it would look like a burst.
-    fn sums(&self, class: Class) -> [i64; 12] {
-        let mut sums = [ABSENT; 12];
+    fn sums(&self, class: Class) -> [i64; 16] {
+        let mut sums = [ABSENT; 16];
         let mut all_read = true;
         for process in self.members(class) {
             let Some(member) = &process.member else {
@@ -178,12 +221,15 @@ impl Trees {
         if !all_read {
             sums[2..8].fill(ABSENT);
         }
+        if let Some(tree) = tree_of(class) {
+            sums[OF_SOCKETS..].copy_from_slice(&self.sockets.sums(tree));
+        }
         sums
     }
 
     /// Adds the usage of processes that the watchers in the own tree have waited for. The kernel adds a child's I/O
     /// to theirs, so it includes their own. Returns whether all could be read.
-    fn add_waited_for(&self, sums: &mut [i64; 12]) -> bool {
+    fn add_waited_for(&self, sums: &mut [i64; 16]) -> bool {
         let mut all_read = true;
         for process in self.members(Class::Watcher).filter(|one| one.holds_own) {
             let Some(member) = &process.member else {
@@ -216,9 +262,12 @@ impl Trees {
             }
             output::begin(out, name_of(class), t);
             out.extend_from_slice(b",\"rows\":");
-            let all = &self.table.all;
+            if class == Class::Own {
+                self.learn_labels();
+            }
+            let (all, sockets) = (&self.table.all, &self.sockets);
             output::array(out, &self.shown, |out, (_, process, thread)| {
-                write_thread(out, &all[*process], *thread);
+                write_thread(out, &all[*process], *thread, sockets);
             });
             out.extend_from_slice(b",\"more\":");
             output::integer(out, more);
@@ -236,6 +285,11 @@ impl Trees {
                     .extend(threads.map(|(nth, thread)| (-thread.unreported_ns(), place, nth)));
             }
         }
+        if class == Class::Own {
+            let all = self.table.all.iter();
+            let own = all.filter(|process| process.class == class);
+            self.own_ends.note_processes(own.map(|process| process.pid));
+        }
         let more = self.shown.len().saturating_sub(SHOWN);
         if more > 0 {
             self.shown.sort_unstable();
@@ -251,9 +305,33 @@ impl Trees {
                     thread.describe(&mut self.text);
                 }
                 thread.reported_ns = thread.run_ns;
+                if class == Class::Own {
+                    let own = &mut self.own_ends;
+                    let why = thread.find_place(&member.directory, own, &mut self.text);
+                    if !why.is_empty() && self.unplaced.is_empty() {
+                        why.clone_into(&mut self.unplaced);
+                    }
+                }
             }
         }
         more as i64
+    }
+
+    /// Looks for the labels of the sockets that threads wait for.
+    fn learn_labels(&mut self) {
+        let all = &self.table.all;
+        let places = self.shown.iter().filter_map(|(_, process, thread)| {
+            let member = all[*process].member.as_ref()?;
+            member.threads.all[*thread].place.as_ref()
+        });
+        let objects = places.flat_map(|place| &place.objects);
+        let wanted: Vec<u64> = objects
+            .filter_map(|object| match object {
+                Object::Socket(inode) => Some(*inode),
+                Object::Other(_) => None,
+            })
+            .collect();
+        self.sockets.learn_labels(&wanted);
     }
 
     /// Writes the line `processes`.
@@ -297,7 +375,7 @@ fn add(sum: &mut i64, value: i64) {
     }
 }
 
-fn write_thread(out: &mut Vec<u8>, process: &WatchedProcess, thread: usize) {
+fn write_thread(out: &mut Vec<u8>, process: &WatchedProcess, thread: usize, sockets: &TreeSockets) {
     let Some(thread) = process
         .member
         .as_ref()
@@ -317,6 +395,37 @@ fn write_thread(out: &mut Vec<u8>, process: &WatchedProcess, thread: usize) {
     output::value(out, thread.run_ns);
     out.push(b',');
     output::value(out, thread.wait_ns);
+    if process.class == Class::Own {
+        out.push(b',');
+        output::value(out, thread.turns);
+        out.push(b',');
+        output::integer(out, process.seen.ppid);
+        out.push(b',');
+        match &thread.place {
+            Some(place) => write_place(out, place, sockets),
+            None => out.extend_from_slice(b"null"),
+        }
+    }
+    out.push(b']');
+}
+
+fn write_place(out: &mut Vec<u8>, place: &Place, sockets: &TreeSockets) {
+    out.push(b'[');
+    output::string(out, place.call.as_bytes());
+    out.push(b',');
+    output::string(out, &place.channel);
+    out.push(b',');
+    output::array(out, &place.objects, |out, object| {
+        let text = match object {
+            Object::Socket(inode) => sockets.label(*inode),
+            Object::Other(text) => text,
+        };
+        output::string(out, text.as_bytes());
+    });
+    if let Some(limited) = place.limited {
+        let text: &[u8] = if limited { b",true" } else { b",false" };
+        out.extend_from_slice(text);
+    }
     out.push(b']');
 }
 
@@ -325,6 +434,15 @@ fn width(class: Class) -> usize {
         OF_WATCHERS
     } else {
         SUMS.len()
+    }
+}
+
+/// Returns the number of a tree whose sockets are counted.
+fn tree_of(class: Class) -> Option<usize> {
+    match class {
+        Class::Own => Some(0),
+        Class::Target => Some(1),
+        Class::Watcher | Class::Other => None,
     }
 }
 
@@ -341,6 +459,7 @@ fn name_of(class: Class) -> &'static str {
 #[derive(Debug)]
 pub(crate) struct OpenFiles {
     proc: PathBuf,
+    sys: PathBuf,
     size_counts: bool,
     text: Text,
 }
@@ -354,6 +473,7 @@ impl OpenFiles {
         Self {
             size_counts: size.is_some() && size == count_entries(&own),
             proc: roots.proc.clone(),
+            sys: roots.sys.clone(),
             text: Text::default(),
         }
     }
@@ -376,7 +496,7 @@ impl OpenFiles {
             let limits = KernelFile::open(directory.join("limits"));
             let read = limits.and_then(|file| file.read(&mut self.text)).ok();
             let limit = read.and_then(|()| open_files_limit(self.text.bytes()));
-            Some((process, open, limit))
+            Some((process, open, limit, devices(&directory, &self.sys)))
         });
         let counted: Vec<_> = counted.collect();
         if counted.is_empty() {
@@ -384,7 +504,7 @@ impl OpenFiles {
         }
         output::begin(out, "files_open", t);
         out.extend_from_slice(b",\"rows\":");
-        output::array(out, counted, |out, (process, open, limit)| {
+        output::array(out, counted, |out, (process, open, limit, devices)| {
             out.push(b'[');
             output::integer(out, i64::from(process.pid));
             out.push(b',');
@@ -393,6 +513,10 @@ impl OpenFiles {
             output::integer(out, open);
             out.push(b',');
             output::value(out, limit.unwrap_or(crate::columns::ABSENT));
+            out.push(b',');
+            output::array(out, devices, |out, name| {
+                output::string(out, name.as_bytes());
+            });
             out.push(b']');
         });
         out.extend_from_slice(b"}\n");
@@ -407,6 +531,37 @@ fn directory_size(fd: &Path) -> Option<i64> {
     } else {
         count_entries(fd)
     }
+}
+
+/// Maximum number of open files of a process whose devices are examined.
+const MOST_EXAMINED: usize = 64;
+
+/// Returns the disks of a process's working directory and of its open files, by name; `MAJOR:MINOR` for a file system
+/// without one disk of its own, such as btrfs or overlay.
+fn devices(process: &Path, sys: &Path) -> BTreeSet<String> {
+    let open = fs::read_dir(process.join("fd")).into_iter().flatten();
+    let files = open.flatten().take(MOST_EXAMINED).map(|entry| entry.path());
+    std::iter::once(process.join("cwd"))
+        .chain(files)
+        .filter_map(|path| device(&path, sys))
+        .collect()
+}
+
+fn device(path: &Path, sys: &Path) -> Option<String> {
+    // Without asking the server of a file system.
+    let found = statx(CWD, path, AtFlags::STATX_DONT_SYNC, StatxFlags::TYPE).ok()?;
+    let (major, minor) = match FileType::from_raw_mode(found.stx_mode.into()) {
+        FileType::BlockDevice => (found.stx_rdev_major, found.stx_rdev_minor),
+        FileType::RegularFile | FileType::Directory => (found.stx_dev_major, found.stx_dev_minor),
+        _ => return None,
+    };
+    let number = format!("{major}:{minor}");
+    let Ok(target) = fs::read_link(sys.join("dev/block").join(&number)) else {
+        return Some(number);
+    };
+    // Of a partition, the disk: `../../devices/.../block/vda/vda1`.
+    let mut parts = target.iter().skip_while(|part| *part != "block").skip(1);
+    Some(parts.next()?.to_string_lossy().into_owned())
 }
 
 fn count_entries(fd: &Path) -> Option<i64> {

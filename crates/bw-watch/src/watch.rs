@@ -15,6 +15,14 @@ use bw_sys::reason;
 
 const SECOND_NS: i64 = 1_000_000_000;
 
+/// Columns of the machine that grow if any socket loses anything.
+const LOSSES: [&str; 4] = [
+    "tcp/retransmits",
+    "tcp/listen_overflows",
+    "tcp/listen_drops",
+    "udp/receive_errors",
+];
+
 /// A running watch.
 pub struct Watch {
     /// The request's id.
@@ -33,6 +41,8 @@ pub struct Watch {
     before: Vec<i64>,
     lines: Vec<u8>,
     forks: (usize, i64),
+    /// The places of `LOSSES` in the columns, and their last sum.
+    losses: (Vec<usize>, i64),
     second_ns: i64,
     absent_reported: usize,
     cost_ns: i64,
@@ -60,6 +70,7 @@ impl Watch {
             before: Vec::new(),
             lines: Vec::new(),
             forks: (usize::MAX, ABSENT),
+            losses: (Vec::new(), ABSENT),
             second_ns: 0,
             absent_reported: 0,
             cost_ns,
@@ -87,6 +98,7 @@ impl Watch {
     fn open(&mut self) {
         let log = KernelLog::open(&self.roots.kmsg);
         self.trees.look(true, true);
+        self.trees.begin_sockets();
         let mut groups = Vec::new();
         let t = monotonic_ns();
         self.trees
@@ -141,6 +153,9 @@ impl Watch {
         self.trees
             .look(forks == ABSENT || forks != self.forks.1, each_second);
         self.forks.1 = forks;
+        if each_second {
+            self.count_losses();
+        }
         let (cgroups, lines) = (&mut self.cgroups.0, &mut self.lines);
         same &= !self.trees.note_cgroups(cgroups, each_second, t, lines);
         same &= self.read_cgroups();
@@ -167,6 +182,16 @@ impl Watch {
         }
     }
 
+    /// Counts what the trees' own sockets lost, if the machine lost anything since the last time.
+    fn count_losses(&mut self) {
+        let values = self.losses.0.iter().map(|place| self.values[*place]);
+        let losses = values.filter(|value| *value != ABSENT).sum();
+        if self.losses.1 != ABSENT && self.losses.1 != losses {
+            self.trees.count_sockets();
+        }
+        self.losses.1 = losses;
+    }
+
     fn machine_width(&self) -> usize {
         self.sources.iter().map(|paced| paced.width).sum()
     }
@@ -185,6 +210,11 @@ impl Watch {
         self.trees.learn(&mut columns);
         let forks = columns.named.iter().position(|(name, _)| name == FORKS);
         self.forks.0 = forks.unwrap_or(usize::MAX);
+        let names = columns.named.iter().enumerate();
+        self.losses.0 = names
+            .filter(|(_, (name, _))| LOSSES.contains(&name.as_str()))
+            .map(|(place, _)| place)
+            .collect();
         for absent in std::mem::take(&mut columns.absent) {
             if !self.columns.absent.contains(&absent) {
                 self.columns.absent.push(absent);
@@ -257,6 +287,7 @@ impl Watch {
                 .absent
                 .push(("kernel".to_owned(), why.to_owned()));
         }
+        self.columns.absent.extend(self.trees.absent());
         self.done.cost_ns = cpu_ns() - self.cost_ns;
         let absent = &self.columns.absent[self.absent_reported..];
         write_line(&mut self.lines, &EndLine::new(&self.done, absent));

@@ -384,3 +384,93 @@ fn children_of_a_watcher_in_the_own_tree_are_the_trials_and_not_itself() {
     assert_eq!(value(&lines, 0, "watcher/user_ns"), 2 * 7 * ticks);
     assert_eq!(value(&lines, 1, "own/user_ns"), (7 + 2) * ticks);
 }
+
+#[test]
+fn a_thread_of_the_trial_has_its_place_and_a_thread_that_runs_has_none() {
+    let machine = Machine::new();
+    let arguments = "0x3 0x1 0x0 0x0 0x0 0x0 0x7ffc 0x7f98\n";
+    let call = format!("{} {arguments}", libc::SYS_read);
+    machine.write("proc/11/task/11/syscall", &call);
+    machine.write("proc/11/task/11/wchan", "pipe_read");
+    fs::create_dir_all(machine.root.join("proc/11/fd")).unwrap();
+    let link = |target: &str| {
+        let _ = fs::remove_file(machine.root.join("proc/11/fd/3"));
+        std::os::unix::fs::symlink(target, machine.root.join("proc/11/fd/3")).unwrap();
+    };
+    link("pipe:[77]");
+    let lines = machine.watch(|machine| {
+        machine.write("proc/11/task/11/syscall", "running\n");
+    });
+    let places: Vec<&Value> = of(&lines, "own")
+        .into_iter()
+        .map(|line| row_of(line, 11))
+        .collect();
+    assert_eq!(places[0][7], 10);
+    assert_eq!(
+        places[0][8],
+        serde_json::json!(["read", "pipe_read", ["pipe"]])
+    );
+    assert_eq!(places[1][8], Value::Null);
+    // Without the file only the kernel's function is known, and the reason is reported.
+    fs::remove_file(machine.root.join("proc/11/task/11/syscall")).unwrap();
+    let out = machine.root.join("second.jsonl.gz");
+    let watch = Watch::begin(request(&out), &machine.roots()).unwrap();
+    watch.end();
+    let lines = read(&out);
+    let place = &row_of(of(&lines, "own")[0], 11)[8];
+    assert_eq!(*place, serde_json::json!(["", "pipe_read", []]));
+    let absent = of(&lines, "end")[0]["absent"].to_string();
+    assert!(
+        absent.contains("own/waits") && absent.contains("No such file"),
+        "{absent}"
+    );
+}
+
+#[test]
+fn an_event_loop_that_only_its_own_process_wakes_up_has_its_time_limit() {
+    let wait = format!(
+        "{} 0x3 0x7f98 0x1 0x258 0x0 0x8 0x7ffc 0x7f98\n",
+        libc::SYS_epoll_pwait
+    );
+    // A link of these directories is readable and writable: both ends.
+    for (holders, object) in [(&[11][..], "own pipe"), (&[10, 11], "pipe")] {
+        let machine = Machine::new();
+        machine.write("proc/11/task/11/syscall", &wait);
+        machine.write("proc/11/task/11/wchan", "ep_poll");
+        machine.write("proc/11/fdinfo/3", "pos: 0\ntfd:        4 events: 19\n");
+        for pid in [10, 11] {
+            let open = machine.root.join(format!("proc/{pid}/fd"));
+            fs::create_dir_all(&open).unwrap();
+            if holders.contains(&pid) {
+                std::os::unix::fs::symlink("pipe:[77]", open.join("4")).unwrap();
+            }
+        }
+        let lines = machine.watch(|_| {});
+        assert_eq!(
+            row_of(of(&lines, "own")[0], 11)[8],
+            serde_json::json!(["epoll_pwait", "ep_poll", [object], true])
+        );
+    }
+}
+
+fn row_of(line: &Value, pid: i64) -> &Value {
+    let rows = line["rows"].as_array().unwrap();
+    rows.iter().find(|row| row[0] == pid).unwrap()
+}
+
+#[test]
+fn the_disks_of_open_files_and_of_the_working_directory_are_named() {
+    let machine = Machine::new();
+    let found = fs::metadata(&machine.root).unwrap();
+    use std::os::linux::fs::MetadataExt as _;
+    let (major, minor) = (found.st_dev() >> 8 & 0xfff, found.st_dev() & 0xff);
+    let block = machine.root.join(format!("sys/dev/block/{major}:{minor}"));
+    fs::create_dir_all(block.parent().unwrap()).unwrap();
+    std::os::unix::fs::symlink("../../devices/pci0/block/sdq/sdq1", block).unwrap();
+    std::os::unix::fs::symlink(&machine.root, machine.root.join("proc/11/cwd")).unwrap();
+    fs::create_dir_all(machine.root.join("proc/11/fd")).unwrap();
+    std::os::unix::fs::symlink("/dev/null", machine.root.join("proc/11/fd/0")).unwrap();
+    let lines = machine.watch(|_| {});
+    let row = row_of(of(&lines, "files_open")[0], 11);
+    assert_eq!(row[4], serde_json::json!(["sdq"]));
+}

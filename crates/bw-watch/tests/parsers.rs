@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+use bw_watch::blocked::Call;
 use bw_watch::cgroup_limits::{
     Throttle, add_throttle, amount, cpu_max, cpu_quota, hierarchies, io_max, memberships,
 };
@@ -76,7 +77,7 @@ proptest! {
     fn small_parsers_take_any_bytes(text in texts()) {
         let mut limits = Vec::new();
         add_throttle(&mut limits, Throttle::Reads, &text);
-        let _ = (stat(&text), schedstat(&text), io(&text), open_files_limit(&text));
+        let _ = (stat(&text), schedstat(&text), io(&text), open_files_limit(&text), Call::of(&text));
         let _ = (cpu_max(&text), cpu_quota(&text, &text), amount(&text), io_max(&text));
         let _ = (record(&text), only(&text));
         let text = String::from_utf8_lossy(&text);
@@ -111,4 +112,22 @@ proptest! {
         let read: String = serde_json::from_slice(&out).unwrap();
         assert_eq!(read, String::from_utf8_lossy(&bytes));
     }
+}
+
+#[test]
+fn a_system_call_has_its_name_and_its_arguments() {
+    let text = b"0 0x3 0x7f98 0x20000 0x7f98 0xffffffff 0x0 0x7ffc 0x7f98\n";
+    let call = Call::of(text).unwrap();
+    assert_eq!(call.arguments[..3], [3, 0x7f98, 0x20000]);
+    assert_eq!(Call::of(b"running\n"), None);
+    assert_eq!(Call::of(b"0 0x3\n"), None);
+    let fault = Call::of(b"-1 0x7ffc 0x7f98\n").unwrap();
+    assert_eq!(fault.name(), "page fault");
+    let unknown = Call {
+        number: 9999,
+        arguments: [0; 5],
+    };
+    assert_eq!(unknown.name(), "syscall 9999");
+    let futex = format!("{} 0x55d0 0x80 0x2 0x0 0x0 0x0 0x1 0x2\n", libc::SYS_futex);
+    assert_eq!(Call::of(futex.as_bytes()).unwrap().name(), "futex");
 }

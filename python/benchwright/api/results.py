@@ -25,6 +25,7 @@ from benchwright.report.documents import FindingEntry
 from benchwright.report.load import LoadDocument
 from benchwright.report.peak import PeakDocument
 from benchwright.report.run import CompareDocument, RunDocument
+from benchwright.study.selection import StudyPart
 
 UNDECIDED = 3
 """The exit status of a command without an answer."""
@@ -96,6 +97,10 @@ class RunResult(_Result, frozen=True, kw_only=True):
     def _repr_html_(self) -> str:
         return _session_html(self, self.document.session)
 
+    def __str__(self) -> str:
+        """Return the answer as the terminal shows it."""
+        return _session_text(self, self.document.session)
+
 
 class CompareResult(_Result, frozen=True, kw_only=True):
     """The verdicts and gates of `compare`."""
@@ -141,6 +146,16 @@ class CompareResult(_Result, frozen=True, kw_only=True):
         ]
         return table_html(heads, rows)
 
+    def __str__(self) -> str:
+        """Return the verdicts as the terminal shows them."""
+        if self.place is not None and self.document.session is not None:
+            return _session_text(self, self.document.session)
+        return "\n".join(
+            f"{one.candidate} against {one.baseline}: {one.verdict or 'undecided'} "
+            f"({one.metric}: {one.reason or f'ratio {_figure(one.ratio.value)}'})"
+            for one in self.verdicts
+        )
+
 
 class LoadResult(_Result, frozen=True, kw_only=True):
     """The response times and rates of `load`."""
@@ -169,6 +184,12 @@ class LoadResult(_Result, frozen=True, kw_only=True):
             return _session_html(self, None)
         rows = [(name, _figure(value)) for name, value in self.metrics.items()]
         return table_html(("metric", "value"), rows)
+
+    def __str__(self) -> str:
+        """Return the headline as the terminal shows it; without a study, the metrics."""
+        if self.place is not None:
+            return _session_text(self, None)
+        return "\n".join(f"{n} = {_figure(v)}" for n, v in self.metrics.items())
 
 
 class PeakResult(_Result, frozen=True, kw_only=True):
@@ -200,6 +221,19 @@ class PeakResult(_Result, frozen=True, kw_only=True):
 
     def _repr_html_(self) -> str:
         return _session_html(self, self.document.session)
+
+    def __str__(self) -> str:
+        """Return the answer as the terminal shows it."""
+        return _session_text(self, self.document.session)
+
+
+def _session_text(result: _Result, session: int | None) -> str:
+    """Return the answer of a stored session and its findings in short, without colours."""
+    from benchwright.cli.show import shown_session
+
+    place = result.open_study().path
+    shown = shown_session(StudyPart(place, None if session is None else str(session)))
+    return "\n".join((*(shown.answer_lines or (shown.headline,)), *shown.finding_lines))
 
 
 def _session_html(result: _Result, session: int | None) -> str:

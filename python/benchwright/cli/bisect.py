@@ -29,7 +29,8 @@ from benchwright.core.comparison import (
     Verdict,
 )
 from benchwright.core.errors import BenchError, Interrupted, argument_error
-from benchwright.core.quantity import finite
+from benchwright.core.quantity import MOST_CHANGE, finite
+from benchwright.core.text import plural
 from benchwright.decide.bisect import (
     BisectAnswer,
     CommitOutcome,
@@ -52,8 +53,6 @@ from benchwright.suite.comparison import ComparisonRequest
 from benchwright.suite.options import request_from
 from benchwright.suite.rules import parse_metric
 
-_LARGEST = 0.9
-"""Of a limit, as a share; a gate takes no more than 100 %, and a change of more is seen at this too."""
 _ENDED = ("complete", "undecided", "failed")
 """States of a session whose comparison is not run again."""
 
@@ -120,19 +119,22 @@ class _Bisection:
         self._say(f"{last} commits; comparing the last with the first")
         ended, session = self._compared(last, None)
         verdict = _verdict_of(ended, self._metric)
-        change = self._commit(last, CommitOutcome.UNDECIDED, verdict, session)
+        why = verdict.reason or ended.stop.detail or ended.stop.reason
+        change = self._commit(last, CommitOutcome.UNDECIDED, verdict, session, why)
         if verdict.verdict not in (Verdict.SLOWER, Verdict.FASTER):
             status = 0 if verdict.verdict is Verdict.EQUIVALENT else 3
             return self._document(change, None, None, status)
         limit = math.sqrt(verdict.ratio.value)
-        limit = min(max(limit, 1 / (1 + _LARGEST)), 1 + _LARGEST)
+        limit = min(max(limit, 1 / (1 + MOST_CHANGE)), 1 + MOST_CHANGE)
         share = max(limit, 1 / limit) - 1
         gate = f"{self._metric} {verdict.verdict} by {100 * share:.4g}%"
         change = msgspec.structs.replace(change, outcome=CommitOutcome.NEW)
         known: dict[int, CommitOutcome] = {}
         while isinstance(at := next_commit(len(self._commits), known), int):
             left = steps_left(len(self._commits), known)
-            self._say(f"about {left} comparisons left; next: {self._title(at)}")
+            self._say(
+                f"about {plural(left, 'comparison')} left; next: {self._title(at)}"
+            )
             known[at] = self._outcome_of(at, gate)
         return self._document(change, limit, at, 0 if at.is_one else 3)
 
@@ -231,7 +233,7 @@ class _Bisection:
             ratio=None if ratio is None else finite(ratio.value),
             low=None if ratio is None else finite(ratio.low),
             high=None if ratio is None else finite(ratio.high),
-            detail=detail or ("" if verdict is None else verdict.reason),
+            detail=detail,
         )
 
     def _document(

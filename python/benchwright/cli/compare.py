@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import shlex
 import sys
 from typing import TYPE_CHECKING, Annotated
 
@@ -27,6 +26,7 @@ from benchwright.cli.shared_options import (
     with_session_options,
 )
 from benchwright.core.errors import Diagnostic, InputError, argument_error
+from benchwright.core.untrusted import shell_text
 from benchwright.suite.comparison import ComparisonRequest
 from benchwright.suite.mistakes import option_mistake
 from benchwright.suite.options import Option, Text, add_options, given, request_from
@@ -56,7 +56,7 @@ exit status: 0 decided (with --fail-if: passed); 1 a gate or a command failed;
 _METRICS = "another metric to judge; user, system and rss_bytes are only shown unless named here"
 _JUDGING = (
     *("margin", "fail_if", "accept", "metrics", "confidence", "power", "seed"),
-    *("names", "junit"),
+    *("names", "junit", "ok_status"),
 )
 """Options for comparing stored results; the others need commands to run."""
 
@@ -165,22 +165,25 @@ def run(arguments: argparse.Namespace) -> int:
 def _take_commands(arguments: argparse.Namespace) -> None:
     """Take quoted commands before `--` as if they stood after it, as in `bw run`.
 
-    A word is a command if it has a blank and no study or file is meant. Raises InputError for
-    commands among results.
+    Raises InputError for commands among results.
     """
     words = arguments.inputs
-    lines = [
-        word
-        for word in words
-        if " " in word.strip() and not os.path.exists(word.partition(":")[0])
-    ]
+    lines = [word for word in words if _is_command(word)]
     if not lines or arguments.command_argv is not None:
         return
     if len(lines) < len(words):
         message = f"{lines[0]!r} is a command, and other words are results"
-        hint = f"write commands after --: bw compare -- {shlex.join(words)}"
+        hint = f"write commands after --: bw compare -- {shell_text(words)}"
         raise argument_error("INPUT", " ".join(words), message, hint)
     arguments.inputs, arguments.command_argv = [], words
+
+
+def _is_command(word: str) -> bool:
+    """Return whether a word has a blank and no study or file is meant: `study:my test` is of one, also
+    if it is missing; `A=b:c true` is not."""
+    place, colon, _ = word.partition(":")
+    of_study = colon and " " not in place and "=" not in place
+    return " " in word.strip() and not (of_study or os.path.exists(place))
 
 
 def _check_stored(arguments: argparse.Namespace) -> None:
@@ -260,12 +263,14 @@ def _with_stored(
 
     if arguments.baseline is not None:
         from benchwright.cli.compare_stored import interleaved_baseline, stored_baseline
-        from benchwright.suite.comparison import declared_metrics
+        from benchwright.suite.comparison import accepted_statuses, declared_metrics
 
         if arguments.interleave_baseline:
             return interleaved_baseline(arguments.baseline, request)
         _check_baseline(arguments)
-        stored = stored_baseline(arguments.baseline, declared_metrics(request))
+        stored = stored_baseline(
+            arguments.baseline, declared_metrics(request), accepted_statuses(request)
+        )
         request = msgspec.structs.replace(request, stored=stored)
     if request.is_null:
         return request

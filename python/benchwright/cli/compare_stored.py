@@ -10,16 +10,19 @@ from __future__ import annotations
 import argparse
 import itertools
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Literal
 
 import msgspec
 from msgspec import UNSET
 
 from benchwright.cli.compare_outcome import print_comparison_document, write_junit
 from benchwright.cli.outcome import findings_text, print_blocks
-from benchwright.cli.stats_inputs import read_inputs
+from benchwright.cli.stats_inputs import check_ok_status, read_inputs
 from benchwright.cli.terminal import table_width
 from benchwright.core.comparison import (
+    BUILT_IN_METRICS,
     ComparedMetric,
     ComparisonDesign,
     ComparisonResult,
@@ -31,10 +34,16 @@ from benchwright.core.comparison import (
 )
 from benchwright.core.errors import Diagnostic, InputError, argument_error
 from benchwright.core.machine import revision_of
-from benchwright.core.observation import TrialEnding
-from benchwright.core.plan import MetricSpec, StopDecision
+from benchwright.core.observation import Trial, TrialEnding
+from benchwright.core.plan import (
+    SUCCESS,
+    MetricSpec,
+    StopDecision,
+    named_direction,
+    usual_direction,
+)
 from benchwright.core.results import Finding
-from benchwright.core.text import plural, some_text
+from benchwright.core.text import exact_text, plural, some_text
 from benchwright.core.untrusted import one_line
 from benchwright.decide.compare.conclusion import conclude
 from benchwright.decide.compare.decision import OtherQuestions, questions_of
@@ -43,12 +52,13 @@ from benchwright.decide.compare.evidence import (
     ComparisonHistory,
     MetricValues,
 )
+from benchwright.findings.codes import make_finding
 from benchwright.findings.comparison import (
     comparison_findings,
     gang_confounded,
     hold_doubtful,
 )
-from benchwright.findings.environment import separate_findings
+from benchwright.findings.environment import changed_texts, separate_findings
 from benchwright.findings.examine import Questions
 from benchwright.report.answer import finding_groups
 from benchwright.report.compared_blocks import paired_blocks, values_of_trial
@@ -56,22 +66,28 @@ from benchwright.report.comparison import render_comparison
 from benchwright.run.checkouts import resolved
 from benchwright.stats.metric_rules import MetricRules
 from benchwright.study.findings import input_findings
-from benchwright.study.parsers.api import ParsedInput, trials_of
-from benchwright.suite.comparison import ComparisonRequest, rule_from_request
-from benchwright.suite.rules import parse_metric
+from benchwright.study.parsers.api import ParsedInput, stated_settings, trials_of
+from benchwright.suite.comparison import (
+    ComparisonRequest,
+    accepted_statuses,
+    rule_from_request,
+)
+from benchwright.suite.rules import gated_metric, parse_metric
 from benchwright.suite.template import file_friendly
 
 _MOST_NAMED = 30
 """Names of tests that an error lists."""
+_MOST_LETTERS = 60
+"""Of a setting."""
 
 
-def chosen(text: str, option: str) -> ParsedInput:
+def chosen(text: str, option: str, ok_status: Sequence[int] = SUCCESS) -> ParsedInput:
     """Return the test that `STUDY[:TEST]` or a file's path names.
 
     Raises InputError if there are several tests (with their names), or if the test has no
     complete trial.
     """
-    return _single(text, option, read_inputs([text]))
+    return _single(text, option, read_inputs([text], ok_status=ok_status))
 
 
 def _single(text: str, option: str, inputs: Sequence[ParsedInput]) -> ParsedInput:
@@ -92,6 +108,9 @@ def _why_no_values(one: ParsedInput) -> tuple[str, str] | None:
     """Return why an input has no values of trials, and what to do; None if it has some."""
     if any(_values(one, ())):
         return None
+    trials = trials_of(one)
+    if any(trial.ending is TrialEnding.FAILED for trial in trials):
+        return _why_failed(one, trials)
     if not one.summaries:
         return "has no completed trial", "run it, or name another one"
     tool = one.origin.tool if one.origin else "its tool"
@@ -102,6 +121,42 @@ def _why_no_values(one: ParsedInput) -> tuple[str, str] | None:
     )
 
 
+def _why_failed(one: ParsedInput, trials: Sequence[Trial]) -> tuple[str, str]:
+    """Return why the trials failed, and how to accept their exit statuses."""
+    failed = Counter(
+        next(
+            (
+                block.failure or block.status
+                for block in trial.blocks
+                if block.failed(one.ok_status)
+            ),
+            None,
+        )
+        for trial in trials
+        if trial.ending is TrialEnding.FAILED
+    )
+    noun = "run" if one.trials is None else "trial"
+    of = plural(len(trials), noun)
+    ends = ", ".join(
+        f"{count} of {of} " + _ending_text(status) for status, count in failed.items()
+    )
+    numbers = sorted(status for status in failed if isinstance(status, int) and status)
+    statuses = ",".join(map(str, numbers))
+    if not statuses:
+        return f"has no completed trial: {ends}", "run it, or name another one"
+    hint = f"if the status is expected, accept it: --ok-status {statuses}"
+    if one.trials is not None:
+        hint = f"if the status is expected, run it again with --ok-status {statuses}"
+    return f"has no successful {noun}: {ends}", hint
+
+
+def _ending_text(why: int | str | None) -> str:
+    """Return how a trial failed: with an exit status, or for a reason that a tool states."""
+    if isinstance(why, int):
+        return f"ended with status {why}"
+    return f"failed: {why}" if why else "failed"
+
+
 class ComparedTest(msgspec.Struct, frozen=True):
     """The results of one test: an arm for each input of the command line."""
 
@@ -110,6 +165,8 @@ class ComparedTest(msgspec.Struct, frozen=True):
     inputs: tuple[ParsedInput, ...]
     arms: tuple[str, ...]
     """The names of the arms."""
+    unlike: frozenset[str] = frozenset()
+    """The metrics that have other units or directions in some inputs."""
 
 
 class ComparedInputs(msgspec.Struct, frozen=True, kw_only=True):
@@ -127,7 +184,9 @@ class ComparedInputs(msgspec.Struct, frozen=True, kw_only=True):
     """By test: why it cannot be compared, though every input has it."""
 
 
-def compared_inputs(texts: Sequence[str]) -> ComparedInputs:
+def compared_inputs(
+    texts: Sequence[str], ok_status: Sequence[int] = SUCCESS
+) -> ComparedInputs:
     """Return the tests to compare: that of each input, or, if one has several, those of the same
     name.
 
@@ -137,7 +196,7 @@ def compared_inputs(texts: Sequence[str]) -> ComparedInputs:
     wrong: list[Diagnostic] = []
     for text in texts:
         try:
-            read.append(read_inputs([text]))
+            read.append(read_inputs([text], ok_status=ok_status))
         except InputError as error:
             wrong += [_perhaps_a_command(one, text) for one in error.diagnostics]
     if wrong:
@@ -160,9 +219,11 @@ def _one_test(
     singles = tuple(inputs[0] for inputs in read)
     _refuse_same(texts, [[one] for one in singles])
     arms = tuple(arm_names(texts, singles))
-    return ComparedInputs(
-        arms=arms, tests=(ComparedTest("", singles, arms),), about=_about(read)
-    )
+    test = ComparedTest("", singles, arms)
+    if _is_one_benchmark(test) and (why := _versions(arms, singles)):
+        message = f"{singles[0].test} cannot be compared: {why[0]}"
+        raise argument_error("INPUT", " ".join(texts), message, _MEASURE_AGAIN)
+    return ComparedInputs(arms=arms, tests=(test,), about=_about(read))
 
 
 def _tests_in_all(
@@ -170,7 +231,7 @@ def _tests_in_all(
 ) -> ComparedInputs:
     """Return the tests whose names are in all inputs. Raises InputError if none is comparable."""
     arms = tuple(_distinct_paths(texts))
-    by_name = [{one.name: one for one in inputs} for inputs in read]
+    by_name = _by_shared_name(read)
     common = [name for name in by_name[0] if all(name in there for there in by_name)]
     tests, without = [], {}
     for name in common:
@@ -180,6 +241,10 @@ def _tests_in_all(
             for arm, one in zip(arms, inputs, strict=True)
             if (why := _why_no_values(one))
         ]
+        reasons += _versions(arms, inputs)
+        unlike = _unlike(inputs)
+        if unlike and not reasons and set(_common(inputs)) <= unlike.keys():
+            reasons += _unlike_texts(unlike)
         if reasons:
             without[name] = "; ".join(reasons)
         else:
@@ -196,11 +261,9 @@ def _tests_in_all(
             name, reason = next(iter(without.items()))
             message = f"no test of all inputs can be compared: {name}: {reason}"
             whys = map(_why_no_values, (there[name] for there in by_name))
-            hint = next(why[1] for why in whys if why)
+            hint = next((why[1] for why in whys if why), _MEASURE_AGAIN)
         raise argument_error("INPUT", " ".join(texts), message, hint)
-    _refuse_same(
-        texts, [[test.inputs[at] for test in tests] for at in range(len(arms))]
-    )
+    _refuse_same(texts, read)
     return ComparedInputs(
         arms=arms,
         tests=tuple(tests),
@@ -214,14 +277,51 @@ def _tests_in_all(
     )
 
 
+_MEASURE_AGAIN = "measure both with one version of the benchmark"
+
+
+def _versions(arms: Sequence[str], inputs: Sequence[ParsedInput]) -> list[str]:
+    """Return why results of one benchmark cannot be compared: its own code was changed between them."""
+    stated = [
+        (arm, one.version) for arm, one in zip(arms, inputs, strict=True) if one.version
+    ]
+    if len({version for _, version in stated}) < 2:
+        return []
+    of_arms = ", ".join(f"{version} in {arm}" for arm, version in stated)
+    return [f"the benchmark itself was changed: version {of_arms}"]
+
+
+def _by_shared_name(
+    read: Sequence[Sequence[ParsedInput]],
+) -> list[dict[str, ParsedInput]]:
+    """Return the tests of each input by a name that means the same in all inputs: the shown one, or the
+    full one where a test is shown by different names, or different tests by one name."""
+    shown: dict[str, set[str]] = {}
+    meant: dict[str, set[str]] = {}
+    for one in itertools.chain.from_iterable(read):
+        if one.full_name:
+            shown.setdefault(one.full_name, set()).add(one.name)
+            meant.setdefault(one.name, set()).add(one.full_name)
+    apart = {full for full, names in shown.items() if len(names) > 1}
+    apart |= {full for names in meant.values() if len(names) > 1 for full in names}
+    return [
+        {(one.full_name if one.full_name in apart else one.name): one for one in inputs}
+        for inputs in read
+    ]
+
+
 def _about(read: Sequence[Sequence[ParsedInput]]) -> tuple[Finding, ...]:
     found = (one.session_findings for inputs in read for one in inputs)
     return tuple(dict.fromkeys(itertools.chain.from_iterable(found)))
 
 
 def _refuse_same(texts: Sequence[str], inputs: Sequence[Sequence[ParsedInput]]) -> None:
-    """Raise InputError if two inputs have the same trials."""
-    trials = [[trials_of(one) for one in of_text] for of_text in inputs]
+    """Raise InputError if two inputs have the same trials and estimates of the same tests."""
+    trials = [
+        # Values that are not stated are NaN, which equals itself only as text.
+        [(trials_of(one), str(one.summaries)) for one in of_text]
+        for of_text in inputs
+    ]
     for place, before in itertools.combinations(range(len(texts)), 2):
         if trials[place] == trials[before]:
             message = f"{texts[place]} and {texts[before]} are the same trials"
@@ -238,9 +338,11 @@ def _perhaps_a_command(diagnostic: Diagnostic, text: str) -> Diagnostic:
     return msgspec.structs.replace(diagnostic, hint=hint)
 
 
-def stored_baseline(text: str, specs: Sequence[MetricSpec]) -> StoredArm:
+def stored_baseline(
+    text: str, specs: Sequence[MetricSpec], ok_status: Sequence[int] = SUCCESS
+) -> StoredArm:
     """Return the baseline of `--baseline`, with the values of its trials."""
-    found = chosen(text, "--baseline")
+    found = chosen(text, "--baseline", ok_status)
     values = _values(found, specs)
     good = [value for value in values if value is not None]
     series: dict[str, tuple[float, ...]] = {}
@@ -281,18 +383,29 @@ def interleaved_baseline(text: str, request: ComparisonRequest) -> ComparisonReq
 
 def compare_stored(arguments: argparse.Namespace, request: ComparisonRequest) -> int:
     """Compare stored results and print the outcome; return the exit code."""
-    found = compared_inputs(arguments.inputs)
+    found = compared_inputs(arguments.inputs, accepted_statuses(request))
+    check_ok_status(
+        request.ok_status, [one for test in found.tests for one in test.inputs]
+    )
     tests = [_with_compared_metrics(test, request) for test in found.tests]
     results = compared_together(tests, request)
-    machines = [one.machine for one in tests[0].inputs]
-    named_machines = list(zip(found.arms, machines, strict=True))
-    about = [*separate_findings(named_machines), *found.about]
+    apart = (
+        finding
+        for test in tests
+        for finding in separate_findings(
+            [
+                (arm, one.machine)
+                for arm, one in zip(found.arms, test.inputs, strict=True)
+            ]
+        )
+    )
+    about = [*dict.fromkeys(apart), *_settings_differ(found), *found.about]
     findings: list[Finding] = []
     for place, (test, result) in enumerate(zip(tests, results, strict=True)):
         own = _findings_about_test(test, result)
         results[place] = hold_doubtful(result, [*about, *own])
         findings += own
-    findings += about
+    findings += [*about, *_exact_differ(found), *_missing(found)]
     comparison = _joined(found, results) if tests[0].name else results[0]
     head = {
         "study": None,
@@ -312,24 +425,81 @@ def compare_stored(arguments: argparse.Namespace, request: ComparisonRequest) ->
         print_comparison_document(comparison, findings, groups, head)
         return comparison.exit_status
     verbose = arguments.verbose
+    lacking = (
+        f"without {metric}: {some_text(names, _MOST_NAMED)}"
+        for metric, names in _metrics_lacking(tests, request).items()
+    )
     more = "" if verbose else "evidence and remedies: -v"
     print_blocks(
         [
             render_comparison(comparison, table_width()),
-            "\n".join(map(one_line, _not_compared(found))),
+            "\n".join(map(one_line, (*_not_compared(found), *lacking))),
             findings_text(
-                groups, named, len(names), more=more, verbose=verbose, noun="input"
+                groups, named, len(names), more=more, verbose=verbose, noun="arm"
             ),
         ]
     )
     return comparison.exit_status
 
 
+def _is_one_benchmark(test: ComparedTest) -> bool:
+    """Return whether the inputs are results of one benchmark, by its name."""
+    return bool(test.name) or len({one.test for one in test.inputs}) == 1
+
+
+def _settings_differ(found: ComparedInputs) -> list[Finding]:
+    """Return a finding about how the tools of the inputs ran the same benchmark, where that differs."""
+    changed: dict[str, list[str]] = {}
+    for test in filter(_is_one_benchmark, found.tests):
+        base, *others = map(stated_settings, test.inputs)
+        for arm, other in zip(found.arms[1:], others, strict=True):
+            where = f" in {arm}" if len(others) > 1 else ""
+            for name, before in base.items():
+                if (after := other.get(name, before)) != before:
+                    pair = changed_texts(before, after, _MOST_LETTERS)
+                    change = f"{name}: {', then '.join(pair)}{where}"
+                    changed.setdefault(change, []).append(test.name)
+    texts = [
+        change
+        if len(names) == len(found.tests)
+        else f"{change} ({some_text(names, 3)})"
+        for change, names in changed.items()
+    ]
+    about = ", ".join(found.arms)
+    return [make_finding("settings-differ", about, "; ".join(texts))] if texts else []
+
+
 def _not_compared(found: ComparedInputs) -> Iterator[str]:
     for test, why in found.without_values.items():
         yield f"{test} is not compared: {why}"
+    for one in found.tests:
+        for text in _unlike_texts(_unlike(one.inputs)):
+            yield ": ".join(filter(None, (one.name, text)))
     for arm, names in found.only_in.items():
         yield f"only in {arm}: {some_text(names, _MOST_NAMED)}"
+
+
+def _exact_differ(found: ComparedInputs) -> Iterator[Finding]:
+    """Yield a finding for each test whose exact quantities differ; these have no verdict, as no statistics
+    apply to them."""
+    for test in found.tests:
+        base, *others = (
+            {s.name: s for s in one.summaries if s.sdev == 0 and s.minimum == s.maximum}
+            for one in test.inputs
+        )
+        for name, one in base.items():
+            stated = [one, *(other[name] for other in others if name in other)]
+            if len({each.mean for each in stated}) > 1:
+                values = ", then ".join(exact_text(s.mean, s.unit) for s in stated)
+                about = " ".join(filter(None, (test.name, name)))
+                yield make_finding("exact-value-differs", about, f"{about}: {values}")
+
+
+def _missing(found: ComparedInputs) -> list[Finding]:
+    """Return a finding about each test that the baseline has and a candidate has not."""
+    there = found.only_in.get(found.arms[0], ())
+    why = f"{found.arms[0]} has it, and not every other input"
+    return [make_finding("test-missing", test, why) for test in there]
 
 
 def _findings_about_test(test: ComparedTest, result: ComparisonResult) -> list[Finding]:
@@ -356,10 +526,23 @@ def _joined(
     and it is undecided where one of them is, or where a test has no values."""
     rule = results[0].rule
     metrics = {one.name: one for result in results for one in result.rule.metrics}
+    gates = tuple(dict.fromkeys(g for result in results for g in result.rule.gates))
     missing = [
         GateVerdict(gate, f"{arm}:{test}", GateOutcome.UNDECIDED, why, test=test)
         for test, why in found.without_values.items()
-        for gate in rule.gates
+        for gate in gates
+        for arm in found.arms[1:]
+    ]
+    missing += [
+        GateVerdict(
+            *(gate, f"{arm}:{one.subject}", GateOutcome.UNDECIDED),
+            f"{one.evidence}; if it was removed: --accept {one.code}",
+            held_by=(one.code,),
+            test=one.subject,
+        )
+        for one in _missing(found)
+        if one.code not in rule.accepted
+        for gate in gates
         for arm in found.arms[1:]
     ]
     tests = [test.name for test in found.tests]
@@ -368,9 +551,11 @@ def _joined(
     count = plural(len(tests), "test")
     return ComparisonResult(
         arms=found.arms,
-        rule=msgspec.structs.replace(rule, metrics=tuple(metrics.values())),
+        rule=msgspec.structs.replace(
+            rule, metrics=tuple(metrics.values()), gates=gates
+        ),
         verdicts=tuple(
-            msgspec.structs.replace(one, test=test)
+            msgspec.structs.replace(one, test=test, unit=_unit(result, one.metric))
             for test, result in of_tests
             for one in result.verdicts
         ),
@@ -387,12 +572,17 @@ def _joined(
     )
 
 
+def _unit(result: ComparisonResult, metric: str) -> str:
+    return next((one.unit for one in result.rule.metrics if one.name == metric), "")
+
+
 def comparison_of(
     inputs: Sequence[ParsedInput], names: Sequence[str], request: ComparisonRequest
 ) -> ComparisonResult:
     """Return the comparison of stored arms; the first is the baseline."""
     (result,) = compared_together(
-        [ComparedTest("", tuple(inputs), tuple(names))], request
+        [ComparedTest("", tuple(inputs), tuple(names), frozenset(_unlike(inputs)))],
+        request,
     )
     return result
 
@@ -410,10 +600,11 @@ def compared_together(
     tests: Sequence[ComparedTest], request: ComparisonRequest
 ) -> list[ComparisonResult]:
     """Return the comparison of each test, with P-values that are adjusted for all of them."""
-    opened = [_evidence(test, request) for test in tests]
+    requests = _of_each_test(tests, request)
+    opened = [_evidence(test, one) for test, one in zip(tests, requests, strict=True)]
     asked = [questions_of(one.rule, one.history) for one in opened]
     results = []
-    for place, one in enumerate(opened):
+    for place, (test, one) in enumerate(zip(tests, opened, strict=True)):
         beside = [*asked[:place], *asked[place + 1 :]]
         others = OtherQuestions(
             tuple(p for each in beside for p in each.verdicts),
@@ -424,16 +615,28 @@ def compared_together(
         judged = [v for v in found.verdicts if v.judged]
         if judged and all(v.verdict is not Verdict.UNDECIDED for v in judged):
             stop = msgspec.structs.replace(stop, answered=True)
-        results.append(msgspec.structs.replace(found, stop=stop))
+        there = {metric.name for metric in one.rule.metrics}
+        undecided = (
+            GateVerdict(gate, arm, GateOutcome.UNDECIDED, why + gate.metric)
+            for gate in one.rule.gates
+            if gate.metric not in there
+            for why in [_UNLIKE if gate.metric in test.unlike else _NOT_THERE]
+            for arm in one.arms[1:]
+        )
+        found = msgspec.structs.replace(found, stop=stop)
+        results.append(msgspec.structs.replace(found, gates=(*found.gates, *undecided)))
     return results
+
+
+_UNLIKE = "the inputs have different units or directions of "
+_NOT_THERE = "not every input has the metric "
 
 
 def _evidence(test: ComparedTest, request: ComparisonRequest) -> _Evidence:
     inputs = test.inputs
-    request = _with_known_metrics(request, inputs)
-    specs = {spec.name: spec for one in inputs for spec in one.specs}
-    rule = rule_from_request(request, len(inputs), list(specs.values()))
-    rule = msgspec.structs.replace(rule, metrics=_shared(rule, inputs))
+    request, specs = _with_known_metrics(request, inputs)
+    rule = rule_from_request(request, len(inputs), specs)
+    rule = msgspec.structs.replace(rule, metrics=_shared(rule, inputs, test.unlike))
     paired = _are_paired(inputs)
     blocks = paired_blocks(inputs) if paired else [[_values(i, ()) for i in inputs]]
     rule = _stored_rule(rule, inputs, paired)
@@ -454,7 +657,7 @@ def _with_compared_metrics(
     inputs = test.inputs
     there = [set(_names(one)) for one in inputs]
     main = {name for one in inputs if one.origin for name in one.origin.main}
-    asked = {word.casefold() for word in request.metrics}
+    asked = {name.casefold() for name in (*_asked_metrics(request), *_gated(request))}
 
     def declares(name: str) -> bool:
         chosen_metric = not main or name in main or name.casefold() in asked
@@ -468,38 +671,125 @@ def _with_compared_metrics(
         )
         for one in inputs
     )
-    return msgspec.structs.replace(test, inputs=tuple(declared))
+    return msgspec.structs.replace(
+        test, inputs=tuple(declared), unlike=frozenset(_unlike(inputs))
+    )
+
+
+def _asked_metric(word: str) -> str:
+    """Return the metric that a word of `--metric` names, which can be any name of a table."""
+    spec, _ = parse_metric(word)
+    return named_direction(word)[0] if spec is None else spec.name
+
+
+def _asked_metrics(request: ComparisonRequest) -> list[str]:
+    return list(map(_asked_metric, request.metrics))
+
+
+def _gated(request: ComparisonRequest) -> list[str]:
+    return list(filter(None, map(gated_metric, request.fail_if)))
+
+
+def _of_each_test(
+    tests: Sequence[ComparedTest], request: ComparisonRequest
+) -> list[ComparisonRequest]:
+    """Return the request for each test: without the metrics that none of its inputs has, and the gates on
+    them, where another test has them."""
+    lacking = _metrics_lacking(tests, request)
+    return [
+        msgspec.structs.replace(
+            request,
+            metrics=tuple(
+                word
+                for word in request.metrics
+                if test.name not in lacking.get(_asked_metric(word), ())
+            ),
+            fail_if=tuple(
+                text
+                for text in request.fail_if
+                if test.name not in lacking.get(gated_metric(text), ())
+            ),
+        )
+        for test in tests
+    ]
+
+
+def _metrics_lacking(
+    tests: Sequence[ComparedTest], request: ComparisonRequest
+) -> dict[str, list[str]]:
+    """Return by metric of the request the tests of which no input has it, if any test has it."""
+    asked = dict.fromkeys((*_asked_metrics(request), *_gated(request)))
+    if len(tests) < 2 or not asked:
+        return {}
+    lacking: dict[str, list[str]] = {name: [] for name in asked}
+    for test in tests:
+        book = MetricRules([spec for one in test.inputs for spec in one.specs])
+        there = list(dict.fromkeys(n for one in test.inputs for n in _names(one)))
+        for name in asked:
+            if _known_name(name, there, book) is None:
+                lacking[name].append(test.name)
+    return {name: of for name, of in lacking.items() if 0 < len(of) < len(tests)}
 
 
 def _with_known_metrics(
     request: ComparisonRequest, inputs: Sequence[ParsedInput]
-) -> ComparisonRequest:
-    """Return the request with the names of its metrics as in the inputs.
+) -> tuple[ComparisonRequest, list[MetricSpec]]:
+    """Return the request with the names of its metrics as in the inputs, and their declarations.
 
     Raises InputError with all metrics that an input does not have. A metric is judged by the
     input's declaration, unless the request declares it in more detail.
     """
-    specs = [spec for one in inputs for spec in one.specs]
-    book = MetricRules(specs)
+    specs = {spec.name: spec for one in inputs for spec in one.specs}
+    book = MetricRules(list(specs.values()))
     there = [_names(one) for one in inputs]
     common = [name for name in there[0] if all(name in names for names in there)]
-    words: list[str] = []
+    anywhere = list(dict.fromkeys(itertools.chain.from_iterable(there)))
+
+    def not_there(option: str, text: str, asked: str) -> Diagnostic:
+        message = f"not every input has the metric {asked}"
+        hint = f"all have: {', '.join(book.ordered(common))}"
+        return Diagnostic("bad-argument", message, hint, file=option, text=text)
+
     wrong: list[Diagnostic] = []
+    unread: list[str] = []
     for word in request.metrics:
         spec, _ = parse_metric(word)
-        asked = word if spec is None else spec.name
-        name = asked if spec is None else _known_name(asked, common, book)
-        if name is None:
-            message = f"not every input has the metric {asked}"
-            hint = f"all have: {', '.join(book.ordered(common))}"
-            wrong.append(
-                Diagnostic("bad-argument", message, hint, file="--metric", text=word)
-            )
-        elif word != asked or all(name != one.name for one in specs):
-            words.append(f"{name}{word[len(asked) :]}")
+        asked = _asked_metric(word)
+        name = _known_name(asked, common, book)
+        if name is None and spec is None and any(mark in word for mark in "=~"):
+            unread.append(word)  # The rule's reader says what is wrong.
+        elif name is None:
+            wrong.append(not_there("--metric", word, asked))
+        else:
+            # In a word with a source, the direction is not at its end.
+            direction = named_direction(word)[1]
+            if not direction and spec is not None and word != asked:
+                direction = spec.better
+            _declare(specs, name, direction)
+    gates = []
+    for text in request.fail_if:
+        asked = gated_metric(text)
+        name = _known_name(asked, anywhere, book) if asked else None
+        if (name or asked) not in ("", "elapsed", *BUILT_IN_METRICS):
+            if name is None:
+                wrong.append(not_there("--fail-if", text, asked))
+            else:
+                _declare(specs, name)
+        gates.append(text.replace(asked, name, 1) if name else text)
     if wrong:
         raise InputError(wrong)
-    return msgspec.structs.replace(request, metrics=tuple(words))
+    request = msgspec.structs.replace(
+        request, metrics=tuple(unread), fail_if=tuple(gates)
+    )
+    return request, list(specs.values())
+
+
+def _declare(
+    specs: dict[str, MetricSpec], name: str, better: Literal["lower", "higher", ""] = ""
+) -> None:
+    """Declare a metric, with the direction that is given, else that of its present declaration."""
+    spec = specs.get(name) or MetricSpec(name, better=usual_direction(name))
+    specs[name] = msgspec.structs.replace(spec, better=better or spec.better)
 
 
 def _known_name(asked: str, known: Sequence[str], book: MetricRules) -> str | None:
@@ -514,7 +804,7 @@ def _known_name(asked: str, known: Sequence[str], book: MetricRules) -> str | No
 
 
 def _shared(
-    rule: ComparisonRule, inputs: Sequence[ParsedInput]
+    rule: ComparisonRule, inputs: Sequence[ParsedInput], unlike: Collection[str]
 ) -> tuple[ComparedMetric, ...]:
     """Return the metrics of the rule that the inputs have.
 
@@ -525,19 +815,51 @@ def _shared(
     metrics = tuple(
         metric
         for metric in rule.metrics
+        if metric.name not in unlike
         if all(metric.name in names for names in there)
         or (metric.judged and metric.name != "elapsed")
     )
     if any(metric.judged for metric in metrics):
         return metrics
-    common = [name for name in there[0] if all(name in names for names in there)]
+    common = [name for name in _common(inputs) if name not in unlike]
     book = MetricRules([spec for one in inputs for spec in one.specs])
-    compared_metrics = tuple(ComparedMetric(name) for name in book.judged(common))
+    compared_metrics = tuple(
+        ComparedMetric(name, usual_direction(name)) for name in book.judged(common)
+    )
     if compared_metrics:
         return compared_metrics
     names = "; ".join(f"{one.name}: {', '.join(_names(one))}" for one in inputs)
     message = "the inputs have no metric in common"
+    if why := _unlike_texts(_unlike(inputs)):
+        message = "; ".join(why)
     raise InputError([Diagnostic("bad-argument", message, names, file="INPUT")])
+
+
+def _common(inputs: Sequence[ParsedInput]) -> list[str]:
+    """Return the quantities that all inputs have."""
+    first, *others = map(_names, inputs)
+    return [name for name in first if all(name in names for names in others)]
+
+
+def _unlike(inputs: Sequence[ParsedInput]) -> dict[str, list[str]]:
+    """Return the metrics that cannot be compared, with their units and directions: these are not the
+    same in all inputs that declare them."""
+    stated: dict[str, list[tuple[str, str]]] = {}
+    for one in inputs:
+        for spec in one.specs:
+            stated.setdefault(spec.name, []).append((spec.unit, spec.better))
+    return {
+        name: [f"{unit or 'no unit'} ({better} is better)" for unit, better in of]
+        for name, of in stated.items()
+        if len({unit for unit, _ in of if unit}) > 1 or len({b for _, b in of}) > 1
+    }
+
+
+def _unlike_texts(unlike: dict[str, list[str]]) -> list[str]:
+    return [
+        f"{name} is not comparable: {', then '.join(dict.fromkeys(units))}"
+        for name, units in unlike.items()
+    ]
 
 
 def _names(parsed_input: ParsedInput) -> list[str]:

@@ -1,6 +1,6 @@
 """The configuration files that apply to a command line: which exist, from the weakest to the strongest.
 
-Every command runs this at its start, so it imports nothing, and costs two calls of stat for each
+Every command runs this at its start, so it imports next to nothing, and costs two calls of stat for each
 directory up to the root of the repository. What is in the files: `defaults.py`.
 """
 
@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from typing import NamedTuple
+
+from benchwright.core.untrusted import open_regular
 
 VARIABLE = "BW_CONFIG"
 """The only file to read instead of the others; `/dev/null` for none."""
@@ -83,10 +85,8 @@ def _project_file(directory: str) -> str | None:
 
 
 def _has_table(path: str) -> bool:
-    if not os.path.isfile(path):
-        return False
     try:
-        with open(path, "rb") as file:
+        with open_regular(path) as file:
             return _TABLE in file.read()
     except OSError:
         return False

@@ -15,6 +15,7 @@ from benchwright.cli.terminal import write_answer
 from benchwright.core.errors import Diagnostic, InputError, argument_error
 from benchwright.core.machine import Fact, MachineCapture
 from benchwright.core.text import plural
+from benchwright.core.untrusted import decode_json, regular_bytes
 from benchwright.machine.capture import capture
 from benchwright.report.env import ENV_SCHEMA
 from benchwright.study.contents import machines_of
@@ -167,9 +168,9 @@ def read_capture(name: str, asked: EnvOptions) -> MachineCapture:
 
 def _of_file(name: str) -> MachineCapture:
     try:
-        data = Path(name).read_bytes()
-        read = msgspec.json.decode(data, type=_File)
-    except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
+        data = regular_bytes(name)
+        read = decode_json(data, _File)
+    except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         message = f"{name}: not a capture: {reason}"
         raise argument_error("INPUT", name, message, _READS) from None

@@ -29,6 +29,8 @@ _FORMATS = (
 )
 """The names of `report.export.FORMATS`, which is imported only where something is exported."""
 _EXAMPLES = """\
+for tables of trials: bw stats --format csv, or --dump for every row
+
 examples:
   bw export --format markdown >> "$GITHUB_STEP_SUMMARY"
   bw export before --format benchfmt > before.txt     for: benchstat before.txt after.txt
@@ -58,6 +60,7 @@ class ExportOptions(msgspec.Struct, frozen=True):
             f"format: {', '.join(_FORMATS)}",
             "NAME",
             choices=_FORMATS,
+            hint="tables of trials: bw stats --format csv, or --dump for every row",
             no_default=FOR_SCRIPTS,
         ),
     ] = None
@@ -104,6 +107,17 @@ def add_parser(commands: Any) -> None:
     parser.set_defaults(handler=run)
 
 
+def _has_results_of_others(place: Path) -> bool:
+    from benchwright.study.directory import JOURNAL
+
+    if not place.is_dir() or (place / JOURNAL).is_file():
+        return False
+    # Only a directory without a journal needs the parsers.
+    from benchwright.cli.stats_inputs import is_directory_of_results
+
+    return is_directory_of_results(place)
+
+
 def run(arguments: argparse.Namespace) -> int:
     """Run `bw export`; return the exit code. Raises InputError, StudyError."""
     from benchwright.cli.terminal import write_answer
@@ -126,7 +140,7 @@ def run(arguments: argparse.Namespace) -> int:
 
         check_output(place, "--output", [str(source.place)])
     form = FORMATS[request.format]
-    if source.place.is_file():
+    if source.place.is_file() or _has_results_of_others(source.place):
         from benchwright.cli.export_view import read_load_file
 
         view = read_load_file(source.place, request.metrics)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -10,14 +11,17 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from benchwright.core.comparison import Better
-from benchwright.core.errors import argument_error
-from benchwright.core.load import EngineResult
+from benchwright.core.errors import InputError, OperatingError, argument_error
+from benchwright.core.load import EngineResult, load_direction, metric_direction
 from benchwright.core.observation import Trial, TrialEnding
 from benchwright.core.plan import Pairs, UntilPrecise
 from benchwright.core.results import Estimate, Finding
 from benchwright.core.search import ClaimResult
 from benchwright.core.search_text import sample_text
+from benchwright.core.untrusted import decode_json, regular_bytes, shell_text
 from benchwright.decide.stopping import statistic_label
+from benchwright.load.plan import too_many_errors
+from benchwright.machine.redact import without_secrets
 from benchwright.page.loads import read_loads
 from benchwright.page.stored import StoredTest, read_tests
 from benchwright.report.answer import (
@@ -83,7 +87,9 @@ def read_view(
     else:
         asked = (*(text.partition(":")[0] for text in wanted), *also)
         view = _tests_view(study, session, only, asked)
-    return _with_metrics(view, wanted) if wanted else view
+    view = _with_metrics(view, wanted) if wanted else view
+    shown: ExportView = without_secrets(view, session.info.commands)
+    return shown
 
 
 # -- A session of tests ----------------------------------------------------------------
@@ -117,7 +123,12 @@ def _tests_view(
         answer=answer,
         sentences=tuple(f"{one.name}: {one.sentence}" for one in loads),
         loads=tuple(
-            ExportLoad(test=named[one.test.id], trial=one.trial, result=one.result)
+            ExportLoad(
+                test=named[one.test.id],
+                trial=one.trial,
+                result=one.result,
+                limits=one.document.limits,
+            )
             for one in loads
         ),
     )
@@ -129,16 +140,19 @@ def read_load_file(path: Path, wanted: Sequence[str] = ()) -> ExportView:
     `wanted`: as in `read_view`. Raises InputError for another file.
     """
     try:
-        document = msgspec.json.decode(path.read_bytes(), type=LoadDocument)
+        document = decode_json(regular_bytes(path), LoadDocument)
         result = msgspec.convert(document.result, EngineResult)
-    except (OSError, msgspec.MsgspecError) as error:
-        message = f"it is neither a study nor the output of bw load --json: {error}"
-        hint = "name a study, or a file that bw load --json printed"
-        raise argument_error("STUDY", str(path), message, hint) from None
+    except (OSError, ValueError) as error:
+        raise _no_source(path, error) from None
     findings = tuple(
         Finding(one.code, one.severity, one.subject, one.evidence, one.remedy)
         for one in document.findings
     )
+    why = "; ".join(one.lost for one in result.lost_hosts)
+    why = why or too_many_errors(result.counts, document.max_errors_micro)
+    state: State = "failed" if why else "answered"
+    if result.interrupted and not result.lost_hosts:
+        state, why = "interrupted", "interrupted"
     test = ExportTest(
         name=path.stem,
         base=path.stem,
@@ -148,29 +162,61 @@ def read_load_file(path: Path, wanted: Sequence[str] = ()) -> ExportView:
             _result(
                 name,
                 unit_of(name, ""),
-                "higher" if name.endswith("_rate_per_s") else "lower",
+                load_direction(name),
                 Estimate(value, _NAN, _NAN, 0.95, "value", 1),
             )
             for name, value in document.metrics.items()
         ),
-        state="interrupted" if result.interrupted else "answered",
-        reason="",
+        state=state,
+        reason=why,
         findings=findings,
     )
     view = ExportView(
         study=path.name,
         session=1,
         kind="load",
-        status="interrupted" if result.interrupted else "complete",
+        status="complete" if state == "answered" else state,
         version="",
         started_ns=result.started_ns,
         duration_ns=result.elapsed_ns,
         tests=(test,),
         groups=finding_groups([(test.name, one) for one in findings]),
         sentences=(load_sentence(result, headline_report(document)),),
-        loads=(ExportLoad(test=test.name, trial=1, result=result),),
+        loads=(
+            ExportLoad(test=test.name, trial=1, result=result, limits=document.limits),
+        ),
     )
     return _with_metrics(view, wanted) if wanted else view
+
+
+def _no_source(path: Path, error: Exception) -> InputError:
+    """Return the error for a file that is not what `bw load --json` printed."""
+    # Only a file that cannot be exported needs the parsers.
+    from benchwright.cli.stats_inputs import read_inputs
+    from benchwright.study.foreign import printed_by_bw
+    from benchwright.study.parsers.content import content_head
+
+    printed = None
+    with contextlib.suppress(OperatingError, OSError):
+        printed = printed_by_bw(path, content_head(path, 4096))
+    if printed is not None and printed[1]:
+        message, study = printed
+        hint = f"name the study: bw export {shell_text([study])}"
+        return argument_error("STUDY", str(path), message, hint)
+    try:
+        inputs = read_inputs([str(path)])
+    except (OperatingError, OSError):
+        message = f"it is neither a study nor the output of bw load --json: {error}"
+        hint = "name a study, or a file that bw load --json printed"
+        return argument_error("STUDY", str(path), message, hint)
+    origin = inputs[0].origin
+    whose = f"results of {origin.tool}" if origin else "results that are no study's"
+    message = f"it has {whose}, and bw export reads studies"
+    hint = (
+        f"bw stats {shell_text([str(path)])} --json (or --format csv) prints the results; bw report, bw compare and "
+        "bw history read the file"
+    )
+    return argument_error("STUDY", str(path), message, hint)
 
 
 def _head(study: Study, session: StoredSession) -> dict[str, Any]:
@@ -210,7 +256,7 @@ def _test(
         command="; ".join(command.text for command in plan.phases.exec),
         threads=plan.threads,
         metrics=tuple(
-            _metric(test, metric, better.get(metric, "lower"))
+            _metric(test, metric, metric_direction(metric, better, test.columns))
             for metric in metrics
             if metric in test.columns
         ),

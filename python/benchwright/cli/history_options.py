@@ -9,7 +9,13 @@ from typing import Annotated
 import msgspec
 
 from benchwright.core.quantity import parse_size_bytes, share_within
-from benchwright.suite.common_options import FOR_SCRIPTS, REPLACES, Json, Verbose
+from benchwright.suite.common_options import (
+    FOR_SCRIPTS,
+    REPLACES,
+    Json,
+    OkStatus,
+    Verbose,
+)
 from benchwright.suite.options import Option, Text
 
 _DEFAULT_FILE = "bw-history.db"
@@ -77,8 +83,8 @@ Tests = Annotated[
 Metrics = Annotated[
     tuple[str, ...],
     Option(
-        "this quantity, such as user or rss_bytes (repeatable)",
-        "NAME",
+        "this quantity, such as user or rss_bytes (repeatable); NAME:higher if higher is better",
+        "NAME[:higher]",
         default="those that the runs requested",
         flag="--metric",
         no_default=_OF_ONE_RUN,
@@ -127,7 +133,7 @@ Gate = Annotated[
 AcceptedCodes = Annotated[
     tuple[str, ...],
     Option(
-        "decide the gate despite this serious finding (repeatable)",
+        "decide the gate despite this serious finding, or despite no-value (repeatable)",
         "CODE",
         names="finding",
         no_default=FOR_SCRIPTS,
@@ -188,6 +194,7 @@ class AddOptions(msgspec.Struct, frozen=True):
             hint="write --max-size 50MiB",
         ),
     ] = None
+    ok_status: OkStatus = None
     gate: Gate = None
     accept: AcceptedCodes = ()
     ignored: Ignored = ()
@@ -213,9 +220,9 @@ class AcceptOptions(msgspec.Struct, frozen=True):
     file: Annotated[
         Text,
         Option(
-            "history file that stores the acceptance",
+            "history file that stores the acceptance; read if no PATH is given and it has runs",
             "FILE",
-            default=f"the one that is read, or {_DEFAULT_FILE} in the folder",
+            default=f"the one that is read, or {_DEFAULT_FILE} in the folder with studies, or here",
             names="file",
         ),
     ] = None
@@ -271,7 +278,7 @@ COMPARING = (
         "max_time",
     ),
     *("warmup", "seed", "shell", "threads", "setup", "cleanup", "rest", "timeout"),
-    *("output", "hooks", "instructions"),
+    *("ok_status", "output", "hooks", "instructions"),
 )
 """The options of each comparison."""
 

@@ -13,7 +13,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from benchwright.cli.history_inputs import chosen_paths, read_runs
+from benchwright.cli.history_inputs import (
+    chosen_paths,
+    file_to_write,
+    history_files,
+    read_runs,
+)
 from benchwright.cli.history_options import (
     AcceptOptions,
     AddOptions,
@@ -24,23 +29,35 @@ from benchwright.cli.history_options import (
 )
 from benchwright.cli.output_file import check_output, write_output
 from benchwright.cli.terminal import painter, report_width, write_answer
-from benchwright.core.errors import Diagnostic, InputError, argument_error
-from benchwright.core.history import Acceptance, RunHistory, SeriesKey
+from benchwright.core.errors import (
+    Diagnostic,
+    InputError,
+    OperatingError,
+    argument_error,
+)
+from benchwright.core.history import (
+    Acceptance,
+    NoValue,
+    RunHistory,
+    SeriesKey,
+    run_text,
+)
+from benchwright.core.plan import SUCCESS, named_direction
 from benchwright.core.text import plural
-from benchwright.core.untrusted import one_line, visible
-from benchwright.report.documents import entry
+from benchwright.core.untrusted import one_line, visible, visible_lines
+from benchwright.report.documents import entries, entry
 from benchwright.report.history import (
     HistoryAnswer,
     HistoryQuestion,
     SeriesAnswer,
     StepAnswer,
     history_answer,
-    run_text,
 )
 from benchwright.report.history_document import (
     HistoryAcceptDocument,
     HistoryAddDocument,
     HistoryNotesDocument,
+    NoValueEntry,
     gate_entry,
     history_document,
     newest_series_entry,
@@ -54,14 +71,15 @@ from benchwright.report.history_newest import (
 )
 from benchwright.report.history_text import (
     gate_lines,
+    headline,
     history_lines,
     newest_lines,
+    no_value_lines,
     step_words,
 )
 from benchwright.report.parts import report_text
 from benchwright.stats.steps import FALSE_ALARMS
 from benchwright.study.history import (
-    HISTORY_FILE,
     AddedRuns,
     HistoryFile,
     is_history_file,
@@ -83,11 +101,12 @@ def show(arguments: argparse.Namespace) -> int:
     asked = _asked(reader)
     if request.html is not None:
         check_output(request.html, "--html", request.paths)
-    answer = _answer(request.paths, asked)
+    answer, problems = _answer(request.paths, asked)
     gate = None
     if limit is not None:
-        gate = hold_gate(answer, max(limit, 0.0), frozenset(request.accept))
-    exit_status = 0 if gate is None else gate.exit_status
+        unread = answer.history.unread
+        gate = hold_gate(answer, max(limit, 0.0), frozenset(request.accept), unread)
+    exit_status = _exit_status(gate, problems)
     if request.html is not None:
         _write_page(request.html, answer)
     write_answer(
@@ -95,7 +114,20 @@ def show(arguments: argparse.Namespace) -> int:
         document=lambda: history_document(answer, gate, exit_status),
         text=lambda: _text(answer, gate, verbose=request.verbose),
     )
+    _print_problems(problems)
     return exit_status
+
+
+def _exit_status(gate: HistoryGate | None, problems: Sequence[OperatingError]) -> int:
+    """Return the exit status: a failed gate counts more than a path that could not be read, and that more
+    than an undecided gate."""
+    status = 0 if gate is None else gate.exit_status
+    return 2 if problems and status != 1 else status
+
+
+def _print_problems(problems: Sequence[OperatingError]) -> None:
+    for one in problems:
+        print(visible_lines(f"bw: {one}"), file=sys.stderr)
 
 
 def _asked(reader: OptionReader) -> HistoryQuestion:  # type: ignore[type-arg]
@@ -105,23 +137,30 @@ def _asked(reader: OptionReader) -> HistoryQuestion:  # type: ignore[type-arg]
     share: float = reader.value("false_alarms", FALSE_ALARMS)
     if reader.found:
         raise InputError(reader.found)
+    metrics = [named_direction(text) for text in getattr(request, "metrics", ())]
     return HistoryQuestion(
         tests=getattr(request, "tests", ()),
-        metrics=getattr(request, "metrics", ()),
+        metrics=tuple(name for name, _ in metrics),
+        directions={name: better for name, better in metrics if better},
         since_ns=since.start_ns(time.time_ns()),
         false_alarms=share,
         ignored=request.ignored,
     )
 
 
-def _answer(texts: Sequence[str], asked: HistoryQuestion) -> HistoryAnswer:
-    """Return the answer. Raises InputError where nothing fits what is asked about."""
+def _answer(
+    texts: Sequence[str], asked: HistoryQuestion
+) -> tuple[HistoryAnswer, Sequence[OperatingError]]:
+    """Return the answer, and why paths could not be read. Raises InputError where nothing fits what is
+    asked about."""
     paths = chosen_paths(texts)
-    history = read_runs(paths, asked.wants, asked.since_ns).history()
+    is_part = asked.tests or asked.metrics
+    read = read_runs(paths, asked.wants if is_part else None, asked.since_ns)
+    history = read.history()
     answer = history_answer(history, asked, _stored_starts(paths, asked))
     if not answer.series:
-        _refuse_unknown(history, asked, texts)
-    return answer
+        _refuse_unknown(history, asked)
+    return answer, read.problems
 
 
 def _stored_starts(
@@ -134,15 +173,12 @@ def _stored_starts(
         return stored_starts(file, asked.ignored)
 
 
-def _refuse_unknown(
-    history: RunHistory, asked: HistoryQuestion, texts: Sequence[str]
-) -> None:
+def _refuse_unknown(history: RunHistory, asked: HistoryQuestion) -> None:
     """Raise InputError for a test or a metric of which there is no series."""
-    every = history if history.series else read_runs(chosen_paths(texts)).history()
     wrong: list[Diagnostic] = []
     for option, given, known in (
-        ("--test", asked.tests, {one.key.test for one in every.series}),
-        ("--metric", asked.metrics, {one.key.metric for one in every.series}),
+        ("--test", asked.tests, {one.key.test for one in history.series}),
+        ("--metric", asked.metrics, {one.key.metric for one in history.series}),
     ):
         if given:
             there = ", ".join(sorted(known)) or "none"
@@ -153,7 +189,7 @@ def _refuse_unknown(
             )
     if wrong:
         raise InputError(wrong)
-    if every.series and asked.since_ns:
+    if history.series and asked.since_ns:
         raise argument_error("--since", "", "no run is as recent as that")
 
 
@@ -194,16 +230,19 @@ def add(arguments: argparse.Namespace) -> int:
     reader = OptionReader(request)
     max_bytes: int | None = reader.value("max_size")
     limit: float | None = reader.value("gate")
+    ok_status = reader.value("ok_status", SUCCESS)
     if reader.found:
         raise InputError(reader.found)
-    file = Path(request.file or HISTORY_FILE)
+    file = file_to_write(request.file)
     paths = tuple(map(Path, request.paths or ("bw-study",)))
-    read = read_runs(paths)
+    read = read_runs(paths, ok_status=ok_status, into=file)
     newest = gate = None
     with HistoryFile.open_to_write(file) as stored:
         added = stored.add(read.runs)
+        stored.add_without(read.without)
         for one in read.acceptances:
             stored.accept(one)
+        without = stored.unresolved(read.without)
         dropped = 0 if max_bytes is None else stored.drop_oldest(max_bytes)
     if limit is not None:
         # The run is stored, however long its comparison takes where nothing is known of the levels.
@@ -211,11 +250,24 @@ def add(arguments: argparse.Namespace) -> int:
             newest = newest_runs(
                 stored, ignored=request.ignored, store=True, max_bytes=max_bytes
             )
-        gate = hold_gate(newest, max(limit, 0.0), frozenset(request.accept))
+        unread = read.history().unread
+        if not read.runs and not read.without:
+            unread = (*unread, "no run was read that a history has")
+        gate = hold_gate(newest, max(limit, 0.0), frozenset(request.accept), unread)
+    exit_status = _exit_status(gate, read.problems)
     _write_added(
-        file, added, read.skipped, dropped, newest=newest, gate=gate, json=request.json
+        file,
+        added,
+        (*read.unread, *read.skipped),
+        dropped,
+        without=without,
+        exit_status=exit_status,
+        newest=newest,
+        gate=gate,
+        json=request.json,
     )
-    return 0 if gate is None else gate.exit_status
+    _print_problems(read.problems)
+    return exit_status
 
 
 def _write_added(
@@ -224,6 +276,8 @@ def _write_added(
     skipped: Sequence[str],
     dropped: int = 0,
     *,
+    without: Sequence[NoValue] = (),
+    exit_status: int = 0,
     newest: NewestRuns | None = None,
     gate: HistoryGate | None = None,
     json: bool,
@@ -235,13 +289,14 @@ def _write_added(
             file=str(file),
             skipped=tuple(skipped),
             dropped=dropped,
-            exit_status=0 if gate is None else gate.exit_status,
+            without=entries(NoValueEntry, without),
+            exit_status=exit_status,
             gate=gate_entry(gate),
             series=tuple(map(newest_series_entry, series)),
         )
 
     def text() -> str:
-        lines = _added_lines(document())
+        lines = [*_added_lines(document()), *no_value_lines(without)]
         if newest is None or gate is None:
             return report_text(lines)
         width = report_width()
@@ -281,10 +336,13 @@ def accept(arguments: argparse.Namespace) -> int:
         raise argument_error(
             "--reason", "", "an acceptance has a reason", "add --reason TEXT"
         )
-    paths = chosen_paths(request.paths)
+    paths = chosen_paths(request.paths, request.file)
     name, _, which = request.step.rpartition("/")
     # The series may be one that no session asked for.
-    whole = read_runs(paths).history()
+    read = read_runs(paths)
+    if read.problems:
+        raise read.problems[0]
+    whole = read.history()
     metrics = tuple({one.key.metric for one in whole.series})
     answers = [
         *history_answer(whole, asked).series,
@@ -300,9 +358,10 @@ def accept(arguments: argparse.Namespace) -> int:
         accepted_ns=time.time_ns(),
         by=_user(),
     )
-    file = Path(request.file) if request.file else _file_of(paths)
+    file = file_to_write(request.file, paths)
     with HistoryFile.open_to_write(file) as stored:
         stored.accept(acceptance)
+    is_read = file in history_files(paths)
     words = step_words(series, step) if step else "the level"
     document = HistoryAcceptDocument(
         file=str(file),
@@ -318,7 +377,12 @@ def accept(arguments: argparse.Namespace) -> int:
         text=lambda: report_text(
             [
                 f"{series.name}: accepted {words} from {run_text(point)} on, "
-                f"in {file}: {acceptance.reason}"
+                f"in {file}: {acceptance.reason}",
+                *(
+                    []
+                    if is_read
+                    else [f"it counts where {file} is read: name it with the PATHs"]
+                ),
             ]
         ),
     )
@@ -367,12 +431,6 @@ def _named_step(
 _SHORTEST_COMMIT = 4
 
 
-def _file_of(paths: Sequence[Path]) -> Path:
-    """Return the history file that stores what is said about these paths."""
-    first = paths[0]
-    return first if is_history_file(first) else first / HISTORY_FILE
-
-
 def _user() -> str:
     import getpass
 
@@ -403,12 +461,16 @@ def feed(arguments: argparse.Namespace) -> int:
     for option, path, _ in outputs:
         if path is not None:
             check_output(path, option, request.paths)
-    entries = feed_entries(_answer(request.paths, asked))
+    answer, problems = _answer(request.paths, asked)
+    changes = feed_entries(answer)
     for _, path, render in outputs:
         if path is not None:
-            write_output(Path(path), render(entries, request.url or "").encode())
-    print(f"bw: {plural(len(entries), 'change')}", file=sys.stderr)
-    return 0
+            about = " ".join(f"{one}." for one in headline(answer))
+            feed = render(changes, request.url or "", about)
+            write_output(Path(path), feed.encode())
+    print(f"bw: {plural(len(changes), 'change')}", file=sys.stderr)
+    _print_problems(problems)
+    return _exit_status(None, problems)
 
 
 # -- bw history push, pull -------------------------------------------------------------
@@ -467,4 +529,4 @@ def _notes(request: NotesOptions) -> tuple[Path, GitNotes]:
     from benchwright.study.history_notes import NOTES_REF, GitNotes
 
     notes = GitNotes(Path(request.repository or "."), request.ref or NOTES_REF)
-    return Path(request.file or HISTORY_FILE), notes
+    return file_to_write(request.file), notes

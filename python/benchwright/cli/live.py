@@ -26,8 +26,12 @@ examples:
 """
 VIEWER = (sys.executable, "-P", "-m", "benchwright.page.live")
 """The command line of the viewer; -P prevents imports from the current directory."""
+_START_S = 60.0
+"""A viewer starts within this time, also on a busy machine."""
 _END_S = 5.0
 """A viewer ends within this time after its session."""
+_KILL_S = 2.0
+"""One that does not, because it is stopped or stuck, is killed this long after it was asked to end."""
 
 
 class LivePageOptions(msgspec.Struct, frozen=True):
@@ -77,7 +81,7 @@ def show(arguments: argparse.Namespace) -> int:
     study = Path(request.study)
     with contextlib.closing(Study.open_to_read(study)):
         pass  # a damaged study is an error here, and a state of the page later
-    known = url_of_viewer(study)
+    known = url_of_viewer(study, _report_silence)
     if known is not None:
         print(known)
         return 0
@@ -115,6 +119,7 @@ def live_view(study: Path, port: int | None) -> Iterator[None]:
     if port is None:
         yield
         return
+    import select
     import subprocess
 
     from benchwright.run.viewer import url_of_viewer
@@ -125,7 +130,7 @@ def live_view(study: Path, port: int | None) -> Iterator[None]:
         # The viewer has its socket in the study's directory.
         with contextlib.closing(Study.create_or_open(study)):
             pass
-    known = url_of_viewer(study)
+    known = url_of_viewer(study, _report_silence)
     if known is not None:
         # That of a killed session, or of `bw live`: its pages go on.
         _print_url(known)
@@ -142,7 +147,8 @@ def live_view(study: Path, port: int | None) -> Iterator[None]:
     try:
         assert viewer.stdout is not None
         with viewer.stdout:
-            answer = viewer.stdout.readline().strip()
+            ready, _, _ = select.select([viewer.stdout], [], [], _START_S)
+            answer = viewer.stdout.readline().strip() if ready else ""
         if not answer.startswith("http://"):
             why = answer.removeprefix("error: ") or "the server did not start"
             raise _no_port("--live", str(port), why)
@@ -152,7 +158,19 @@ def live_view(study: Path, port: int | None) -> Iterator[None]:
             viewer.wait(_END_S)
     finally:
         viewer.terminate()
-        viewer.wait()
+        try:
+            viewer.wait(_KILL_S)
+        except subprocess.TimeoutExpired:
+            viewer.kill()
+            warn("bw: live: the viewer did not end, and was killed")
+            viewer.wait()
+
+
+def _report_silence(process: int) -> None:
+    warn(
+        f"bw: live: process {process} has the live view of this study and does not answer; "
+        "a new view starts unless it does soon"
+    )
 
 
 def _print_url(url: str) -> None:

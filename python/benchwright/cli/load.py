@@ -39,12 +39,15 @@ examples:
   bw load --rate 10k --block 4k --read 70% --direct --size 1G --target /tmp/file
   bw load --depth 32 --direct --target /dev/loop0      no --rate: a closed loop
   bw load --rate 500 --target http://127.0.0.1:8080/   open loop, many connections
+  bw load --rate 500 --target redis://127.0.0.1 --commands '90% GET a; 10% SET a b' \\
+      --limit 'p99 < 20ms' --limit 'p90 < 5ms of SET' --limit 'errors < 0.1%'
   bw load oltp.toml --target /tmp/file --json          docs/workload-toml.md
   bw load mail.toml --rate 200 --target dir:/mnt/data  operations on many files
   bw load --hosts a,b,c --rate 90k --target http://10.0.0.9/   one load from three hosts
 
-exit status: 0 done, also with findings; 1 the engine failed, or more operations than
---max-errors did; 2 bad input; 130 interrupted; partial results are printed
+exit status: 0 done, also with findings; 1 the engine failed, more operations than
+--max-errors did, or a limit was missed; 2 bad input; 3 a limit is undecided;
+130 interrupted; partial results are printed
 """
 
 

@@ -7,8 +7,8 @@ meaning. All mistakes are reported together. Slow imports are inside functions.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -25,6 +25,7 @@ from benchwright.load import parse as targets
 from benchwright.load.options import (
     BareOptions,
     HostOptions,
+    LimitOptions,
     LoadOptions,
     OutputOptions,
     TargetOptions,
@@ -41,6 +42,10 @@ from benchwright.suite.options import (
     request_from,
 )
 from benchwright.suite.program import Where
+from benchwright.suite.toml_table import one_of_words
+
+if TYPE_CHECKING:
+    from benchwright.load.criteria import LoadLimit
 
 
 def add_options_of_load(
@@ -51,6 +56,7 @@ def add_options_of_load(
     # For --study: the programs of the server. A loopback target's are found by its port.
     add_options(parser, ServerOptions, "target")
     add_options(parser, LoadOptions, helps=helps)
+    add_options(parser, LimitOptions, RESULT)
     add_options(parser, OutputOptions, RESULT)
     add_options(parser, LiveOptions, RESULT)
     add_options(parser, AboutOptions, RESULT)
@@ -68,8 +74,71 @@ def path_of(arguments: argparse.Namespace) -> str | None:
 def run_fields(
     arguments: argparse.Namespace, wrong: list[Diagnostic]
 ) -> dict[str, Any]:
-    """Return the fields of the request that the options set; mistakes are in `wrong`."""
-    return _fields(LoadOptions, arguments, wrong)
+    """Return the fields of the request that the options set, and `limits` where they are given; mistakes
+    are in `wrong`."""
+    fields = _fields(LoadOptions, arguments, wrong)
+    limits = _limits(arguments, wrong)
+    return {**fields, "limits": limits} if limits else fields
+
+
+def _limits(
+    arguments: argparse.Namespace, wrong: list[Diagnostic]
+) -> tuple[LoadLimit, ...]:
+    if not arguments.limits:
+        return ()
+    # Imported here: few loads have limits.
+    from benchwright.load.criteria import check_limits
+
+    reader = OptionReader(request_from(LimitOptions, arguments))
+    limits = tuple(reader.values("limits"))
+    wrong += reader.found
+    try:
+        check_limits(limits)
+    except ValueError as error:
+        wrong.append(option_mistake("--limit", str(error), text=arguments.limits[-1]))
+    return limits
+
+
+def check_limited(plan: PreparedLoad, arguments: argparse.Namespace) -> None:
+    """Raise InputError for a limit of operations or of a metric that this load cannot have."""
+    # Imported here: the help of a command needs no engine.
+    from benchwright.load.engine import metric_names
+
+    kinds = plan.request.kinds
+    known = [*targets.labels_of(plan.request.target), *kinds]
+    names = metric_names(kinds)
+    wrong = [
+        option_mistake(
+            "--limit",
+            f"no operation of this load has the label {limit.of!r}",
+            _one_of_operations(limit.of, known),
+            limit.text,
+        )
+        for limit in plan.limits
+        if limit.of and limit.of not in known
+    ]
+    wrong += [
+        option_mistake(
+            "--limit",
+            f"this load has no metric {limit.criterion.key!r}",
+            one_of_words(limit.criterion.key, names),
+            limit.text,
+        )
+        for limit in plan.limits
+        if limit.criterion.statistic == "metric" and limit.criterion.key not in names
+    ]
+    raise_all(wrong)
+    if arguments.junit is not None:
+        from benchwright.cli.output_file import check_output
+
+        check_output(arguments.junit, "--junit", [])
+
+
+def _one_of_operations(of: str, known: Sequence[str]) -> str:
+    """Return the hint for operations that a load does not have; `known`: its labels and kinds."""
+    if len(known) == 1:
+        return f"all its operations are of the kind {known[0]}: leave 'of {of}' out"
+    return one_of_words(of, known)
 
 
 def hosts_of(

@@ -14,7 +14,7 @@ import msgspec
 
 from benchwright.cli.defaults import defaults_lines, typed_words
 from benchwright.cli.live import live_port
-from benchwright.cli.load_options import option_places, path_of
+from benchwright.cli.load_options import check_limited, option_places, path_of
 from benchwright.cli.notices import read_notify
 from benchwright.cli.plot_file import check_plot, write_plot
 from benchwright.cli.session_output import run_prepared
@@ -27,9 +27,16 @@ from benchwright.cli.shared_options import (
     with_session_options,
 )
 from benchwright.cli.terminal import painter, report_width, warn
-from benchwright.core.errors import BenchError, OperatingError, argument_error
+from benchwright.core.comparison import GateOutcome
+from benchwright.core.errors import (
+    BenchError,
+    Interrupted,
+    OperatingError,
+    argument_error,
+)
+from benchwright.core.load import EngineResult
+from benchwright.core.plan import OWN_MODULE
 from benchwright.core.progress import progress_display
-from benchwright.core.text import part_text
 from benchwright.findings.load import load_findings
 from benchwright.load.engine import (
     DECLARED,
@@ -39,25 +46,31 @@ from benchwright.load.engine import (
     run_load,
 )
 from benchwright.load.feed import fed
-from benchwright.load.parse import implied_server, target_text
-from benchwright.load.plan import PreparedLoad
+from benchwright.load.options import LimitOptions
+from benchwright.load.parse import exchange_name, implied_server, target_text
+from benchwright.load.plan import PreparedLoad, too_many_errors
+from benchwright.load.redis_probe import check_redis
 from benchwright.load.request import LoadTarget, check_worker_cpus
-from benchwright.load.workload import MICRO
 from benchwright.report.load import (
+    EndingCase,
+    LoadDocument,
     LoadProgressLine,
     LoadReport,
+    ending_cases,
+    limits_junit,
     load_document,
+    load_document_of,
     load_text,
 )
 from benchwright.run.preparation import prepare_command, rehearse
 from benchwright.run.watching import refuse_missing, servers_of, with_servers
-from benchwright.study.journal import Study
+from benchwright.study.journal import SessionInfo, Study
 from benchwright.suite.command_line import CommandRequest
-from benchwright.suite.options import given, options_of
+from benchwright.suite.options import add_options, given, options_of
 from benchwright.suite.program import Where
 
 if TYPE_CHECKING:
-    from benchwright.core.load import LoadCounts
+    from benchwright.core.load import LimitVerdict
     from benchwright.core.notice import NoticeSettings
     from benchwright.core.remote import HostsSettings
     from benchwright.core.results import Finding
@@ -139,10 +152,10 @@ def _notify(
 # any script; other code needs no knowledge of loads. Samples are stored beside the logs. The
 # output is that of `bw load` without a study, then the findings of the session.
 
-OWN = (sys.executable, "-P", "-m", "benchwright.cli.main")
-"""The command line of `bw`; -P prevents imports from the current directory."""
+OWN = (sys.executable, *OWN_MODULE)
+"""The command line of `bw`."""
 _OF_THE_SESSION = (
-    *("--study", "--samples"),
+    *("--study", "--samples", "--junit"),
     *(option.flag for option in options_of(AboutOptions).values()),
     *(option.flag for option in options_of(NotifyOptions).values()),
     *(option.flag for option in options_of(ServerOptions).values()),
@@ -154,14 +167,15 @@ _ATTACHED = tuple(option.flag for option in options_of(LiveOptions).values())
 
 
 def run_in_study(
-    arguments: argparse.Namespace, target: LoadTarget, command: str
+    arguments: argparse.Namespace, plan: PreparedLoad, command: str
 ) -> int:
-    """Run one trial of the load on a target in a study; return the session's exit code."""
+    """Run one trial of the load in a study; return the session's exit code, or that of its limits."""
     words = sys.argv[1:]
     request = CommandRequest(
         command=(
             *OWN,
             *trial_words([*words, *typed_words(arguments)]),
+            *(["--no-fail"] if plan.limits and not arguments.no_fail else []),
             *_samples(arguments),
         ),
         name=_name(arguments, command),
@@ -174,12 +188,66 @@ def run_in_study(
     prepared = prepare_command(request, arguments.study, words)
     info = with_session_options(prepared.info, arguments)
     refuse_missing(servers_of(info))
-    server = implied_server(target)
+    server = implied_server(plan.request.target)
     if server is not None and not servers_of(info):
         info = with_servers(info, (server,))
     prepared = msgspec.structs.replace(prepared, info=info)
-    rehearse(prepared)
-    return run_prepared(prepared, arguments, verbose=arguments.verbose)
+    with _errors_in_junit(arguments, target_text(plan.request.target)):
+        rehearse(prepared)
+        status = run_prepared(prepared, arguments, verbose=arguments.verbose)
+    if not plan.limits and arguments.junit is None:
+        return status
+    return status_of_stored(Path(arguments.study), None, info, status)
+
+
+def is_load(words: Sequence[str]) -> bool:
+    """Return whether the words of a session are those of a load that stands in it alone."""
+    return next((one for one in words if one[:1] != "-"), "") in ("load", "replay")
+
+
+def _stored_document(place: Path, number: int | None) -> LoadDocument | None:
+    """Return the load of a session, of one without a trial that counts that of the last void one."""
+    from benchwright.study.contents import tests_of
+
+    with contextlib.closing(Study.open_to_read(place)) as study:
+        session = study.next_session() - 1 if number is None else number
+        found = [
+            load_document_of(study.path, session, test.plan.name, trial)
+            for test in tests_of(study, session)
+            for trial in test.trials or test.void_trials[-1:]
+        ]
+    return next((one for one in found if one is not None), None)
+
+
+def status_of_stored(
+    place: Path, number: int | None, info: SessionInfo, status: int
+) -> int:
+    """Return the exit code of a load that a session stored, by its limits, and write its --junit file.
+
+    `number`: of the session; None for the last one. `info`: its command line, and what configuration
+    files set. `status`: how the session ended; it stays if that is a failure.
+    """
+    from benchwright.study.contents import stored_defaults
+
+    asked = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    add_options(asked, LimitOptions)
+    of_files = [f"--{one.key}" for one in stored_defaults(info) if one.key == "no-fail"]
+    arguments, _ = asked.parse_known_args([*info.arguments, *of_files])
+    document = _stored_document(place, number)
+    verdicts = () if document is None else document.limits
+    judged = _status(verdicts, arguments)
+    # An undecided session, as without a mean of responses, does not hide a missed limit.
+    ended = judged if not status or (status, judged) == (3, 1) else status
+    subject, length_ns = place.name, 0
+    endings: tuple[EndingCase, ...] = ()
+    if document is not None:
+        result = msgspec.convert(document.result, EngineResult)
+        subject = target_text(msgspec.convert(document.request["target"], LoadTarget))
+        length_ns = result.elapsed_ns
+        errors = too_many_errors(result.counts, document.max_errors_micro)
+        endings = ending_cases(result, errors)
+    _write_junit(arguments.junit, verdicts, subject, length_ns, endings, status=ended)
+    return ended
 
 
 def _name(arguments: argparse.Namespace, command: str) -> str:
@@ -217,15 +285,14 @@ def trial_words(words: Sequence[str]) -> list[str]:
 # -- The run of a planned load: engine, progress, findings, report, APLOG --------------
 
 APLOG = "APLOG"
-MAX_ERRORS_MICRO = MICRO // 100
-"""Share of operations that may fail, if --max-errors is not given [millionths]."""
 
 
 def carry_out(plan: PreparedLoad, arguments: argparse.Namespace, command: str) -> int:
     """Run a plan and print the result; return the exit code."""
+    check_limited(plan, arguments)
     if arguments.study is not None:
         _refuse_plot(arguments)
-        return run_in_study(arguments, plan.request.target, command)
+        return run_in_study(arguments, plan, command)
     _refuse_servers(arguments)
     for option in given(arguments, AboutOptions):
         message = f"{option.flag} is for a session, and this load is not stored"
@@ -252,19 +319,33 @@ def _carried_out(
     """Run a plan, print the result and fill in `end`; return the exit code."""
     display = progress_display(quiet=arguments.quiet)
     line = LoadProgressLine(display, _end_ns(plan.request))
-    with contextlib.closing(display), fed(plan) as request:
+    subject = target_text(plan.request.target)
+    with (
+        contextlib.closing(display),
+        _errors_in_junit(arguments, subject),
+        fed(plan) as request,
+    ):
         if plan.hosts is not None:
             answer = _run_on_hosts(plan.hosts, request, line, places)
         else:
-            answer = run_load(request, progress=line.show, places=places)
-    subject = target_text(request.target)
+            check_redis(request.target)
+            answer = run_load(request, progress=line.show, places=places, warn=warn)
     findings = load_findings(answer.result, request.loop, subject)
+    verdicts = _verdicts(plan, answer)
     if end is not None:
-        end.summary, end.findings = _report(plan, answer, findings), findings
-        end.interrupted = answer.result.interrupted
+        end.summary = _report(plan, answer, findings, verdicts)
+        end.findings, end.interrupted = findings, answer.result.interrupted
     _append(answer, findings)
     write_plot(arguments.plot, lambda: _sheet(answer, subject))
-    _print_load(plan, answer, findings, arguments)
+    _write_junit(
+        arguments.junit,
+        verdicts,
+        subject,
+        answer.result.elapsed_ns,
+        ending_cases(answer.result, _errors(plan, answer)),
+        findings,
+    )
+    _print_load(plan, answer, (findings, verdicts), arguments)
     if answer.result.lost_hosts:
         raise BenchError(
             "host-lost",
@@ -273,8 +354,71 @@ def _carried_out(
         )
     if answer.result.interrupted:
         return INTERRUPTED
-    _check_limit(plan, answer.result.counts)
-    return 0
+    if why := _errors(plan, answer):
+        hint = "the findings say which; the results cover the others"
+        raise BenchError("too-many-errors", why, hint)
+    return _status(verdicts, arguments)
+
+
+def _verdicts(plan: PreparedLoad, answer: EngineAnswer) -> tuple[LimitVerdict, ...]:
+    if not plan.limits:
+        return ()
+    # Imported here: only limits need numpy, whose import is slow.
+    from benchwright.load.limits import judged
+
+    return judged(plan.limits, answer.result)
+
+
+def _status(verdicts: Sequence[LimitVerdict], arguments: argparse.Namespace) -> int:
+    """Return the exit code of a load that ran to its end."""
+    if not verdicts or arguments.no_fail:
+        return 0
+    from benchwright.load.criteria import exit_status
+
+    return exit_status(verdicts)
+
+
+def _errors(plan: PreparedLoad, answer: EngineAnswer) -> str:
+    """Return why more operations than --max-errors have no response time; empty: not more."""
+    return too_many_errors(answer.result.counts, plan.max_errors_micro)
+
+
+def _write_junit(
+    path: str | None,
+    verdicts: Sequence[LimitVerdict],
+    subject: str,
+    length_ns: int,
+    endings: Sequence[EndingCase],
+    findings: Sequence[Finding] = (),
+    *,
+    status: int = 0,
+) -> None:
+    """Write the verdicts on limits and how a load ended to the file of --junit, if it is given.
+
+    `status`: the exit status; one that neither explains has a case of its own.
+    """
+    if path is None:
+        return
+    from benchwright.cli.output_file import write_output
+
+    held = all(one.outcome is GateOutcome.PASSED for one in verdicts)
+    if status and held and not any(one.message for one in endings):
+        unknown = EndingCase("load", "error", f"ended with exit status {status}")
+        endings = (*endings, unknown)
+    text = limits_junit(verdicts, subject, length_ns, findings, endings)
+    write_output(Path(path), text.encode())
+
+
+@contextlib.contextmanager
+def _errors_in_junit(arguments: argparse.Namespace, subject: str) -> Iterator[None]:
+    """Write an error that leaves a load without a result to the file of --junit: a build must not see an older one."""
+    try:
+        yield
+    except (OperatingError, Interrupted) as error:
+        why = str(error) or "interrupted"
+        case = EndingCase("load", "error", why)
+        _write_junit(arguments.junit, (), subject, 0, (case,))
+        raise
 
 
 def _run_on_hosts(
@@ -328,27 +472,6 @@ def _refuse_plot(arguments: argparse.Namespace) -> None:
         )
 
 
-def _check_limit(plan: PreparedLoad, counts: LoadCounts) -> None:
-    """Raise BenchError if more operations than --max-errors have no response time.
-
-    Without the option, only failed and unfinished operations count, up to MAX_ERRORS_MICRO.
-    Findings report dropped and skipped operations.
-    """
-    limit, missing = plan.max_errors_micro, counts.without_response
-    how = "failed, were dropped or skipped, or did not finish"
-    if limit is None:
-        limit, missing = MAX_ERRORS_MICRO, counts.errors + counts.unfinished
-        how = "failed or did not finish"
-    if missing * MICRO <= limit * counts.intended:
-        return
-    raise BenchError(
-        "too-many-errors",
-        f"{part_text(missing, counts.intended)} {how}: more than --max-errors "
-        f"{limit / 10_000:g}%",
-        "the findings say which; the results cover the others",
-    )
-
-
 def _append(answer: EngineAnswer, findings: tuple[Finding, ...]) -> None:
     """Inside a trial, append the numbers to the file that APLOG names."""
     place = os.environ.get(APLOG)
@@ -360,20 +483,22 @@ def _append(answer: EngineAnswer, findings: tuple[Finding, ...]) -> None:
 def _print_load(
     plan: PreparedLoad,
     answer: EngineAnswer,
-    findings: tuple[Finding, ...],
+    judged: tuple[tuple[Finding, ...], tuple[LimitVerdict, ...]],
     arguments: argparse.Namespace,
 ) -> None:
-    """Print the complete report, before any later message or error.
+    """Print the complete report, before any later message or error; `judged`: findings and verdicts.
 
     Raises BrokenPipeError if the reader of stdout has left.
     """
+    findings, verdicts = judged
     if arguments.json:
-        text = _document(plan, answer, findings)
+        text = _document(plan, answer, findings, verdicts)
     else:
         text = _report(
             plan,
             answer,
             findings,
+            verdicts,
             width=report_width(),
             paint=painter(sys.stdout),
             verbose=arguments.verbose,
@@ -383,7 +508,10 @@ def _print_load(
 
 
 def _document(
-    plan: PreparedLoad, answer: EngineAnswer, findings: tuple[Finding, ...]
+    plan: PreparedLoad,
+    answer: EngineAnswer,
+    findings: tuple[Finding, ...],
+    verdicts: tuple[LimitVerdict, ...],
 ) -> str:
     """Return the report as JSON."""
     return load_document(
@@ -391,7 +519,9 @@ def _document(
         plan.request,
         load_metrics(answer.result),
         known_to=answer.result.response_known_to(),
+        max_errors_micro=plan.max_errors_micro,
         findings=findings,
+        limits=verdicts,
     )
 
 
@@ -399,6 +529,7 @@ def _report(
     plan: PreparedLoad,
     answer: EngineAnswer,
     findings: tuple[Finding, ...],
+    verdicts: tuple[LimitVerdict, ...],
     **display: Any,
 ) -> str:
     """Return the report as text; `display`: how it is shown (`LoadReport`)."""
@@ -409,6 +540,8 @@ def _report(
         asked_per_s=request.asked_rate_per_s,
         duration_ns=request.duration_ns,
         warm_up_ns=request.warm_up_ns,
+        exchange=exchange_name(request.target, recorded=request.recorded),
+        limits=verdicts,
         **display,
     )
     return load_text(answer.result, findings, report)

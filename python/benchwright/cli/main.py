@@ -350,9 +350,7 @@ def _reported(error: Exception, arguments: argparse.Namespace) -> int:
     from benchwright.core.errors import InputError, OperatingError
 
     if isinstance(error, OSError):
-        where = f"{error.filename}: " if error.filename else ""
-        said = f"bw: {where}{error.strerror or error} [system]"
-        print(visible_lines(said), file=sys.stderr)
+        print(visible_lines(_system_text(error)), file=sys.stderr)
         terminal.silence_stdout()
         return 1
     if not isinstance(error, OperatingError):
@@ -364,6 +362,24 @@ def _reported(error: Exception, arguments: argparse.Namespace) -> int:
     said = visible_lines(str(error))
     print(f"bw: {said}" if "\n" not in said else said, file=sys.stderr)
     return error.exit_status
+
+
+def _system_text(error: OSError) -> str:
+    """Return what an error of the system is about, and what to do if that is known."""
+    place, hint = error.filename, ""
+    if place == terminal.STANDARD_OUTPUT:
+        hint = (
+            "what was printed is not complete: make space, or write it to another place"
+        )
+    elif not place:
+        try:
+            os.getcwd()
+        except OSError:
+            place = "the working directory"
+            hint = "it was deleted or may not be read: change to another directory"
+    where = f"{place}: " if place else ""
+    advice = f"\n  = {hint}" if hint else ""
+    return f"bw: {where}{error.strerror or error} [system]{advice}"
 
 
 def _check_text(argv: Sequence[str]) -> None:

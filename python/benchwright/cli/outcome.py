@@ -6,16 +6,16 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from shlex import quote
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 from msgspec import UNSET
 
 from benchwright.cli.terminal import painter, report_width, table_width
-from benchwright.core.observation import Trial
+from benchwright.core.observation import Trial, TrialEnding
+from benchwright.core.plan import runs_load
 from benchwright.core.results import Finding
-from benchwright.core.untrusted import visible_lines
+from benchwright.core.untrusted import shell_text, visible_lines
 from benchwright.report.answer import (
     AnswerInput,
     FindingGroup,
@@ -111,8 +111,10 @@ def named_findings(
     return (*(("", one) for one in about), *of_tests)
 
 
-def document_of(tests: list[RunningTest], findings: Sequence[Finding]) -> StatsReport:
-    """Return the report of a session's tests; overheads are relative to the first test."""
+def document_of(
+    tests: list[RunningTest], findings: Sequence[Finding], answer: SessionAnswer
+) -> StatsReport:
+    """Return the report of a session's tests; overheads are relative to the test that ratios of the answer refer to."""
     entries: list[StatsInput] = []
     for test in tests:
         specs = test.plan.metrics if test.plan else ()
@@ -125,7 +127,7 @@ def document_of(tests: list[RunningTest], findings: Sequence[Finding]) -> StatsR
                 threads=test.plan.threads if test.plan else None,
             )
         )
-    return compose_report(entries, findings)
+    return compose_report(entries, findings, baseline=answer.reference_place)
 
 
 def print_outcome(
@@ -140,7 +142,7 @@ def print_outcome(
         from benchwright.report.run import RunDocument
         from benchwright.report.stats_json import input_entry
 
-        document = document_of(tests, ended.findings.all)
+        document = document_of(tests, ended.findings.all, outcome.answer)
         answer = RunDocument(
             study=str(study.path),
             session=ended.ledger.session,
@@ -208,7 +210,7 @@ def failure_lines(outcome: Outcome, tests: Sequence[RunningTest]) -> Iterator[st
 
 def outcome_blocks(outcome: Outcome, tests: Sequence[RunningTest]) -> Iterator[str]:
     """Yield what follows the answer: the findings and the observations."""
-    place = quote(shown_path(outcome.study, outcome.here))
+    place = shell_text([shown_path(outcome.study, outcome.here)])
     yield findings_text(
         groups_to_print(outcome.answer),
         outcome.named,
@@ -274,11 +276,38 @@ def print_end(
             detail = f"a trial of {name}"
     said = f"bw: {verdict.status}: {with_study(detail, place)}; stored in {place}"
     print(visible_lines(said), file=sys.stderr)
+    for test in tests:
+        if verdict.status == "failed" and (accepted := _with_its_status(test)):
+            advice = f"--ok-status {accepted} (ok_status in a suite)"
+            print(f"  = if this status is expected: {advice}", file=sys.stderr)
+
+
+def _with_its_status(test: RunningTest) -> str:
+    """Return the statuses that a test accepts with that of the command which ended the session;
+    empty if it did not exit by itself, or is a load, which has no such option."""
+    if test.cut is None or test.plan is None:
+        return ""
+    if test.cut.ending is not TrialEnding.FAILED:
+        return ""
+    accepted = test.plan.ok_status
+    own = (
+        block.status
+        for block in test.cut.blocks
+        if block.status not in accepted and not runs_load(block.command)
+    )
+    status = next(own, 0)
+    if not 0 < status < _CANNOT_START:
+        return ""
+    return ",".join(map(str, sorted({*accepted, status})))
+
+
+_CANNOT_START = 126
+"""From this status on, a shell could not start the command, or a signal ended it."""
 
 
 def with_study(detail: str, place: str) -> str:
     """Return a text whose `bw resume` names the study, so that it can be pasted into a shell."""
-    return detail.replace("`bw resume`", f"`bw resume {quote(place)}`")
+    return detail.replace("`bw resume`", f"`bw resume {shell_text([place])}`")
 
 
 def shown_path(path: Path, here: Path) -> str:

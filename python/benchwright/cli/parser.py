@@ -130,6 +130,15 @@ class CommandParser(argparse.ArgumentParser):
     def __init__(self, **options: Any) -> None:
         super().__init__(**{"allow_abbrev": False, **options})
 
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        try:
+            super()._check_value(action, value)
+        except argparse.ArgumentError as error:
+            option = getattr(action, DECLARED, None)
+            if option and option.hint:
+                error.message += f"\n  = {option.hint}"
+            raise
+
     def _print_message(
         self, message: str, file: SupportsWrite[str] | None = None
     ) -> None:

@@ -10,7 +10,7 @@ from typing import Annotated
 import msgspec
 
 from benchwright.report.charts.style import parse_legend_place, parse_size
-from benchwright.suite.common_options import CONFIDENCE, FOR_SCRIPTS, REPLACES
+from benchwright.suite.common_options import CONFIDENCE, FOR_SCRIPTS, REPLACES, OkStatus
 from benchwright.suite.options import Option, Text
 
 _MODES = (
@@ -172,6 +172,7 @@ class PlotOptions(msgspec.Struct, frozen=True):
     group_gap: Annotated[
         Text, _bars("gap between groups of bars", "W", _gap, "group", default="0.9")
     ] = None
+    ok_status: OkStatus = None
     graphfile: Annotated[
         tuple[str, ...],
         _output(

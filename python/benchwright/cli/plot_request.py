@@ -15,8 +15,9 @@ import msgspec
 from benchwright.cli.output_file import check_output, same_file
 from benchwright.cli.plot_options import PlotOptions
 from benchwright.cli.shared_options import study_here
-from benchwright.cli.stats_inputs import read_inputs
+from benchwright.cli.stats_inputs import check_ok_status, read_inputs
 from benchwright.core.errors import Diagnostic, InputError
+from benchwright.core.plan import SUCCESS
 from benchwright.report.charts.plan import ChartRequest
 from benchwright.report.charts.plot_data import PlotMode
 from benchwright.report.charts.source import (
@@ -36,6 +37,7 @@ from benchwright.study.selection import split_selector
 from benchwright.suite.mistakes import option_mistake
 from benchwright.suite.option_reader import OptionReader
 from benchwright.suite.options import request_from
+from benchwright.suite.values import statuses
 
 # -- Inputs: from `NAME GLOB` on the command line to tests -----------------------------
 #
@@ -50,20 +52,25 @@ _JOURNAL_HINT = (
 )
 
 
-def groups_of(pairs: Sequence[tuple[str, str]]) -> list[PlotGroup]:
+def groups_of(
+    pairs: Sequence[tuple[str, str]], ok_status: str | None = None
+) -> list[PlotGroup]:
     """Return the tests of all pairs; pairs with the same NAME are one series.
 
-    Raises InputError with all patterns that match nothing and all inputs that cannot be read.
+    `ok_status`: what --ok-status has, checked. Raises InputError with all patterns that match nothing
+    and all inputs that cannot be read.
     """
     found: dict[str, list[ParsedInput]] = {}
     wrong: list[Diagnostic] = []
+    accepted = SUCCESS if ok_status is None else statuses(ok_status)
     for name, pattern in pairs:
         try:
-            found.setdefault(name, []).extend(_tests(pattern))
+            found.setdefault(name, []).extend(_tests(pattern, accepted))
         except InputError as error:
             wrong.extend(error.diagnostics)
     if wrong:
         raise InputError(wrong)
+    check_ok_status(ok_status, [one for tests in found.values() for one in tests])
     return [
         PlotGroup(name, tuple(map(_source, tests))) for name, tests in found.items()
     ]
@@ -90,11 +97,11 @@ def _source(parsed_input: ParsedInput) -> PlotTest:
     )
 
 
-def _tests(pattern: str) -> list[ParsedInput]:
+def _tests(pattern: str, accepted: Sequence[int]) -> list[ParsedInput]:
     if Path(pattern).exists() or not _PATTERN & set(pattern):
-        return read_inputs([pattern])
+        return read_inputs([pattern], ok_status=accepted)
     if files := sorted(glob.glob(pattern), key=natural_key):
-        return read_inputs(files)
+        return read_inputs(files, ok_status=accepted)
     for cut in reversed([at for at, letter in enumerate(pattern) if letter == ":"]):
         places = _studies(pattern[:cut])
         if places:
@@ -148,13 +155,14 @@ class PlotRequest(msgspec.Struct, frozen=True):
     errorbars_named: bool = False
     sized: bool = False
     """Whether the size of the chart is given."""
+    ok_status: str | None = None
 
 
 USE = "use"
 """The mode that draws the resources of a study; it has no series of tests."""
 _OF_TESTS = (
     *("components", "factor", "errorbars", "confidence", "baseline", "stack"),
-    *("xlabel", "ylabel", "rotate", "logx", "logy", "ymin", "ymax"),
+    *("ok_status", "xlabel", "ylabel", "rotate", "logx", "logy", "ymin", "ymax"),
 )
 """Options that a chart of a search, a comparison or a load does not have."""
 
@@ -182,7 +190,9 @@ def request_of(arguments: argparse.Namespace) -> PlotRequest:
         of_tests=any(getattr(asked, name) for name in _OF_TESTS),
         errorbars_named=asked.errorbars is not None,
         sized=asked.size is not None,
+        ok_status=asked.ok_status,
     )
+    reader.value("ok_status")
     _check_limits(request.style, wrong)
     _check_outputs(asked, pairs, wrong)
     if not (asked.graphfile or asked.datafile or asked.json):
@@ -244,6 +254,10 @@ def _chart(
 ) -> ChartRequest:
     if asked.mode == USE and len(asked.words) != 1:
         reader.wrong("--mode", USE, "--mode use draws one study", "give one STUDY")
+    for name in _OF_TESTS if asked.mode == USE else ():
+        if getattr(asked, name):
+            option = f"--{name.replace('_', '-')}"
+            reader.wrong(option, "", f"{option} is not for --mode {USE}")
     mode = PlotMode(PlotMode.LINE if asked.mode in (None, USE) else asked.mode)
     for option, given, fitting in (
         ("--baseline", asked.baseline, (PlotMode.RATIO,)),

@@ -29,7 +29,7 @@ from benchwright.core.quiet import (
     quiet_settings,
     setting_errors,
 )
-from benchwright.core.untrusted import visible_lines
+from benchwright.core.untrusted import regular_bytes, visible_lines
 from benchwright.load.private_network import held_networks
 from benchwright.machine.quiet.hold import (
     Quieted,
@@ -268,7 +268,7 @@ def _session_process(host: Host) -> int:
     """
     study = os.environ.get(_STUDY, "")
     try:
-        pid = int((Path(study) / "lock").read_text(encoding="ascii"))
+        pid = int(regular_bytes(Path(study) / "lock"))
     except (OSError, ValueError):
         return 0
     return pid if pid in host.ancestors(os.getpid()) else 0

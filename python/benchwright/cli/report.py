@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
 from benchwright.cli.parser import add_command
-from benchwright.core.errors import argument_error
-from benchwright.suite.common_options import Json
+from benchwright.core.errors import InputError, argument_error
+from benchwright.core.untrusted import open_regular
+from benchwright.suite.common_options import Json, OkStatus
 from benchwright.suite.options import Option, Text, add_options, request_from
 
 if TYPE_CHECKING:
@@ -59,6 +61,7 @@ class ReportOptions(msgspec.Struct, frozen=True):
             no_default="it destroys files",
         ),
     ] = False
+    ok_status: OkStatus = None
     json: Json = False
 
 
@@ -72,18 +75,28 @@ def add_parser(commands: Any) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run `bw report`; return the exit code. Raises InputError, StudyError."""
     from benchwright.cli.output_file import check_output, write_output
+    from benchwright.cli.stats_inputs import check_ok_status
+    from benchwright.core.plan import SUCCESS
     from benchwright.core.text import size_text
     from benchwright.core.untrusted import visible
+    from benchwright.page.files import FileResults
     from benchwright.page.gather import gather_document
     from benchwright.page.html import has_uplot, needs_uplot, render_page
     from benchwright.report.documents import encode
+    from benchwright.suite.option_reader import OptionReader
 
     request = request_from(ReportOptions, arguments)
     texts = request.studies or ("bw-study",)
     if request.json and request.output not in (None, "-"):
         message = "--json prints on stdout"
         raise argument_error("--output", str(request.output), message, "redirect it")
-    sources = [_source(text) for text in texts]
+    reader = OptionReader(request)
+    accepted = reader.value("ok_status", SUCCESS)
+    if reader.found:
+        raise InputError(reader.found)
+    sources = [_source(text, accepted) for text in texts]
+    read = [one for s in sources if isinstance(s, FileResults) for one in s.inputs]
+    check_ok_status(request.ok_status, read)
     place = None if request.json else _place(request.output, sources[0].place)
     if place is not None:
         check_output(place, "--output", list(texts))
@@ -106,7 +119,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _source(text: str) -> StudyPart | FileResults:
+def _source(text: str, accepted: Sequence[int]) -> StudyPart | FileResults:
     """Return what a text names: a study or a part of it, else a file or directory of results.
 
     Raises InputError for a file that cannot be read.
@@ -123,7 +136,7 @@ def _source(text: str) -> StudyPart | FileResults:
         return source
     if place.is_dir() and not any(one.detect(place, b"") for one in PARSERS):
         return source
-    return FileResults(place, tuple(read_inputs([text])))
+    return FileResults(place, tuple(read_inputs([text], ok_status=accepted)))
 
 
 def _place(output: str | None, study: Path) -> str | None:
@@ -141,7 +154,7 @@ def _check_replaceable(path: Path, *, overwrite: bool) -> None:
 
     if overwrite or not path.is_file():
         return
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         head = file.read(_HEAD_BYTES)
     if f'name="generator" content="{GENERATOR}'.encode() not in head:
         message = f"{str(path)!r} exists and is not a report of bw"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import shlex
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
@@ -43,7 +42,8 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         commands,
         "resume",
         more="The suite is the one that the study stores, even if its files have "
-        "changed since.",
+        "changed since. A session that has ended stays as it is, with exit status 0, also if it "
+        "missed a gate or a limit.",
     )
     add_options(parser, ResumeOptions)
     add_options(parser, LiveOptions)
@@ -118,7 +118,7 @@ def resume(arguments: argparse.Namespace) -> int:
             experiment, json=json, quiet=quiet, verbose=request.verbose, here=here
         )
         with live_view(place, port):
-            return resume_session(
+            status = resume_session(
                 experiment,
                 study,
                 stored,
@@ -126,6 +126,11 @@ def resume(arguments: argparse.Namespace) -> int:
                 gangs=gangs_of(stored.info),
                 undone=arguments.undone,
             )
+    from benchwright.cli.load_run import is_load, status_of_stored
+
+    if not is_load(stored.info.arguments):
+        return status
+    return status_of_stored(here / study.path, stored.number, stored.info, status)
 
 
 _LIMITS = {
@@ -140,7 +145,7 @@ _LIMITS = {
 def _why(study: Study) -> str:
     """Return the reason why no session of a study can be resumed, and the command that measures
     again if the last one ended undecided."""
-    from benchwright.core.untrusted import visible
+    from benchwright.core.untrusted import shell_text
     from benchwright.run.preparation import COMMAND_LINE
     from benchwright.study.journal import RESUMABLE
 
@@ -156,6 +161,6 @@ def _why(study: Study) -> str:
     if last.status == "undecided" and limits:
         if last.info.kind == "run" and last.info.program_main != COMMAND_LINE:
             limits = ("max_runs", "max_time")
-        again = visible(shlex.join(("bw", *last.info.arguments)))
+        again = shell_text(("bw", *last.info.arguments))
         text += f"\n  = measure again with a larger {' or '.join(limits)}: {again}"
     return text

@@ -67,6 +67,9 @@ def spec_source(path: str, command: str) -> SourceFile:
 
     `command`: the name of the command, for the advice in error messages.
     """
+    if "://" in path:
+        hint = f"--target {path}"
+        raise argument_error(command, "", f"{path} is a target, not a file", hint)
     try:
         text = read_text(path, read_regular)
     except Unreadable as error:

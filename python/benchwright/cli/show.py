@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,6 +18,7 @@ from benchwright.suite.common_options import Json
 from benchwright.suite.options import Option, add_options, request_from
 
 if TYPE_CHECKING:
+    from benchwright.report.answer_text import Paint
     from benchwright.report.sessions import ShownSession, StoredFiles
     from benchwright.study.selection import StudyPart
 
@@ -49,7 +51,8 @@ def run(arguments: argparse.Namespace) -> int:
     from benchwright.report.sessions import show_document, show_text
 
     request = request_from(ShowOptions, arguments)
-    shown = _shown(session_named(request.study))
+    part = session_named(request.study)
+    shown = shown_session(part, report_width(), painter(sys.stdout))
     write_answer(
         json=request.json,
         document=lambda: show_document(shown),
@@ -70,13 +73,14 @@ def session_named(text: str) -> StudyPart:
     return part
 
 
-def _shown(part: StudyPart) -> ShownSession:
-    import sys
-
+def shown_session(
+    part: StudyPart, width: int = 100, paint: Paint | None = None
+) -> ShownSession:
+    """Return what is printed of a session, for this width and these colours."""
     from benchwright.page.headline import headline
     from benchwright.page.stored import read_tests
     from benchwright.report.answer import answer_entries, answer_of, input_of_contents
-    from benchwright.report.answer_text import answer_lines, group_lines
+    from benchwright.report.answer_text import answer_lines, group_lines, unpainted
     from benchwright.report.sessions import ShownSession
     from benchwright.study.catalogue import record_of, sessions_now
     from benchwright.study.contents import SEARCH_KINDS, stored_baseline, tests_of
@@ -106,7 +110,7 @@ def _shown(part: StudyPart) -> ShownSession:
         detail=session.detail,
         baseline=stored_baseline(session.info),
     )
-    width, paint = report_width(), painter(sys.stdout)
+    paint = paint or unpainted
     lines = answer_lines(answer, width, paint)
     # The table of bw stats: arms and loads have none here.
     alone = len(answer.tests) == 1 and answer.tests[0].trials <= 1

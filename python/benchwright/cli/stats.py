@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import shlex
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ import msgspec
 
 from benchwright.cli.parser import add_command
 from benchwright.cli.stats_options import STEPS, StatsOptions
+from benchwright.core.untrusted import shell_text
 from benchwright.suite.options import add_options
 
 if TYPE_CHECKING:
@@ -55,14 +55,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run `bw stats`; return the exit code. Raises InputError."""
     from benchwright.cli.search_output import print_search_stats
-    from benchwright.cli.stats_inputs import READS, read_inputs, selected
+    from benchwright.cli.stats_inputs import (
+        READS,
+        check_ok_status,
+        read_inputs,
+        selected,
+    )
     from benchwright.cli.stats_request import request_of
 
     request = request_of(arguments)
-    if print_search_stats(request.paths, request.format, verbose=arguments.verbose):
+    # What asks for values of tests is no question to a search, whose report has none of them.
+    asks_tests = (
+        request.steps
+        or request.command
+        or request.predicate
+        or request.baseline
+        or request.dump
+        or request.ttest
+    )
+    if not asks_tests and print_search_stats(
+        request.paths, request.format, verbose=arguments.verbose
+    ):
         return 0
     predicate = _parsed_predicate(request.predicate)
-    read = selected(read_inputs(request.paths, READS), request.command)
+    read = read_inputs(request.paths, READS, request.ok_status)
+    check_ok_status(arguments.ok_status, read)
+    read = selected(read, request.command)
     inputs, warned = _transformed(read, request.steps)
     if request.dump:
         from benchwright.cli.terminal import painter, report_width
@@ -100,7 +118,10 @@ def run(arguments: argparse.Namespace) -> int:
             sys.stdout.write(answer_markdown(answers))
         else:
             from benchwright.cli.terminal import painter, report_width
-            from benchwright.report.answer_text import study_answer_lines
+            from benchwright.report.answer_text import (
+                interval_lines,
+                study_answer_lines,
+            )
             from benchwright.report.stats_table import render_readable
 
             width, paint = report_width(), painter(sys.stdout)
@@ -115,11 +136,18 @@ def run(arguments: argparse.Namespace) -> int:
                 verbose=arguments.verbose,
                 more=_verbose_command(request.paths),
             )
-            answered = "".join(f"{line}\n" for line in lines)
-            sys.stdout.write("\n".join(filter(None, [answered, tables])))
+            notes = interval_lines(answers, width) if tables else []
+            parts = ["".join(f"{line}\n" for line in part) for part in (lines, notes)]
+            sys.stdout.write("\n".join(filter(None, [*parts, tables])))
             return 0
     if request.format == "csv":
         _write_doubts(document, request.paths, arguments)
+    elif request.format == "json":
+        from benchwright.report.parts import finding_lines
+
+        # A program that takes the quantities would not see what is not among them.
+        missed = [one for one in document.findings if one.code == "results-not-read"]
+        sys.stderr.write(finding_lines(missed))
     from benchwright.report.stats_formats import render_stats
 
     sys.stdout.write(render_stats(document, request.format))
@@ -128,7 +156,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _verbose_command(paths: Sequence[str]) -> str:
     """Return the command that prints each finding with its evidence and remedy."""
-    return shlex.join(["bw", "stats", "-v", *paths])
+    return shell_text(["bw", "stats", "-v", *paths])
 
 
 def _write_doubts(
@@ -180,11 +208,14 @@ def _answer(
 ) -> int:
     """Evaluate the predicate for every quantity; return 0 if it is true for all, else 1."""
     from benchwright.cli.stats_document import judged_summaries
+    from benchwright.cli.stats_inputs import NOT_SELECTED, why_left_out
     from benchwright.stats.predicate import predicate_answers
 
+    # A test that a step could not be applied to has no answer, so the predicate does not hold.
     given = {
         i.name: predicate_answers(predicate, judged_summaries(i, confidence))
         for i in inputs
+        if why_left_out(i) != NOT_SELECTED
     }
     holds = all(found and all(found.values()) for found in given.values())
     if as_json:

@@ -9,13 +9,14 @@ from pathlib import Path
 
 import msgspec
 
+from benchwright.cli.stats_inputs import why_left_out
 from benchwright.cli.stats_request import StatsRequest
 from benchwright.cli.terminal import table_width
 from benchwright.core.errors import argument_error
 from benchwright.core.observation import Trial, TrialEnding
 from benchwright.core.plan import MetricSpec
 from benchwright.core.results import Finding, Summary
-from benchwright.core.text import percent_text, plural
+from benchwright.core.text import percent_text, plural, some_text
 from benchwright.findings.environment import separate_findings
 from benchwright.findings.examine import Questions
 from benchwright.report.answer import (
@@ -23,6 +24,7 @@ from benchwright.report.answer import (
     AnswerInput,
     answer_entries,
     answer_of,
+    reference_of,
 )
 from benchwright.report.answer_text import StudyAnswer
 from benchwright.report.stats_document import (
@@ -45,6 +47,9 @@ from benchwright.study.journal import Study
 from benchwright.study.parsers.api import ParsedInput, trials_of
 from benchwright.study.selection import split_selector
 
+_MOST_NAMED = 10
+"""Names of tests in a notice about several."""
+
 
 def document_of(
     inputs: Sequence[ParsedInput],
@@ -59,7 +64,7 @@ def document_of(
     Raises InputError for an unknown baseline.
     """
     chosen = inputs[_place(inputs, request.baseline)] if request.baseline else None
-    inputs, left_out = _of_the_selection(inputs, chosen)
+    every, (inputs, left_out) = inputs, _of_the_selection(inputs, chosen)
     baseline = _place(inputs, request.baseline)
     told = [_reported(one, request, getstats) for one in inputs]
     return compose_report(
@@ -67,11 +72,13 @@ def document_of(
         [
             *warned,
             *_apart(inputs, baseline),
+            *_about_sources(every, inputs),
             *(finding for one in told for finding in one.findings),
         ],
         notices=[
             *left_out,
             *_shared([notice for one in told for notice in one.stated]),
+            *_changed(inputs),
             *(notice for one in told for notice in one.notices),
         ],
         baseline=baseline,
@@ -83,20 +90,43 @@ def document_of(
 def _of_the_selection(
     inputs: Sequence[ParsedInput], baseline: ParsedInput | None
 ) -> tuple[Sequence[ParsedInput], list[StatsNotice]]:
-    """Return the inputs with selected trials, and a notice that names the others.
+    """Return the inputs of which something is selected, and notices that name the others.
 
-    If no input has any, return all of them. A named baseline is always returned.
+    If no input has any, return all of them. A named baseline is always returned; InputError if it
+    was left out because only its estimates are stated.
     """
-    gone = [one for one in inputs if one.deselected and not trials_of(one)]
+    reasons: dict[str, list[ParsedInput]] = {}
+    for one in inputs:
+        if why := why_left_out(one):
+            reasons.setdefault(why, []).append(one)
+    if baseline is not None and baseline.notes and (why := why_left_out(baseline)):
+        raise argument_error("--baseline", baseline.name, f"left out: {why}")
+    gone = [one for found in reasons.values() for one in found if one is not baseline]
     if len(gone) == len(inputs):
         return inputs, []
-    gone = [one for one in gone if one is not baseline]
-    if not gone:
-        return inputs, []
     kept = [one for one in inputs if all(one is not other for other in gone)]
-    names = ", ".join(one.name for one in gone)
-    text = f"{len(gone)} of {len(inputs)} left out, no trial was selected: {names}."
-    return kept, [StatsNotice("selection", text, math.inf)]
+    return kept, [
+        StatsNotice(
+            "selection",
+            f"{len(names)} of {len(inputs)} left out, {why}: {', '.join(names)}.",
+            math.inf,
+        )
+        for why, found in reasons.items()
+        if (names := [one.name for one in found if one is not baseline])
+    ]
+
+
+def _about_sources(
+    inputs: Sequence[ParsedInput], kept: Sequence[ParsedInput]
+) -> list[Finding]:
+    """Return the findings about sessions and files as a whole that belong to inputs left out."""
+    return [
+        finding
+        for one in inputs
+        if all(one is not other for other in kept)
+        for finding in one.session_findings
+        if finding.subject != one.name
+    ]
 
 
 def _apart(inputs: Sequence[ParsedInput], baseline: int) -> tuple[Finding, ...]:
@@ -177,7 +207,10 @@ def _skipped(parsed_input: ParsedInput) -> list[StatsNotice]:
     if not parsed_input.skipped:
         return []
     names = ", ".join(parsed_input.skipped)
-    text = f"Left out, without any number: {names}."
+    text = (
+        f"Left out, without any number: {names}. Such a column tells tests apart only with the "
+        "heading factor:NAME or test."
+    )
     return [StatsNotice(parsed_input.name, text, math.inf)]
 
 
@@ -219,8 +252,20 @@ def _shared(notices: Sequence[StatsNotice]) -> list[StatsNotice]:
     return [
         StatsNotice(names[0], text, math.inf)
         if len(names) == 1
-        else StatsNotice(plural(len(names), "input"), text, math.inf)
+        else StatsNotice(plural(len(names), "test"), text, math.inf)
         for text, names in subjects.items()
+    ]
+
+
+def _changed(inputs: Sequence[ParsedInput]) -> list[StatsNotice]:
+    """Return what transformations left out of what files state, those of one text with their tests."""
+    tests: dict[str, list[str]] = {}
+    for one in inputs:
+        for note in one.notes:
+            tests.setdefault(note, []).append(one.name)
+    return [
+        StatsNotice(some_text(names, _MOST_NAMED), note, math.inf)
+        for note, names in tests.items()
     ]
 
 
@@ -236,8 +281,18 @@ def _comparisons(
             "--ttest", only, "there is only one input: nothing to compare it with"
         )
     rows = {s.name: (s.label, s.unit) for one in told for s in one.entry.summaries}
+    rows |= {s.name: (s.label, s.unit) for s in told[baseline].entry.summaries}
+    # Values in another unit than the baseline's are not comparable.
+    alike = [
+        {
+            s.name: one.sample[s.name]
+            for s in one.entry.summaries
+            if s.name in one.sample and s.unit == rows[s.name][1]
+        }
+        for one in told
+    ]
     return compare_inputs(
-        [(one.entry.name, one.sample) for one in told],
+        [(one.entry.name, of) for one, of in zip(told, alike, strict=True)],
         rows,
         baseline=baseline,
         confidence=request.confidence,
@@ -258,13 +313,13 @@ def _threads(parsed_input: ParsedInput, trials: Sequence[Trial]) -> int | None:
 
 
 def _place(inputs: Sequence[ParsedInput], baseline: str | None) -> int:
-    """Return the index of the baseline; without a name, that of the first input.
+    """Return the index of the baseline; without a name, that of the first input's session, else the first input.
 
     The text is an input's name, its file name, or a study or file with a single test. Raises
     InputError.
     """
     if baseline is None:
-        return 0
+        return _place_of_session(inputs)
     whole = baseline.rstrip("/")
     short = whole.rsplit("/", 1)[-1]
     for wanted in (baseline, whole, short, short.removesuffix(".res")):
@@ -286,6 +341,17 @@ def _place(inputs: Sequence[ParsedInput], baseline: str | None) -> int:
     raise argument_error("--baseline", baseline, what, hint)
 
 
+def _place_of_session(inputs: Sequence[ParsedInput]) -> int:
+    """Return the index of the baseline that the session of the first input has; 0 without one."""
+    if not inputs or not inputs[0].status:
+        return 0
+    first = inputs[0]
+    places = [at for at, one in enumerate(inputs) if one.source == first.source]
+    tests = [_answer_input(inputs[at]) for at in places]
+    reference = reference_of(tests, first.baseline)
+    return 0 if reference is None else places[reference]
+
+
 def answers_of(
     inputs: Sequence[ParsedInput], document: StatsReport, baseline: str | None
 ) -> list[StudyAnswer]:
@@ -301,7 +367,7 @@ def answers_of(
             source,
             str(split_selector(Path(source)).place),
             answer_of(
-                [_answer_input(one, document) for one in tests],
+                [_answer_input(one, document.findings) for one in tests],
                 status=tests[0].status,
                 baseline=named.test
                 if named is not None and named.source == source
@@ -356,7 +422,7 @@ def with_reports(
     )
 
 
-def _answer_input(one: ParsedInput, document: StatsReport) -> AnswerInput:
+def _answer_input(one: ParsedInput, findings: Sequence[Finding] = ()) -> AnswerInput:
     trials = trials_of(one)
     return AnswerInput(
         name=one.test,
@@ -367,7 +433,7 @@ def _answer_input(one: ParsedInput, document: StatsReport) -> AnswerInput:
         trials=trials,
         stop=one.stop,
         is_arm=one.arm is not None,
-        findings=tuple(f for f in document.findings if f.subject == one.name),
+        findings=tuple(f for f in findings if f.subject == one.name),
     )
 
 

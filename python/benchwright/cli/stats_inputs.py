@@ -12,14 +12,32 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from benchwright.core.errors import Diagnostic, InputError, OperatingError
-from benchwright.core.text import some_text
+from benchwright.core.errors import (
+    Diagnostic,
+    InputError,
+    OperatingError,
+    argument_error,
+)
+from benchwright.core.observation import TrialEnding
+from benchwright.core.plan import SUCCESS
+from benchwright.core.text import plural, some_text
+from benchwright.core.untrusted import shell_text
+from benchwright.findings.codes import make_finding
 from benchwright.stats.metric_rules import EXTRAS, TIMES, MetricRules
 from benchwright.stats.table import COMPUTED_COLUMNS
-from benchwright.study.parsers.api import ParsedInput
+from benchwright.study.directory import JOURNAL
+from benchwright.study.parsers.api import (
+    ParsedInput,
+    has_only_estimates,
+    numbered,
+    trials_of,
+    without_estimates,
+)
+from benchwright.study.parsers.content import content_head
 
 if TYPE_CHECKING:
     from benchwright.cli.stats_request import StatsRequest
+    from benchwright.core.observation import Trial
     from benchwright.study.parsers.api import ResultParser
 
 
@@ -34,7 +52,7 @@ _MOST_NAMED = 30
 """Names of tests that an error lists."""
 OTHER_TOOLS = (
     "of hyperfine, pyperf, pytest-benchmark, asv, go test -bench, JMH, Google Benchmark, criterion, "
-    "fio, k6, Otava or github-action-benchmark"
+    "fio, k6, redis-benchmark, Otava or github-action-benchmark"
 )
 READS = (
     "it must be a study, a .res file, CSV with a header line, GNU time output, or results "
@@ -74,10 +92,12 @@ def parsers() -> list[ResultParser]:
     return list(found.values())
 
 
-def read_inputs(paths: Sequence[str], advice: str = "") -> list[ParsedInput]:
+def read_inputs(
+    paths: Sequence[str], advice: str = "", ok_status: Sequence[int] = SUCCESS
+) -> list[ParsedInput]:
     """Return the inputs of all paths, in order.
 
-    Raises InputError, with `advice`, for all paths that cannot be opened or that no parser
+    `ok_status`: the exit statuses with which a run succeeds, in a file that has statuses. Raises InputError, with `advice`, for all paths that cannot be opened or that no parser
     recognises.
     """
     known = parsers()
@@ -89,14 +109,55 @@ def read_inputs(paths: Sequence[str], advice: str = "") -> list[ParsedInput]:
         except InputError as error:
             wrong.extend(error.diagnostics)
         except OSError as error:
-            message = f"{text}: {error.strerror or error}"
-            wrong.append(_not_read(text, message, advice))
+            wrong.append(_not_opened(text, error, advice))
     if wrong:
         raise InputError(wrong)
-    return _distinct(inputs)
+    return accepting(_distinct(inputs), ok_status)
 
 
-def read_history(paths: Sequence[str]) -> list[ParsedInput]:
+def accepting(
+    inputs: Sequence[ParsedInput], ok_status: Sequence[int]
+) -> list[ParsedInput]:
+    """Return the inputs, in which a run succeeds with these exit statuses; the trials of a study
+    stay as its session judged them."""
+    accepted = tuple(ok_status)
+    return [
+        one
+        if one.trials is not None
+        else _of_successes(msgspec.structs.replace(one, ok_status=accepted))
+        for one in inputs
+    ]
+
+
+def _of_successes(one: ParsedInput) -> ParsedInput:
+    """Return a test without what its file states about all runs if some of them failed, because its
+    values are those of the others; a finding says so."""
+    if not one.blocks or not one.summaries:
+        return one
+    trials = trials_of(one)
+    failed = sum(trial.ending is TrialEnding.FAILED for trial in trials)
+    if not failed:
+        return one
+    names = ", ".join(summary.name for summary in one.summaries)
+    runs = f"{failed:,} failed of {plural(len(trials), 'run')}"
+    text = f"{names} left out: their estimates include {runs}"
+    found = make_finding("estimate-of-failures", one.name, text)
+    return msgspec.structs.replace(
+        without_estimates(one), session_findings=(*one.session_findings, found)
+    )
+
+
+def check_ok_status(text: str | None, inputs: Sequence[ParsedInput]) -> None:
+    """Raise InputError for `--ok-status` if no input is judged by it."""
+    if text is not None and all(one.trials is not None for one in inputs):
+        message = "the session of a study has judged its exit statuses already"
+        hint = "run the commands again with --ok-status"
+        raise argument_error("--ok-status", text, message, hint)
+
+
+def read_history(
+    paths: Sequence[str], ok_status: Sequence[int] = SUCCESS
+) -> list[ParsedInput]:
     """Return the tests of every commit in files of other tools, in order; each has its origin.
 
     A study is read like any input: by its last session. Raises InputError for all paths that cannot be
@@ -115,11 +176,10 @@ def read_history(paths: Sequence[str]) -> list[ParsedInput]:
         except InputError as error:
             wrong.extend(error.diagnostics)
         except OSError as error:
-            message = f"{text}: {error.strerror or error}"
-            wrong.append(_not_read(text, message, READS))
+            wrong.append(_not_opened(text, error, READS))
     if wrong:
         raise InputError(wrong)
-    return inputs
+    return accepting(inputs, ok_status)
 
 
 def _read(
@@ -132,14 +192,18 @@ def _read(
     path = Path(text)
     head = b""
     if path.is_file():
-        with path.open("rb") as file:
-            head = file.read(_HEAD_BYTES)
+        head = content_head(path, _HEAD_BYTES)
+    from benchwright.study.foreign import refusal
+
+    if (refused := refusal(path, head)) is not None:
+        raise refused
     for parser in result_parsers:
         if parser.detect(path, head):
-            read = getattr(parser, "history", parser.read) if history else parser.read
             try:
-                found: list[ParsedInput] = read(path)
-                return found
+                if history and hasattr(parser, "history"):
+                    found: list[ParsedInput] = parser.history(path)
+                    return found
+                return numbered(parser.read(path))
             except (OperatingError, OSError):
                 raise
             except ValueError as error:
@@ -154,8 +218,16 @@ def _read(
     names = ", ".join(parser.name for parser in result_parsers)
     message = f"{text}: no parser recognises this input (tried: {names})"
     if path.is_file():
-        message = _damage(path, head) or message
+        is_empty = len(head) < _HEAD_BYTES and not head.strip()
+        message = f"{path} is empty" if is_empty else _damage(path, head) or message
     raise InputError([_not_read(text, message, advice)])
+
+
+def is_directory_of_results(path: Path) -> bool:
+    """Whether a directory is no study, but has results of another tool."""
+    if not path.is_dir() or (path / JOURNAL).is_file():
+        return False
+    return any(parser.detect(path, b"") for parser in parsers())
 
 
 def file_of(text: str) -> Path | None:
@@ -173,14 +245,17 @@ def _file_and_test(text: str) -> tuple[str | None, str]:
 
 
 def _named(text: str, name: str, tests: Sequence[ParsedInput]) -> list[ParsedInput]:
-    """Return the tests with a name. Raises InputError with the names that there are."""
+    """Return the tests with a name; the first has the findings about the whole file. Raises InputError
+    with the names that there are."""
     chosen = [one for one in tests if one.name == name]
     if not chosen:
         names = list(dict.fromkeys(one.name for one in tests))
         hint = f"there are: {some_text(names, _MOST_NAMED)}"
         message = f"{text}: there is no test {name!r}"
         raise InputError([_not_read(text, message, hint)])
-    return chosen
+    about = dict.fromkeys(found for one in tests for found in one.session_findings)
+    first = msgspec.structs.replace(chosen[0], session_findings=tuple(about))
+    return [first, *chosen[1:]]
 
 
 def _damage(path: Path, head: bytes) -> str:
@@ -195,6 +270,12 @@ def _damage(path: Path, head: bytes) -> str:
     except DamagedJson as error:
         return f"{path} begins like JSON, but is damaged or incomplete: {error}"
     return f"{path} is JSON of a form that no parser recognises"
+
+
+def _not_opened(text: str, error: OSError, advice: str) -> Diagnostic:
+    # Of what is not there, no kind is wrong.
+    hint = "" if isinstance(error, FileNotFoundError) else advice
+    return _not_read(text, f"{text}: {error.strerror or error}", hint)
 
 
 def _not_read(file: str, message: str, hint: str) -> Diagnostic:
@@ -237,39 +318,88 @@ def selected(inputs: list[ParsedInput], command: str | None) -> list[ParsedInput
         return inputs
     chosen = [_with_command(one, command) for one in inputs]
     if not any(one.blocks for one in chosen):
-        names = sorted({b.command for one in inputs for b in one.blocks})
+        names = sorted({b.command for one in inputs for b in one.blocks} - {""})
         hint = "commands there: " + ", ".join(names[:10]) if names else ""
-        raise InputError(
-            [
-                Diagnostic(
-                    "bad-argument",
-                    f"no block has the command {command!r}",
-                    hint,
-                    file="--command",
-                    text=command,
-                )
-            ]
-        )
+        message = f"no block has the command {command!r}"
+        if all(map(has_only_estimates, inputs)):
+            message, hint = only_estimates_text("--command", command), ESTIMATES_HINT
+        raise argument_error("--command", command, message, hint)
     return chosen
 
 
 def _with_command(parsed_input: ParsedInput, command: str) -> ParsedInput:
+    if has_only_estimates(parsed_input):
+        return left_out(parsed_input, only_estimates_text("--command", command))
     blocks = tuple(b for b in parsed_input.blocks if _is_command(b.command, command))
     before, after = ({b.epoch for b in of} for of in (parsed_input.blocks, blocks))
-    gone = len(before) - len(after)
-    return msgspec.structs.replace(
+    changed = msgspec.structs.replace(
         parsed_input,
         blocks=blocks,
         trials=None,
         findings=None,
-        deselected=gone,
-        summaries=parsed_input.summaries if not gone else (),
+        deselected=len(before) - len(after),
     )
+    return with_valid_estimates(changed, trials_of(parsed_input))
 
 
 def _is_command(text: str, wanted: str) -> bool:
     first = (text.split() or [""])[0]
     return wanted in (text, first, first.rsplit("/", 1)[-1])
+
+
+# -- What a file states, after a selection or another transformation -------------------
+#
+# An estimate is of all trials of a test together: it is valid as long as each is there with its
+# values. A test of which a file states only estimates has no rows to compute from.
+
+NOT_SELECTED = "not selected"
+ESTIMATES_HINT = "select such a test by its name ($input) or its factors"
+
+
+def only_estimates_text(option: str, text: str) -> str:
+    """Return why an option cannot be applied to a test without trials."""
+    asked = shell_text([option, text])
+    return f"only estimates are stated, and {asked} needs the values of trials"
+
+
+def left_out(one: ParsedInput, why: str) -> ParsedInput:
+    """Return a test of which nothing is left, with the reason."""
+    return msgspec.structs.replace(
+        without_estimates(one), blocks=(), trials=(), findings=None, notes=(why,)
+    )
+
+
+def why_left_out(one: ParsedInput) -> str:
+    """Return why a selection or another transformation left nothing of a test; empty if it did not."""
+    if trials_of(one) or one.summaries:
+        return ""
+    return one.notes[0] if one.notes else NOT_SELECTED if one.deselected else ""
+
+
+def with_valid_estimates(changed: ParsedInput, before: Sequence[Trial]) -> ParsedInput:
+    """Return a changed test without what its file states if its trials are not those of before, with a
+    note that names it."""
+    after = trials_of(changed)
+    if not changed.summaries or _has_all_values(before, after):
+        return changed
+    valid = without_estimates(changed)
+    names = ", ".join(summary.name for summary in changed.summaries)
+    together = f"stated for all {plural(len(before), 'trial')} together"
+    note = f"{names} left out: {together}, and not all are there unchanged."
+    # A test without trials is left out as a whole.
+    return msgspec.structs.replace(valid, notes=(*valid.notes, note) if after else ())
+
+
+def _has_all_values(before: Sequence[Trial], after: Sequence[Trial]) -> bool:
+    """Return whether each trial is there with all of its values; it may have more."""
+    return len(before) == len(after) and all(
+        len(old.blocks) == len(new.blocks)
+        and all(
+            was.values.items() <= now.values.items()
+            for was, now in zip(old.blocks, new.blocks, strict=True)
+        )
+        for old, new in zip(before, after, strict=True)
+    )
 
 
 # -- Names of quantities in options: as in the table or in the data --------------------

@@ -10,7 +10,13 @@ import msgspec
 
 from benchwright.core.quantity import parse_share
 from benchwright.suite import values
-from benchwright.suite.common_options import FOR_SCRIPTS, Confidence, RuleFiles, Verbose
+from benchwright.suite.common_options import (
+    FOR_SCRIPTS,
+    Confidence,
+    OkStatus,
+    RuleFiles,
+    Verbose,
+)
 from benchwright.suite.options import Option, Text
 
 _FORMATS = ("table", "csv", "json", "markdown", "latex")
@@ -56,7 +62,7 @@ class StatsOptions(msgspec.Struct, frozen=True):
         Option(
             "input that O/H refers to",
             "X",
-            default="the first",
+            default="the session's, else the first",
             no_default="it names one of the inputs",
         ),
     ] = None
@@ -99,6 +105,7 @@ class StatsOptions(msgspec.Struct, frozen=True):
         ),
     ] = ()
     command: Annotated[Text, Option("read only blocks of this command", "NAME")] = None
+    ok_status: OkStatus = None
     confidence: Confidence = None
     dump: Annotated[
         bool, Option("print the raw rows as CSV", no_default=FOR_SCRIPTS)

@@ -14,6 +14,7 @@ from benchwright.cli.shared_options import study_here
 from benchwright.cli.stats_options import DRIFT_HINT, StatsOptions
 from benchwright.core.errors import Diagnostic, InputError
 from benchwright.core.expression import Expression, parse
+from benchwright.core.plan import SUCCESS
 from benchwright.core.quantity import parse_share
 from benchwright.findings.rules import NamedRule
 from benchwright.stats.input_comparison import Variances
@@ -181,6 +182,7 @@ class StatsRequest(msgspec.Struct, frozen=True):
     metrics: tuple[str, ...] = ()
     threshold: float = 2.0
     command: str | None = None
+    ok_status: tuple[int, ...] = SUCCESS
     confidence: float = 0.95
     dump: bool = False
     ttest: bool = False
@@ -207,6 +209,7 @@ def request_of(arguments: argparse.Namespace) -> StatsRequest:
         reader.wrong("INPUT", "", "no input, and no study ./bw-study", hint)
     threshold = reader.value("threshold", 2.0)
     confidence = reader.value("confidence", 0.95)
+    ok_status = reader.value("ok_status", SUCCESS)
     variances = _variances(asked, reader)
     _note_contradictions(asked, reader)
     least_changes = _least_changes(asked.drift, reader)
@@ -223,6 +226,7 @@ def request_of(arguments: argparse.Namespace) -> StatsRequest:
         metrics=asked.metrics,
         threshold=threshold,
         command=asked.command,
+        ok_status=ok_status,
         confidence=confidence,
         dump=asked.dump,
         ttest=asked.ttest,

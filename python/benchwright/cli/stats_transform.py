@@ -3,7 +3,9 @@
 Purpose: makes inputs and the findings of `--warn` from inputs and steps; a grouping makes several
 inputs of one. Decision: an unknown name is a mistake only if no input has it; otherwise the rows
 of inputs without it have no value. Each step is checked against the columns after the steps
-before it, so that all mistakes are reported together.
+before it, so that all mistakes are reported together. A test of which a file states only estimates
+has one row, with its name and its levels: a step that reads these treats it as any other, and a step
+that needs values of trials leaves it out, with the reason.
 """
 
 from __future__ import annotations
@@ -12,6 +14,13 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from benchwright.cli.stats_inputs import (
+    ESTIMATES_HINT,
+    NOT_SELECTED,
+    left_out,
+    only_estimates_text,
+    with_valid_estimates,
+)
 from benchwright.cli.stats_request import TransformStep, parsed, refused
 from benchwright.core.errors import Diagnostic, InputError
 from benchwright.core.expression import Expression
@@ -20,19 +29,25 @@ from benchwright.core.results import Finding, Severity
 from benchwright.stats.metric_rules import EXTRAS, TIMES, MetricRules
 from benchwright.stats.table import (
     COMPUTED_COLUMNS,
+    FIXED_COLUMNS,
     Table,
     aggregate_rows,
     derive,
     group,
     names_in,
     select,
+    table_of_estimates,
     table_of_trials,
     trials_of_table,
     unify,
     warn,
     with_wait,
 )
-from benchwright.study.parsers.api import ParsedInput, trials_of
+from benchwright.study.parsers.api import (
+    ParsedInput,
+    has_only_estimates,
+    trials_of,
+)
 
 _TOLD = 10
 """Maximum number of rows that a warning names."""
@@ -53,6 +68,24 @@ class _TransformPart(msgspec.Struct, frozen=True):
     source: ParsedInput
     trials: tuple[Trial, ...]
     table: Table
+    left_out: str = NOT_SELECTED
+    """Why a test without trials has no row."""
+
+    @property
+    def is_stated(self) -> bool:
+        """Whether its row is a test of which only estimates are stated."""
+        return has_only_estimates(self.source)
+
+
+class _Known(msgspec.Struct, frozen=True):
+    """What all steps need to know beside the rows."""
+
+    apart: bool
+    """Whether each command has its own table."""
+    of_tests: set[str]
+    """Columns that tests have without trials."""
+    unknown: set[str] = msgspec.field(default_factory=set)
+    """Columns that a wrong step would have made."""
 
 
 def transformed(
@@ -69,18 +102,19 @@ def transformed(
     if not any(part.table.rows for part in parts):
         return Transformed(tuple(inputs))  # The report says that nothing was measured.
     apart = any(step.option == "--no-unify" for step in steps)
+    known = _Known(apart, _names_of_tests(parts, steps))
     findings: list[Finding] = []
     wrong: list[Diagnostic] = []
-    unknown: set[str] = set()  # Columns that a wrong step would have made.
-    joined = _joined(steps)
-    for place, step in enumerate(joined):
+    done = 0
+    for step in _joined(steps):
+        done += len(step)
         try:
-            parts = _apply(parts, step, (apart, unknown), findings)
-            _check_text_is_used(parts, step[0], joined[place + 1 :])
+            parts = _apply(parts, step, steps[done:], known, findings)
+            _check_text_is_used(parts, step[0], steps[done:])
         except InputError as error:
             wrong.extend(error.diagnostics)
             if step[0].option == "--derive":
-                unknown.add(step[0].name)
+                known.unknown.add(step[0].name)
     if wrong:
         raise InputError(wrong)
     if apart:
@@ -89,29 +123,77 @@ def transformed(
 
 
 def _part(parsed_input: ParsedInput) -> _TransformPart:
-    trials = trials_of(parsed_input)
-    return _TransformPart(
-        parsed_input,
-        trials,
-        table_of_trials(parsed_input.name, trials, parsed_input.sample),
-    )
+    trials, name = trials_of(parsed_input), parsed_input.name
+    if has_only_estimates(parsed_input):
+        stated = [summary.name for summary in parsed_input.summaries]
+        table = table_of_estimates(name, stated, parsed_input.sample)
+    else:
+        table = table_of_trials(name, trials, parsed_input.sample)
+    return _TransformPart(parsed_input, trials, table)
 
 
 def _input(part: _TransformPart) -> ParsedInput:
+    if part.is_stated:
+        return part.source if part.table.rows else left_out(part.source, part.left_out)
     trials = trials_of_table(part.table, part.trials)
     counted = (
         t for t in trials if t.ending is not TrialEnding.INTERRUPTED and not t.warmup
     )
     blocks = tuple(block for trial in counted for block in trial.blocks)
     gone = part.source.deselected + len(part.trials) - len(trials)
-    return msgspec.structs.replace(
-        part.source,
-        blocks=blocks,
-        trials=trials,
-        findings=None,
-        deselected=gone,
-        summaries=(),
+    changed = msgspec.structs.replace(
+        part.source, blocks=blocks, trials=trials, findings=None, deselected=gone
     )
+    return with_valid_estimates(changed, part.trials)
+
+
+def _names_of_tests(
+    parts: Sequence[_TransformPart], steps: Sequence[TransformStep]
+) -> set[str]:
+    """Return the columns that a test has without its trials: its name, its levels, and what steps
+    derive from these alone."""
+    factors = {factor for part in parts for factor, _ in part.source.sample}
+    names = {"input"} | factors.difference(FIXED_COLUMNS)
+    for step in steps:
+        if step.option == "--derive" and parsed(step, None).variables <= names:
+            names.add(step.name)
+    return names
+
+
+def _for_trials(
+    parts: list[_TransformPart], step: TransformStep
+) -> list[_TransformPart]:
+    """Return the parts before a step that needs values of trials: a test of which only estimates are
+    stated has no row any more. Raises InputError if all rows are such tests."""
+    stated = [part.is_stated and part.table.rows > 0 for part in parts]
+    if not any(stated):
+        return parts
+    why = only_estimates_text(step.option, step.text)
+    if sum(stated) == sum(part.table.rows > 0 for part in parts):
+        raise refused(step.text, step.option, (why, ESTIMATES_HINT))
+    return [
+        _without_row(part, why, step.option) if one else part
+        for part, one in zip(parts, stated, strict=True)
+    ]
+
+
+def _without_row(part: _TransformPart, why: str, option: str) -> _TransformPart:
+    """Return the part of a test to which a step cannot be applied; a warning leaves it as it is."""
+    if option == "--warn":
+        notes = (*part.source.notes, f"Not examined: {why}.")
+        source = msgspec.structs.replace(part.source, notes=notes)
+        return msgspec.structs.replace(part, source=source)
+    return msgspec.structs.replace(part, table=part.table.taking([]), left_out=why)
+
+
+def _reads(
+    step: TransformStep, expression: Expression, later: Sequence[TransformStep]
+) -> set[str]:
+    """Return the columns that a step needs; a derived one that no step reads is a value of trials."""
+    read = set(expression.variables)
+    if step.option == "--derive" and not _is_read(step.name, later):
+        read.add("trial")
+    return read
 
 
 def _joined(steps: Sequence[TransformStep]) -> list[tuple[TransformStep, ...]]:
@@ -135,7 +217,7 @@ def _joined(steps: Sequence[TransformStep]) -> list[tuple[TransformStep, ...]]:
 def _check_text_is_used(
     parts: Sequence[_TransformPart],
     transform_step: TransformStep,
-    later: Sequence[tuple[TransformStep, ...]],
+    later: Sequence[TransformStep],
 ) -> None:
     """Raise InputError for a derived text column that no later step reads.
 
@@ -147,11 +229,8 @@ def _check_text_is_used(
         for p in parts
     ):
         return
-    for step in (one for steps in later for one in steps):
-        if step.name == transform_step.name or (
-            step.body and transform_step.name in parsed(step, None).variables
-        ):
-            return
+    if _is_read(transform_step.name, later):
+        return
     hint = f"group or select by it (--group {transform_step.name}), or derive a number"
     said = (f"{transform_step.name} is text and has no statistics", hint)
     raise refused(
@@ -159,30 +238,46 @@ def _check_text_is_used(
     )
 
 
+def _is_read(name: str, later: Sequence[TransformStep]) -> bool:
+    """Return whether a later step names or reads a column."""
+    return any(
+        step.name == name or (step.body and name in parsed(step, None).variables)
+        for step in later
+    )
+
+
 def _apply(
     parts: list[_TransformPart],
     steps: tuple[TransformStep, ...],
-    said: tuple[bool, set[str]],
+    later: Sequence[TransformStep],
+    known: _Known,
     findings: list[Finding],
 ) -> list[_TransformPart]:
     """Return the parts after one step or group of aggregations. Raises InputError."""
-    step, (apart, unknown) = steps[0], said
+    step, unknown = steps[0], known.unknown
     names = unknown.union(*(names_in(part.table) for part in parts))
     columns = unknown.union(*(part.table.columns for part in parts))
     match step.option:
         case "--derive" | "--select" | "--warn":
             expression = parsed(step, _ALWAYS | names)
+            if not _reads(step, expression, later) <= known.of_tests:
+                parts = _for_trials(parts, step)
             return _by_row(parts, step, expression, findings)
         case "--group":
             _check_column(step, columns, step.name)
+            if step.name not in known.of_tests:
+                parts = _for_trials(parts, step)
             _check_not_merged(parts, step)
             return _grouped(parts, step.name)
         case "--aggregate":
             for one in steps:
                 _check_column(one, columns | (names & {"wait"}), one.name)
-            return [_aggregated(part, steps, apart=apart) for part in parts]
+            return [
+                _aggregated(part, steps, apart=known.apart)
+                for part in _for_trials(parts, step)
+            ]
         case "--unify":
-            return [_unified(part) for part in parts]
+            return [part if part.is_stated else _unified(part) for part in parts]
     return parts
 
 
@@ -241,11 +336,13 @@ def _with(part: _TransformPart, table: Table) -> _TransformPart:
 def _grouped(parts: Sequence[_TransformPart], column: str) -> list[_TransformPart]:
     """Return a part for each value of a column, with the value in its name.
 
-    Trials without rows (after a failed SETUP) are in all parts.
+    Trials without rows (after a failed SETUP) are in all parts. A part without rows stays as it is.
     """
     found = []
     for part in parts:
-        if column not in part.table.columns:
+        # A test of which only estimates are stated has no column of trials to be grouped by.
+        has_values = not part.is_stated or any(part.table.each([column]))
+        if column not in part.table.columns or not part.table.rows or not has_values:
             found.append(part)
             continue
         for value, table in group(part.table, column):
@@ -315,4 +412,5 @@ def _warned(
 
 def _place_text(row: dict[str, float | str]) -> str:
     said = [f"{name} {int(row[name])}" for name in ("epoch", "thread") if name in row]
-    return " ".join([*said, f"`{row.get('command', '')}`"])
+    command = row.get("command") or row.get("input", "")
+    return " ".join([*said, f"`{command}`"])

@@ -8,7 +8,7 @@ import io
 import os
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from benchwright.core.untrusted import one_line
@@ -44,6 +44,8 @@ def prepare() -> None:
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
         elif isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+    if not isinstance(sys.stdout, _Named):
+        sys.stdout = cast("TextIO", _Named(sys.stdout))
     if not isinstance(sys.stderr, Unfailing):
         sys.stderr = cast("TextIO", Unfailing(sys.stderr))
 
@@ -109,6 +111,37 @@ def silence_stdout() -> None:
 def is_without_reader(error: OSError) -> bool:
     """Return whether an error means that the output has no reader: a closed pipe or terminal."""
     return error.errno in (errno.EPIPE, errno.EIO)
+
+
+STANDARD_OUTPUT = "standard output"
+
+
+class _Named:
+    """Standard output, whose write errors name it."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        """Write the text."""
+        with self._naming():
+            return self._stream.write(text)
+
+    def flush(self) -> None:
+        """Flush the stream."""
+        with self._naming():
+            self._stream.flush()
+
+    @contextlib.contextmanager
+    def _naming(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            error.filename = STANDARD_OUTPUT
+            raise
 
 
 class Unfailing:

@@ -14,7 +14,7 @@ from benchwright.core.quantity import parse_size_bytes
 from benchwright.findings.limit import StatedCapacity, bytes_per_s
 from benchwright.findings.sanity import Claims
 from benchwright.suite import values
-from benchwright.suite.common_options import Json, RuleFiles
+from benchwright.suite.common_options import Json, OkStatus, RuleFiles
 from benchwright.suite.option_reader import OptionReader
 from benchwright.suite.options import Option, Text, add_options, request_from
 
@@ -87,6 +87,7 @@ class WhyOptions(msgspec.Struct, frozen=True):
         ),
     ] = False
     rules: RuleFiles = ()
+    ok_status: OkStatus = None
     json: Json = False
 
 
@@ -101,6 +102,7 @@ def why_request(asked: WhyOptions) -> WhyRequest:
         message = "bw why explains one study at a time"
         reader.wrong("STUDY", paths[1], message, "run it once for each study")
     size = reader.value("operation_size")
+    reader.value("ok_status")
     capacities = [
         StatedCapacity(*named)
         for text in asked.limits
@@ -110,7 +112,8 @@ def why_request(asked: WhyOptions) -> WhyRequest:
     if wrong := [*reader.found, *wrong]:
         raise InputError(wrong)
     path = paths[0] if paths else "bw-study"
-    return WhyRequest(path, asked.tests, Claims(tuple(capacities), size), rules)
+    claims = Claims(tuple(capacities), size)
+    return WhyRequest(path, asked.tests, claims, rules, asked.ok_status)
 
 
 def add_parser(commands: Any) -> None:
@@ -132,10 +135,13 @@ def run(arguments: argparse.Namespace) -> int:
     results = results_of(why_request(request))
     write_answer(
         json=request.json,
-        document=lambda: why_document(results.results, results.study, results.session),
+        document=lambda: why_document(
+            results.results, results.study, results.session, results.findings
+        ),
         text=lambda: render_why(
             results.results,
             report_width(),
+            about=results.findings,
             whole=request.whole,
             noun="test" if results.session is None else "load",
         ),

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
-from benchwright.cli.stats_inputs import OTHER_TOOLS, read_inputs
+from benchwright.cli.stats_inputs import (
+    OTHER_TOOLS,
+    check_ok_status,
+    is_directory_of_results,
+    read_inputs,
+)
 from benchwright.core.errors import StudyError, argument_error
-from benchwright.core.results import Summary
+from benchwright.core.plan import SUCCESS
+from benchwright.core.results import Finding, Summary
 from benchwright.decide.stopping import main_metric, statistic_label
 from benchwright.findings.examine import Questions
-from benchwright.findings.explanation import Explanation, explain_test
+from benchwright.findings.explanation import Explanation, explain_test, is_cause
 from benchwright.findings.rules import NamedRule
 from benchwright.findings.sanity import Claims
 from benchwright.report.answer import estimate_of
@@ -31,6 +38,7 @@ from benchwright.study.findings import input_findings
 from benchwright.study.journal import Study
 from benchwright.study.parsers.api import ParsedInput, trials_of
 from benchwright.study.selection import StudyPart, split_selector
+from benchwright.suite.values import statuses
 
 # -- From a study to its explained results: tests, or the loads of a search ------------
 
@@ -47,6 +55,8 @@ class WhyRequest(msgspec.Struct, frozen=True):
     tests: tuple[str, ...]
     claims: Claims
     rules: tuple[NamedRule, ...]
+    ok_status: str | None = None
+    """What --ok-status has, checked."""
 
 
 class ExplainedResult(msgspec.Struct, frozen=True):
@@ -56,6 +66,8 @@ class ExplainedResult(msgspec.Struct, frozen=True):
     session: int | None
     """Number of the search's session; None for tests."""
     results: tuple[Explanation, ...]
+    findings: tuple[Finding, ...] = ()
+    """About the session or the file, and no single result."""
 
 
 def results_of(request: WhyRequest) -> ExplainedResult:
@@ -78,7 +90,8 @@ def _results(request: WhyRequest) -> ExplainedResult:
             f"{request.path}: there is no such study",
             "give one: bw why DIR; bw run stores its own in ./bw-study",
         )
-    if place.is_dir() and not (place / JOURNAL).is_file():
+    is_study = not place.is_dir() or (place / JOURNAL).is_file()
+    if not (is_study or is_directory_of_results(place)):
         raise StudyError(
             "not-a-study",
             f"{request.path} is not a study: it has no {JOURNAL}",
@@ -88,8 +101,11 @@ def _results(request: WhyRequest) -> ExplainedResult:
     if part.test is None and (part.place / JOURNAL).is_file():
         searched = _of_a_search(part)
         if searched is not None:
+            check_ok_status(request.ok_status, ())
             return searched
-    inputs = read_inputs([request.path], _READS)
+    accepted = SUCCESS if request.ok_status is None else statuses(request.ok_status)
+    inputs = read_inputs([request.path], _READS, accepted)
+    check_ok_status(request.ok_status, inputs)
     chosen = [one for one in inputs if not request.tests or _asked_for(one, request)]
     unknown = set(request.tests) - {name for one in inputs for name in _names(one)}
     if unknown:
@@ -98,9 +114,25 @@ def _results(request: WhyRequest) -> ExplainedResult:
         raise argument_error(
             "--test", name, f"there is no test {name!r}", f"there are: {there}"
         )
+    about = dict.fromkeys(f for one in inputs for f in one.session_findings)
+    # A changed machine, or an error of its kernel, explains the figures of every test that it does not name another of.
+    causes = [finding for finding in about if is_cause(finding)]
     return ExplainedResult(
-        request.path, None, tuple(_explained(one, request) for one in chosen)
+        request.path,
+        None,
+        tuple(
+            _explained(one, request, _concerning(causes, one, inputs)) for one in chosen
+        ),
+        tuple(finding for finding in about if not is_cause(finding)),
     )
+
+
+def _concerning(
+    causes: Sequence[Finding], one: ParsedInput, inputs: Sequence[ParsedInput]
+) -> list[Finding]:
+    """Return the causes of the whole session that are about a test: those that name no other test."""
+    others = {name for other in inputs if other is not one for name in _names(other)}
+    return [cause for cause in causes if cause.subject not in others]
 
 
 def _names(parsed_input: ParsedInput) -> tuple[str, str]:
@@ -111,20 +143,20 @@ def _asked_for(parsed_input: ParsedInput, request: WhyRequest) -> bool:
     return any(name in request.tests for name in _names(parsed_input))
 
 
-def _explained(parsed_input: ParsedInput, request: WhyRequest) -> Explanation:
+def _explained(
+    parsed_input: ParsedInput, request: WhyRequest, causes: Sequence[Finding]
+) -> Explanation:
     trials, book = trials_of(parsed_input), MetricRules(parsed_input.specs)
     observed = observe_trials(trials, book)
     questions = Questions(claims=request.claims, rules=request.rules)
     return explain_test(
         parsed_input.name,
         trials,
-        (
-            *parsed_input.session_findings,
-            *input_findings(parsed_input, questions, observed),
-        ),
+        (*causes, *input_findings(parsed_input, questions, observed)),
         figure=_figure(observed, book, parsed_input),
         sample=parsed_input.sample,
         files=parsed_input.files,
+        stated=bool(parsed_input.summaries),
     )
 
 

@@ -15,6 +15,8 @@ import msgspec
 class ChillMethod(enum.StrEnum):
     """Method of emptying caches, from the gentlest to the most thorough."""
 
+    FILES = "files"
+    """Evict the pages of files: of those named, or of those that the measured command names."""
     CHILL = "chill"
     """Dirty so much memory that the kernel evicts its caches; needs no root."""
     DROP_CACHES = "drop-caches"
@@ -36,6 +38,8 @@ class ChillStop(enum.StrEnum):
     """Only the reserve was left, which others may need."""
     SWAP = "swap"
     """The kernel started to swap, and memory of others must not be swapped out."""
+    MOST = "most"
+    """As much as the user allows was taken."""
     LIMIT = "limit"
     """No more memory was given: a limit of this process, or of overcommit."""
     KILLED = "killed"
@@ -77,6 +81,10 @@ class CacheResidency(msgspec.Struct, frozen=True):
     """In memory after."""
     unread: int = 0
     """Files that could not be checked; they are in no figure."""
+    only_in: str = ""
+    """Type of the file system, if it keeps its data only in memory (`tmpfs`): no method can drop them."""
+    locked_by: tuple[str, ...] = ()
+    """Processes that lock pages that are still in memory (mlock): no method can drop those."""
 
 
 class ChillReport(msgspec.Struct, frozen=True):

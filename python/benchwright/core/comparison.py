@@ -196,6 +196,10 @@ class Checkout(msgspec.Struct, frozen=True):
         return os.path.join(self.place, "tree", self.below)
 
 
+MOST_STATED_EFFECT = 10.0
+"""The largest smallest effect, as a share, that a report states."""
+
+
 class MetricVerdict(msgspec.Struct, frozen=True):
     """Verdict on one candidate for one metric."""
 
@@ -215,7 +219,7 @@ class MetricVerdict(msgspec.Struct, frozen=True):
     ratio: Estimate
     """candidate / baseline, of geometric means; NaN where n does not allow it."""
     p: float
-    """P-value of the hypothesis that the ratio is 1."""
+    """P-value of the hypothesis that the ratio is 1; NaN where there is no interval."""
     p_adjusted: float
     adjustment: str
     """`holm`, `benjamini-hochberg`; `none` for a single hypothesis."""
@@ -233,6 +237,15 @@ class MetricVerdict(msgspec.Struct, frozen=True):
     """What it would be without them."""
     test: str = ""
     """The test that both arms ran, where a comparison is of several tests."""
+    unit: str = ""
+    """The metric's unit in that test."""
+
+    @property
+    def stated_effect(self) -> float | None:
+        """The smallest effect as reports state it: None where it says only that a comparison
+        detects nothing."""
+        found = self.smallest_effect
+        return found if found <= MOST_STATED_EFFECT else None
 
 
 class GateVerdict(msgspec.Struct, frozen=True):
@@ -373,11 +386,16 @@ def describe_test(plan: TestPlan) -> str:
 def _describe_precise(rule: UntilPrecise) -> str:
     of = "" if rule.share is None else f"the {rule.statistic} of "
     looks = "" if rule.mode == "plan" else ", watched"
+    pilot = f"{rule.minimum}"
+    if rule.long_minimum is not None and rule.long_minimum < rule.minimum:
+        pilot += f" ({rule.long_minimum} if they take long)"
     words = (
         f"until {of}{', '.join(rule.metrics)} within ±{percent_text(rule.target, 10)} at "
         f"{percent_text(rule.confidence, 10)} confidence{looks}, "
-        f"{rule.minimum} to {rule.maximum} trials"
+        f"{pilot} to {rule.maximum} trials"
     )
-    if rule.max_time_ns is None:
-        return words
-    return f"{words}, at most {duration_ns_text(rule.max_time_ns)}"
+    if rule.max_time_ns is not None:
+        words += f", at most {duration_ns_text(rule.max_time_ns)}"
+    if rule.give_up_ns is not None:
+        words += f"; gives up after {duration_ns_text(rule.give_up_ns)} if that is out of reach"
+    return words

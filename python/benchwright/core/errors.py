@@ -18,8 +18,8 @@ _ARGUMENT_CODES = (
     "empty-series",
 )
 """Codes of mistakes in command-line arguments, which have no lines."""
-_PASSWORD = re.compile(r"(://[^\s:@/]*:).*@")
-"""The password of a URL, which may contain any character."""
+_PASSWORD = re.compile(r"://[^\s:@/]*:")
+"""What is before the password of a URL, which may contain any character, and ends at the last `@`."""
 
 
 class Diagnostic(msgspec.Struct, frozen=True):
@@ -55,7 +55,10 @@ class Diagnostic(msgspec.Struct, frozen=True):
         file without a known line, only the name."""
         lines = [f"{self.place}: {self.message} [{self.code}]"]
         if self.text:
-            shown = _PASSWORD.sub(r"\1***@", self.text.expandtabs(1))
+            shown = self.text.expandtabs(1)
+            url, at, place = shown.rpartition("@")
+            if before := _PASSWORD.search(url):
+                shown = f"{url[: before.end()]}***{at}{place}"
             lines.append(f"  | {shown}")
             lines.append("  | " + " " * (self.column - 1) + "^")
         if self.hint:

@@ -8,7 +8,33 @@ Source: docs/engine-protocol.md, `result`.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Container, Mapping
+
 import msgspec
+
+from benchwright.core.comparison import Better, GateOutcome
+from benchwright.core.plan import usual_direction
+
+_HIGHER = ("rate_per_s", "bytes_per_s", "completed")
+"""Ends of the names of metrics of a load for which higher is better."""
+
+
+def load_direction(metric: str) -> Better:
+    """Return which values of a metric of a load are better: higher rates and more completed operations; lower
+    times, errors and other counts."""
+    return "higher" if metric.endswith(_HIGHER) else "lower"
+
+
+def metric_direction(
+    metric: str, declared: Mapping[str, Better], measured: Container[str]
+) -> Better:
+    """Return which values of a metric of a test are better: as declared, else as of a load if the test measured
+    one, else those that usually are."""
+    of_load = "rate_per_s" in measured or "achieved_rate_per_s" in measured
+    return declared.get(metric) or (
+        load_direction(metric) if of_load else usual_direction(metric)
+    )
 
 
 class TimeDistribution(msgspec.Struct, frozen=True):
@@ -28,6 +54,21 @@ class TimeDistribution(msgspec.Struct, frozen=True):
     p99_99: int | None = msgspec.field(name="p99.99", default=None)
     hdr: str | None = None
     """The histogram itself: base64 of HdrHistogram V2, deflated."""
+
+
+def response_rank(share: float, missing: int, whole: int) -> int | None:
+    """Return the rank, among the operations with a response, of a percentile of all; None if it
+    lies among those without one.
+
+    `share` is from 0 to 1; `missing` of the `whole` operations failed or never ended, and count
+    as slower than all others.
+    """
+    rank = max(1, math.ceil(share * whole * (1 - _ROUNDING)))
+    return rank if rank <= whole - missing else None
+
+
+_ROUNDING = 1e-12
+"""Relative error of the product of a share and a count, at most."""
 
 
 class KindResult(msgspec.Struct, frozen=True):
@@ -62,13 +103,19 @@ class LoadCounts(msgspec.Struct, frozen=True):
     """Still in flight when the run was over."""
     early: int
     starved: int
-    """The reader of a trace, or of a filament in Python, was behind."""
+    """The reader of a trace, or of a filament in Python, was behind, in the whole run."""
     waiting: int = 0
     """Due and never issued, neither dropped nor skipped."""
     stray: int = 0
     """Completions that the target reported of operations that were not in flight."""
     undeliverable: int = 0
     """Messages between filaments whose receiver does not exist."""
+    held_late: int = 0
+    """Of those that waited: the generator came to them late, after it had started others late."""
+    drained: int = 0
+    """Of the issued ones: due before the end of the run, and issued after it, when a place was free."""
+    drained_completed: int = 0
+    """Of these the ones that completed."""
 
     @property
     def never_ended(self) -> int:
@@ -129,7 +176,7 @@ class TlsResult(msgspec.Struct, frozen=True):
 
 
 class TargetResult(msgspec.Struct, frozen=True):
-    """Target of the operations."""
+    """Target of the operations; its counts do not have the warm-up."""
 
     kind: str
     engine: str | None = None
@@ -149,7 +196,7 @@ class TargetResult(msgspec.Struct, frozen=True):
     nil_replies: int = 0
     """Replies of a Redis server that had no value."""
     status_2xx: int = 0
-    """Responses of an HTTP server with a status of 200 to 299, of the whole run."""
+    """Responses of an HTTP server with a status of 200 to 299."""
     status_3xx: int = 0
     status_4xx: int = 0
     status_5xx: int = 0
@@ -342,10 +389,14 @@ class RecordedRequests(msgspec.Struct, frozen=True):
     """Skipped, since their method is not GET, HEAD or OPTIONS."""
     unreplayable: int = 0
     """Skipped, since they cannot be sent: no request, CONNECT, an invalid one."""
+    unsendable: dict[str, int] = {}
+    """Of these, how many of each kind: `data:`, `CONNECT`, `no request`, `an invalid request`."""
     lost_bodies: int = 0
     """Skipped, since their body is described (`multipart/form-data`), but not recorded."""
     without_body: int = 0
     """Sent with an empty body, since the trace does not have theirs."""
+    other_lengths: int = 0
+    """Sent with a body that does not have the length that the trace states."""
     credentials: int = 0
     """Sent without their credentials."""
     whole_seconds: int = 0
@@ -493,10 +544,11 @@ class EngineResult(msgspec.Struct, frozen=True):
         Neither the warm-up nor the wait for the last operations is in it.
         """
         counts = self.counts
+        ended = counts.completed - counts.drained_completed
         for count, rate in (
             (counts.intended, self.intended_rate_per_s),
-            (counts.issued, self.offered_rate_per_s),
-            (counts.completed, self.achieved_rate_per_s),
+            (counts.issued - counts.drained, self.offered_rate_per_s),
+            (ended, self.achieved_rate_per_s),
         ):
             if count and rate:
                 return round(1e9 * count / rate)
@@ -505,10 +557,15 @@ class EngineResult(msgspec.Struct, frozen=True):
     def rates_of(self, kind: KindResult) -> tuple[float | None, float | None]:
         """Return the completed operations and bytes of a kind per second; None if nothing was
         measured."""
-        length_ns = self.measured_ns
+        length_ns, counts = self.measured_ns, self.counts
         if not length_ns:
             return None, None
-        return 1e9 * kind.response_ns.count / length_ns, 1e9 * kind.bytes / length_ns
+        # Without what was issued after the end, of which each kind has the same share.
+        within = (
+            1 - counts.drained_completed / counts.completed if counts.completed else 1
+        )
+        per_s = 1e9 * within / length_ns
+        return per_s * kind.response_ns.count, per_s * kind.bytes
 
     def response_known_to(self) -> float:
         """Return up to which quantile the response times are known, from 0 to 1.
@@ -516,23 +573,43 @@ class EngineResult(msgspec.Struct, frozen=True):
         Operations that failed or never ended count as slower than all others: beyond
         their share no percentile of those that succeeded says anything.
         """
-        missing, whole = self._missing("all")
+        missing, whole = self.missing("all")
         return 1 - missing / whole if whole else 1.0
 
     def response_known(self, kind: str, beyond: float) -> bool:
         """Return whether the percentile above which this share (0 to 1) lies is known."""
-        missing, whole = self._missing(kind)
-        return round(missing - beyond * whole, 6) <= 0
+        missing, whole = self.missing(kind)
+        return not missing or response_rank(1 - beyond, missing, whole) is not None
 
-    def _missing(self, kind: str) -> tuple[int, int]:
-        """Return how many operations have no response time, and of how many.
+    def missing(self, name: str, *, label: bool = False) -> tuple[int, int]:
+        """Return how many operations of a kind, or of a label, have no response time, and of how many.
 
-        Of what never ended the kind is unknown: it may all have been this one.
+        Of what never ended kind and label are unknown: it may all have been this one.
         """
-        if kind == "all":
+        if name == "all" and not label:
             return self.counts.without_response, self.counts.intended
-        one, never = self.kinds[kind], self.counts.never_ended
+        one = (self.labels if label else self.kinds)[name]
+        never = self.counts.never_ended
         return sum(one.errors.values()) + never, one.operations + never
+
+
+class LimitVerdict(msgspec.Struct, frozen=True, kw_only=True):
+    """The verdict on a limit of a load (`--limit`)."""
+
+    limit: str
+    """As the user wrote it."""
+    of: str = ""
+    """The label or the kind of the operations; empty: all."""
+    outcome: GateOutcome
+    """`passed`: it was held; `failed`: it was missed; `undecided`: the load cannot tell."""
+    value: float | None = None
+    """None: unknown, or beyond every limit."""
+    bound: float
+    """The limit of the value."""
+    unit: str = ""
+    """Of both; empty for shares (from 0 to 1) and metrics."""
+    detail: str
+    """The value in words, and why it is undecided."""
 
 
 class LoadProgress(msgspec.Struct, frozen=True):

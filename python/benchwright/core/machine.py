@@ -45,7 +45,7 @@ class MachineCapture(msgspec.Struct, frozen=True):
     """A capture: facts in order of name, and when it was taken."""
 
     taken_ns: int
-    """CLOCK_REALTIME [ns since 1970]."""
+    """CLOCK_REALTIME [ns since 1970]; 0 for what a file of another tool states, which is only a part."""
     facts: tuple[Fact, ...]
 
     def named(self) -> dict[str, Fact]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Collection
 
 import msgspec
 
@@ -91,7 +92,7 @@ class TrialEnding(enum.StrEnum):
 
     OK = "ok"
     FAILED = "failed"
-    """A command of SETUP, EXEC or CLEANUP exited with a non-zero status."""
+    """A command of SETUP, EXEC or CLEANUP exited with a status that means failure."""
     TIMEOUT = "timeout"
     INTERRUPTED = "interrupted"
     """Cut short by the user or by the end of the launcher: void, never counted."""
@@ -134,6 +135,11 @@ class ProcessRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     error: str = ""
     """Why it could not be started; empty otherwise."""
 
+    def failed(self, ok_status: Collection[int]) -> bool:
+        """Return whether it failed; an EXEC command succeeds with each of these exit statuses."""
+        accepted = ok_status if self.mode == "EXEC" else (0,)
+        return bool(self.error) or self.status not in accepted
+
 
 class MeasurementBlock(msgspec.Struct, frozen=True, omit_defaults=True):
     """One measurement block: the row that a command contributed to a trial."""
@@ -144,12 +150,18 @@ class MeasurementBlock(msgspec.Struct, frozen=True, omit_defaults=True):
     """1..; rows of a source without epochs are numbered in order."""
     command: str
     status: int
-    """Exit status; 128 + signal. 0 where the source does not say."""
+    """Exit status; 128 + signal. 0 where the source does not say, another number with a `failure`."""
     values: dict[str, float]
     """Everything measured: `elapsed`, `user`, `system` [s], `rss_bytes`, faults,
     switches, hooks' and scripts' `name = value`. Absent is not zero: a value that a
     source does not give is not in the mapping."""
     name: str = "measurement"
+    failure: str = ""
+    """Why it failed, in the words of a tool that states it without an exit status."""
+
+    def failed(self, ok_status: Collection[int]) -> bool:
+        """Return whether it failed; it succeeds with each of these exit statuses."""
+        return bool(self.failure) or self.status not in ok_status
 
 
 class ErrorText(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import re
 import shlex
 from typing import Literal
 
@@ -36,6 +37,19 @@ class CommandMode(enum.StrEnum):
 _SHELL_CHARACTERS = frozenset("*?[]{}()<>|&;$`\"'\\~#\n!=%")
 
 
+OWN_MODULE = ("-P", "-m", "benchwright.cli.main")
+"""The arguments of Python before those of `bw`; -P prevents imports from the current directory. In the trial of
+a load (cli/load_run.py), what a session adds begins with the last `--json`."""
+
+
+_LOAD = re.compile(r"(?:bw|\S+ -P -m benchwright\.cli\.main) (?:load|replay)\b")
+
+
+def runs_load(command: str) -> bool:
+    """Return whether a command's text is that of a load, also one that an earlier version stored."""
+    return _LOAD.match(command) is not None
+
+
 class Command(msgspec.Struct, frozen=True):
     """A program and its arguments, executed directly; a shell only if the user wrote one."""
 
@@ -60,6 +74,11 @@ class Command(msgspec.Struct, frozen=True):
         """The command as a person would type it."""
         if len(self.argv) == 3 and self.argv[:2] == ("/bin/sh", "-c"):
             return self.argv[2]
+        if self.argv[1:4] == OWN_MODULE and "--json" in self.argv:
+            typed = list(self.argv[4:])
+            while typed.pop() != "--json":
+                pass
+            return shlex.join(("bw", *typed))
         return shlex.join(self.argv)
 
 
@@ -79,6 +98,8 @@ LONG_PILOT_TRIALS = 10
 """Trials of a pilot that takes long; see `LONG_PILOT_NS`."""
 LONG_PILOT_NS = 30_000_000_000
 """A pilot that takes this long may end before its 30 trials."""
+GIVE_UP_NS = 120_000_000_000
+"""Default of `give_up_ns` for a new test."""
 FIRST_LOOK_TRIALS = 20
 """Trials before the first look at a watched test."""
 
@@ -127,6 +148,9 @@ class UntilPrecise(msgspec.Struct, frozen=True, tag="precise"):
     median."""
     long_minimum: int | None = None
     """The size to which a pilot is shortened that takes longer than `LONG_PILOT_NS`; None: none is."""
+    give_up_ns: int | None = None
+    """Time from which on the test stops if its target is known to be out of reach of its limits
+    [ns]; None: never (rules of earlier versions)."""
 
     @property
     def statistic(self) -> str:
@@ -144,6 +168,34 @@ def long_minimum(minimum: int | None, mode: str, share: float | None) -> int | N
 
 
 StoppingRule = FixedCount | UntilPredicate | UntilProgram | UntilPrecise
+
+
+_RATE = re.compile(
+    r"(?:/ ?|(?:\b|_)per[ _]?)(?:[nmu\u00b5\u03bc]?s|[num]?secs?|seconds?|min|minutes?|h|hours?)(?![^\W_])"
+    r"|(?<![^\W_])(?:throughput|bandwidth|[rqt]ps|iops|ops|[kmg]i?bps)(?![^\W_])"
+)
+_NO_GAIN = re.compile(
+    r"err|fail|fault|miss|drop|lost|loss|retr[iya]|timeout|stall|switch|interrupt|evict|abort|conflict|alloc"
+    r"|latency|duration|elapsed|(?<![^\W_])(?:time|lat|[nmu\u03bc]s|sdev|stddev)(?![^\W_])|%"
+)
+
+
+def usual_direction(*words: str) -> Literal["lower", "higher"]:
+    """Return which values of a quantity are better where nothing states it, by its name and unit: the higher
+    ones of a rate, such as `ops/s`, `requests_per_second` or `throughput`, but not of errors and the like;
+    the lower ones of anything else."""
+    text = " ".join(words).casefold()
+    rate = _RATE.search(text)
+    rest = _RATE.sub(" ", text)
+    return "higher" if rate and not _NO_GAIN.search(rest) else "lower"
+
+
+def named_direction(text: str) -> tuple[str, Literal["lower", "higher", ""]]:
+    """Return the name and the direction of `NAME[:higher]`; a name can have colons."""
+    name, _, word = text.rpartition(":")
+    if word == "higher":
+        return name, "higher"
+    return (name, "lower") if word == "lower" else (text, "")
 
 
 class MetricSpec(msgspec.Struct, frozen=True):
@@ -174,6 +226,10 @@ class OutputPolicy(msgspec.Struct, frozen=True):
     kept. file: all of it, compressed. inherit: as bounded, and shown on stderr."""
     limit_bytes: int = 1 << 30
     """Where all of a stream has to be on disk: what one trial may write."""
+
+
+SUCCESS = (0,)
+"""Exit statuses with which a command succeeds, unless `--ok-status` says otherwise."""
 
 
 class ComparisonArm(msgspec.Struct, frozen=True):
@@ -207,6 +263,8 @@ class TestPlan(msgspec.Struct, frozen=True):
     metrics: tuple[MetricSpec, ...] = ()
     timeout_ns: int | None = None
     """Limit of one EXEC phase [ns]; on expiry its processes are ended, the trial fails."""
+    ok_status: tuple[int, ...] = SUCCESS
+    """Exit statuses with which an EXEC command succeeds."""
     output: OutputPolicy = OutputPolicy()
     hooks: tuple[str, ...] = ()
     """Directories of measurement hooks, or names of shipped ones."""
@@ -260,7 +318,8 @@ class StopDecision(msgspec.Struct, frozen=True):
     """The test ends, for this reason."""
 
     reason: str
-    """`count`, `predicate`, `program`, `precise`, `max-runs`, `max-time`, `failed`."""
+    """`count`, `predicate`, `program`, `precise`, `max-runs`, `max-time`, `out-of-reach`,
+    `failed`."""
     detail: str
     """The reason as a sentence with figures."""
     answered: bool = True

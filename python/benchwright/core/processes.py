@@ -79,6 +79,12 @@ def read_process(pid: int, proc: Path = PROC) -> Process | None:
         return None
 
 
+def is_stopped(pid: int, proc: Path = PROC) -> bool:
+    """Return whether a process was stopped, by a signal or by a debugger, and did not continue yet."""
+    process = read_process(pid, proc)
+    return process is not None and process.state in "Tt"
+
+
 def process_ids(proc: Path = PROC) -> list[int]:
     """Return the ids of all processes, in order; empty if /proc cannot be read."""
     try:

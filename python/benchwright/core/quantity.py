@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from fractions import Fraction
 
-_NUMBER = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*([A-Za-z%µ]*)\s*\Z")
+_NUMBER = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*+([A-Za-z%µ]*)\s*\Z")
 _TIME_NS = {
     "ns": 1,
     "us": 10**3,
@@ -32,8 +32,15 @@ def _split(text: str, what: str) -> tuple[Fraction, str]:
     return Fraction(match[1]), match[2]
 
 
-def parse_share(text: str) -> float:
-    """Return a share such as `5%` or `0.05` as a float in (0, 1]."""
+MOST_CHANGE = 1000.0
+"""The largest change that a limit allows, as a share: 100,000 %."""
+
+
+def parse_share(text: str, most: float = 1.0, *, zero: bool = False) -> float:
+    """Return a share such as `5%` or `0.05` as a float in (0, most], or also 0.
+
+    Shares above 1 are given in per cent: `1.5` is probably 1.5 %.
+    """
     number, unit = _split(text, "a share such as 5% or 0.05")
     if unit not in ("", "%"):
         raise ValueError(f"{text!r} is not a share such as 5% or 0.05")
@@ -41,17 +48,22 @@ def parse_share(text: str) -> float:
     if share > 1 and not unit:
         bare = text.strip()
         raise ValueError(f"{bare!r} would be {share * 100:g} %: did you mean {bare}%?")
-    if not 0 < share <= 1:
-        raise ValueError(f"{text!r} is outside 0% .. 100%")
+    if not (0 < share <= most or (zero and share == 0)):
+        raise ValueError(f"{text!r} is outside 0% .. {100 * most:g}%")
     return share
 
 
+def parse_change(text: str) -> float:
+    """Return a change, which may be more than all: `150%` is 1.5."""
+    return parse_share(text, MOST_CHANGE)
+
+
 def share_within(least: float, most: float, what: str = "") -> Callable[[str], float]:
-    """Return the parser of a share from `least` to less than `most`; `what` is its name
-    in the message."""
+    """Return the parser of a share from `least` to less than `most`, of 0 only where `least` is
+    below it; `what` is its name in the message."""
 
     def parse(text: str) -> float:
-        share = parse_share(text)
+        share = parse_share(text, max(most, 1.0), zero=least < 0)
         if not least <= share < most:
             limits = f"{what}from {100 * least:g}% to below {100 * most:g}%"
             raise ValueError(f"{text.strip()!r} is not {limits}")

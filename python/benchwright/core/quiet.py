@@ -213,6 +213,8 @@ class RestoreResult(msgspec.Struct, frozen=True):
     rebooted: bool = False
     log: str = ""
     """How the log was lost meanwhile, or why it is still there; mostly empty."""
+    place: str = ""
+    """The file of the log that listed the changes."""
 
     @property
     def failed(self) -> tuple[RevertedChange, ...]:

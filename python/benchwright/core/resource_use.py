@@ -33,6 +33,43 @@ class TaskUse(msgspec.Struct, frozen=True, omit_defaults=True):
     """Time runnable without a CPU, as a share of the window."""
 
 
+WaitKind = Literal["disk", "network", "locks", "pipe", "sleep", "ring", "other"]
+"""What a thread waits for; `ring`: the completions of asynchronous I/O."""
+
+
+class WaitUse(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What the trial waited for while none of its threads ran."""
+
+    kind: WaitKind
+    share: float
+    """Share of the window; several kinds overlap if threads waited for different things."""
+    name: str
+    """The thread that was seen most often."""
+    call: str
+    """The system call in which it waited; `page fault` outside of one."""
+    what: str = ""
+    """What the call waits for: `tcp 127.0.0.1:80`, `file /data/log`, `pipe`."""
+    channel: str = ""
+    """The kernel's function in which it slept."""
+    threads: int = 1
+    """The most threads that waited so at once."""
+
+
+class OffCpuUse(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The time in which no thread of the trial ran or was ready to run."""
+
+    share: float
+    """Share of the window."""
+    samples: int
+    """Samples in which this was so: what was waited for is known from these."""
+    waits: tuple[WaitUse, ...] = ()
+    """The kinds, the largest share first; empty if it is not known what the threads waited for."""
+    watched: int | None = None
+    """All samples of the trial's threads; None: recorded by a version that did not count them."""
+    alone: int = 0
+    """Samples in which exactly one thread ran or was ready."""
+
+
 class ProgramUse(msgspec.Struct, frozen=True):
     """All other processes of one name."""
 
@@ -194,7 +231,11 @@ class FilesOpen(msgspec.Struct, frozen=True):
     limit: int | None
 
 
-class KernelMessage(msgspec.Struct, frozen=True):
+KERNEL_ERROR, KERNEL_WARNING = 3, 4
+"""Levels of the kernel's log; lower is worse. Source: syslog(2)."""
+
+
+class KernelMessage(msgspec.Struct, frozen=True, omit_defaults=True):
     """One message of the kernel's log."""
 
     at_s: float
@@ -202,6 +243,23 @@ class KernelMessage(msgspec.Struct, frozen=True):
     level: int
     """0 emergency .. 7 debug."""
     text: str
+    epoch: int = 0
+    """The trial in whose time it was written; 0: recorded by a version that stored only the window."""
+    in_trial_s: float = 0.0
+    """After the beginning of that trial."""
+
+
+class MemoryKill(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A task that the kernel killed for lack of memory, as its log reports it."""
+
+    pid: int
+    name: str
+    cgroup: str
+    """The cgroup that reached its limit; empty: the machine had no memory left."""
+    limit: int | None = None
+    """Of that cgroup [bytes]; None: not in the log."""
+    epoch: int = 0
+    """The trial in whose time it was killed."""
 
 
 class SocketUse(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -214,6 +272,22 @@ class SocketUse(msgspec.Struct, frozen=True, omit_defaults=True):
     receive_errors: int = 0
     softnet_dropped: int = 0
     softnet_squeezed: int = 0
+
+
+class OwnLosses(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What the sockets of the trial and of its targets lost [events in the window], and the pages that their
+    processes waited for."""
+
+    retransmits: int = 0
+    """TCP segments that these sockets sent again."""
+    segments_out: int = 0
+    """TCP segments that they sent, with those sent again; 0 if nothing on the machine was lost."""
+    listen_drops: int = 0
+    datagram_drops: int = 0
+    absent: str = ""
+    """Why the sockets are not known; then all counts are 0."""
+    major_faults: int | None = None
+    """Pages that had to be read from a disk or from swap space."""
 
 
 class ClockUse(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -258,6 +332,8 @@ class ResourceUse(msgspec.Struct, frozen=True, omit_defaults=True):
     MOST_TASKS of each."""
     working: tuple[int, int] | None = None
     """How many threads of the own tree and of the targets used WORKING and more."""
+    off_cpu: OffCpuUse | None = None
+    """What the trial waited for; None: recorded by a version that did not look."""
     others: tuple[TaskUse, ...] = ()
     """The busiest other processes; at most MOST_OTHERS."""
     programs: tuple[ProgramUse, ...] = ()
@@ -271,14 +347,22 @@ class ResourceUse(msgspec.Struct, frozen=True, omit_defaults=True):
     networks: tuple[NetworkUse, ...] = ()
     """Those with any packet in the window."""
     sockets: SocketUse | None = None
+    """Of the whole machine."""
+    losses: OwnLosses | None = None
+    """None: recorded by a version that counted only those of the machine."""
     cgroups: tuple[CgroupUse, ...] = ()
     own_io: TreeIo | None = None
     target_io: TreeIo | None = None
     files: FilesOpen | None = None
+    devices: tuple[str, ...] | None = None
+    """Disks on which the working directories and open files of the trial and its targets lie; `MAJOR:MINOR` of a
+    file system that has no disk of its own. None: recorded by a version that did not look."""
     files_of_machine: tuple[int, int] | None = None
     """Open files of the whole machine, and their limit."""
     kernel: tuple[KernelMessage, ...] = ()
-    """At most 20; warnings and worse first."""
+    """At most 20; warnings and worse first. Of the report of a killed task only the last line."""
+    killed: tuple[MemoryKill, ...] = ()
+    """Tasks that were killed for lack of memory; at most 20."""
     clock: ClockUse | None = None
     absent: tuple[tuple[str, str], ...] = ()
     """What could not be recorded, and why: (`frequency`, `no cpufreq ...`)."""

@@ -27,6 +27,21 @@ class Estimate(msgspec.Struct, frozen=True):
         return (self.high - self.low) / 2
 
 
+class Alternative(msgspec.Struct, frozen=True):
+    """Another question about the same trials, which needs fewer of them."""
+
+    option: str
+    """What asks it: `--of median`."""
+    key: str
+    """The same in a suite: `of = "median"`."""
+    metric: str
+    """What it estimates: `median elapsed`."""
+    estimate: Estimate
+    """From the trials that ran."""
+    needed: int | None = None
+    """Trials that the target needs, projected to two digits; None: it is reached already."""
+
+
 class ReachedPrecision(msgspec.Struct, frozen=True):
     """How precisely a rule's metric is known where the test ended."""
 

@@ -14,6 +14,7 @@ import math
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from decimal import Decimal
 
 ABSENT = "-"
 """Text of an absent figure."""
@@ -46,8 +47,20 @@ def number_text(value: float | None, digits: int = 4) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
+def rounded_down(value: int, digits: int = 3) -> int:
+    """Return the largest number with at most `digits` significant digits that is not above a count or a time in
+    ns: for a lower bound, which rounding must not raise."""
+    unit: int = 10 ** max(0, len(str(value)) - digits)
+    return value // unit * unit
+
+
 def fixed_text(value: float, decimals: int) -> str:
-    """Return a finite number with `decimals` decimals and thousands separators; never `-0`."""
+    """Return a finite number with `decimals` decimals and thousands separators; never `-0`.
+
+    Too large for that, with an exponent and four digits.
+    """
+    if abs(value) >= _PLAIN_BELOW:
+        return f"{value:.4g}"
     text = f"{value:,.{decimals}f}"
     return text.removeprefix("-") if float(text.replace(",", "")) == 0 else text
 
@@ -131,9 +144,17 @@ def unit_for(value: float, units: Sequence[tuple[float, str]]) -> tuple[float, s
     return next(fitting, units[-1])
 
 
+_MOST_DIGITS = 15
+"""Of a float that are exact."""
+
+
 def percent_text(share: float | None, digits: int = 3) -> str:
-    """Return a share, where 1 is all, in per cent: `97.3 %`."""
+    """Return a share, where 1 is all, in per cent: `97.3 %`. A change to what is not 0 is never -100 %: it has
+    the digits that show it, as `-99.97 %`."""
     text = number_text(None if share is None else 100 * share, digits)
+    while text == "-100" and share is not None and share > -1 and digits < _MOST_DIGITS:
+        digits += 1
+        text = number_text(100 * share, digits)
     return text if text == ABSENT else f"{text} %"
 
 
@@ -185,14 +206,34 @@ def p_cell(p: float) -> str:
 
 def quantity_text(value: float | None, unit: str, digits: int = 4) -> str:
     """Return a value in a metric's unit: seconds and bytes in the unit that suits them."""
-    if unit == "s":
-        return scaled_text(value, TIME_UNITS, digits)
-    if unit == "B":
-        return size_text(value, digits)
-    if unit == "B/s":
-        return byte_rate_text(value, digits)
+    if units := _SCALED_UNITS.get(unit):
+        return scaled_text(value, units, digits)
     text = number_text(value, digits)
     return text if text == ABSENT else f"{text} {written_unit(unit)}".rstrip()
+
+
+def exact_text(value: float, unit: str) -> str:
+    """Return a finite value in its unit with every digit that it has, 15 of a fraction: for a sentence that says
+    what a value is in every trial, which a rounded number would make untrue."""
+    scale, name = unit_for(value, _SCALED_UNITS.get(unit, ((1.0, written_unit(unit)),)))
+    plain = not value or _PLAIN_FROM <= abs(value / scale) < _MOST_WHOLE
+    if not plain:
+        return f"{value:.15g} {written_unit(unit)}".rstrip()
+    is_whole = float(value).is_integer()
+    written = Decimal(int(value)) if is_whole else Decimal(f"{value:.15g}")
+    text = f"{written / Decimal(str(scale)):,f}"
+    text = text.rstrip("0").rstrip(".") if "." in text else text
+    return f"{text} {name}".rstrip()
+
+
+_SCALED_UNITS = {
+    "s": TIME_UNITS,
+    "B": DECIMAL_UNITS,
+    "B/s": tuple((scale, f"{name}/s") for scale, name in DECIMAL_UNITS),
+}
+"""Of the units that are written in the size that suits the value."""
+_MOST_WHOLE = 2.0**63
+"""Whole numbers below are written in full."""
 
 
 def written_unit(unit: str) -> str:
@@ -216,6 +257,16 @@ def plural(number: int, noun: str) -> str:
 def was(number: int) -> str:
     """Return the verb for a number: `was` or `were`."""
     return "was" if number == 1 else "were"
+
+
+_MOST_SIGNAL = 64
+
+
+def status_text(status: int) -> str:
+    """Return an exit status as text; one of 128 and a signal's number is that signal."""
+    if 128 < status <= 128 + _MOST_SIGNAL:
+        return f"was killed by signal {status - 128}"
+    return f"exited with status {status}"
 
 
 def epochs_text(epochs: Sequence[int], total: int) -> str:
@@ -259,8 +310,10 @@ def more_text(number: int) -> str:
 
 # -- Several texts that differ only in their figures --------------------------------------
 
-_FIGURE = re.compile(r"(?<![\w.])[0-9][0-9,]*(?:\.[0-9]+)?")
-"""A figure in a text; digits within a name (`sha256sum`) are none."""
+_NUMBER = r"(?<![\w.])[+-]?[0-9]+(?:,[0-9]{3})*(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?(?: h [0-9]+ min| min [0-9]+ s)?"
+_FIGURE = re.compile(rf"{_NUMBER}(?: to {_NUMBER})?")
+"""A figure in a text, with its sign, or the range of one; digits within a name (`sha256sum`) are none. `3 min 20 s` is one
+figure."""
 
 
 def form_text(text: str) -> str:
@@ -268,28 +321,65 @@ def form_text(text: str) -> str:
     return _FIGURE.sub("#", text)
 
 
-def figure_columns(texts: Sequence[str]) -> list[tuple[float, ...]]:
-    """Return the figures at each place of texts of one form; empty if the forms differ."""
-    if len(set(map(form_text, texts))) > 1:
-        return []
-    rows = ([_figure(found) for found in _FIGURE.findall(text)] for text in texts)
-    return list(zip(*rows, strict=True))
-
-
 def ranged_text(texts: Sequence[str]) -> str:
     """Return texts of one form as one text with the range of each figure: `they used 1.33 to
     1.51 CPUs of 2`; the first text if the forms differ."""
-    if not figure_columns(texts):
+    if len(set(map(form_text, texts))) > 1:
         return texts[0]
     columns = iter(zip(*map(_FIGURE.findall, texts), strict=True))
 
     def span(_match: re.Match[str]) -> str:
         column = next(columns)
-        low, high = min(column, key=_figure), max(column, key=_figure)
+        ends = [end for text in column for end in text.split(" to ")]
+        low, high = min(ends, key=_figure), max(ends, key=_figure)
         return low if _figure(low) == _figure(high) else f"{low} to {high}"
 
     return _FIGURE.sub(span, texts[0])
 
 
+_RELATIVE = ("%", "scaled", "time")
+"""What follows a figure that says how large something is, whatever was measured: `12.3 scaled MADs above`."""
+_QUOTED = re.compile("`[^`]*`")
+"""A quoted command, of which no figure is a size."""
+_NAMED_BY_NUMBER = ("status ", "signal ")
+"""What precedes a figure that is a name and no size."""
+_UNIT = re.compile(r" ?(%|[a-zA-Z/]+)")
+_SCALES = {name: scale for scale, name in TIME_UNITS}
+
+
+def figure_sizes(texts: Sequence[str]) -> tuple[float, ...] | None:
+    """Return how large what each text says is, without its sign, so that `falls: -3 %` and `rises: +1 %` compare:
+    the first figure of a kind that all have and that differs, rather a relative one than a quantity. None
+    if there is none."""
+    rows = list(map(_figures_by_unit, texts))
+    common = [key for key in rows[0] if all(key in row for row in rows[1:])]
+    for key in sorted(common, key=lambda one: one[0] not in _RELATIVE):
+        column = tuple(row[key] for row in rows)
+        if len(set(column)) > 1:
+            return column
+    return None
+
+
+def _figures_by_unit(text: str) -> dict[tuple[str, int], float]:
+    """Return the size of each figure in a text, by its base unit or the word that follows it, and its number among
+    those."""
+    found: dict[tuple[str, int], float] = {}
+    text = _QUOTED.sub("``", text)
+    for match in _FIGURE.finditer(text):
+        if text.endswith(_NAMED_BY_NUMBER, 0, match.start()):
+            continue
+        after = _UNIT.match(text, match.end())
+        word = after[1] if after else ""
+        scale = _SCALES.get(word)
+        unit = "s" if scale else word.removesuffix("s")
+        number = sum(name == unit for name, _ in found)
+        found[unit, number] = abs(_figure(match[0])) * (scale or 1)
+    return found
+
+
 def _figure(text: str) -> float:
-    return float(text.replace(",", ""))
+    """Return the value of a figure, in the smaller unit if it has two; the end of a range."""
+    whole, *rest = text.replace(",", "").split(" to ")[-1].split()
+    if not rest:
+        return float(whole)
+    return math.copysign(60 * abs(float(whole)) + float(rest[1]), float(whole))

@@ -113,9 +113,11 @@ def fitting(columns: Sequence[tuple[int, TextColumn]], width: int) -> list[TextC
 def common_unit(
     values: Sequence[float | None], units: Sequence[tuple[float, str]]
 ) -> tuple[float, str]:
-    """Return the unit that suits the median of the values."""
+    """Return the unit that suits the median of the values; without one, the plain unit."""
     sizes = sorted(abs(v) for v in values if v and math.isfinite(v))
-    return unit_for(sizes[len(sizes) // 2], units) if sizes else units[0]
+    if not sizes:
+        return next((one for one in units if one[0] == 1), units[0])
+    return unit_for(sizes[len(sizes) // 2], units)
 
 
 def cells_in_unit(

@@ -15,11 +15,12 @@ from benchwright.core.plan import (
     LONG_PILOT_NS,
     PILOT_TRIALS,
     Decision,
+    MetricSpec,
     RunMore,
     StopDecision,
     UntilPrecise,
 )
-from benchwright.core.results import Estimate, ReachedPrecision
+from benchwright.core.results import Alternative, Estimate, ReachedPrecision
 from benchwright.core.text import duration_ns_text, percent_text, plural
 from benchwright.decide.history import History, missing_text
 from benchwright.stats.dependence import ar1_inflation, inflation
@@ -30,7 +31,8 @@ from benchwright.stats.intervals import (
     t_mixture_interval,
     t_quantile,
 )
-from benchwright.stats.moments import skewness
+from benchwright.stats.metric_rules import MetricRules
+from benchwright.stats.moments import kurtosis, moments, skewness
 
 # -- a mean by plan: an interval that holds where the test stops ---------------------------------
 #
@@ -276,6 +278,8 @@ def decide_precise(rule: UntilPrecise, history: History) -> Decision:
         precise = _Ending("precise", _plan_text(rule, history, metrics))
         return _stop(rule, metrics, precise, answered=True)
     ending = _hopeless(rule, history, metrics) or limit
+    if ending is None and not _to_regular_look(rule, history):
+        ending = _out_of_reach(rule, history, metrics)
     if ending is not None:
         return _stop(rule, metrics, ending, answered=False)
     return RunMore(_batch(rule, history, metrics, left))
@@ -314,6 +318,12 @@ def _to_next_look(rule: UntilPrecise, history: History) -> int:
     return next_look(first, history.epochs) - history.epochs
 
 
+def _to_regular_look(rule: UntilPrecise, history: History) -> int:
+    """Return the number of epochs until the next look of any rule, at which it may give up."""
+    first = pilot_size(rule, history)
+    return max(next_look(first, history.epochs), first) - history.epochs
+
+
 def _batch(
     rule: UntilPrecise, history: History, metrics: Sequence[MetricStage], left: int
 ) -> int:
@@ -331,6 +341,9 @@ def _batch(
             rule.maximum if stage.need is None else stage.need - stage.have
             for stage in metrics
         )
+        if rule.give_up_ns is not None:
+            first = pilot_size(rule, history)
+            wanted = min(wanted, next_look(first, history.epochs + 1) - history.epochs)
     most = rule.maximum - history.epochs
     return max(1, min(wanted, most, _affordable(rule, history)))
 
@@ -374,7 +387,140 @@ def _affordable(rule: UntilPrecise, history: History) -> int:
     return left * history.epochs // history.duration_ns
 
 
-# -- a target that is out of reach: only reported, never used for a decision ---------------------------
+# -- a target that is out of reach ---------------------------------------------------------------------
+#
+# A test gives up if it is known that its limits do not suffice, once the rule's time is spent. Known means that even
+# the fewest trials which the values so far allow are too many: the value is taken at the far end of its interval, and
+# the variance is taken four standard errors of its estimate too large. The standard error follows from the kurtosis,
+# and from the dependence between neighbours. Without its farthest value a series must show the same, because one slow
+# trial is no wide distribution.
+# An interval of order statistics has about 2 z sqrt(n p (1 - p)) gaps, whose sum varies accordingly. It is examined at
+# looks only. By simulation (tests/calibration/test_giving_up.py) fewer than 1 % of the tests give up that would have
+# reached their precision, even if their true need is all of the limit and the pilot of 10 or 30 trials alone decides.
+
+_ERRORS = 4.0
+"""Standard errors by which the variance is taken to be overestimated."""
+
+
+def _out_of_reach(
+    rule: UntilPrecise, history: History, metrics: Sequence[MetricStage]
+) -> _Ending | None:
+    """Return the ending of a test that gives up; None if it goes on."""
+    if rule.give_up_ns is None or history.duration_ns < rule.give_up_ns:
+        return None
+    each_ns = history.duration_ns / history.epochs
+    most: float = rule.maximum
+    if rule.max_time_ns is not None:
+        most = min(most, rule.max_time_ns / each_ns)
+    beyond = [
+        stage
+        for stage in metrics
+        if stage.pilot_complete
+        and fewest_needed(rule, stage.estimate, history.series[stage.name]) > most
+    ]
+    if not beyond:
+        return None
+    wanted = max(math.inf if one.need is None else one.need for one in beyond)
+    spent = duration_ns_text(history.duration_ns)
+    need = _need_text(rule, wanted, each_ns)
+    return _Ending("out-of-reach", f"out of reach after {spent}: {need}")
+
+
+def fewest_needed(
+    rule: UntilPrecise, estimate: Estimate, values: Sequence[float]
+) -> float:
+    """Return the fewest values that the rule's target can need, for all that these values show."""
+    half, n = estimate.half_width, estimate.n
+    if rule.share is not None:
+        # The end of an interval that reaches into another mode shows little of the density.
+        half = min(estimate.value - estimate.low, estimate.high - estimate.value)
+        gaps = 2 * _NORMAL_95 * math.sqrt(n * rule.share * (1 - rule.share))
+        return _fewest(rule, estimate, half, 2 / math.sqrt(max(gaps, 1)))
+    # Neighbours depend on each other by one standard error less than it seems. What Student's quantile and
+    # the looks add to the interval vanishes with the number of trials.
+    factor = ar1_inflation(values, _CHANCE, -1.0)
+    normal = factor * t_quantile(rule.confidence, _MOST_VALUES) / math.sqrt(n)
+    if rule.mode == "watch":
+        normal *= _SEQUENCE
+    far = max(values, key=lambda value: abs(value - estimate.value))
+    others = list(values)
+    others.remove(far)
+    found = []
+    for those in (values, others):
+        error = factor * math.sqrt((max(kurtosis(those), 3) - 1) / n)
+        half = normal * moments(those).sdev
+        found.append(_fewest(rule, estimate, half, error))
+    return min(found)
+
+
+def _fewest(rule: UntilPrecise, estimate: Estimate, half: float, error: float) -> float:
+    """Return how many values the target needs, if the interval has this half width and the relative
+    standard error of its square is `error`."""
+    if not math.isfinite(half) or not half:
+        return 0
+    ratio = half / (abs(estimate.value) + half) / rule.target
+    return estimate.n * ratio * ratio / (1 + _ERRORS * error)
+
+
+_NORMAL_95 = 1.96
+_SEQUENCE = 1.4
+"""How much wider than the normal interval a confidence sequence is at least."""
+
+
+def _need_text(rule: UntilPrecise, wanted: float, each_ns: float) -> str:
+    """Return `±5 % needs about 4,400 trials (1 h 30 min); the limit is 1,000 trials`; with a time
+    limit, if that is reached first, the time before the trials."""
+    target = f"±{percent_text(rule.target)}"
+    if math.isinf(wanted):
+        return f"{target} needs more than {_MOST_VALUES:,} trials"
+    # Two digits: it is a projection.
+    time = duration_ns_text(float(f"{wanted * each_ns:.2g}"))
+    count = plural(int(float(f"{wanted:.2g}")), "trial")
+    if rule.max_time_ns is not None and rule.max_time_ns < rule.maximum * each_ns:
+        limit = duration_ns_text(rule.max_time_ns)
+        return f"{target} needs about {time} ({count}); the limit is {limit}"
+    limit = plural(rule.maximum, "trial")
+    return f"{target} needs about {count} ({time}); the limit is {limit}"
+
+
+def alternatives(
+    rule: UntilPrecise,
+    series: Mapping[str, Sequence[float]],
+    specs: Sequence[MetricSpec] = (),
+) -> tuple[Alternative, ...]:
+    """Return the questions that the rule's limits can answer, by the values of its trials: user time
+    in place of elapsed time, and the median in place of the mean."""
+    asked = []
+    if "elapsed" in rule.metrics and "user" not in rule.metrics:
+        other = msgspec.structs.replace(rule, metrics=("user",))
+        asked.append(("--metric user", 'metrics = ["user"]', "user", other))
+    if rule.share is None:
+        other = msgspec.structs.replace(rule, share=0.5, long_minimum=None)
+        name = next(iter(rule.metrics))
+        asked.append(("--of median", 'of = "median"', name, other))
+    found = []
+    for option, key, name, other in asked:
+        values = series.get(name, ())
+        if len(values) < _FEWEST_VALUES:
+            continue
+        estimate = estimate_of(other, values)
+        # A value of 0 is no answer: user time has a resolution.
+        if not estimate.value or not math.isfinite(estimate.half_width):
+            continue
+        unit = MetricRules(specs).row(name).unit
+        estimate = msgspec.structs.replace(estimate, unit=unit)
+        label = name if other.share is None else f"{other.statistic} {name}"
+        if precise_enough(estimate, rule.target):
+            found.append(Alternative(option, key, label, estimate))
+            continue
+        needed = _expected(estimate, rule.target)
+        if needed is not None and needed <= rule.maximum:
+            digits = int(float(f"{needed:.2g}"))
+            found.append(Alternative(option, key, label, estimate, digits))
+    return tuple(found)
+
+
+# -- the same before it is known: only reported, never used for a decision -----------------------------
 
 FAR = 2.0
 """A projection that exceeds a limit by this factor is reported; nearer ones may still change."""
@@ -395,20 +541,13 @@ def out_of_reach(rule: UntilPrecise, history: History) -> str:
         return ""
     each_ns = history.duration_ns / history.epochs
     wanted = needed_trials(rule, history.series, pilot_size(rule, history))
-    target = f"±{percent_text(rule.target)}"
+    beyond = rule.max_time_ns is not None and wanted * each_ns > FAR * rule.max_time_ns
+    if not beyond and wanted <= FAR * rule.maximum:
+        return ""
     ending = "the test will probably end undecided"
-    if math.isinf(wanted):
-        return f"{target} needs more than {_MOST_VALUES:,} trials: {ending}"
-    # Two digits: it is a projection.
-    time = duration_ns_text(float(f"{wanted * each_ns:.2g}"))
-    count = plural(int(float(f"{wanted:.2g}")), "trial")
-    if rule.max_time_ns is not None and wanted * each_ns > FAR * rule.max_time_ns:
-        limit = duration_ns_text(rule.max_time_ns)
-        return f"{target} needs about {time} ({count}); the limit is {limit}: {ending}"
-    if wanted > FAR * rule.maximum:
-        limit = plural(rule.maximum, "trial")
-        return f"{target} needs about {count} ({time}); the limit is {limit}: {ending}"
-    return ""
+    if rule.give_up_ns is not None:
+        ending += f", after {duration_ns_text(rule.give_up_ns)} if this is certain then"
+    return f"{_need_text(rule, wanted, each_ns)}: {ending}"
 
 
 def needed_trials(

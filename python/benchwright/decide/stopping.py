@@ -406,13 +406,21 @@ def _expected_total(
             assert_never(rule)
 
 
-def _planned_total(rule: UntilPrecise, history: History) -> tuple[int, ProgressBound]:
-    """Return the epochs that a precision rule expects: at least its pilot, then the plan."""
+def _planned_total(
+    rule: UntilPrecise, history: History
+) -> tuple[int | None, ProgressBound]:
+    """Return the epochs that a precision rule expects: at least its pilot, then the plan; None for
+    a pilot that is as long as its time allows."""
     from benchwright.decide.precision import pilot_size, stages
 
     metrics = stages(rule, history)
     if not all(stage.pilot_complete for stage in metrics):
-        return pilot_size(rule, history), "at least"
+        size = pilot_size(rule, history)
+        if rule.long_minimum is None or size >= min(rule.minimum, rule.maximum):
+            return size, "at least"
+        # The size of a pilot that takes long follows the mean duration, which still changes.
+        is_known = history.epochs < rule.long_minimum
+        return (rule.long_minimum if is_known else None), "at least"
     more = max(
         rule.maximum if stage.need is None else stage.need - stage.have
         for stage in metrics

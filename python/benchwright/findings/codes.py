@@ -101,18 +101,42 @@ LIMITER_CODES: dict[str, Code] = {
     ),
     "single-threaded-cpu-bound": Code(
         Severity.NOTE,
-        "One thread used a whole CPU, so more CPUs will not help: profile it "
-        "(--profile), or run more threads (--threads).",
+        "One thread at a time used a whole CPU, so more CPUs will not help: profile it (--profile), or "
+        "run more threads (--threads) that do not wait for each other.",
     ),
     "too-few-threads": Code(
         Severity.NOTE,
         "Run more threads (--threads, workers): each thread used a whole CPU, and "
         "other CPUs were idle.",
     ),
+    "waits-for-disk": Code(
+        Severity.NOTE,
+        "The time of a request to the disk was the limit. Use a faster disk, more requests at a time (threads, "
+        "asynchronous I/O), or fewer flushes, unless the disk is what you measure.",
+    ),
+    "waits-for-network": Code(
+        Severity.NOTE,
+        "The peer, or the way to it, was the limit. Measure the peer (name it if it runs here: --target-port), or "
+        "send more requests at a time.",
+    ),
+    "waits-for-locks": Code(
+        Severity.NOTE,
+        "Threads waited for each other, for a lock or for work. Hold locks for a shorter time, or find who "
+        "holds them (--profile shows what runs; perf lock or offcputime of BCC show the locks).",
+    ),
+    "waits-for-pipe": Code(
+        Severity.NOTE,
+        "The other end of the pipe was the limit: it wrote or read too slowly. Measure that program.",
+    ),
+    "sleeps": Code(
+        Severity.NOTE,
+        "The program slept, or waited with a time limit for nobody but itself; a faster machine changes nothing.",
+    ),
 }
 """The limiters, in the order in which causes explain each other: the cost of others affects
 every other figure, so it comes first; a quota explains a waiting thread, swapping a busy disk, and
-a disk that stalls is also busy."""
+a disk that stalls is also busy. Waits come last, because every other limit causes some; those for something outside
+the trial explain its locks and pipes."""
 
 MACHINE_FINDING_CODES: dict[str, Code] = {
     "answered-from-cache": Code(
@@ -130,7 +154,7 @@ MACHINE_FINDING_CODES: dict[str, Code] = {
     ),
     "errors-in-kernel-log": Code(
         Severity.SERIOUS,
-        "Read the message: a device or driver had errors during the trial.",
+        "Read the message: the kernel had an error during the trial.",
     ),
     "frequency-changed": Code(
         Severity.WARNING,
@@ -199,6 +223,10 @@ MACHINE_FINDING_CODES: dict[str, Code] = {
         Severity.NOTE,
         "Install perf (linux-perf), or allow it (kernel.perf_event_paranoid).",
     ),
+    "profile-empty": Code(
+        Severity.NOTE,
+        "A profile shows only what runs. bw why shows what the program waited for.",
+    ),
     "characterize-unavailable": Code(
         Severity.NOTE,
         "Run as root with tracefs; with bpftrace it costs less. As an ordinary user: "
@@ -241,7 +269,36 @@ _CODES: dict[str, Code] = {
     ),
     "command-failed": Code(
         Severity.SERIOUS,
-        "Read the command's output in the study's logs; failed trials are not in the results.",
+        "Read the command's output in the study's logs; failed trials are not in the results. If the "
+        "status is expected (grep, diff), accept it: --ok-status 0,1.",
+    ),
+    "load-failed": Code(
+        Severity.SERIOUS,
+        "Read the load's output in the study's logs; failed trials are not in the results. If more operations may "
+        "fail, accept it: --max-errors 5%.",
+    ),
+    "result-failed": Code(
+        Severity.SERIOUS,
+        "The tool that wrote the file states that it failed: correct the benchmark and run it again; failed "
+        "trials are not in the results.",
+    ),
+    "status-accepted": Code(
+        Severity.NOTE,
+        "If trials ended with several statuses, check that all of them did the same work; "
+        "if one of these statuses is a failure, leave it out of --ok-status.",
+    ),
+    "results-not-read": Code(
+        Severity.WARNING,
+        "Correct the named places, or let the tool write the file again: everything else in it was read.",
+    ),
+    "exact-value-differs": Code(
+        Severity.WARNING,
+        "The tool states the quantity as exact, so it has no noise: the difference is real, however small.",
+    ),
+    "estimate-of-failures": Code(
+        Severity.NOTE,
+        "Repair what fails, or accept its exit status (--ok-status): the tool has no values of the single "
+        "runs that succeeded.",
     ),
     "hook-failed": Code(
         Severity.WARNING,
@@ -249,7 +306,8 @@ _CODES: dict[str, Code] = {
     ),
     "timeout": Code(
         Severity.SERIOUS,
-        "Raise TIMEOUT, or find what the command waits for; the trial is not in the results.",
+        "Raise the time limit (--timeout; TIMEOUT in a suite), or find what the command waits for; the trial is "
+        "not in the results.",
     ),
     "missing-metric": Code(
         Severity.SERIOUS,
@@ -259,17 +317,15 @@ _CODES: dict[str, Code] = {
         Severity.SERIOUS,
         "Run at least 2 trials for an interval, and 20 for a reliable one.",
     ),
-    "brief-test": Code(
-        Severity.NOTE,
-        "Slower changes of the machine are unknown: spread the trials over more time (--rest), or repeat the test later.",
-    ),
     "processes-left-running": Code(
         Severity.WARNING,
-        "Make EXEC or CLEANUP wait for the processes that they start: these ran during the measurement.",
+        "Make the command, or that of --cleanup (CLEANUP in a suite), wait for the processes that it starts: "
+        "these ran during the measurement.",
     ),
     "processes-not-ended": Code(
         Severity.SERIOUS,
-        "Make EXEC or CLEANUP stop what sudo and set-user-ID programs start, or run bw as root: "
+        "Make the command, or that of --cleanup (CLEANUP in a suite), stop what sudo and set-user-ID programs "
+        "start, or run bw as root: "
         "it may not signal processes of another user.",
     ),
     "output-cost": Code(
@@ -298,13 +354,13 @@ _CODES: dict[str, Code] = {
     ),
     "warm-up": Code(
         Severity.WARNING,
-        "Warm up in PRESETUP, or report the result as that of a cold start; the table includes "
-        "all trials.",
+        "Leave warm-up trials out (--warmup 3; WARMUP in a suite), or report the result as that of a cold "
+        "start; the table includes all trials.",
     ),
     "outlier-run": Code(
         Severity.NOTE,
-        "Read the findings of that run (bw why STUDY). It counts for no level: one run alone is no "
-        "change.",
+        "Read the findings of each such run (bw why STUDY). It counts for no level: one run alone is "
+        "no change.",
     ),
     "level-wanders": Code(
         Severity.WARNING,
@@ -329,6 +385,15 @@ _CODES: dict[str, Code] = {
         Severity.SERIOUS,
         "Use --design blocks: with one arm after the other, drift of the machine looks like "
         "a difference.",
+    ),
+    "settings-differ": Code(
+        Severity.WARNING,
+        "Compare results that were measured with the same settings, unless the settings are what you "
+        "compare.",
+    ),
+    "test-missing": Code(
+        Severity.WARNING,
+        "Find why the test has no result any more; if it was removed, accept the code in the gate.",
     ),
     "not-interleaved": Code(
         Severity.WARNING,
@@ -498,9 +563,14 @@ _CODES: dict[str, Code] = {
         "--unsafe-methods replays those that may change data; report with the result which were "
         "skipped.",
     ),
+    "trace-requests-unsendable": Code(
+        Severity.NOTE,
+        "Nothing: such records (data: and blob: URLs, WebSockets, CONNECT, lines that are no request) are no "
+        "HTTP requests to a server, and no option replays them.",
+    ),
     "trace-requests-changed": Code(
         Severity.NOTE,
-        "--credentials sends recorded credentials; HAR and JSON lines have bodies, access logs none.",
+        "--credentials sends recorded credentials; HAR and JSON lines have bodies, access logs none. Base64 keeps the bytes of a body.",
     ),
     "trace-ends-missing": Code(
         Severity.NOTE,
@@ -739,8 +809,15 @@ _CODES: dict[str, Code] = {
 
 CODES: dict[str, Code] = merge_tables(MACHINE_CODES, _CODES)
 
-BROKEN_CODES = ("command-failed", "timeout")
+BROKEN_CODES = ("command-failed", "load-failed", "result-failed", "timeout")
 """Codes of the findings that report a failed trial."""
+
+WHOLE_CODES = ("results-not-read", "settings-differ")
+"""Codes of findings whose evidence is a list that is shown whole: nothing else shows what is missing."""
+
+CHANGE_CODES = ("environment-changed-between-runs",)
+"""Codes of findings whose evidence is what changed, which is neither cut nor merged with what changed of another
+test."""
 
 LIMITS_OF_FAILURES = ("memory-limit", "fd-limit", "pids-limit")
 """Limits at which a command fails, so one of them is the cause of a failure."""

@@ -126,12 +126,17 @@ def _elapsed_alone(v: MetricVerdict, user: MetricVerdict) -> tuple[float, float]
     values = (v.ratio.value, user.ratio.value, user.mean_baseline, v.mean_baseline)
     if not all(math.isfinite(value) and value > 0 for value in values):
         return None
-    whole, own = abs(math.log(v.ratio.value)), abs(math.log(user.ratio.value))
+    whole, own = math.log(v.ratio.value), math.log(user.ratio.value)
     least = min(v.mean_baseline, v.mean_candidate)
     mostly_computes = user.mean_baseline >= t.OWN_WORK * least
-    has_own_difference = user.ratio.low > 1 or user.ratio.high < 1
-    is_explained = has_own_difference and own > t.USER_DIFFERS * whole
-    if whole < math.log1p(t.ELAPSED_DIFFERS) or is_explained or not mostly_computes:
+    is_clear = user.ratio.low > 1 or user.ratio.high < 1
+    share = t.USER_DIFFERS if is_clear else t.USER_MAY_DIFFER
+    is_explained = own / whole > share if whole else True
+    if (
+        abs(whole) < math.log1p(t.ELAPSED_DIFFERS)
+        or is_explained
+        or not mostly_computes
+    ):
         return None
     return math.expm1(whole), math.expm1(own)
 

@@ -2,8 +2,10 @@
 
 Purpose: a change of another user's file system does not affect the measurements.
 Decision: a file system counts as used if the working directory, a program, the directory for
-temporary files, the study or a path in a command is on it, or if it is mounted below such a path.
-Other files that a program opens are not known: `bw env --diff` lists every mount.
+temporary files, the study or a path in a command is on it, or if it is mounted below such a path; a device, if it
+has such a file system, or if a command names it. Limits of a cgroup on other devices, and swap space, are
+changed by searches and tests elsewhere; a trial that swaps has a finding of its own.
+Other files that a program opens are not known: `bw env --diff` lists every change.
 """
 
 from __future__ import annotations
@@ -12,6 +14,8 @@ import math
 import os
 import re
 from collections.abc import Iterator, Sequence
+
+import msgspec
 
 from benchwright.core.machine import (
     Fact,
@@ -30,12 +34,12 @@ _MOUNT = "mount."
 _WORDS = re.compile(r"[^\s'\"=:,;|&<>()]+")
 
 
-def of_used_mounts(
+def of_session(
     changes: Sequence[FactChange],
     captures: Sequence[MachineCapture],
     places: Sequence[str],
 ) -> tuple[FactChange, ...]:
-    """Return the changes without those of mounts that the session does not use.
+    """Return the changes that can concern a session.
 
     `places` are directories that are used although no command names them. If the
     working directory was not captured, all changes are returned.
@@ -54,12 +58,83 @@ def of_used_mounts(
     used |= named | set(places)
     on = {max(_above(path, points), key=len, default="") for path in used}
     below = {point for point in points for path in named if _is_below(point, path)}
-    return tuple(
-        change
-        for change in changes
-        if not change.name.startswith(_MOUNT)
-        or _point_of(change.name, points) in on | below
+    mounts = on | below
+    sources = {
+        fact.value or ""
+        for known in facts
+        for point in mounts
+        if (fact := known.get(f"{_MOUNT}{point}.device"))
+    }
+    numbers = {
+        fact.value or "": name.split(".")[1]
+        for known in facts
+        for name, fact in known.items()
+        if name.startswith("block.") and name.endswith(".number")
+    }
+    devices = {path for path in sources | named if path.startswith("/dev/")}
+    kept = []
+    for change in changes:
+        if change.name.startswith(_MOUNT):
+            if _point_of(change.name, points) not in mounts:
+                continue
+        elif change.name in _SWAP:
+            continue
+        elif change.name in _DEVICE_LIMITS:
+            before, after = (
+                _of_devices(text, devices, numbers)
+                for text in (change.before, change.after)
+            )
+            if before == after:
+                continue
+            change = msgspec.structs.replace(change, before=before, after=after)
+        kept.append(change)
+    return tuple(kept)
+
+
+_SWAP = ("memory.swaps", "memory.swap_total_kib")
+_DEVICE_LIMITS = frozenset(
+    (
+        "cgroup.io_max",
+        *(
+            f"cgroup.{way}_{unit}"
+            for way in ("read", "write")
+            for unit in ("bps", "iops")
+        ),
     )
+)
+"""Limits of a cgroup on devices: `254:0 100; 7:0 20`."""
+_LOOP = 7
+"""The major number of loop devices, whose minor number is that of the device."""
+
+
+def _of_devices(
+    text: str | None, devices: set[str], numbers: dict[str, str]
+) -> str | None:
+    """Return the entries of a limit whose device is used, or is not known."""
+    if text is None:
+        return None
+    entries = [entry.strip() for entry in text.split(";")]
+    return "; ".join(
+        entry
+        for entry in entries
+        if _is_used(entry.partition(" ")[0], devices, numbers)
+    )
+
+
+def _is_used(number: str, devices: set[str], numbers: dict[str, str]) -> bool:
+    """Return whether a device may have a file system of the session.
+
+    Which disks a device of the device mapper or a RAID lies on is not examined: then every disk may be used, except
+    loop devices, which are named themselves.
+    """
+    major, _, minor = number.partition(":")
+    name = f"loop{minor}" if major == str(_LOOP) else numbers.get(number)
+    if name is None or any(path.startswith(f"/dev/{name}") for path in devices):
+        return True
+    stacked = any(
+        path.startswith(("/dev/mapper/", "/dev/dm-", "/dev/md")) for path in devices
+    )
+    return stacked and major != str(_LOOP)
 
 
 def _point_of(name: str, points: set[str]) -> str:
@@ -140,11 +215,13 @@ _SHOWN = 6
 def difference(before: MachineCapture, after: MachineCapture) -> MachineDifference:
     """Return the differences between two captures, the most serious first, then by name."""
     named, other = before.named(), after.named()
+    # What a file of another tool does not state is not known.
+    not_set = _NOT_SET if before.taken_ns and after.taken_ns else _NOT_CAPTURED
     changes = _lone_things(named, other)
     lone = {change.name for change in changes}
     for name in sorted(named.keys() | other.keys()):
         if name.rpartition(".")[0] not in lone:
-            change = _change(name, named.get(name), other.get(name))
+            change = _change(name, named.get(name), other.get(name), not_set)
             if change is not None:
                 changes.append(change)
     changes.sort(key=lambda c: (_ORDER[c.weight], c.name))
@@ -157,14 +234,14 @@ def environment_findings(
     """Return a finding for each capture of a session that differs from the one before.
 
     Serious if the machines are different, else a warning. Free memory, load and the like are
-    ignored, and so are file systems that neither the commands nor `places`, directories of the
+    ignored, and so are file systems and devices that neither the commands nor `places`, directories of the
     session, use.
     """
     found = []
     for at in range(1, len(captures)):
         pair = captures[at - 1 : at + 1]
         changes = difference(*pair).changes
-        machine_difference = MachineDifference(of_used_mounts(changes, pair, places))
+        machine_difference = MachineDifference(of_session(changes, pair, places))
         if machine_difference.matters:
             subject = f"machine, capture {at} to {at + 1}"
             found.append(_environment_finding(machine_difference, subject, CODE))
@@ -215,9 +292,29 @@ def _environment_finding(
 
 def change_text(change: FactChange, most: int = 60) -> str:
     """Return a change as one line: `cpu.governor: performance, then powersave`."""
-    before = value_text(change.before, change.before_absent, most)
-    after = value_text(change.after, change.after_absent, most)
+    before, after = side_texts(change, most)
     return f"{change.name}: {before}, then {after}"
+
+
+def side_texts(change: FactChange, most: int) -> tuple[str, str]:
+    """Return both values of a change as texts."""
+    if change.before is not None and change.after is not None:
+        return changed_texts(change.before, change.after, most)
+    return (
+        value_text(change.before, change.before_absent, most),
+        value_text(change.after, change.after_absent, most),
+    )
+
+
+def changed_texts(before: str, after: str, most: int) -> tuple[str, str]:
+    """Return two values as texts of at most `most` characters; if one is longer, both begin shortly before what
+    differs, so that it is not cut."""
+    one, other = one_line(before), one_line(after)
+    unlike = (at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)
+    start = next(unlike, min(len(one), len(other))) - most // 3
+    if start > 0 and max(len(one), len(other)) > most:
+        one, other = f"...{one[start:]}", f"...{other[start:]}"
+    return value_text(one, "", most), value_text(other, "", most)
 
 
 def value_text(value: str | None, absent: str, most: int) -> str:
@@ -228,10 +325,13 @@ def value_text(value: str | None, absent: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
-def _change(name: str, before: Fact | None, after: Fact | None) -> FactChange | None:
-    """Return how a fact differs; None if it does not, or is absent on both sides."""
-    one, one_absent = _side(name, before)
-    other, other_absent = _side(name, after)
+def _change(
+    name: str, before: Fact | None, after: Fact | None, not_set: str
+) -> FactChange | None:
+    """Return how a fact differs; None if it does not, or is absent on both sides. `not_set` is why a variable
+    can be missing."""
+    one, one_absent = _side(name, before, not_set)
+    other, other_absent = _side(name, after, not_set)
     if one == other:
         return None
     weight = min(
@@ -248,11 +348,11 @@ def _change(name: str, before: Fact | None, after: Fact | None) -> FactChange | 
     return FactChange(name, one, other, "", "", weight)
 
 
-def _side(name: str, fact: Fact | None) -> tuple[str | None, str]:
+def _side(name: str, fact: Fact | None, not_set: str) -> tuple[str | None, str]:
     """Return a fact's value, and why there is none."""
     if fact is None:
-        # All variables are captured: a missing one was not set.
-        return None, _NOT_SET if name.startswith("env.") else _NOT_CAPTURED
+        # A capture has all variables that matter: a missing one was not set.
+        return None, not_set if name.startswith("env.") else _NOT_CAPTURED
     return fact.value, "" if fact.value is not None else fact.absent or _NOT_CAPTURED
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 
@@ -10,6 +11,7 @@ import msgspec
 from benchwright.core.characterization import Characterization
 from benchwright.core.observation import CpuProfile, Trial, TrialEnding
 from benchwright.core.plan import (
+    SUCCESS,
     CommandMode,
     MetricSpec,
     Pairs,
@@ -17,9 +19,18 @@ from benchwright.core.plan import (
     StoppingRule,
     UntilPredicate,
     UntilProgram,
+    runs_load,
 )
 from benchwright.core.results import Finding, Severity
-from benchwright.core.text import duration_text, epochs_text, percent_text, size_text
+from benchwright.core.text import (
+    epochs_text,
+    list_text,
+    percent_text,
+    plural,
+    size_text,
+    status_text,
+    was,
+)
 from benchwright.findings.codes import CODES, make_finding
 from benchwright.findings.observed import io_findings, profile_note
 from benchwright.findings.resources import resource_findings
@@ -27,7 +38,6 @@ from benchwright.findings.rules import NamedRule, apply_rule, result_of
 from benchwright.findings.sanity import Claims, with_sample
 from benchwright.findings.series import series_findings
 from benchwright.findings.thresholds import (
-    BRIEF_S,
     OUTPUT_NS_PER_BYTE,
     OUTPUT_OF_ELAPSED,
     OUTPUT_OF_SYSTEM,
@@ -138,6 +148,10 @@ class Evidence(msgspec.Struct, frozen=True):
     characterized: Characterization | None = None
     deselected: int = 0
     """Number of trials that a selection left out."""
+    ok_status: Sequence[int] = SUCCESS
+    """Exit statuses with which a measured command succeeds."""
+    clock_s: float = 0.0
+    """The step in which its tool writes times [s]; 0 if it is unknown."""
 
 
 class Questions(msgspec.Struct, frozen=True):
@@ -178,16 +192,18 @@ def compute_findings(
     return (
         *profile_note(name, evidence.profiles),
         *io_findings(name, evidence.characterized, declared),
-        *_failures(name, trials),
+        *_failures(name, trials, evidence.ok_status),
+        *_accepted(name, trials),
         *_missing(name, trials, observed, book),
         *_left_running(name, trials),
         *_not_ended(name, trials),
         *reported_findings(name, trials),
         *output_findings(name, trials),
         *_void(name, trials),
-        *resource_findings(name, trials, observed, book, claims),
+        *resource_findings(
+            name, trials, observed, book, claims, clock_s=evidence.clock_s
+        ),
         *_too_few(name, trials, observed, evidence.deselected),
-        *_brief(name, trials),
         *_nominal(name, evidence.rule, evidence.stop),
         *series_findings(
             name,
@@ -216,7 +232,9 @@ def rule_findings(
     return tuple(one for rule in rules for one in apply_rule(rule, result))
 
 
-def _failures(name: str, trials: Sequence[Trial]) -> list[Finding]:
+def _failures(
+    name: str, trials: Sequence[Trial], ok_status: Sequence[int]
+) -> list[Finding]:
     causes: dict[tuple[str, str], list[int]] = {}
     for trial in trials:
         if trial.ending is TrialEnding.TIMEOUT:
@@ -224,36 +242,78 @@ def _failures(name: str, trials: Sequence[Trial]) -> list[Finding]:
                 trial.epoch
             )
         elif trial.ending is TrialEnding.FAILED:
-            for cause in _failed_commands(trial):
-                causes.setdefault(("command-failed", cause), []).append(trial.epoch)
+            stated = _stated_failures(trial)
+            for cause in _failed_commands(trial, ok_status, bool(stated)):
+                loads = runs_load(cause.removeprefix("`"))
+                code = "load-failed" if loads else "command-failed"
+                causes.setdefault((code, cause), []).append(trial.epoch)
+            for why in stated:
+                causes.setdefault(("result-failed", why), []).append(trial.epoch)
+    failed = sum(trial.ending in _FAILED for trial in trials)
     return [
-        make_finding(code, name, f"{cause} in {epochs_text(epochs, len(trials))}")
+        make_finding(
+            code,
+            name,
+            f"{cause} in {epochs_text(epochs, len(trials))}"
+            + (f", {failed:,} failed in all" if failed > len(epochs) else ""),
+        )
         for (code, cause), epochs in causes.items()
     ]
 
 
-def _failed_commands(trial: Trial) -> list[str]:
-    """Return a description of the failures of a trial: at most one line per command."""
+_FAILED = (TrialEnding.TIMEOUT, TrialEnding.FAILED)
+
+
+def _accepted(name: str, trials: Sequence[Trial]) -> list[Finding]:
+    """Return a finding for each command that ended with a status other than 0 in a trial that
+    succeeded: a warning if its status differs between trials, else a note."""
+    counts: dict[str, Counter[int]] = {}
+    for trial in trials:
+        if trial.ending is TrialEnding.OK:
+            for block in trial.blocks:
+                counts.setdefault(block.command, Counter())[block.status] += 1
+    found = []
+    for command, by_status in counts.items():
+        if set(by_status) == {0}:
+            continue
+        of, differs = by_status.total(), len(by_status) > 1
+        each = [f"{status} in {n}" for status, n in sorted(by_status.items())]
+        told = f"exited with status {list_text(each)} of {plural(of, 'run')}"
+        evidence = f"`{command}` {told} (accepted)"
+        severity = Severity.WARNING if differs else None
+        found.append(make_finding("status-accepted", name, evidence, severity))
+    return found
+
+
+def _stated_failures(trial: Trial) -> list[str]:
+    """Return the failures that a tool states without an exit status."""
+    failed = (block for block in trial.blocks if block.failure)
+    return list(
+        dict.fromkeys(
+            f"{f'`{one.command}`' if one.command else 'it'} failed: {one.failure}"
+            for one in failed
+        )
+    )
+
+
+def _failed_commands(
+    trial: Trial, ok_status: Sequence[int], explained: bool
+) -> list[str]:
+    """Return a description of the failures of a trial: at most one line per command. If it is `explained`, other
+    findings have those that a tool states."""
     causes = {
         f"`{block.command}` {status_text(block.status)}": None
         for block in trial.blocks
-        if block.status
+        if not block.failure and block.status not in ok_status
     }
     for process in trial.processes:
         if process.error:
             text = f"{process.mode} command {process.index + 1} did not start: {process.error}"
             causes[text] = None
-        elif process.status and (process.mode != "EXEC" or not causes):
+        elif process.failed(ok_status) and (process.mode != "EXEC" or not causes):
             what = f"{process.mode} command {process.index + 1}"
             causes[f"{what} {status_text(process.status)}"] = None
-    return list(causes) or ["a command failed"]
-
-
-def status_text(status: int) -> str:
-    """Return an exit status as text; above 128 a signal ended the command."""
-    if status > 128:
-        return f"was killed by signal {status - 128}"
-    return f"exited with status {status}"
+    return list(causes) or ([] if explained else ["a command failed"])
 
 
 def _missing(
@@ -321,8 +381,10 @@ def _left_running(name: str, trials: Sequence[Trial]) -> list[Finding]:
     if not epochs:
         return []
     count = sum(trial.left_running for trial in trials)
-    what = f"{count} process{' was' if count == 1 else 'es were'} still running and was killed after"
-    evidence = f"{what} {epochs_text(epochs, len(trials))}"
+    what = (
+        f"{plural(count, 'process')} {was(count)} still running and {was(count)} killed"
+    )
+    evidence = f"{what} after {epochs_text(epochs, len(trials))}"
     return [make_finding("processes-left-running", name, evidence)]
 
 
@@ -385,18 +447,6 @@ def _too_few(
     remedy = "Select more trials: too few of this test match."
     finding = make_finding("too-few-trials", name, text)
     return [msgspec.structs.replace(finding, remedy=remedy)]
-
-
-def _brief(name: str, trials: Sequence[Trial]) -> list[Finding]:
-    ended = [trial for trial in trials if trial.ending is TrialEnding.OK]
-    if len(ended) < 2:
-        return []
-    first = min(trial.started_ns for trial in ended)
-    span_s = max(t.started_ns + t.duration_ns - first for t in ended) / 1e9
-    if span_s >= BRIEF_S:
-        return []
-    evidence = f"{len(ended)} trials in {duration_text(span_s)}: slower changes are not in the interval"
-    return [make_finding("brief-test", name, evidence)]
 
 
 def _nominal(

@@ -39,6 +39,10 @@ NOT_WATCHED = (
     "the results come from a file"
 )
 NO_RESULT = "no trial was completed, so there is no result to explain"
+ONLY_STATED = (
+    "the file states only estimates (bw stats prints them) and no values of trials, so there is nothing "
+    "to explain them by"
+)
 _OF_THE_FIGURE = frozenset(
     (
         "errors-in-kernel-log",
@@ -97,12 +101,16 @@ def explain_test(
     figure: Summary | None = None,
     sample: Pairs = (),
     files: ObservedFiles | None = None,
+    stated: bool = False,
 ) -> Explanation:
-    """Return the explanation of a test from its findings, including those of rules."""
+    """Return the explanation of a test from its findings, including those of rules; `stated`: its file
+    has estimates of quantities."""
     counted = [trial for trial in trials if counts(trial)]
     found = explain_windows(name, windows_of(trials), len(counted), findings)
     if not any(trial.ending is TrialEnding.OK for trial in counted):
         found = _without_result(found)
+        if stated and not counted:
+            found = msgspec.structs.replace(found, sentence=ONLY_STATED)
     return msgspec.structs.replace(
         found,
         figure=figure,
@@ -135,7 +143,7 @@ def explain_windows(
     findings: Sequence[Finding],
 ) -> Explanation:
     """Return the explanation of a result of `total` trials from its windows and findings."""
-    causes = _ordered([finding for finding in findings if _is_cause(finding)])
+    causes = _ordered([finding for finding in findings if is_cause(finding)])
     limited = any(cause.code in LIMITER_CODES for cause in causes)
     seen = [window for window in windows if not reason_not_watched(window.use)]
     longest = max(seen, key=lambda window: window.use.seconds, default=None)
@@ -165,7 +173,8 @@ def _sentence(windows: Sequence[WatchedWindow]) -> str:
     return f"{why}, so what limited it is unknown"
 
 
-def _is_cause(finding: Finding) -> bool:
+def is_cause(finding: Finding) -> bool:
+    """Return whether a finding explains a figure, and is not only a doubt about it."""
     if finding.code in LIMITER_CODES:
         return finding.code != "steal" or finding.severity is not Severity.NOTE
     return finding.code in _OF_THE_FIGURE and finding.severity is not Severity.NOTE

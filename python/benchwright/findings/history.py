@@ -21,6 +21,7 @@ from benchwright.core.history import (
     Environment,
     HistoryPoint,
     Segment,
+    settings_in,
 )
 from benchwright.core.machine import Fact, FactWeight, MachineCapture
 from benchwright.core.text import plural
@@ -180,6 +181,23 @@ def segments_of(
     )
 
 
+def _command_changes(before: HistoryPoint, after: HistoryPoint) -> list[str]:
+    """Return how the measured command differs: of points of another tool's file, each setting that does."""
+    if not before.session and not after.session:
+        one, other = settings_in(before.command), settings_in(after.command)
+        changed = [
+            f"{name}: {one_line(one.get(name, _NOT_STATED))}, then {one_line(other.get(name, _NOT_STATED))}"
+            for name in one | other
+            if one.get(name) != other.get(name)
+        ]
+        if changed:
+            return changed
+    return [f"command: {one_line(before.command)}, then {one_line(after.command)}"]
+
+
+_NOT_STATED = "not stated"
+
+
 def _changes(
     before: HistoryPoint,
     after: HistoryPoint,
@@ -189,7 +207,7 @@ def _changes(
     found: list[str] = []
     commands = before.command, after.command
     if all(commands) and commands[0] != commands[1] and not ignored(COMMAND):
-        found.append(f"command: {one_line(commands[0])}, then {one_line(commands[1])}")
+        found += _command_changes(before, after)
     if before.unit != after.unit:
         found.append(f"unit: {before.unit or 'none'}, then {after.unit or 'none'}")
     one, other = (

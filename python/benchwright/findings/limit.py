@@ -16,6 +16,8 @@ class LimitReached(msgspec.Struct, frozen=True):
     """Its name: `cpu`, `vda`, `eth0`, a cgroup's path, a program's name."""
     evidence: str
     """The observations, with figures and units."""
+    event: bool = False
+    """Whether it was reached at one moment, so that it needs no share of the time."""
 
 
 class StatedCapacity(msgspec.Struct, frozen=True):

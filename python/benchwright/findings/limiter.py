@@ -8,8 +8,8 @@ import msgspec
 
 from benchwright.core.observation import Trial, TrialEnding
 from benchwright.core.resource_use import CpuUse, ResourceUse
-from benchwright.core.text import list_text, percent_text
-from benchwright.findings import limiter_cpu, limiter_io
+from benchwright.core.text import cpus_text, list_text, percent_text
+from benchwright.findings import limiter_cpu, limiter_io, limiter_waits
 from benchwright.findings import thresholds as t
 from benchwright.findings.codes import LIMITER_CODES
 from benchwright.findings.cpu_time import CpuShares, allowed_cpus, cpu_shares
@@ -31,6 +31,8 @@ class LimiterContext(msgspec.Struct, frozen=True):
     """Capacities of resources that the user states."""
     late: bool = False
     """Whether the trial's own engine reported that it fell behind its schedule."""
+    shot: tuple[int, ...] = ()
+    """Epochs of which a command was killed by SIGKILL."""
 
 
 _KINDS: tuple[Callable[[ResourceUse], LimitReached | None], ...] = (
@@ -41,7 +43,6 @@ _KINDS: tuple[Callable[[ResourceUse], LimitReached | None], ...] = (
     limiter_io.file_limit,
     limiter_io.process_limit,
     limiter_io.swapping,
-    limiter_io.memory_limit,
     limiter_io.memory_pressure,
     limiter_io.disk_stalled,
     limiter_io.disk_saturated,
@@ -59,18 +60,26 @@ def limiters(
 ) -> tuple[LimitReached, ...]:
     """Return the limits that were reached in a window, the most explanatory first.
 
-    Empty if there were none, or if the window is too short (`explainable`).
+    Empty if there were none. A window that is too short (`explainable`) has only events.
     """
-    if not explainable(use):
-        return ()
     known = seen or LimiterContext()
-    kinds = [kind(use) for kind in _KINDS]
+    memory = limiter_io.memory_limit(use, known.shot)
+    if not explainable(use):
+        events = (memory, limiter_io.memory_pressure(use))
+        return tuple(one for one in events if one is not None and one.event)
+    kinds = [memory, *(kind(use) for kind in _KINDS)]
     kinds.append(limiter_cpu.generator_bound(use, late=known.late))
     kinds.append(limiter_cpu.single_threaded(use, late=known.late))
     kinds.append(limiter_cpu.too_few_threads(use, late=known.late))
     kinds.append(limiter_io.network_limit(use, known.capacities))
     limits = [limit for limit in kinds if limit is not None]
+    if all(limit.code in _BESIDE_WAITS for limit in limits):
+        limits.extend(limiter_waits.waits(use))
     return tuple(sorted(limits, key=lambda limit: rank(limit.code)))
+
+
+_BESIDE_WAITS = ("noisy-neighbour", "steal", "disk-saturated")
+"""Limits beside which the waits of a trial say more; every other one causes waits itself."""
 
 
 def rank(code: str) -> int:
@@ -98,13 +107,15 @@ class WatchedWindow(msgspec.Struct, frozen=True):
     epochs: tuple[int, ...]
     late: bool = False
     """Whether its engine reported that it fell behind its schedule."""
+    shot: tuple[int, ...] = ()
+    """Its epochs of which a command was killed by SIGKILL."""
 
 
 class NamedLimit(msgspec.Struct, frozen=True):
     """A limit of most of a test, or of some of its windows."""
 
     limit: LimitReached
-    """The limit as the longest window shows it."""
+    """The limit as the longest window shows it; one that has an event, if there is one."""
     epochs: tuple[int, ...]
     share: float
     """Share of the watched time in which it showed."""
@@ -119,7 +130,9 @@ def windows_of(trials: Sequence[Trial]) -> tuple[WatchedWindow, ...]:
             first, last = trial.use.epochs
             epochs = tuple(e for e in range(first, last + 1) if e in counted)
             late = any(_is_late(counted[epoch]) for epoch in epochs)
-            found.append(WatchedWindow(trial.use, epochs or (trial.epoch,), late))
+            shot = tuple(e for e in epochs if _is_shot(counted[e]))
+            window = WatchedWindow(trial.use, epochs or (trial.epoch,), late, shot)
+            found.append(window)
     return tuple(found)
 
 
@@ -132,28 +145,36 @@ def _is_late(trial: Trial) -> bool:
     return any(block.get("code") in _LATE for block in trial.extra_blocks)
 
 
+def _is_shot(trial: Trial) -> bool:
+    return any(block.status == _SHOT for block in trial.blocks)
+
+
+_SHOT = 128 + 9
+"""The status of a command that SIGKILL ended."""
+
+
 def named_limits(
     windows: Sequence[WatchedWindow], capacities: Sequence[StatedCapacity] = ()
 ) -> tuple[NamedLimit, ...]:
     """Return the limits of a test, the most explanatory first.
 
-    Windows that are too short are left out; if there are no others, there is no limit.
+    Windows that are too short have only events, which are named wherever they occur.
     """
-    able = [window for window in windows if explainable(window.use)]
     shown: dict[str, list[tuple[WatchedWindow, LimitReached]]] = {}
-    for window in able:
-        limiter_context = LimiterContext(tuple(capacities), window.late)
+    for window in windows:
+        limiter_context = LimiterContext(tuple(capacities), window.late, window.shot)
         for limit in limiters(window.use, limiter_context):
             shown.setdefault(limit.code, []).append((window, limit))
-    named = (_named_limit(found, able) for found in shown.values())
-    most = [one for one in named if one.share > t.MAJORITY]
+    able = [window for window in windows if explainable(window.use)]
+    named = (_named_limit(found, able or windows) for found in shown.values())
+    most = [one for one in named if one.limit.event or one.share > t.MAJORITY]
     return tuple(sorted(most, key=lambda one: rank(one.limit.code)))
 
 
 def _named_limit(
     found: Sequence[tuple[WatchedWindow, LimitReached]], among: Sequence[WatchedWindow]
 ) -> NamedLimit:
-    _longest, limit = max(found, key=lambda one: one[0].use.seconds)
+    _longest, limit = max(found, key=lambda one: (one[1].event, one[0].use.seconds))
     time = sum(window.use.seconds for window in among)
     share = sum(window.use.seconds for window, _ in found) / time
     return NamedLimit(limit, epochs_of([window for window, _ in found]), share)
@@ -189,7 +210,7 @@ def showing(
 # Purpose: "no resource was saturated" is reported only if that was observed. Decision: if every
 # CPU, a disk or a quota was busy, the sentence names it and its user. A busy program that belongs
 # neither to the benchmark nor to a named server may be the server under test, so the sentence
-# shows how to name it.
+# shows how to name it. If the trial waited for something, the sentence says for what.
 
 NOTHING = "no resource was saturated"
 TOO_SHORT = (
@@ -197,6 +218,7 @@ TOO_SHORT = (
     "repeat the command within a trial, such as sh -c 'COMMAND; COMMAND; COMMAND'"
 )
 NONE_FOUND = "no limit of the benchmark's own was found, but"
+NO_MAIN_LIMIT = "no single limit:"
 
 
 def sentence(uses: Sequence[ResourceUse]) -> str:
@@ -213,6 +235,20 @@ def sentence(uses: Sequence[ResourceUse]) -> str:
         most = max(dict.fromkeys(found), key=found.count)
         shown = f"{most} in {found.count(most)} of {len(able)} watched windows"
         return f"no limit lasted for most of the watched time: {shown}"
+    waited = [(use, text) for use in able if (text := limiter_waits.waits_text(use))]
+    if waited:
+        longest, text = max(waited, key=lambda one: one[0].seconds)
+        ran = percent_text(
+            max(1.0 - (longest.off_cpu.share if longest.off_cpu else 0.0), 0.0)
+        )
+        return f"{NO_MAIN_LIMIT} it ran or was ready to run {ran} of the time, and {text}{_where(len(waited), len(able))}"
+    unclear = [use for use in able if limiter_cpu.may_take_turns(use)]
+    if unclear:
+        own = max(use.cpu.own or 0.0 for use in unclear if use.cpu is not None)
+        return (
+            f"{NO_MAIN_LIMIT} its threads used {cpus_text(own)} in total, none of them a whole one, and "
+            f"too few samples show whether they take turns on it{_where(len(unclear), len(able))}"
+        )
     return NOTHING
 
 

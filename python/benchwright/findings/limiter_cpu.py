@@ -231,9 +231,14 @@ def single_threaded(use: ResourceUse, *, late: bool = False) -> LimitReached | N
             return None
         evidence = f"{_threads_text(whole)}; {free}"
         return LimitReached("single-threaded-cpu-bound", plain(whole[0].name), evidence)
-    if not _one_at_a_time(use):
+    total = f"in total {cpus_text(found.own or 0.0)}; {free}"
+    if _one_at_a_time(use):
+        evidence = f"one process at a time, {total}"
+    elif takes_turns(use) and use.off_cpu is not None:
+        samples = f"{use.off_cpu.alone} of {use.off_cpu.watched} samples"
+        evidence = f"threads that take turns, one at a time in {samples}, {total}"
+    else:
         return None
-    evidence = f"one process at a time, in total {cpus_text(found.own or 0.0)}; {free}"
     return LimitReached("single-threaded-cpu-bound", "cpu", evidence)
 
 
@@ -348,17 +353,38 @@ def _alone(use: ResourceUse, cpu: CpuUse) -> bool:
     return cpu.runnable is not None and cpu.runnable - others <= t.RUNNABLE_ALONE
 
 
+def uses_one_cpu(use: ResourceUse) -> bool:
+    """Return whether the trial's threads together used the time of one CPU."""
+    if use.cpu is None or use.cpu.own is None:
+        return False
+    least, most = t.ONE_AT_A_TIME
+    return least <= use.cpu.own <= most
+
+
+def takes_turns(use: ResourceUse) -> bool | None:
+    """Return whether the trial's threads used one CPU's time by turns, as under one lock, and did not
+    work part of the time each, which adds up to that by chance; None if samples do not show it."""
+    off = use.off_cpu
+    if off is None or off.watched is None or off.watched < t.TURNS_SAMPLES:
+        return None
+    return uses_one_cpu(use) and off.alone >= t.TURNS * off.watched
+
+
+def may_take_turns(use: ResourceUse) -> bool:
+    """Return whether threads used one CPU's time, and samples do not show whether by turns."""
+    return uses_one_cpu(use) and takes_turns(use) is None
+
+
 def _one_at_a_time(use: ResourceUse) -> bool:
     """Return whether short-lived processes ran one after the other and used one CPU's time.
 
-    False for long-lived threads that each work part of the time: their CPU time may add up to
-    that of one CPU by chance.
+    False for long-lived threads that each work part of the time: samples show whether these take
+    turns.
     """
     cpu = use.cpu
     if cpu is None or cpu.own is None:
         return False
-    least, most = t.ONE_AT_A_TIME
-    if not least <= cpu.own <= most or not _alone(use, cpu):
+    if not uses_one_cpu(use) or not _alone(use, cpu):
         return False
     own = [task for task in use.tasks if task.of == "own"]
     lasting = [

@@ -8,6 +8,7 @@ from benchwright.core.resource_use import (
     CgroupUse,
     DiskUse,
     IoLimit,
+    MemoryKill,
     MemoryUse,
     NetworkUse,
     ResourceUse,
@@ -15,6 +16,7 @@ from benchwright.core.resource_use import (
 from benchwright.core.text import (
     byte_rate_text,
     duration_text,
+    list_text,
     percent_text,
     plural,
     size_text,
@@ -27,7 +29,7 @@ from benchwright.findings.limit import LimitReached, StatedCapacity
 
 
 def swapping(use: ResourceUse) -> LimitReached | None:
-    """Return the swap space, if it replaced memory.
+    """Return the swap space, if it replaced memory of the trial.
 
     Pages that are only written out are not used, unless tasks wait for memory.
     """
@@ -40,6 +42,8 @@ def swapping(use: ResourceUse) -> LimitReached | None:
     waited = memory.pressure is not None and memory.pressure >= t.PRESSURE / 2
     if memory.swapped_in < 0.1 * memory.swapped_out and not waited:
         return None
+    if not lacks_memory(use):
+        return None
     evidence = (
         f"{size_text(memory.swapped_in)} read from swap, "
         f"{size_text(memory.swapped_out)} written to swap, {byte_rate_text(moved)}"
@@ -50,16 +54,55 @@ def swapping(use: ResourceUse) -> LimitReached | None:
     return LimitReached("swapping", "memory" if full is None else full.path, evidence)
 
 
-def memory_limit(use: ResourceUse) -> LimitReached | None:
+def lacks_memory(use: ResourceUse) -> bool:
+    """Return whether the machine's lack of memory can be the trial's: it waited for pages, its cgroup was full, or
+    nothing was recorded about the trial itself."""
+    losses, memory = use.losses, use.memory
+    if losses is None or losses.major_faults is None or _full_group(use) is not None:
+        return True
+    machine = 0 if memory is None else memory.major_faults
+    least = max(t.OWN_FAULTS_PER_S * use.seconds, t.OWN_FAULTS * machine)
+    return losses.major_faults >= least
+
+
+def memory_limit(use: ResourceUse, shot: Sequence[int] = ()) -> LimitReached | None:
     """Return the cgroup at its memory limit, if the lack of memory had an effect: a page cache
-    fills any limit without harm."""
+    fills any limit without harm. `shot`: as of `limit_kills`."""
     full = _full_group(use)
+    kills = limit_kills(use, shot)
+    if kills and (full is None or not full.oom_kills):
+        cgroup, limit = kills[0].cgroup, kills[0].limit
+        size = f" of {size_text(limit)}" if limit else ""
+        names = list_text(list(dict.fromkeys(kill.name for kill in kills)), 3)
+        evidence = (
+            f"cgroup {cgroup} reached its limit{size}; the kernel killed "
+            f"{plural(len(kills), 'task')} because of it ({names})"
+        )
+        return LimitReached("memory-limit", cgroup, evidence, event=True)
     if full is None:
         return None
     missed = _missed(use, full)
     if not missed:
         return None
-    return LimitReached("memory-limit", full.path, f"{_group_text(full)}; {missed}")
+    evidence = f"{_group_text(full)}; {missed}"
+    return LimitReached("memory-limit", full.path, evidence, event=full.oom_kills > 0)
+
+
+def limit_kills(use: ResourceUse, shot: Sequence[int] = ()) -> list[MemoryKill]:
+    """Return the tasks of the trial that were killed at the limit of a cgroup: by their names or ids, or
+    the cgroup, as samples show them, or because SIGKILL ended a command in an epoch of `shot`."""
+    paths = {group.path for group in use.cgroups}
+    known = {task.name for task in use.tasks} | {task.pid for task in use.tasks}
+    return [
+        kill
+        for kill in use.killed
+        if kill.cgroup
+        and (
+            kill.cgroup in paths
+            or not known.isdisjoint((kill.name, kill.pid))
+            or kill.epoch in shot
+        )
+    ]
 
 
 def _full_group(use: ResourceUse) -> CgroupUse | None:
@@ -103,25 +146,38 @@ def memory_pressure(use: ResourceUse) -> LimitReached | None:
     memory = use.memory
     if memory is None:
         return None
-    evidence = _pressure_text(memory, use.seconds)
+    killed = _killed_for_all(memory, use)
+    if killed:
+        evidence = f"the kernel killed {plural(killed, 'task')} because the machine had no memory left"
+    else:
+        evidence = _pressure_text(memory, use)
     if not evidence:
         return None
     left = f"{size_text(memory.available_min)} of {size_text(memory.total)} available"
-    return LimitReached("memory-pressure", "memory", f"{evidence}; at least {left}")
+    evidence = f"{evidence}; at least {left}"
+    return LimitReached("memory-pressure", "memory", evidence, event=killed > 0)
 
 
-def _pressure_text(memory: MemoryUse, seconds: float) -> str:
-    if memory.oom_kills:
-        return (
-            f"the kernel killed {plural(memory.oom_kills, 'task')} for lack of memory"
-        )
+def _killed_for_all(memory: MemoryUse, use: ResourceUse) -> int:
+    """Return how many tasks were killed because the machine had no memory left: by the kernel's log, or, if
+    that has none, as many as no cgroup counts while little was available."""
+    if use.killed:
+        return sum(not kill.cgroup for kill in use.killed)
+    of_groups = max((group.oom_kills for group in use.cgroups), default=0)
+    short = memory.available_min < t.MEMORY_LOW * memory.total
+    return max(memory.oom_kills - of_groups, 0) if short or use.losses is None else 0
+
+
+def _pressure_text(memory: MemoryUse, use: ResourceUse) -> str:
+    if not lacks_memory(use):
+        return ""
     if memory.pressure is not None:
         if memory.pressure < t.PRESSURE:
             return ""
         return (
             f"tasks waited for memory {percent_text(memory.pressure)} of the time (PSI)"
         )
-    if memory.scanned_direct / seconds < t.DIRECT_SCANS_PER_S:
+    if memory.scanned_direct / use.seconds < t.DIRECT_SCANS_PER_S:
         return ""
     return f"tasks scanned {memory.scanned_direct:,} pages for free memory"
 
@@ -206,7 +262,9 @@ def io_throttle(use: ResourceUse) -> LimitReached | None:
 def _io_limit_reached(limit: IoLimit, use: ResourceUse) -> Iterator[tuple[float, str]]:
     """Yield the limits of one device that were reached: share of the limit, and text."""
     disk = next((disk for disk in use.disks if disk.name == limit.name), None)
-    if disk is None or not _is_own(disk, use) or (active := _active(disk)) < t.ACTIVE:
+    if disk is None or not is_own(disk, use) or (active := _active(disk)) < t.ACTIVE:
+        return
+    if not (uses_disk(disk.name, use) or _took_most(disk, use)):
         return
     least = t.IO_LIMIT
     if use.io_pressure is not None and use.io_pressure >= t.IO_LIMIT_PRESSURE:
@@ -235,7 +293,7 @@ def disk_saturated(use: ResourceUse) -> LimitReached | None:
 
 
 def _is_saturated(disk: DiskUse, use: ResourceUse) -> bool:
-    if not _is_own(disk, use):
+    if not is_own(disk, use):
         return False
     active = _active(disk)
     if active < t.ACTIVE:
@@ -295,7 +353,7 @@ def _waits_for_io(use: ResourceUse) -> bool:
     return use.cpu is not None and use.cpu.iowait >= t.IO_WAIT
 
 
-def _is_own(disk: DiskUse, use: ResourceUse) -> bool:
+def is_own(disk: DiskUse, use: ResourceUse) -> bool:
     """Return whether a good part of a disk's bytes belongs to the trial or its target; for a disk
     that moved none, whether they requested any."""
     known = [io for io in (use.own_io, use.target_io) if io is not None]
@@ -306,13 +364,31 @@ def _is_own(disk: DiskUse, use: ResourceUse) -> bool:
     return asked > 0 and asked >= t.OWN_IO * moved
 
 
+def uses_disk(name: str, use: ResourceUse) -> bool:
+    """Return whether files of the trial or its target may lie on a disk; of a file system without a disk of its own,
+    whether a good part of the disk's bytes is theirs."""
+    if use.devices is None:
+        return True
+    if any(":" not in device for device in use.devices):
+        return name in use.devices
+    return any(disk.name == name and is_own(disk, use) for disk in use.disks)
+
+
+def _took_most(disk: DiskUse, use: ResourceUse) -> bool:
+    """Return whether a disk moved as much as half of what the trial read and wrote: a file that is open only between
+    two looks at the open files is on none of their disks."""
+    moved = (disk.read_bytes_per_s + disk.write_bytes_per_s) * use.seconds
+    known = [io for io in (use.own_io, use.target_io) if io is not None]
+    return moved >= 0.5 * sum(io.read_bytes + io.write_bytes for io in known)
+
+
 def disk_stalled(use: ResourceUse) -> LimitReached | None:
     """Return the disk that had requests in flight and completed none for a long time."""
     least = max(t.STALL_S, t.STALL_SHARE * use.seconds)
     still = [
         disk
         for disk in use.disks
-        if disk.longest_stall_s >= least and _is_own(disk, use)
+        if disk.longest_stall_s >= least and is_own(disk, use)
     ]
     if not still:
         return None

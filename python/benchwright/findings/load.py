@@ -32,6 +32,7 @@ from benchwright.findings import thresholds as t
 from benchwright.findings.codes import make_finding
 from benchwright.findings.file_set import file_set_findings
 from benchwright.findings.hosts import host_findings, late_hosts, short_hosts
+from benchwright.stats.response_times import response_times
 
 # -- Findings about traces: skipped lines, lost events ---------------------------------
 #
@@ -150,7 +151,8 @@ def _compare(result: TraceComparison) -> Iterator[Finding]:
 # Each threshold has its reason beside it; docs/workload-toml.md lists them for users.
 # Decision: lateness is judged by the operations that no full target held back, because
 # the target causes waiting for a slot (`target-saturated`), and the generator causes
-# lateness. In a closed loop the next start is due when the previous operation ends, so there
+# lateness. An operation that the generator came to late, and that then found no slot, waits for
+# others that started late with it: that is the generator's (`held_late`). In a closed loop the next start is due when the previous operation ends, so there
 # is no schedule to miss: lateness is judged by the share of the time in which a slot was empty.
 # Sources: Buttress paper, section 6 (issue error); Schroeder and others, "Open versus closed"
 # (NSDI '06).
@@ -220,7 +222,7 @@ def _samples(samples: SamplesResult, subject: str) -> Iterator[Finding]:
     if samples.lost or samples.failed:
         evidence = f"{samples.lost:,} operations are missing from {samples.path}"
         if samples.failed:
-            evidence += f": writing failed ({samples.failed})"
+            evidence += f": {samples.failed}"
         yield make_finding("samples-lost", subject, evidence)
 
 
@@ -247,10 +249,6 @@ def _requests(
     skipped = (
         ("with a method other than GET, HEAD and OPTIONS", requests.unsafe_methods),
         (
-            "without a request that can be sent (none, CONNECT, an invalid one)",
-            requests.unreplayable,
-        ),
-        (
             "with a body that is described (multipart/form-data), but not recorded",
             requests.lost_bodies,
         ),
@@ -259,11 +257,23 @@ def _requests(
         parts = (f"{number:,} {what}" for what, number in skipped if number)
         text = f"records of {trace.path} were skipped: {', '.join(parts)}"
         yield make_finding("trace-requests-skipped", subject, text)
+    if requests.unreplayable:
+        kinds = requests.unsendable or {"no request": requests.unreplayable}
+        parts = (f"{number:,} x {kind}" for kind, number in kinds.items())
+        text = f"records of {trace.path} have no request that can be sent: {', '.join(parts)}"
+        yield make_finding("trace-requests-unsendable", subject, text)
     changed = (
-        ("without their credentials", requests.credentials),
-        ("with an empty body, since theirs is unknown", requests.without_body),
+        ("without their credentials", requests.credentials if sent else 0),
+        (
+            "with an empty body, since theirs is unknown",
+            requests.without_body if sent else 0,
+        ),
+        (
+            "with a body that does not have the length that the trace states",
+            requests.other_lengths,
+        ),
     )
-    if sent and any(number for _, number in changed):
+    if any(number for _, number in changed):
         parts = (f"{number:,} {what}" for what, number in changed if number)
         text = f"requests of {trace.path} are sent otherwise: {', '.join(parts)}"
         yield make_finding("trace-requests-changed", subject, text)
@@ -291,6 +301,11 @@ def _late(result: EngineResult, loop: LoopModel, subject: str) -> Iterator[Findi
         reasons.append(
             f"{part_text(counts.skipped, counts.intended)} were too late and were skipped"
         )
+    if counts.held_late > t.HELD_LATE * counts.intended and _held_by_generator(result):
+        reasons.append(
+            f"{part_text(counts.held_late, counts.intended)} found no slot, because operations before them "
+            "were late and started together"
+        )
     if counts.starved:
         reasons.append(f"the trace reader fell behind {counts.starved:,} times")
     if hosts := late_hosts(result, _late_limit_ns(result)) if loop.open else "":
@@ -298,8 +313,9 @@ def _late(result: EngineResult, loop: LoopModel, subject: str) -> Iterator[Findi
     if not reasons:
         yield from _late_tail(result, subject)
         return
-    if counts.held:
-        reasons.append(f"{counts.held:,} that waited for a slot are not included")
+    if counts.held > counts.held_late:
+        waited = counts.held - counts.held_late
+        reasons.append(f"{waited:,} that waited for a slot are not included")
     severity = Severity.SERIOUS if grave else None
     evidence = "; ".join(reasons) + (_unknown(result) if counts.skipped else "")
     yield make_finding("generator-late", subject, evidence, severity)
@@ -355,7 +371,7 @@ def _late_tail(result: EngineResult, subject: str) -> Iterator[Finding]:
     """Yield a finding if the generator causes only the far tail; `null` has no other tail."""
     if result.target.kind == "null":
         return
-    response = result.all.response_ns
+    response = response_times(result)
     for word, name, share in _TAILS:
         late, whole = getattr(result.lateness_ns, name), getattr(response, name)
         if not late or not whole or result.lateness_ns.count * share < 1:
@@ -398,21 +414,28 @@ def _not_offered(result: EngineResult, subject: str) -> Iterator[Finding]:
 def _saturated(result: EngineResult, subject: str) -> Iterator[Finding]:
     reasons = []
     growth = _backlog(result)
-    if growth is not None:
+    if growth is not None and not _held_by_generator(result):
         reasons.append(
             f"{growth[0]:,} operations waited in the middle of the run, "
             f"{growth[1]:,} at its end"
         )
-    response, service = result.all.response_ns.p50, result.all.service_ns.p50
-    held = result.counts.held > t.HELD * result.counts.intended
+    response, service = response_times(result).p50, result.all.service_ns.p50
+    counts = result.counts
+    held = counts.held - counts.held_late > t.HELD * counts.intended
     if response and service and held and response > t.WAITED_TIMES * service:
         reasons.append(
-            f"{part_text(result.counts.held, result.counts.intended)} waited for a slot; the "
+            f"{part_text(counts.held, counts.intended)} waited for a slot; the "
             f"median response ({duration_ns_text(response)}) is {number_text(response / service, 3)} times "
             f"the service time ({duration_ns_text(service)})"
         )
     if reasons:
         yield make_finding("target-saturated", subject, "; ".join(reasons))
+
+
+def _held_by_generator(result: EngineResult) -> bool:
+    """Return whether the generator came late to most of the operations that found no slot."""
+    counts = result.counts
+    return counts.held_late > t.HELD_LATE_MOSTLY * counts.held
 
 
 def _unknown(result: EngineResult) -> str:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import msgspec
+
 from benchwright.core.chill import CacheResidency, ChillReport, ChillStop
 from benchwright.core.quiet import AS_BEFORE, QuietResult, RestoreResult, RevertedChange
 from benchwright.core.results import Finding
-from benchwright.core.text import some_text
+from benchwright.core.text import list_text, some_text
 from benchwright.findings.codes import make_finding
 
 # --------------------------------------------------------------------------------------
@@ -45,7 +47,8 @@ def _restore_findings(restored: RestoreResult, late: bool) -> Iterator[Finding]:
         )
         boot = " before the last boot" if restored.rebooted else ""
         good = [u for u in restored.undone if u not in restored.failed]
-        text = f"the changes of {who}{boot} were undone: {_few(_names(good))}"
+        log = f" (log {restored.place})" if restored.place else ""
+        text = f"the changes of {who}{boot} were undone: {_few(_names(good))}{log}"
         yield make_finding("quiet-undone-late", "machine", text)
     if not late:
         yield from _reverted_settings(restored.lost)
@@ -97,6 +100,7 @@ _REASONS = {
     ChillStop.RESERVE: "the reserve for other programs was reached",
     ChillStop.STEADY: "more memory did not shrink the cache",
     ChillStop.SWAP: "the kernel started to swap",
+    ChillStop.MOST: "as much memory was taken as --most allows",
     ChillStop.LIMIT: "no more memory was available",
     ChillStop.KILLED: "the kernel killed it because memory ran out",
     ChillStop.EMPTY: "almost nothing was cached",
@@ -107,7 +111,7 @@ def chill_findings(chilled: ChillReport) -> list[Finding]:
     """Return `chill-incomplete` for each checked file that is still partly in memory or could not
     be checked, and for a file system that others kept mounted."""
     findings = [
-        make_finding("chill-incomplete", one.path, _chill_evidence(one, chilled))
+        _warm_finding(one, chilled)
         for one in chilled.checked
         if one.after_pages or one.unread
     ]
@@ -118,9 +122,25 @@ def chill_findings(chilled: ChillReport) -> list[Finding]:
     return findings
 
 
+def _warm_finding(one: CacheResidency, chilled: ChillReport) -> Finding:
+    """Return the finding about one file; its remedy is no other method if no method can drop the pages."""
+    found = make_finding("chill-incomplete", one.path, _chill_evidence(one, chilled))
+    if one.only_in:
+        remedy = "No method drops them. Put the data on a disk, or report the result as that of data in memory."
+    elif one.locked_by:
+        remedy = "No method drops them. End the process that locks them, or report the result as that of data in memory."
+    else:
+        return found
+    return msgspec.structs.replace(found, remedy=remedy)
+
+
 def _chill_evidence(cache_residency: CacheResidency, chilled: ChillReport) -> str:
     text = f"{cache_residency.after_pages:,} of {cache_residency.pages:,} pages still in memory"
     text += f" after {chilled.method} (before: {cache_residency.before_pages:,})"
+    if cache_residency.only_in:
+        text += f"; they cannot be dropped: {cache_residency.only_in} has no other copy of its data"
+    elif cache_residency.locked_by:
+        text += f"; pages locked in memory (mlock) by {list_text(cache_residency.locked_by, 3)}"
     if chilled.squeeze is not None:
         text += f"; it stopped because {_REASONS[chilled.squeeze.stopped]}"
     if cache_residency.unread:

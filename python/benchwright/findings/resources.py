@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Iterator, Sequence
 from statistics import median
@@ -9,9 +10,16 @@ from statistics import median
 import msgspec
 
 from benchwright.core.observation import Trial
-from benchwright.core.resource_use import KernelMessage, ResourceUse
+from benchwright.core.resource_use import (
+    KERNEL_ERROR,
+    KERNEL_WARNING,
+    CgroupUse,
+    IoLimit,
+    KernelMessage,
+    ResourceUse,
+)
 from benchwright.core.results import Finding, Severity
-from benchwright.core.text import epochs_text, plural, size_text
+from benchwright.core.text import cpus_text, epochs_text, plural, size_text
 from benchwright.findings import sanity
 from benchwright.findings import thresholds as t
 from benchwright.findings.codes import make_finding
@@ -24,8 +32,15 @@ from benchwright.findings.limiter import (
     windows_of,
 )
 from benchwright.findings.limiter_cpu import cpu_steal, steal_text, stolen
+from benchwright.findings.limiter_io import limit_kills, uses_disk
 from benchwright.findings.programs import is_generator, is_server
-from benchwright.findings.sanity import Claims, Figure, grain_text, start_text
+from benchwright.findings.sanity import (
+    Claims,
+    Figure,
+    coarse_text,
+    grain_text,
+    start_text,
+)
 from benchwright.stats.aggregate import TrialValues, metric_columns
 from benchwright.stats.metric_rules import MetricRules
 
@@ -33,76 +48,172 @@ from benchwright.stats.metric_rules import MetricRules
 # Findings about the machine itself: messages, frequency, heat, lost packets,
 # changes.
 #
-# Each function returns its evidence as text, empty if there is none. A figure that the machine
+# Each function of a window returns its evidence as text, empty if there is none. A figure that the machine
 # does not report is no evidence.
 
-_TROUBLE = re.compile(
-    r"I/O error|EXT[234]-fs error|XFS.*(corrupt|error)|BTRFS.*error|Out of memory|oom-kill|"
-    r"hung task|blocked for more than|soft lockup|hard LOCKUP|Hardware Error|Machine check|"
-    r"\bBUG\b|\bOops\b|Remounting filesystem read-only|link is not ready|Link is Down|"
-    r"NETDEV WATCHDOG|table full|SYN flooding|segfault|critical (target|medium) error",
-    re.IGNORECASE,
+_KINDS_OF_TROUBLE: tuple[tuple[str, str], ...] = (
+    (
+        r"memory cgroup out of memory|CONSTRAINT_MEMCG",
+        "Raise the memory limit of the cgroup, or use less memory: the kernel killed a task at that limit.",
+    ),
+    (
+        r"Out of memory|oom-kill|oom_reaper",
+        "Add memory, or use less: the kernel killed a task, or looked for one to kill, for lack of memory.",
+    ),
+    (
+        r"I/O error|critical (target|medium) error",
+        "Check the device and its connection (smartctl -a, or the storage server): it failed reads or writes "
+        "during the trial.",
+    ),
+    (
+        r"EXT[234]-fs error|XFS.{0,200}(corrupt|error)|BTRFS.{0,200}error|Remounting filesystem read-only",
+        "Check the file system (fsck, xfs_repair, btrfs check) and its device: it had errors during the trial.",
+    ),
+    (
+        r"hung task|blocked for more than",
+        "Find what the task waited for, a device or a server that does not answer: it was blocked for "
+        "minutes.",
+    ),
+    (
+        r"soft lockup|hard LOCKUP|detected stalls? on|self-detected stall",
+        "Measure again on a machine whose CPUs run all the time: one was stuck in the kernel, or the hypervisor "
+        "did not run it.",
+    ),
+    (
+        r"Hardware Error|Machine check",
+        "Check the hardware (rasdaemon, mcelog): it reported an error, so do not trust results of this machine.",
+    ),
+    (
+        r"\bBUG\b|\bOops\b",
+        "Restart the machine, and update its kernel: the kernel had an error of its own, and is no longer reliable.",
+    ),
+    (
+        r"link is not ready|Link is Down|NETDEV WATCHDOG",
+        "Check the link (cable, switch, driver): the interface was down or its device did not answer.",
+    ),
+    (
+        r"temperature above threshold",
+        "Cool the machine: a CPU was slowed down because of heat.",
+    ),
+    (
+        r"table full|SYN flooding",
+        "Raise the limit that the message names (net.netfilter.nf_conntrack_max, the backlog of listen), or open "
+        "fewer connections.",
+    ),
+    (
+        r"segfault",
+        "Find why the program crashed (its core dump, its output in the study's logs): a trial with a crash is "
+        "no result.",
+    ),
 )
+"""Known words of messages about trouble, and what to do; the first that a message has counts."""
+_TROUBLE = re.compile("|".join(words for words, _ in _KINDS_OF_TROUBLE), re.IGNORECASE)
 _NETWORK_LOAD = re.compile(r"SYN flooding|table full|link is not ready", re.IGNORECASE)
 """Messages about network traffic or an interface, which may be that of another program."""
+_OF_INTERFACE = re.compile(r"link is not ready|Link is Down|NETDEV WATCHDOG", re.I)
+_WORD = re.compile(r"\w+(?:[.-]+\w+)*")
 _OUT_OF_MEMORY = re.compile(r"out of memory|oom-kill|oom_reaper", re.IGNORECASE)
-_ERROR, _WARNING = 3, 4
-"""Levels of the kernel's log (syslog(2))."""
 
 
-def kernel_errors(use: ResourceUse) -> str:
-    """Return the messages about errors: of level 3 or more serious, or with known words.
+def _errors(window: WatchedWindow) -> list[KernelMessage]:
+    """Return the messages about errors that concern the trial.
 
     Without those about a task that was killed at its cgroup's limit, which are evidence of that
     limit (limiter_io.py), and those about network traffic that the trial did not cause.
     """
+    messages = _of_interest(window)
+    return [message for message in messages if _is_trouble(message, window.use)]
+
+
+def _of_interest(window: WatchedWindow) -> list[KernelMessage]:
+    use = window.use
     limited = any(group.oom_kills for group in use.cgroups)
-    return _messages(
-        [
-            message
-            for message in use.kernel
-            if _is_trouble(message, use)
-            and not (limited and _OUT_OF_MEMORY.search(message.text))
-        ]
-    )
+    limited = limited or bool(limit_kills(use, window.shot))
+    for_all = any(not kill.cgroup for kill in use.killed)
+    of_limit = _OF_CGROUP if for_all else _OUT_OF_MEMORY
+    return [
+        message
+        for message in use.kernel
+        if not (limited and of_limit.search(message.text))
+    ]
 
 
-def kernel_warnings(use: ResourceUse) -> str:
-    """Return the other messages of level 4, and those about network traffic of others."""
-    return _messages(
-        [
-            message
-            for message in use.kernel
-            if not _is_trouble(message, use)
-            and (message.level == _WARNING or _NETWORK_LOAD.search(message.text))
-        ]
-    )
+def _warnings(window: WatchedWindow) -> list[KernelMessage]:
+    """Return the other messages of level 4, and errors that do not concern the trial; not those about
+    the network traffic of others."""
+    use = window.use
+    return [
+        message
+        for message in _of_interest(window)
+        if not _is_trouble(message, use)
+        and (message.level <= KERNEL_WARNING or _TROUBLE.search(message.text))
+        and (uses_network(use) or not _NETWORK_LOAD.search(message.text))
+    ]
 
 
 def _is_trouble(message: KernelMessage, use: ResourceUse) -> bool:
-    """Return whether a message reports an error that can concern the trial.
-
-    A trial has network traffic of its own if it has a target, or if a known load generator or
-    server runs in it; the machine's counters of packets include those of all programs.
-    """
-    if _NETWORK_LOAD.search(message.text):
-        driven = use.cpu is not None and use.cpu.target is not None
-        return driven or any(
-            is_generator(task.name) or is_server(task.name) for task in use.tasks
-        )
-    return message.level <= _ERROR or _TROUBLE.search(message.text) is not None
+    """Return whether a message reports an error that concerns the trial."""
+    known = message.level <= KERNEL_ERROR or _TROUBLE.search(message.text) is not None
+    return known and _concerns(message.text, use)
 
 
-def _messages(kernel_messages: Sequence[KernelMessage]) -> str:
-    if not kernel_messages:
-        return ""
-    first = min(kernel_messages, key=lambda message: (message.level, message.at_s))
-    more = (
-        f" and {plural(len(kernel_messages) - 1, 'more message')}"
-        if len(kernel_messages) > 1
-        else ""
+_PROCESS = re.compile(
+    r"(?<!\S)(?P<name>\S{1,64})\[(?P<pid>\d+)\]: segfault|Killed process (?P<killed>\d+) \((?P<its_name>[^)]{0,64})\)|"
+    r"task (?P<hung>\S{1,64}):(?P<hung_pid>\d+) blocked for more than|^(?P<invoker>\S+) invoked oom-killer|"
+    r"oom-kill:.{0,1000}task=(?P<victim>[^,]{0,64}),pid=(?P<victim_pid>\d+)"
+)
+"""Names of tasks have at most 64 characters; the bounds make a search linear."""
+_OF_CGROUP = re.compile(r"memory cgroup out of memory|CONSTRAINT_MEMCG", re.IGNORECASE)
+_DEVICE = re.compile(
+    r"\b(sd[a-z]+|x?vd[a-z]+|nvme\d+n\d+|mmcblk\d+|loop\d+|dm-\d+|md\d+|sr\d+|zram\d+|"
+    r"n?fd\d+|[nrd]r?bd\d+|ram\d+|pmem\d+|bcache\d+)"
+)
+
+
+def _concerns(text: str, use: ResourceUse) -> bool:
+    """Return whether a message concerns the trial: it names one of its processes, or a device or interface that the
+    trial uses; or it names none and has known words, which are about the machine as a whole."""
+    if _OF_INTERFACE.search(text):
+        words = set(_WORD.findall(text))
+        return uses_network(use) and any(net.name in words for net in use.networks)
+    if _NETWORK_LOAD.search(text):
+        return uses_network(use)
+    process = _PROCESS.search(text)
+    if process is not None:
+        if _OUT_OF_MEMORY.search(text) and not _OF_CGROUP.search(text):
+            return True
+        words = {word for word in process.groups() if word}
+        return any(task.name in words or str(task.pid) in words for task in use.tasks)
+    if _OF_CGROUP.search(text):
+        return any(group.oom_kills for group in use.cgroups)
+    device = _DEVICE.search(text)
+    if device is not None:
+        return uses_disk(device[1], use)
+    return _TROUBLE.search(text) is not None or _names_own(text, use)
+
+
+def _names_own(text: str, use: ResourceUse) -> bool:
+    """Return whether a message names a process of the trial, or the disk of its files, in other words than those of
+    `_PROCESS` and `_DEVICE`."""
+    words = set(_WORD.findall(text))
+    if any(name in words for name in use.devices or ()):
+        return True
+    return any(
+        f"{task.name}[{task.pid}]" in text or f"PID: {task.pid} " in text
+        for task in use.tasks
     )
-    return f"the kernel logged {first.text!r} after {max(first.at_s, 0):.1f} s{more}"
+
+
+def uses_network(use: ResourceUse) -> bool:
+    """Return whether the trial has network traffic of its own: it has a target, a known load generator or server runs
+    in it, or its sockets sent segments. The machine's counters of packets include those of all programs."""
+    driven = use.cpu is not None and use.cpu.target is not None
+    sent = use.losses is not None and use.losses.segments_out > 0
+    return (
+        driven
+        or sent
+        or any(is_generator(task.name) or is_server(task.name) for task in use.tasks)
+    )
 
 
 def frequency_within(use: ResourceUse) -> str:
@@ -151,9 +262,11 @@ def steal_evidence(use: ResourceUse) -> str:
 
 
 def lost_packets(use: ResourceUse) -> str:
-    """Return the evidence of packets that the network lost, dropped or sent again."""
-    parts = [*_interfaces(use), *_sockets(use)]
-    return "; ".join(parts)
+    """Return the evidence of packets that the trial's own sockets lost, and that interfaces and the machine dropped
+    while the trial used the network."""
+    if not uses_network(use):
+        return ""
+    return "; ".join([*_interfaces(use), *_sockets(use)])
 
 
 def _interfaces(use: ResourceUse) -> Iterator[str]:
@@ -168,19 +281,33 @@ def _interfaces(use: ResourceUse) -> Iterator[str]:
 
 
 def _sockets(use: ResourceUse) -> Iterator[str]:
-    sockets = use.sockets
-    if sockets is None:
-        return
-    again = sockets.retransmits
-    if again >= max(t.LOST_FEWEST, t.LOST_PACKETS * sockets.segments_out):
-        yield f"{plural(again, 'segment')} of {sockets.segments_out:,} sent again"
-    if sockets.listen_overflows or sockets.listen_drops:
-        lost = max(sockets.listen_overflows, sockets.listen_drops)
-        yield f"{plural(lost, 'connection')} dropped by full listen queues"
-    if sockets.receive_errors >= t.LOST_FEWEST:
-        yield f"{plural(sockets.receive_errors, 'datagram')} lost to full receive buffers"
-    if sockets.softnet_dropped:
-        yield f"{plural(sockets.softnet_dropped, 'packet')} dropped before the network stack"
+    machine, own = use.sockets, use.losses
+    if own is None or own.absent:
+        # Whose segments these were is not known: the trial uses the network, and may be one of several programs.
+        if machine is not None:
+            sent = machine.segments_out + machine.retransmits
+            yield from _losses(
+                machine.retransmits,
+                sent,
+                max(machine.listen_overflows, machine.listen_drops),
+                machine.receive_errors,
+            )
+    else:
+        yield from _losses(
+            own.retransmits, own.segments_out, own.listen_drops, own.datagram_drops
+        )
+    if machine is not None and machine.softnet_dropped:
+        yield f"{plural(machine.softnet_dropped, 'packet')} dropped before the network stack"
+
+
+def _losses(again: int, sent: int, connections: int, datagrams: int) -> Iterator[str]:
+    """Yield what sockets lost; `sent` are segments, with those sent again."""
+    if again >= max(t.LOST_FEWEST, t.LOST_PACKETS * sent):
+        yield f"{plural(again, 'segment')} of {sent:,} sent again"
+    if connections:
+        yield f"{plural(connections, 'connection')} dropped by full listen queues"
+    if datagrams >= t.LOST_FEWEST:
+        yield f"{plural(datagrams, 'datagram')} lost to full receive buffers"
 
 
 def changed(uses: Sequence[ResourceUse]) -> str:
@@ -189,28 +316,54 @@ def changed(uses: Sequence[ResourceUse]) -> str:
 
 
 def _changes(uses: Sequence[ResourceUse]) -> Iterator[str]:
-    counts = sorted({use.cpu.count for use in uses if use.cpu is not None})
-    if len(counts) > 1:
-        yield f"CPUs: {counts[0]} and {counts[-1]}"
-    totals = sorted({use.memory.total for use in uses if use.memory is not None})
-    if totals and totals[0] < 0.99 * totals[-1]:
-        yield f"memory: {size_text(totals[0])} and {size_text(totals[-1])}"
-    swaps = sorted({use.memory.swap_total for use in uses if use.memory is not None})
-    if len(swaps) > 1:
-        yield f"swap space: {size_text(swaps[0])} and {size_text(swaps[-1])}"
-    yield from _quota_changes(uses)
-
-
-def _quota_changes(uses: Sequence[ResourceUse]) -> Iterator[str]:
-    limits: dict[tuple[str, str], dict[str, None]] = {}
+    yield from _change("CPUs", [use.cpu.count for use in uses if use.cpu is not None])
+    totals = [use.memory.total for use in uses if use.memory is not None]
+    if totals and min(totals) < 0.99 * max(totals):
+        yield from _change("memory", [size_text(total) for total in totals])
+    limits: dict[tuple[str, str], dict[str, list[str]]] = {}
     for use in uses:
         for group in use.cgroups:
-            key = (group.controller, group.path)
-            limit = f"{group.cpu_limit_cores}, {group.memory_limit}, {group.io_limits}"
-            limits.setdefault(key, {})[limit] = None
-    for (_controller, path), found in limits.items():
-        if len(found) > 1:
-            yield f"limits of cgroup {path}: {plural(len(found), 'kind')}"
+            found = limits.setdefault((group.controller, group.path), {})
+            for field, value in _limits_of(group, uses):
+                found.setdefault(field, []).append(value)
+    for (_controller, path), fields in limits.items():
+        for field, values in fields.items():
+            yield from _change(f"{field} of cgroup {path}", values)
+
+
+def _change(field: str, values: Sequence[object]) -> Iterator[str]:
+    """Yield `field: old, then new`, with every value that followed another one."""
+    steps = [value for value, _ in itertools.groupby(values)]
+    if len(steps) > 1:
+        yield f"{field}: {', then '.join(map(str, steps[:_MOST_STEPS]))}"
+
+
+_MOST_STEPS = 4
+
+
+def _limits_of(
+    group: CgroupUse, uses: Sequence[ResourceUse]
+) -> Iterator[tuple[str, str]]:
+    """Yield the limits of a cgroup that can concern a trial: not those of devices that it did not use."""
+    cores, memory = group.cpu_limit_cores, group.memory_limit
+    yield "CPU limit", "none" if cores is None else cpus_text(cores)
+    yield "memory limit", "none" if memory is None else size_text(memory)
+    limits = {limit.name: limit for limit in group.io_limits}
+    named = {
+        limit.name for use in uses for one in use.cgroups for limit in one.io_limits
+    }
+    used = {name for name in named if any(uses_disk(name, use) for use in uses)}
+    for name in sorted(used):
+        limit = limits.get(name, IoLimit(""))
+        for field in (
+            "read_bytes_per_s",
+            "write_bytes_per_s",
+            "reads_per_s",
+            "writes_per_s",
+        ):
+            value = getattr(limit, field)
+            shown = "none" if value is None else f"{value:,.10g}"
+            yield f"{field} limit on {name}", shown
 
 
 def not_allowed(use: ResourceUse) -> str:
@@ -238,8 +391,6 @@ def reason_not_watched(use: ResourceUse) -> str:
 # lasting findings must hold for most of the watched time; errors are reported wherever they occur.
 
 _ANYWHERE: tuple[tuple[str, Callable[[ResourceUse], str], Severity | None], ...] = (
-    ("errors-in-kernel-log", kernel_errors, None),
-    ("errors-in-kernel-log", kernel_warnings, Severity.NOTE),
     ("thermal", heat, None),
     ("frequency-changed", frequency_within, None),
     ("network-errors", lost_packets, None),
@@ -247,12 +398,16 @@ _ANYWHERE: tuple[tuple[str, Callable[[ResourceUse], str], Severity | None], ...]
     ("not-watched", not_allowed, None),
 )
 _REMEDIES: dict[Callable[[ResourceUse], str], str] = {
-    kernel_warnings: "Read the message: it need not concern the test.",
     reason_not_watched: "What limited these trials is unknown. Remove the reason, and run them "
     "again.",
     not_allowed: "Run bw as a user with permission to read these (root), if you need them.",
 }
 """Remedies of evidence to which that of its code does not apply."""
+_CHANGED = (
+    "Do not combine these trials: what the evidence names changed while they ran. Set it back, or keep it "
+    "as it is now, and run again."
+)
+"""Of a change between trials, which captures at the start and the end may not show."""
 _MOSTLY: tuple[tuple[str, Callable[[ResourceUse], str], Severity | None], ...] = (
     ("steal", steal_evidence, Severity.NOTE),
 )
@@ -268,15 +423,20 @@ def resource_findings(
     observed: Sequence[TrialValues],
     book: MetricRules,
     claims: Claims | None = None,
+    *,
+    clock_s: float = 0.0,
 ) -> list[Finding]:
-    """Return the findings of a test about its machine."""
+    """Return the findings of a test about its machine.
+
+    `clock_s`: the step in which its tool writes times [s]; 0 if it is unknown.
+    """
     windows, stated = windows_of(trials), claims or Claims()
     figures = figures_of(observed, book)
     return [
         *limit_findings(name, windows, len(trials), stated.capacities),
         *window_findings(name, windows, len(trials)),
         *_figure_findings(name, windows, len(trials), figures, stated),
-        *_too_short(name, trials, observed, book),
+        *_too_short(name, trials, observed, book, clock_s),
         *_partly_watched(name, trials, windows),
     ]
 
@@ -314,7 +474,7 @@ def window_findings(
     name: str, windows: Sequence[WatchedWindow], total: int
 ) -> list[Finding]:
     """Return the findings from single windows and from differences between windows."""
-    found = []
+    found = _kernel_findings(name, windows, total)
     for code, evidence_of, severity in _ANYWHERE:
         text, epochs = showing(windows, evidence_of)
         if text:
@@ -331,8 +491,66 @@ def window_findings(
     for code, between in _BETWEEN:
         text = between([window.use for window in windows])
         if text and code not in told:
-            found.append(make_finding(code, name, text))
+            one = make_finding(code, name, text)
+            remedy = _CHANGED if between is changed else one.remedy
+            found.append(msgspec.structs.replace(one, remedy=remedy))
     return found
+
+
+_OF_OTHERS = "Read the message: it need not concern the test."
+
+
+def _kernel_findings(
+    name: str, windows: Sequence[WatchedWindow], total: int
+) -> list[Finding]:
+    """Return a finding about the errors in the kernel's log that concern the test, and a note about other messages."""
+    found = []
+    for chosen, severity in ((_errors, None), (_warnings, Severity.NOTE)):
+        messages = [
+            (message, (message.epoch,) if message.epoch else window.epochs)
+            for window in windows
+            for message in chosen(window)
+            if not message.epoch or message.epoch in window.epochs
+        ]
+        if not messages:
+            continue
+        epochs = tuple(dict.fromkeys(e for _, within in messages for e in within))
+        kernel_messages = [message for message, _ in messages]
+        text = _messages_text(kernel_messages, tells_trial=len(epochs) > 1)
+        one = make_finding(
+            "errors-in-kernel-log", name, text + where(epochs, total), severity
+        )
+        remedy = _OF_OTHERS
+        if chosen is _errors:
+            remedy = _remedy(_gravest(kernel_messages).text) or one.remedy
+        found.append(msgspec.structs.replace(one, remedy=remedy))
+    return found
+
+
+def _remedy(text: str) -> str:
+    """Return what to do about a message; empty for one without known words."""
+    kinds = (
+        remedy
+        for words, remedy in _KINDS_OF_TROUBLE
+        if re.search(words, text, re.IGNORECASE)
+    )
+    return next(kinds, "")
+
+
+def _gravest(messages: Sequence[KernelMessage]) -> KernelMessage:
+    """Return the gravest message, the earliest of several."""
+    return min(messages, key=lambda one: (one.level, one.epoch, one.at_s))
+
+
+def _messages_text(messages: Sequence[KernelMessage], *, tells_trial: bool) -> str:
+    """Return the gravest message with the number of the others."""
+    first = _gravest(messages)
+    after = f"{max(first.in_trial_s if first.epoch else first.at_s, 0):.1f} s"
+    if first.epoch and tells_trial:
+        after += f" of trial {first.epoch}"
+    others = len(messages) - 1
+    more = f" and {plural(others, 'more message')}" if others else ""
+    return f"the kernel logged {first.text!r} after {after}{more}"
 
 
 def _figure_findings(
@@ -368,16 +586,22 @@ def _too_short(
     trials: Sequence[Trial],
     observed: Sequence[TrialValues],
     book: MetricRules,
+    clock_s: float,
 ) -> Iterator[Finding]:
     found = metric_columns(observed, book)
+    if clock_s:
+        elapsed = found["elapsed"].values if "elapsed" in found else ()
+        if text := coarse_text(elapsed, clock_s):
+            yield make_finding("work-too-short-for-the-clock", name, text)
     declared = [metric for metric in book.declared if metric in found]
     if "elapsed" in found and not declared:
         text = start_text(trials, found["elapsed"].values)
         if text:
             yield make_finding("work-too-short-for-the-clock", name, text)
+    known = ("user", "system", *(("elapsed",) if clock_s else ()))
     for metric in book.shown(found):
         row = book.row(metric)
-        if not row.computed and metric not in ("user", "system"):
+        if not row.computed and metric not in known:
             text = grain_text(metric, row.unit, found[metric].values)
             if text:
                 yield make_finding("work-too-short-for-the-clock", name, text)

@@ -12,7 +12,6 @@ Benchwright; cli/rule_files.py loads it. Non-goal: a rule changes no figure.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
 
 import msgspec
 
@@ -21,6 +20,7 @@ from benchwright.core.observation import Trial
 from benchwright.core.plan import Pairs
 from benchwright.core.resource_use import ResourceUse
 from benchwright.core.results import Finding, Severity
+from benchwright.core.untrusted import regular_bytes
 from benchwright.findings.limiter import named_limits, windows_of
 from benchwright.stats.aggregate import TrialValues, metric_columns
 from benchwright.stats.metric_rules import MetricRules
@@ -127,7 +127,7 @@ def rule_error(name: str, error: BaseException) -> Diagnostic:
 
 def _line(name: str, number: int) -> str:
     try:
-        lines = Path(name).read_text(encoding="utf-8").splitlines()
+        lines = regular_bytes(name).decode().splitlines()
     except (OSError, UnicodeDecodeError):
         return ""
     return lines[number - 1] if 0 < number <= len(lines) else ""

@@ -22,6 +22,7 @@ from benchwright.findings.codes import make_finding
 from benchwright.stats.aggregate import MetricColumn, TrialValues, metric_columns
 from benchwright.stats.dependence import dependence, inflation
 from benchwright.stats.distribution import (
+    Modes,
     Outlier,
     outlier_threshold,
     outliers,
@@ -30,10 +31,12 @@ from benchwright.stats.distribution import (
 from benchwright.stats.drift import (
     Slope,
     Truncation,
+    chance_of_order,
     mann_kendall,
     mser_truncation,
     theil_sen,
 )
+from benchwright.stats.intervals import t_interval
 from benchwright.stats.metric_rules import MetricRules
 from benchwright.stats.moments import dot, median, moments, standardized
 
@@ -87,6 +90,8 @@ def outlier_finding(one: ExaminedSeries, apart: Sequence[Outlier]) -> Finding:
         f"{'above' if worst.score > 0 else 'below'} the median (threshold {limit:.1f}); "
         f"mean {quantity_text(every, one.unit)} with, {quantity_text(rest, one.unit)} without"
     )
+    if places == list(range(len(places))) and one.column.epochs[0] == 1:
+        evidence += "; no later trial is like that, so it can be a warm-up, or chance"
     return make_finding("outliers", one.test, evidence)
 
 
@@ -104,9 +109,21 @@ def modes_finding(one: ExaminedSeries, residuals: Sequence[float]) -> Finding | 
         f"{one.column.name} has two modes: {found.n_low} trials near "
         f"{quantity_text(found.low, one.unit)} and {found.n_high} near "
         f"{quantity_text(found.high, one.unit)}, with a gap of {found.gap:.1f} "
-        "standard deviations between them: no trial is close to the mean"
+        f"standard deviations between them: {_what_the_mean_is(one, found)}"
     )
     return make_finding("multimodal", one.test, evidence)
+
+
+def _what_the_mean_is(one: ExaminedSeries, modes: Modes) -> str:
+    """Return what two modes say about the mean: that it is between them, or how rare one of them is."""
+    mean = t_interval(one.column.values)
+    lower, upper = modes.empty
+    if lower < mean.low and mean.high < upper:
+        ends = (quantity_text(end, one.unit) for end in (mean.low, mean.high))
+        return f"no trial is in the mean's 95 % interval, {' to '.join(ends)}"
+    rarer, name = min((modes.n_high, "higher"), (modes.n_low, "lower"))
+    share = percent_text(rarer / (modes.n_low + modes.n_high))
+    return f"the mean depends on how often the {name} one occurs ({share})"
 
 
 # -- Drift, leak and dependence: what the order of the trials shows --------------------
@@ -203,7 +220,7 @@ def dependence_finding(
 # -- Warm-up: the first trials differ from the rest ------------------------------------
 #
 # Purpose: distinguishes a warm-up from similar effects: a drift, a slow wave of
-# correlated trials, a second mode that returns, an outlier.
+# correlated trials, a second mode that returns, outliers that happen to be first.
 # Non-goals: removal; the table keeps every trial.
 # Source: stats/drift.py.
 
@@ -215,6 +232,9 @@ def warm_up(one: ExaminedSeries, far: Sequence[Outlier]) -> Truncation | None:
     found = mser_truncation(tame)
     if not (found.removed and found.p <= t.LEVEL_WARM_UP * one.share):
         return None
+    order_p = chance_of_order(tame)
+    if order_p > t.LEVEL_WARM_UP_ORDER * one.share:
+        return None
     cut, rest = found.removed, tame[found.removed :]
     if dependence(rest).p <= t.SUSPECTED_DEPENDENCE:
         again = mser_truncation(tame, inflation(rest))
@@ -222,21 +242,22 @@ def warm_up(one: ExaminedSeries, far: Sequence[Outlier]) -> Truncation | None:
             return None
     if _comes_back(values, cut, t.LEVEL_MODES * one.share):
         return None
-    before, after = moments(values[:cut]), moments(values[cut:])
-    return Truncation(cut, len(values), before.mean, after.mean, found.p)
+    before, after = moments(values[:cut]).mean, moments(values[cut:]).mean
+    if (before > after) != (found.mean_before > found.mean_after):
+        return None  # A later outlier outweighs them: the means would not show it.
+    return Truncation(cut, len(values), before, after, max(found.p, order_p))
 
 
 def _pulled_in(
     values: Sequence[float], far: Sequence[Outlier], level: float
 ) -> list[float]:
-    """Return the values with outliers moved to the threshold, so that a single one is no
-    warm-up; outliers among the very first trials stay, because they are a warm-up."""
+    """Return the values with outliers moved to the threshold, wherever they are: a single one is no
+    warm-up, and a later one hides none."""
     tame = list(values)
-    late = [one for number, one in enumerate(far) if one.place != number]
-    if not late:
+    if not far:
         return tame
     middle, threshold = median(values), outlier_threshold(len(values), level)
-    for one in late:
+    for one in far:
         # The score is linear in the values, so the spread is not needed here.
         limit = threshold / abs(one.score)
         tame[one.place] = middle * (1 - limit) + one.value * limit
@@ -279,7 +300,7 @@ def warm_up_finding(one: ExaminedSeries, warm: Truncation) -> Finding | None:
     change = signed_percent_text(warm.mean_before - warm.mean_after, warm.mean_after)
     evidence = (
         f"{one.column.name}: the first {warm.removed} of {warm.n} trials differ by "
-        f"{change} from the rest (to trial {epochs[-1]}; MSER truncation; {p_text(warm.p)}); mean "
+        f"{change} from the rest (to trial {epochs[-1]}; MSER truncation; permutation test {p_text(warm.p)}); mean "
         f"{quantity_text(every, one.unit)} with them, {quantity_text(warm.mean_after, one.unit)} without"
     )
     return make_finding("warm-up", one.test, evidence)

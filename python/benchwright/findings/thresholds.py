@@ -14,11 +14,6 @@ FEWEST_SAMPLES = 3
 """With fewer samples in a window, shares are means over more than the trial."""
 SHORTEST_S = 0.25
 """CPU time is counted in ticks of 10 ms: in a shorter window a tick is more than 4 % [s]."""
-BRIEF_S = 120.0
-"""A test whose trials lie within less time shows little of what else the machine does [s]. On an idle virtual
-machine whose speed changes from minute to minute, 24 % of the tests that were spread over half a minute had no
-finding that says so, and 17 % of these held the mean of half an hour; of those of two minutes 3 % had none, of
-those of four minutes 1 % (docs/corpus.md)."""
 MAJORITY = 0.5
 """Share of the watched time in which a limit must show to be a test's limit."""
 
@@ -45,6 +40,12 @@ ONE_AT_A_TIME = (0.90, 1.08)
 """CPU time of a process tree whose processes run one after the other: range [cores]."""
 RUNNABLE_ALONE = 1.35
 """Mean number of runnable tasks if one process runs at a time and others run occasionally."""
+TURNS = 0.85
+"""Share of the samples in which exactly one thread ran or was ready, where threads take turns: more
+run at once for a moment when a lock changes hands. Two threads that each work half of the time
+have half of them, more threads fewer."""
+TURNS_SAMPLES = 6
+"""So few samples of two such threads have that share by chance in 2 % (of 8: in 4 %)."""
 SHORT_LIVED = 0.5
 """A task observed for less than this share of the window started or ended within it."""
 OTHERS_COST = 0.05
@@ -92,6 +93,14 @@ QUOTA_STOPPED = 0.05
 """... and the time for which they were stopped, as a share of the window: short bursts over a
 quota cost less."""
 
+# -- waits -------------------------------------------------------------------------------
+
+WAITS_MOST = 0.50
+"""Share of the time in which the trial was not ready to run: what it waited for longer explains more of the
+elapsed time than all else."""
+WAITS_SOME = 0.10
+"""Share of the window from which on waiting belongs to the explanation of a result without a limit."""
+
 # -- memory ------------------------------------------------------------------------------
 
 MEMORY_FULL = 0.95
@@ -102,6 +111,13 @@ PRESSURE = 0.10
 """Share of the window in which some task waited for memory (PSI)."""
 SWAP_BYTES_PER_S = 1 << 20
 """Bytes to and from swap space: 256 pages a second, each some tens of microseconds or more [1/s]."""
+OWN_FAULTS_PER_S = 32.0
+"""Pages that the trial had to wait for: swap space is read in groups of eight pages, so this is 1 MiB/s, as for
+SWAP_BYTES_PER_S [1/s],"""
+OWN_FAULTS = 0.10
+"""... and the share of the machine's faults that the trial must have if others swap at the same time."""
+MEMORY_LOW = 0.05
+"""Share of the machine's memory: with less available, a task that the kernel kills concerns everybody."""
 DIRECT_SCANS_PER_S = 1000.0
 """Pages that tasks scanned themselves for free memory, if PSI is not reported [1/s]."""
 
@@ -177,6 +193,10 @@ START_S = 0.001
 """Starting a process: execve to exit of /bin/true takes 0.5 to 1.5 ms [s]."""
 GRAIN = 0.05
 """Step of the values as a share of their size: from here on the clock's resolution matters."""
+LONGEST_TICK_S = 0.02
+"""Longest tick of a clock of a system: 1/64 s of Windows, 1/60 s, 1/100 s of USER_HZ [s]."""
+WHOLE_STEPS = 0.01
+"""Largest distance from a whole number of steps: values and rates are written rounded."""
 GRAIN_FEWEST = 5
 """Fewest values in which a clock's resolution can be recognised."""
 
@@ -220,6 +240,10 @@ FAILED_SERIOUS = 0.01
 """Share of operations: one failure in a hundred moves a p99."""
 HELD = 0.1
 """A tenth of the operations waited for a slot: more than the bursts of Poisson arrivals cause."""
+HELD_LATE = 0.01
+"""Share of operations, one in a hundred: from here on pauses of the generator show in a p99."""
+HELD_LATE_MOSTLY = 0.5
+"""Share of the operations without a slot: if the generator came late to most of them, a backlog is its own."""
 WAITED_TIMES = 3
 """Response time over service time: from here on most of an operation's time is waiting."""
 FEW_BEYOND = 10
@@ -247,6 +271,9 @@ FEWEST_TRIALS = 10
 LEVEL_OUTLIERS = 0.02
 """Largest of the levels: one value at 8 MAD in 30 trials is the hardest to detect."""
 LEVEL_WARM_UP = 0.006
+LEVEL_WARM_UP_ORDER = 0.01
+"""Level of the permutation test that confirms a warm-up, also where a few trials are slow: 3 of 10, 2 of
+20 or 1 of 200 exceptional trials reach it if all of them are first."""
 LEVEL_MODES = 0.004
 LEVEL_DEPENDENT = 0.011
 LEVEL_DRIFT = 0.009
@@ -279,7 +306,9 @@ FEW_CALLS = 100
 ELAPSED_DIFFERS = 0.05
 """Relative difference in elapsed time that needs an explanation,"""
 USER_DIFFERS = 0.25
-"""... and the part of it that the interval of user time must show if the program's own work is the cause,"""
+"""... and the part of it by which user time must differ if the program's own work is the cause,"""
+USER_MAY_DIFFER = 0.5
+"""... or by which it must differ if its interval includes no difference,"""
 OWN_WORK = 0.5
 """... of a program whose elapsed time is mostly user time [share]."""
 

@@ -1,6 +1,6 @@
 """Criteria and claims as users write them: `p99 response < 100ms`, `90% within 2s`, `rate:5%`.
 
-Purpose: one parser for `[peak]` of a spec and for `--limit` and `--claim`. Decision: short
+Purpose: one parser for `[peak]` of a spec, and for `--limit` (of searches and of single loads) and `--claim`. Decision: short
 sentences of a fixed form. Rejected: an expression language, because the search must know the
 shape and noise of a criterion (`Criterion.statistic`), which an expression would hide.
 Every function raises ValueError with a message that states the expected form.
@@ -13,6 +13,10 @@ import re
 from collections.abc import Sequence
 from typing import Literal
 
+import msgspec
+
+from benchwright.core.comparison import GateOutcome
+from benchwright.core.load import LimitVerdict
 from benchwright.core.quantity import (
     parse_confidence,
     parse_duration_ns,
@@ -34,7 +38,7 @@ CRITERION_FORMS = (
 _RESPONSE = re.compile(
     r"(?:(mean|median|p[0-9.]+)(?:\s+response)?|response)\s*(<=?|>=?)\s*(.+)", re.ASCII
 )
-_WITHIN = re.compile(r"([0-9.]+\s*%?)\s+within\s+(.+)", re.ASCII)
+_WITHIN = re.compile(r"([0-9.]+(?:\s*+%)?)\s+within\s++(.+)", re.ASCII)
 _ERRORS = re.compile(r"(?:errors|error_ratio)\s*(<=?|>=?)\s*(.+)", re.ASCII)
 _METRIC = re.compile(
     r"metric\s+([A-Za-z_][\w.-]*)\s*(<=?|>=?)\s*"
@@ -95,6 +99,44 @@ def parse_criteria(texts: Sequence[str]) -> tuple[Criterion, ...]:
         if keys.count(key) > 1:
             raise ValueError(f"{key} has two limits: the stricter one is enough")
     return criteria
+
+
+class LoadLimit(msgspec.Struct, frozen=True):
+    """A limit of a load."""
+
+    text: str
+    """As the user wrote it."""
+    criterion: Criterion
+    of: str = ""
+    """The label or the kind of the operations; empty: all."""
+
+
+def parse_limit(text: str) -> LoadLimit:
+    """Return a limit: a criterion, with `of LABEL` behind it for some operations. Raises ValueError."""
+    bare, word, of = text.strip().partition(" of ")
+    criterion = parse_criterion(bare)
+    if word and criterion.statistic == "metric":
+        raise ValueError(f"{text!r}: the name of a metric says what it is of")
+    if word and not of.strip():
+        raise ValueError(f"{text!r}: a label is missing behind `of`")
+    return LoadLimit(text.strip(), criterion, of.strip())
+
+
+def check_limits(limits: Sequence[LoadLimit]) -> None:
+    """Raise ValueError if two limits are of the same value."""
+    keys = [(limit.criterion.key, limit.of) for limit in limits]
+    for key, of in keys:
+        if keys.count((key, of)) > 1:
+            what = f"{key} of {of}" if of else key
+            raise ValueError(f"{what} has two limits: the stricter one is enough")
+
+
+def exit_status(verdicts: Sequence[LimitVerdict]) -> int:
+    """Return the exit status of a load with these verdicts: 1 if a limit is missed, 3 if one is undecided."""
+    outcomes = {verdict.outcome for verdict in verdicts}
+    if GateOutcome.FAILED in outcomes:
+        return 1
+    return 3 if GateOutcome.UNDECIDED in outcomes else 0
 
 
 def parse_claim(text: str) -> Claim:

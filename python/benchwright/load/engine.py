@@ -4,6 +4,8 @@ types and as values."""
 from __future__ import annotations
 
 import contextlib
+import os
+import select
 import signal
 import subprocess
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -17,7 +19,9 @@ from benchwright.core.load import (
     FileSetProgress,
     LoadProgress,
     TimeDistribution,
+    load_direction,
 )
+from benchwright.core.processes import is_stopped
 from benchwright.core.results import Finding
 from benchwright.load.request import (
     NO_POSITIONS,
@@ -26,6 +30,8 @@ from benchwright.load.request import (
     LoadRequest,
     position_of,
 )
+from benchwright.load.workload import ALL_KINDS
+from benchwright.stats.response_times import response_times
 from benchwright.suite.mistakes import diagnostic
 from benchwright.trial.programs import find_engine
 from benchwright.watch.observer import end_child
@@ -168,12 +174,16 @@ def _field_names(field: str) -> tuple[str, str]:
 
 INTERRUPTED = 130
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_SILENCE_S = 5.0
+"""After so long without a line, bw looks whether the engine is stopped [s]."""
+_STOPPED_S = 30.0
+"""An engine that is stopped for so long is ended: what it measured is no load any more [s]."""
 _PATIENCE_S = 10
 """How long an engine may take to end after its answer [s]."""
 
 
-def _ignored(_progress: LoadProgress | FileSetProgress) -> None:
-    """Ignore the progress."""
+def _ignored(_progress: object) -> None:
+    """Ignore the progress, or a warning."""
 
 
 def run_load(
@@ -181,8 +191,11 @@ def run_load(
     *,
     progress: Callable[[LoadProgress | FileSetProgress], None] = _ignored,
     places: InputPositions = NO_POSITIONS,
+    warn: Callable[[str], None] = _ignored,
 ) -> EngineAnswer:
     """Run a request to its end and return the engine's answer.
+
+    `warn` gets a line if the engine cannot go on.
 
     `places` has the origin of each field of the request: errors of the engine are
     reported there.
@@ -191,6 +204,7 @@ def run_load(
     request, and BenchError `engine-died` if it ends without an answer.
     """
     with conversation(request) as engine:
+        engine.warn = warn
         for line in engine.lines():
             said = decode_line(line)
             if isinstance(said, LoadReady):
@@ -212,6 +226,9 @@ class Conversation:
     def __init__(self, process: subprocess.Popen[bytes], signals: list[int]) -> None:
         self._process = process
         self._signals = signals
+        self._silent_s = 0.0
+        """How long the engine has been stopped."""
+        self.warn: Callable[[str], None] = _ignored
 
     @property
     def interrupted(self) -> bool:
@@ -219,9 +236,52 @@ class Conversation:
         return bool(self._signals)
 
     def lines(self) -> Iterator[bytes]:
-        """Yield the engine's output, line by line, until it ends."""
+        """Yield the engine's output, line by line, until it ends. Raises BenchError for an engine
+        that stays stopped."""
         assert self._process.stdout is not None, "it is a pipe"
-        yield from self._process.stdout
+        descriptor = self._process.stdout.fileno()
+        readable = select.poll()
+        readable.register(descriptor, select.POLLIN)
+        parts: list[bytes] = []
+        while True:
+            if not readable.poll(_SILENCE_S * 1000):
+                self._check_stopped()
+                continue
+            self._silent_s = 0.0
+            if not (data := os.read(descriptor, 1 << 16)):
+                break
+            *whole, rest = data.split(b"\n")
+            for line in whole:
+                yield b"".join((*parts, line))
+                parts.clear()
+            parts.append(rest)
+        if last := b"".join(parts):
+            yield last
+
+    def _check_stopped(self) -> None:
+        """Report a stopped engine, and end one that stays stopped. Raises BenchError."""
+        process = self._process.pid
+        if not is_stopped(process):
+            self._silent_s = 0.0
+            return
+        self._silent_s += _SILENCE_S
+        if self._silent_s < _STOPPED_S:
+            self.warn(
+                f"bw: the engine (process {process}) was stopped; it ends in "
+                f"{_STOPPED_S - self._silent_s:g} s unless it continues (kill -CONT {process})"
+            )
+            return
+        raise self._ended(
+            "engine-stopped",
+            f"the engine (process {process}) was stopped for {_STOPPED_S:g} s",
+            "run the load again, and let nothing stop it",
+        )
+
+    def _ended(self, code: str, message: str, remedy: str) -> BenchError:
+        error = BenchError(code, message, remedy)
+        if self.interrupted:
+            error.exit_status = INTERRUPTED
+        return error
 
     def start_load(self) -> None:
         """End the engine's stdin: a load that waits for its start begins."""
@@ -236,7 +296,7 @@ class Conversation:
         """Return the error for an engine that ended without an answer."""
         status = self._process.wait(_PATIENCE_S)
         how = f"by signal {-status}" if status < 0 else f"with exit status {status}"
-        return BenchError(
+        return self._ended(
             "engine-died",
             f"the engine ended {how} without a result",
             "its own message, if any, is above",
@@ -263,6 +323,8 @@ def conversation(
         # poll() would reap it inside a handler; send_signal() checks for itself.
         with contextlib.suppress(ProcessLookupError):
             process.send_signal(signal.SIGKILL if again else number)
+            # A stopped one would answer only when it continues.
+            process.send_signal(signal.SIGCONT)
 
     with _ending(process), signals_passed_on(pass_on) as signals:
         assert process.stdin is not None, "it is a pipe"
@@ -408,8 +470,9 @@ def _converted(line: bytes, said: dict[str, Any], kind: type[T]) -> T:
 #
 # Decision: the names are those of GLOSSARY.md with units last: `rate_per_s`,
 # `response_ns_p99`, `read_response_ns_p50`. A value that the engine does not have is left
-# out: absent is not zero. So is a percentile of response times whose rank lies among operations
-# that failed or never ended: a gate would otherwise judge only those that succeeded. A
+# out: absent is not zero. Percentiles of response times are of all operations, those that failed or never
+# ended as the slowest (stats/response_times.py), and left out where they lie among these: a gate would
+# otherwise judge only those that succeeded. A
 # percentile of few operations is included, because a suite could not rely on a metric that
 # came and went with the number of arrivals; the finding `few-samples-for-percentile` marks it.
 # Inside a suite's trial (APLOG is set) the numbers are appended to APLOG as `name = value`,
@@ -421,17 +484,31 @@ _ALL = {
     "issue_error_ns": ("p50", "p99", "p99_9", "max"),
 }
 _EACH = {"response_ns": ("mean", "p50", "p99")}
-_BEYOND = {"p50": 0.5, "p90": 0.1, "p99": 0.01, "p99_9": 0.001, "p99_99": 0.0001}
-DECLARED = ("rate_per_s:higher", "response_ns_mean")
+DECLARED = (f"rate_per_s:{load_direction('rate_per_s')}", "response_ns_mean")
 """Metrics that every load has, as `--metric` declares them."""
 
+_RATES = {
+    "rate_per_s": "achieved_rate_per_s",
+    "intended_rate_per_s": "intended_rate_per_s",
+    "offered_rate_per_s": "offered_rate_per_s",
+}
 _COUNTS = ("completed", "errors", "dropped", "skipped", "held", "waiting", "unfinished")
 """Counts that are metrics; `--json` has all counts."""
 
 
+def metric_names(kinds: Sequence[str] = ALL_KINDS) -> list[str]:
+    """Return the names of the metrics that a load with these kinds of operations may have, those of all its operations
+    first."""
+    names = [*_RATES, *_COUNTS, "lateness_ns_p99", "bytes_per_s"]
+    names += [f"{time}_{name}" for time, those in _ALL.items() for name in those]
+    each = [f"{time}_{name}" for time, those in _EACH.items() for name in those]
+    of_kind = ("rate_per_s", "bytes_per_s", *each)
+    return names + [f"{kind}_{name}" for kind in kinds for name in of_kind]
+
+
 def load_metrics(result: EngineResult) -> dict[str, float]:
     """Return every number of a result by name; omit missing values."""
-    found = dict(_rates(result))
+    found = {name: getattr(result, field) for name, field in _RATES.items()}
     found |= {name: getattr(result.counts, name) for name in _COUNTS}
     found["lateness_ns_p99"] = result.lateness_ns.p99
     for kind, one in sorted(result.kinds.items()):
@@ -441,23 +518,10 @@ def load_metrics(result: EngineResult) -> dict[str, float]:
             found[f"{prefix}rate_per_s"] = rate
         found[f"{prefix}bytes_per_s"] = byte_rate
         for time, names in (_ALL if kind == "all" else _EACH).items():
-            if time == "response_ns":
-                names = tuple(
-                    name for name in names if _known_response(result, kind, name)
-                )
-            found |= _named(f"{prefix}{time}", getattr(one, time), names)
+            is_response = time == "response_ns"
+            times = response_times(result, kind) if is_response else getattr(one, time)
+            found |= _named(f"{prefix}{time}", times, names)
     return {name: float(v) for name, v in found.items() if v is not None}
-
-
-def _known_response(result: EngineResult, kind: str, name: str) -> bool:
-    """Return whether a statistic of response times is known; mean and max always are."""
-    return name not in _BEYOND or result.response_known(kind, _BEYOND[name])
-
-
-def _rates(result: EngineResult) -> Iterator[tuple[str, float | None]]:
-    yield "rate_per_s", result.achieved_rate_per_s
-    yield "intended_rate_per_s", result.intended_rate_per_s
-    yield "offered_rate_per_s", result.offered_rate_per_s
 
 
 def _named(

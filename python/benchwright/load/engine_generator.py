@@ -51,6 +51,7 @@ from benchwright.load.private_network import PrivateNetwork
 from benchwright.load.request import NO_POSITIONS, InputPositions
 from benchwright.load.spec_toml import EngineSettings, target_of
 from benchwright.load.workload_toml import WorkloadFile
+from benchwright.stats.response_times import response_times
 from benchwright.suite.mistakes import mistake
 
 if TYPE_CHECKING:
@@ -496,7 +497,7 @@ def _lateness_scale_ns(
 ) -> float | None:
     """Return the time with which lateness is compared [ns]; None if there is none."""
     limits_s = limits_s_of(criteria)
-    return 1e9 * min(limits_s) if limits_s else result.all.response_ns.p99
+    return 1e9 * min(limits_s) if limits_s else response_times(result).p99
 
 
 def _fell_behind(result: EngineResult, request: r.LoadRequest) -> bool:

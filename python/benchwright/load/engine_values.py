@@ -18,11 +18,12 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from benchwright.core.load import EngineResult, IntervalResult
+from benchwright.core.load import EngineResult, IntervalResult, response_rank
 from benchwright.core.numeric import np, npt
 from benchwright.core.search import Criterion, LoadSeries
 from benchwright.load.criteria import within_ns
 from benchwright.stats.hdr_histogram import Histogram, decode_histogram
+from benchwright.stats.response_times import times_histogram
 
 MEAN = "response_ms_mean"
 
@@ -112,20 +113,20 @@ def _percentile_ms(
     whole = tally.answered + over
     if not whole:
         return None
-    rank = max(1, math.ceil(share * whole - 1e-9))
-    if rank <= tally.answered:
-        ns = tally.histogram.quantile(min(1.0, rank / tally.answered))
-        return None if ns is None else ns / 1e6
-    return math.inf
+    rank = response_rank(share, over, whole)
+    if rank is None:
+        return math.inf
+    ns = tally.histogram.at_rank(rank)
+    return None if ns is None else ns / 1e6
 
 
 def _share_within(tally: OperationCounts, limit_ns: int) -> float | None:
     over = tally.failed + _older(tally, limit_ns / 1e9)
     whole = tally.answered + over
-    return _count_within(tally.histogram, limit_ns) / whole if whole else None
+    return count_within(tally.histogram, limit_ns) / whole if whole else None
 
 
-def _count_within(histogram: Histogram, limit_ns: int) -> int:
+def count_within(histogram: Histogram, limit_ns: int) -> int:
     """Return how many values do not exceed a limit; its own bucket counts completely."""
     return int(histogram.count[histogram.low <= limit_ns].sum())
 
@@ -161,7 +162,7 @@ def counts_of(
         lost=counts.unfinished + late,
         open_for_s=open_for_s,
         mean_ms=None if response.mean is None else response.mean / 1e6,
-        histogram=decode_histogram(response.hdr) if response.hdr else merged([]),
+        histogram=times_histogram(response) or merged([]),
     )
 
 

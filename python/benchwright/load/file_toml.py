@@ -145,16 +145,11 @@ FILES = Form(
 
 # -- chains --------------------------------------------------------------------------------
 
-_PLAIN = (
-    *("lookup", "getattr", "setattr", "access", "readlink", "readdir", "readdirplus"),
-    *("create", "remove", "mkdir", "rmdir", "rename", "fsstat", "open", "close"),
-)
-"""Operations of the engine with the same name here, which transfer nothing."""
 _FLUSHES = {"commit": "flush", "fsync": "flush", "flush": "flush"}
 _TRANSFERS = ("read", "write", "append")
 _WHOLE = {"read_file": "read", "write_file": "write"}
 """Transfers of a whole file."""
-STEPS = (*_PLAIN, *_FLUSHES, *_TRANSFERS, *_WHOLE)
+STEPS = (*w.PLAIN_FILE_KINDS, *_FLUSHES, *_TRANSFERS, *_WHOLE)
 """What a step can do."""
 OPERATIONS = tuple(name for name in STEPS if name not in ("open", "close"))
 """What an operation of its own can do."""

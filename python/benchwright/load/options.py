@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
@@ -24,6 +24,9 @@ from benchwright.suite.options import (
     options_of,
 )
 from benchwright.suite.values import choice
+
+if TYPE_CHECKING:
+    from benchwright.load.criteria import LoadLimit
 
 _bare = partial(Option, group="without a WORKLOAD")
 _target = partial(Option, group="target", key=True)
@@ -676,6 +679,47 @@ class LoadOptions(msgspec.Struct, frozen=True):
             default="1%",
             group="result",
             key=True,
+        ),
+    ] = None
+
+
+def _limit(text: str) -> LoadLimit:
+    # Imported here: few loads have limits.
+    from benchwright.load.criteria import parse_limit
+
+    return parse_limit(text)
+
+
+class LimitOptions(msgspec.Struct, frozen=True):
+    """The limits of a load, which decide its exit status."""
+
+    limits: Annotated[
+        tuple[str, ...],
+        Option(
+            "limit of the load: 'p99 < 20ms', 'errors < 0.1%', '95% within 2s', 40ms for the mean, "
+            "'metric rate_per_s > 900'; 'p99 < 5ms of LABEL' for some operations; repeatable",
+            "LIMIT",
+            _limit,
+            flag="--limit",
+            group="result",
+            no_default="it decides the exit status of one load",
+        ),
+    ] = ()
+    no_fail: Annotated[
+        bool,
+        Option(
+            "exit with 0 also if a limit is missed or undecided: the verdicts are in the result",
+            group="result",
+        ),
+    ] = False
+    junit: Annotated[
+        Text,
+        Option(
+            "write the verdicts on the limits, and how the load ended, as JUnit XML too",
+            "FILE",
+            group="result",
+            names="file",
+            no_default=REPLACES,
         ),
     ] = None
 

@@ -4,13 +4,14 @@ locations, targets."""
 from __future__ import annotations
 
 import base64
+import math
 import os
 import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 import msgspec
@@ -18,6 +19,7 @@ import msgspec
 from benchwright.core.named_server import NamedServer
 from benchwright.core.quantity import parse_duration_ns, parse_size_bytes
 from benchwright.core.remote import HOST
+from benchwright.core.untrusted import open_regular
 from benchwright.load import workload as w
 from benchwright.load.request import (
     DirTarget,
@@ -40,6 +42,8 @@ from benchwright.load.request import (
 )
 from benchwright.suite.form import Form, Key, optional
 
+T = TypeVar("T")
+
 # -- Texts for load: rates, shares, distributions, arrivals, locations -----------------
 #
 # Purpose: one table of forms (`zipf` with its fields and their types) for both notations:
@@ -52,7 +56,8 @@ ParseText = Callable[[str], Any]
 
 _NUMBER = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*\Z", re.ASCII)
 _RATE = re.compile(
-    r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*([kMG]?)\s*(?:/\s*(s|min|h))?\s*\Z", re.ASCII
+    r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*+([kMG]?)\s*+(?:/\s*+(s|min|h))?\s*\Z",
+    re.ASCII,
 )
 _SCALE = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9}
 _PER_S = {None: 1, "s": 1, "min": 60, "h": 3600}
@@ -143,7 +148,7 @@ def some_bytes(text: str) -> int:
 
 def count(text: str) -> int:
     """Return a whole number such as `5`, `10k` or `1M`."""
-    match = re.fullmatch(r"\s*([0-9]+)\s*([kMG]?)\s*", text, re.ASCII)
+    match = re.fullmatch(r"\s*([0-9]+)\s*+([kMG]?)\s*", text, re.ASCII)
     if match is None:
         raise ValueError(f"{text!r} is not a whole number such as 5 or 10k")
     return _bounded(int(match[1]) * _SCALE[match[2]], text)
@@ -520,7 +525,8 @@ def _redis(text: str) -> RedisTarget:
 
 
 def redis_commands(text: str) -> tuple[tuple[str, ...], ...]:
-    """Return the words of each command of `SET key "a b"; GET key`."""
+    """Return the words of each command of `SET key "a b"; GET key`; with shares (`90% GET a; 10% SET a b`)
+    each command as often as its share says."""
     lexer = shlex.shlex(text, posix=True, punctuation_chars=";")
     lexer.whitespace_split = True
     lexer.commenters = ""
@@ -535,10 +541,43 @@ def redis_commands(text: str) -> tuple[tuple[str, ...], ...]:
                 found[-1].append(word)
     except ValueError as error:
         raise ValueError(f"{text!r}: {error}") from None
-    commands = tuple(tuple(words) for words in found if words)
-    if not commands:
+    commands: list[tuple[int | None, tuple[str, ...]]] = []
+    for first, *rest in filter(None, found):
+        share = _SHARE.fullmatch(first)
+        words = (first, *rest) if share is None else tuple(rest)
+        commands.append((None if share is None else int(share[1]), words))
+    if not commands or not all(words for _, words in commands):
         raise ValueError(f"{text!r} has no command: write it like 'GET key'")
-    return commands
+    return _by_share(commands)
+
+
+_SHARE = re.compile(r"(\d{1,3})%", re.ASCII)
+
+
+def _by_share(operations: Sequence[tuple[int | None, T]]) -> tuple[T, ...]:
+    """Return operations, each as often as its share [percent] says; None: no share.
+
+    Decision: an operation of a load is any of these with equal probability, so shares need no
+    further mechanism; finer ones than a percent are weights of `[[request]]`.
+    """
+    shares = [share for share, _ in operations if share is not None]
+    if not shares:
+        return tuple(operation for _, operation in operations)
+    if len(shares) < len(operations):
+        raise ValueError(
+            "give each command a share, as in '90% GET a; 10% SET a b', or none"
+        )
+    if sum(shares) != 100 or 0 in shares:
+        total = sum(shares)
+        raise ValueError(
+            f"the shares must be 1% or more each, and 100% together, not {total}%"
+        )
+    common = math.gcd(*shares)
+    return tuple(
+        operation
+        for share, operation in operations
+        for _ in range((share or 0) // common)
+    )
 
 
 _SQL = re.compile(
@@ -550,7 +589,7 @@ _SQL = re.compile(
     | (?P<dollar> \$ (?: [A-Za-z_]\w* )? \$ ) .*? (?P=dollar)
     | (?P<comment> -- [^\n]* | /\* .*? \*/ )
     | \w+                                       # so that the E of NAME'x' begins no text
-    | (?P<open> ['"] | /\* | \$ (?: [A-Za-z_]\w* )? \$ )
+    | (?P<open> ['"] | /\* | \$ (?: [A-Za-z_]\w* )? \$ ) .*    # up to the end
     | .
     """,
     re.VERBOSE | re.DOTALL,
@@ -559,7 +598,8 @@ _SQL = re.compile(
 
 
 def sql_statements(text: str) -> tuple[tuple[Statement, ...], ...]:
-    """Return the operations of `SELECT 1; SELECT 'a;b'`: each is one statement."""
+    """Return the operations of `SELECT 1; SELECT 'a;b'`: each is one statement; with shares
+    (`90% SELECT 1; 10% SELECT 2`) each as often as its share says."""
     found, begin = [[""]], 0
     for part in _SQL.finditer(text):
         if part["open"]:
@@ -571,10 +611,74 @@ def sql_statements(text: str) -> tuple[tuple[Statement, ...], ...]:
         begin = part.end()
     assert begin == len(text), "every character is a part"
     statements = ["".join(parts).strip() for parts in found]
-    operations = tuple((Statement(sql),) for sql in statements if sql)
+    operations: list[tuple[int | None, tuple[Statement, ...]]] = []
+    for sql in filter(None, statements):
+        share = _SHARE.match(sql)
+        bare = sql if share is None else sql[share.end() :].strip()
+        if not bare:
+            raise ValueError(f"{sql!r} has no statement: write it like 'SELECT 1'")
+        operations.append(
+            (None if share is None else int(share[1]), (Statement(bare),))
+        )
     if not operations:
         raise ValueError(f"{text!r} has no statement: write it like 'SELECT 1'")
-    return operations
+    return _by_share(operations)
+
+
+MOST_LABELS = 100
+"""Maximum number of labels of a load."""
+_LABEL_LENGTH = 60
+"""Maximum length of a label that is a statement."""
+
+
+def command_label(words: Sequence[str]) -> str:
+    """Return the label of a Redis command where none is given: its name."""
+    return words[0].upper() if words else ""
+
+
+def transaction_label(statements: Sequence[Statement]) -> str:
+    """Return the label of statements where none is given: their beginning."""
+    text = " ".join("; ".join(one.sql for one in statements).split())
+    return text if len(text) <= _LABEL_LENGTH else f"{text[: _LABEL_LENGTH - 1]}…"
+
+
+def labels_by(names: Sequence[str]) -> tuple[str, ...]:
+    """Return the labels of operations without labels of their own; none if they would tell nothing
+    apart, or are too many."""
+    return tuple(names) if 1 < len(set(names)) <= MOST_LABELS else ()
+
+
+def labels_of(target: LoadTarget) -> tuple[str, ...]:
+    """Return the different labels of a target's operations."""
+    found: list[str] = []
+    for one in each_of(target):
+        match one:
+            case HttpTarget():
+                found += [request.label for request in one.requests]
+            case RedisTarget() | PostgresTarget():
+                found += one.labels
+    return tuple(dict.fromkeys(found))
+
+
+def exchange_name(target: LoadTarget, *, recorded: bool) -> str:
+    """Return what the operations on a server are called: the method, command or verb that all of them
+    have, or `requests`; `recorded`: they are those of a trace, which have methods of their own."""
+    names: set[str] = set()
+    if recorded:
+        return "requests"
+    for one in each_of(target):
+        match one:
+            case HttpTarget():
+                methods = [request.method for request in one.requests]
+                names |= set(methods or [one.method])
+            case RedisTarget():
+                names |= {command_label(words) for words in one.commands}
+            case PostgresTarget():
+                sql = [each.sql for group in one.statements for each in group]
+                names |= {text.split()[0].upper() for text in sql or ["SELECT 1"]}
+            case _:
+                return "requests"
+    return names.pop() if len(names) == 1 else "requests"
 
 
 def commands_text(text: str) -> str:
@@ -585,25 +689,30 @@ def commands_text(text: str) -> str:
 
 
 def _with_commands(target: LoadTarget, options: dict[str, Any]) -> dict[str, Any]:
-    """Return the options with commands as the target has them. Raises ValueError."""
+    """Return the options with commands as the target has them, and their labels. Raises ValueError."""
     said = options.get("commands")
-    if said is None:
-        return options
     if isinstance(target, PostgresTarget):
-        if "statements" in options:
-            raise ValueError("commands and statements say the same: leave one out")
-        if not isinstance(said, str):
-            raise ValueError(
-                "it is one text for PostgreSQL, with a statement for each operation; "
-                "an array is statements"
-            )
+        found = options.get("statements")
         others = {key: value for key, value in options.items() if key != "commands"}
-        return {**others, "statements": sql_statements(said)}
-    return (
-        {**options, "commands": redis_commands(said)}
-        if isinstance(said, str)
-        else options
-    )
+        if said is not None:
+            if found is not None:
+                raise ValueError("commands and statements say the same: leave one out")
+            if not isinstance(said, str):
+                raise ValueError(
+                    "it is one text for PostgreSQL, with a statement for each operation; "
+                    "an array is statements"
+                )
+            found = sql_statements(said)
+        if not isinstance(found, tuple):
+            # None, or an array that has not been read yet.
+            return options
+        labels = labels_by([transaction_label(one) for one in found])
+        return {**others, "statements": found, "labels": labels}
+    commands = redis_commands(said) if isinstance(said, str) else said
+    if not isinstance(commands, tuple):
+        return options
+    labels = labels_by([command_label(one) for one in commands])
+    return {**options, "commands": commands, "labels": labels}
 
 
 _HEX_WITH_PLACES = re.compile(
@@ -656,7 +765,7 @@ def payloads(text: str) -> tuple[Payload, ...]:
     if path is None:
         return (payload(text),)
     try:
-        with open(path, "rb") as file:
+        with open_regular(path) as file:
             contents = file.read(MOST_DATAGRAM_BYTES + 1)
         return (payload_of_bytes(contents),)
     except OSError as error:

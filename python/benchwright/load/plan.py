@@ -7,28 +7,53 @@ sets has the request's default. A workload that never ends gets a duration.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from benchwright.core.remote import HostsSettings
+from benchwright.core.text import part_text
 from benchwright.load import request as r
 from benchwright.load import workload as w
 from benchwright.load.file_set import at_rate, operations_per_s
 from benchwright.load.parse import is_network
 from benchwright.load.request import NO_POSITIONS, InputPositions
-from benchwright.load.requests_toml import HAVE_VALUES
+from benchwright.load.requests_toml import HAVE_VALUES, why_no_requests
 from benchwright.load.workload_toml import (
     PythonFilament,
     WorkloadFile,
     access_of,
-    why_no_requests,
 )
 from benchwright.suite.mistakes import mistake
 from benchwright.suite.program import Where
 
+if TYPE_CHECKING:
+    from benchwright.core.load import LoadCounts
+    from benchwright.load.criteria import LoadLimit
+
 DURATION_NS = 5 * 10**9
 """Default duration of a load that would not end otherwise [ns]."""
+
+
+MAX_ERRORS_MICRO = w.MICRO // 100
+"""Share of operations that may fail, if --max-errors is not given [millionths]."""
+
+
+def too_many_errors(counts: LoadCounts, limit_micro: int | None) -> str:
+    """Return why a load failed: more operations than --max-errors have no response time; empty: it did not.
+
+    Without the option, only failed and unfinished operations count, up to MAX_ERRORS_MICRO.
+    Findings report dropped and skipped operations.
+    """
+    limit, missing = limit_micro, counts.without_response
+    how = "failed, were dropped or skipped, or did not finish"
+    if limit is None:
+        limit, missing = MAX_ERRORS_MICRO, counts.errors + counts.unfinished
+        how = "failed or did not finish"
+    if missing * w.MICRO <= limit * counts.intended:
+        return ""
+    share = f"more than --max-errors {limit / 10_000:g}%"
+    return f"{part_text(missing, counts.intended)} {how}: {share}"
 
 
 class PreparedLoad(msgspec.Struct, frozen=True):
@@ -43,6 +68,8 @@ class PreparedLoad(msgspec.Struct, frozen=True):
     """The positions of the request's fields in a workload's file."""
     hosts: HostsSettings | None = None
     """The hosts that issue the load together; None: this machine."""
+    limits: tuple[LoadLimit, ...] = ()
+    """The limits that decide the exit status."""
 
 
 class CommandLineLoad(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,15 +126,18 @@ def _with_requests(description: WorkloadFile, target: r.LoadTarget) -> r.LoadTar
     if isinstance(target, r.SeveralTarget):
         return r.SeveralTarget(
             tuple(
-                msgspec.structs.replace(one, target=table.of(one.name).on(one.target))
+                msgspec.structs.replace(
+                    one, target=table.of(one.name, one.target).on(one.target)
+                )
                 for one in target.targets
             )
         )
     if not table.requests and not isinstance(target, HAVE_VALUES):
         message = "[values] has no effect without [[request]]"
         raise mistake(table.where, "workload-value", message, "describe the requests")
-    if table.requests and (why := why_no_requests(target)) is not None:
-        raise mistake(table.where, "workload-value", why, "name http://HOST:PORT/")
+    why = why_no_requests(target, table.requests) if table.requests else None
+    if why is not None:
+        raise mistake(table.where, "workload-value", why, "name another target")
     return table.on(target)
 
 
@@ -160,8 +190,10 @@ def _plan(
     python: tuple[PythonFilament, ...] = (),
     file_set: w.FileSet | None = None,
 ) -> PreparedLoad:
-    limit = fields.pop("max_errors_micro", None)
-    return PreparedLoad(_request(filaments, fields, target, file_set), python, limit)
+    most = fields.pop("max_errors_micro", None)
+    limits = fields.pop("limits", ())
+    request = _request(filaments, fields, target, file_set)
+    return PreparedLoad(request, python, most, limits=limits)
 
 
 def _request(

@@ -13,14 +13,18 @@ from benchwright.core.load import LoopModel
 from benchwright.core.text import plural
 from benchwright.load.file_set import operations_per_chain
 from benchwright.load.workload import (
+    ALL_KINDS,
+    KINDS,
     OPEN,
     Closed,
     Files,
     Location,
     Open,
     Tpcb,
+    Trace,
     UniformLocation,
     Workload,
+    kinds_of,
     operations_until,
 )
 from benchwright.suite.mistakes import mistake
@@ -197,13 +201,19 @@ class HttpTarget(msgspec.Struct, frozen=True, tag="http", tag_field="kind"):
     """The version of HTTP: with https agreed on by ALPN, with http assumed."""
 
 
+PING = (("PING",),)
+"""The commands of a Redis server where none are given."""
+
+
 class RedisTarget(msgspec.Struct, frozen=True, tag="redis", tag_field="kind"):
     """A Redis server; the engine itself reads its password, which no request contains."""
 
     host: str
     port: int = 6379
-    commands: tuple[tuple[str, ...], ...] = (("PING",),)
+    commands: tuple[tuple[str, ...], ...] = PING
     """The words of each command; they have places for values."""
+    labels: tuple[str, ...] = ()
+    """The label of each command; empty: they have none."""
     values: dict[str, Value] = {}
     """The values of the words, by name."""
     database: int | None = None
@@ -247,6 +257,8 @@ class PostgresTarget(msgspec.Struct, frozen=True, tag="postgres", tag_field="kin
     """None: that with the user's name."""
     statements: tuple[tuple[Statement, ...], ...] = ()
     """What the operations execute, each its statements in order; empty: SELECT 1."""
+    labels: tuple[str, ...] = ()
+    """The label of each operation; empty: they have none."""
     values: dict[str, Value] = {}
     """The values of the parameters, by name."""
     password_file: str | None = None
@@ -364,6 +376,18 @@ class SeveralTarget(msgspec.Struct, frozen=True, tag="several", tag_field="kind"
 LoadTarget = OneTarget | SeveralTarget
 
 
+def _kinds_on(target: LoadTarget) -> set[str]:
+    """Return the kinds of operation without a file set that a target executes."""
+    match target:
+        case SeveralTarget():
+            return {kind for one in target.targets for kind in _kinds_on(one.target)}
+        case NullTarget():
+            return set(KINDS)
+        case FileTarget() | DirTarget() | NfsTarget():
+            return {*KINDS} - {"exchange"}
+    return {"exchange"}
+
+
 class CatchUp(msgspec.Struct, frozen=True, tag="catch-up", tag_field="policy"):
     """Late operations are issued at once."""
 
@@ -440,6 +464,21 @@ class LoadRequest(
             slots = sum(n or 0 for n in users)
             slots = min(slots, self.depth * self.workers * engines)
         return LoopModel(open=any(opened), closed=not all(opened), slots=slots)
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The kinds that its operations may have, on this target."""
+        found = {
+            kind
+            for one in self.workload.filaments
+            for kind in kinds_of(one) or _kinds_on(self.target)
+        }
+        return tuple(kind for kind in ALL_KINDS if kind in found)
+
+    @property
+    def recorded(self) -> bool:
+        """Whether operations are those of a trace."""
+        return any(isinstance(one, Trace) for one in self.workload.filaments)
 
     @property
     def asked_rate_per_s(self) -> float | None:

@@ -1,10 +1,10 @@
-"""`[[request]]` and `[values]` of a workload's TOML: the requests of HTTP targets, with labels,
-weights and checks, and the values of their texts.
+"""`[[request]]` and `[values]` of a workload's TOML: the requests of HTTP targets, the commands of Redis
+and the statements of PostgreSQL, with labels and weights, and the values of their texts.
 
 Decision: files that they name are read here, into the request to the engine: a study has what was
 sent, a load resumes without them, and each host of `--hosts` gets them. Rejected: paths that the
 engine opens, which another host does not have. Of several targets, which one an operation uses is said by its
-filament, as without requests, and a request is one of the target that it names, or of each HTTP target. Rejected:
+filament, as without requests, and a request is one of the target that it names, or of each target of its kind. Rejected:
 requests that lead the operations of one filament to several targets: the schedule of a target would then depend on
 the draws of the requests, and no filament would describe it.
 """
@@ -25,6 +25,8 @@ from benchwright.load.tables import (
     file_beside,
     lines_beside,
     read_location,
+    read_parameters,
+    read_transaction,
     read_typed,
 )
 from benchwright.suite.form import (
@@ -49,22 +51,55 @@ HAVE_VALUES = (r.RedisTarget, r.PostgresTarget, r.UdpTarget)
 """Targets whose own texts, commands or statements, have places for values."""
 
 
+class RedisRequest(msgspec.Struct, frozen=True):
+    """A command of a Redis server with a label."""
+
+    label: str
+    words: tuple[str, ...]
+
+
+class SqlRequest(msgspec.Struct, frozen=True):
+    """An operation on a database with a label: its statements, in order."""
+
+    label: str
+    statements: tuple[r.Statement, ...]
+
+
+LabelledRequest = r.HttpRequest | RedisRequest | SqlRequest
+_KIND_OF: dict[type[LabelledRequest], type[r.OneTarget]] = {
+    r.HttpRequest: r.HttpTarget,
+    RedisRequest: r.RedisTarget,
+    SqlRequest: r.PostgresTarget,
+}
+"""The kind of target that each kind of request is for."""
+HAVE_REQUESTS = tuple(_KIND_OF.values())
+"""Targets whose requests can have labels and weights."""
+_KEY_OF = {
+    r.HttpTarget: "path",
+    r.RedisTarget: "command",
+    r.PostgresTarget: "sql or statements",
+}
+"""The key that says what a request of each kind of target is."""
+
+
 class RequestTable(msgspec.Struct, frozen=True):
     """The requests of a workload, and the values of their texts."""
 
-    requests: tuple[r.HttpRequest, ...]
+    requests: tuple[LabelledRequest, ...]
     weights: tuple[int, ...]
     """Of the requests, in order."""
     values: dict[str, r.Value]
     where: Where
     """Position of the first request."""
     targets: tuple[str | None, ...] = ()
-    """Of the requests, in order, the name of the target; None: each HTTP target."""
+    """Of the requests, in order, the name of the target; None: each target of its kind."""
 
-    def of(self, target: str) -> RequestTable:
-        """Return the table of one of several targets."""
+    def of(self, target: str, on: r.OneTarget) -> RequestTable:
+        """Return the table of one of several targets, which has this name."""
         own = [
-            place for place, name in enumerate(self.targets) if name in (None, target)
+            place
+            for place, name in enumerate(self.targets)
+            if name in (None, target) and fits(self.requests[place], on)
         ]
         return msgspec.structs.replace(
             self,
@@ -75,13 +110,21 @@ class RequestTable(msgspec.Struct, frozen=True):
 
     def on(self, target: r.OneTarget) -> r.OneTarget:
         """Return a target with what its kind uses of the table: requests and values, values alone, or nothing."""
-        if isinstance(target, r.HttpTarget) and self.requests:
-            return msgspec.structs.replace(
-                target, paths=(), requests=self.requests, values=self.values
-            )
+        own = [one for one in self.requests if fits(one, target)]
+        labels = tuple(one.label for one in own)
+        found: dict[str, Any] = {}
+        match target:
+            case r.HttpTarget() if own:
+                found = {"paths": (), "requests": tuple(own), "values": self.values}
+            case r.RedisTarget() if own:
+                commands = [one.words for one in own if isinstance(one, RedisRequest)]
+                found = {"commands": tuple(commands), "labels": labels}
+            case r.PostgresTarget() if own:
+                each = [one.statements for one in own if isinstance(one, SqlRequest)]
+                found = {"statements": tuple(each), "labels": labels}
         if isinstance(target, HAVE_VALUES):
-            return msgspec.structs.replace(target, values=self.values)
-        return target
+            found["values"] = self.values
+        return msgspec.structs.replace(target, **found)
 
     @property
     def location(self) -> w.Location | None:
@@ -91,11 +134,44 @@ class RequestTable(msgspec.Struct, frozen=True):
         return w.WeightedLocation(self.weights)
 
 
+def fits(request: LabelledRequest, target: r.OneTarget) -> bool:
+    """Return whether a request is one of this kind of target."""
+    return isinstance(target, _KIND_OF[type(request)])
+
+
+def why_no_requests(
+    target: r.LoadTarget, requests: Sequence[LabelledRequest] = ()
+) -> str | None:
+    """Return why a target has no use for requests, or for one of these; None if it has, or is the null
+    target."""
+    if isinstance(target, r.NullTarget):
+        return None
+    kind = target.__struct_config__.tag
+    if not isinstance(target, HAVE_REQUESTS):
+        return f"[[request]] is not for a {kind} target"
+    if not all(fits(one, target) for one in requests):
+        return f"a request to a {kind} target has {_KEY_OF[type(target)]}"
+    match target:
+        case r.HttpTarget():
+            own = (
+                target.paths not in ((), ("/",)),
+                target.method != "GET",
+                target.body_bytes,
+            )
+            if any(own):
+                return "[[request]] has the paths, methods and bodies, and the target has some too"
+        case r.RedisTarget() if target.commands != r.PING:
+            return "[[request]] has the commands, and the target has some too"
+        case r.PostgresTarget() if target.statements:
+            return "[[request]] has the statements, and the target has some too"
+    return None
+
+
 def read_requests(
     top: TomlTable, targets: Sequence[r.OneTarget] = ()
 ) -> RequestTable | None:
     """Return the requests of a workload, without any its values; None if it has none, or after
-    mistakes were reported. Commands, statements and payloads are in the target instead.
+    mistakes were reported. Commands, statements and payloads without labels are in the target instead.
 
     `targets`: those of the workload; empty: they are named later.
     """
@@ -110,11 +186,13 @@ def read_requests(
             top.refuse(top.at("values"), message, "describe the requests")
         return None
     tables = top.tables("request")
-    read = []
+    read: list[_Weighted] = []
     for table in tables:
-        read.append(read_form(table, _REQUEST))
+        one = read_form(table, _REQUEST)
+        if _is_one_request(table) and one is not None:
+            read.append(one)
         _check_request(table, values)
-    if not tables or None in read:
+    if not tables or len(read) < len(tables):
         return None
     return RequestTable(
         requests=tuple(one.request for one in read),
@@ -137,14 +215,20 @@ def request_positions(
             numbered = enumerate(several)
             fields = {f"target.targets[{n}].target": name for n, name in numbered}
         for field, name in fields.items():
-            places[f"{field}.requests"] = top.at("request")
-            own = [
-                where
-                for where, of in zip(tables, requests.targets, strict=True)
-                if name is None or of in (None, name)
-            ]
-            for place, where in enumerate(own):
-                places[f"{field}.requests[{place}]"] = where
+            for kind, member in _MEMBER_OF.items():
+                places[f"{field}.{member}"] = top.at("request")
+                own = [
+                    (where, one)
+                    for where, of, one in zip(
+                        tables, requests.targets, requests.requests, strict=True
+                    )
+                    if isinstance(one, kind) and (name is None or of in (None, name))
+                ]
+                for place, (where, one) in enumerate(own):
+                    places[f"{field}.{member}[{place}]"] = where
+                    if isinstance(one, SqlRequest):
+                        for number in range(len(one.statements)):
+                            places[f"{field}.{member}[{place}][{number}]"] = where
     for field, table in _target_tables(top):
         lists = [key for key in ("commands", "statements") if key in table]
         if "commands" in table:
@@ -157,6 +241,14 @@ def request_positions(
         if "values" in top:
             places[f"{field}.values"] = top.at("values")
     return places
+
+
+_MEMBER_OF: dict[type[LabelledRequest], str] = {
+    r.HttpRequest: "requests",
+    RedisRequest: "commands",
+    SqlRequest: "statements",
+}
+"""The member of the engine's target that has the requests of each kind."""
 
 
 def _target_tables(top: TomlTable) -> Iterator[tuple[str, TomlTable]]:
@@ -190,25 +282,37 @@ def _statement_positions(target: TomlTable, into: str) -> dict[str, Where]:
 
 
 class _Weighted(msgspec.Struct, frozen=True):
-    request: r.HttpRequest
+    request: LabelledRequest
     weight: int
     target: str | None
 
 
 def _request(
-    path: str,
     label: str | None = None,
     weight: int = 1,
-    body_file: str | None = None,
     target: str | None = None,
     **said: Any,
 ) -> _Weighted:
+    return _Weighted(_labelled(label, **said), weight, target)
+
+
+def _labelled(
+    label: str | None,
+    path: str | None = None,
+    command: tuple[str, ...] = (),
+    sql: str = "",
+    parameters: tuple[str, ...] = (),
+    statements: tuple[r.Statement, ...] = (),
+    body_file: str | None = None,
+    **said: Any,
+) -> LabelledRequest:
+    if command:
+        return RedisRequest(label or words.command_label(command), command)
+    if path is None:
+        each = statements or (r.Statement(sql, parameters),)
+        return SqlRequest(label or words.transaction_label(each), each)
     label = label or f"{said.get('method', 'GET')} {path}"
-    return _Weighted(
-        r.HttpRequest(label=label, path=path, body_base64=body_file, **said),
-        weight,
-        target,
-    )
+    return r.HttpRequest(label=label, path=path, body_base64=body_file, **said)
 
 
 _EXPECT = Form(
@@ -238,6 +342,53 @@ def _check_request(table: TomlTable, values: dict[str, r.Value | None]) -> None:
         for name, text in headers.items():
             if isinstance(text, str):
                 _check_places(inner, name, values)
+
+
+_WITH = {
+    "path": ("method", "headers", "body", "body_file", "expect"),
+    "command": (),
+    "sql": ("parameters",),
+    "statements": (),
+}
+"""The keys that say what a request is, and the other keys that each has beside the common ones."""
+
+
+def _is_one_request(table: TomlTable) -> bool:
+    """Return whether a request is of one kind; report one of no kind or of several, and keys of another kind."""
+    kinds = [key for key in _WITH if key in table]
+    if not kinds:
+        message = "a request needs path (HTTP), command (Redis), or sql or statements (PostgreSQL)"
+        table.refuse(table.where, message, 'such as path = "/"')
+        return False
+    if len(kinds) > 1:
+        message = f"{kinds[0]} and {kinds[1]} are two requests"
+        table.refuse(table.at(kinds[1]), message, "write a [[request]] for each")
+    for key in (key for keys in _WITH.values() for key in keys):
+        if key in table and key not in _WITH[kinds[0]]:
+            of = next(kind for kind, keys in _WITH.items() if key in keys)
+            table.refuse(table.at(key), f"{key} is for a request with {of}")
+    return len(kinds) == 1
+
+
+def _command(table: TomlTable, key: str) -> tuple[str, ...] | None:
+    """Return the words of a command: a text like that of redis-cli, or an array of words."""
+    if isinstance(table.values[key], list):
+        read = of_type(tuple[str, ...])(table, key)
+        if read == ():
+            table.refuse(table.at(key), f"{key} is empty")
+        return read or None
+    found = table.read(key, words.redis_commands)
+    if found is not None and len(found) > 1:
+        message = f"{key} has several commands"
+        table.refuse(table.at(key), message, "write a [[request]] for each")
+    return None if found is None else found[0]
+
+
+def _sql(table: TomlTable, key: str) -> str | None:
+    sql = table.text(key)
+    if sql is not None and not sql.strip():
+        table.refuse(table.at(key), "a statement is empty")
+    return sql
 
 
 def _check_places(
@@ -295,7 +446,11 @@ _REQUEST = Form(
         optional("target", read=of_type(str)),
         optional("weight", words.some),
         optional("method", read=of_type(str)),
-        Key("path", read=of_type(str)),
+        optional("path", read=of_type(str)),
+        optional("command", read=_command),
+        optional("sql", read=_sql),
+        optional("parameters", read=read_parameters),
+        optional("statements", read=read_transaction),
         optional("headers", read=_headers),
         optional("body", read=of_type(str)),
         optional("body_file", read=_body_of_file),

@@ -14,6 +14,7 @@ from typing import IO
 
 from benchwright.core.errors import Diagnostic, InputError
 from benchwright.core.numeric import NDArray, np
+from benchwright.core.untrusted import open_regular
 from benchwright.load.filament import Batch
 
 # -- Writing our own format of traces and samples: docs/trace-format.md ----------------
@@ -135,7 +136,7 @@ def read_samples(path: SamplesPath, *, most_rows: int = MOST_ROWS) -> NDArray[np
 
 def iter_samples(path: SamplesPath) -> Iterator[NDArray[np.void]]:
     """Yield the rows of a file block by block, each at most 65,536. Raises InputError."""
-    with open(path, "rb") as file:
+    with open_regular(path) as file:
         at = HEAD.size + len(_header(file, path))
         while head := file.read(BLOCK_HEAD.size):
             rows = _block(file, head, f"the block at byte {at}", path)
@@ -197,7 +198,7 @@ def merge_samples(
     source = ""
     with tempfile.TemporaryFile(dir=into.parent) as together:
         for name, path in parts:
-            with path.open("rb") as file:
+            with open_regular(path) as file:
                 header = json.loads(_header(file, path))
             source = header["source"]
             for rows in iter_samples(path):

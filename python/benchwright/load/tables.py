@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from benchwright.core.plan import Command
+from benchwright.core.untrusted import regular_bytes
 from benchwright.load import parse as words
 from benchwright.load import workload as w
 from benchwright.load.options import FLAGS, TARGET
@@ -259,7 +260,7 @@ def _contents_beside(table: TomlTable, name: str, place: Where) -> bytes | None:
             message = f"{path} is larger than {MOST_BYTES // 2**20} MiB"
             table.refuse(place, message, "use a part of it")
             return None
-        contents = path.read_bytes()
+        contents = regular_bytes(path)
     except OSError as error:
         table.refuse(place, f"{path}: {error.strerror}")
         return None
@@ -384,13 +385,13 @@ def _payloads(table: TomlTable) -> tuple[Payload, ...]:
 _STATEMENT = Form(
     (
         Key("sql", read=of_type(str)),
-        optional("parameters", read=lambda table, key: _parameters(table, key)),
+        optional("parameters", read=lambda table, key: read_parameters(table, key)),
     ),
     Statement,
 )
 
 
-def _parameters(table: TomlTable, key: str) -> tuple[str, ...] | None:
+def read_parameters(table: TomlTable, key: str) -> tuple[str, ...] | None:
     """Return values of parameters: texts or numbers."""
     if not table.has(key, list):
         return None
@@ -430,6 +431,17 @@ def _statements(table: TomlTable) -> tuple[tuple[Statement, ...], ...]:
     return tuple(
         tuple(one for one in statements if one is not None) for statements in found
     )
+
+
+def read_transaction(table: TomlTable, key: str) -> tuple[Statement, ...] | None:
+    """Return the statements of one operation: an array of texts of SQL, or of tables with `sql` and `parameters`."""
+    if not table.has(key, list):
+        return None
+    if not table.values[key]:
+        table.refuse(table.at(key), f"{key} is empty")
+    each = enumerate(table.values[key])
+    read = [_statement(table, one, key, index) for index, one in each]
+    return tuple(one for one in read if one is not None)
 
 
 def _statement(table: TomlTable, value: Any, *keys: str | int) -> Statement | None:

@@ -239,6 +239,12 @@ FORMATS = (
 
 KINDS = ("read", "write", "flush", "discard", "exchange")
 """Kinds of operation without a file set; a network target supports only the last."""
+PLAIN_FILE_KINDS = (
+    *("lookup", "getattr", "setattr", "access", "readlink", "readdir", "readdirplus"),
+    *("create", "remove", "mkdir", "rmdir", "rename", "fsstat", "open", "close"),
+)
+"""Kinds of operation on a file set that transfer nothing."""
+ALL_KINDS = (*KINDS, *PLAIN_FILE_KINDS, "append")
 
 
 class Region(msgspec.Struct, frozen=True):
@@ -423,6 +429,20 @@ class FileSet(msgspec.Struct, frozen=True, kw_only=True):
     directory_popularity: Distribution = ConstantValue(1)
     present_micro: int = MICRO
     """Share of the files and empty directories that exist at the start [millionths]."""
+
+
+def kinds_of(filament: FilamentPlan) -> tuple[str, ...] | None:
+    """Return the kinds of a filament's operations; None: a trace or a program decides."""
+    match filament:
+        case Files():
+            return tuple(step.kind for one in filament.chains for step in one.steps)
+        case Tpcb():
+            return ("read", "write", "flush")
+        case Spc1():
+            return ("read", "write")
+        case Trace() | Process():
+            return None
+    return tuple(kind for kind, _ in filament.access.kinds)
 
 
 class Workload(msgspec.Struct, frozen=True, omit_defaults=True):

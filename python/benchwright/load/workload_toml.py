@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -28,9 +28,12 @@ from benchwright.load.file_toml import (
 from benchwright.load.options import RUN, TRACE_KEYS
 from benchwright.load.request import NO_POSITIONS, InputPositions, filament_field
 from benchwright.load.requests_toml import (
+    HAVE_REQUESTS,
     RequestTable,
+    fits,
     read_requests,
     request_positions,
+    why_no_requests,
 )
 from benchwright.load.tables import (
     REGION,
@@ -54,6 +57,9 @@ from benchwright.suite.form import (
 )
 from benchwright.suite.program import Where
 from benchwright.suite.toml_table import TomlTable, one_of_words, read_toml
+
+if TYPE_CHECKING:
+    from benchwright.load.criteria import LoadLimit
 
 # --------------------------------------------------------------------------------------
 # `[[filament]]` of a workload's TOML: the keys of each type, and the filament made from them.
@@ -442,7 +448,7 @@ class WorkloadFile(msgspec.Struct, frozen=True):
     places: InputPositions = NO_POSITIONS
     files: FileSetPlan | None = None
     requests: RequestTable | None = None
-    """Of an HTTP target."""
+    """Of HTTP, Redis and PostgreSQL targets."""
 
 
 def read_workload(
@@ -503,8 +509,12 @@ def _check_target(
     for table in top.tables("request"):
         if "target" in table:
             _refuse_no_targets(table, "target")
-    if target is not None and (why := why_no_requests(target)):
-        top.refuse(top.at("request"), why, "name http://HOST:PORT/")
+    own = () if requests is None else requests.requests
+    if target is not None and (why := why_no_requests(target, own)):
+        top.refuse(top.at("request"), why, _SERVER_HINT)
+
+
+_SERVER_HINT = "name http://HOST:PORT/, redis://HOST or postgres://USER@HOST/DB"
 
 
 def _check_requests_of_several(
@@ -519,20 +529,24 @@ def _check_requests_of_several(
             continue
         if named not in several:
             _refuse_no_target(table, table.at("target"), named, several)
-        elif not isinstance(several[named], r.HttpTarget):
+        elif not isinstance(several[named], HAVE_REQUESTS):
             why = why_no_requests(several[named])
             message = f"{named}: {why or 'the null target needs no requests'}"
-            table.refuse(table.at("target"), message, "name an HTTP target")
-    servers = {
-        name: one for name, one in several.items() if isinstance(one, r.HttpTarget)
-    }
+            table.refuse(table.at("target"), message, _SERVER_HINT)
     if requests is None:
         return
-    if not servers and None in requests.targets:
-        message = "[[request]] is for HTTP targets, and none of the targets is one"
-        top.refuse(top.at("request"), message, "name http://HOST:PORT/")
-    for name, one in servers.items():
-        if requests.of(name).requests and (why := why_no_requests(one)):
+    for place, one in enumerate(requests.requests):
+        named = requests.targets[place]
+        if named is None and not any(fits(one, on) for on in several.values()):
+            where = top.tables("request")[place].where
+            message = "none of the targets is of the kind of this request"
+            top.refuse(where, message, _SERVER_HINT)
+        on = several.get(named or "")
+        if isinstance(on, HAVE_REQUESTS) and not fits(one, on):
+            why = why_no_requests(on, (one,))
+            top.refuse(top.tables("request")[place].where, f"target {named}: {why}")
+    for name, on in several.items():
+        if requests.of(name, on).requests and (why := why_no_requests(on)):
             hint = "leave them out, or name another target in each [[request]]"
             top.refuse(top.at("request"), f"target {name}: {why}", hint)
 
@@ -551,20 +565,6 @@ def _refuse_no_target(
 ) -> None:
     hint = one_of_words(name, several)
     table.refuse(where, f"there is no target {name!r}", hint)
-
-
-def why_no_requests(target: r.LoadTarget) -> str | None:
-    """Return why a target has no use for requests; None if it has, or is the null target."""
-    if isinstance(target, r.NullTarget):
-        return None
-    if not isinstance(target, r.HttpTarget):
-        return f"[[request]] is not for a {targets.kind_of(target)} target"
-    own = (target.paths not in ((), ("/",)), target.method != "GET", target.body_bytes)
-    if any(own):
-        return (
-            "[[request]] has the paths, methods and bodies, and the target has some too"
-        )
-    return None
 
 
 def read_filaments(
@@ -588,7 +588,7 @@ def read_filaments(
         on, own = target, requests
         if several is not None and used[place]:
             on = several[used[place][0]]
-            own = requests and requests.of(used[place][0])
+            own = requests and requests.of(used[place][0], on)
         # A spec names the server of a workload with requests later.
         network = "request" in top if on is None else targets.is_network(on)
         return WorkloadContext(
@@ -626,7 +626,7 @@ def read_filaments(
 
 def _draws(target: r.LoadTarget | None) -> bool:
     """Return whether operations on a target draw from the requests; None: it is named later."""
-    return target is None or isinstance(target, r.HttpTarget)
+    return target is None or isinstance(target, HAVE_REQUESTS)
 
 
 def _named_targets(
@@ -738,13 +738,32 @@ def _run(top: TomlTable) -> dict[str, Any]:
     table = top.table("run")
     if table is None:
         return {}
-    table.only((*RUN, "lock_memory", "interval_histograms"))
+    table.only((*RUN, "limit", "lock_memory", "interval_histograms"))
     values = table.values_by(RUN)
+    if "limit" in table:
+        values["limits"] = _limits(table)
     if "lock_memory" in table:
         values["lock_memory"] = table.flag("lock_memory", True)
     if table.flag("interval_histograms", False):
         values["interval_histograms"] = True
     return values
+
+
+def _limits(table: TomlTable) -> tuple[LoadLimit, ...]:
+    """Return the limits of a text or an array."""
+    # Imported here: few loads have limits.
+    from benchwright.load.criteria import check_limits, parse_limit
+
+    single = isinstance(table.values["limit"], str)
+    limits: list[LoadLimit] = []
+    for place, text in enumerate(table.texts("limit")):
+        where = table.at("limit") if single else table.at("limit", place)
+        try:
+            limits.append(parse_limit(text))
+            check_limits(limits)
+        except ValueError as error:
+            table.refuse(where, f"limit: {error}")
+    return tuple(limits)
 
 
 # -- target ----------------------------------------------------------------------------

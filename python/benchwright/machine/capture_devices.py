@@ -154,6 +154,7 @@ def _device(tree: MachineFiles, name: str) -> Iterator[Fact]:
     made = _VIRTUAL_DEVICES.match(name) is not None
     heavy = EXPECTED if made else FATAL
     light = EXPECTED if made else SUSPICIOUS
+    yield tree.fact(f"{fact}.number", f"{base}/dev", EXPECTED)
     yield tree.fact(f"{fact}.size_bytes", f"{base}/size", heavy, _sectors)
     for file in BLOCK_QUEUE:
         weight = heavy if file == "rotational" else light

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from benchwright.core.machine import Fact
+from benchwright.core.untrusted import open_regular
 from benchwright.machine.redact import redacted_text
 from benchwright.machine.sources import (
     EXPECTED,
@@ -34,8 +35,10 @@ from benchwright.study.git import git_words
 # rest of a capture; rpm has a database, so `rpm` is run. A benchmarked program is run for its
 # version only if the user requests it. Sources: dpkg-query(1), rpm(8).
 
-_PATH = re.compile(r"[^\s'\"=:,;|&<>()]*/[^\s'\"=:,;|&<>()]*")
-"""A part of a command's word that contains a slash: a path."""
+_PART = re.compile(r"[^\s'\"=:,;|&<>()]+")
+"""A part of a command's word that may be a path."""
+_LONGEST_PATH = 4096
+"""PATH_MAX (linux/limits.h): the kernel finds no file of a longer one."""
 MOST_PROGRAMS = 8
 MOST_COMMANDS = 32
 MOST_HASHED_BYTES = 64 << 20
@@ -110,7 +113,9 @@ def _recorded_command(words: Sequence[str], directory: str) -> str:
     exist, its nearest existing directory is used, unless it is above the working directory.
     """
     paths: dict[str, None] = {}
-    for piece in _PATH.findall(" ".join(words[1:])):
+    for piece in _PART.findall(" ".join(words[1:])):
+        if "/" not in piece or len(piece) > _LONGEST_PATH:
+            continue
         path = os.path.normpath(os.path.join(directory, piece))
         while not os.path.lexists(path):
             path = os.path.dirname(path)
@@ -190,7 +195,7 @@ def _file_facts(tree: MachineFiles, program: ProgramFile) -> Iterator[Fact]:
         yield absent_fact(f"{name}.sha256", path, reason, SUSPICIOUS)
         return
     try:
-        with open(tree.root + path, "rb") as file:
+        with open_regular(tree.root + path) as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         yield absent_fact(f"{name}.sha256", path, reason_of(error), SUSPICIOUS)
@@ -282,7 +287,7 @@ def _debian_version(tree: MachineFiles, package: str) -> str:
 
 
 def _bytes(path: str) -> bytes:
-    with contextlib.suppress(OSError), open(path, "rb") as file:
+    with contextlib.suppress(OSError), open_regular(path) as file:
         return file.read()
     return b""
 

@@ -1,10 +1,11 @@
-"""Makes caches cold: by dirtying memory, dropping caches, a remount or a reboot.
+"""Makes caches cold: by evicting files, by dirtying memory, dropping caches, a remount or a reboot.
 
 Also counts how much of a file was in memory before and after.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import mmap
 import os
@@ -27,6 +28,8 @@ from benchwright.core.chill import (
     ChillStop,
 )
 from benchwright.core.errors import BenchError, argument_error
+from benchwright.core.untrusted import open_regular
+from benchwright.machine.chill_kept import file_system_in_memory, lockers
 from benchwright.machine.chill_remount import Runner, remount, run_command
 from benchwright.machine.chill_squeeze import MemorySource, cached
 
@@ -77,7 +80,11 @@ def _regular_files(path: Path) -> Iterator[Path]:
 
 def _of_file(path: Path) -> Residency:
     try:
-        with path.open("rb", buffering=0) as file:
+        about = path.stat()
+        # To anyone else, mincore reports each page as resident.
+        if about.st_uid != os.geteuid() and not os.access(path, os.W_OK):
+            return Residency(unread=1)
+        with open_regular(path) as file:
             size = os.fstat(file.fileno()).st_size
             vector = _mincore(file.fileno(), size) if size else b""
     except OSError:
@@ -111,6 +118,8 @@ def _mincore(descriptor: int, size: int) -> Sequence[int]:
 # Non-goal: deciding when to chill; the suite does that (SETUP, CLEANUP). Source: Auto-pilot
 # paper, sections 3.3 and 3.5; the kernel's admin-guide/sysctl/vm.rst (drop_caches).
 
+MOST_BYTES = 4 << 30
+"""How much memory the method chill takes by default: a part of a machine that others use, too."""
 SCRATCH = Path("/var/tmp")
 """Where the sparse file is made: on a disk, because a tmpfs file would occupy memory."""
 
@@ -123,11 +132,15 @@ class ChillRequest(msgspec.Struct, frozen=True):
     """What to chill, and how."""
 
     method: ChillMethod
+    files: tuple[Path, ...] = ()
+    """For the method files: files, and directories with all files below them."""
     mount: Path | None = None
     """For the method remount."""
     check: tuple[Path, ...] = ()
     """Files and directories whose pages are counted before and after."""
     scratch: Path = SCRATCH
+    most_bytes: int = MOST_BYTES
+    """For the method chill: the most memory that it takes [bytes]."""
 
 
 class _ChillOutcome(msgspec.Struct, frozen=True):
@@ -145,7 +158,8 @@ def chill(request: ChillRequest, source: MemorySource = MACHINE_MEMORY) -> Chill
     Raises InputError if a file to check does not exist, BenchError `chill-...` if the method
     fails.
     """
-    before = [_residency_of(path) for path in request.check]
+    paths = tuple(dict.fromkeys((*request.files, *request.check)))
+    before = [_residency_of(path) for path in paths]
     held = cached(source)
     begin = time.monotonic_ns()
     done = _by_method(request, source)
@@ -158,15 +172,32 @@ def chill(request: ChillRequest, source: MemorySource = MACHINE_MEMORY) -> Chill
         squeeze=done.squeeze,
         mounted=done.mounted,
         kept_by=done.kept_by,
-        checked=_checked(request.check, before),
+        checked=_checked(paths, before),
         notes=done.notes,
     )
 
 
 def _residency_of(path: Path) -> Residency:
     if not path.exists():
-        raise argument_error("--check", str(path), f"{path}: no such file or directory")
+        raise argument_error("FILE", str(path), f"{path}: no such file or directory")
+    if not (path.is_file() or path.is_dir()):
+        message = f"{path} is no regular file and no directory: it has no cached pages"
+        raise argument_error("FILE", str(path), message)
     return residency(path)
+
+
+_EVICTIONS = 3
+"""How often a file is evicted: a page that another process uses at that moment stays."""
+
+
+def _evict(paths: Sequence[Path]) -> None:
+    """Write back and evict the pages of files; needs no right but to read them."""
+    for path in paths:
+        for place in _regular_files(path):
+            with contextlib.suppress(OSError), open_regular(place) as file:
+                os.fdatasync(file.fileno())
+                for _ in range(_EVICTIONS):
+                    os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def _checked(
@@ -177,7 +208,14 @@ def _checked(
     )
     return tuple(
         CacheResidency(
-            str(path), now.files, now.pages, was.resident, now.resident, now.unread
+            str(path),
+            now.files,
+            now.pages,
+            was.resident,
+            now.resident,
+            now.unread,
+            only_in=file_system_in_memory(path) if now.resident else "",
+            locked_by=lockers(_regular_files(path)) if now.resident else (),
         )
         for path, was, now in found
     )
@@ -185,8 +223,12 @@ def _checked(
 
 def _by_method(request: ChillRequest, source: MemorySource) -> _ChillOutcome:
     match request.method:
+        case ChillMethod.FILES:
+            _evict(request.files)
+            return _ChillOutcome()
         case ChillMethod.CHILL:
-            return _ChillOutcome(squeeze=_squeezed(request.scratch))
+            squeeze = _squeezed(request.scratch, request.most_bytes)
+            return _ChillOutcome(squeeze=squeeze)
         case ChillMethod.DROP_CACHES:
             _drop_caches(source.proc)
             return _ChillOutcome()
@@ -208,16 +250,16 @@ def _drop_caches(proc: Path) -> None:
         raise BenchError(
             "chill-not-permitted",
             f"cannot write {proc}/sys/vm/drop_caches: {error.strerror}",
-            "run it as root, or use --method chill, which needs no root",
+            "run it as root, or name the files: bw chill FILE...",
         ) from None
 
 
-def _squeezed(scratch: Path) -> ChillAllocation:
+def _squeezed(scratch: Path, most_bytes: int) -> ChillAllocation:
     """Run the child that dirties memory; return its report."""
     os.sync()
     # -P: root must not import modules from the current directory.
     module = "benchwright.machine.chill_squeeze"
-    words = [sys.executable, "-P", "-m", module, str(scratch)]
+    words = [sys.executable, "-P", "-m", module, str(scratch), str(most_bytes)]
     with subprocess.Popen(
         words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as child:

@@ -165,9 +165,12 @@ _NOTICEABLE = 8
 
 
 def next_step(
-    readings: Sequence[Memory], taken: Sequence[int], reserve_bytes: int
+    readings: Sequence[Memory],
+    taken: Sequence[int],
+    reserve_bytes: int,
+    most_bytes: int,
 ) -> int | ChillStop:
-    """Return the bytes to take next, or the reason to stop.
+    """Return the bytes to take next, at most `most_bytes` in all, or the reason to stop.
 
     `readings` has one more entry than `taken`: the one before the first step.
     """
@@ -181,7 +184,10 @@ def next_step(
         return ChillStop.RESERVE
     if _steady(readings, taken):
         return ChillStop.STEADY
-    return max(SMALLEST_STEP, min(LARGEST_STEP, room // 4))
+    left = most_bytes - sum(taken)
+    if left < SMALLEST_STEP:
+        return ChillStop.MOST
+    return max(SMALLEST_STEP, min(LARGEST_STEP, room // 4, left))
 
 
 def _steady(readings: Sequence[Memory], taken: Sequence[int]) -> bool:
@@ -196,7 +202,7 @@ def _steady(readings: Sequence[Memory], taken: Sequence[int]) -> bool:
 
 # -- The child process: it dirties memory, then reads a sparse file --------------------
 #
-# Purpose: `python -P -m benchwright.machine.chill_squeeze SCRATCH`, started by chill.py; it
+# Purpose: `python -P -m benchwright.machine.chill_squeeze SCRATCH MOST_BYTES`, started by chill.py; it
 # prints a `ChillAllocation` as JSON. Decision: a child, because its memory is freed whenever
 # and however it ends. It is the first choice of the kernel's out-of-memory killer
 # (oom_score_adj 1000), and it ends when its parent does (end of file on stdin).
@@ -214,8 +220,11 @@ _ROUNDS = 2
 class Squeezer:
     """The memory that the child holds, and the readings taken meanwhile."""
 
-    def __init__(self, source: MemorySource, parent_lives: Callable[[], bool]) -> None:
+    def __init__(
+        self, source: MemorySource, parent_lives: Callable[[], bool], most_bytes: int
+    ) -> None:
         self._source = source
+        self._most_bytes = most_bytes
         self._parent_lives = parent_lives
         self._cgroup = limiting_cgroup(source)
         self._held: list[mmap.mmap] = []
@@ -248,7 +257,9 @@ class Squeezer:
     def _take_all(self) -> ChillStop:
         pattern = os.urandom(_PIECE)
         while self._parent_lives():
-            step = next_step(self._readings, self._taken, self.reserve_bytes)
+            step = next_step(
+                self._readings, self._taken, self.reserve_bytes, self._most_bytes
+            )
             if isinstance(step, ChillStop):
                 return step
             try:
@@ -263,7 +274,8 @@ class Squeezer:
         """Read holes until they fill the cache; return how much was read [bytes]."""
         now = self._read()
         # Free memory is filled first: reading less than all available displaces nothing.
-        size = 2 * max(now.available_bytes, now.cached_bytes) // _PIECE * _PIECE
+        size = 2 * max(now.available_bytes, now.cached_bytes)
+        size = min(size, 2 * self._most_bytes) // _PIECE * _PIECE
         done = 0
         if now.cached_bytes <= EMPTY:
             return done
@@ -298,7 +310,8 @@ def main() -> int:
     scratch = Path(sys.argv[1])
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000")
-    squeezed = Squeezer(MemorySource(), _stdin_is_open).run(scratch)
+    squeezer = Squeezer(MemorySource(), _stdin_is_open, int(sys.argv[2]))
+    squeezed = squeezer.run(scratch)
     sys.stdout.buffer.write(msgspec.json.encode(squeezed))
     return 0
 

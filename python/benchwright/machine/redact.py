@@ -14,8 +14,11 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Sequence
 from functools import cache
+from typing import Any, NamedTuple
+
+import msgspec
 
 REDACTED = "[redacted]"
 SET = "set"
@@ -37,7 +40,7 @@ _WORD = re.compile(r"\S+")
 _PLACE = r"(?:localhost|\d+(?:\.\d+){3}|\[[^\]]*\]):\d+[/?#]"
 """A server with port and path, which must not be read as user and password."""
 _PAIR = re.compile(
-    rf"(?<![^'\"=,;(])(?!(?:mailto|sips?|xmpp|acct):[^:]*\Z|{_PLACE})[^:/@'\"=,;]+:(?!//)"
+    rf"(?<![^'\"=,;(])(?!(?:mailto|sips?|xmpp|acct):[^:]*\Z|{_PLACE})[^:/@'\"=,;(]+:(?!//)"
 )
 """Where `user:password` may begin in a word that is checked up to its last `@`; a mail or
 telephone address has a scheme and no second colon, unless it contains a password."""
@@ -45,14 +48,16 @@ _AUTHORITY = re.compile(rf"//(?!{_PLACE})(?=[^/?#]*[:@]|(?<=://)[^/?#]*\Z)")
 """The `//` before `user:password`, or before a user alone, in a URL."""
 _DIGEST = re.compile(r"@sha(?:256|512):(?=(?:[0-9a-f]{64}){1,2}(?![\w+=-]))")
 """The digest of a container's image: it looks random, but identifies the image."""
-_HEADER_NAME = r"((?:proxy-)?authorization|(?:set-)?cookie|x-[\w-]*(?:key|token|auth)[\w-]*)(\s*[:=]\s*)"
+_HEADER_NAME = r"((?:proxy-)?authorization|(?:set-)?cookie|x-(?=[\w-]{0,80}(?:key|token|auth))[\w-]{1,99}+)(\s*[:=]\s*)"
 _QUOTED_HEADER = re.compile(rf"([\"']){_HEADER_NAME}(?:(?!\1)[^\n])*", re.IGNORECASE)
 _HEADER = re.compile(rf"(?:(?<![\w\"'-])|(?<=-H)){_HEADER_NAME}[^\n]*", re.IGNORECASE)
 _BEARER = re.compile(r"\bbearer\s+[\"']?[^\s'\",;]{4,}", re.IGNORECASE)
 _BASIC = re.compile(
     r"\bbasic\s+[\"']?([\w+/-]{4,}={0,2})(?![\w+/=-])", re.IGNORECASE | re.ASCII
 )
-_JWT = re.compile(r"eyJ[\w-]{4,}=*(?:\.[\w=-]*){1,4}")
+_JWT = re.compile(r"(?<![\w-])(?=[\w-]++=*\.)([\w-]*?)eyJ[\w-]{4,}=*(?:\.[\w=-]*){1,4}")
+"""A JSON web token, at any place of a word: the first lookahead makes a long word without one cost one
+pass."""
 _PREFIXED = re.compile(
     r"(?:AKIA|ASIA|AROA|AIDA|ABIA|ACCA)[0-9A-Z]{12,}"
     r"|gh[pousr]_\w{8,}|github_pat_\w{8,}|gl(?:pat|dt|rt|cbt|ptt|soat)-[\w-]{8,}"
@@ -148,15 +153,20 @@ def redacted_variable(name: str, value: str) -> str:
 
 def redacted_text(text: str) -> str:
     """Return a text (a command line, mount options) with possible secrets redacted."""
+    return _redacted(text, guessed=True)
+
+
+def _redacted(text: str, *, guessed: bool) -> str:
+    """Return a text redacted; `guessed`: also words that only look random."""
     # After one filter changed the text, another may find more.
     for _ in range(_PASSES):
-        text, before = _redacted_once(text), text
+        text, before = _redacted_once(text, guessed=guessed), text
         if text == before:
             break
     return text
 
 
-def _redacted_once(text: str) -> str:
+def _redacted_once(text: str, *, guessed: bool) -> str:
     if _PEM.search(text):
         return REDACTED
     text = _QUOTED_HEADER.sub(rf"\1\2\3{REDACTED}", text)
@@ -167,9 +177,11 @@ def _redacted_once(text: str) -> str:
             text = option.sub(rf"\1{REDACTED}", text)
     text = _WORD.sub(_without_userinfo, text)
     text = _BASIC.sub(_without_basic, text)
-    for shape in (_BEARER, _JWT, _PREFIXED):
+    text = _JWT.sub(rf"\1{REDACTED}", text)
+    for shape in (_BEARER, _PREFIXED):
         text = shape.sub(REDACTED, text)
-    return _RUN.sub(_run, _without_valued(_without_valued(text, _KEY), _OPTION))
+    text = _without_valued(_without_valued(text, _KEY), _OPTION)
+    return _RUN.sub(_run, text) if guessed else text
 
 
 def recorded_settings(
@@ -281,3 +293,102 @@ def _is_random(word: str) -> bool:
         return True
     bare = word.replace("-", "").replace("_", "")
     return len(bare) >= 32 and classes[0] and (classes[1] or classes[2])
+
+
+# --------------------------------------------------------------------------------------
+# What a session's command line has of secrets, removed from what is shown of the session.
+#
+# Purpose: pages, exports and histories are shared, and a test without a name is called as its
+# command. Decision: only what an option, a name, a place or a prefix marks as a secret, and no plain
+# number: words that look random and `--key-size=16` tell tests apart. A secret is removed with
+# the words around it, wherever they occur: `--auth=none` must not remove every `none`. Two secrets
+# have two marks, so that names that differ in them stay different.
+
+_PLAIN_NUMBER = re.compile(r"[\"']?[-+]?[0-9][0-9.,_]*[A-Za-z%]{0,3}[\"']?")
+_TELLING = 8
+"""A secret of so many characters is removed without the words around it too."""
+_CUT = "…"
+"""The sign of a text that was shortened, in which the end of a secret may be missing."""
+
+
+class _Secret(NamedTuple):
+    """A secret of a command line, what stands around it, and what stands for it."""
+
+    before: str
+    secret: str
+    after: str
+    mark: str = REDACTED
+
+    def removed(self, text: str) -> str:
+        """Return a text without this secret."""
+        whole = "".join((self.before, self.secret, self.after))
+        text = text.replace(whole, f"{self.before}{self.mark}{self.after}")
+        if len(self.secret) >= _TELLING:
+            text = text.replace(self.secret, self.mark)
+        start = text.find(self.before) if self.before and _CUT in text else -1
+        while start >= 0:
+            start += len(self.before)
+            end = text.find(_CUT, start)
+            if start < end and self.secret.startswith(text[start:end]):
+                text = f"{text[:start]}{self.mark}{text[end:]}"
+            start = text.find(self.before, start)
+        return text
+
+
+def _secrets_of(line: str) -> Iterator[_Secret]:
+    first, *rest = _redacted(line, guessed=False).split(REDACTED)
+    at = len(first)
+    for piece in rest:
+        end = line.find(piece, at + 1) if piece else len(line)
+        secret = line[at:end]
+        begin = max(line.rfind(" ", 0, at), 0)
+        if begin == at - 1:  # a word of its own: the option before it belongs to it
+            begin = max(line.rfind(" ", 0, begin), 0)
+        after = piece.split(" ", 1)[0]
+        if secret and not _PLAIN_NUMBER.fullmatch(secret):
+            yield _Secret(line[begin:at].lstrip(), secret, after)
+        at = end + len(piece)
+
+
+def _marked(commands: Sequence[str]) -> list[_Secret]:
+    """Return the secrets of commands, each with its mark, the longest first."""
+    found: dict[_Secret, None] = {}
+    marks: dict[str, str] = {}
+    for line in (line for text in commands for line in text.split("\n")):
+        for one in _secrets_of(line):
+            more = REDACTED.replace("]", f" {len(marks) + 1}]") if marks else REDACTED
+            mark = marks.setdefault(one.secret, more)
+            found[one._replace(mark=mark)] = None
+    return sorted(found, key=lambda one: -len(one.secret))
+
+
+def without_secrets(shown: Any, commands: Sequence[str]) -> Any:
+    """Return a value (texts in structures and tuples) without the secrets that commands contain."""
+    secrets = _marked(commands)
+    if not secrets:
+        return shown
+
+    def changed(text: str) -> str:
+        for one in secrets:
+            text = one.removed(text)
+        return text
+
+    def walked(value: Any) -> Any:
+        if type(value) is str:
+            return changed(value)
+        if isinstance(value, msgspec.Struct):
+            fields = {name: getattr(value, name) for name in value.__struct_fields__}
+            new = {name: walked(field) for name, field in fields.items()}
+            other = {k: v for k, v in new.items() if v is not fields[k]}
+            return msgspec.structs.replace(value, **other) if other else value
+        if isinstance(value, dict):
+            return {walked(key): walked(one) for key, one in value.items()}
+        if isinstance(value, (tuple, list)):
+            parts = [walked(one) for one in value]
+            if all(a is b for a, b in zip(parts, value, strict=True)):
+                return value
+            named = hasattr(value, "_fields")
+            return type(value)(*parts) if named else type(value)(parts)
+        return value
+
+    return walked(shown)

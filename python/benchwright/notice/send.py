@@ -30,6 +30,7 @@ from typing import IO, Any
 import msgspec
 
 from benchwright import __version__
+from benchwright.core.extras import install_command
 from benchwright.core.notice import (
     AppriseTarget,
     MailTarget,
@@ -38,8 +39,9 @@ from benchwright.core.notice import (
     Secret,
     WebhookTarget,
 )
+from benchwright.core.untrusted import open_regular
 from benchwright.notice import text
-from benchwright.notice.targets import LOOPBACK, NO_APPRISE, SendRequest, url_fault
+from benchwright.notice.targets import LOOPBACK, SendRequest, url_fault
 
 MOST_MEMORY_BYTES = 512 << 20
 _MOST_SECRET_BYTES = 65536
@@ -176,7 +178,8 @@ def _library() -> Any:
     try:
         return importlib.import_module("apprise")
     except ImportError:
-        raise NotDelivered(NO_APPRISE) from None
+        advice = install_command("notify")
+        raise NotDelivered(f"apprise is not installed: {advice}") from None
 
 
 def _server(library: Any, settings: Any, name: str) -> Any:
@@ -321,10 +324,8 @@ def _revealed(secret: Secret) -> str:
         return found
     path = secret.name
     try:
-        with open(path, "rb") as file:
+        with open_regular(path) as file:
             status = os.fstat(file.fileno())
-            if not stat.S_ISREG(status.st_mode):
-                raise NotDelivered(f"{path} is not a regular file")
             if stat.S_IMODE(status.st_mode) & 0o077:
                 raise NotDelivered(f"{path} can be read by others: chmod 600 {path}")
             if status.st_uid not in (os.geteuid(), 0):

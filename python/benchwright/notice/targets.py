@@ -17,7 +17,6 @@ from benchwright.core.notice import (
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 """Names of this machine itself: data sent there crosses no network."""
-NO_APPRISE = "apprise is not installed: pip install 'benchwright[notify]'"
 
 
 class SendRequest(msgspec.Struct, frozen=True):

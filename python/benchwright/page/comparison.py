@@ -45,6 +45,7 @@ from benchwright.report.comparison import (
     null_headline,
     sentence,
     verdict_headline,
+    verdict_word,
 )
 from benchwright.stats.metric_rules import MetricRules
 
@@ -112,7 +113,7 @@ def comparison_tiles(stored: StoredTests) -> Iterator[Tile]:
         for at, verdict in enumerate(comparison.verdicts, 1):
             if verdict.judged:
                 # What a null run judges is the machine, not the command.
-                what = "" if is_null_run else f": {verdict.verdict}"
+                what = "" if is_null_run else f": {verdict_word(verdict, comparison)}"
                 yield Tile(
                     visible(f"{verdict.candidate} / {verdict.baseline}"),
                     _ratio(f"{key}.v{at}.tile", verdict, links),
@@ -209,7 +210,7 @@ def _verdicts_table(
     ]
 
     def mean(key: str, one: MetricVerdict, arm: str, value: float | None) -> Number:
-        unit = units.get(one.metric) or _UNITS.get(one.metric, "")
+        unit = one.unit or units.get(one.metric) or _UNITS.get(one.metric, "")
         scale = scale_of([one.mean_baseline, one.mean_candidate], unit)
         return number_of(key, value, scale, link=links.get(arm, ""))
 
@@ -243,7 +244,7 @@ def _verdicts_table(
             (
                 Column("Verdict"),
                 lambda _, one: Words(
-                    str(one.verdict or "shown"), tone=_TONES[one.verdict]
+                    verdict_word(one, comparison), tone=_TONES[one.verdict]
                 ),
             ),
             (
@@ -256,7 +257,7 @@ def _verdicts_table(
                     "the smallest difference that would have been detected",
                     numeric=True,
                 ),
-                lambda key, one: share_number(f"{key}.smallest", one.smallest_effect),
+                lambda key, one: share_number(f"{key}.smallest", one.stated_effect),
             ),
             (
                 Column("Trials", numeric=True),

@@ -158,6 +158,11 @@ def count_number(key: str, count: int, *, link: str = "") -> Number:
     return Number(key=key, value=float(count), text=f"{count:,}", link=link)
 
 
+def heading(text: str) -> str:
+    """Return a text with a capital letter, unless it is a short name: `n` and `N` may differ."""
+    return text if len(text) < 3 else f"{text[:1].upper()}{text[1:]}"
+
+
 def as_sentence(text: str) -> str:
     """Return a text as a sentence of the page: with a capital letter and a full stop."""
     return f"{text[:1].upper()}{text[1:].removesuffix('.')}."

@@ -13,11 +13,13 @@ from pathlib import Path
 
 import msgspec
 
+from benchwright.core.machine import MachineCapture
 from benchwright.core.observation import TrialEnding
 from benchwright.core.plan import FixedCount, Phases, StopDecision, TestPlan
 from benchwright.core.results import Summary
 from benchwright.core.text import moment_text, percent_text, plural
 from benchwright.core.untrusted import visible
+from benchwright.findings.environment import value_text
 from benchwright.page.document import (
     Cell,
     Column,
@@ -40,6 +42,8 @@ from benchwright.study.journal import SessionInfo, StoredSession
 from benchwright.study.parsers.api import ParsedInput, trials_of
 
 KIND = "file"
+_MOST_OF_FACT = 200
+"""Characters of a fact that are shown."""
 
 
 class FileResults(msgspec.Struct, frozen=True):
@@ -47,6 +51,12 @@ class FileResults(msgspec.Struct, frozen=True):
 
     place: Path
     inputs: tuple[ParsedInput, ...]
+
+    @property
+    def machines(self) -> tuple[MachineCapture, ...]:
+        """Return the machines that the file states, each once."""
+        stated = (one.machine for one in self.inputs if one.machine is not None)
+        return tuple({str(one.facts): one for one in stated}.values())
 
 
 def file_part(results: FileResults, part: str) -> ReportPart:
@@ -67,12 +77,15 @@ def file_part(results: FileResults, part: str) -> ReportPart:
             for place, one in enumerate(inputs, 1)
             if trials_of(one)
         ),
-        about_session=(),
+        about_session=tuple(
+            finding for one in inputs for finding in one.session_findings
+        ),
         comparisons=(),
         machines=(),
     )
     answer = answer_of(
-        [input_of_contents(test.contents, test.findings) for test in stored.tests]
+        [input_of_contents(test.contents, test.findings) for test in stored.tests],
+        stored.about_session,
     )
     estimates = _estimates_section(part, inputs)
     sections = [
@@ -228,6 +241,13 @@ def _origin_section(part: str, results: FileResults, started_ns: int) -> Section
         known = list(dict.fromkeys(filter(None, values)))
         if known:
             rows.append((Words(label), Words(visible(", ".join(known[:5])))))
+    stated: dict[str, list[str]] = {}
+    for machine in results.machines:
+        for fact in machine.facts:
+            stated.setdefault(fact.name, []).append(fact.value or "")
+    for name, values in stated.items():
+        text = value_text("; ".join(dict.fromkeys(values)), "", _MOST_OF_FACT)
+        rows.append((Words(visible(name), code=True), Words(visible(text))))
     dated = any(one.started_ns is not None for one in origins)
     label = "Measured" if dated else "File of"
     rows.append((Words(label), Words(f"{moment_text(started_ns)} UTC")))

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from benchwright import __version__
 from benchwright.core.errors import argument_error
 from benchwright.core.machine import MachineCapture
+from benchwright.machine.redact import without_secrets
 from benchwright.page.document import ReportDocument, ReportPart
 from benchwright.page.files import FileResults, file_part
 from benchwright.page.origin import shared_section
@@ -23,11 +24,11 @@ def gather_document(sources: Sequence[StudyPart | FileResults]) -> ReportDocumen
     Raises StudyError for a study that cannot be read, InputError for an unknown session or test.
     """
     parts: list[ReportPart] = []
-    machines: list[MachineCapture | None] = []
+    machines: list[Sequence[MachineCapture]] = []
     for place, source in enumerate(sources, 1):
         if isinstance(source, FileResults):
             parts.append(file_part(source, f"p{place}"))
-            machines.append(None)
+            machines.append(source.machines)
             continue
         with contextlib.closing(Study.open_to_read(source.place)) as study:
             session = source.of(study)
@@ -37,7 +38,8 @@ def gather_document(sources: Sequence[StudyPart | FileResults]) -> ReportDocumen
                 hint = f"leave out :{source.test}"
                 raise argument_error("STUDY", text, message, hint)
             parts.append(read_part(study, session, f"p{place}", source.test))
-            machines.append(first_machine(study, session.number))
+            machine = first_machine(study, session.number)
+            machines.append(() if machine is None else (machine,))
     several = "sessions" if all(part.session for part in parts) else "results"
     title = parts[0].title if len(parts) == 1 else f"{len(parts)} {several}"
     shared = (shared_section(parts, machines),) if len(parts) > 1 else ()
@@ -56,5 +58,8 @@ def read_part(
     if session.info.kind in SEARCH_KINDS:
         from benchwright.page.searches import search_part
 
-        return search_part(study, session, part)
-    return tests_part(study, session, part, only)
+        whole = search_part(study, session, part)
+    else:
+        whole = tests_part(study, session, part, only)
+    shown: ReportPart = without_secrets(whole, session.info.commands)
+    return shown

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from benchwright import __version__
+from benchwright.core.history import commit_text
 from benchwright.core.text import moment_text, p_cell, plural
 from benchwright.core.untrusted import one_line, visible
 from benchwright.page.document import (
@@ -32,15 +33,15 @@ from benchwright.page.figures import (
 from benchwright.report.answer import finding_groups
 from benchwright.report.charts.history import MOST_RUNS, series_sheet
 from benchwright.report.documents import encode
-from benchwright.report.history import HistoryAnswer, SeriesAnswer, commit_text
+from benchwright.report.history import HistoryAnswer, SeriesAnswer
 from benchwright.report.history_document import history_document
+from benchwright.report.history_newest import change_and_interval
 from benchwright.report.history_text import (
-    change_and_interval,
     commits_of,
+    headline,
     sentence,
     step_name,
     step_words,
-    summary,
 )
 
 _PART = "p1"
@@ -53,7 +54,7 @@ _TONES: dict[str, Tone] = {
 
 
 def history_page(answer: HistoryAnswer) -> ReportDocument:
-    """Return the page of a history with at least one series."""
+    """Return the page of a history."""
     part = history_part(answer)
     return ReportDocument(
         title=part.title, version=__version__, parts=(part,), shared=()
@@ -61,22 +62,22 @@ def history_page(answer: HistoryAnswer) -> ReportDocument:
 
 
 def history_part(answer: HistoryAnswer) -> ReportPart:
-    """Return the report of a history with at least one series."""
+    """Return the report of a history."""
     series = answer.series
     named = [(one.name, finding) for one in series for finding in one.findings]
     starts = [p.started_ns for one in series for p in one.series.points]
-    days = [moment_text(moment)[:10] for moment in (min(starts), max(starts))]
+    days = [moment_text(moment)[:10] for moment in sorted(starts)]
     runs = len({p.run for one in series for p in one.series.points})
     return ReportPart(
         id=_PART,
         title=f"History of {plural(runs, 'run')}",
-        study=" to ".join(dict.fromkeys(days)),
+        study=" to ".join(dict.fromkeys((*days[:1], *days[-1:]))),
         session=0,
         kind="history",
-        status=_status(series),
-        started=moment_text(max(starts)),
-        verdict=tuple(visible(f"{one}.") for one in _verdict(series)),
-        tone=_tone(series),
+        status=_status(answer),
+        started=moment_text(max(starts)) if starts else "",
+        verdict=tuple(visible(f"{one}.") for one in headline(answer, _MOST_SENTENCES)),
+        tone=_tone(answer),
         tiles=(),
         findings=finding_lines(finding_groups(named), named),
         sections=(
@@ -114,27 +115,24 @@ def history_part(answer: HistoryAnswer) -> ReportPart:
     )
 
 
-def _verdict(series: Sequence[SeriesAnswer]) -> Iterator[str]:
-    """Yield the answer, one sentence each: how many series differ, and which."""
-    if len(series) > 1:
-        yield summary(series)
-    shown = [
-        one
-        for one in series
-        if len(series) == 1 or one.newest.verdict != "no difference"
-    ]
-    yield from map(sentence, shown[:_MOST_SENTENCES])
-    if len(shown) > _MOST_SENTENCES:
-        yield f"{len(shown) - _MOST_SENTENCES} more: see the table of series"
-
-
-def _tone(series: Sequence[SeriesAnswer]) -> Tone:
-    tones = [_TONES[one.newest.verdict] for one in series]
+def _tone(answer: HistoryAnswer) -> Tone:
+    tones = [_TONES[one.newest.verdict] for one in answer.series]
+    if answer.without or not tones:
+        tones.append("doubtful")
+    if any(one.open_steps for one in answer.series):
+        tones.append("bad")
     return next(tone for tone in ("bad", "doubtful", "good") if tone in tones)
 
 
-def _status(series: Sequence[SeriesAnswer]) -> str:
-    return {"bad": "worse", "doubtful": "undecided"}.get(_tone(series), "no worse")
+def _status(answer: HistoryAnswer) -> str:
+    series = answer.series
+    if any(one.failed for one in answer.without):
+        return "failed"
+    if any(one.newest.is_worse for one in series):
+        return "worse"
+    if any(one.open_steps for one in series):
+        return "step not accepted"
+    return "no worse" if _tone(answer) == "good" else "undecided"
 
 
 def _series_table(series: Sequence[SeriesAnswer]) -> TableBlock:

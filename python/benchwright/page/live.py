@@ -62,6 +62,10 @@ HEARTBEAT_S = 15.0
 ABANDONED_S = 10.0
 """The viewer of a killed session ends this long after its last page was closed."""
 MOST_CLIENTS = 32
+MOST_CONNECTIONS = 64
+"""More are closed at once: each has a thread, and anybody on the machine can connect."""
+EXHAUSTED_S = 0.5
+"""A wait after a connection that could not be accepted, such as without a free descriptor."""
 LOOPBACK = "127.0.0.1"
 
 
@@ -170,7 +174,11 @@ class LiveServer:
             self._woken.recv(4096)
 
     def _accept(self, listener: socket.socket) -> None:
-        connection, _ = listener.accept()
+        try:
+            connection, _ = listener.accept()
+        except OSError:
+            time.sleep(EXHAUSTED_S)
+            return
         self._selector.register(
             connection, selectors.EVENT_READ, lambda: self._hear(connection)
         )
@@ -401,9 +409,40 @@ class LiveServer:
 
 
 class _Listener(http.server.ThreadingHTTPServer):
-    """The server's socket, with one thread for each connection."""
+    """The server's socket, with one thread for each connection, up to a number."""
 
     daemon_threads = True
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self._free = threading.BoundedSemaphore(MOST_CONNECTIONS)
+
+    def get_request(self) -> tuple[socket.socket, Any]:
+        """Accept a connection. Raises OSError, after a pause: the waiting one would be offered again
+        at once."""
+        try:
+            return super().get_request()
+        except OSError:
+            time.sleep(EXHAUSTED_S)
+            raise
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Start the thread of a connection; close it if there are too many, or can be no more."""
+        if not self._free.acquire(blocking=False):
+            self.shutdown_request(request)
+            return
+        try:
+            super().process_request(request, client_address)
+        except RuntimeError:  # can't start new thread
+            self._free.release()
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Serve a connection, in its thread."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._free.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Print an error of ours; a client that leaves is none."""

@@ -41,15 +41,23 @@ from benchwright.report.charts.sheet import Sheet
 from benchwright.report.load import (
     COLUMNS,
     TIMES,
+    VERDICTS,
     LoadDocument,
     file_set_text,
     headline_report,
+    kind_name,
     load_document_of,
     load_headline,
     load_sentence,
     shown_chains,
     shown_kinds,
+    shown_times,
     skew_text,
+)
+from benchwright.stats.response_times import (
+    chain_times,
+    host_times,
+    response_times,
 )
 
 _MOST_LOADS = 12
@@ -116,7 +124,7 @@ def load_tiles(load: StoredLoad) -> Iterator[Tile]:
         number_of(f"{load.id}.achieved", rate, scale_of([rate], "/s"), link=link),
     )
     for what, times in (
-        ("Response", result.all.response_ns),
+        ("Response", response_times(result)),
         ("Issue error", result.all.issue_error_ns),
     ):
         value = None if times.p99 is None else times.p99 / 1e9
@@ -169,6 +177,10 @@ def loads_section(part: str, loads: Sequence[StoredLoad]) -> Section:
 def _blocks(load: StoredLoad) -> Iterator[Block]:
     named = NamedLoad(visible(load.name), load.result)
     yield _times_table(load)
+    if load.result.labels:
+        yield _labels_table(load)
+    if load.document.limits:
+        yield _limits_table(load)
     if shown_chains(load.result):
         yield _chains_table(load)
     yield _counts_table(load)
@@ -180,7 +192,8 @@ def _blocks(load: StoredLoad) -> Iterator[Block]:
         sheet=Sheet("", (quantities_panel(named), course_panel(named))),
         reading="Both axes of time are logarithmic. If the response time is far above the service "
         "time, operations waited before they started. If the issue error is close to the response "
-        "time, the generator caused most of it.",
+        "time, the generator caused most of it. Operations without a response count as slower than "
+        "all others: the response has no percentile among them.",
     )
     yield Picture(
         id=f"{load.id}.rates",
@@ -212,9 +225,13 @@ def _figure(
 
 
 def _times_table(load: StoredLoad) -> TableBlock:
+    report = headline_report(load.document)
     shown = [
-        (f"{load.id}.{kind}.{name}", (kind, what, getattr(one, name)))
-        for kind, one in shown_kinds(load.result)
+        (
+            f"{load.id}.{kind}.{name}",
+            (kind_name(kind, report), what, shown_times(load.result, kind, name)),
+        )
+        for kind, _ in shown_kinds(load.result)
         for what, name in TIMES
     ]
 
@@ -233,6 +250,58 @@ def _times_table(load: StoredLoad) -> TableBlock:
                 (Column(title, numeric=True), _figure(lambda one: one[2], column))
                 for title, column, _ in COLUMNS
             ),
+        ),
+    )
+
+
+def _labels_table(load: StoredLoad) -> TableBlock:
+    shown = [
+        (f"{load.id}.label{number}", (name, one))
+        for number, (name, one) in enumerate(load.result.labels.items(), 1)
+    ]
+    return table_of(
+        f"{load.id}.labels",
+        "Labels",
+        shown,
+        (
+            (Column("Label"), lambda _, one: Words(visible(one[0]))),
+            (
+                Column("Count", numeric=True),
+                lambda key, one: count_number(f"{key}.count", one[1].operations),
+            ),
+            (
+                Column("Failed", numeric=True),
+                lambda key, one: count_number(
+                    f"{key}.failed", sum(one[1].errors.values())
+                ),
+            ),
+            *(
+                (
+                    Column(f"Response {title}", numeric=True),
+                    _figure(
+                        lambda one: response_times(load.result, one[0], label=True),
+                        column,
+                    ),
+                )
+                for title, column, _ in COLUMNS
+            ),
+        ),
+    )
+
+
+def _limits_table(load: StoredLoad) -> TableBlock:
+    shown = [
+        (f"{load.id}.limit{number}", one)
+        for number, one in enumerate(load.document.limits, 1)
+    ]
+    return table_of(
+        f"{load.id}.limits",
+        "Limits",
+        shown,
+        (
+            (Column("Limit"), lambda _, one: Words(visible(one.limit))),
+            (Column("Verdict"), lambda _, one: Words(VERDICTS[one.outcome])),
+            (Column("Measured"), lambda _, one: Words(visible(one.detail))),
         ),
     )
 
@@ -263,7 +332,7 @@ def _chains_table(load: StoredLoad) -> TableBlock:
             *(
                 (
                     Column(title, numeric=True),
-                    _figure(lambda one: one[1].response_ns, column),
+                    _figure(lambda one: chain_times(one[1]), column),
                 )
                 for title, column, _ in COLUMNS
             ),
@@ -310,7 +379,7 @@ def _counts_table(load: StoredLoad) -> TableBlock:
                 ),
             ),
         ),
-        note=visible(f"Target: {target}; pacer {result.pacer}.{_file_set(result)}"),
+        note=visible(f"Target: {target}; pacer {result.pacer}.{_file_set(load)}"),
     )
 
 
@@ -338,7 +407,7 @@ def _hosts_table(load: StoredLoad) -> TableBlock:
             *(
                 (
                     Column(f"Response {title}", numeric=True),
-                    _figure(lambda one: one[1].response_ns, column),
+                    _figure(lambda one: host_times(one[0]), column),
                 )
                 for title, column, _ in percentiles
             ),
@@ -359,6 +428,8 @@ def _hosts_table(load: StoredLoad) -> TableBlock:
     )
 
 
-def _file_set(result: EngineResult) -> str:
-    files = result.file_set
-    return "" if files is None else f" File set: {file_set_text(files)}."
+def _file_set(load: StoredLoad) -> str:
+    files, warm_up_ns = load.result.file_set, load.document.request.get("warm_up_ns")
+    return (
+        "" if files is None else f" File set: {file_set_text(files, warm_up_ns or 0)}."
+    )

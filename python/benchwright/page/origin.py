@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import shlex
 from collections.abc import Iterator, Sequence
 
 import msgspec
@@ -12,8 +11,8 @@ import msgspec
 from benchwright.core.comparison import describe_comparison, describe_test
 from benchwright.core.machine import MachineCapture
 from benchwright.core.text import moment_text, plural
-from benchwright.core.untrusted import one_line, visible
-from benchwright.findings.environment import difference, value_text
+from benchwright.core.untrusted import one_line, shell_text, visible
+from benchwright.findings.environment import difference, side_texts
 from benchwright.page.document import (
     Block,
     Cell,
@@ -105,8 +104,7 @@ def _changes(part: str, machines: Sequence[MachineCapture]) -> Iterator[Block]:
                 rows.append(
                     (
                         Words(visible(change.name), code=True),
-                        Words(value_text(change.before, change.before_absent, 80)),
-                        Words(value_text(change.after, change.after_absent, 80)),
+                        *map(Words, side_texts(change, 80)),
                         Words(taken_text(machines[at])),
                     )
                 )
@@ -144,9 +142,10 @@ def _all_facts(part: str, machine: MachineCapture) -> TableBlock:
 
 
 def shared_section(
-    parts: Sequence[ReportPart], machines: Sequence[MachineCapture | None]
+    parts: Sequence[ReportPart], machines: Sequence[Sequence[MachineCapture]]
 ) -> Section:
-    """Return the answers of several sessions, and what differs from the machine of the first."""
+    """Return the answers of several sessions or files, and what differs from the machine of the first. A
+    file of another tool can state several machines."""
     blocks: list[Block] = [
         TableBlock(
             id="all-answers",
@@ -162,10 +161,9 @@ def shared_section(
             ),
         )
     ]
-    base = machines[0]
-    for part, machine in zip(parts[1:], machines[1:], strict=True):
+    for part, others in zip(parts[1:], machines[1:], strict=True):
         name = _part_name(part)
-        if base is None or machine is None:
+        if not (machines[0] and others):
             text = (
                 f"{name}: results without a record of their machine cannot be compared."
             )
@@ -174,10 +172,10 @@ def shared_section(
         rows = tuple(
             (
                 Words(visible(change.name)),
-                Words(value_text(change.before, change.before_absent, 80)),
-                Words(value_text(change.after, change.after_absent, 80)),
+                *map(Words, side_texts(change, 80)),
             )
-            for change in difference(base, machine).changes
+            for machine in others
+            for change in difference(machines[0][0], machine).changes
             if change.known and change.weight != "expected"
         )
         if not rows:
@@ -259,8 +257,8 @@ def session_rows(session: StoredSession) -> Iterator[tuple[Cell, ...]]:
         yield Words("Tags"), Words(visible(", ".join(about.tags)))
     if about.note:
         yield Words("Note"), Words(one_line(about.note))
-    command = shlex.join(("bw", *info.arguments))
-    yield Words("Command line"), Words(visible(command), code=True)
+    command = shell_text(("bw", *info.arguments))
+    yield Words("Command line"), Words(command, code=True)
     yield Words("Directory"), Words(visible(info.directory), code=True)
     yield Words("Started"), Words(f"{moment_text(info.started_ns)} UTC")
     yield Words("Benchwright"), Words(info.version)
@@ -278,8 +276,9 @@ _MOST_IN_CSV = 5000
 """Trials up to which the page contains each as CSV."""
 
 
-def data_section(stored: StoredTests) -> Section:
-    """Return the data as files; of very many trials only the summaries."""
+def data_section(stored: StoredTests, baseline: int = 0) -> Section:
+    """Return the data as files; of very many trials only the summaries. `baseline`: the index of the test that
+    overheads refer to."""
     count = sum(len(test.trials) for test in stored.tests)
     name = stored.path.name
     csv_file = Download(
@@ -291,7 +290,7 @@ def data_section(stored: StoredTests) -> Section:
     json_file = Download(
         f"{name}-stats.json",
         "application/json",
-        stats_json(stored),
+        stats_json(stored, baseline),
         "summaries and findings, as bw stats --json",
     )
     many = count > _MOST_IN_CSV
@@ -353,7 +352,7 @@ def trials_csv(stored: StoredTests) -> str:
     return text.getvalue()
 
 
-def stats_json(stored: StoredTests) -> str:
+def stats_json(stored: StoredTests, baseline: int) -> str:
     """Return the document of `bw stats --json` about the tests."""
     entries = [
         StatsInput(
@@ -365,6 +364,5 @@ def stats_json(stored: StoredTests) -> str:
         )
         for test in stored.tests
     ]
-    return compact_json(
-        encode(stats_document(compose_report(entries, stored.findings)))
-    )
+    report = compose_report(entries, stored.findings, baseline=baseline)
+    return compact_json(encode(stats_document(report)))

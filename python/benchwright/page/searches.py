@@ -163,7 +163,7 @@ def search_part(study: Study, session: StoredSession, part: str) -> ReportPart:
                         found_peaks(experiment, ledger, trials),
                     ),
                 ),
-                _trials_table(part, trials),
+                _trials_table(part, trials, experiment.criteria),
             ),
         ),
         why_section(
@@ -673,8 +673,23 @@ _ENDINGS: dict[LoadEnding, tuple[str, Tone]] = {
 }
 
 
-def _trials_table(part: str, trials: Sequence[SearchTrial]) -> TableBlock:
-    names = list(dict.fromkeys(name for one in trials for name in one.trial.values))[:6]
+_MOST_VALUES = 4
+"""Values of a trial in the table, which is as wide as the page; the file of the section Data has all."""
+
+
+def _trials_table(
+    part: str, trials: Sequence[SearchTrial], criteria: Sequence[Criterion]
+) -> TableBlock:
+    """Return a row for each trial, with the values of the criteria first."""
+    measured = {name for one in trials for name in one.trial.values}
+    names = list(
+        dict.fromkeys(
+            (
+                *(one.key for one in criteria if one.key in measured),
+                *(name for one in trials for name in one.trial.values),
+            )
+        )
+    )[:_MOST_VALUES]
     in_users = any(one.probe.users is not None for one in trials)
     loads = scale_of([one.trial.rate for one in trials], "" if in_users else "/s", 5)
     costs = scale_of([one.trial.cost_s for one in trials], "s", 3)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from benchwright.core.observation import Trial, TrialEnding
 from benchwright.core.results import Estimate, Finding, Summary
-from benchwright.core.text import moment_text, percent_text, plural, quantity_text
+from benchwright.core.text import exact_text, moment_text, percent_text, plural
 from benchwright.core.untrusted import visible
 from benchwright.page.comparison import (
     comparison_section,
@@ -35,6 +35,7 @@ from benchwright.page.figures import (
     count_number,
     estimate_number,
     finding_lines,
+    heading,
     label_of,
     mean_of,
     number_of,
@@ -118,7 +119,7 @@ def tests_part(
         ),
         environment_section(stored.id, stored.machines),
         method_section(stored),
-        data_section(stored),
+        data_section(stored, answer.reference_place),
     ]
     return answered_part(stored, answer, sections, loads=loads)
 
@@ -215,24 +216,28 @@ def _output_of_failures(stored: StoredTests) -> Iterator[Lines]:
 
 
 def _of_several(rows: Sequence[TestAnswer], status: str) -> Iterator[str]:
-    """Yield how many tests are answered, and between which results they lie."""
-    states = Counter(
-        "running" if _is_running(row, status) else str(row.state) for row in rows
-    )
-    if states["answered"] == len(rows):
-        yield f"All {len(rows)} tests are answered."
-    else:
-        counts = ", ".join(f"{count} {state}" for state, count in states.items())
-        answered = states["answered"]
-        some = f"{answered} of {len(rows)} tests are answered"
-        yield f"{some if answered else f'None of {len(rows)} tests is answered'}: {counts}."
+    """Yield between which results the tests lie, or the first of them where they cannot be compared, and how
+    many are not answered."""
     ends = _lowest_and_highest(rows)
     if ends is not None:
         (low, one), (high, other) = ends
         yield (
-            f"{low.label.capitalize()}: from {estimate_text(one)} for {low.name} to "
+            f"{heading(low.label)} of {len(rows)} tests: from {estimate_text(one)} for {low.name} to "
             f"{estimate_text(other)} for {high.name}."
         )
+    else:
+        known = [row for row in rows if row.estimate is not None]
+        yield from (f"{answer_sentence(row)}." for row in known[:_MOST_SENTENCES])
+        if len(known) > _MOST_SENTENCES:
+            yield f"{len(known) - _MOST_SENTENCES} more: see the results."
+    states = Counter(
+        "running" if _is_running(row, status) else str(row.state) for row in rows
+    )
+    if states["answered"] < len(rows):
+        counts = ", ".join(f"{count} {state}" for state, count in states.items())
+        answered = states["answered"]
+        some = f"{answered} of {len(rows)} tests are answered"
+        yield f"{some if answered else f'None of {len(rows)} tests is answered'}: {counts}."
 
 
 def _lowest_and_highest(
@@ -282,7 +287,7 @@ def _tiles_of_one(test: StoredTest, row: TestAnswer) -> Iterator[Tile]:
     if math.isfinite(percent):
         level = percent_text(row.estimate.confidence)
         note = f"± {percent_text(percent / 100)} at {level}"
-    yield Tile(row.label.capitalize() or row.metric, number, note)
+    yield Tile(heading(row.label) or row.metric, number, note)
     known = {summary.name: summary for summary in test.summaries()}
     answers = {one.metric: one.estimate for one in row.others}
     for name in list(answers or ("user", "system", "rss_bytes"))[:_MOST_TILES]:
@@ -326,10 +331,10 @@ def results_section(stored: StoredTests, answer: SessionAnswer) -> Section:
         )
     known = [row.estimate for row in rows if row.estimate is not None]
     level = f", {percent_text(known[0].confidence)} interval" if known else ""
-    heading = " / ".join(labels) or "result"
+    result = " / ".join(labels) or "result"
     reference = "" if answer.reference is None else f" to {answer.reference.name}"
     constants = ", ".join(
-        f"{one.metric} {quantity_text(one.value, one.unit)}" for one in answer.constants
+        f"{one.metric} {exact_text(one.value, one.unit)}" for one in answer.constants
     )
     return Section(
         id=f"{stored.id}-results",
@@ -344,7 +349,7 @@ def results_section(stored: StoredTests, answer: SessionAnswer) -> Section:
                         Column("Test" if factor == "test" else visible(factor))
                         for factor in factors
                     ),
-                    Column(visible(heading.capitalize()) + level, numeric=True),
+                    Column(visible(heading(result)) + level, numeric=True),
                     Column("±", "half of the interval, of the value", numeric=True),
                     Column(f"Ratio{visible(reference)}", numeric=True),
                     Column("Trials", numeric=True),

@@ -231,7 +231,7 @@ def _flame(
     kept = ordered[:_MOST_STACKS]
     yield Flame(
         id=f"{part}-flame",
-        title=f"Where CPU time went: {folded.samples:,} samples of all trials",
+        title=f"Where CPU time went: {plural(folded.samples, 'sample')} of all trials",
         reading="The width of a box is the share of the samples in a function and in the functions "
         "that it calls. Callers are below. Blue boxes are the kernel. Boxes below 0.1 % are left out.",
         stacks=tuple((";".join(stack), count) for stack, count in sorted(kept)),

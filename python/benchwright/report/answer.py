@@ -27,18 +27,22 @@ from benchwright.core.plan import (
     StopDecision,
     StoppingRule,
     UntilPrecise,
+    usual_direction,
 )
-from benchwright.core.results import Estimate, Finding, Severity
+from benchwright.core.results import Alternative, Estimate, Finding, Severity
 from benchwright.core.text import (
     duration_ns_text,
-    figure_columns,
+    duration_text,
+    figure_sizes,
+    form_text,
     percent_text,
     plural,
     quantity_text,
     ranged_text,
+    some_text,
 )
 from benchwright.decide.stopping import current_estimate, main_metric, statistic_label
-from benchwright.findings.codes import BROKEN_CODES
+from benchwright.findings.codes import BROKEN_CODES, CHANGE_CODES, WHOLE_CODES
 from benchwright.report.documents import EstimateEntry, entry
 from benchwright.report.parts import ending_text
 from benchwright.stats.aggregate import (
@@ -143,6 +147,8 @@ class ReachedLimit(msgspec.Struct, frozen=True):
     needed: int | None = None
     """Trials that the target needs, projected to two digits from those that ran; None without
     such a target."""
+    instead: tuple[Alternative, ...] = ()
+    """Other questions, which the limits can answer."""
 
 
 State = Literal["answered", "undecided", "interrupted", "failed", "running"]
@@ -185,6 +191,9 @@ class TestAnswer(msgspec.Struct, frozen=True, kw_only=True):
     others: tuple[MetricAnswer, ...]
     trials: int
     """Completed trials, without warm-up trials."""
+    span_s: float | None
+    """From the start of the first of them to the end of the last; None for fewer than two, and
+    where their times are unknown. What changes more slowly is not in the interval."""
     failed: int
     void: int
     target: float | None
@@ -211,11 +220,12 @@ class FindingGroup(msgspec.Struct, frozen=True):
     """Of the worst."""
     remedy: str
     worst: str
-    """The short name of the worst test: of the highest severity, then with the largest first
-    figure that differs; empty if it concerns the session."""
+    """The short name of the worst test: of the highest severity, then with the largest figure
+    (`core.text.figure_sizes`); empty if it concerns the session."""
     sentence: str
     """The evidence of all tests in short: without details, with the range of each figure; that of
-    the worst, with its name, where the texts differ in more than figures."""
+    the worst, with its name, where the texts differ in more than figures, or of an example where no figure
+    compares. Of WHOLE_CODES all evidence."""
 
 
 class Constant(msgspec.Struct, frozen=True):
@@ -239,6 +249,11 @@ class SessionAnswer(msgspec.Struct, frozen=True, kw_only=True):
     constants: tuple[Constant, ...]
     status: str
     detail: str
+
+    @property
+    def reference_place(self) -> int:
+        """The index of the test that overheads refer to: the reference, else the first test."""
+        return 0 if self.reference is None else self.tests.index(self.reference)
 
 
 def answer_of(
@@ -348,7 +363,7 @@ def _figure(one: AnswerInput) -> _Figure:
         },
         columns,
         tuple(name for name in wanted if name != metric),
-        better.get(metric or "", "lower"),
+        better.get(metric or "") or usual_direction(metric or ""),
     )
 
 
@@ -362,7 +377,12 @@ def half_width_percent(estimate: Estimate) -> float:
         half = estimate.high - estimate.value
     if not estimate.value:
         return 0.0 if half == 0 else math.nan
-    return 100 * half / abs(estimate.value)
+    return 100 * (half / abs(estimate.value))
+
+
+def reference_of(inputs: Sequence[AnswerInput], baseline: str) -> int | None:
+    """Return the index of the test that ratios of these tests refer to, as `answer_of` does."""
+    return _reference(inputs, [_figure(one) for one in inputs], baseline)
 
 
 def _reference(
@@ -495,6 +515,7 @@ def _test_answer(
             for name in figure.wanted
         ),
         trials=completed,
+        span_s=trial_span_s(counted),
         failed=len(counted) - completed + one.broken,
         void=one.void + cut,
         target=getattr(one.rule, "target", None),
@@ -504,6 +525,15 @@ def _test_answer(
         limit=_reached_limit(one, figure) if state == "undecided" else None,
         is_arm=one.is_arm,
     )
+
+
+def trial_span_s(counted: Sequence[Trial]) -> float | None:
+    """Return the time [s] within which the completed trials lie, as `TestAnswer.span_s`."""
+    ended = [trial for trial in counted if trial.ending is TrialEnding.OK]
+    if len(ended) < 2 or not all(trial.started_ns for trial in ended):
+        return None
+    first = min(trial.started_ns for trial in ended)
+    return max(t.started_ns + t.duration_ns - first for t in ended) / 1e9
 
 
 def _ending(
@@ -523,17 +553,17 @@ def _ending(
         return "answered", "the comparison ended"
     if stop is None and status not in ("failed", "complete"):
         return "interrupted", "it has not ended"
-    broken = (f.evidence for f in one.findings if f.code in BROKEN_CODES)
+    broken = "; ".join(f.evidence for f in one.findings if f.code in BROKEN_CODES)
     if stop is None:
-        return "failed", next(broken, detail or "a trial failed")
-    return "failed", next(broken, ending_text(stop))
+        return "failed", broken or detail or "a trial failed"
+    return "failed", broken or ending_text(stop)
 
 
 def _reached_limit(one: AnswerInput, figure: _Figure) -> ReachedLimit | None:
     """Return the limit that ended a test; None if something else did, or if no larger limit is
     enough."""
     rule, reason = one.rule, "" if one.stop is None else one.stop.reason
-    if reason not in ("max-runs", "max-time"):
+    if reason not in ("max-runs", "max-time", "out-of-reach"):
         return None
     if not isinstance(rule, UntilPrecise):
         most = getattr(rule, "maximum", None)
@@ -543,18 +573,19 @@ def _reached_limit(one: AnswerInput, figure: _Figure) -> ReachedLimit | None:
             else ReachedLimit(plural(most, "trial"), ("--max-runs",))
         )
     # Only this rule needs numpy.
-    from benchwright.decide.precision import needed_trials
+    from benchwright.decide.precision import alternatives, needed_trials
 
     series = {name: column.values for name, column in figure.columns.items()}
     wanted = needed_trials(rule, series)
-    if math.isinf(wanted):
+    instead = alternatives(rule, series, one.specs)
+    if math.isinf(wanted) and not instead:
         return None
-    needed = int(float(f"{wanted:.2g}"))
+    needed = None if math.isinf(wanted) else int(float(f"{wanted:.2g}"))
     options, text = ["--max-runs"], plural(rule.maximum, "trial")
-    if reason == "max-time" and rule.max_time_ns is not None:
+    if rule.max_time_ns is not None and reason != "max-runs":
         text = duration_ns_text(rule.max_time_ns)
         options = ["--max-time", *(options if wanted > rule.maximum else [])]
-    return ReachedLimit(text, tuple(options), needed)
+    return ReachedLimit(text, tuple(options) if needed else (), needed, instead)
 
 
 def worst(findings: Iterable[Finding]) -> Severity | None:
@@ -672,16 +703,27 @@ def _group(found: Sequence[tuple[str, Finding]]) -> FindingGroup:
     """Return the findings of one code, each with its test, as a group."""
     shorter = (_LISTED.sub(r"\1 of \2 trials", one.evidence) for _, one in found)
     heads = [without_detail(text) for text in shorter]
-    columns = figure_columns(heads)
-    sizes = next((one for one in columns if len(set(one)) > 1), (0.0,) * len(found))
-    ranks = [RANK[one.severity] for _, one in found]
-    place = max(range(len(found)), key=lambda place: (ranks[place], sizes[place]))
+    top = max(RANK[one.severity] for _, one in found)
+    gravest = [at for at, (_, one) in enumerate(found) if RANK[one.severity] == top]
+    sizes = figure_sizes([heads[at] for at in gravest])
+    place = gravest[0 if sizes is None else sizes.index(max(sizes))]
     name, first = found[place]
-    if columns or len(set(heads)) == 1:
+    tests = [test for test, _ in found]
+    if first.code in WHOLE_CODES:
+        sentence = "; ".join(dict.fromkeys(one.evidence for _, one in found))
+    elif first.code in CHANGE_CODES:
+        sentence = _changes_text(found)
+    elif len(set(map(form_text, heads))) == 1 and len(
+        {*zip(tests, heads, strict=True)}
+    ) == len({*tests}):
         sentence = ranged_text(heads)
     else:
-        # It is true of the worst only, so it names that one.
-        sentence = heads[place] + (f" (the worst, {name})" if name else "")
+        # It is true of one only, so it names that one. A range is of findings of different tests.
+        several = len({*tests}) > 1
+        is_worst = sizes is not None or len(gravest) == 1
+        which = "the worst" if is_worst else "one" if not several else "for example"
+        whose = f"{which}, {name}" if several else f"{which} of {len(found)}"
+        sentence = f"{heads[place]} ({whose})"
     return FindingGroup(
         code=first.code,
         severity=first.severity,
@@ -691,6 +733,24 @@ def _group(found: Sequence[tuple[str, Finding]]) -> FindingGroup:
         worst=name,
         sentence=sentence,
     )
+
+
+_MOST_CHANGED = 3
+_SINCE = re.compile(r"; since the run of .*\Z", re.DOTALL)
+"""Where in a history something changed: a detail."""
+
+
+def _changes_text(found: Sequence[tuple[str, Finding]]) -> str:
+    """Return what changed, with the names of the tests where it did not change for all of these."""
+    names: dict[str, dict[str, None]] = {}
+    for name, one in found:
+        names.setdefault(_SINCE.sub("", one.evidence), {})[name] = None
+    every = {name for name, _ in found}
+    texts = [
+        text if whose.keys() == every else f"{text} ({some_text([*whose], MOST_NAMES)})"
+        for text, whose in names.items()
+    ]
+    return some_text(texts, _MOST_CHANGED, "; ")
 
 
 def concerned_text(names: Sequence[str], total: int, noun: str = "test") -> str:
@@ -728,11 +788,13 @@ def estimate_text(estimate: Estimate) -> str:
 
 
 def answer_sentence(test: TestAnswer) -> str:
-    """Return the answer of a test as a sentence: `sort: 0.834 s ± 1.8 % (95 %, 34 trials)`.
+    """Return the answer of a test as a sentence: `sort: 0.834 s ± 1.8 % (95 %, 34 trials in 29 s)`.
 
     Details are in the parentheses at its end, which a report page prints below its headline.
     """
     trials = plural(test.trials, "trial")
+    if test.span_s is not None:
+        trials += f" in {duration_text(test.span_s)}"
     estimate = test.estimate
     if estimate is None:
         if test.state == "interrupted":
@@ -825,6 +887,8 @@ class AnswerEntry(msgspec.Struct, frozen=True, kw_only=True):
     relative_to: str | None
     others: tuple[OtherEntry, ...]
     trials: int
+    span_s: float | None
+    """The time within which they lie; null where it is unknown."""
     failed: int
     void: int
     target: float | None

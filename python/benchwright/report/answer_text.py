@@ -12,14 +12,19 @@ from __future__ import annotations
 
 import math
 import re
-import shlex
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
-from benchwright.core.results import Estimate, Finding, Severity
-from benchwright.core.text import more_text, plural, quantity_text
+from benchwright.core.results import Alternative, Estimate, Finding, Severity
+from benchwright.core.text import (
+    exact_text,
+    list_text,
+    more_text,
+    plural,
+    quantity_text,
+)
 from benchwright.core.text_table import (
     TextColumn,
     cells_in_unit,
@@ -30,20 +35,29 @@ from benchwright.core.text_table import (
     text_column,
     word_column,
 )
-from benchwright.core.untrusted import one_line, visible
-from benchwright.findings.codes import BROKEN_CODES, UNSTEADY_CODES
+from benchwright.core.untrusted import one_line, shell_text, visible
+from benchwright.decide.precision import SEQUENTIAL_METHOD
+from benchwright.findings.codes import (
+    BROKEN_CODES,
+    CHANGE_CODES,
+    UNSTEADY_CODES,
+    WHOLE_CODES,
+)
 from benchwright.report.answer import (
     BEST,
     FIRST,
     RANK,
     FindingGroup,
+    ReachedLimit,
     SessionAnswer,
     TestAnswer,
     answer_sentence,
     concerned_text,
+    estimate_text,
     half_width_percent,
     value_digits,
 )
+from benchwright.stats.intervals import SEQUENCE_MEAN_METHOD
 
 Paint = Callable[[Severity, str], str]
 """Returns a text in the colour of a severity; the text itself where there are no colours."""
@@ -72,7 +86,7 @@ def answer_lines(
     tests = [test for test in answer.tests if not test.is_arm]
     lines = list(_table(answer, tests, width, paint))
     for constant in answer.constants:
-        value = quantity_text(constant.value, constant.unit)
+        value = exact_text(constant.value, constant.unit)
         lines.append(visible(f"{constant.metric} is {value} in every trial"))
     sentences = list(_sentences(tests, width))
     sentences += _limit_lines(answer.groups, tests, width)
@@ -111,12 +125,31 @@ def study_answer_lines(
             trials = sum(test.trials + test.failed for test in one.answer.tests)
             found.append(
                 f"interrupted: {plural(trials, 'trial')}; "
-                f"`bw resume {visible(shlex.quote(one.study))}` continues"
+                f"`bw resume {shell_text([one.study])}` continues"
             )
         if lines and found:
             lines.append("")
         lines += found
     return lines
+
+
+def interval_lines(answers: Sequence[StudyAnswer], width: int) -> list[str]:
+    """Return what distinguishes the interval of an answer from that of the table of all quantities,
+    where both are of the mean."""
+    methods = {
+        test.estimate.method
+        for one in answers
+        for test in one.answer.tests
+        if test.estimate is not None
+        and math.isfinite(half_width_percent(test.estimate))
+    }
+    if methods.isdisjoint((SEQUENTIAL_METHOD, SEQUENCE_MEAN_METHOD)):
+        return []
+    return wrapped(
+        "The interval above is that of the stopping rule, which looked at the trials several times and allows "
+        "for their dependence. LOW and HIGH below are Student's, for independent trials and one look.",
+        width,
+    )
 
 
 _UNFINISHED = ("interrupted", "crashed")
@@ -203,7 +236,10 @@ def _limit_lines(
             if group.code in UNSTEADY_CODES and not {*names}.isdisjoint(group.tests)
         )
         cause = next(causes, "")
+        yield from wrapped(_instead_text(names, limits), width)
         options = list(dict.fromkeys(name for one in limits for name in one.options))
+        if not options:
+            continue
         needed = max((one.needed or 0 for one in limits), default=0)
         wanted = f"about {plural(needed, 'trial')}" if needed else "more"
         keys = ", ".join(name[2:].replace("-", "_") for name in options)
@@ -213,6 +249,27 @@ def _limit_lines(
             f"larger {' and '.join(options)} ({keys} in a suite)",
             width,
         )
+
+
+def _instead_text(names: Sequence[str], limits: Sequence[ReachedLimit]) -> str:
+    """Return which other questions the same trials answer, or nearly; of several tests, how many."""
+    by_option: dict[str, list[Alternative]] = {}
+    for limit in limits:
+        for one in limit.instead:
+            by_option.setdefault(one.option, []).append(one)
+    parts = []
+    for option, those in by_option.items():
+        one = those[0]
+        how = f"{option}; in a suite {one.key}"
+        if len(limits) > 1:
+            of = f"{len(those)} of {plural(len(limits), 'test')}"
+            parts.append(f"{one.metric} of {of} ({how})")
+            continue
+        more = f", about {plural(one.needed, 'trial')}" if one.needed else ""
+        parts.append(f"{one.metric} {estimate_text(one.estimate)} ({how}{more})")
+    if not parts:
+        return ""
+    return f"{concerned_text(names, len(limits))}: within reach: {list_text(parts)}"
 
 
 # -- The table -------------------------------------------------------------------------
@@ -371,8 +428,13 @@ def _notes(test: TestAnswer) -> str:
 
 
 def groups_to_print(answer: SessionAnswer) -> tuple[FindingGroup, ...]:
-    """Return the groups of findings without the failures that the sentences of tests report."""
-    failed = {test.name for test in answer.tests if test.estimate is None}
+    """Return the groups of findings without the failures that the sentences of tests report; an arm
+    of a comparison has no sentence."""
+    failed = {
+        test.name
+        for test in answer.tests
+        if test.estimate is None and test.state == "failed" and not test.is_arm
+    }
     in_sentences = (*BROKEN_CODES, "too-few-trials")
     return tuple(
         group
@@ -397,16 +459,19 @@ def group_lines(
     `total` is the number of tests, or of whatever the `noun` says.
     """
     lines = []
+    uncut = (*WHOLE_CODES, *CHANGE_CODES)
     for group in groups[:MOST_GROUPS]:
         whom = f"{concerned_text(group.tests, total, noun)}: " if group.tests else ""
-        if len(whom) > width // 2 and total > 1:
-            whom = f"{len(group.tests)} of {plural(total, noun)}: "
+        if len(whom) > width // 2:
+            some = f"{len(group.tests)} of {plural(total, noun)}: "
+            whom = some if total > 1 else f"{whom[: width // 2 - 5].rstrip()}...: "
         severity, code = str(group.severity), f"[{group.code}]"
         sentence = one_line(group.sentence)
         most = max(len(sentence), _SHORTEST_EVIDENCE)
         for room in range(most, _SHORTEST_EVIDENCE - 1, -1):
             text = f"{whom}{severity}: {shortened(sentence, room)} {code}"
-            if len(shown := wrapped(text, width)) <= MOST_LINES:
+            shown = wrapped(text, width)
+            if len(shown) <= MOST_LINES or group.code in uncut:
                 break
         first, *rest = shown
         lines += [
@@ -420,17 +485,33 @@ def group_lines(
 
 
 def shortened(text: str, room: int) -> str:
-    """Return a text of at most `room` characters: cut after a clause that nearly fills it, else
-    after a word, with `...`."""
+    """Return a text of at most `room` characters: a quoted command is cut first, because what is said of it
+    stands behind it; then the text, after a clause that nearly fills it, else after a word, with
+    `...`; never within brackets."""
+    for quoted in _QUOTED.findall(text):
+        if (excess := len(text) - room) > 0:
+            kept = max(len(quoted) - excess - len("..."), _SHORTEST_QUOTED)
+            text = text.replace(f"`{quoted}`", f"`{quoted[:kept].rstrip()}...`", 1)
     if len(text) <= room:
         return text
     ends = (found.start() for found in _CLAUSE_END.finditer(text) if found[1])
-    end = max((end for end in ends if end <= room), default=0)
+    closed = (end for end in ends if end <= room and _is_closed(text[:end]))
+    end = max(closed, default=0)
     if end >= 3 * room // 4:
         return text[:end]
-    return textwrap.shorten(text, room, placeholder=" ...")
+    cut = textwrap.shorten(text, room, placeholder=" ...")
+    while not _is_closed(cut) and " (" in cut:
+        cut = f"{cut.rpartition(' (')[0]} ..."
+    return cut
 
 
+def _is_closed(text: str) -> bool:
+    return text.count("(") <= text.count(")")
+
+
+_SHORTEST_QUOTED = 20
+_QUOTED = re.compile(rf"`([^`]{{{_SHORTEST_QUOTED + 4},}})`")
+"""A quoted command that can be cut."""
 _CLAUSE_END = re.compile(r"`[^`]*`|([,:;] )")
 """A quoted command, or the end of a clause outside one."""
 

@@ -65,14 +65,18 @@ def bisect_lines(found: BisectDocument) -> Iterator[str]:
         why = f"; undecided: {change.detail}" if found.exit_status else ""
         yield f"{found.new[:12]} {verdict} {found.old[:12]} ({how}){why}"
         return
-    size = f"{found.metric} by a ratio of {_ratio(change)}"
+    whole = f"{found.new[:12]} against {found.old[:12]}: {_ratio(change)}"
     if len(found.candidates) == 1:
         (made,) = found.candidates
-        yield f"{made.commit[:12]} changed {size}: {made.subject}"
+        size = f"{_ratio(made)} times that of {found.old[:12]}"
+        yield f"{made.commit[:12]} changed {found.metric} to {size}: {made.subject}"
+        if made.commit != found.new:
+            yield f"  {whole}"
     else:
-        yield f"one of {len(found.candidates)} commits changed {size}:"
+        yield f"one of {len(found.candidates)} commits changed {found.metric}:"
         for one in found.candidates:
             yield f"  {one.commit[:12]} {one.subject}"
+        yield f"  {whole}"
     yield ""
     yield from table_lines(
         [

@@ -23,6 +23,7 @@ _STOPPED = {
     ChillStop.STEADY: "until the cache became no smaller",
     ChillStop.RESERVE: "down to the reserve of {reserve}",
     ChillStop.SWAP: "until the kernel began to swap",
+    ChillStop.MOST: "up to --most",
     ChillStop.LIMIT: "until no more memory was available",
     ChillStop.KILLED: "until the kernel killed it",
 }

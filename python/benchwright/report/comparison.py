@@ -3,7 +3,8 @@
 Purpose: a table, a sentence for each verdict, the gates and the noise floor.
 Decision: the table has ratios (candidate / baseline); the sentences say by how much a
 candidate is slower or faster: `slower by x` means 1 + x times as slow in the metric's
-direction. Sentences, margins and gates therefore use the same measure.
+direction. Sentences, margins and gates therefore use the same measure. Only times are slower and faster:
+sizes are larger and smaller, everything else is higher and lower, by a share of the baseline.
 Non-goal: deciding verdicts.
 """
 
@@ -11,6 +12,8 @@ from __future__ import annotations
 
 import datetime
 import math
+import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Literal
@@ -49,7 +52,7 @@ from benchwright.core.text_table import (
     text_column,
     word_column,
 )
-from benchwright.core.untrusted import one_line
+from benchwright.core.untrusted import one_line, visible
 from benchwright.report.documents import StopEntry, entry, stop_entry
 from benchwright.report.observed import FailureEntry, ObservedEntry, OutputEntry
 from benchwright.report.parts import report_text
@@ -107,7 +110,7 @@ def _legend(arms: Sequence[str], commands: Mapping[str, str]) -> Iterator[str]:
     ):
         for arm in arms:
             if arm in commands:
-                yield f"{arm}: {one_line(commands[arm])}\n"
+                yield f"{arm}: {visible(commands[arm])}\n"
 
 
 _SHELL_WORDS = frozenset(["case", "for", "if", "select", "until", "while"])
@@ -134,11 +137,17 @@ def _table(comparison: ComparisonResult, width: int | None) -> str:
     ratios = [[v.ratio.value, v.ratio.low, v.ratio.high] for v in candidates]
     of_candidates = [
         *number_columns(["RATIO", "LOW", "HIGH"], ratios),
-        word_column("VERDICT", (v.verdict or "(shown)" for v in candidates)),
+        word_column(
+            "VERDICT",
+            (
+                verdict_word(v, comparison) if v.verdict else "(shown)"
+                for v in candidates
+            ),
+        ),
         text_column(
             "P(adj)", (p_cell(v.p_adjusted) if v.verdict else "" for v in candidates)
         ),
-        percent_column("MIN DETECTABLE", (v.smallest_effect for v in candidates)),
+        percent_column("MIN DETECTABLE", (v.stated_effect for v in candidates)),
     ]
     places = [place for place, row in enumerate(rows) if row.verdict is not None]
     columns = [
@@ -193,9 +202,18 @@ def _several_tests(comparison: ComparisonResult, width: int | None) -> str:
     judged = [v for v in comparison.verdicts if v.judged]
     different = [v for v in judged if v.verdict in (Verdict.SLOWER, Verdict.FASTER)]
     different.sort(key=lambda v: v.verdict is not Verdict.SLOWER)
-    sentences = [sentence(v, comparison) for v in different[:_MOST_SENTENCES]]
-    if len(different) > _MOST_SENTENCES:
-        sentences.append(f"{more_text(len(different) - _MOST_SENTENCES)} differ")
+    # Their rows do not show why they are undecided.
+    beyond = [
+        v
+        for v in judged
+        if v.verdict is Verdict.UNDECIDED and not v.ratio.low <= 1 <= v.ratio.high
+        if math.isfinite(v.ratio.low)
+    ]
+    sentences = []
+    for found, what in ((different, "differ"), (beyond, "are undecided")):
+        sentences += [sentence(v, comparison) for v in found[:_MOST_SENTENCES]]
+        if (more := len(found) - _MOST_SENTENCES) > 0:
+            sentences.append(f"{more_text(more)} {what}")
     return report_text(
         _tests_table(judged, comparison, width),
         [_verdict_counts(judged, comparison)],
@@ -207,7 +225,7 @@ def _several_tests(comparison: ComparisonResult, width: int | None) -> str:
 def _tests_table(
     judged: Sequence[MetricVerdict], comparison: ComparisonResult, width: int | None
 ) -> list[str]:
-    units = [_unit_of(v.metric, comparison) for v in judged]
+    units = [(v.unit or _unit_of(v.metric, comparison)) for v in judged]
     means = [
         cells_in_unit([v.mean_baseline, v.mean_candidate], unit)
         for v, unit in zip(judged, units, strict=True)
@@ -229,9 +247,9 @@ def _tests_table(
         (2, text_column("CANDIDATE", (cells[1] for cells, _ in means))),
         (2, word_column("", (unit for _, unit in means))),
         *((0, one) for one in number_columns(["RATIO", "LOW", "HIGH"], ratios)),
-        (0, word_column("VERDICT", (str(v.verdict) for v in judged))),
+        (0, word_column("VERDICT", (verdict_word(v, comparison) for v in judged))),
         (3, text_column("P(adj)", (p_cell(v.p_adjusted) for v in judged))),
-        (4, percent_column("MIN DETECTABLE", [v.smallest_effect for v in judged])),
+        (4, percent_column("MIN DETECTABLE", [v.stated_effect for v in judged])),
     ]
     shown = [column for _, column in columns]
     return list(table_lines(shown if width is None else fitting(columns, width)))
@@ -241,12 +259,15 @@ def _verdict_counts(
     judged: Sequence[MetricVerdict], comparison: ComparisonResult
 ) -> str:
     """Return `new against old, 12 tests: 1 slower, 10 equivalent, 1 undecided`."""
-    order = (Verdict.SLOWER, Verdict.FASTER, Verdict.EQUIVALENT, Verdict.UNDECIDED)
-    found = [v.verdict for v in judged]
-    counts = [f"{found.count(one)} {one}" for one in order if one in found]
+    ordered = sorted(judged, key=lambda v: _ORDER.index(v.verdict))
+    found = Counter(verdict_word(v, comparison) for v in ordered)
+    counts = [f"{count} {word}" for word, count in found.items()]
     baseline, *candidates = comparison.arms
     tests = plural(len({v.test for v in judged}), "test")
     return f"{list_text(candidates)} against {baseline}, {tests}: {', '.join(counts)}"
+
+
+_ORDER = (Verdict.SLOWER, Verdict.FASTER, Verdict.EQUIVALENT, Verdict.UNDECIDED)
 
 
 def _several_gates(gates: Sequence[GateVerdict]) -> Iterator[str]:
@@ -266,31 +287,42 @@ def _several_gates(gates: Sequence[GateVerdict]) -> Iterator[str]:
 
 def sentence(v: MetricVerdict, comparison: ComparisonResult) -> str:
     """Return a verdict as a sentence with its evidence."""
+    return f"{_claim(v, comparison)} ({_basis(v, comparison)})"
+
+
+def _claim(v: MetricVerdict, comparison: ComparisonResult) -> str:
+    """Return what a verdict says, without its evidence."""
+    if v.verdict in (Verdict.FASTER, Verdict.SLOWER):
+        how = _difference(v, comparison)
+        if how.of_time:
+            return f"{v.candidate} is {how.text} {v.baseline}"
+        return f"{v.candidate} against {v.baseline}: {v.metric} {how.text}"
+    if v.verdict is Verdict.EQUIVALENT:
+        margin = percent_text(comparison.rule.margin)
+        return f"{v.candidate} and {v.baseline} are equivalent within {margin}"
+    return f"{v.candidate} against {v.baseline}: undecided"
+
+
+def _basis(v: MetricVerdict, comparison: ComparisonResult) -> str:
+    """Return the evidence of a verdict."""
     evidence = _evidence(v)
     if v.verdict in (Verdict.FASTER, Verdict.SLOWER):
-        how, interval = _difference(v)
-        return (
-            f"{v.candidate} is {how} {v.baseline} "
-            f"({v.metric}: {_level(v)} interval {interval}, {evidence})"
-        )
+        how = _difference(v, comparison)
+        metric = f"{v.metric}: " if how.of_time else ""
+        return f"{metric}{_level(v)} interval {how.interval}, {evidence}"
     interval = (
         f"ratio {number_text(v.ratio.value)}, {_level(v)} interval {number_text(v.ratio.low)} to "
         f"{number_text(v.ratio.high)}"
     )
     if v.verdict is Verdict.EQUIVALENT:
-        margin = percent_text(comparison.rule.margin)
-        return (
-            f"{v.candidate} and {v.baseline} are equivalent within {margin} "
-            f"({v.metric}: {interval}, {evidence})"
-        )
+        return f"{v.metric}: {interval}, {evidence}"
     if v.reason:
-        return f"{v.candidate} against {v.baseline}: undecided ({v.metric}: {v.reason})"
-    seen = percent_text(v.smallest_effect)
-    return (
-        f"{v.candidate} against {v.baseline}: undecided ({v.metric}: {interval}, "
-        f"{evidence}; an effect of {seen} would have been detected with "
-        f"{percent_text(comparison.rule.power)} probability)"
-    )
+        return f"{v.metric}: {v.reason}"
+    seen = "no effect of 1,000 % or less"
+    if v.stated_effect is not None:
+        seen = f"an effect of {percent_text(v.stated_effect)}"
+    power = percent_text(comparison.rule.power)
+    return f"{v.metric}: {interval}, {evidence}; {seen} would have been detected with {power} probability"
 
 
 HEADLINE_WIDTH = 60
@@ -313,10 +345,6 @@ def verdict_headline(v: MetricVerdict, comparison: ComparisonResult) -> str:
     return _claim(cut, comparison)
 
 
-def _claim(v: MetricVerdict, comparison: ComparisonResult) -> str:
-    return sentence(v, comparison).partition(f" ({v.metric}: ")[0]
-
-
 def _without_middle(name: str, most: int) -> str:
     """Return a name in at most this many characters: its ends distinguish commands."""
     if len(name) <= most:
@@ -336,32 +364,86 @@ def null_headline(null: NullResult) -> str:
     )
 
 
-def _difference(v: MetricVerdict) -> tuple[str, str]:
-    """Return `3.2 % slower than`, or `18.4 times as slow as` for ratios of 2 or more; and
-    the interval in the same form."""
-    by = by_how_much(v)
+# The words of a difference depend on the metric's unit: (more, less, `as ... as`).
+_SIZE_WORDS = ("larger", "smaller", "large")
+_OTHER_WORDS = ("higher", "lower", "high")
+_TIMES = frozenset(["ns", "us", "µs", "ms", "s", "min", "h"])
+_SIZE = re.compile(r"[kKMGT]?i?B(/(?!s).*)?")
+
+
+class _Difference(msgspec.Struct, frozen=True):
+    """How a candidate differs, in words."""
+
+    text: str
+    """`3.2 % slower than`, `18.4 times as slow as` the baseline; `12 % larger`."""
+    interval: str
+    of_time: bool
+
+
+def _is_time(v: MetricVerdict, comparison: ComparisonResult) -> bool:
+    """Return whether a metric is a time that a program takes: it is slower or faster."""
+    return v.better == "lower" and (v.unit or _unit_of(v.metric, comparison)) in _TIMES
+
+
+def verdict_word(v: MetricVerdict, comparison: ComparisonResult) -> str:
+    """Return a verdict in the words of its metric: `slower`, `larger`, `lower`; `shown` without one.
+
+    Scripts read the verdict itself, which is `slower` for what is worse.
+    """
+    if v.verdict not in (Verdict.FASTER, Verdict.SLOWER):
+        return str(v.verdict or "shown")
+    if _is_time(v, comparison):
+        return str(v.verdict)
+    return _words(v, comparison)[0 if _rises(v) else 1]
+
+
+def _words(v: MetricVerdict, comparison: ComparisonResult) -> tuple[str, str, str]:
+    is_size = _SIZE.fullmatch(v.unit or _unit_of(v.metric, comparison))
+    return _SIZE_WORDS if is_size else _OTHER_WORDS
+
+
+def _rises(v: MetricVerdict) -> bool:
+    return (v.verdict is Verdict.SLOWER) is (v.better == "lower")
+
+
+def _difference(v: MetricVerdict, comparison: ComparisonResult) -> _Difference:
+    """Return by how much a candidate differs: from a ratio of 2 on in times."""
+    of_time, word = _is_time(v, comparison), verdict_word(v, comparison)
+    by = by_how_much(v, of_baseline=not of_time)
     if by.value < 1 or not math.isfinite(by.value):
-        low, high = percent_text(by.low).removesuffix(" %"), percent_text(by.high)
-        return f"{percent_text(by.value)} {v.verdict} than", f"{low} to {high}"
-    way = "slow" if v.verdict is Verdict.SLOWER else "fast"
+        text_of = percent_text if of_time or _rises(v) else _fall_text
+        low, high = text_of(by.low).removesuffix(" %"), text_of(by.high)
+        text = f"{text_of(by.value)} {word}{' than' if of_time else ''}"
+        return _Difference(text, f"{low} to {high}", of_time)
+    if of_time:
+        way = "slow as" if v.verdict is Verdict.SLOWER else "fast as"
+    else:
+        way = _words(v, comparison)[2]
     times, low, high = (_times(x) for x in (by.value, by.low, by.high))
-    return f"{times} times as {way} as", f"{low} to {high} times"
+    return _Difference(f"{times} times as {way}", f"{low} to {high} times", of_time)
+
+
+def _fall_text(share: float) -> str:
+    """Return a fall by a share of the baseline, which is 100 % only to 0."""
+    return percent_text(-share).removeprefix("-")
 
 
 def _times(more: float) -> str:
     return number_text(1 + more, 3)
 
 
-def by_how_much(v: MetricVerdict) -> Estimate:
-    """Return by which share the candidate is slower or faster, with its interval: ratio - 1,
-    with the sign that makes it positive where the verdict holds."""
+def by_how_much(v: MetricVerdict, *, of_baseline: bool = False) -> Estimate:
+    """Return by which share the candidate differs, with its interval: ratio - 1, with the sign
+    that makes it positive where the verdict holds; of a fall 1 / ratio - 1, or the share of the
+    baseline."""
     ratio = v.ratio
-    up = (v.verdict is Verdict.SLOWER) is (v.better == "lower")
-    values = (ratio.value, ratio.low, ratio.high)
-    if not up:
-        value, high, low = (1 / x if x else math.inf for x in values)
-        values = (value, low, high)
-    value, low, high = (x - 1 for x in values)
+    value, low, high = ratio.value, ratio.low, ratio.high
+    if _rises(v):
+        value, low, high = value - 1, low - 1, high - 1
+    elif of_baseline:
+        value, low, high = 1 - value, 1 - high, 1 - low
+    else:
+        value, high, low = (1 / x - 1 if x else math.inf for x in (value, low, high))
     return Estimate(value, low, high, ratio.confidence, ratio.method, ratio.n)
 
 
@@ -373,7 +455,7 @@ def _evidence(v: MetricVerdict) -> str:
     if v.blocks is None:
         count = f"{v.n_baseline} and {v.n_candidate} trials"
         if v.widened >= WIDENED:
-            count += f", widened {v.widened:.2g} times for their dependence"
+            count += f", widened {v.widened:.2g} times for possible dependence"
     else:
         count = plural(v.blocks, "block")
     how = "" if v.adjustment == "none" else f" ({v.adjustment})"
@@ -447,6 +529,9 @@ class VerdictEntry(msgspec.Struct, frozen=True, kw_only=True):
     baseline: str
     candidate: str
     verdict: Verdict | None
+    """`slower` stands for worse, and `faster` for better, whatever the metric is."""
+    word: str
+    """The verdict in the words of its metric: `larger`, `lower`; `shown` without one."""
     ratio: RatioEntry
     n: ArmCounts
     blocks: int | None
@@ -561,7 +646,8 @@ def _verdict_entry(v: MetricVerdict, comparison: ComparisonResult) -> VerdictEnt
     return entry(
         VerdictEntry,
         v,
-        unit=_unit_of(v.metric, comparison),
+        unit=(v.unit or _unit_of(v.metric, comparison)),
+        word=verdict_word(v, comparison),
         ratio=entry(RatioEntry, v.ratio),
         n=ArmCounts(v.n_baseline, v.n_candidate),
         test=v.test or UNSET,

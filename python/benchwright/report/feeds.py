@@ -15,8 +15,8 @@ import msgspec
 
 from benchwright.core.untrusted import visible
 from benchwright.report.history import HistoryAnswer
+from benchwright.report.history_newest import change_and_interval
 from benchwright.report.history_text import (
-    change_and_interval,
     commits_of,
     step_words,
 )
@@ -44,7 +44,11 @@ def feed_entries(answer: HistoryAnswer) -> tuple[FeedEntry, ...]:
         for step in one.steps:
             point = one.series.points[step.index]
             before, after = commits_of(one, step)
-            accepted = f" Accepted: {step.accepted.reason}." if step.accepted else ""
+            accepted = ""
+            if step.accepted:
+                accepted = f" Accepted: {step.accepted.reason}."
+            elif step.is_open:
+                accepted = " Not accepted."
             text = (
                 f"{one.name}: {change_and_interval(step.ratio)} after {before}, up to {after}."
                 f"{accepted}"
@@ -62,8 +66,8 @@ def feed_entries(answer: HistoryAnswer) -> tuple[FeedEntry, ...]:
     return tuple(sorted(found, key=lambda entry: (-entry.updated_ns, entry.id)))
 
 
-def atom_feed(entries: Sequence[FeedEntry], url: str = "") -> str:
-    """Return the entries as an Atom feed; `url` is the address of the feed, if it has one."""
+def atom_feed(entries: Sequence[FeedEntry], url: str = "", about: str = "") -> str:
+    """Return the entries as an Atom feed; `url` is the address of the feed, if it has one, `about` the answer."""
     ElementTree.register_namespace("", _ATOM)
     root = ElementTree.Element(f"{{{_ATOM}}}feed")
 
@@ -74,6 +78,8 @@ def atom_feed(entries: Sequence[FeedEntry], url: str = "") -> str:
 
     add(root, "id", url or _ID)
     add(root, "title", _TITLE)
+    if about:
+        add(root, "subtitle", about)
     add(root, "updated", _moment(entries[0].updated_ns if entries else 0))
     author = ElementTree.SubElement(root, f"{{{_ATOM}}}author")
     add(author, "name", "bw history")
@@ -103,11 +109,12 @@ class _JsonFeed(msgspec.Struct, omit_defaults=True):
     version: str
     title: str
     items: tuple[_FeedItem, ...]
+    description: str = ""
     feed_url: str = ""
 
 
-def json_feed(entries: Sequence[FeedEntry], url: str = "") -> str:
-    """Return the entries as a JSON Feed; `url` is the address of the feed, if it has one."""
+def json_feed(entries: Sequence[FeedEntry], url: str = "", about: str = "") -> str:
+    """Return the entries as a JSON Feed; `url` and `about` as of `atom_feed`."""
     items = tuple(
         _FeedItem(
             entry.id,
@@ -118,7 +125,7 @@ def json_feed(entries: Sequence[FeedEntry], url: str = "") -> str:
         )
         for entry in entries
     )
-    feed = _JsonFeed("https://jsonfeed.org/version/1.1", _TITLE, items, url)
+    feed = _JsonFeed("https://jsonfeed.org/version/1.1", _TITLE, items, about, url)
     return msgspec.json.format(msgspec.json.encode(feed), indent=2).decode() + "\n"
 
 

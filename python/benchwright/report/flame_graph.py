@@ -11,7 +11,7 @@ from html import escape
 import msgspec
 
 from benchwright.core.observation import KERNEL_SUFFIX, FoldedStacks
-from benchwright.core.text import percent_text
+from benchwright.core.text import percent_text, plural
 
 # --------------------------------------------------------------------------------------
 # Stacked boxes as one self-contained SVG document, with zoom and search.
@@ -202,9 +202,7 @@ def flame_svg(folded: FoldedStacks, title: str) -> str:
         _share_box(placed_frame, total)
         for placed_frame in placed_frames(root, total * NARROWEST_PX / WIDTH_PX)
     ]
-    subtitle = (
-        f"{total:,} samples; width is the share of them; blue frames are the kernel's"
-    )
+    subtitle = f"{plural(total, 'sample')}; width is the share of them; blue frames are the kernel's"
     return svg_page(title, subtitle, boxes, total)
 
 
@@ -212,9 +210,7 @@ def _share_box(placed_frame: PlacedFrame, total: int) -> Box:
     frame = placed_frame.frame
     share = 100 * frame.samples / total if total else 0.0
     where = " (kernel)" if frame.name.endswith(KERNEL_SUFFIX) else ""
-    words = (
-        f"{frame_label(frame.name)}{where}: {frame.samples:,} samples, {share:.2f} %"
-    )
+    words = f"{frame_label(frame.name)}{where}: {plural(frame.samples, 'sample')}, {share:.2f} %"
     return frame_box(placed_frame, words, frame_colour(frame.name))
 
 
@@ -297,7 +293,7 @@ def _inline_box(one: PlacedFrame, scale: float, levels: int, total: int) -> str:
     )
     shade = zlib.crc32(one.frame.name.encode()) % _SHADES
     kind = "k" if one.frame.name.endswith(KERNEL_SUFFIX) else "w"
-    words = f"{name}: {one.frame.samples:,} samples, {percent_text(one.frame.samples / total)}"
+    words = f"{name}: {plural(one.frame.samples, 'sample')}, {percent_text(one.frame.samples / total)}"
     return (
         f'<g><title>{_safe(words)}</title><rect class="{kind}{shade}" x="{x:.1f}" '
         f'y="{y}" width="{max(width - 0.4, 0.3):.1f}" height="{_HEIGHT_PX - 1}"/>{text}</g>'

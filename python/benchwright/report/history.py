@@ -18,14 +18,18 @@ from benchwright.core.history import (
     Acceptance,
     Better,
     HistoryPoint,
+    NoValue,
     RunHistory,
     Segment,
     Series,
     SeriesKey,
+    gone_series,
+    run_text,
 )
+from benchwright.core.numeric import np
 from benchwright.core.results import Estimate, Finding
 from benchwright.core.text import (
-    moment_text,
+    list_text,
     percent_text,
     plural,
     quantity_text,
@@ -34,13 +38,15 @@ from benchwright.core.text import (
 from benchwright.findings.codes import make_finding
 from benchwright.findings.history import segments_of
 from benchwright.report.history_newest import (
+    NO_RATIO,
     LevelStart,
     NewestAnswer,
-    adjusted,
+    NewestLook,
+    gone_text,
+    lasts,
     logs_of,
     matches,
-    newest_answer,
-    no_ratio,
+    newest_answers,
     series_id,
     series_names,
 )
@@ -51,7 +57,6 @@ from benchwright.stats.steps import (
     LevelStep,
     StepFit,
     find_steps,
-    newest_comparisons,
     newest_verdicts,
 )
 
@@ -71,6 +76,9 @@ class StepAnswer(msgspec.Struct, frozen=True, kw_only=True):
     p: float
     is_worse: bool
     accepted: Acceptance | None
+    is_open: bool
+    """Whether it is for the worse, nobody accepted it or a later level, and later steps of its segment have
+    not made good for it."""
 
 
 class SeriesAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -123,11 +131,18 @@ class SeriesAnswer(msgspec.Struct, frozen=True, kw_only=True):
         """Which direction is an improvement."""
         return self.series.newest.better
 
+    @property
+    def open_steps(self) -> tuple[StepAnswer, ...]:
+        """The steps that ask for a decision."""
+        return tuple(one for one in self.steps if one.is_open)
+
 
 class HistoryAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """The answer of a history."""
 
     series: tuple[SeriesAnswer, ...]
+    without: tuple[NoValue, ...]
+    """What has no value since its last one."""
     history: RunHistory
     false_alarms: float
     """Share of stationary series with any false step."""
@@ -140,6 +155,8 @@ class HistoryQuestion(msgspec.Struct, frozen=True, kw_only=True):
     """Names or patterns of tests; empty: all."""
     metrics: tuple[str, ...] = ()
     """Names of metrics; empty: those that the sessions asked for."""
+    directions: Mapping[str, Better] = MappingProxyType({})
+    """By metric: which values are better, instead of what its points say."""
     since_ns: int = 0
     false_alarms: float = FALSE_ALARMS
     ignored: tuple[str, ...] = ()
@@ -150,6 +167,12 @@ class HistoryQuestion(msgspec.Struct, frozen=True, kw_only=True):
         return (not self.tests or matches(key.test, self.tests)) and (
             not self.metrics or key.metric in self.metrics
         )
+
+    def concerns(self, one: NoValue) -> bool:
+        """Return whether what has no value belongs to a series that is asked about, in a run that is."""
+        is_test = not one.test or not self.tests or matches(one.test, self.tests)
+        is_metric = not one.metric or not self.metrics or one.metric in self.metrics
+        return is_test and is_metric and one.started_ns >= self.since_ns
 
 
 def history_answer(
@@ -165,10 +188,19 @@ def history_answer(
     for one in history.series:
         points = tuple(p for p in one.points if p.started_ns >= asked.since_ns)
         if points and asked.wants(one.key) and (asked.metrics or points[-1].asked):
+            if better := asked.directions.get(one.key.metric):
+                points = tuple(
+                    msgspec.structs.replace(p, better=better) for p in points
+                )
             chosen.append(Series(one.key, points))
     names = series_names([one.key for one in chosen])
     levels = [_levels_of(one, history, asked) for one in chosen]
-    newest = adjusted(_newest_answers(chosen, levels, starts), asked.false_alarms)
+    gone = gone_series(history.without, (one.key for one in chosen))
+    looks = [
+        gone_text(one.newest) if one.key in gone else look or NO_RATIO
+        for one, look in zip(chosen, _newest_looks(chosen, levels, starts), strict=True)
+    ]
+    newest = newest_answers(looks, asked.false_alarms)
     found = [
         SeriesAnswer(
             id=series_id(one.key),
@@ -188,6 +220,7 @@ def history_answer(
     ]
     return HistoryAnswer(
         series=tuple(found),
+        without=tuple(filter(asked.concerns, history.without)),
         history=history,
         false_alarms=asked.false_alarms,
     )
@@ -222,6 +255,7 @@ def _levels_of(series: Series, history: RunHistory, asked: HistoryQuestion) -> _
     outliers: list[int] = []
     undecided = None
     wanders = []
+    decided = max((at for at, p in enumerate(points) if p.run in accepted), default=0)
     for segment in segments:
         fit = _fit(points[segment.first : segment.last + 1], asked.false_alarms)
         outliers += (segment.first + one for one in fit.spikes)
@@ -231,8 +265,11 @@ def _levels_of(series: Series, history: RunHistory, asked: HistoryQuestion) -> _
             (first, last, _level(points, first, last, outliers))
             for first, last in zip(starts, ends, strict=True)
         )
-        for step in fit.steps:
-            steps.append(_step_answer(points, segment, step, len(steps) + 1, accepted))
+        for at, step in enumerate(fit.steps):
+            answer = _step_answer(points, segment, step, len(steps) + 1, accepted)
+            is_lost = segment.first + step.last > decided and not answer.accepted
+            is_open = answer.is_worse and is_lost and lasts(fit.steps[at:])
+            steps.append(msgspec.structs.replace(answer, is_open=is_open))
         undecided = fit.undecided_from
         if fit.wanders:
             wanders.append(segment)
@@ -268,6 +305,8 @@ def _level(
     logs = logs_of(inner)
     if logs is None or not inner:
         return None
+    if inner[0].estimate == 0:
+        return Estimate(0.0, 0.0, 0.0, 0.95, "log-t", len(inner), inner[0].unit)
     found = moments(logs[0])
     half = t_half_width(found.sdev, found.n, 0.95)
     return Estimate(
@@ -307,18 +346,19 @@ def _step_answer(
         p=step.p,
         is_worse=rises == (points[-1].better == "lower"),
         accepted=next(own, None),
+        is_open=False,
     )
 
 
 # -- The newest run --------------------------------------------------------------------
 
 
-def _newest_answers(
+def _newest_looks(
     series: Sequence[Series],
     levels: Sequence[_Levels],
     starts: Mapping[SeriesKey, LevelStart],
-) -> list[NewestAnswer]:
-    """Return how the last point of each series compares with the level before.
+) -> list[NewestLook | None]:
+    """Return the look at the last point of each series; None where a value has no logarithm.
 
     Without a known start of its level, all looks since the start of the segment are repeated, of
     all series together: what a history says depends on its points alone.
@@ -335,7 +375,7 @@ def _newest_answers(
         )
         if logs[at] is not None:
             groups[int(is_known)].append(at)
-    answers = [no_ratio() for _ in series]
+    looks: list[NewestLook | None] = [None] * len(series)
     for group, places in enumerate(groups):
         pairs = [pair for at in places if (pair := logs[at]) is not None]
         values, errors = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
@@ -347,35 +387,25 @@ def _newest_answers(
         verdicts = newest_verdicts(
             values, standard_errors=errors, level_starts=level_starts, befores=befores
         )
-        compared = newest_comparisons(values, verdicts, standard_errors=errors)
-        for at, some, verdict, comparison in zip(
-            places, values, verdicts, compared, strict=True
+        for at, of_values, of_errors, verdict in zip(
+            places, values, errors, verdicts, strict=True
         ):
-            answers[at] = newest_answer(
-                series[at].newest,
-                verdict,
-                comparison,
-                runs=len(some),
-                size=len(some),
+            looks[at] = NewestLook(
+                newest=series[at].newest,
+                values=np.array(of_values),
+                errors=np.array(of_errors),
+                verdict=verdict,
+                runs=len(of_values),
                 offset=levels[at].start,
             )
-    return answers
+    return looks
 
 
 def _findings(
     name: str, points: Sequence[HistoryPoint], of: _Levels
 ) -> Iterator[Finding]:
-    for at in of.outliers:
-        level = next(value for first, last, value in of.levels if first <= at <= last)
-        if level is not None:
-            ratio = points[at].estimate / level.value
-            # The date is a detail: a group of findings shows the range of all figures before it.
-            evidence = (
-                f"one run is {change_text(ratio)} its level "
-                f"({quantity_text(points[at].estimate, points[at].unit)} of "
-                f"{quantity_text(level.value, level.unit)}); it is that of {run_text(points[at])}"
-            )
-            yield make_finding("outlier-run", name, evidence)
+    if outliers := _outliers_text(points, of):
+        yield make_finding("outlier-run", name, outliers)
     for segment in of.wanders:
         runs = points[segment.first], points[segment.last]
         evidence = (
@@ -391,35 +421,51 @@ def _findings(
         yield make_finding("environment-changed-between-runs", name, evidence)
 
 
+def _outliers_text(points: Sequence[HistoryPoint], of: _Levels) -> str:
+    """Return how far the outliers are above and below their levels, then which runs they are; empty without any."""
+    ratios: dict[str, list[float]] = {}
+    details = []
+    for at in of.outliers:
+        level = next(value for first, last, value in of.levels if first <= at <= last)
+        if level is not None:
+            point, ratio = points[at], points[at].estimate / level.value
+            side = "above" if ratio >= 1 else "below"
+            ratios.setdefault(side, []).append(ratio)
+            value, usual = (
+                quantity_text(one, unit)
+                for one, unit in (
+                    (point.estimate, point.unit),
+                    (level.value, level.unit),
+                )
+            )
+            details.append(f"{run_text(point)}: {value} of {usual}")
+    parts = [_outlying_text(ratios[side], side) for side in sorted(ratios)]
+    head = f"{' and '.join(parts)} its level"
+    return f"{head}; {some_text(details, _MOST_OUTLIERS)}" if details else ""
+
+
+def _outlying_text(ratios: Sequence[float], side: str) -> str:
+    """Return `one run is 7.6 % above`, `2 runs are 5.3 and 7.6 % above`, `9 runs are 5.3 to 12 % above`."""
+    sizes = sorted(abs(ratio - 1) for ratio in ratios)
+    if len(sizes) > _MOST_CHANGES:
+        sizes = [sizes[0], sizes[-1]]
+    figures = [*dict.fromkeys(percent_text(size, 2) for size in sizes)]
+    figures = [*(text.removesuffix(" %") for text in figures[:-1]), figures[-1]]
+    listed = list_text(figures)
+    if len(ratios) > _MOST_CHANGES:
+        listed = " to ".join(figures)
+    runs = "one run is" if len(ratios) == 1 else f"{plural(len(ratios), 'run')} are"
+    return f"{runs} {listed} {side}"
+
+
+_MOST_OUTLIERS = 20
+
+
 # -- Words -----------------------------------------------------------------------------
 
 _MOST_CHANGES = 4
 
 
-def commit_text(point: HistoryPoint) -> str:
-    """Return `1a2b3c4`, or `1a2b3c4+` if files differed from the commit; empty without a commit."""
-    if point.commit is None:
-        return ""
-    return point.commit[:7] + ("+" if point.dirty else "")
-
-
-def day_text(point: HistoryPoint) -> str:
-    """Return the day of a run, UTC: `2026-11-23`."""
-    return moment_text(point.started_ns)[:10]
-
-
-def run_text(point: HistoryPoint) -> str:
-    """Return which run a point is: `2026-11-23 (1a2b3c4)`."""
-    commit = commit_text(point)
-    return f"{day_text(point)} ({commit})" if commit else moment_text(point.started_ns)
-
-
 def changes_text(changes: Sequence[str]) -> str:
     """Return what changed between two segments, at most four changes."""
     return some_text(changes, _MOST_CHANGES, "; ")
-
-
-def change_text(ratio: float) -> str:
-    """Return a ratio as a change, before what it refers to: `23 % above`, `4 % below`."""
-    share = abs(ratio - 1)
-    return f"{percent_text(share, 2)} {'above' if ratio >= 1 else 'below'}"

@@ -25,7 +25,7 @@ from benchwright.report.history_newest import (
     NewestSeries,
     NewestVerdict,
 )
-from benchwright.report.history_text import sentence
+from benchwright.report.history_text import headline, sentence
 
 
 class HistoryPointEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,6 +97,8 @@ class HistoryStepEntry(msgspec.Struct, frozen=True, kw_only=True):
     """Share of stationary series with a step as clear as this one; null where the level wanders."""
     is_worse: bool
     accepted: AcceptanceEntry | None
+    is_open: bool
+    """Whether it is for the worse, and was not accepted or made good for since."""
 
 
 class NewestEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -151,8 +153,27 @@ class HistoryGateEntry(msgspec.Struct, frozen=True):
     """`passed`, `failed` or `undecided`."""
     failed: tuple[str, ...]
     """The names of the series that are worse by more."""
+    steps: tuple[str, ...]
+    """Of these, a sentence for each that is worse by a step that nobody accepted, not by its newest run."""
     undecided: tuple[str, ...]
     """Why it is undecided, one sentence for each series."""
+    broken: tuple[str, ...]
+    """The benchmarks that failed since they had a value, one sentence for each."""
+
+
+class NoValueEntry(msgspec.Struct, frozen=True):
+    """What has no value in a session."""
+
+    test: str
+    """Empty for a session that has not run all of its tests."""
+    metric: str
+    """Empty for all metrics of the test."""
+    study: str
+    session: int
+    started_ns: int
+    failed: bool
+    """Whether the benchmark failed."""
+    why: str
 
 
 class HistoryDocument(
@@ -173,6 +194,10 @@ class HistoryDocument(
     """The machines in words, by fingerprint."""
     skipped: tuple[str, ...]
     """What was not read, and why."""
+    headline: tuple[str, ...]
+    """The answer, a sentence each."""
+    without: tuple[NoValueEntry, ...]
+    """What has no value since its last one."""
 
 
 def history_document(
@@ -190,7 +215,9 @@ def history_document(
             for name, words in sorted(answer.history.machines.items())
             if name in used
         },
-        skipped=answer.history.skipped,
+        skipped=(*answer.history.unread, *answer.history.skipped),
+        headline=tuple(headline(answer)),
+        without=entries(NoValueEntry, answer.without),
     )
 
 
@@ -293,6 +320,8 @@ class HistoryAddDocument(
     """What was not read, and why."""
     dropped: int = 0
     """Oldest runs that were removed, because the file was larger than `--max-size`."""
+    without: tuple[NoValueEntry, ...] = ()
+    """What has no value in the runs that were read, and in no newer one of the file."""
     exit_status: int = 0
     gate: HistoryGateEntry | None = None
     series: tuple[NewestSeriesEntry, ...] = ()

@@ -11,6 +11,7 @@ An acceptance, and a metric that is asked for again, are computed anew for their
 
 from __future__ import annotations
 
+import functools
 import itertools
 import json
 import math
@@ -19,18 +20,27 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from benchwright.core.history import HistoryPoint, SeriesKey
+from benchwright.core.history import (
+    HistoryPoint,
+    NoValue,
+    SeriesKey,
+    gone_series,
+    lost_values,
+    unresolved,
+    value_times,
+    with_lost,
+)
 from benchwright.core.numeric import np, npt
 from benchwright.findings.history import segments_of
 from benchwright.report.history_newest import (
+    NO_RATIO,
     LevelStart,
-    NewestAnswer,
+    NewestLook,
     NewestSeries,
-    adjusted,
+    gone_text,
     log_and_error,
     matches,
-    newest_answer,
-    no_ratio,
+    newest_answers,
     series_names,
 )
 from benchwright.stats.arrays import FloatArray
@@ -38,7 +48,6 @@ from benchwright.stats.steps import (
     FALSE_ALARMS,
     TAIL,
     LevelVerdict,
-    newest_comparisons,
     newest_verdicts,
 )
 from benchwright.study.history import (
@@ -49,7 +58,7 @@ from benchwright.study.history import (
     history_point,
 )
 
-METHOD = 1
+METHOD = 2
 """Version of what is stored and of how it is computed; a golden test shows when it must change."""
 
 Ints = npt.NDArray[np.int32]
@@ -60,6 +69,8 @@ class NewestRuns(msgspec.Struct, frozen=True):
     """The answers about the newest run of each series."""
 
     series: tuple[NewestSeries, ...]
+    without: tuple[NoValue, ...] = ()
+    """What has no value since its last one."""
 
 
 def newest_runs(
@@ -77,10 +88,11 @@ def newest_runs(
     """
     levels = _Levels(file, ignored)
     levels.advance()
-    found = levels.answers(false_alarms)
+    without = levels.without()
+    found = levels.answers(false_alarms, without)
     if store:
         levels.store(max_bytes)
-    return NewestRuns(found)
+    return NewestRuns(found, without)
 
 
 def stored_starts(
@@ -120,7 +132,7 @@ class _PerSeries(msgspec.Struct):
     """The first point with which the newest one is compared: of its segment, or of the level that was
     accepted last."""
     is_bad: Ints
-    """Whether a point since then has no logarithm."""
+    """Whether values since then have no ratio: 0 if all are positive, 2 if all are 0, which have no difference, else 1."""
     level_start: Ints
     """Of the verdict about the newest point."""
     before: Ints
@@ -461,13 +473,14 @@ class _Levels:
         at.newest_run[series] = run.id
         for one in (at.start, at.level_start, at.before):
             one[begun] = place[starts]
-        at.is_bad[begun] = 0
-        at.is_bad[series] |= np.isnan(points.logs)
+        kind = np.isnan(points.logs) + 2 * np.isneginf(points.logs)
+        is_same = starts | (at.is_bad[series] == kind)
+        at.is_bad[series] = np.where(is_same, kind, 1)
         at.old_level_start[series] = at.level_start[series]
         at.old_before[series] = at.before[series]
         self._tails.append(points)
         if not is_last:
-            self._look(series[at.is_bad[series] == 0].tolist())
+            self._look(series[at.is_bad[series] != 1].tolist())
 
     def _begins_segment(self, run: StoredRun, points: _Points) -> Flags:
         """Return at which points another environment, command or unit begins; shape as `points`."""
@@ -534,7 +547,7 @@ class _Levels:
                 self._oldest_ns = run.started_ns
                 yield text
 
-        needed = np.where(wanted, np.minimum(at.count - at.old_before, TAIL), 0)
+        needed = np.where(wanted, np.minimum(at.count - at.start, TAIL), 0)
         if needed.any():
             self._tails.load(texts(), needed)
 
@@ -542,7 +555,7 @@ class _Levels:
         self, runs: Sequence[StoredRun], points: Sequence[_Points]
     ) -> None:
         """Keep the points of those runs alone that the next look needs, of runs with these points."""
-        needed = np.minimum(self.at.count - self.at.old_before, TAIL)
+        needed = np.minimum(self.at.count - self.at.start, TAIL)
         for run, one in zip(reversed(runs), reversed(points), strict=True):
             needed[one.series] -= 1
             if (needed <= 0).all():
@@ -559,13 +572,16 @@ class _Levels:
     # -- looking ------------------------------------------------------------------------
 
     def _look(self, series: Sequence[int]) -> _Look:
-        """Look at the newest points of series without bad values, and move their levels."""
+        """Look at the newest points of series whose values have ratios, and move their levels."""
         at, tails = self.at, self._tails
-        count, end, before = at.count[series], tails.end[series], at.old_before[series]
-        size = np.minimum(count - before, TAIL)
+        count, end, start = at.count[series], tails.end[series], at.start[series]
+        size = np.minimum(count - start, TAIL)
         offset = count - size
         spans = list(zip(series, (end - size).tolist(), end.tolist(), strict=True))
-        logs = [tails.logs[one, first:last] for one, first, last in spans]
+        logs = [
+            np.zeros(last - first) if at.is_bad[one] else tails.logs[one, first:last]
+            for one, first, last in spans
+        ]
         errors = [
             None if tails.errors is None else tails.errors[one, first:last]
             for one, first, last in spans
@@ -574,7 +590,7 @@ class _Levels:
             logs,
             standard_errors=errors,
             level_starts=(at.old_level_start[series] - offset).tolist(),
-            befores=(before - offset).tolist(),
+            befores=(at.old_before[series] - offset).tolist(),
         )
         at.level_start[series] = offset + [one.level_start for one in verdicts]
         at.before[series] = offset + [one.before for one in verdicts]
@@ -582,32 +598,57 @@ class _Levels:
 
     # -- what is asked --------------------------------------------------------------------
 
-    def answers(self, false_alarms: float) -> tuple[NewestSeries, ...]:
-        """Look at the newest point of each series; return the answers in the order of the keys."""
-        at, keys = self.at, self._keys
-        chosen = sorted(np.flatnonzero(at.count).tolist(), key=keys.__getitem__)
-        points = self._newest_points(chosen)
-        good = [one for one in chosen if not at.is_bad[one]]
-        look = self._look(good)
-        compared = newest_comparisons(
-            look.logs, look.verdicts, standard_errors=look.errors
+    @functools.cached_property
+    def _chosen(self) -> list[int]:
+        """The series that are asked for, in the order of the keys."""
+        every: list[int] = np.flatnonzero(self.at.count).tolist()
+        return sorted(every, key=self._keys.__getitem__)
+
+    def without(self) -> tuple[NoValue, ...]:
+        """Return what has no value since its last one."""
+        points = self._newest_points
+        newest = [(self._keys[one], points[one]) for one in self._chosen]
+        lost = lost_values(newest, self._file.later_runs)
+        return with_lost(
+            *(
+                unresolved(found, value_times(newest))
+                for found in (self._file.without(), lost)
+            )
         )
+
+    def answers(
+        self, false_alarms: float, without: Sequence[NoValue]
+    ) -> tuple[NewestSeries, ...]:
+        """Look at the newest point of each series; return the answers in the order of the keys. `without` is
+        what has no value."""
+        at, keys, chosen = self.at, self._keys, self._chosen
+        points = self._newest_points
+        gone = gone_series(without, (keys[one] for one in chosen))
+        good = [one for one in chosen if at.is_bad[one] != 1]
         runs = (at.count - at.start).tolist()
-        answers: dict[int, NewestAnswer] = {}
-        for one, logs, verdict, comparison, offset in zip(
-            good, look.logs, look.verdicts, compared, look.offsets, strict=True
-        ):
-            answers[one] = newest_answer(
-                points[one],
-                verdict,
-                comparison,
+        seen = self._look(good)
+        looks = {
+            one: NewestLook(
+                newest=points[one],
+                values=logs,
+                errors=np.full_like(logs, math.nan) if errors is None else errors,
+                verdict=verdict,
                 runs=runs[one],
-                size=logs.size,
                 offset=offset,
             )
+            for one, logs, errors, verdict, offset in zip(
+                *(good, seen.logs, seen.errors, seen.verdicts, seen.offsets),
+                strict=True,
+            )
+        }
         names = series_names([keys[one] for one in chosen])
-        final = adjusted(
-            [answers[one] if one in answers else no_ratio() for one in chosen],
+        final = newest_answers(
+            [
+                gone_text(points[one])
+                if keys[one] in gone
+                else looks.get(one, NO_RATIO)
+                for one in chosen
+            ],
             false_alarms,
         )
         found = []
@@ -627,7 +668,10 @@ class _Levels:
             )
         return tuple(found)
 
-    def _newest_points(self, series: Sequence[int]) -> dict[int, HistoryPoint]:
+    @functools.cached_property
+    def _newest_points(self) -> dict[int, HistoryPoint]:
+        """The newest point of each series that is asked for."""
+        series = self._chosen
         by_run: dict[int, list[int]] = {}
         for one, run in zip(series, self.at.newest_run[series].tolist(), strict=True):
             by_run.setdefault(run, []).append(one)

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from benchwright.core.history import HistoryPoint, Run, SeriesKey
+from benchwright.core.history import HistoryPoint, NoValue, Run, SeriesKey
+from benchwright.core.load import metric_direction
 from benchwright.core.machine import revision_of
 from benchwright.core.plan import Pairs, TestPlan
 from benchwright.core.ramp import RampStatus
@@ -25,6 +26,7 @@ from benchwright.findings.history import (
     machine_fingerprint,
     machine_text,
 )
+from benchwright.machine.redact import without_secrets
 from benchwright.report.answer import answer_of, estimate_of, input_of_contents
 from benchwright.stats.aggregate import metric_columns, observe_trials
 from benchwright.stats.metric_rules import MetricRules
@@ -54,9 +56,11 @@ def run_identity(session: StoredSession) -> str:
 
 
 def read_run(study: Study, session: StoredSession) -> Run:
-    """Return the points of a session; none of the arms of a comparison, of tests that failed or
-    have no value, and of searches that found no more than a bound. Raises StudyError for a
-    record that cannot be read."""
+    """Return the points of a session, and what has no value: tests that failed, metrics that no trial has,
+    searches that found no more than a bound. Arms of a comparison are neither.
+
+    Raises StudyError for a record that cannot be read.
+    """
     machine = first_machine(study, session.number)
     environment = environment_of(machine)
     revision = None if machine is None else revision_of(machine)
@@ -76,37 +80,75 @@ def read_run(study: Study, session: StoredSession) -> Run:
         environment="" if environment is None else environment.id,
     )
     is_search = session.info.kind in SEARCH_KINDS
-    found = (_points_of_search if is_search else _points_of_tests)(
-        study, session, common
+    found = list(
+        (_points_of_search if is_search else _points_of_tests)(study, session, common)
     )
     fingerprint = machine_fingerprint(machine)
-    points = (
-        (SeriesKey(test, metric, fingerprint), point) for test, metric, point in found
+    whole = Run(
+        points=tuple(
+            (SeriesKey(one.test, one.metric, fingerprint), one.point)
+            for one in found
+            if isinstance(one, _NamedPoint)
+        ),
+        environment=environment,
+        machine=machine_text(machine),
+        without=tuple(one for one in found if isinstance(one, NoValue)),
     )
-    return Run(
-        points=tuple(points), environment=environment, machine=machine_text(machine)
+    shown: Run = without_secrets(whole, session.info.commands)
+    return shown
+
+
+def _no_value(
+    common: HistoryPoint, why: str, *, test: str = "", metric: str = "", failed: bool
+) -> NoValue:
+    return NoValue(
+        run=common.run,
+        study=common.study,
+        session=common.session,
+        started_ns=common.started_ns,
+        test=test,
+        metric=metric,
+        failed=failed,
+        why=why,
     )
 
 
 # -- A session of tests ----------------------------------------------------------------
 
-_NamedPoint = tuple[str, str, HistoryPoint]
-"""A point with the names of its test and its metric."""
+
+class _NamedPoint(NamedTuple):
+    """A point with the names of its test and its metric."""
+
+    test: str
+    metric: str
+    point: HistoryPoint
+
+
+_Found = Iterator[_NamedPoint | NoValue]
+
+_ENDED = ("complete", "undecided")
+"""How a session ended that has run all of its tests."""
 
 
 def _points_of_tests(
     study: Study, session: StoredSession, common: HistoryPoint
-) -> Iterator[_NamedPoint]:
+) -> _Found:
     """Yield the points of a session; `common` has what all of them share."""
     stored = stored_findings(study, session.number)
-    for test in tests_of(study, session.number):
+    tests = tests_of(study, session.number)
+    is_failed = session.status == "failed"
+    is_comparison = any(test.plan.arm is not None for test in tests)
+    is_whole = session.status in _ENDED or (tests and is_failed)
+    if not is_whole and not is_comparison:
+        why = session.detail or session.status
+        yield _no_value(common, why, failed=is_failed)
+    for test in tests:
         if test.plan.arm is not None:
             continue
         found = None if stored is None else stored.tests.get(test.key)
         if found is None:
             found = input_findings(parsed_test(test, study.path))
-        for metric, point in _points_of_test(test, found, session, common):
-            yield test_name(test.plan), metric, point
+        yield from _points_of_test(test, found, session, common)
 
 
 def _points_of_test(
@@ -114,36 +156,46 @@ def _points_of_test(
     findings: Sequence[Finding],
     session: StoredSession,
     common: HistoryPoint,
-) -> Iterator[tuple[str, HistoryPoint]]:
-    """Yield a point for each quantity of a test."""
+) -> _Found:
+    """Yield a point for each quantity of a test, or what has no value."""
+    name = test_name(test.plan)
     (answer,) = answer_of(
         [input_of_contents(test, findings)],
         status=session.status,
         detail=session.detail,
     ).tests
-    if answer.state == "failed" or answer.estimate is None:
+    is_failed = answer.state == "failed"
+    if is_failed or answer.estimate is None:
+        yield _no_value(common, answer.reason, test=name, failed=is_failed)
         return
     plan = test.plan
     rules = MetricRules(plan.metrics)
     better = {spec.name: spec.better for spec in plan.metrics}
-    asked = {answer.metric, *(one.metric for one in answer.others)}
+    wanted = {answer.metric, *(one.metric for one in answer.others)}
+    asked = set(wanted)
     codes = _serious(findings)
     columns = metric_columns(observe_trials(test.trials, rules), rules)
-    for name, column in columns.items():
+    for metric, column in columns.items():
         estimate = estimate_of(plan.stopping, test.stop, column, rules)
-        if rules.row(name).computed or not math.isfinite(estimate.value):
+        if rules.row(metric).computed or not math.isfinite(estimate.value):
             continue
-        yield (
+        asked.discard(metric)
+        yield _NamedPoint(
             name,
+            metric,
             msgspec.structs.replace(
                 _with_estimate(common, estimate),
-                better=better.get(name, "lower"),
+                better=metric_direction(metric, better, columns),
                 command=_command(plan),
                 codes=codes,
                 state=answer.state,
-                asked=name in asked,
+                asked=metric in wanted,
             ),
         )
+    for metric in sorted(asked):
+        if not rules.row(metric).computed:
+            why = "no trial has this metric"
+            yield _no_value(common, why, test=name, metric=metric, failed=False)
 
 
 def _with_estimate(point: HistoryPoint, estimate: Estimate) -> HistoryPoint:
@@ -194,17 +246,19 @@ class _SearchPoint(NamedTuple):
 
     sample: Pairs
     metric: str
-    estimate: Estimate
+    estimate: Estimate | None
+    """None where it has none, or only a bound."""
     what: str
-    """What the value is, in words."""
+    """What the value is in words, or why there is none."""
     is_answered: bool
+    is_failed: bool
     findings: Sequence[Finding]
 
 
 def _points_of_search(
     study: Study, session: StoredSession, common: HistoryPoint
-) -> Iterator[_NamedPoint]:
-    """Yield the point of each sample of a search; `common` has what all of them share."""
+) -> _Found:
+    """Yield the point of each sample of a search, or that it has none; `common` has what all of them share."""
     # Each kind of search imports its policies, which no session of tests needs.
     from benchwright.report.searches import stored_report
     from benchwright.run.search import stored_spec
@@ -213,12 +267,22 @@ def _points_of_search(
     request = msgspec.json.decode(session.info.sources[0][1])
     name = search_name(spec, request)
     measured = measured_digest(spec, request)
-    for one in _answers_of(stored_report(study, session)):
+    report = stored_report(study, session)
+    if report.status == "interrupted":
+        yield _no_value(common, report.detail or report.status, failed=False)
+    for one in _answers_of(report):
+        test = ":".join((name, *(f"{factor}={level}" for factor, level in one.sample)))
+        if one.estimate is None:
+            failed = one.is_failed
+            yield _no_value(
+                common, one.what, test=test, metric=one.metric, failed=failed
+            )
+            continue
         codes = set(_serious(one.findings))
         if not one.is_answered:
             codes.add("search-undecided")
-        yield (
-            ":".join((name, *(f"{factor}={level}" for factor, level in one.sample))),
+        yield _NamedPoint(
+            test,
             one.metric,
             msgspec.structs.replace(
                 _with_estimate(common, one.estimate),
@@ -242,13 +306,20 @@ def _answers_of(
         return
     if isinstance(report, RampReport):
         found = report.result
+        at = None
+        what = report.detail
         if found is not None and found.saturation is not None:
             what = f"throughput at saturation, over {report.goal.axis}"
-            is_answered = report.status == RampStatus.SATURATED
             at = found.saturation.throughput
-            yield _SearchPoint(
-                report.sample, "throughput", at, what, is_answered, report.findings
-            )
+        yield _SearchPoint(
+            sample=report.sample,
+            metric="throughput",
+            estimate=at,
+            what=what,
+            is_answered=report.status == RampStatus.SATURATED,
+            is_failed=report.status == RampStatus.FAILED,
+            findings=report.findings,
+        )
         return
     if isinstance(report, PeakReport):
         criteria, peaks = report.criteria, [(report.sample, report.result)]
@@ -257,17 +328,24 @@ def _answers_of(
         criteria = report.goal.peak.criteria
         peaks = [(at, one.found) for at, one in report.result.by_sample.items()]
         named = named_findings(report)
-    what = f"peak rate with {', '.join(map(criterion_text, criteria))}"
     for sample, peak in peaks:
-        if peak is None or peak.status not in MEASURED_STATUSES:
-            continue
-        rate = peak.rate_estimate()
-        if rate is not None:
-            own = ("", sample_text(sample))
-            findings = [one for subject, one in named if subject in own]
-            is_answered = peak.status is PeakStatus.FOUND
+        rate = None
+        what = report.detail if peak is None else peak.detail
+        if peak is not None and peak.status in MEASURED_STATUSES:
+            rate = peak.rate_estimate()
+        if peak is not None and rate is not None:
             rate = msgspec.structs.replace(rate, n=peak.trials)
-            yield _SearchPoint(sample, "peak_rate", rate, what, is_answered, findings)
+            what = f"peak rate with {', '.join(map(criterion_text, criteria))}"
+        own = ("", sample_text(sample))
+        yield _SearchPoint(
+            sample=sample,
+            metric="peak_rate",
+            estimate=rate,
+            what=what,
+            is_answered=peak is not None and peak.status is PeakStatus.FOUND,
+            is_failed=peak is not None and peak.status is PeakStatus.FAILED,
+            findings=[one for subject, one in named if subject in own],
+        )
 
 
 def search_name(spec: SourceFile | None, request: Mapping[str, Any]) -> str:

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from benchwright.core.history import HistoryPoint
+from benchwright.core.history import HistoryPoint, NoValue, commit_text, day_text
 from benchwright.core.results import Estimate
 from benchwright.core.text import (
     list_text,
     more_text,
-    number_text,
     p_cell,
     percent_text,
     plural,
-    signed_text,
 )
 from benchwright.core.text_table import (
     TextColumn,
@@ -39,13 +37,19 @@ from benchwright.report.history import (
     HistoryAnswer,
     SeriesAnswer,
     StepAnswer,
-    commit_text,
-    day_text,
 )
-from benchwright.report.history_newest import HistoryGate, JudgedSeries, direction
+from benchwright.report.history_newest import (
+    HistoryGate,
+    JudgedSeries,
+    change_and_interval,
+    direction,
+    no_value_text,
+    signed_change,
+)
 
 MOST_STEPS = 20
 """Steps in the table, the newest first."""
+_MOST_SENTENCES = 12
 
 
 def history_lines(
@@ -56,11 +60,9 @@ def history_lines(
     verbose: bool = False,
 ) -> list[str]:
     """Return the answer as lines: the series, the steps, findings, what was not read."""
-    if not answer.series:
-        return ["no series", *answer.history.skipped]
     blocks = [
-        list(_series_table(answer, width)),
-        [line for text in _sentences(answer.series) for line in wrapped(text, width)],
+        list(_series_table(answer, width)) if answer.series else [],
+        [line for text in headline(answer) for line in wrapped(text, width)],
         list(_step_table(answer, width)),
         list(_findings(answer, width, paint, verbose=verbose)),
         list(_notes(answer, width)),
@@ -72,16 +74,59 @@ def history_lines(
     ]
 
 
-_MOST_SENTENCES = 12
+def headline(answer: HistoryAnswer, most: int = _MOST_SENTENCES) -> list[str]:
+    """Return the answer in sentences: what has no value, the steps that ask for a decision, then the newest
+    runs. At most `most` sentences of each kind."""
+    lost = _some(map(no_value_text, answer.without), most)
+    return [*lost, *_open_steps(answer, most), *_newest(answer.series, most)]
 
 
-def _sentences(series: Sequence[JudgedSeries]) -> Iterator[str]:
+def no_value_lines(found: Sequence[NoValue]) -> list[str]:
+    """Return what has no value as lines, at most twelve."""
+    return _some(map(no_value_text, found), _MOST_SENTENCES)
+
+
+def _some(texts: Iterable[str], most: int) -> list[str]:
+    every = list(texts)
+    if len(every) <= most:
+        return every
+    return [*every[:most], f"{more_text(len(every) - most)}: --json has all"]
+
+
+def _open_steps(answer: HistoryAnswer, most: int) -> Iterator[str]:
+    found = [(one, step) for one in answer.series for step in one.open_steps]
+    if not found:
+        return
+    found.sort(key=lambda pair: -pair[0].series.points[pair[1].index].started_ns)
+    several = len(answer.series) > 1
+    texts = [
+        " ".join(
+            filter(
+                None,
+                (
+                    one_line(one.name) if several else "",
+                    step_words(one, step),
+                    f"at {_run(one.series.points[step.index])}",
+                ),
+            )
+        )
+        for one, step in found[:most]
+    ]
+    if len(found) > most:
+        texts.append(more_text(len(found) - most))
+    yield f"{plural(len(found), 'step')} not accepted: {'; '.join(texts)}"
+
+
+def _newest(series: Sequence[JudgedSeries], most: int) -> Iterator[str]:
     """Yield the answer of each series that differs or is undecided, and a sentence about all."""
+    if not series:
+        yield "no series"
+        return
     if len(series) == 1:
         yield sentence(series[0])
         return
     shown = [one for one in series if one.newest.verdict != "no difference"]
-    if len(shown) <= _MOST_SENTENCES:
+    if len(shown) <= most:
         yield from map(sentence, shown)
     yield summary(series)
 
@@ -167,26 +212,6 @@ def _change_cell(ratio: Estimate | None) -> str:
     return "-" if ratio is None else signed_change(ratio.value)
 
 
-def signed_change(ratio: float) -> str:
-    """Return a ratio as a change: `+3.2 %`; a large one as `x 2.4`."""
-    if ratio >= _AS_FACTOR:
-        return f"x {number_text(ratio, 3)}"
-    return signed_text(percent_text(ratio - 1, 2))
-
-
-_AS_FACTOR = 2.0
-
-
-def change_and_interval(ratio: Estimate) -> str:
-    """Return `+7.9 % (+6.1 to +9.8 %)`."""
-    value, low, high = map(signed_change, (ratio.value, ratio.low, ratio.high))
-    if not math.isfinite(ratio.low) or not math.isfinite(ratio.high):
-        return value
-    if low.endswith(" %") and high.endswith(" %"):
-        low = low.removesuffix(" %")
-    return f"{value} ({low} to {high})"
-
-
 def sentence(one: JudgedSeries) -> str:
     """Return the answer of a series as a sentence."""
     newest = one.newest
@@ -195,7 +220,8 @@ def sentence(one: JudgedSeries) -> str:
         return f"{name}: undecided: {newest.why}"
     size = change_and_interval(newest.ratio)
     if newest.verdict == "no difference":
-        return f"{name}: no difference: the newest run has its level, {size}"
+        how = newest.why or f"the newest run has its level, {size}"
+        return f"{name}: no difference: {how}"
     runs = plural(one.runs_since, "run")
     return f"{name}: {newest.verdict}: {size} since {_run(one.since_point)}, {runs}"
 
@@ -290,7 +316,7 @@ def _notes(answer: HistoryAnswer, width: int) -> Iterator[str]:
     if len(doubtful) > _MOST_SENTENCES:
         more = plural(len(doubtful) - _MOST_SENTENCES, "more series")
         yield f"{more} may have a new level: --json has all"
-    for text in answer.history.skipped:
+    for text in (*answer.history.unread, *answer.history.skipped):
         yield from wrapped(text, width)
 
 
@@ -303,13 +329,15 @@ def gate_lines(gate: HistoryGate, width: int) -> list[str]:
     text = f"gate {gate.outcome}: worse by more than {limit}"
     if gate.failed:
         names = ", ".join(map(one_line, gate.failed))
-        return wrapped(f"{text}: {names}", width)
-    if gate.undecided:
+        lines = wrapped(f"{text}: {names}", width)
+    elif gate.broken:
+        lines = ["gate failed: a benchmark failed"]
+    elif gate.undecided:
         lines = [f"{text}?"]
-        for one in gate.undecided[:_MOST_SENTENCES]:
+    if gate.outcome != "passed":
+        undecided = () if gate.outcome == "failed" else gate.undecided
+        why = (*gate.steps, *gate.broken, *undecided)
+        for one in _some(map(one_line, why), _MOST_SENTENCES):
             lines += wrapped(one, width, "  ")
-        if len(gate.undecided) > _MOST_SENTENCES:
-            more = more_text(len(gate.undecided) - _MOST_SENTENCES)
-            lines.append(f"  {more}: --json has all")
         return lines
     return [f"gate passed: no newest run is worse by more than {limit}"]

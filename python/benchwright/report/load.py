@@ -5,16 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 
+from benchwright.core.comparison import GateOutcome
 from benchwright.core.load import (
     EngineResult,
     FileSetProgress,
     FileSetResult,
     HostResult,
     KindResult,
+    LimitVerdict,
     LoadCounts,
     LoadProgress,
     SequenceResult,
@@ -38,6 +40,7 @@ from benchwright.core.text import (
     percent_text,
     plural,
     rate_text,
+    rounded_down,
     unit_for,
 )
 from benchwright.core.text_table import (
@@ -51,7 +54,7 @@ from benchwright.core.text_table import (
     word_column,
 )
 from benchwright.findings.thresholds import FEW_BEYOND
-from benchwright.load.parse import target_text
+from benchwright.load.parse import exchange_name, target_text
 from benchwright.load.request import LoadRequest, LoadTarget
 from benchwright.report.answer import finding_groups
 from benchwright.report.answer_text import (
@@ -66,7 +69,18 @@ from benchwright.report.documents import (
     engine_answer,
     entries,
 )
+from benchwright.report.junit import (
+    ending_case,
+    junit_text,
+    limit_cases,
+    suite_of,
+)
 from benchwright.report.parts import report_text
+from benchwright.stats.response_times import (
+    chain_times,
+    host_times,
+    response_times,
+)
 from benchwright.study.logs import read_output
 
 # --------------------------------------------------------------------------------------
@@ -99,7 +113,7 @@ _LATER = 0.01
 """Minimum wait for the last operations that is reported, as a share of the measured part."""
 _AS_REQUESTED = 0.01
 """Of a load that kept its rate: maximum difference between the achieved and the drawn rate, and
-maximum median issue error as a share of the measured part."""
+between the drawn and the requested one; maximum median issue error as a share of the measured part."""
 _OTHER_RATE = 0.1
 """Maximum difference of the drawn from the requested rate, as a share."""
 _SIGMAS = 4
@@ -122,6 +136,10 @@ class LoadReport(msgspec.Struct, frozen=True, kw_only=True):
     duration_ns: int | None = None
     """The requested length, without the warm-up."""
     warm_up_ns: int = 0
+    exchange: str = "requests"
+    """What operations on a server are called."""
+    limits: tuple[LimitVerdict, ...] = ()
+    """The verdicts on the limits of the load."""
     width: int = 100
     paint: Paint = unpainted
     verbose: bool = False
@@ -132,8 +150,12 @@ def load_text(
     result: EngineResult, findings: Sequence[Finding], report: LoadReport
 ) -> str:
     """Return the report, ending with a newline."""
-    table = list(_table(result, verbose=report.verbose))
-    chains = [*_label_table(result), *_chain_table(result)]
+    table = list(_table(result, report))
+    chains = [
+        *_label_table(result),
+        *_chain_table(result),
+        *_limit_table(report.limits),
+    ]
     chains += _host_table(result)
     fields = field_lines(_fields(result, report))
     text = report_text(
@@ -157,7 +179,9 @@ def _finding_lines(findings: Sequence[Finding], report: LoadReport) -> list[str]
 def load_sentence(result: EngineResult, report: LoadReport) -> str:
     """Return the answer: `read: 10,000/s as requested; response p99 105 us; 0 of 50,000 failed;
     issue error p99 28 us`."""
-    names = [kind for kind, _ in shown_kinds(result) if kind != "all"]
+    names = [
+        kind_name(kind, report) for kind, _ in shown_kinds(result) if kind != "all"
+    ]
     kinds = list_text(names or ["load"])
     if len(names) >= _MANY_KINDS:
         kinds = f"{len(names)} kinds of operations"
@@ -167,7 +191,29 @@ def load_sentence(result: EngineResult, report: LoadReport) -> str:
         of = f" of {duration_ns_text(whole)}" if whole else ""
         after = duration_ns_text(result.measured_ns or result.elapsed_ns)
         parts.append(f"interrupted after {after}{of}")
+    for outcome, word in VERDICTS.items():
+        if number := _number_text(report.limits, outcome):
+            parts.append(f"{number} {word}")
     return f"{kinds}: {'; '.join(parts)}"
+
+
+VERDICTS = {
+    GateOutcome.FAILED: "missed",
+    GateOutcome.UNDECIDED: "undecided",
+    GateOutcome.PASSED: "held",
+}
+"""Outcomes in the words of the report, the worst first."""
+
+
+def _number_text(verdicts: Sequence[LimitVerdict], outcome: GateOutcome) -> str:
+    """Return `2 limits`, the number of those with this outcome; empty for none."""
+    number = sum(verdict.outcome is outcome for verdict in verdicts)
+    return plural(number, "limit") if number else ""
+
+
+def kind_name(kind: str, report: LoadReport) -> str:
+    """Return the name of a kind of operations for users; operations on a server have that of their request."""
+    return report.exchange if kind == "exchange" else kind
 
 
 def load_headline(result: EngineResult, report: LoadReport) -> str:
@@ -175,6 +221,8 @@ def load_headline(result: EngineResult, report: LoadReport) -> str:
     parts = _clauses(result, report)[:2]
     if result.interrupted:
         parts[1:] = ["interrupted"]
+    if missed := _number_text(report.limits, GateOutcome.FAILED):
+        parts[:1] = [f"{missed} missed", *parts[:1]]
     text = "; ".join(parts)
     return f"{text[:1].upper()}{text[1:]}"
 
@@ -187,10 +235,14 @@ def _clauses(result: EngineResult, report: LoadReport) -> list[str]:
     failed = f"{counts.errors:,} of {counts.intended:,} failed"
     if counts.errors == counts.intended:
         failed = f"all {counts.errors:,} failed"
-    if counts.never_ended:
-        failed += f", {counts.never_ended:,} did not end"
+    if counts.unfinished:
+        failed += f", {counts.unfinished:,} did not end"
+    if never := counts.never_ended - counts.unfinished:
+        failed += f", {never:,} never started"
     rate = _rate_clause(result, report)
-    response = f"response {_tail_text(result, every.response_ns, is_response=True)}"
+    response = (
+        f"response {_tail_text(result, response_times(result), is_response=True)}"
+    )
     parts = [rate, response, failed]
     if counts.without_response:
         parts = [failed, rate, response]
@@ -198,7 +250,8 @@ def _clauses(result: EngineResult, report: LoadReport) -> list[str]:
 
 
 def _rate_clause(result: EngineResult, report: LoadReport) -> str:
-    """Return `10,000/s as requested`, or how much of the requested rate was achieved."""
+    """Return `10,000/s as requested`, `500/s requested, 494/s drawn and issued`, or how much of the requested rate
+    was achieved."""
     achieved, drawn = result.achieved_rate_per_s or 0.0, result.intended_rate_per_s
     if not report.open_loop or not drawn:
         return f"{rate_text(achieved)} in a closed loop"
@@ -209,14 +262,16 @@ def _rate_clause(result: EngineResult, report: LoadReport) -> str:
         share = percent_text(achieved / wish)
         return f"{rate_text(achieved)}, {share} of the requested {rate_text(wish)}"
     late_ns, length_ns = result.all.issue_error_ns.p50 or 0, result.measured_ns or 0
-    if late_ns > _AS_REQUESTED * length_ns:
-        # It issued all operations, but most of them later and later.
-        spent_ns = max(1, result.elapsed_ns - report.warm_up_ns)
-        achieved = min(achieved, 1e9 * result.counts.completed / spent_ns)
-    elif abs(achieved - drawn) <= _AS_REQUESTED * drawn:
-        return f"{rate_text(wish)} as {word}"
-    share = percent_text(achieved / drawn)
-    return f"{rate_text(achieved)}, {share} of the {word} {rate_text(wish)}"
+    in_time = late_ns <= _AS_REQUESTED * length_ns
+    if in_time and abs(achieved - drawn) <= _AS_REQUESTED * drawn:
+        if abs(drawn - wish) <= _AS_REQUESTED * wish:
+            return f"{rate_text(wish)} as {word}"
+        # Arrivals at random times are seldom exactly as many as requested.
+        return f"{rate_text(wish)} {word}, {rate_text(drawn)} drawn and issued"
+    share, whole = percent_text(achieved / drawn), f"{word} {rate_text(wish)}"
+    if abs(drawn - wish) > _AS_REQUESTED * wish:
+        whole = f"{rate_text(drawn)} drawn, {rate_text(wish)} {word}"
+    return f"{rate_text(achieved)}, {share} of the {whole}"
 
 
 def _other_rate(drawn: float, wish: float, operations: int) -> bool:
@@ -242,26 +297,30 @@ def _tail_text(
     ]
     title, name, share = (enough or [COLUMNS[0]])[-1]
     if is_response and not result.response_known("all", share):
-        longest = "" if times.max is None else f", over {duration_ns_text(times.max)}"
+        longest = ""
+        if times.max is not None:
+            longest = f", over {duration_ns_text(rounded_down(times.max))}"
         return f"{title} unknown{longest}"
     return f"{title} {duration_ns_text(getattr(times, name))}"
 
 
 def _fields(result: EngineResult, report: LoadReport) -> Iterator[Field]:
     intended = _intended(result, report.asked_per_s) if report.open_loop else ""
+    whole = with_warm_up(report.warm_up_ns)
     yield ("target", _target(result, report.target))
     yield ("rate", _rates(result, intended) + _measured(result, report.warm_up_ns))
     for kind, one in shown_kinds(result):
         rate, byte_rate = result.rates_of(one)
         if byte_rate and result.target.kind != "null":
-            yield (kind, f"{rate_text(rate)}, {byte_rate_text(byte_rate)}")
+            name = kind_name(kind, report)
+            yield (name, f"{rate_text(rate)}, {byte_rate_text(byte_rate)}")
     if report.verbose or result.counts.without_response or result.counts.held:
         yield ("operations", _counts(result))
     if result.file_set is not None:
-        yield ("file set", file_set_text(result.file_set))
+        yield ("file set", file_set_text(result.file_set, report.warm_up_ns))
     connections = _connections(result)
     if connections:
-        yield ("connections", connections)
+        yield ("connections", connections + whole)
     statuses = _statuses(result.target)
     if statuses:
         yield ("responses", statuses)
@@ -277,15 +336,15 @@ def _fields(result: EngineResult, report: LoadReport) -> Iterator[Field]:
         number = plural(result.target.jukebox, "call")
         yield ("postponed", f"{number} (JUKEBOX), sent again")
     for trace in result.traces:
-        yield ("trace", _trace(trace, result))
+        yield ("trace", _trace(trace, result) + whole)
     for process in result.processes:
-        what = f"{plural(process.events, 'event')}, {process.replies:,} replies"
+        what = f"{plural(process.events, 'event')}, {process.replies:,} replies{whole}"
         yield ("process", f"filament {process.filament}: {what}")
     if result.hosts:
         yield ("hosts", _hosts_text(result))
     if result.samples is not None:
         rows = plural(result.samples.rows, "row")
-        yield ("samples", f"{rows} in {result.samples.path}")
+        yield ("samples", f"{rows} in {result.samples.path}{whole}")
     if report.verbose:
         if result.target.tls is not None:
             yield ("TLS", _tls(result.target.tls))
@@ -295,6 +354,11 @@ def _fields(result: EngineResult, report: LoadReport) -> Iterator[Field]:
         yield ("pacer", f"{result.pacer}; {_workers(result)}")
         for absent in (*result.target.absent, *result.environment.absent):
             yield ("absent", absent)
+
+
+def with_warm_up(warm_up_ns: int) -> str:
+    """Return the label of a count of the whole run; empty without a warm-up."""
+    return " (with the warm-up)" if warm_up_ns else ""
 
 
 def _statuses(target: TargetResult) -> str:
@@ -378,7 +442,7 @@ def _intended(result: EngineResult, asked_per_s: float | None) -> str:
     return (
         f"requested {asked}, "
         if asked == text
-        else f"requested {asked} ({text} drawn), "
+        else f"requested {asked}, drawn {text}, "
     )
 
 
@@ -416,6 +480,7 @@ def _counts(result: EngineResult) -> str:
         ("dropped", counts.dropped),
         ("skipped", counts.skipped),
         ("delayed", counts.held),
+        ("issued after the end", counts.drained),
         ("never started", counts.waiting),
         ("unfinished", counts.unfinished),
     )
@@ -453,13 +518,13 @@ class _TimeRow(msgspec.Struct, frozen=True):
     is_response: bool
 
 
-def _table(result: EngineResult, *, verbose: bool) -> Iterator[str]:
+def _table(result: EngineResult, report: LoadReport) -> Iterator[str]:
     """Yield the table of times, all in one unit; of many kinds, the response times of each."""
     kinds = shown_kinds(result)
-    short = len(kinds) > _MANY_KINDS and not verbose
+    short = len(kinds) > _MANY_KINDS and not report.verbose
     rows = [
-        _TimeRow(kind, title, getattr(one, field), field == "response_ns")
-        for kind, one in kinds
+        _TimeRow(kind, title, shown_times(result, kind, field), field == "response_ns")
+        for kind, _ in kinds
         for title, field in (TIMES[:1] if short and kind != "all" else TIMES)
     ]
     scale, unit = _unit([row.times for row in rows])
@@ -467,7 +532,13 @@ def _table(result: EngineResult, *, verbose: bool) -> Iterator[str]:
     mean = number_column("mean", [_in(scale, row.times.mean) for row in rows], 3)
     yield from table_lines(
         [
-            word_column("", (row.kind if row.title == first else "" for row in rows)),
+            word_column(
+                "",
+                (
+                    kind_name(row.kind, report) if row.title == first else ""
+                    for row in rows
+                ),
+            ),
             word_column(f"time in {unit}", (row.title for row in rows)),
             text_column("n", (f"{row.times.count:,}" for row in rows)),
             mean,
@@ -502,8 +573,8 @@ def _percentile_column(
     ]
     cells = number_cells(values, 3)
     for place, (row, is_known) in enumerate(zip(rows, known, strict=True)):
-        longest = _in(scale, row.times.max)
-        if not is_known and longest is not None:
+        if not is_known and row.times.max is not None:
+            longest = _in(scale, rounded_down(row.times.max))
             cells[place] = f"> {number_text(longest, 3)}{_ABOVE}"
         elif cells[place] != ABSENT and round(row.times.count * share, 6) < FEW_BEYOND:
             cells[place] += _MARK
@@ -513,6 +584,14 @@ def _percentile_column(
 def _in(scale: float, ns: float | None) -> float | None:
     """Return a time in the unit of this many seconds."""
     return None if ns is None else round(ns / 1e9 / scale, _FINEST)
+
+
+def shown_times(result: EngineResult, kind: str, name: str) -> TimeDistribution:
+    """Return one of the three times of a kind (`TIMES`)."""
+    if name == "response_ns":
+        return response_times(result, kind)
+    times: TimeDistribution = getattr(result.kinds[kind], name)
+    return times
 
 
 def shown_kinds(result: EngineResult) -> list[tuple[str, KindResult]]:
@@ -528,6 +607,11 @@ def _below(result: EngineResult, table: Sequence[str]) -> Iterator[str]:
         yield (
             f"{_ABOVE} not known: {_without_response(result.counts)}; these operations count as slower "
             "than all that did"
+        )
+    if missing := result.counts.without_response:
+        yield (
+            f"percentiles of responses are of all operations, {missing:,} of them the slowest; mean, max and "
+            "service times are of those that succeeded"
         )
     lateness = result.lateness_ns
     if lateness.count and result.counts.held:
@@ -545,17 +629,18 @@ def _without_response(counts: LoadCounts) -> str:
 # -- file sets ------------------------------------------------------------------------
 
 
-def file_set_text(files: FileSetResult) -> str:
+def file_set_text(files: FileSetResult, warm_up_ns: int = 0) -> str:
     """Return `4,200 files (111 MiB) in 21 directories; 20 made, 4,180 re-used, in 12 ms; 3 operations
     without a usable object`."""
     made = files.made
-    number = files.files if made is None else made.files
+    present = files.files if made is None else made.files
     size = binary_size_text(files.bytes if made is None else made.bytes)
     where = files.directories
-    text = f"{plural(number, 'file')} ({size}) in {where:,} director{'y' if where == 1 else 'ies'}"
+    text = f"{plural(present, 'file')} ({size}) in {where:,} director{'y' if where == 1 else 'ies'}"
     without = ""
     if files.unavailable:
-        without = f"; {plural(files.unavailable, 'operation')} without a usable object"
+        number = plural(files.unavailable, "operation")
+        without = f"; {number} without a usable object{with_warm_up(warm_up_ns)}"
     if made is None:
         return text + without
     done = (
@@ -582,7 +667,7 @@ def _chain_table(result: EngineResult) -> Iterator[str]:
     chains = shown_chains(result)
     if not chains:
         return
-    times = [one.response_ns for _, one in chains]
+    times = [chain_times(one) for _, one in chains]
     scale, unit = _unit(times)
     yield ""
     yield from table_lines(
@@ -625,7 +710,7 @@ def _label_table(result: EngineResult) -> Iterator[str]:
     labels = list(result.labels.items())
     if not labels:
         return
-    times = [one.response_ns for _, one in labels]
+    times = [response_times(result, name, label=True) for name, _ in labels]
     scale, unit = _unit(times)
     yield ""
     yield from table_lines(
@@ -650,6 +735,54 @@ def _failed(label: KindResult) -> int:
 def _errors(label: KindResult) -> str:
     """Return `HTTP 404 12, check-failed 3`: the number of each error; empty without errors."""
     return ", ".join(f"{name} {number:,}" for name, number in label.errors.items())
+
+
+# -- limits -----------------------------------------------------------------------------
+
+
+def _limit_table(verdicts: Sequence[LimitVerdict]) -> Iterator[str]:
+    """Yield an empty line and the table of limits; nothing where there are none."""
+    if not verdicts:
+        return
+    yield ""
+    yield from table_lines(
+        [
+            word_column("limit", (one.limit for one in verdicts)),
+            word_column("verdict", (VERDICTS[one.outcome] for one in verdicts)),
+            word_column("measured", (one.detail for one in verdicts)),
+        ]
+    )
+
+
+class EndingCase(msgspec.Struct, frozen=True):
+    """A case of JUnit XML about how a load ended, besides its limits."""
+
+    name: str
+    outcome: Literal["failure", "error"]
+    message: str
+    """Why; empty: the case passes."""
+
+
+def ending_cases(result: EngineResult, errors: str) -> tuple[EndingCase, ...]:
+    """Return the cases of a load with a result; `errors`: why it has too many errors, or empty."""
+    why = "; ".join(one.lost for one in result.lost_hosts)
+    why = why or ("interrupted" if result.interrupted else "")
+    cut = (EndingCase("load", "error", why),) if why else ()
+    return EndingCase("errors", "failure", errors), *cut
+
+
+def limits_junit(
+    verdicts: Sequence[LimitVerdict],
+    subject: str,
+    length_ns: int,
+    findings: Sequence[Finding],
+    endings: Sequence[EndingCase] = (),
+) -> str:
+    """Return the verdicts on the limits of a load, and how it ended, as JUnit XML: a missed limit is a failure, an
+    undecided one an error, because a build without an answer has not passed."""
+    cases = limit_cases(verdicts)
+    cases += [ending_case(one.name, one.outcome, one.message) for one in endings]
+    return junit_text("bw load", [suite_of(subject, cases, length_ns, findings)])
 
 
 # -- hosts ------------------------------------------------------------------------------
@@ -680,7 +813,7 @@ def _host_table(result: EngineResult) -> Iterator[str]:
     if not result.hosts:
         return
     hosts = result.hosts
-    times = [one.all.response_ns if one.all else TimeDistribution(0) for one in hosts]
+    times = [host_times(one) for one in hosts]
     errors = [one.all.issue_error_ns if one.all else None for one in hosts]
     scale, unit = _unit(times)
     yield ""
@@ -762,6 +895,10 @@ class LoadDocument(
     response_known_to: float
     """Share of operations up to which percentiles of response times are known."""
     findings: tuple[FindingEntry, ...]
+    limits: tuple[LimitVerdict, ...] = ()
+    """The verdicts on the limits of `--limit`."""
+    max_errors_micro: int | None = None
+    """The share of `--max-errors` [millionths]; null: not given."""
 
 
 def load_document_of(
@@ -788,7 +925,21 @@ def headline_report(document: LoadDocument) -> LoadReport:
         open_loop=document.loop.open,
         asked_per_s=document.asked_rate_per_s,
         duration_ns=document.request.get("duration_ns"),
+        exchange=_exchange_of(document.request),
+        limits=document.limits,
     )
+
+
+def _exchange_of(request: Mapping[str, Any]) -> str:
+    """Return what the operations on the server of a stored request are called."""
+    try:
+        target = msgspec.convert(request["target"], LoadTarget)
+        filaments = request["workload"]["filaments"]
+        recorded = any(one["type"] == "trace" for one in filaments)
+    except (msgspec.ValidationError, KeyError, TypeError):
+        # Of another version, or no load's at all.
+        return LoadReport(target="", open_loop=False).exchange
+    return exchange_name(target, recorded=recorded)
 
 
 def stored_text(
@@ -809,6 +960,8 @@ def stored_text(
         asked_per_s=document.asked_rate_per_s,
         duration_ns=request.get("duration_ns"),
         warm_up_ns=request.get("warm_up_ns") or 0,
+        exchange=_exchange_of(request),
+        limits=document.limits,
         width=width,
         paint=paint,
         verbose=verbose,
@@ -823,6 +976,8 @@ def load_document(
     *,
     known_to: float,
     findings: Sequence[Finding],
+    limits: Sequence[LimitVerdict] = (),
+    max_errors_micro: int | None = None,
 ) -> str:
     """Return the document as JSON; `answer` is the engine's, with every member."""
     loop = request.loop
@@ -834,6 +989,8 @@ def load_document(
         metrics=dict(metrics),
         response_known_to=known_to,
         findings=entries(FindingEntry, tuple(findings)),
+        limits=tuple(limits),
+        max_errors_micro=max_errors_micro,
     )
     return encode(document)
 

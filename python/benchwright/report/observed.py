@@ -41,7 +41,7 @@ def profile_lines(profile: CpuProfile) -> Iterator[str]:
         if profile.user_only
         else f"{percent_text(profile.kernel_share)} in the kernel"
     )
-    yield f"profile: {tops}; {kernel} ({profile.samples:,} samples)"
+    yield f"profile: {tops}; {kernel} ({plural(profile.samples, 'sample')})"
     if profile.unknown_share > 0.2:
         yield (
             f"profile: {percent_text(profile.unknown_share)} in functions without a name: "

@@ -140,7 +140,8 @@ def status_lines(
 
 
 def _life(status: Status) -> str:
-    return f"{status.owner.pid} ({'alive' if status.alive else 'dead'})"
+    unseen = "not visible here: it has ended, or runs in another PID namespace"
+    return f"{status.owner.pid} ({'alive' if status.alive else unseen})"
 
 
 def _change_lines(status: Status) -> Iterator[str]:

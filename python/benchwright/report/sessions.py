@@ -6,7 +6,6 @@ first, and the answer is cut to what is left, so that a session is always one li
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,7 +23,7 @@ from benchwright.core.text_table import (
     text_column,
     word_column,
 )
-from benchwright.core.untrusted import one_line, visible
+from benchwright.core.untrusted import one_line, shell_text, visible
 from benchwright.report.answer import AnswerEntry, FindingGroup
 from benchwright.report.documents import entry
 from benchwright.report.parts import report_text
@@ -110,7 +109,7 @@ def _lasted_cell(record: SessionRecord) -> str:
 
 def command_text(record: SessionRecord) -> str:
     """Return the command line of a session."""
-    return one_line(shlex.join(("bw", *record.session.info.arguments)))
+    return shell_text(("bw", *record.session.info.arguments))
 
 
 def _command_cell(record: SessionRecord) -> str:
@@ -173,7 +172,7 @@ def _show_lines(shown: ShownSession) -> Iterator[str]:
         yield ""
         yield from shown.finding_lines
     yield ""
-    place = shlex.quote(visible(shown.record.selector))
+    place = shell_text([shown.record.selector])
     yield f"all figures: bw stats {place}; what limited it: bw why {place}"
 
 

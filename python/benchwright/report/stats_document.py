@@ -38,7 +38,7 @@ class QuantityLine(msgspec.Struct, frozen=True):
     """HW% [% of the mean]."""
     overhead_percent: float | None = None
     """O/H [% of the baseline's mean]; None for the baseline itself, NaN if the baseline
-    lacks the quantity or its mean is 0."""
+    lacks the quantity in this unit or its mean is 0."""
 
 
 class InputSection(msgspec.Struct, frozen=True):
@@ -98,7 +98,8 @@ def compose_report(
 
     `baseline` is the index of an entry. Without entries the report is empty.
     """
-    means = {s.name: s.mean for s in entries[baseline].summaries} if entries else {}
+    base = entries[baseline].summaries if entries else ()
+    means = {(s.name, s.unit): s.mean for s in base}
     sections = tuple(
         InputSection(
             name=entry.name,
@@ -122,10 +123,13 @@ def compose_report(
     )
 
 
-def _quantity_line(summary: Summary, means: dict[str, float] | None) -> QuantityLine:
+def _quantity_line(
+    summary: Summary, means: dict[tuple[str, str], float] | None
+) -> QuantityLine:
     overhead = None
     if means is not None:
-        overhead = overhead_percent(summary.mean, means.get(summary.name, float("nan")))
+        of = (summary.name, summary.unit)
+        overhead = overhead_percent(summary.mean, means.get(of, float("nan")))
     return QuantityLine(
         summary,
         percent_of_mean(summary.sdev, summary.mean),

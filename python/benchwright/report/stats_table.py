@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from benchwright.core.results import Summary
-from benchwright.core.text import heading_with_unit, quantity_text
+from benchwright.core.text import exact_text, heading_with_unit, quantity_text
 from benchwright.core.text_table import TextColumn, cells_in_unit, table_lines
 from benchwright.core.untrusted import visible
 from benchwright.report.answer import concerned_text, finding_groups
@@ -31,6 +31,7 @@ from benchwright.report.stats_document import (
     percent,
     row_cells,
 )
+from benchwright.stats.table import COMPUTED_COLUMNS
 
 # -- Getstats' table, in the form of the paper's Figure 2 ------------------------------
 #
@@ -161,15 +162,17 @@ def tables_with_units(
 ) -> list[tuple[str, list[list[str]]]]:
     """Return the name of each section with its headings and rows, which have their units.
 
-    A quantity has the same unit and decimals in all sections, so that they can be compared; its
+    A quantity of one dimension has the same unit and decimals in all sections, so that they can
+    be compared; its
     means decide on them, because a smallest value can be nearly 0.
     """
     plain = [figure for name, figure in FIGURES if not name.endswith("%")]
     shares = [figure for name, figure in FIGURES if name.endswith("%")]
-    lines: dict[str, list[QuantityLine]] = {}
+    lines: dict[tuple[str, str], list[QuantityLine]] = {}
     for section in sections:
         for line in section.lines:
-            lines.setdefault(line.summary.name, []).append(line)
+            of = (line.summary.name, line.summary.unit)
+            lines.setdefault(of, []).append(line)
     rows: dict[int, list[str]] = {}
     for found in lines.values():
         values = [_shown(line, figure(line)) for line in found for figure in plain]
@@ -209,15 +212,28 @@ def _is_constant(line: QuantityLine) -> bool:
     return summary.count > 1 and summary.minimum == summary.maximum
 
 
+def _constant_text(summary: Summary) -> str:
+    """Return the value of a constant quantity: exact as measured, at most six digits of one that was computed."""
+    value, unit = summary.minimum, summary.unit
+    if not value and unit == "s":
+        return "less than the resolution of its clock"
+    if summary.name not in COMPUTED_COLUMNS:
+        return exact_text(value, unit)
+    text = quantity_text(value, unit, _COMPUTED_DIGITS)
+    is_rounded = not math.isclose(float(f"{value:.{_COMPUTED_DIGITS}g}"), value)
+    return f"about {text}" if is_rounded else text
+
+
+_COMPUTED_DIGITS = 6
+
+
 def _constant_lines(sections: Sequence[InputSection], width: int) -> Iterator[str]:
     """Yield a line for each quantity that is the same in every trial of some inputs."""
     found: dict[tuple[str, str], list[str]] = {}
     for section in sections:
         for line in filter(_is_constant, section.lines):
             summary = line.summary
-            value = quantity_text(summary.mean, summary.unit, 6)
-            if not summary.mean and summary.unit == "s":
-                value = "less than the resolution of its clock"
+            value = _constant_text(summary)
             found.setdefault((summary.label, value), []).append(section.name)
     for (label, value), names in found.items():
         whom = ""

@@ -37,7 +37,7 @@ from benchwright.core.text_table import (
 )
 from benchwright.core.untrusted import one_line, visible, visible_lines
 from benchwright.findings.codes import LIMITER_CODES
-from benchwright.findings.explanation import Explanation
+from benchwright.findings.explanation import ONLY_STATED, Explanation
 from benchwright.findings.observed import ObservedFiles
 from benchwright.findings.use_table import UseRow, UseValue, busy_rows
 from benchwright.report.answer import (
@@ -66,11 +66,13 @@ def render_why(
     explanations: Sequence[Explanation],
     width: int = 100,
     *,
+    about: Sequence[Finding] = (),
     whole: bool = False,
     noun: str = "test",
 ) -> str:
     """Return results as text, with lines of at most `width` characters.
 
+    `about`: findings about the session or the file, and no single result.
     `whole`: print the complete USE table of every result, and why figures are absent; `noun`:
     what a result is, a `test` or a `load` of a search. Unprintable characters are escaped.
     """
@@ -84,7 +86,7 @@ def render_why(
         list(_answers(groups, results, room, noun)),
         _figures(results, room, noun),
         *(_uses(one, room, whole=whole) for one in busiest),
-        list(_other_findings(results, room, noun)),
+        list(_other_findings(about, results, room, noun)),
         [
             line
             for one in results
@@ -98,10 +100,10 @@ def render_why(
 def _groups_of(
     results: Iterable[Explanation],
     findings: Callable[[Explanation], Sequence[Finding]],
+    about: Sequence[Finding] = (),
 ) -> tuple[FindingGroup, ...]:
-    return finding_groups(
-        (one.name, finding) for one in results for finding in findings(one)
-    )
+    named = [(one.name, finding) for one in results for finding in findings(one)]
+    return finding_groups([*(("", finding) for finding in about), *named])
 
 
 def _worst(
@@ -250,7 +252,10 @@ _NO_FIGURE = (math.nan, math.nan, math.nan)
 
 
 def _figures(results: Sequence[Explanation], width: int, noun: str) -> list[str]:
-    """Return a line for each result: its main quantity, and the codes of its causes."""
+    """Return a line for each result: its main quantity, and the codes of its causes; none where
+    files state only estimates, as the answer says."""
+    if all(one.sentence == ONLY_STATED for one in results):
+        return []
     if len(results) == 1:
         return _wrapped(_figure_text(results[0]), width, "")
     names = word_column(noun, [one_line(one.name) for one in results])
@@ -276,7 +281,7 @@ def _figures(results: Sequence[Explanation], width: int, noun: str) -> list[str]
         text_column(heading, cells[place :: len(_NO_FIGURE)])
         for place, heading in enumerate(headings)
     ]
-    trials = text_column("trials", [str(one.trials) for one in results])
+    trials = text_column("trials", [str(one.count if one else 0) for one in summaries])
     lines = list(table_lines([names, *columns, trials, causes]))
     limits = dict.fromkeys(
         f"limit: {criterion_name(one.criterion)} {criterion_limit_text(one.criterion)}"
@@ -403,12 +408,16 @@ def _absent(explanation: Explanation, width: int) -> Iterator[str]:
 
 
 def _other_findings(
-    results: Sequence[Explanation], width: int, noun: str
+    about: Sequence[Finding],
+    results: Sequence[Explanation],
+    width: int,
+    noun: str,
 ) -> Iterator[str]:
     """Yield the other findings, one for each code and severity, with remedies of all but notes."""
-    for group in _groups_of(results, lambda one: one.findings):
-        whom = concerned_text(group.tests, len(results), noun)
-        line = f"{whom}: {group.severity}: {_short_path(group.sentence)} [{group.code}]"
+    for group in _groups_of(results, lambda one: one.findings, about):
+        whom = concerned_text(group.tests, len(results), noun) if group.tests else ""
+        text = f"{group.severity}: {_short_path(group.sentence)} [{group.code}]"
+        line = f"{whom}: {text}" if whom else text
         yield from _wrapped(line, width, "")
         if group.severity is not Severity.NOTE or group.code == "not-watched":
             yield from _wrapped(group.remedy, width, "  = ")
@@ -552,16 +561,25 @@ class WhyDocument(
     results: tuple[ExplanationEntry, ...]
     groups: tuple[FindingGroup, ...]
     """The causes of all results together, the most severe first."""
+    findings: tuple[FindingEntry, ...]
+    """About the session or the file, and no single result."""
 
 
 def why_document(
-    results: Iterable[Explanation], study: str, session: int | None
+    results: Iterable[Explanation],
+    study: str,
+    session: int | None,
+    about: Sequence[Finding] = (),
 ) -> WhyDocument:
     """Return the document of all results."""
     explained = tuple(results)
     groups = _groups_of(explained, lambda one: one.causes)
     return WhyDocument(
-        study, session, tuple(map(_explanation_entry, explained)), groups
+        study,
+        session,
+        tuple(map(_explanation_entry, explained)),
+        groups,
+        entries(FindingEntry, about),
     )
 
 

@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 from benchwright.core.errors import StudyError
-from benchwright.core.untrusted import others_could_write
+from benchwright.core.untrusted import open_regular, others_could_write
 
 _HEAD = "benchwright checkpoint 1\n"
 _LONGEST = 1 << 16
@@ -47,8 +47,8 @@ def write_pointer(path: Path, study: Path) -> None:
 
 
 def _begins_as_ours(path: Path) -> bool:
-    with path.open(errors="replace") as file:
-        return file.read(len(_HEAD)) == _HEAD
+    with open_regular(path) as file:
+        return file.read(len(_HEAD)) == _HEAD.encode()
 
 
 def is_checkpoint(place: Path) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from benchwright.core.comparison import ComparisonResult
+from benchwright.core.plan import SUCCESS
 from benchwright.core.results import Finding
 from benchwright.findings.examine import Evidence, Questions, compute_findings
 from benchwright.study.contents import first_machine
@@ -81,6 +82,7 @@ def findings_of_test(test: RunningTest) -> tuple[Finding, ...]:
             sample=plan.sample if plan else (),
             profiles=tuple(t.profile for t in trials if t.profile is not None),
             characterized=test.characterized,
+            ok_status=plan.ok_status if plan else SUCCESS,
         ),
         Questions(also=test.judged),
         test.observed,

@@ -14,6 +14,7 @@ import msgspec
 
 from benchwright.core.observation import Trial
 from benchwright.core.plan import TestPlan
+from benchwright.core.text import status_text
 from benchwright.run.checkpoint import write_pointer
 from benchwright.study.journal import NewEntry, Study
 from benchwright.study.keys import KeysOfTest
@@ -102,7 +103,7 @@ class Ledger:
         begin = self.begin(what, (key,))
         status = do()
         if status and must_succeed:
-            void = VoidPayload(f"exited with {status}", (key,))
+            void = VoidPayload(status_text(status), (key,))
             self._append([NewEntry("void", key, void, begin)])
         else:
             self._append([NewEntry("outcome", key, status, begin)])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,6 +14,7 @@ import msgspec
 from benchwright import __version__
 from benchwright.core.errors import Diagnostic, InputError
 from benchwright.core.plan import TestPlan
+from benchwright.core.untrusted import shell_text
 from benchwright.study.contents import NULL_KIND
 from benchwright.study.journal import SessionInfo
 from benchwright.suite.check import names_read
@@ -261,7 +261,7 @@ def _quoting_hint(prepared: PreparedProgram) -> str:
         options = [line for line in compared.commands if line.startswith("-")]
         if options:
             return f"options of bw stand before --: {options[0]}"
-        line = shlex.quote(" ".join(compared.commands))
+        line = shell_text([" ".join(compared.commands)])
         return f"quote each command: bw compare -- {line}"
     if main == COMMAND_LINE:
         commands = msgspec.json.decode(sources[0][1], type=CommandRequest).commands

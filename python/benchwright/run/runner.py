@@ -256,6 +256,7 @@ def _run(
     quiet = QuietSession(experiment.quiet, info.options["token"], output, undone)
     with contextlib.closing(Viewer(study.path)) as viewer:
         with contextlib.closing(output), contextlib.closing(LocalBench()) as bench:
+            bench.warn = study.warn = output.warn
             watching = session_watcher(
                 info.options.get(WATCH_OPTION, SAMPLE),
                 bench,

@@ -31,6 +31,7 @@ from benchwright.core.search import (
     encode_stored,
 )
 from benchwright.core.text import list_text
+from benchwright.core.untrusted import regular_bytes
 from benchwright.load.generators.command import CommandGenerator
 from benchwright.load.parse import (
     address_of,
@@ -129,7 +130,7 @@ def changed_spec(info: SessionInfo) -> str:
         return ""
     with contextlib.suppress(OSError):
         file = Path(info.directory, spec.path)
-        if file.read_text(encoding="utf-8", errors="replace") != spec.text:
+        if regular_bytes(file).decode("utf-8", "replace") != spec.text:
             return (
                 f"{spec.path} has changed since the session began: the session continues "
                 "with its stored text; start a new session for the changed file"

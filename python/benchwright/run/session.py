@@ -30,7 +30,7 @@ from benchwright.core.plan import (
     TestPlan,
 )
 from benchwright.core.pool import Task, VoidReason
-from benchwright.core.text import plural
+from benchwright.core.text import plural, status_text
 from benchwright.decide.stopping import (
     TestProgress,
     TestsProgress,
@@ -448,7 +448,9 @@ class Session:
             must_succeed=self._fails_fast,
         )
         if status and self._fails_fast:
-            raise CommandFailed("SYSTEM", f"`{step.command.text}` exited with {status}")
+            raise CommandFailed(
+                "SYSTEM", f"`{step.command.text}` {status_text(status)}"
+            )
         return status
 
     def _checkpoint(self, step: effect.WriteCheckpoint) -> int:
@@ -466,7 +468,10 @@ class Session:
 
     def _open_test(self, step: effect.BeginTest) -> None:
         key = self._keys.next("test")
-        test = RunningTest(key, step.name, step.stopping, self._ledger, self._performer)
+        # A session of an earlier version goes on by the rule that it began with.
+        noted = self._ledger.recorded(KeysOfTest(key).plan, TestPlan)
+        rule = step.stopping if noted is None else noted.stopping
+        test = RunningTest(key, step.name, rule, self._ledger, self._performer)
         self._named[step.name] = test
         if step.place is None:
             self.tests.append(test)

@@ -19,6 +19,7 @@ from benchwright.core.plan import (
     UntilProgram,
 )
 from benchwright.core.results import Finding
+from benchwright.core.text import status_text
 from benchwright.decide.history import History, HistoryBuilder
 from benchwright.run.ledger import Ledger, VoidPayload
 from benchwright.run.performer import Performer
@@ -52,6 +53,8 @@ class CommandFailed(Exception):
 
 # -- One test of a session: PRESETUP, epochs, the decision to continue, POSTCLEANUP ----
 
+STOPPED = "the launcher was stopped meanwhile (SIGSTOP, Ctrl-Z)"
+"""The cause of a void trial that is repeated: its stamps are late."""
 _NOT_STARTED = (126, 127)
 """Exit statuses of the launcher and of a shell for a program that cannot be executed."""
 
@@ -118,6 +121,8 @@ class RunningTest:
         self._take(counted)
         if result.reason == "interrupted":
             raise Interrupted
+        if void is not None and void.cause == STOPPED:
+            return len(counted) or self.run(plan, first, count)
         if void is not None:
             self.cut = void.trial
             full = result.epochs[-1].output_full
@@ -125,7 +130,7 @@ class RunningTest:
                 f"{self.name} trial {trials[-1].epoch}",
                 _too_much(plan, "wrote", "to a stream")
                 if full
-                else describe_failure(trials[-1]),
+                else describe_failure(trials[-1], plan.ok_status),
             )
         if largest_packed(counted) > plan.output.limit_bytes:
             raise CommandFailed(
@@ -217,18 +222,18 @@ class RunningTest:
         if trial.ending not in (TrialEnding.FAILED, TrialEnding.TIMEOUT):
             return trial
         study, session = self._ledger.study, self._ledger.session
-        said = error_text(study.path, session, plan.name, trial.processes)
+        said = error_text(
+            study.path, session, plan.name, trial.processes, plan.ok_status
+        )
         if said is not None and plan.output.mode == "file" and "/exec-" in said.file:
             said = msgspec.structs.replace(said, file=f"{said.file}.gz")
         return msgspec.structs.replace(trial, error_text=said)
 
     def _kept(self, plan: TestPlan, trials: Sequence[Trial]) -> list[Trial]:
-        """Return the trials after their output was converted to the form that is stored.
+        """Return the trials with their output in the form that is stored.
 
         Called after metrics were read from the output. Raises BenchError if it cannot be written.
         """
-        if not plan.needs_all_output:
-            return list(trials)
         study, session = self._ledger.study, self._ledger.session
         logs = log_directory(study.path, session, plan.name)
         processes = [process for trial in trials for process in trial.processes]
@@ -269,6 +274,11 @@ class RunningTest:
                 cut,
                 cleanup_owed=cut is not None and self._performer.interrupts > 1,
             )
+        for place, record in enumerate(result.epochs):
+            if record.stopped:
+                return counted[:place], VoidPayload(
+                    STOPPED, keys[place:], counted[place]
+                )
         if last is not None and result.epochs[-1].output_full:
             counted.pop()
             return counted, VoidPayload(
@@ -436,7 +446,7 @@ class RunningTest:
                 must_succeed=must_succeed,
             )
             if status and must_succeed:
-                return f"{mode} `{command.text}` exited with {status}"
+                return f"{mode} `{command.text}` {status_text(status)}"
         return ""
 
     def _count_suspensions(self) -> int:
@@ -457,7 +467,7 @@ def _too_much(plan: TestPlan, does: str, where: str) -> str:
     )
 
 
-def describe_failure(trial: Trial) -> str:
+def describe_failure(trial: Trial, ok_status: Sequence[int]) -> str:
     """Return a description of the command of a trial that failed, and how."""
     for process in trial.processes:
         if process.error:
@@ -465,11 +475,10 @@ def describe_failure(trial: Trial) -> str:
     if trial.ending is TrialEnding.TIMEOUT:
         return "EXEC exceeded its time limit"
     for block in trial.blocks:
-        if block.status:
-            return (
-                f"`{block.command}` exited with {block.status} (thread {block.thread})"
-            )
+        if block.status not in ok_status:
+            of = f" (thread {block.thread})" if len(trial.blocks) > 1 else ""
+            return f"`{block.command}` {status_text(block.status)}{of}"
     for process in trial.processes:
-        if process.status:
-            return f"{process.mode} command {process.index + 1} exited with {process.status}"
+        if process.failed(ok_status):
+            return f"{process.mode} command {process.index + 1} {status_text(process.status)}"
     return f"ended as {trial.ending}"

@@ -18,9 +18,11 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import re
 import select
 import socket
-from collections.abc import Iterator
+import struct
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 SOCKET = "live.sock"
@@ -31,33 +33,55 @@ PATIENCE_S = 2.0
 """The session waits at most this long for a turn to end."""
 LAST_PATIENCE_S = 10.0
 """The same for the turn after the last trial, which delays no trial."""
+_ADDRESS = re.compile(rb"http://127\.0\.0\.1:[0-9]{1,5}/[A-Za-z0-9_-]{16,64}/")
+"""The only answer to `url` that is an address of a live view."""
 BATCH_S = 1.0
 """Length of a batch while there is a viewer: it has a turn between batches."""
 
 
 def connect_to_viewer(study: Path) -> socket.socket | None:
-    """Return a connection to the viewer of a study; None if there is none."""
+    """Return a connection to the viewer of a study; None if there is none.
+
+    Root and this user have viewers: what another user's process answers is not read.
+    """
     if not (study / SOCKET).exists():
         return None
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     try:
         with short_path(study) as place:
             connection.connect(f"{place}/{SOCKET}")
+        if _peer(connection)[1] in (0, os.geteuid()):
+            return connection
     except OSError:
-        connection.close()
-        return None
-    return connection
+        pass
+    connection.close()
+    return None
 
 
-def url_of_viewer(study: Path) -> str | None:
-    """Return the URL of the live view that a study has already; None if it has none."""
+def _peer(connection: socket.socket) -> tuple[int, int]:
+    """Return the process and the user at the other end. Source: unix(7), SO_PEERCRED."""
+    found = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+    process, user, _group = struct.unpack("3i", found)
+    return process, user
+
+
+def url_of_viewer(study: Path, silent: Callable[[int], None]) -> str | None:
+    """Return the URL of the live view that a study has already; None if it has none, or none that
+    answers.
+
+    `silent` gets the process of a view that has not answered for some time, before the wait goes on.
+    """
     connection = connect_to_viewer(study)
     if connection is None:
         return None
     with contextlib.closing(connection), contextlib.suppress(OSError):
-        connection.settimeout(LAST_PATIENCE_S)
         connection.send(URL)
-        return connection.recv(256).decode(errors="replace") or None
+        if not select.select([connection], [], [], PATIENCE_S)[0]:
+            silent(_peer(connection)[0])
+            if not select.select([connection], [], [], LAST_PATIENCE_S)[0]:
+                return None
+        answer = connection.recv(256)
+        return answer.decode() if _ADDRESS.fullmatch(answer) else None
     return None
 
 

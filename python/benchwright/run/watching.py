@@ -93,6 +93,8 @@ def refuse_missing(named: Sequence[NamedServer]) -> None:
 # plots. If a trial cannot be watched, its resource use contains the reason; the run continues.
 
 PROFILE_CODE = "profile-unavailable"
+NO_SAMPLES = "profile-empty"
+_NO_CPU_TIME = "0 samples, the program used no CPU time"
 NOT_WATCHED = "not-watched"
 SHORTEST_WATCHED_NS = 250_000_000
 """Shorter batches are not watched: they show no limit (findings/thresholds.py), and starting
@@ -262,10 +264,14 @@ class BatchWatcher:
         if profiler is None or not windows:
             return ()
         try:
-            return tuple(profiler.profiles(windows))
+            found = tuple(profiler.profiles(windows))
         except OSError as error:
             self.observers.failures.append(ObserverError(PROFILE_CODE, str(error)))
             return ()
+        codes = {failure.code for failure in self.observers.failures}
+        if not found and PROFILE_CODE not in codes:
+            self.observers.failures.append(ObserverError(NO_SAMPLES, _NO_CPU_TIME))
+        return found
 
     @property
     def characterizes(self) -> bool:

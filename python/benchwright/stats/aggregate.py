@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from benchwright.core.observation import MeasurementBlock, Trial, TrialEnding
-from benchwright.core.plan import MetricSpec
+from benchwright.core.plan import SUCCESS, MetricSpec
 from benchwright.core.results import Summary
 from benchwright.stats.intervals import t_half_width
 from benchwright.stats.metric_rules import Fold, MetricRules
@@ -176,12 +176,14 @@ def metric_columns(
 
 
 def trials_of_blocks(
-    name: str, blocks: Sequence[MeasurementBlock]
+    name: str,
+    blocks: Sequence[MeasurementBlock],
+    ok_status: Collection[int] = SUCCESS,
 ) -> tuple[Trial, ...]:
     """Return trials built from an input's rows, grouped by epoch in order of appearance.
 
-    For sources that contain only blocks (`.res`, CSV, GNU time). A row with a status
-    other than 0 makes its epoch a failed one.
+    For sources that contain only blocks (`.res`, CSV, GNU time). A row with another status than
+    these makes its epoch a failed one.
     """
     by_epoch: dict[int, list[MeasurementBlock]] = {}
     for block in blocks:
@@ -192,7 +194,7 @@ def trials_of_blocks(
             epoch=epoch,
             threads=len({block.thread for block in group}),
             ending=TrialEnding.FAILED
-            if any(b.status for b in group)
+            if any(b.failed(ok_status) for b in group)
             else TrialEnding.OK,
             started_ns=0,
             duration_ns=0,

@@ -144,9 +144,13 @@ def _effective(found: _Autocorrelations, n: int) -> float:
 # variance unless it rejects, because this test has no power at the size of a pilot.
 # The standard error of a comparison of arms that were measured one after the other
 # (`mean_errors`) also uses the lag-1 correlation of all arms together: a short arm cannot show
-# its own, and few cosines underestimate a strong one. The price on independent values: an effect
-# that is detected with 80 % probability without this is detected with 58 % at 20 and 60 trials,
-# and with 73 % at 100 and 100 (tests/calibration/test_stored.py).
+# its own, and few cosines underestimate a strong one. Decision: moments of an AR(1) series of
+# exactly n values, not their limits for long ones, and no correlation that n values cannot
+# show. So the allowance is bounded, and a ratio far outside the ranges of both arms is
+# decided at every n. Rejected: no interval below two independent values, which left one of six
+# pairs of ten values undecided at a ratio of two; a correlation of 0.97 for any n, which left a
+# difference of six deviations undecided in 11 % of such pairs and in 31 % of five values.
+# Error rates and power for 5 to 50 trials: docs/calibration.md.
 # Non-goals: correlations that n values cannot show; findings report those.
 # Source: U. Mueller 2004/2007; E. Lazarus, D. Lewis, J. Stock and M. Watson 2018, HAR
 # inference: recommendations for practice, J. Business and Economic Statistics 36(4).
@@ -155,19 +159,16 @@ MIN_COSINES = 5
 """Number of cosines for a short series."""
 MAX_COSINES = 40
 """Maximum of cosines for a mean's error: enough for the slow part of any number of trials."""
-MIN_INDEPENDENT = 2
-"""A mean has no interval if the effective sample size is smaller."""
 _MAX_COSINE_VALUES = 10_000
 """Longer series are averaged in steps first, to limit the size of the cosines' table."""
-_FEW_INDEPENDENT = 4
-"""With fewer independent values a correlation shows little: one degree of freedom."""
-_SUSPECTED = 0.1
-"""A correlation of stored arms above this is increased"""
-_STORED_ERRORS = 0.5
-"""... by so many of its standard errors: a whole one costs two points of power, and false differences stay below
-5 % without (tests/calibration/test_stored.py);"""
 _PLAN_ERRORS = 1.0
-"""... and that of a plan by so many: its looks choose when it is small."""
+"""A plan increases a correlation by so many of its standard errors: its looks choose when it is small."""
+_ALLOWED_SHARE = 1.5
+"""The allowed correlation of n stored values is the measured one, with this / sqrt(n) of it added,"""
+_ALLOWED_LEAST = 4.0
+"""... and this / n: with both, arms that correlate by up to 0.6 rarely differ, from 5 values of each on;"""
+_ALLOWED_REACH = 2.0
+"""... and at most 1 - this / n of the arm: its values show no correlation that reaches over half of them."""
 _STRONGEST = 0.97
 """Largest correlation that is allowed for."""
 
@@ -178,7 +179,7 @@ class MeanError(msgspec.Struct, frozen=True):
     factor: float = 1.0
     """Ratio to the standard error of independent values, at least 1."""
     degrees: float = math.nan
-    """Degrees of freedom; NaN where the effective sample size is too small."""
+    """Degrees of freedom; NaN for fewer than two values."""
 
 
 def cosine_count(n: int) -> int:
@@ -229,9 +230,11 @@ def inflation(values: SampleValues) -> float:
     return max(1.0, long_run_sdev(values) / found.sdev)
 
 
-def ar1_inflation(values: SampleValues, least: float) -> float:
+def ar1_inflation(
+    values: SampleValues, least: float, errors: float = _PLAN_ERRORS
+) -> float:
     """Return the factor, at least 1, by which the mean's interval of an AR(1) series is wider
-    than Student's; 1 if the measured correlation is at most `least`, for n < 3, and for constant
+    than Student's, with so many standard errors added to the correlation; 1 if the measured correlation is at most `least`, for n < 3, and for constant
     values."""
     data = finite_values(values)
     n = len(data)
@@ -240,7 +243,8 @@ def ar1_inflation(values: SampleValues, least: float) -> float:
     first = unbiased(_Autocorrelations(data).at(1), n)
     if first <= least:
         return 1.0
-    cautious = _cautious(first, n, _PLAN_ERRORS)
+    error = math.sqrt(max(1 - first * first, 0.0) / n)
+    cautious = min(max(first + errors * error, 0.0), _STRONGEST)
     return math.sqrt((1 + cautious) / (1 - cautious))
 
 
@@ -249,13 +253,12 @@ def mean_errors(*arms: Sequence[float]) -> tuple[MeanError, ...]:
     their trials, shapes `(n,)`: the larger of the cosines' error and of an AR(1) series'.
 
     The arms are assumed to be from one machine: an arm with less dependence than all arms
-    together, weighted by n, gets theirs. Fewer than 10 values show little dependence, so
-    their error may still be too small by half.
+    together, weighted by n, gets theirs.
     """
     first = [_lag_1(values) for values in arms]
     sizes = [len(values) for values in arms]
-    total = sum(sizes)
-    together = sum(n * r for n, r in zip(sizes, first, strict=True)) / max(total, 1)
+    total = max(sum(sizes), 1)
+    together = sum(n * r for n, r in zip(sizes, first, strict=True)) / total
     return tuple(
         _mean_error(values, _allowed(max(own, together), total, len(values)))
         for values, own in zip(arms, first, strict=True)
@@ -266,21 +269,14 @@ def _lag_1(values: Sequence[float]) -> float:
     """Return the lag-1 correlation; 0 where none can be computed."""
     n = len(values)
     found = autocorrelations(values, 1)[1] if n > 2 else math.nan
-    if math.isnan(found):
-        return 0.0
-    return found if n < MIN_VALUES_FOR_DEPENDENCE else unbiased(found, n)
+    return 0.0 if math.isnan(found) else unbiased(found, n)
 
 
 def _allowed(first: float, total: int, n: int) -> float:
     """Return the correlation that the error of an arm of n values allows for; it was measured on `total` values."""
-    may_be_real = first > _SUSPECTED and n >= MIN_VALUES_FOR_DEPENDENCE
-    return _cautious(first, max(total, 1), _STORED_ERRORS if may_be_real else 0.0)
-
-
-def _cautious(first: float, n: int, errors: float) -> float:
-    """Return a correlation of n > 0 values with so many of its standard errors added, within 0 .. `_STRONGEST`."""
-    error = math.sqrt(max(1 - first * first, 0.0) / n)
-    return min(max(first + errors * error, 0.0), _STRONGEST)
+    more = max(first, 0.0) * (1 + _ALLOWED_SHARE / math.sqrt(total))
+    most = min(1 - _ALLOWED_REACH / n, _STRONGEST) if n else 0.0
+    return max(min(more + _ALLOWED_LEAST / total, most), 0.0)
 
 
 def _mean_error(values: Sequence[float], first: float) -> MeanError:
@@ -290,22 +286,31 @@ def _mean_error(values: Sequence[float], first: float) -> MeanError:
     spread = moments(values).sdev
     if not spread or not math.isfinite(spread):
         return MeanError(1.0, n - 1)
-    worth = n * (1 - first) / (1 + first)
-    if n < MIN_VALUES_FOR_DEPENDENCE:
-        worth = max(worth, 1.5)
-    elif worth < MIN_INDEPENDENT:
-        return MeanError(math.sqrt(n / worth), math.nan)
-    # The sample variance of correlated values is too small by this share.
-    seen = max(1 - (n / worth - 1) / (n - 1), 0.2)
-    factor = math.sqrt(n / worth / seen)
-    degrees = worth - 1 if worth >= _FEW_INDEPENDENT else 1.0
-    if n < MIN_VALUES_FOR_DEPENDENCE:
-        return MeanError(factor, degrees)
+    series = _ar1_error(n, first)
     count = min(cosine_count(n), MAX_COSINES)
     slow = _slow_sdev(values, count) / spread
-    if slow > 1:
-        degrees = min(degrees, count)
-    return MeanError(max(factor, slow, 1.0), degrees)
+    if slow <= series.factor:
+        return series
+    return MeanError(slow, min(series.degrees, count))
+
+
+def _ar1_error(n: int, first: float) -> MeanError:
+    """Return the standard error of the mean of n > 1 values of an AR(1) series, for its
+    correlation within 0 .. 1, without 1: the factor is exact, the degrees are Satterthwaite's."""
+    rest, both = 1 - first, 1 - first * first
+    gone, gone_twice = 1 - first**n, 1 - first ** (2 * n)
+    # Variances in units of a single value's: of the mean, and the expected one within the sample.
+    of_mean = ((1 + first) / rest - 2 * first * gone / (n * rest**2)) / n
+    within = 1 - of_mean
+    # Sums of the squared covariances, of all pairs and of the rows' sums.
+    pairs = n * (1 + first**2) / both - 2 * first**2 * gone_twice / both**2
+    ends = 2 * gone_twice / both + 2 * n * first ** (n - 1)
+    rows = (
+        n * (1 + first) ** 2 - 4 * first * (1 + first) * gone / rest + first**2 * ends
+    ) / rest**2
+    spread = pairs - 2 * rows / n + (n * of_mean) ** 2
+    factor = math.sqrt((n - 1) * of_mean / within)
+    return MeanError(max(factor, 1.0), min((n * within) ** 2 / spread, n - 1.0))
 
 
 def _slow_sdev(values: Sequence[float], count: int) -> float:

@@ -188,6 +188,8 @@ class Modes(msgspec.Struct, frozen=True):
     n_high: int
     gap: float
     """Gap between the groups, in standard deviations within them."""
+    empty: tuple[float, float]
+    """Ends of this gap: the largest value of the lower group, the smallest of the upper one."""
 
 
 def two_modes(values: SampleValues, alpha: float = 0.01) -> Modes | None:
@@ -209,7 +211,8 @@ def two_modes(values: SampleValues, alpha: float = 0.01) -> Modes | None:
         if gap <= bound:
             return None
     low, high = moments(ordered[:cut]), moments(ordered[cut:])
-    return Modes(low.mean, high.mean, low.n, high.n, gap)
+    ends = ordered[cut - 1], ordered[cut]
+    return Modes(low.mean, high.mean, low.n, high.n, gap, ends)
 
 
 def widest_chance_gap(n: int, alpha: float) -> float:

@@ -55,10 +55,13 @@ class Histogram(msgspec.Struct, frozen=True):
 
         `share` is from 0 to 1. The count is rounded up, as HdrHistogram does.
         """
+        return self.at_rank(max(1, math.ceil(share * self.total)))
+
+    def at_rank(self, rank: int) -> int | None:
+        """Return the end of the bucket with the value of a rank, from 1; None for an empty histogram."""
         if not self.total:
             return None
-        wanted = max(1, math.ceil(share * self.total))
-        place = int(np.searchsorted(np.cumsum(self.count), wanted))
+        place = int(np.searchsorted(np.cumsum(self.count), rank))
         return int(self.high[min(place, self.high.size - 1)])
 
 

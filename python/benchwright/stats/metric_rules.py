@@ -190,5 +190,7 @@ def _declared(spec: MetricSpec) -> MetricRule:
     else:
         threads = base.threads if base else default
     if base is None:
-        return MetricRule(spec.name, spec.name, spec.unit, threads=threads)
+        return MetricRule(
+            spec.name, spec.name, spec.unit, threads=threads, signed=spec.unit != "s"
+        )
     return msgspec.structs.replace(base, unit=spec.unit or base.unit, threads=threads)

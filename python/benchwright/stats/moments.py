@@ -128,6 +128,16 @@ def skewness(values: SampleValues) -> float:
     return math.fsum(score**3 for score in scores) / spread.n
 
 
+def kurtosis(values: SampleValues) -> float:
+    """Return the fourth central moment (divided by n) over the fourth power of the standard deviation
+    (n - 1): about 3 for normal values. 0 for n < 2 and for constant values."""
+    data = finite_values(values)
+    spread = moments(data)
+    if not spread.sdev > 0:
+        return 0.0
+    return math.fsum(score**4 for score in standardized(data, spread)) / spread.n
+
+
 def slope(values: Sequence[float], positions: Sequence[int] | None = None) -> float:
     """Return the least-squares slope of `values` over `positions`, both shape `(n,)`.
 

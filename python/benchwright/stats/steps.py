@@ -12,6 +12,7 @@ import msgspec
 from benchwright.core.numeric import np, npt
 from benchwright.stats import special
 from benchwright.stats.arrays import FloatArray, SampleValues
+from benchwright.stats.intervals import t_quantile
 from benchwright.stats.moments import Moments, moments
 
 # Purpose: a history of runs has steps (a commit made the program slower), spikes (one disturbed
@@ -101,8 +102,6 @@ class StepFit(msgspec.Struct, frozen=True):
     undecided_from: int | None = None
     """Values from this one on may have a new level: too few to decide. None if the end
     is like its level."""
-    undecided_more: int = 0
-    """Number of further values like these that will decide; 0 where `undecided_from` is None."""
     sdev: float = math.nan
     """Standard deviation of the noise, spikes limited; NaN for too few values."""
     correlation: float = math.nan
@@ -110,6 +109,19 @@ class StepFit(msgspec.Struct, frozen=True):
     wanders: bool = False
     """Whether the level moves without steps: neighbours correlate by 0.9 or more, and no step
     explains that. `steps` are then the few largest moves, which no error rate holds for."""
+    size: int = 0
+    """The number of values."""
+
+    def change_since(self, at: int) -> tuple[float, float, float]:
+        """Return by how much the last level is above the level before step `at`, from 0, with the ends of its
+        95 % interval, in the unit of the values."""
+        edges = [0, *(one.index for one in self.steps), self.size]
+        change = sum(one.change for one in self.steps[at:])
+        lengths = edges[at + 1] - edges[at], edges[-1] - edges[-2]
+        reach = self.sdev * _reach(
+            *lengths, self.correlation, self.size - len(edges) + 1
+        )
+        return change, change - reach, change + reach
 
 
 def find_steps(
@@ -129,10 +141,10 @@ def find_steps(
     assert np.isfinite(data).all()
     n = data.size
     if n < MIN_VALUES:
-        return StepFit((), (), 0 if n else None, MIN_VALUES - n)
+        return StepFit((), (), 0 if n else None)
     scaled, unit = _scaled(data)
     if not unit:
-        return StepFit((), (), None, 0, 0.0, 0.0)
+        return StepFit((), (), None, 0.0, 0.0)
     errors = _errors(standard_errors, unit, n)
     price = threshold(n, false_alarms)
     base = _running_median(_certain(scaled, errors))
@@ -140,6 +152,29 @@ def find_steps(
     cuts, wanders = _best_cuts(limited, errors.floor, price)
     return _described(scaled, limited, errors, cuts, price, unit, wanders)
 
+
+def may_step(table: FloatArray) -> npt.NDArray[np.bool_]:
+    """Return of each row of finite values, shape `(series, n)`, whether it may have a step: where this is
+    false, `find_steps`, which takes ten times as long, finds one in less than 1 in 1,000 of those with a step."""
+    n = table.shape[1]
+    if n < MIN_VALUES:
+        return np.zeros(len(table), dtype=np.bool_)
+    sdev = _MAD * _row_medians(np.abs(np.diff(table))) / math.sqrt(2)
+    known = sdev > 0
+    x = (table - _row_medians(table)) / np.where(known, sdev, 1.0)
+    x = np.clip(x, -_FAR, _FAR)
+    after = np.arange(MIN_SEGMENT, n - MIN_SEGMENT + 1)
+    sums = np.cumsum(x[:, ::-1], axis=1)[:, after - 1]
+    change = sums / after - (x.sum(axis=1, keepdims=True) - sums) / (n - after)
+    clear = np.abs(change) > _MAY_STEP * np.sqrt(1 / after + 1 / (n - after))
+    rough = ~known[:, 0] & (np.ptp(table, axis=1) > 0)
+    found: npt.NDArray[np.bool_] = clear.any(axis=1) | rough
+    return found
+
+
+_FAR = 8.0
+_MAY_STEP = 2.5
+"""Standard deviations."""
 
 # -- The threshold ----------------------------------------------------------------------------
 
@@ -421,17 +456,17 @@ def _described(
     far = np.abs(data - _fitted(limited, cuts)) > _spike_limit(n) * math.sqrt(variance)
     spikes = [int(place) for place in np.flatnonzero(far)]
     alone = n - int(far[::-1].argmin()) if far[-1] and not far.all() else n
-    since, more = _undecided(data, limited, cuts, floor, price, n - max(alone, n - 2))
+    since = _undecided(data, limited, cuts, floor, price, n - max(alone, n - 2))
     if since is not None:
         spikes = [place for place in spikes if place < since]
     return StepFit(
         steps,
         tuple(spikes),
         since,
-        more,
         math.sqrt(variance) * unit,
         correlation,
         wanders,
+        n,
     )
 
 
@@ -463,11 +498,9 @@ def _step(
     edges = [0, *cuts, n]
     before, after = edges[at], edges[at + 2]
     change = float(data[cut:after].mean() - data[before:cut].mean())
-    share = _mean_variance(cut - before, correlation) + _mean_variance(
-        after - cut, correlation
+    reach = math.sqrt(variance) * _reach(
+        cut - before, after - cut, correlation, n - len(cuts) - 1
     )
-    degrees = max((n - len(cuts) - 1) * (1 - correlation) / (1 + correlation), 3.0)
-    reach = special.t_quantile(degrees, 0.975) * math.sqrt(variance * share)
     return LevelStep(
         cut,
         interval[0],
@@ -477,6 +510,14 @@ def _step(
         (change + reach) * unit,
         p,
     )
+
+
+def _reach(before: int, after: int, correlation: float, degrees: int) -> float:
+    """Return half the width of Student's 95 % interval of the difference of two levels of so many values, in
+    standard deviations of the noise; `degrees` are those of independent values."""
+    share = _mean_variance(before, correlation) + _mean_variance(after, correlation)
+    left = max(degrees * (1 - correlation) / (1 + correlation), 3.0)
+    return special.t_quantile(left, 0.975) * math.sqrt(share)
 
 
 def _between_levels(data: FloatArray, cuts: list[int]) -> FloatArray:
@@ -540,8 +581,8 @@ def _undecided(
     floor: float,
     price: float,
     far: int,
-) -> tuple[int | None, int]:
-    """Return where the end may have a new level, and how many more values decide.
+) -> int | None:
+    """Return where the end may have a new level; None if it does not look so.
 
     `far` is the number of last values that are as far from their level as spikes.
     """
@@ -554,29 +595,20 @@ def _undecided(
         for tail in range(1, most + 1)
     ]
     if not gains:
-        return None, 0
+        return None
     tail = 1 + int(np.argmax(gains))
     if gains[tail - 1] < _DOUBT * price:
         if not far:
-            return None, 0
+            return None
         tail = far
         if data[-1] != raw[-1] and len(set(data[start:])) == 1:
-            return n - 1, MIN_SEGMENT - 1
-    level = data[n - tail :].mean()
-    for more in range(1, _MOST_MORE):
-        longer = np.concatenate([data, np.full(more, level)])
-        gain = _minus_twice_log(longer, cuts, floor) - _minus_twice_log(
-            longer, [*cuts, n - tail], floor
-        )
-        if gain >= price and tail + more >= MIN_SEGMENT:
-            return n - tail, more
-    return n - tail, _MOST_MORE
+            tail = 1
+    return n - tail
 
 
 _TAIL = 10
 _DOUBT = 0.6
 """Share of the threshold from which the end is doubtful."""
-_MOST_MORE = 30
 
 
 # -- The newest value -------------------------------------------------------------------------
@@ -622,8 +654,6 @@ class LevelVerdict(msgspec.Struct, frozen=True):
     begins there."""
     since: int | None = None
     """The first value that differs; None if none does."""
-    more: int = 0
-    """Number of further values like these that decide; of any values if the state is `short`."""
     level: float = math.nan
     """Mean of the level before `since`, in the unit of the values."""
     change: float = math.nan
@@ -678,7 +708,7 @@ def newest_verdicts(
     if level_starts is not None:
         ends = [values.size for values in data]
         return _looks(data, errors, ends, level_starts, befores or [0] * len(data))
-    verdicts = [LevelVerdict("short", 0, more=MIN_VALUES) for _ in data]
+    verdicts = [LevelVerdict("short", 0) for _ in data]
     for end in range(1, max((values.size for values in data), default=0) + 1):
         long = [at for at, values in enumerate(data) if values.size >= end]
         found = _looks(
@@ -726,9 +756,7 @@ def _looks(
     for at, (end, start) in enumerate(zip(ends, starts, strict=True)):
         n = end - start
         if n <= MIN_VALUES:
-            verdicts[at] = LevelVerdict(
-                "short", start, more=MIN_VALUES + 1 - n, before=befores[at]
-            )
+            verdicts[at] = LevelVerdict("short", start, before=befores[at])
         else:
             alike.setdefault(min(n, WINDOW), []).append(at)
     unknown = np.full(WINDOW, math.nan)
@@ -791,20 +819,15 @@ def _verdict(
     if not doubtful:
         if not far:
             return LevelVerdict(
-                "same", start, None, 0, level, math.nan, gain, limit, before
+                "same", start, None, level, math.nan, gain, limit, before
             )
         tail = 1
     since = n - tail
     level = float(np.median(values[max(start, since - WINDOW) : since]))
     change = float(np.median(values[since:])) - level
     if gain >= limit:
-        return LevelVerdict(
-            "differs", since, since, 0, level, change, gain, limit, start
-        )
-    more = max(math.ceil(tail * limit / gain) - tail, 1) if doubtful else MIN_SEGMENT
-    return LevelVerdict(
-        "unclear", start, since, more, level, change, gain, limit, before
-    )
+        return LevelVerdict("differs", since, since, level, change, gain, limit, start)
+    return LevelVerdict("unclear", start, since, level, change, gain, limit, before)
 
 
 def _look(table: FloatArray, errors: FloatArray | None) -> _Look:
@@ -906,6 +929,28 @@ class NewestComparison(msgspec.Struct, frozen=True):
     new: Moments
     p: float
     """As of a verdict."""
+    before: int
+    """The number of values before them that were looked at, with spikes."""
+    as_far: int
+    """How many of these are at least as far from the level."""
+
+    @property
+    def half(self) -> float:
+        """Half the width of Student's 95 % interval of the change, for one standard deviation: that of
+        a single new value is unknown."""
+        degrees = self.old.n + self.new.n - 2
+        if degrees <= 0:
+            return math.inf
+        parts = (self.old, self.new)
+        squares = sum((m.n - 1) * m.sdev**2 for m in parts if m.n > 1)
+        sdev = math.sqrt(squares / degrees)
+        return t_quantile(0.95, degrees) * sdev * math.sqrt(sum(1 / m.n for m in parts))
+
+    @property
+    def is_beyond(self) -> bool:
+        """Whether the interval of the change excludes no change, apart from rounding."""
+        change = abs(self.new.mean - self.old.mean)
+        return change > max(self.half, 1e-12 * max(abs(self.old.mean), 1.0))
 
 
 def newest_comparisons(
@@ -947,9 +992,17 @@ def newest_comparisons(
         for rows in _batches(alike):
             table = np.array([data[at][end - n : end] for at, end in rows])
             olds = _level_moments(table)
-            for (at, end), old in zip(rows, olds, strict=True):
+            for (at, end), old, values in zip(rows, olds, table, strict=True):
                 new = moments(data[at][end:])
-                found[at] = NewestComparison(end, old, new, p.get(at, verdicts[at].p))
+                rest, far = values - old.mean, abs(new.mean - old.mean)
+                found[at] = NewestComparison(
+                    end,
+                    old,
+                    new,
+                    p.get(at, verdicts[at].p),
+                    n,
+                    int(np.count_nonzero(np.abs(rest) >= far)),
+                )
     return found
 
 

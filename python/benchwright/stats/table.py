@@ -385,6 +385,17 @@ def table_of_trials(name: str, trials: Sequence[Trial], sample: Pairs = ()) -> T
     return Table({n: _numbers_or_texts(c) for n, c in columns.items()})
 
 
+def table_of_estimates(name: str, quantities: Sequence[str], sample: Pairs) -> Table:
+    """Return the one row of a test without trials: `input` and the sample's levels as in
+    `table_of_trials`; what only a trial has, also the values of its quantities, is absent."""
+    absent = (*FIXED_COLUMNS, *quantities)
+    columns: dict[str, Any] = {column: [None] for column in absent}
+    for factor, level in (("input", name), *sample):
+        if factor == "input" or factor not in columns:
+            columns[factor] = np.array([level], dtype=object)
+    return Table(columns)
+
+
 def _numbers_or_texts(values: Any) -> np.ndarray:
     """Return an array whose type is the same with and without rows."""
     return values if isinstance(values, np.ndarray) else np.array(values, dtype=float)
@@ -397,7 +408,8 @@ def trials_of_table(table: Table, trials: Sequence[Trial]) -> tuple[Trial, ...]:
     """
     blocks: dict[int, list[MeasurementBlock]] = {}
     for row in table.each():
-        blocks.setdefault(int(row["trial"]), []).append(_block(row))
+        place = int(row["trial"])
+        blocks.setdefault(place, []).append(_block(row, trials[place]))
     return tuple(
         msgspec.structs.replace(trial, blocks=tuple(blocks.get(place, ())))
         for place, trial in enumerate(trials)
@@ -405,11 +417,18 @@ def trials_of_table(table: Table, trials: Sequence[Trial]) -> tuple[Trial, ...]:
     )
 
 
-def _block(row: dict[str, float | str]) -> MeasurementBlock:
+def _block(row: dict[str, float | str], trial: Trial) -> MeasurementBlock:
+    thread, command = int(row.get("thread", 0)), str(row.get("command", ""))
+    stated = (
+        one.failure
+        for one in trial.blocks
+        if one.failure and (one.thread, one.command) == (thread, command)
+    )
     return MeasurementBlock(
-        thread=int(row.get("thread", 0)),
+        thread=thread,
         epoch=int(row.get("epoch", 0)),
-        command=str(row.get("command", "")),
+        command=command,
+        failure=next(stated, ""),
         status=int(row.get("status", 0)),
         values={
             name: value

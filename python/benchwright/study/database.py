@@ -17,6 +17,7 @@ from pathlib import Path
 import msgspec
 
 from benchwright.core.errors import StudyError
+from benchwright.core.untrusted import open_regular, regular_bytes
 from benchwright.study.directory import (
     APPLICATION_ID,
     JOURNAL,
@@ -48,7 +49,7 @@ def log_is_damaged(path: Path) -> bool:
     """Return whether a write-ahead log has more after its first break than one torn
     transaction can leave. An empty or missing log is not damaged."""
     try:
-        data = path.read_bytes()
+        data = regular_bytes(path)
     except FileNotFoundError:
         return False
     if len(data) < _LOG_HEADER_BYTES:
@@ -244,7 +245,7 @@ def check_header(path: Path) -> None:
     """
     place = path / JOURNAL
     try:
-        with place.open("rb") as file:
+        with open_regular(place) as file:
             head = file.read(_HEADER_BYTES)
     except (FileNotFoundError, NotADirectoryError):
         raise StudyError(
@@ -346,10 +347,15 @@ def check_log(path: Path, *, locked: bool) -> None:
     writer has just started looks damaged for a moment.
     """
     log = path / f"{JOURNAL}-wal"
-    if not log_is_damaged(log):
-        return
-    if locked or (not is_locked(path) and log_is_damaged(log)):
-        raise journal_damaged(path, f"{log.name} is truncated")
+    try:
+        if not log_is_damaged(log):
+            return
+        if locked or (not is_locked(path) and log_is_damaged(log)):
+            raise journal_damaged(path, f"{log.name} is truncated")
+    except OSError as error:
+        raise StudyError(
+            "study-unusable", f"cannot read {log}: {error.strerror}"
+        ) from None
 
 
 _NOT_DAMAGE = frozenset(
@@ -371,7 +377,7 @@ def reporting_damage(path: Path) -> Iterator[None]:
                 "study-unusable", f"cannot read the journal in {path}: {error}"
             ) from None
         raise journal_damaged(path, str(error)) from None
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
         # Python's sqlite3 decodes SQLite's messages, which quote the damaged bytes.
         raise journal_damaged(path, str(error)) from None
 

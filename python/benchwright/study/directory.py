@@ -156,6 +156,13 @@ def make_directory(path: Path) -> None:
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         names = sorted(place.name for place in path.iterdir())
+    except (FileExistsError, NotADirectoryError):
+        file = next(one for one in (path, *path.parents) if one.exists())
+        raise StudyError(
+            "study-unusable",
+            f"cannot use {path} as a study: {file} is a file, and a study is a directory",
+            "name another directory: --study DIR",
+        ) from None
     except OSError as error:
         raise StudyError(
             "study-unusable", f"cannot use {path} as a study: {error.strerror}"

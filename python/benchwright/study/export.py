@@ -20,7 +20,7 @@ from benchwright.core.observation import (
 )
 from benchwright.core.plan import CommandMode
 from benchwright.core.search import SearchTrial
-from benchwright.core.untrusted import visible_json
+from benchwright.core.untrusted import regular_bytes, visible_json
 from benchwright.study.contents import (
     TestContents,
     VoidBatch,
@@ -235,7 +235,7 @@ def _whole_files(
             path = logs / f"{mode.lower()}-0.{stream}"
             try:
                 size = path.stat().st_size
-                data = path.read_bytes() if size <= _SHOWN_PIECE_BYTES else b""
+                data = regular_bytes(path) if size <= _SHOWN_PIECE_BYTES else b""
             except OSError:
                 continue
             if size:

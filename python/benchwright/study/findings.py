@@ -135,6 +135,8 @@ def input_findings(
         profiles=one.profiles,
         characterized=one.characterized,
         deselected=one.deselected,
+        ok_status=one.ok_status,
+        clock_s=one.clock_s,
     )
     if one.findings is None or asked.changes_answers:
         return compute_findings(evidence, asked, observed)

@@ -12,10 +12,12 @@ Rejected: one text file for each run (10^4 series of 500 runs take seconds to re
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import itertools
 import os
 import sqlite3
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -27,12 +29,20 @@ from benchwright.core.history import (
     Better,
     Environment,
     HistoryPoint,
+    LaterRuns,
+    NoValue,
     Run,
     RunHistory,
+    RunKeys,
     Series,
     SeriesKey,
+    keys_of_run,
+    lost_values,
+    unresolved,
+    with_lost,
 )
 from benchwright.core.machine import Fact
+from benchwright.core.untrusted import open_regular
 from benchwright.study.directory import JOURNAL
 
 # -- From runs to series ---------------------------------------------------------------
@@ -62,32 +72,79 @@ def studies_below(folder: Path) -> Iterator[Path]:
 def history_of(
     runs: Iterable[Run],
     acceptances: Iterable[Acceptance] = (),
+    *,
+    without: Iterable[NoValue] = (),
+    hidden: Iterable[RunKeys] = (),
+    unread: Iterable[str] = (),
     skipped: Iterable[str] = (),
 ) -> RunHistory:
-    """Return the series of these runs, in order of their keys, each point once."""
+    """Return the series of these runs, in order of their keys, each point once; `without` is what has no
+    value, of them and of others, `hidden` what else has a value. Points of one moment are in the order of the runs."""
+    read = [one for one in runs if one.points]
     points: dict[SeriesKey, dict[str, HistoryPoint]] = {}
     environments: dict[str, Environment] = {}
     machines: dict[str, str] = {}
-    for run in runs:
+    for run in read:
         if run.environment is not None:
             environments[run.environment.id] = run.environment
         for key, point in run.points:
             points.setdefault(key, {})[point.run] = point
             machines.setdefault(key.machine, run.machine)
-    series = (
+    series = tuple(
         Series(
             key,
-            tuple(sorted(found.values(), key=lambda one: (one.started_ns, one.run))),
+            tuple(sorted(found.values(), key=lambda one: one.started_ns)),
         )
         for key, found in sorted(points.items())
     )
+    have = [*map(keys_of_run, read), *hidden]
+    newest = [(one.key, one.newest) for one in series if one.newest.asked]
+    lost = lost_values(newest, _later_runs(series, have))
+    times = _value_times(have)
     return RunHistory(
-        series=tuple(series),
+        series=series,
         environments=environments,
         machines=machines,
         acceptances=tuple(acceptances),
+        without=with_lost(unresolved(without, times), unresolved(lost, times)),
+        unread=tuple(unread),
         skipped=tuple(skipped),
     )
+
+
+def _value_times(runs: Iterable[RunKeys]) -> list[tuple[str, str, int]]:
+    """Return the newest start of each test and metric that has a value."""
+    newest: dict[SeriesKey, int] = {}
+    for run in runs:
+        for key in run.keys:
+            newest[key] = max(newest.get(key, 0), run.started_ns)
+    return [(key.test, key.metric, started_ns) for key, started_ns in newest.items()]
+
+
+def _later_runs(series: Sequence[Series], runs: Sequence[RunKeys]) -> LaterRuns:
+    """Return what finds the later runs with a series of the run of a newest point, of all runs."""
+    end = max((one.started_ns for one in runs), default=0)
+    last = {
+        one.newest.run
+        for one in series
+        if not one.newest.session and one.newest.started_ns < end
+    }
+    keys_of: dict[str, set[SeriesKey]] = {name: set() for name in last}
+    for one in runs:
+        if one.run in last:
+            keys_of[one.run].update(one.keys)
+
+    @functools.cache
+    def found(run: str, started_ns: int) -> Sequence[tuple[int, str, str]]:
+        own = keys_of.get(run, set())
+        later = {
+            (one.started_ns, one.run, one.study)
+            for one in runs
+            if one.started_ns > started_ns and not own.isdisjoint(one.keys)
+        }
+        return sorted(later)
+
+    return lambda point: found(point.run, point.started_ns)
 
 
 # -- The history file; version 1 -------------------------------------------------------
@@ -193,6 +250,31 @@ BEGIN UPDATE run SET digest = randomblob(16) WHERE id = NEW.id; END""",
 )
 
 
+# What has no value is no point, so that an older bw still reads the file. The newest session without a
+# value of a metric of a test is stored.
+_NO_VALUE = """CREATE TABLE IF NOT EXISTS no_value (
+    test TEXT NOT NULL,
+    metric TEXT NOT NULL,
+    run TEXT NOT NULL,
+    started_ns INTEGER NOT NULL,
+    record BLOB NOT NULL,
+    PRIMARY KEY (test, metric)
+) STRICT, WITHOUT ROWID"""
+
+# A test of another tool's file has a short name in its series as long as that is enough (study/foreign/names.py).
+_FULL_NAME = """CREATE TABLE IF NOT EXISTS full_name (
+    test TEXT PRIMARY KEY,
+    full TEXT NOT NULL
+) STRICT, WITHOUT ROWID"""
+
+
+_BY_COMMIT = """UPDATE run
+SET started_ns = commit_time_ns + (started_ns - commit_time_ns) / 1000000000
+WHERE session = 0 AND started_ns - commit_time_ns >= 1000000000"""
+"""Gives runs of other tools' files, which earlier versions ordered by when they were measured, the place that
+`FileOrigin.order_ns` gives them."""
+
+
 class StoredRun(msgspec.Struct, frozen=True, kw_only=True):
     """A run of a history file without its points."""
 
@@ -261,7 +343,7 @@ class AddedRuns(msgspec.Struct, frozen=True):
 def is_history_file(path: Path) -> bool:
     """Return whether a path is a history file, by its header."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             head = file.read(72)
     except OSError:
         return False
@@ -275,6 +357,7 @@ class HistoryFile:
         self.path = path
         self._database = database
         self._has_free_pages = False
+        self._later: dict[tuple[int, str], Sequence[tuple[int, str, str]]] = {}
 
     @classmethod
     @contextlib.contextmanager
@@ -296,8 +379,8 @@ class HistoryFile:
 
         Raises StudyError as `open_to_read`, and if it cannot be written.
         """
-        with _reporting(path):
-            if path.exists() and path.stat().st_size:
+        with _reporting(path, " (--file FILE)"):
+            if path.exists() and (not path.is_file() or path.stat().st_size):
                 _check(path)
             database = sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None)
             with contextlib.closing(database):
@@ -307,6 +390,7 @@ class HistoryFile:
                     database.executescript(_SCHEMA)
                 _check_version(path, database)
                 database.execute("BEGIN IMMEDIATE")
+                database.execute(_BY_COMMIT)
                 stored = cls(path, database)
                 yield stored
                 database.execute("COMMIT")
@@ -316,29 +400,71 @@ class HistoryFile:
     # -- writing ------------------------------------------------------------------------
 
     def add(self, runs: Iterable[Run]) -> AddedRuns:
-        """Add runs with at least one point each; a known run is stored once."""
+        """Add runs; a known run is stored once. Of a run without a point only what has no value is stored."""
         new = replaced = known = points = 0
+        self._database.execute(_NO_VALUE)
         for run in runs:
+            self._replace_without(run)
             digest = _digest(run)
-            name = run.points[0][1].run
             found = self._database.execute(
-                "SELECT id, digest FROM run WHERE name = ?", (name,)
+                "SELECT id, digest FROM run WHERE name = ?", (run.name,)
             ).fetchone()
-            if found is not None and found[1] == digest:
+            if (found and found[1] == digest) or self._is_former(run, found):
                 known += 1
                 continue
             if found is not None:
                 for table, column in (("point", "run"), ("run", "id")):
                     statement = f"DELETE FROM {table} WHERE {column} = ?"
                     self._database.execute(statement, found[:1])
-                replaced += 1
-            else:
-                new += 1
-            self._insert(run, digest)
+            replaced += found is not None
+            if not run.points:
+                continue
+            new += found is None
+            self._insert(run, digest, None if found is None else found[0])
             points += len(run.points)
         return AddedRuns(new, replaced, known, points)
 
-    def _insert(self, run: Run, digest: bytes) -> None:
+    def _is_former(self, run: Run, found: tuple[int, bytes] | None) -> bool:
+        """Return whether a run of another tool's file is stored by an earlier identity, or with other names
+        of its tests: names depend on what was known when it was added."""
+        if not run.former:
+            return False
+        row = (
+            found
+            or self._database.execute(
+                "SELECT id FROM run WHERE name IN (SELECT value FROM json_each(?))",
+                (msgspec.json.encode(run.former).decode(),),
+            ).fetchone()
+        )
+        if not row:
+            return False
+        keys = self.keys()
+        points = [(keys[one.series], one) for one in self.points(row[0])]
+        if found and {key for key, _ in points} == {key for key, _ in run.points}:
+            return False
+        return values_of(points) == values_of(run.points)
+
+    def _replace_without(self, run: Run) -> None:
+        """Store what has no value in a run, unless that of a newer one is stored."""
+        execute = self._database.execute
+        execute("DELETE FROM no_value WHERE run = ?", (run.name,))
+        self.add_without(run.without)
+
+    def add_without(self, found: Iterable[NoValue]) -> None:
+        """Store what has no value, also what another file says, unless that of a newer run is stored."""
+        self._database.execute(_NO_VALUE)
+        for one in found:
+            self._database.execute(
+                "INSERT INTO no_value VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
+                "run = excluded.run, started_ns = excluded.started_ns, record = excluded.record "
+                "WHERE excluded.started_ns >= started_ns",
+                (
+                    *(one.test, one.metric, one.run, one.started_ns),
+                    msgspec.json.encode(one),
+                ),
+            )
+
+    def _insert(self, run: Run, digest: bytes, place: int | None) -> None:
         execute = self._database.execute
         first = run.points[0][1]
         if run.environment is not None:
@@ -347,16 +473,29 @@ class HistoryFile:
                 (run.environment.id, msgspec.json.encode(run.environment.facts)),
             )
         (number,) = execute(
-            "INSERT INTO run (name, digest, study, session, started_ns, "
+            "INSERT INTO run (id, name, digest, study, session, started_ns, "
             '"commit", commit_time_ns, dirty, tags, environment) '
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
             (
-                *(first.run, digest, first.study, first.session, first.started_ns),
+                *(
+                    place,
+                    first.run,
+                    digest,
+                    first.study,
+                    first.session,
+                    first.started_ns,
+                ),
                 *(first.commit, first.commit_time_ns, first.dirty),
                 " ".join(first.tags),
                 None if run.environment is None else run.environment.id,
             ),
         ).fetchone()
+        if run.full_names:
+            self._database.execute(_FULL_NAME)
+            self._database.executemany(
+                "INSERT INTO full_name VALUES (?, ?) ON CONFLICT DO NOTHING",
+                run.full_names,
+            )
         keys = [(key.test, key.metric, key.machine) for key, _ in run.points]
         machines = {(key.machine, run.machine) for key, _ in run.points}
         self._database.executemany(
@@ -409,7 +548,7 @@ class HistoryFile:
             if self._used_bytes() <= max_bytes or runs <= 1:
                 return dropped
             oldest = execute(
-                "SELECT id FROM run ORDER BY started_ns, name LIMIT ?",
+                "SELECT id FROM run ORDER BY started_ns, id LIMIT ?",
                 (max(1, runs // 50),),
             ).fetchall()
             self._database.executemany("DELETE FROM point WHERE run = ?", oldest)
@@ -443,22 +582,47 @@ class HistoryFile:
         """Return the keys of all series, in order."""
         return sorted(self.keys().values())
 
-    def runs(
-        self,
-        wanted: Callable[[SeriesKey], bool] = lambda _key: True,
-        since_ns: int = 0,
+    def runs(self) -> list[Run]:
+        """Return the runs in the order of their starts."""
+        return self._runs_with((run, None) for run in self.stored_runs())
+
+    def part(
+        self, wanted: Callable[[SeriesKey], bool] | None, since_ns: int
+    ) -> tuple[list[Run], list[RunKeys]]:
+        """Return the runs in the order of their starts, with the points of the wanted series from a time on and the last
+        point of each other series, and of which series each run has a value: what is gone is known by these."""
+        keys, of_runs = self.keys(), list(self._series_of_runs())
+        chosen = {number for number, key in keys.items() if not wanted or wanted(key)}
+        last = {number: run.id for run, some in of_runs for number in some}
+
+        def read(run: StoredRun, number: int) -> bool:
+            is_asked = number in chosen and run.started_ns >= since_ns
+            return is_asked or last[number] == run.id
+
+        @functools.cache
+        def keys_of(some: tuple[int, ...]) -> tuple[SeriesKey, ...]:
+            return tuple(keys[number] for number in some)
+
+        runs = self._runs_with(
+            (run, {number for number in some if read(run, number)})
+            for run, some in of_runs
+        )
+        return runs, [
+            RunKeys(run.name, run.study, run.started_ns, keys_of(some))
+            for run, some in of_runs
+        ]
+
+    def _runs_with(
+        self, chosen: Iterable[tuple[StoredRun, Collection[int] | None]]
     ) -> list[Run]:
-        """Return the runs from a time on, in the order of their starts, with their points of the
-        wanted series."""
-        keys = {number: key for number, key in self.keys().items() if wanted(key)}
+        """Return runs with their points of some series, None for all, without those that have none."""
+        keys, measured, environments = self.keys(), self.measured(), self.environments()
         words = dict(self._database.execute("SELECT id, words FROM machine").fetchall())
-        measured, environments = self.measured(), self.environments()
-        is_all = len(keys) == len(self.keys())
         found = []
-        for run in self.stored_runs(since_ns):
+        for run, some in chosen:
             points = tuple(
                 (keys[one.series], history_point(run, one, measured[one.measured]))
-                for one in self.points(run.id, None if is_all else keys)
+                for one in (self.points(run.id, some) if some or some is None else ())
             )
             if points:
                 found.append(
@@ -470,10 +634,64 @@ class HistoryFile:
                 )
         return found
 
+    def _series_of_runs(self) -> Iterator[tuple[StoredRun, tuple[int, ...]]]:
+        """Yield the runs in the order of their starts, with the ids of their series."""
+        statement = "SELECT run, group_concat(series) FROM point GROUP BY run"
+        texts = dict(self._database.execute(statement).fetchall())
+
+        @functools.cache
+        def numbers(text: str) -> tuple[int, ...]:
+            return tuple(map(int, text.split(",")))
+
+        for run in self.stored_runs():
+            if run.id in texts:
+                yield run, numbers(texts[run.id])
+
+    def without(self) -> list[NoValue]:
+        """Return what has no value in the newest session of it."""
+        statement = "SELECT count(*) FROM sqlite_master WHERE name = 'no_value'"
+        if not self._database.execute(statement).fetchone()[0]:
+            return []
+        rows = self._database.execute(
+            "SELECT record FROM no_value ORDER BY test, metric"
+        )
+        return [msgspec.json.decode(record, type=NoValue) for (record,) in rows]
+
+    def unresolved(self, found: Sequence[NoValue]) -> tuple[NoValue, ...]:
+        """Return what of this has had no value since, in any run of the file."""
+        if not found:
+            return ()
+        rows = self._database.execute(
+            "SELECT test, metric, max(started_ns) FROM run JOIN point ON point.run = run.id "
+            "JOIN series ON series.id = point.series WHERE started_ns >= ? GROUP BY test, metric",
+            (min(one.started_ns for one in found),),
+        )
+        return unresolved(found, rows)
+
+    def later_runs(self, point: HistoryPoint) -> Sequence[tuple[int, str, str]]:
+        """Return the runs after that of a point that have a series of it: start, run and study."""
+        place = point.started_ns, point.run
+        if place not in self._later:
+            self._later[place] = self._database.execute(
+                "SELECT started_ns, name, study FROM run AS later WHERE started_ns > ? AND EXISTS ("
+                "SELECT 1 FROM point AS own JOIN point AS other ON other.series = own.series "
+                "WHERE own.run = (SELECT id FROM run WHERE name = ?) AND other.run = later.id) "
+                "ORDER BY started_ns, id",
+                place,
+            ).fetchall()
+        return self._later[place]
+
     def keys(self) -> dict[int, SeriesKey]:
         """Return the keys of all series, by their ids."""
         rows = self._database.execute("SELECT id, test, metric, machine FROM series")
         return {number: SeriesKey(*names) for number, *names in rows}
+
+    def full_names(self) -> dict[str, str]:
+        """Return the full names of tests of other tools whose series have short ones."""
+        statement = "SELECT count(*) FROM sqlite_master WHERE name = 'full_name'"
+        if not self._database.execute(statement).fetchone()[0]:
+            return {}
+        return dict(self._database.execute("SELECT test, full FROM full_name"))
 
     def measured(self) -> dict[int, Measured]:
         """Return what points measured, by id, in order of the ids."""
@@ -490,12 +708,12 @@ class HistoryFile:
             for name, facts in rows
         }
 
-    def stored_runs(self, since_ns: int = 0) -> list[StoredRun]:
-        """Return the runs from a time on, in the order of their starts."""
+    def stored_runs(self) -> list[StoredRun]:
+        """Return the runs in the order of their starts; those of one moment in the order in which they were
+        added."""
         rows = self._database.execute(
             'SELECT id, digest, name, study, session, started_ns, "commit", commit_time_ns, dirty, '
-            "tags, environment FROM run WHERE started_ns >= ? ORDER BY started_ns, name",
-            (since_ns,),
+            "tags, environment FROM run ORDER BY started_ns, id"
         )
         return [
             StoredRun(
@@ -643,6 +861,13 @@ def history_point(run: StoredRun, one: StoredPoint, measured: Measured) -> Histo
     )
 
 
+def values_of(
+    points: Iterable[tuple[SeriesKey, HistoryPoint | StoredPoint]],
+) -> Counter[tuple[str, str, float]]:
+    """Return the values of points with their metrics and machines, whatever their tests are called."""
+    return Counter((key.metric, key.machine, one.estimate) for key, one in points)
+
+
 def _digest(run: Run) -> bytes:
     """Return the hash of what a run says, wherever its study lies."""
     points = [
@@ -653,16 +878,22 @@ def _digest(run: Run) -> bytes:
 
 
 @contextlib.contextmanager
-def _reporting(path: Path) -> Iterator[None]:
+def _reporting(path: Path, with_option: str = "") -> Iterator[None]:
     """Turn errors of SQLite and of the file system into StudyError `history-unusable`."""
     try:
         yield
-    except (sqlite3.Error, OSError, msgspec.MsgspecError) as error:
+    except (
+        sqlite3.Error,
+        OSError,
+        msgspec.MsgspecError,
+        RecursionError,
+        UnicodeDecodeError,
+    ) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise StudyError(
             "history-unusable",
             f"cannot use the history file {path}: {reason}",
-            "give another file, or a copy of it from before",
+            f"give another file{with_option}, or a copy of it from before",
         ) from None
 
 

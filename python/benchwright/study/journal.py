@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -48,6 +48,10 @@ from benchwright.study.keys import ABOUT_KEYS, about_key, is_epoch
 
 UNWRITABLE = "study-unwritable"
 """Code of the error for a journal on a disk that is full or broken."""
+BUSY = "study-busy"
+"""Code of the error for a journal that another program has locked."""
+_BUSY_TRIES = 12
+"""Each waits five seconds for the lock, which is sqlite3's own limit."""
 RESUMABLE = ("crashed", "interrupted", "failed", "stopped", "deadline")
 """Statuses of sessions that can be resumed; `crashed`: no end was recorded; `deadline`: a surface
 whose deadline came before all samples were searched."""
@@ -70,6 +74,26 @@ class SessionInfo(msgspec.Struct, frozen=True):
     and each file that the spec names."""
     options: dict[str, str]
     kind: str = "run"
+
+    @property
+    def commands(self) -> tuple[str, ...]:
+        """The texts in which a user wrote the session's commands: its command line, requests and suites."""
+        found = [" ".join(self.arguments)]
+        for _, text in self.sources:
+            request = msgspec.json.decode(text) if text.startswith("{") else text
+            found += _texts(request)
+        return tuple(found)
+
+
+def _texts(value: object) -> Iterator[str]:
+    """Yield the texts of a request; the words of a command are one text."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list) and all(isinstance(one, str) for one in value):
+        yield " ".join(value)
+    elif isinstance(value, list | dict):
+        for one in value.values() if isinstance(value, dict) else value:
+            yield from _texts(one)
 
 
 class EndPayload(msgspec.Struct, frozen=True):
@@ -147,6 +171,8 @@ class Study:
             "SELECT chain FROM entry ORDER BY seq DESC LIMIT 1"
         ).fetchone()
         self._chain: bytes = row[0] if row else b""
+        self.warn: Callable[[str], None] = lambda _text: None
+        """Prints what a user has to know while the study waits."""
 
     # -- opening ------------------------------------------------------------------------
 
@@ -305,14 +331,15 @@ class Study:
 
         Durable on return (synchronous=FULL). Raises sqlite3.IntegrityError for a
         second outcome of one key, so nothing can be counted twice. Raises StudyError
-        `study-unwritable` if the write fails, `study-gone` if the study is no longer there;
+        `study-unwritable` if the write fails, `study-gone` if the study is no longer there, `study-busy`
+        (exit status 1) if another program does not let go of the journal;
         then nothing is appended.
         """
         self.check_there()
         chain, numbers = self._chain, []
         copies: dict[int | None, int] = {}
         with _reporting_write_errors(self.path):
-            self._database.execute("BEGIN IMMEDIATE")
+            self._begin()
             try:
                 for entry in entries:
                     is_copy = entry.copied is not None
@@ -329,6 +356,27 @@ class Study:
                 raise
         self._chain = chain
         return numbers
+
+    def _begin(self) -> None:
+        """Begin a transaction; wait for another program that has locked the journal."""
+        for waited in range(_BUSY_TRIES):
+            try:
+                self._database.execute("BEGIN IMMEDIATE")
+                return
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
+                    raise
+            if not waited:
+                self.warn(
+                    f"bw: another program has locked the journal in {self.path}: bw waits up to a minute"
+                )
+        busy = StudyError(
+            BUSY,
+            f"another program has locked the journal in {self.path} for a minute",
+            "end that program, then `bw resume`: what was recorded before is safe",
+        )
+        busy.exit_status = 1
+        raise busy
 
     def end_session(self, number: int, status: str, detail: str) -> None:
         """Record how a session ended; a resumed one may end again."""

@@ -6,7 +6,7 @@ import gzip
 import hashlib
 import mmap
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from hashlib import blake2b
 from pathlib import Path
 from typing import BinaryIO, Literal
@@ -16,6 +16,7 @@ import msgspec
 
 from benchwright.core.observation import ErrorText, ProcessRecord, Trial
 from benchwright.core.plan import CommandMode, OutputPolicy
+from benchwright.core.untrusted import open_regular
 
 # -- Test names as file names: readable, safe, and distinct for distinct names ---------
 
@@ -104,7 +105,7 @@ def read_output(
         return b""
     path = log_directory(study, session, test) / log_file(process, stream)
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             file.seek(offset)
             data = file.read(length)
         return gzip.decompress(data) if process.packed else data
@@ -124,7 +125,7 @@ def output_text(
     path = log_directory(study, session, test) / log_file(process, stream)
     before = offset % mmap.ALLOCATIONGRANULARITY
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             pages = mmap.mmap(
                 file.fileno(),
                 before + length,
@@ -151,11 +152,15 @@ def largest_packed(trials: Iterable[Trial]) -> int:
 
 
 def error_text(
-    study: Path, session: int, test: str, processes: Iterable[ProcessRecord]
+    study: Path,
+    session: int,
+    test: str,
+    processes: Iterable[ProcessRecord],
+    ok_status: Collection[int],
 ) -> ErrorText | None:
     """Return the last lines of stderr of the first failed process; None if it wrote none."""
     for process in processes:
-        if not process.status or process.error:
+        if process.error or not process.failed(ok_status):
             continue
         for stream in reversed(STREAMS):
             data = _last_bytes(study, session, test, process, stream)
@@ -175,7 +180,7 @@ def _last_bytes(
     offset, length = stored_range(process, stream)
     path = log_directory(study, session, test) / log_file(process, stream)
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             file.seek(offset + max(length - END_BYTES, 0))
             return file.read(min(length, END_BYTES))
     except OSError:
@@ -202,7 +207,9 @@ class OutputStore:
         """Store the output; return the records, in order, with the stored ranges. Raises OSError.
 
         `bounded` and `inherit` keep the ends in the same file, `file` moves everything to its
-        `.gz`. The ranges must be those of one batch: whole, in order, at the file's end.
+        `.gz`. Output that equals that of the trial before is stored once, also over batches. The
+        ranges must be those of one batch, in order, at the file's end: whole, or the ends that
+        the launcher kept.
         """
         found = list(processes)
         for thread in {one.thread for one in found if one.mode == CommandMode.EXEC}:
@@ -223,7 +230,7 @@ class OutputStore:
             for place, one in enumerate(process_records)
             if one.mode == CommandMode.EXEC
             and one.thread == thread
-            and written_bytes(one, stream) > 0
+            and stored_range(one, stream)[1] > 0
         ]
         if not places:
             return
@@ -233,7 +240,8 @@ class OutputStore:
             at = begin
             for place in places:
                 source = stored_range(process_records[place], stream)
-                stored = self._moved(log, path, source, at, packed)
+                written = written_bytes(process_records[place], stream)
+                stored = self._moved(log, path, source, written, at, packed)
                 at = max(at, sum(stored.range)) if not packed else begin
                 process_records[place] = _with_stored_range(
                     process_records[place], stream, stored, packed
@@ -245,6 +253,7 @@ class OutputStore:
         log: BinaryIO,
         path: Path,
         source: tuple[int, int],
+        written: int,
         at: int,
         packed: bool,
     ) -> _StoredPiece:
@@ -254,13 +263,13 @@ class OutputStore:
         for piece in _read_ranges(log, pieces):
             digest.update(piece)
         last = self._last.get((path, packed))
-        if last and (last.digest, last.written) == (digest.digest(), source[1]):
+        if last and (last.digest, last.written) == (digest.digest(), written):
             return last
         if packed:
             place = _pack_range(log, path.with_name(path.name + ".gz"), source)
         else:
             place = _move_ranges(log, pieces, at)
-        stored = _StoredPiece(digest.digest(), source[1], place)
+        stored = _StoredPiece(digest.digest(), written, place)
         self._last[(path, packed)] = stored
         return stored
 

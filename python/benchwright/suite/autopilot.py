@@ -17,7 +17,7 @@ from benchwright.suite.check import unset_variables, unused_defines, walk
 from benchwright.suite.mistakes import Fault, diagnostic, placed
 from benchwright.suite.program import Branch, Program, Relational, Step, Template, Where
 from benchwright.suite.source import Includer, SourceLine, SourceReader
-from benchwright.suite.template import NAME, fixed, marked_template
+from benchwright.suite.template import NAME, fixed, marked_template, split_words
 
 # -- Directives: from a keyword and the text after it to a step ------------------------
 #
@@ -184,6 +184,15 @@ def timeout(part: DirectivePart, where: Where) -> Step | None:
     template = part.template()
     _check(part, template, values.timeout_fault)
     return step.SetTimeout(template, where)
+
+
+def ok_status(part: DirectivePart, where: Where) -> Step | None:
+    """Return the step of `OKSTATUS 0,1`, or None if it is wrong."""
+    if not part.some("OKSTATUS 0,1: exit statuses with which EXEC succeeds"):
+        return None
+    template = part.template()
+    _check(part, template, values.ok_status_fault)
+    return step.SetOkStatus(template, where)
 
 
 def warmup(part: DirectivePart, where: Where) -> Step | None:
@@ -379,6 +388,7 @@ def foreach_head(part: DirectivePart) -> tuple[str, Template] | None:
     values = part.after(name.end())
     if not values.some(syntax):
         return None
+    values.faults(split_words(values.text)[1])
     return name[0], values.template()
 
 
@@ -553,8 +563,8 @@ def _executes(steps: list[Step]) -> bool:
 # --------------------------------------------------------------------------------------
 # Files in Auto-pilot's language (`.ap`) become a program, or the list of all mistakes.
 #
-# Purpose: existing Auto-pilot suites run unchanged; TIMEOUT, WARMUP, OUTPUT, METRIC and
-# HOOKS are additions.
+# Purpose: existing Auto-pilot suites run unchanged; TIMEOUT, OKSTATUS, WARMUP, OUTPUT,
+# METRIC and HOOKS are additions.
 # Decision: one pass over the lines with a stack of open blocks; it continues after a mistake.
 # Rejected: a parser generator, which stops at the first error.
 # Non-goals: EVAL (it runs Perl); VAREX has safe expressions instead.
@@ -568,6 +578,7 @@ SIMPLE: dict[str, Directive] = {
     "ECHO": echo,
     "THREADS": threads,
     "TIMEOUT": timeout,
+    "OKSTATUS": ok_status,
     "WARMUP": warmup,
     "OUTPUT": output,
     "METRIC": metric_directive,

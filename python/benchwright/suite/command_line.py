@@ -19,6 +19,7 @@ import msgspec
 from benchwright.core.errors import InputError
 from benchwright.core.plan import (
     FIRST_LOOK_TRIALS,
+    GIVE_UP_NS,
     PILOT_TRIALS,
     CommandMode,
     FixedCount,
@@ -33,6 +34,7 @@ from benchwright.core.quantity import (
     parse_share,
     parse_statistic,
 )
+from benchwright.core.untrusted import shell_text
 from benchwright.suite import common_options as common
 from benchwright.suite import program as step
 from benchwright.suite import values
@@ -40,7 +42,7 @@ from benchwright.suite.mistakes import Fault
 from benchwright.suite.option_reader import OptionReader, at, placer
 from benchwright.suite.options import Option, Text
 from benchwright.suite.program import Program, Step, Template, Where
-from benchwright.suite.rules import epochs_fault, precise_mode
+from benchwright.suite.rules import ALWAYS, epochs_fault, precise_mode
 from benchwright.suite.template import (
     NAME,
     brace_template,
@@ -187,6 +189,18 @@ class CommandRequest(msgspec.Struct, frozen=True):
             needs="precision",
         ),
     ] = None
+    give_up: Annotated[
+        Text,
+        _stopping(
+            "time after which --precision stops if it is known to be out of reach; none: it goes on",
+            "2m",
+            values.give_up_ns,
+            default="2m",
+            hint="write --give-up 5m, or --give-up none",
+            needs="precision",
+            rare=True,
+        ),
+    ] = None
     factors: Annotated[
         tuple[str, ...],
         _levels(
@@ -212,6 +226,7 @@ class CommandRequest(msgspec.Struct, frozen=True):
     cleanup: common.Cleanup = None
     rest: common.Rest = None
     timeout: common.Timeout = None
+    ok_status: common.OkStatus = None
     metrics: common.Metrics = ()
     instructions: common.Instructions = None
     hooks: common.Hooks = ()
@@ -347,8 +362,8 @@ class _CommandOptions(OptionReader[CommandRequest]):
             where = at("--warmup", request.warmup)
             steps.append(step.SetWarmUp(fixed(request.warmup, where), where))
         more = (
-            *(request.timeout or None, request.output, request.hooks),
-            request.instructions,
+            *(request.timeout or None, request.ok_status, request.output),
+            *(request.hooks, request.instructions),
         )
         return [*steps, *self.settings(metrics, *more)]
 
@@ -419,7 +434,7 @@ class _CommandOptions(OptionReader[CommandRequest]):
             hint = "write the command after --, such as: bw run -- sleep 0.1"
             self.wrong("--", line, "there is no command", hint)
         elif shell is not None:
-            hint = f"write bw run --shell {shlex.quote(line)}"
+            hint = f"write bw run --shell {shell_text([line])}"
             message = "the command of a shell is one word"
             self.wrong("--", line, message, hint)
         elif len(words) == 1:
@@ -432,7 +447,12 @@ class _CommandOptions(OptionReader[CommandRequest]):
         if " " not in word.strip() or "/" in word.split()[0]:
             return
         message = f"{word!r} is one word: no program has this name"
-        hint = f"write bw run -- {word}, or without --: bw run {shlex.quote(word)}"
+        hint = f"without --: bw run {shell_text([word])}"
+        # Operators and quotation marks would be those of the shell that starts bw.
+        if all(shlex.quote(part) == part for part in word.split()):
+            hint = f"write bw run -- {word}, or {hint}"
+        else:
+            hint = f"write it {hint}"
         self.wrong("--", word, message, hint)
 
     def _rest(self, text: str) -> list[Step]:
@@ -490,7 +510,9 @@ class _CommandOptions(OptionReader[CommandRequest]):
             option = "--min-runs" if minimum == 1 else "--max-runs"
             self.wrong(option, "1", "a precision needs at least 2 runs")
         names = [spec.name for spec in metrics]
-        if request.instructions is None:
+        # Quantities that are measured in any case are named in place of elapsed time.
+        only_measured = bool(names) and set(names) <= set(ALWAYS)
+        if request.instructions is None and not only_measured:
             names.insert(0, "elapsed")
         mode = precise_mode(request.mode)
         first = FIRST_LOOK_TRIALS if mode == "watch" else PILOT_TRIALS
@@ -504,6 +526,7 @@ class _CommandOptions(OptionReader[CommandRequest]):
             mode=mode,
             share=(share := self.value("of")),
             long_minimum=long_minimum(minimum, mode, share),
+            give_up_ns=self.value("give_up") if request.give_up else GIVE_UP_NS,
         )
 
     def _only_runs(self) -> None:
@@ -526,6 +549,7 @@ class _CommandOptions(OptionReader[CommandRequest]):
         for option, text, what in (
             ("--max-time", request.max_time, "is a limit for --precision"),
             ("--mode", request.mode, "is a mode of --precision"),
+            ("--give-up", request.give_up, "is a limit for --precision"),
             ("--of", request.of, "is the statistic of --precision"),
             ("--confidence", request.confidence, "is the confidence of --precision"),
         ):

@@ -119,6 +119,17 @@ Timeout = Annotated[
         rare=True,
     ),
 ]
+OkStatus = Annotated[
+    Text,
+    Option(
+        "exit statuses with which a command succeeds",
+        "0,1",
+        values.statuses,
+        default="0",
+        hint="write --ok-status 0,1 or --ok-status 0..3",
+        rare=True,
+    ),
+]
 Output = Annotated[
     Text,
     Option(

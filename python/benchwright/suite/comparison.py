@@ -21,8 +21,13 @@ from benchwright.core.comparison import (
     StoredArm,
 )
 from benchwright.core.errors import Diagnostic, InputError
-from benchwright.core.plan import CommandMode, FixedCount, MetricSpec
-from benchwright.core.quantity import parse_confidence, parse_duration_ns, share_within
+from benchwright.core.plan import SUCCESS, CommandMode, FixedCount, MetricSpec
+from benchwright.core.quantity import (
+    MOST_CHANGE,
+    parse_confidence,
+    parse_duration_ns,
+    share_within,
+)
 from benchwright.core.results import current_code
 from benchwright.findings.codes import CODES
 from benchwright.suite import common_options as common
@@ -97,7 +102,7 @@ class ComparisonRequest(msgspec.Struct, frozen=True):
         _question(
             "ratios this close to 1 count as equivalent",
             "1%",
-            share_within(0.0, 1.0),
+            share_within(0.0, MOST_CHANGE),
             "margin",
             default="1%",
             key=True,
@@ -242,6 +247,7 @@ class ComparisonRequest(msgspec.Struct, frozen=True):
     cleanup: common.Cleanup = None
     rest: common.Rest = None
     timeout: common.Timeout = None
+    ok_status: common.OkStatus = None
     output: common.Output = None
     hooks: common.Hooks = ()
     junit: Annotated[
@@ -308,6 +314,15 @@ def rule_and_mistakes(
     """
     reader = ComparisonRuleOptions(request)
     return reader.rule_alone(arms, specs), reader.found
+
+
+def accepted_statuses(request: ComparisonRequest) -> tuple[int, ...]:
+    """Return the exit statuses with which a run succeeds. Raises InputError."""
+    reader = OptionReader(request)
+    accepted: tuple[int, ...] = reader.value("ok_status", SUCCESS)
+    if reader.found:
+        raise InputError(reader.found)
+    return accepted
 
 
 def declared_metrics(request: ComparisonRequest) -> list[MetricSpec]:
@@ -379,9 +394,11 @@ class ComparisonRuleOptions(OptionReader[ComparisonRequest]):
 
     def _gates(self, specs: list[MetricSpec]) -> tuple[Gate, ...]:
         known = ["elapsed", *(spec.name for spec in specs), *BUILT_IN_METRICS]
+        # The name of a gate may be that of a metric whose declaration is wrong.
+        unread = any(one.file == "--metric" for one in self.found)
         gates: list[Gate] = []
         for text in self.request.fail_if:
-            gate, fault = parse_gate(text, known)
+            gate, fault = parse_gate(text, [*known, *text.split()[:unread]])
             if fault is not None:
                 self.wrong("--fail-if", text, fault.message, fault.hint, fault.offset)
             elif gate is not None:
@@ -557,5 +574,6 @@ class _ComparisonOptions(ComparisonRuleOptions):
         self.checked("--threads", text, values.threads_fault)
         where = Where("--threads", text=text)
         steps: list[Step] = [step.SetThreads(fixed(text, where), where)]
-        more = (request.timeout, request.output, request.hooks, request.instructions)
-        return [*steps, *self.settings(specs, *more)]
+        limits = (request.timeout, request.ok_status, request.output)
+        more = (request.hooks, request.instructions)
+        return [*steps, *self.settings(specs, *limits, *more)]

@@ -29,7 +29,7 @@ from benchwright.suite.mistakes import mistake, raised
 from benchwright.suite.program import Condition, Program, Step, Template, Where
 from benchwright.suite.rules import parse_metric, parse_termination
 from benchwright.suite.state import InterpreterState
-from benchwright.suite.template import file_friendly
+from benchwright.suite.template import file_friendly, has_quotes, split_words
 from benchwright.suite.values import NeverEnds, counted, decimal_number
 from benchwright.trial.programs import counting_instructions
 
@@ -179,6 +179,7 @@ class Repeated:
             directory=self._test.directory,
             metrics=tuple(state.metrics.values()),
             timeout_ns=state.timeout_ns,
+            ok_status=state.ok_status,
             output=state.output,
             hooks=state.hooks,
             fail_fast=state.fail_fast,
@@ -384,6 +385,7 @@ class _Interpreter:
         | step.SetThreads
         | step.SetPhase
         | step.SetTimeout
+        | step.SetOkStatus
         | step.SetWarmUp
         | step.SetOutput
         | step.Metric
@@ -402,6 +404,10 @@ class _Interpreter:
             case step.SetTimeout(duration, where):
                 self.state.timeout_ns = values.timeout_ns(
                     self.state.text(duration), where
+                )
+            case step.SetOkStatus(statuses, where):
+                self.state.ok_status = values.ok_status(
+                    self.state.text(statuses), where
                 )
             case step.SetWarmUp(count, where):
                 self.state.warmup = values.warmup(self.state.text(count), where)
@@ -514,6 +520,10 @@ class _Interpreter:
             listed = isinstance(one, step.ForEach) and isinstance(one.values, tuple)
             return given.split(",") if listed else given.split()
         if isinstance(one, step.ForEach):
+            quoted = isinstance(one.values, Template) and has_quotes(one.values)
+            if quoted and isinstance(one.values, Template):
+                text = self.state.text(one.values)
+                return [word.text for word in split_words(text)[0]]
             return self._list(one.values)
         begin, end = self._number(one.begin), self._number(one.end)
         factor = None if one.factor is None else self._number(one.factor)

@@ -72,6 +72,8 @@ class OptionReader(Generic[R]):
             spec, faults = parse_metric(word)
             if spec is None:
                 self.found += placed(faults, placer("--metric", word))
+            elif instructions is not None and spec == specs[0]:
+                continue  # The metric that --instructions declares, by its name.
             elif any(spec.name == other.name for other in specs):
                 self.wrong("--metric", word, f"metric {spec.name} is given twice")
             else:
@@ -129,16 +131,21 @@ class OptionReader(Generic[R]):
         self,
         specs: Sequence[MetricSpec],
         timeout: str | None,
+        ok_status: str | None,
         output: str | None,
         hooks: Sequence[str],
         instructions: str | None,
     ) -> list[Step]:
-        """Return the steps of --metric, --timeout, --output, --hook and --instructions."""
+        """Return the steps of --metric, --timeout, --ok-status, --output, --hook and --instructions."""
         steps: list[Step] = [step.Metric(spec, Where("--metric")) for spec in specs]
         if timeout is not None:
             self.checked("--timeout", timeout, values.timeout_fault)
             where = at("--timeout", timeout)
             steps.append(step.SetTimeout(fixed(timeout, where), where))
+        if ok_status is not None:
+            self.checked("--ok-status", ok_status, values.ok_status_fault)
+            where = at("--ok-status", ok_status)
+            steps.append(step.SetOkStatus(fixed(ok_status, where), where))
         if output is not None:
             self.checked("--output", output, values.output_fault)
             where = at("--output", output)

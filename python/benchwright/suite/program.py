@@ -259,6 +259,13 @@ class SetTimeout(msgspec.Struct, frozen=True, tag=True):
     where: Where
 
 
+class SetOkStatus(msgspec.Struct, frozen=True, tag=True):
+    """Set the exit statuses with which an EXEC command succeeds: `0,1`."""
+
+    statuses: Template
+    where: Where
+
+
 class SetWarmUp(msgspec.Struct, frozen=True, tag=True):
     """Set the number of warm-up trials."""
 
@@ -312,6 +319,7 @@ Step = (
     | System
     | StopProgram
     | SetTimeout
+    | SetOkStatus
     | SetWarmUp
     | SetOutput
     | Metric

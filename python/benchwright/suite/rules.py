@@ -19,7 +19,7 @@ from benchwright.core.plan import (
     UntilPredicate,
     UntilProgram,
 )
-from benchwright.core.quantity import parse_share
+from benchwright.core.quantity import parse_change
 from benchwright.suite.mistakes import Fault
 from benchwright.suite.template import Word, split_words
 
@@ -128,14 +128,25 @@ _SPACED = re.compile(r"(?<=\d)\s+%\s*\Z")
 _WORD = re.compile(r"\S+")
 
 
+def _condition_words(text: str) -> tuple[list[re.Match[str]], str]:
+    """Return the words of a condition, and the name of its metric, which can have blanks."""
+    words = list(_WORD.finditer(_SPACED.sub("%", text)))
+    return words, " ".join(word[0] for word in words[:-3])
+
+
+def gated_metric(text: str) -> str:
+    """Return the metric that a gate's text names; empty if it names none."""
+    return _condition_words(text)[1]
+
+
 def parse_gate(text: str, known: Sequence[str]) -> tuple[Gate | None, Fault | None]:
     """Return the gate that a text describes, or its fault.
 
     `known`: the compared metrics. A gate without a metric applies to the first of them.
     """
-    words = list(_WORD.finditer(_SPACED.sub("%", text)))
+    words, name = _condition_words(text)
     at = len(words) - 3
-    if at not in (0, 1):
+    if at < 0 or (at > 1 and name not in known):
         return None, Fault(_CODE, f"{text!r} is not a condition", GATE_SYNTAX)
     direction, by, share = words[at:]
     if direction[0] not in ("slower", "faster"):
@@ -144,12 +155,13 @@ def parse_gate(text: str, known: Sequence[str]) -> tuple[Gate | None, Fault | No
     if by[0] != "by":
         return None, Fault(_CODE, f"{by[0]!r} should be `by`", GATE_SYNTAX, by.start())
     try:
-        size = parse_share(share[0])
+        size = parse_change(share[0])
     except ValueError as error:
         return None, Fault(_CODE, str(error), GATE_SYNTAX, share.start())
-    metric = words[0][0] if at else known[0]
+    metric = name or known[0]
     if metric not in known:
-        hint = f"compared metrics: {', '.join(known)}; --metric declares others"
+        there = ", ".join(dict.fromkeys(known))
+        hint = f"compared metrics: {there}; --metric declares others"
         return None, Fault(_CODE, f"{metric} is not compared", hint, words[0].start())
     way = cast(Literal["slower", "faster"], direction[0])
     return Gate(metric, way, size, " ".join(word[0] for word in words)), None
@@ -167,7 +179,7 @@ MAX_EPOCHS = 10**9
 
 
 _HEAD = re.compile(r"\s*(\S+)(?:\s+(\S+)(?:\s+(\S.*))?)?\s*\Z", re.DOTALL)
-_TRAILING_MARK = re.compile(r"(?:\A|\s+)--\s*\Z")
+_TRAILING_MARK = re.compile(r"(?:\A|\s)--\s*\Z")
 
 
 def parse_termination(text: str) -> tuple[StoppingRule | None, list[Fault]]:

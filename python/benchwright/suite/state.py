@@ -10,7 +10,7 @@ from collections import ChainMap
 from collections.abc import Mapping, MutableMapping
 
 from benchwright.core.errors import InputError
-from benchwright.core.plan import MetricSpec, OutputPolicy, Pairs
+from benchwright.core.plan import SUCCESS, MetricSpec, OutputPolicy, Pairs
 from benchwright.suite.mistakes import Fault, mistake, raised
 from benchwright.suite.program import Slot, Template, Where
 
@@ -48,6 +48,7 @@ class InterpreterState:
         self.sample: Pairs = ()
         self.fail_fast = False
         self.timeout_ns: int | None = None
+        self.ok_status: tuple[int, ...] = SUCCESS
         self.warmup = 0
         self.output = OutputPolicy()
         self.output_at = Where("")
@@ -70,8 +71,9 @@ class InterpreterState:
         return known, dict(self.exported), self.fail_fast
 
     def limits_from(self, other: InterpreterState) -> None:
-        """Take TIMEOUT, WARMUP, OUTPUT, METRIC and HOOKS from another state."""
+        """Take TIMEOUT, OKSTATUS, WARMUP, OUTPUT, METRIC and HOOKS from another state."""
         self.timeout_ns = other.timeout_ns
+        self.ok_status = other.ok_status
         self.warmup = other.warmup
         self.output, self.output_at = other.output, other.output_at
         self.metrics = dict(other.metrics)

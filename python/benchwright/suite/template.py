@@ -47,6 +47,12 @@ def split_words(text: str) -> tuple[list[Word], list[Fault]]:
     return words, faults
 
 
+def has_quotes(template: Template) -> bool:
+    """Return whether a text has quotes as it is written, outside its variables."""
+    written = "".join(part for part in template.parts if isinstance(part, str))
+    return not {'"', "'"}.isdisjoint(written)
+
+
 def _piece(text: str, at: int, into: list[tuple[str, int]], faults: list[Fault]) -> int:
     """Read one character or one quoted part; return the offset after it."""
     quote = text[at]

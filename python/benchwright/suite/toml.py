@@ -50,6 +50,7 @@ _TOP = (
     "variables",
     "environment",
     "timeout",
+    "ok_status",
     "output",
     "rest",
     "warmup",
@@ -71,6 +72,7 @@ _TEST = (
     "name",
     *_MODES,
     "timeout",
+    "ok_status",
     "output",
     "rest",
     "warmup",
@@ -83,6 +85,7 @@ _TEST = (
 _COMPARE = (
     *(mode for mode in _MODES if mode != "exec"),
     "timeout",
+    "ok_status",
     "output",
     "rest",
     "hooks",
@@ -480,13 +483,28 @@ def _setting(
     yield make(fixed(text, where), where)
 
 
+def _ok_status(table: TomlTable) -> Iterator[Step]:
+    """Yield the step of `ok_status`: a number, or an array of numbers and ranges."""
+    if not table.has("ok_status", int, str, list):
+        return
+    value, where = table.values["ok_status"], table.at("ok_status")
+    if isinstance(value, list):
+        text = ",".join(table.levels("ok_status") or ())
+    else:
+        text = TomlTable.scalar(value) or str(value)
+    if text and (fault := values.ok_status_fault(text)):
+        table.wrong(where, fault.code, fault.message, fault.hint)
+    yield step.SetOkStatus(fixed(text, where), where)
+
+
 def _settings(table: TomlTable, *, remote: bool) -> list[Step]:
-    """Return the steps of timeout, output, hooks and metrics, of the suite or of a test.
+    """Return the steps of timeout, ok_status, output, hooks and metrics, of the suite or of a test.
 
     With `remote`, the hook `remote` is added to a list of hooks.
     """
     steps: list[Step] = [
         *_setting(table, "timeout", values.timeout_fault, step.SetTimeout),
+        *_ok_status(table),
         *_setting(table, "output", values.output_fault, step.SetOutput),
     ]
     if "hooks" in table:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from benchwright.core.comparison import ComparisonRule
 from benchwright.core.plan import (
     FIRST_LOOK_TRIALS,
+    GIVE_UP_NS,
     PILOT_TRIALS,
     Command,
     FixedCount,
@@ -20,7 +21,7 @@ from benchwright.core.plan import (
     long_minimum,
 )
 from benchwright.core.quantity import parse_duration_ns, parse_share, parse_statistic
-from benchwright.suite import rules
+from benchwright.suite import rules, values
 from benchwright.suite.comparison import ComparisonRequest, rule_and_mistakes
 from benchwright.suite.form import (
     Form,
@@ -45,16 +46,15 @@ _PREDICATE_RUNS = 10
 
 
 def metrics(table: TomlTable) -> list[MetricSpec]:
-    """Return the metrics that a `metrics` table declares."""
+    """Return the metrics that a `metrics` table declares; of a wrong declaration the name, so that no
+    rule with it is a mistake too."""
     specs = []
     for name in table.values:
         fault = rules.metric_name_fault(name)
         if fault is not None:
             table.wrong(table.at(name), fault.code, fault.message, fault.hint)
-            continue
-        one = table.table(name)
-        if one is not None:
-            specs.append(_metric(name, one))
+        one = table.table(name) if fault is None else None
+        specs.append(MetricSpec(name) if one is None else _metric(name, one))
     return specs
 
 
@@ -135,6 +135,10 @@ def _rules(declared: Sequence[MetricSpec]) -> dict[str, Form]:
         optional("min_runs", read=whole(2, 10**9), into="minimum"),
         most,
         optional("max_time", read=_text(parse_duration_ns), into="max_time_ns"),
+        optional(
+            "give_up",
+            read=_text(lambda text: (values.give_up_ns(text),)),
+        ),
         optional("confidence", read=_confidence),
         optional("mode", read=of_type(Literal["plan", "watch"])),
         # In a tuple: the mean is None, which a reader returns for a mistake.
@@ -162,6 +166,7 @@ def _precise(declared: Sequence[MetricSpec], **said: Any) -> UntilPrecise:
     wanted = said.pop("metrics", ()) or ["elapsed", *(spec.name for spec in declared)]
     minimum, maximum = said.pop("minimum", None), said.pop("maximum", None)
     (share,) = said.pop("of", (None,))
+    (give_up_ns,) = said.pop("give_up", (GIVE_UP_NS,))
     first = FIRST_LOOK_TRIALS if said.get("mode") == "watch" else PILOT_TRIALS
     return UntilPrecise(
         metrics=tuple(dict.fromkeys(wanted)),
@@ -169,6 +174,7 @@ def _precise(declared: Sequence[MetricSpec], **said: Any) -> UntilPrecise:
         long_minimum=long_minimum(minimum, said.get("mode", "plan"), share),
         maximum=maximum or max(1000, minimum or 0),
         share=share,
+        give_up_ns=give_up_ns,
         **said,
     )
 

@@ -280,6 +280,44 @@ def timeout_ns(text: str, where: Where) -> int | None:
     return None if text.strip() == "none" else parse_duration_ns(text.strip())
 
 
+def give_up_ns(text: str) -> int | None:
+    """Return a time [ns], None for `none`. Raises ValueError."""
+    if fault := timeout_fault(text):
+        raise ValueError(fault.message)
+    return None if text.strip() == "none" else parse_duration_ns(text.strip())
+
+
+_LARGEST_STATUS = 255
+_STATUS_HINT = "such as 0,1 or 0,2..4; 128 + N is a command that signal N ended"
+
+
+def statuses(text: str) -> tuple[int, ...]:
+    """Return exit statuses: numbers and ranges, separated by commas. Raises ValueError."""
+    found = [level for part in text.split(",") for level in expanded(part.strip())]
+    for one in found:
+        if (
+            re.fullmatch("[0-9]{1,3}", one, re.ASCII) is None
+            or int(one) > _LARGEST_STATUS
+        ):
+            raise ValueError(f"{one!r} is not an exit status: 0 to {_LARGEST_STATUS}")
+    return tuple(sorted({int(one) for one in found}))
+
+
+def ok_status_fault(text: str) -> Fault | None:
+    """Return what is wrong with a list of exit statuses, or None."""
+    try:
+        statuses(text)
+    except ValueError as error:
+        return Fault("suite-status", str(error), _STATUS_HINT)
+    return None
+
+
+def ok_status(text: str, where: Where) -> tuple[int, ...]:
+    """Return the exit statuses of a text. Raises InputError."""
+    _refuse(ok_status_fault(text), text, where)
+    return statuses(text)
+
+
 def warmup_fault(text: str) -> Fault | None:
     """Return what is wrong with a number of warm-up trials, or None."""
     return _count_fault(text, "warm-up trials", "suite-warmup", 0, MAX_WARMUP)

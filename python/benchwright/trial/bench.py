@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import signal
 import subprocess
 import threading
@@ -15,7 +16,7 @@ import msgspec
 
 from benchwright.core.errors import BenchError
 from benchwright.core.observation import CpuProfile
-from benchwright.core.processes import PROC, process_ids
+from benchwright.core.processes import PROC, is_stopped, process_ids
 from benchwright.core.resource_use import ResourceUse
 from benchwright.trial.programs import find_launcher
 from benchwright.trial.protocol import (
@@ -126,8 +127,16 @@ _LAST_S = 75.0
 """At the end, a launcher that has not ended is killed: its supervisor gives trials 60 s [s]."""
 
 
+_SILENCE_S = 5.0
+"""After so long without a record, bw looks whether the launcher is stopped [s]."""
+
+
 def _never() -> bool:
     return False
+
+
+def _unsaid(_text: str) -> None:
+    """Print nothing."""
 
 
 class LauncherClient:
@@ -145,7 +154,14 @@ class LauncherClient:
         self._pending: list[InterruptRequest] = []
         self._forced = False
         self._process = process
+        self._received = bytearray()
+        """What arrived after the last whole line."""
+        self.warn: Callable[[str], None] = _unsaid
+        """Prints what a user has to know while a batch runs."""
+        self._greeted = False
+        """Whether the launcher has started."""
         self.hello = self._read_hello()
+        self._greeted = True
 
     @property
     def processes(self) -> BenchProcesses | None:
@@ -285,18 +301,39 @@ class LauncherClient:
         return self._encoder.encode(message) + b"\n"
 
     def _read(self) -> LauncherReply:
-        line = _opened_pipe(self._process.stdout).readline()
-        if not line:
-            status = self._process.wait()
-            raise self._gone(
-                f"the launcher ended in the middle of a batch (status {status})"
-            )
         try:
-            return self._decoder.decode(line)
+            return self._decoder.decode(self._line_read())
         except msgspec.MsgspecError as error:
             raise BenchError(
                 "launcher-protocol", f"cannot read the launcher's reply: {error}"
             ) from None
+
+    def _line_read(self) -> bytes:
+        """Return the launcher's next line. Raises BenchError if it has ended."""
+        descriptor = _opened_pipe(self._process.stdout).fileno()
+        readable = select.poll()
+        readable.register(descriptor, select.POLLIN)
+        # Only new bytes are searched, because a record can be long.
+        end = self._received.find(b"\n")
+        while end < 0:
+            if not readable.poll(_SILENCE_S * 1000):
+                self._is_silent()
+                continue
+            data = os.read(descriptor, 1 << 16)
+            if not data:
+                status = self._process.wait()
+                raise self._gone(
+                    f"the launcher ended in the middle of a batch (status {status})"
+                )
+            found = data.find(b"\n")
+            end = len(self._received) + found if found >= 0 else -1
+            self._received += data
+        line = bytes(self._received[:end])
+        del self._received[: end + 1]
+        return line
+
+    def _is_silent(self) -> None:
+        """Report a launcher that cannot answer, where its process is known."""
 
     def _gone(self, message: str) -> BenchError:
         """Return the error for a launcher that has ended."""
@@ -304,7 +341,9 @@ class LauncherClient:
             "launcher-gone",
             message,
             "if the benchmark kills its parent process ($PPID), that was the launcher; the "
-            "study is intact: `bw resume` goes on from the last finished trial",
+            "study is intact: `bw resume` goes on from the last finished trial"
+            if self._greeted
+            else "it has run nothing; its own message, if any, is above",
         )
 
     def _read_hello(self) -> LauncherHello:
@@ -332,6 +371,8 @@ class LocalBench(LauncherClient):
             )
         )
         self._worker = os.pidfd_open(self.hello.pid)
+        self._stopped = False
+        """Whether it was reported that the runner is stopped."""
 
     @property
     def processes(self) -> BenchProcesses:
@@ -352,6 +393,16 @@ class LocalBench(LauncherClient):
     def _signal_runner(self, number: signal.Signals) -> None:
         with contextlib.suppress(OSError):
             signal.pidfd_send_signal(self._worker, number)
+
+    def _is_silent(self) -> None:
+        runner = self.hello.pid
+        stopped = is_stopped(runner)
+        if stopped and not self._stopped:
+            self.warn(
+                f"bw: the launcher (process {runner}) was stopped: bw waits until it continues "
+                f"(kill -CONT {runner}), and repeats the trial; Ctrl-C twice ends it"
+            )
+        self._stopped = stopped
 
 
 def _opened_pipe(pipe: IO[bytes] | None) -> IO[bytes]:

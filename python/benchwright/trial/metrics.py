@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import msgspec
 
 from benchwright.core.pattern import compile_pattern
 from benchwright.core.plan import MetricSpec
+from benchwright.core.untrusted import TooDeep, decode_json
 
 # --------------------------------------------------------------------------------------
 # APLOG: the measurement blocks, other blocks and `name = value` lines that a script writes.
@@ -90,6 +91,10 @@ def parse_numbers(fields: dict[str, str]) -> dict[str, float]:
 
 _GROUPED = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d+)?", re.ASCII)
 """1,234,567.8: commas that group digits."""
+_BEGIN = re.compile(r"^[{\[]", re.MULTILINE)
+_BEGIN_BYTES = re.compile(_BEGIN.pattern.encode(), re.MULTILINE)
+_LINES = re.compile(r"(?:^|(?<=\r))[{\[][^\r\n]*", re.MULTILINE)
+"""Lines that may be a JSON document."""
 _QUOTED = 60
 """Maximum length of a quotation of the output in a message [characters]."""
 _PIECE_BYTES = 1 << 20
@@ -115,12 +120,7 @@ def extract_metric(
 
 
 def _by_pointer(pointer: str, out: str | memoryview) -> float:
-    try:
-        found = _json(out)
-    except RecursionError:
-        raise MetricNotFound("stdout is JSON that is nested too deeply") from None
-    for token in pointer.split("/")[1:]:
-        found = _step(found, token.replace("~1", "/").replace("~0", "~"), pointer)
+    found = value_at(pointer, last_json(out))
     if isinstance(found, bool) or not isinstance(found, (int, float, str)):
         raise MetricNotFound(f"{pointer} is {type(found).__name__}, not a number")
     value = parse_number(str(found))
@@ -129,20 +129,42 @@ def _by_pointer(pointer: str, out: str | memoryview) -> float:
     return value
 
 
-def _json(out: str | memoryview) -> Any:
-    try:
-        return msgspec.json.decode(out)
-    except msgspec.DecodeError:
-        pass
-    # Many programs log before they print their document: use the last line that is JSON.
-    lines = reversed(out.splitlines()) if isinstance(out, str) else _backwards(out)
-    for line in lines:
-        if line[:1] in ("{", "[", b"{", b"["):
-            try:
-                return msgspec.json.decode(line)
-            except msgspec.DecodeError:
-                continue
-    raise MetricNotFound("stdout is not JSON")
+def value_at(pointer: str, document: Any) -> Any:
+    """Return the value at a pointer. Raises MetricNotFound."""
+    found = document
+    for token in pointer.split("/")[1:]:
+        found = _step(found, token.replace("~1", "/").replace("~0", "~"), pointer)
+    return found
+
+
+def last_json(out: str | memoryview, decode: Callable[[Any], Any] = decode_json) -> Any:
+    """Return an output as JSON; of one that has other lines too, the document at its end, or its
+    last line that is JSON. Raises MetricNotFound."""
+    deep = False
+    for candidate in _candidates(out):
+        try:
+            return decode(candidate)
+        except (TooDeep, RecursionError):
+            deep = True
+        except ValueError:
+            pass
+    what = "JSON, and it is nested too deeply" if deep else "not JSON"
+    raise MetricNotFound(f"stdout is {what}")
+
+
+def _candidates(out: str | memoryview) -> Iterator[Any]:
+    """Yield what may be a program's JSON document: many programs log a few lines before they print
+    it, on one or several lines."""
+    yield out
+    if isinstance(out, str):
+        begin: re.Match[Any] | None = _BEGIN.search(out)
+        lines: Iterable[Any] = reversed(_LINES.findall(out))
+    else:
+        begin = _BEGIN_BYTES.search(out)
+        lines = (line for line in _backwards(out) if line[:1] in (b"{", b"["))
+    if begin is not None:
+        yield out[begin.start() :]
+    yield from lines
 
 
 def _backwards(out: memoryview) -> Iterator[bytes]:

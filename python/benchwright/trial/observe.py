@@ -71,7 +71,7 @@ def observe(record: EpochRecord, plan: TestPlan, read_output: ReadOutput) -> Tri
         test=plan.name,
         epoch=record.epoch,
         threads=plan.threads,
-        ending=_ending(record, blocks),
+        ending=_ending(record, blocks, plan.ok_status),
         started_ns=record.started_ns,
         duration_ns=record.duration_ns,
         blocks=tuple(blocks),
@@ -84,9 +84,12 @@ def observe(record: EpochRecord, plan: TestPlan, read_output: ReadOutput) -> Tri
     )
 
 
-def _ending(record: EpochRecord, blocks: Sequence[MeasurementBlock]) -> TrialEnding:
+def _ending(
+    record: EpochRecord, blocks: Sequence[MeasurementBlock], ok_status: Sequence[int]
+) -> TrialEnding:
     """Return the trial's ending: a measured command that fails makes the trial fail."""
-    if record.ending is TrialEnding.OK and any(block.status for block in blocks):
+    failed = any(block.status not in ok_status for block in blocks)
+    if record.ending is TrialEnding.OK and failed:
         return TrialEnding.FAILED
     return record.ending
 

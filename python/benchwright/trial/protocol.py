@@ -7,7 +7,7 @@ from typing import Literal
 import msgspec
 
 from benchwright.core.observation import ProcessRecord, TrialEnding
-from benchwright.core.plan import Command, CommandMode, Pairs, TestPlan
+from benchwright.core.plan import SUCCESS, Command, CommandMode, Pairs, TestPlan
 
 # -- The wire format between Python and the launcher (docs/launcher-protocol.md) -------
 #
@@ -55,6 +55,7 @@ class RunRequest(msgspec.Struct, frozen=True, tag="run", tag_field="type"):
     budget_ns: int = BATCH_NS
     hooks: tuple[str, ...] = ()
     stop_on_failure: bool = False
+    ok_status: tuple[int, ...] = SUCCESS
     output: WireOutput = WireOutput()
 
 
@@ -93,6 +94,8 @@ class EpochRecord(msgspec.Struct, frozen=True, tag="epoch", tag_field="type"):
     """What each hook printed: (name, event, text)."""
     output_full: bool = False
     """Whether a stream exceeded the request's limit."""
+    stopped: bool = False
+    """Whether the launcher was stopped and continued meanwhile, so that its stamps are late."""
 
 
 class BatchDone(msgspec.Struct, frozen=True, tag="done", tag_field="type"):
@@ -148,6 +151,7 @@ def epochs_request(
         hooks=plan.hooks,
         budget_ns=BATCH_NS if plan.place is None else VISIT_NS,
         stop_on_failure=plan.fail_fast,
+        ok_status=plan.ok_status,
         output=_wire_output(plan),
     )
 

@@ -28,11 +28,11 @@ from benchwright.core.observation import (
 FIELDS = "comm,pid,tid,time,ip,sym,dso"
 """The fields for `perf script -F` that `samples_of` reads."""
 TOP = 10
-_HEAD = re.compile(r"^(\S.*?)\s+(\d+)/(\d+)\s+(\d+)\.(\d{9}):\s*$")
+_HEAD = re.compile(r"^(\S.*?)(?<!\s)\s+(\d+)/(\d+)\s+(\d+)\.(\d{9}):\s*$")
 _LEAF = re.compile(
-    r"^\s*\S.*?\s+\d+/(\d+)\s+(\d+)\.(\d{9}):\s+([0-9a-f]+)\s+(.*?)\s+\((.*)\)\s*$"
+    r"^\s*\S.*?(?<!\s)\s+\d+/(\d+)\s+(\d+)\.(\d{9}):\s+([0-9a-f]+)\s+(\S.*?)(?<!\s)\s+\((.*)\)\s*$"
 )
-_FRAME = re.compile(r"^\s+([0-9a-f]+)\s+(.*?)\s+\((.*)\)\s*$")
+_FRAME = re.compile(r"^\s+([0-9a-f]+)\s+(\S.*?)(?<!\s)\s+\((.*)\)\s*$")
 _KERNEL_FROM = 1 << 63
 """The lowest kernel address on every 64-bit Linux."""
 

@@ -31,6 +31,7 @@ from benchwright.core.observation import (
 )
 from benchwright.core.processes import all_processes, tree_of
 from benchwright.core.search import LoadTrial
+from benchwright.core.untrusted import regular_bytes
 from benchwright.watch.folded import (
     FIELDS,
     fold,
@@ -289,5 +290,5 @@ def stored_stacks(trials: Iterable[Trial | LoadTrial], study: Path) -> FoldedSta
     files = sorted({one.folded for one in profiles if one is not None and one.folded})
     together: Counter[Stack] = Counter()
     for file in files:
-        together.update(read_folded((study / file).read_text(), file).counts)
+        together.update(read_folded(regular_bytes(study / file).decode(), file).counts)
     return FoldedStacks(dict(together))

@@ -71,8 +71,8 @@ struct ReplacedSocket {
     socket: Socket,
     /// The token of its events.
     token: u64,
-    /// Whether its operation exceeded the time limit, and the answer has not arrived since.
-    is_owed: bool,
+    /// The answer that has not arrived since.
+    owed: Owed,
 }
 
 impl ReplacedSocket {
@@ -80,12 +80,23 @@ impl ReplacedSocket {
     fn read(&mut self, buffer: &mut [u8], late: &mut LateDatagrams) {
         // An error is that of an operation that has ended.
         while self.socket.read(buffer).is_ok() {
-            match std::mem::replace(&mut self.is_owed, false) {
-                true => late.replies += 1,
-                false => late.others += 1,
+            match std::mem::replace(&mut self.owed, Owed::Nothing) {
+                Owed::Counted => late.replies += 1,
+                Owed::WarmUp => {}
+                Owed::Nothing => late.others += 1,
             }
         }
     }
+}
+
+/// The answer of an operation that exceeded the time limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Owed {
+    Nothing,
+    /// Of a measured operation.
+    Counted,
+    /// Of an operation of the warm-up.
+    WarmUp,
 }
 
 /// What arrived on sockets that were replaced [datagrams].
@@ -282,25 +293,29 @@ impl<S> Connection<S> {
         }
     }
 
-    /// Sets the socket of UDP aside, which the next one replaces; `timed_out`: the operation on it exceeded its limit. Adds
-    /// what has arrived on the one before to `late`.
+    /// Sets the socket of UDP aside, which the next one replaces; `owed`: the answer to what was sent on it. Adds what has
+    /// arrived on the one before to `late`.
     pub(crate) fn set_aside(
         &mut self,
         (epoll, index): (&Epoll, u32),
-        timed_out: bool,
+        owed: Owed,
         buffer: &mut [u8],
         late: &mut LateDatagrams,
     ) -> io::Result<()> {
         let token = self.token(index);
         // A datagram that waits for room is not sent any more.
-        let is_owed = timed_out && self.out.is_empty();
+        let owed = if self.out.is_empty() {
+            owed
+        } else {
+            Owed::Nothing
+        };
         self.out.clear();
         self.rewatch(epoll, index)?;
         if let Some(Transport::Plain(socket)) = self.transport.take() {
             let replaced = ReplacedSocket {
                 socket,
                 token,
-                is_owed,
+                owed,
             };
             if let Some(mut before) = self.replaced.replace(replaced) {
                 before.read(buffer, late);
@@ -601,9 +616,9 @@ fn bind_reserved(socket: &Socket, address: SocketAddr) -> io::Result<()> {
 /// # Errors
 /// As socket(2), bind(2) and connect(2); a connect in progress is not an error. EAGAIN: the queue of a Unix socket is
 /// full.
-pub(crate) fn begin_connect(address: &Address, reserved: bool) -> io::Result<Socket> {
+pub(crate) fn begin_connect(target: &Address, reserved: bool) -> io::Result<Socket> {
     let kind = Type::STREAM.nonblocking();
-    let (socket, address) = match address {
+    let (socket, address) = match target {
         Address::Ip(address) => {
             let protocol = Some(socket2::Protocol::TCP);
             let socket = Socket::new(Domain::for_address(*address), kind, protocol)?;
@@ -626,8 +641,16 @@ pub(crate) fn begin_connect(address: &Address, reserved: bool) -> io::Result<Soc
     };
     match socket.connect(&address) {
         Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => Err(error),
+        // It would answer itself. While it is open, the next one has another port.
+        _ if is_itself(&socket, &address) => begin_connect(target, reserved),
         _ => Ok(socket),
     }
+}
+
+/// Returns whether a socket is connected to itself: its peer has the port that the kernel chose for it.
+fn is_itself(socket: &Socket, peer: &SockAddr) -> bool {
+    let local = socket.local_addr().ok().and_then(|one| one.as_socket());
+    local.is_some() && local == peer.as_socket()
 }
 
 /// Pause before another attempt at a Unix socket whose queue is full: connect(2) does not wait for room in it.
@@ -709,5 +732,29 @@ fn remedy(error: &io::Error) -> &'static str {
             "wait until closed connections have left TIME_WAIT, or use fewer connections"
         }
         _ => "check the address, the route and the server",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_socket_whose_peer_is_its_own_address_is_known() {
+        let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        for kind in [Type::DGRAM, Type::STREAM] {
+            let [own, other] = [(), ()].map(|()| {
+                let socket = Socket::new(Domain::IPV4, kind, None).unwrap();
+                socket.bind(&any.into()).unwrap();
+                socket
+            });
+            let peer = own.local_addr().unwrap();
+            // A stream connects to itself too: both ends open at once.
+            own.connect(&peer).unwrap();
+            assert!(is_itself(&own, &peer));
+            assert!(!is_itself(&other, &peer));
+        }
+        let local = Socket::new(Domain::UNIX, Type::STREAM, None).unwrap();
+        assert!(!is_itself(&local, &SockAddr::unix("/tmp/none").unwrap()));
     }
 }

@@ -12,10 +12,14 @@
 //! operations on it end with `-ECONNABORTED`. All operations have the same limit, so they expire in the order of
 //! their starts: a doubly linked list over the slots is enough, costs the same at any depth and never allocates.
 //! Rejected: a timer wheel, which is for limits that differ.
+//!
+//! The counts have no warm-up: those of operations by the intended start of each, those of connections (bytes,
+//! reconnections, what nobody had asked for) from the submission of the first measured operation on. Rejected: all of them by
+//! that moment, since what is in flight then would be counted without its operation.
 
 use crate::net::connection::{
     Address, CONNECT_TIMEOUT, Connection, ConnectionOptions, ConnectionState, Established,
-    LateDatagrams, PARALLEL,
+    LateDatagrams, Owed, PARALLEL,
 };
 use crate::net::epoll::{Epoll, Interest, ReadySocket};
 use crate::net::tls::TlsDescription;
@@ -24,7 +28,7 @@ use crate::net::tls::settings::TlsSettings;
 use crate::net::transport::Transport;
 use crate::target::Reaped;
 use bw_model::{Kind, Nanos, Operation};
-use bw_protocol::{End, Protocol, RESEND, SessionState};
+use bw_protocol::{End, MeasuredPart, Protocol, RESEND, SessionState};
 use bw_record::histogram::Histogram;
 use bw_sys::clock::monotonic_ns;
 use std::collections::VecDeque;
@@ -42,7 +46,7 @@ const NOBODY: u32 = u32::MAX;
 /// Maximum size of one read [bytes]: more than any datagram has.
 const BUFFER_BYTES: usize = 64 * 1024;
 
-/// The counts so far.
+/// The counts so far, without the warm-up.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ConnectionCounts {
     /// Reconnections.
@@ -106,6 +110,7 @@ pub(crate) struct Pool<P: Protocol> {
     ended: VecDeque<Reaped>,
     buffer: Box<[u8]>,
     counts: ConnectionCounts,
+    measured: MeasuredPart,
     connect_times: Histogram,
     handshake_times: Histogram,
     /// How many handshakes are complete, before the run.
@@ -167,6 +172,7 @@ impl<P: Protocol> Pool<P> {
             ended: VecDeque::with_capacity(slots),
             buffer: vec![0; BUFFER_BYTES].into_boxed_slice(),
             counts: ConnectionCounts::default(),
+            measured: MeasuredPart::default(),
             connect_times,
             handshake_times: Histogram::new(),
             complete: 0,
@@ -235,8 +241,23 @@ impl<P: Protocol> Pool<P> {
         &self.protocol
     }
 
+    /// Returns the counts; all zero if nothing was measured.
     pub(crate) fn counts(&self) -> ConnectionCounts {
+        if self.measured.is_awaited() {
+            return ConnectionCounts::default();
+        }
         self.counts
+    }
+
+    /// See [`Target::measure_from`](crate::target::Target::measure_from).
+    pub(crate) fn measure_from(&mut self, from: Nanos) {
+        self.measured.set_start(from);
+        self.protocol.measure_from(from);
+    }
+
+    /// Returns whether the operation of a slot is measured.
+    fn is_measured(&self, slot: u32) -> bool {
+        self.measured.has(&self.operations[slot as usize])
     }
 
     /// Returns how long the connects took [ns], from the first to the connected socket.
@@ -263,6 +284,9 @@ impl<P: Protocol> Pool<P> {
     pub(crate) fn submit(&mut self, slot: u32, operation: &Operation) {
         if operation.kind != Kind::Exchange {
             return self.end(slot, -libc::EOPNOTSUPP);
+        }
+        if self.measured.begins_with(operation) {
+            self.counts = ConnectionCounts::default();
         }
         self.timeouts.start(slot, monotonic_ns);
         self.carriers[slot as usize] = NOBODY;
@@ -470,8 +494,8 @@ impl<P: Protocol> Pool<P> {
         }
         self.counts.received_bytes += length as u64;
         let token = connection.token(index);
-        let idle =
-            connection.carried.is_empty() && connection.state != ConnectionState::ProtocolHandshake;
+        let greets = connection.state == ConnectionState::ProtocolHandshake;
+        let idle = connection.carried.is_empty() && !greets;
         let state = self.protocol.receive(
             &mut connection.session,
             &self.buffer[..length],
@@ -480,7 +504,10 @@ impl<P: Protocol> Pool<P> {
         );
         let is_unmatched = self.address.is_datagram() && !idle && self.ends.is_empty();
         self.counts.unrequested += u64::from(is_unmatched);
+        let all_sound = self.ends.iter().all(|end| end.result != -libc::EPROTO);
         self.take_ends(index, true);
+        // Also bytes behind the last answer, in the same segment.
+        let idle = all_sound && self.connections[index as usize].carried.is_empty() && !greets;
         self.settle(index, state, idle)?;
         let connection = &mut self.connections[index as usize];
         if connection.token(index) != token {
@@ -533,7 +560,7 @@ impl<P: Protocol> Pool<P> {
         if !self.connection(index).proven {
             return self.end(slot, -libc::ECONNRESET);
         }
-        self.counts.resent += 1;
+        self.counts.resent += u64::from(self.is_measured(slot));
         self.carriers[slot as usize] = NOBODY;
         self.waiting.push_front(slot);
     }
@@ -740,7 +767,8 @@ impl<P: Protocol> Pool<P> {
     }
 
     fn time_out(&mut self, slot: u32) -> io::Result<()> {
-        self.counts.timeouts += 1;
+        let is_measured = self.is_measured(slot);
+        self.counts.timeouts += u64::from(is_measured);
         let index = self.carriers[slot as usize];
         if index == NOBODY {
             let place = self.waiting.iter().position(|waits| *waits == slot);
@@ -763,7 +791,7 @@ impl<P: Protocol> Pool<P> {
             return self.settle(index, SessionState::Ready, false);
         }
         self.end_all(index, -libc::ECONNABORTED);
-        self.close(index, Closing::TimedOut)?;
+        self.close(index, Closing::TimedOut { is_measured })?;
         // At once: the time limit itself keeps the reconnection rate low.
         self.reconnect(index)
     }
@@ -784,7 +812,20 @@ enum Closing {
     ByServer,
     ByClient,
     /// Its operation exceeded the time limit.
-    TimedOut,
+    TimedOut {
+        is_measured: bool,
+    },
+}
+
+impl Closing {
+    /// Returns the answer that may still arrive.
+    fn owed(self) -> Owed {
+        match self {
+            Self::ByServer | Self::ByClient => Owed::Nothing,
+            Self::TimedOut { is_measured: true } => Owed::Counted,
+            Self::TimedOut { is_measured: false } => Owed::WarmUp,
+        }
+    }
 }
 
 /// Delay before another attempt at a connection that failed, or that carried no whole exchange.
@@ -798,7 +839,7 @@ impl<P: Protocol> Pool<P> {
         if self.address.is_datagram() {
             connection.set_aside(
                 (&self.epoll, index),
-                closing == Closing::TimedOut,
+                closing.owed(),
                 &mut self.buffer,
                 &mut self.counts.late,
             )?;

@@ -22,6 +22,7 @@ use bw_nfs::record::{Record, Records};
 use bw_nfs::rpc::{read_reply, xid_of};
 use bw_nfs::status::Status;
 use bw_nfs::{Procedure, reply};
+use bw_protocol::MeasuredPart;
 use bw_sys::clock::monotonic_ns;
 use serde::Serialize;
 use socket2::Socket;
@@ -47,7 +48,7 @@ const RESENDS: u8 = 3;
 /// Length of a record beyond the data of the largest READ or WRITE [bytes].
 const RECORD_SPARE: usize = 4096;
 
-/// What happened to calls so far, as the result's `target` object has it.
+/// What happened to calls so far, without the warm-up, as the result's `target` object has it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct CallCounts {
     /// Reconnections, because the server had closed the connection or it had failed.
@@ -177,6 +178,7 @@ pub(crate) struct Pipeline {
     ended: VecDeque<Reaped>,
     buffer: Box<[u8]>,
     counts: CallCounts,
+    measured: MeasuredPart,
 }
 
 impl Pipeline {
@@ -235,6 +237,7 @@ impl Pipeline {
             ended: VecDeque::with_capacity(capacity),
             buffer: vec![0; BUFFER_BYTES].into_boxed_slice(),
             counts: CallCounts::default(),
+            measured: MeasuredPart::default(),
             plan,
             links,
         };
@@ -256,12 +259,32 @@ impl Pipeline {
         self.links.len() as u32
     }
 
+    /// Returns the counts; all zero if nothing was measured.
     pub(crate) fn counts(&self) -> CallCounts {
+        if self.measured.is_awaited() {
+            return CallCounts::default();
+        }
         self.counts
+    }
+
+    /// See [`Target::measure_from`](crate::target::Target::measure_from). Counts of operations go by the intended start of
+    /// each, those of connections and of replies without an operation begin with the first measured operation.
+    pub(crate) fn measure_from(&mut self, from: Nanos) {
+        self.measured.set_start(from);
+    }
+
+    /// Returns 1 if the operation of a slot is measured, else 0: what a count of operations grows by.
+    fn one_of(&self, slot: u32) -> u64 {
+        self.measured
+            .has(&self.slots[slot as usize].operation)
+            .into()
     }
 
     /// Begins the operation of a free slot.
     pub(crate) fn submit(&mut self, slot: u32, operation: &Operation) {
+        if self.measured.begins_with(operation) {
+            self.counts = CallCounts::default();
+        }
         self.timeouts.start(slot, monotonic_ns);
         let entry = &mut self.slots[slot as usize];
         entry.operation = *operation;
@@ -343,7 +366,7 @@ impl Pipeline {
         while let Some((slot, due_ns)) = self.timeouts.first()
             && due_ns <= now_ns
         {
-            self.counts.timeouts += 1;
+            self.counts.timeouts += self.one_of(slot);
             self.end(slot, -libc::ETIMEDOUT);
         }
         while let Some(&(due_ns, slot)) = self.postponed.front()
@@ -462,7 +485,7 @@ impl Pipeline {
                 match self.translator.encode_lookup(&mut link.outgoing, xid, name) {
                     Ok(procedure) => {
                         entry.looks_up = Some(object);
-                        self.counts.lookups += 1;
+                        self.counts.lookups += u64::from(self.measured.has(&entry.operation));
                         procedure
                     }
                     Err(result) => return self.end(slot, result),
@@ -657,13 +680,13 @@ impl Pipeline {
     }
 
     fn end_malformed(&mut self, slot: u32) {
-        self.counts.malformed_replies += 1;
+        self.counts.malformed_replies += self.one_of(slot);
         self.end(slot, -libc::EBADMSG);
     }
 
     /// Sends the call of a slot again later.
     fn postpone(&mut self, slot: u32) {
-        self.counts.jukebox += 1;
+        self.counts.jukebox += self.one_of(slot);
         self.detach(slot);
         self.slots[slot as usize].state = CallState::Postponed;
         let due_ns = monotonic_ns().saturating_add(self.plan.jukebox_retry.0);
@@ -698,14 +721,15 @@ impl Pipeline {
                     self.assign(slot);
                 }
                 CallState::Sent(of) if of == index => {
+                    let counted = u64::from(self.measured.has(&entry.operation));
                     let repeatable = is_idempotent(entry.operation.kind) && !garbage;
                     if repeatable && entry.resends < RESENDS {
                         entry.resends += 1;
-                        self.counts.resent += 1;
+                        self.counts.resent += counted;
                         self.detach(slot);
                         self.assign(slot);
                     } else {
-                        self.counts.lost += 1;
+                        self.counts.lost += counted;
                         self.end(slot, errno);
                     }
                 }

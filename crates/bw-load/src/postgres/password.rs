@@ -6,8 +6,8 @@
 
 use bw_model::EngineError;
 use bw_protocol::postgres::Password;
+use bw_sys::regular::open_regular;
 use std::ffi::OsString;
-use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -91,7 +91,7 @@ fn unreadable(name: &str, path: &Path, error: &io::Error) -> EngineError {
 
 fn read(path: &Path) -> io::Result<String> {
     let mut text = String::new();
-    File::open(path)?
+    open_regular(path)?
         .take(MOST_BYTES)
         .read_to_string(&mut text)?;
     Ok(text)

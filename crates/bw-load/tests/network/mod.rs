@@ -46,6 +46,16 @@ pub(crate) fn exchange(offset: u64, size: u32) -> Operation {
     }
 }
 
+/// How long the warm-up of the tests lasts.
+pub(crate) const WARM_UP: Nanos = Nanos(1000);
+
+/// Returns the operation `warm` times in the warm-up, and `measured` times after it.
+pub(crate) fn with_warm_up(operation: Operation, warm: usize, measured: usize) -> Vec<Operation> {
+    let at = |at, count| std::iter::repeat_n(Operation { at, ..operation }, count);
+    let last = Nanos(WARM_UP.0 - 1);
+    at(last, warm).chain(at(WARM_UP, measured)).collect()
+}
+
 /// Executes the operations, as many at a time as the target accepts; returns the results in the operations' order.
 pub(crate) fn drive<T: Target>(target: &mut T, operations: &[Operation]) -> Vec<i32> {
     let mut results = vec![None; operations.len()];

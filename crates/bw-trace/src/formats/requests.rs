@@ -1,20 +1,23 @@
 //! The formats of recorded HTTP requests: access logs, JSON lines, HAR.
 //!
-//! Decision: a line of an access log is recognised by its time and the quoted request behind it, whatever stands before
-//! and after them, so that the formats `common`, `combined`, `vhost_combined` and most own ones are one. A request that
-//! cannot be sent again (none, CONNECT) is no malformed line: servers log what anybody sends them. Sources:
-//! `ngx_http_log_module` and `mod_log_config` (layout, escapes), RFC 3339 (times), the HAR 1.2 specification.
+//! Decision: a line of an access log is recognised by its time and the request behind it, which is the first text between
+//! quotation marks that is a request line, whatever else the line has: so the formats `common`, `combined`, `vhost_combined`
+//! and most own ones are one. A request that cannot be sent again (none, CONNECT) is no malformed line: servers log what
+//! anybody sends them. An archive is read entry by entry, because one with a member of an unexpected type says nothing
+//! about the others; `null` is as if the member were absent. Sources: `ngx_http_log_module` and `mod_log_config` (layout,
+//! escapes), RFC 3339 (times), the HAR 1.2 specification.
 
 use crate::entry::{DeviceNames, ParseError, Position, RecordedResponse, TraceEntry};
-use crate::error::TraceCode;
-use crate::requests::{RecordedParts, SharedRequests, authority};
+use crate::requests::{RecordedBody, RecordedParts, SharedRequests, authority};
 use crate::source::TraceSource;
 use crate::text::{Bytes, LineFormat};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bw_model::Kind;
 use serde::Deserialize;
+use serde::de::{Deserializer, SeqAccess, Visitor};
 use serde_json::Value;
+use std::fmt;
 use std::io::{BufRead, Read};
 
 /// A second [ns].
@@ -210,9 +213,44 @@ impl AccessLog {
     }
 }
 
-/// Returns the time of a line, where it starts, and where what follows it starts: in brackets, or as seconds with decimals
-/// before the request.
-fn line_time(line: &[u8]) -> Option<(Stamp, usize, usize)> {
+/// How far apart two times of one line may be [ns]: both are of the moment at which it was written.
+const AGREEMENT_NS: u64 = 2 * SECOND_NS;
+
+/// A time in a line.
+struct LineTime {
+    stamp: Stamp,
+    /// Where the line's fields end that are before time and request.
+    start: usize,
+    /// Where the request is looked for.
+    behind: usize,
+}
+
+/// Returns the time of a line: in brackets, or as seconds with decimals. Of times that agree, it is the finest.
+fn line_time(line: &[u8]) -> Option<LineTime> {
+    let numbers = epoch_numbers(line);
+    let is_number = |open: usize| numbers.iter().any(|(_, place)| *place == open + 1);
+    let bracketed = bracketed_time(line).filter(|(_, open, _)| !is_number(*open));
+    if let Some((stamp, start, behind)) = bracketed {
+        let agrees = |other: &Stamp| other.at.abs_diff(stamp.at) <= AGREEMENT_NS;
+        let numbers = numbers.into_iter().map(|(number, _)| number);
+        let times = std::iter::once(stamp).chain(numbers.filter(agrees));
+        return Some(LineTime {
+            stamp: times.min_by_key(|time| time.unit)?,
+            start,
+            behind,
+        });
+    }
+    let (stamp, place) = *numbers.first()?;
+    let quote = memchr(b'"', line, 0).unwrap_or(line.len());
+    Some(LineTime {
+        stamp,
+        start: place.min(quote),
+        behind: 0,
+    })
+}
+
+/// Returns the first time in brackets, and where the brackets start and end.
+fn bracketed_time(line: &[u8]) -> Option<(Stamp, usize, usize)> {
     let mut from = 0;
     while let Some(open) = memchr(b'[', line, from) {
         let close = memchr(b']', line, open)?;
@@ -221,20 +259,73 @@ fn line_time(line: &[u8]) -> Option<(Stamp, usize, usize)> {
         }
         from = open + 1;
     }
-    let quote = memchr(b'"', line, 0)?;
-    let mut start = 0;
-    for token in line[..quote].split(|byte| *byte == b' ') {
-        let end = start + token.len();
-        // Ten digits before the point: since 2001; an address or a duration is not one.
-        if token.len() > 11
-            && token[10] == b'.'
-            && let Some(stamp) = epoch_time(token)
-        {
-            return Some((stamp, start, end));
-        }
-        start = end + 1;
-    }
     None
+}
+
+/// Returns a word that is seconds since 1970 with decimals, also with a name: `at=1700000000.123`.
+fn epoch_number(word: &[u8]) -> Option<Stamp> {
+    let is_name = |text: &[u8]| {
+        text.iter()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(byte))
+    };
+    let value = match memchr(b'=', word, 0) {
+        Some(equals) if is_name(&word[..equals]) => &word[equals + 1..],
+        _ => word,
+    };
+    // Ten digits before the point: since 2001; an address or a duration is not one.
+    let is_one = value.len() > 11 && value[10] == b'.';
+    is_one.then(|| epoch_time(value)).flatten()
+}
+
+/// Returns the seconds since 1970 with decimals of a line, and where they start. A part of a quoted text is none: clients
+/// choose the texts, and add such numbers to their requests.
+fn epoch_numbers(line: &[u8]) -> Vec<(Stamp, usize)> {
+    let is_start = |bytes: &[u8]| bytes[10] == b'.' && bytes[..10].iter().all(u8::is_ascii_digit);
+    let mut found = Vec::new();
+    if !line.windows(11).any(is_start) {
+        return found;
+    }
+    let mut start = 0;
+    let mut words = |from: usize, until: usize| {
+        let mut start = from;
+        for word in line[from..until].split(|byte| b" \t,;[]".contains(byte)) {
+            found.extend(epoch_number(word).map(|stamp| (stamp, start)));
+            start += word.len() + 1;
+        }
+    };
+    for text in (QuotedTexts { line, place: 0 }) {
+        words(start, text.open);
+        start = text.end;
+    }
+    words(start, memchr(b'"', line, start).unwrap_or(line.len()));
+    found
+}
+
+/// A text between quotation marks in a line.
+struct QuotedText {
+    /// The place of the first quotation mark.
+    open: usize,
+    /// The text without escapes.
+    bytes: Vec<u8>,
+    /// The place behind the second one.
+    end: usize,
+}
+
+/// The texts between quotation marks of a line from a place on, until one has no end.
+struct QuotedTexts<'a> {
+    line: &'a [u8],
+    place: usize,
+}
+
+impl Iterator for QuotedTexts<'_> {
+    type Item = QuotedText;
+
+    fn next(&mut self) -> Option<QuotedText> {
+        let open = memchr(b'"', self.line, self.place)?;
+        let (bytes, end) = quoted(self.line, open)?;
+        self.place = end;
+        Some(QuotedText { open, bytes, end })
+    }
 }
 
 fn memchr(wanted: u8, line: &[u8], from: usize) -> Option<usize> {
@@ -301,24 +392,64 @@ fn virtual_host(before: &[u8]) -> Option<&[u8]> {
     (fields.next()? == b"-" && fields.next().is_some() && has_port).then_some(host)
 }
 
-/// Returns method and target of a request line: `GET /path HTTP/1.1`; both empty if it is none.
-fn request_line(line: &[u8]) -> (&[u8], &[u8]) {
-    let none = (&b""[..], &b""[..]);
-    let Some(first) = line.iter().position(|byte| *byte == b' ') else {
-        return none;
-    };
-    let Some(last) = line.iter().rposition(|byte| *byte == b' ') else {
-        return none;
-    };
-    if first == last || !line[last + 1..].starts_with(b"HTTP/") {
-        return none;
+/// Returns method and target of a request line: `GET /path HTTP/1.1`; None if it is none.
+fn request_line(line: &[u8]) -> Option<(&[u8], &[u8])> {
+    let first = line.iter().position(|byte| *byte == b' ')?;
+    let last = line.iter().rposition(|byte| *byte == b' ')?;
+    let is_request = first != last && line[last + 1..].starts_with(b"HTTP/");
+    is_request.then(|| (&line[..first], &line[first + 1..last]))
+}
+
+/// Returns the request of a line behind its time: the first quoted text that is a request line, or else the first quoted
+/// text, which the server logged in place of one.
+fn logged_request(line: &[u8], behind: usize) -> Result<QuotedText, ParseError> {
+    const REMEDY: &str = "log \"$request\" (nginx) or \"%r\" (Apache), with the quotation marks";
+    let (mut first, mut place) = (None, behind);
+    for text in (QuotedTexts { line, place }) {
+        if request_line(&text.bytes).is_some() {
+            return Ok(text);
+        }
+        if has_request(&line[place..text.open]) {
+            break;
+        }
+        place = text.end;
+        first.get_or_insert(text);
     }
-    (&line[..first], &line[first + 1..last])
+    let rest = &line[place..];
+    let unquoted = rest.split(|byte| *byte == b'"').next();
+    let (column, message) = match first {
+        _ if unquoted.is_some_and(has_request) => (
+            place,
+            "the request must be in quotation marks, as in \"GET / HTTP/1.1\"",
+        ),
+        Some(text) => return Ok(text),
+        None => match memchr(b'"', line, behind) {
+            Some(quote) => (quote, "the request has no closing quotation mark"),
+            None => (behind, "the request in quotation marks is missing"),
+        },
+    };
+    Err(ParseError {
+        remedy: REMEDY.to_owned(),
+        ..ParseError::column(column, message)
+    })
+}
+
+/// Returns whether a text without quotation marks contains a request: `GET /path HTTP/1.1`.
+fn has_request(text: &[u8]) -> bool {
+    let words: Vec<_> = text
+        .split(|byte| *byte == b' ')
+        .filter(|word| !word.is_empty())
+        .collect();
+    let is_request = |words: &[&[u8]]| {
+        words[0].iter().all(u8::is_ascii_uppercase) && words[2].starts_with(b"HTTP/")
+    };
+    words.windows(3).any(is_request)
 }
 
 /// Returns the response in what follows the request: its status, and the length of its body, `-` for none (Apache's `%b`).
 fn logged_response(behind: &[u8]) -> RecordedResponse {
-    let mut words = behind.trim_ascii().split(|byte| *byte == b' ');
+    let words = behind.trim_ascii().split(|byte| *byte == b' ');
+    let mut words = words.skip_while(|word| epoch_number(word).is_some());
     let status = words.next().and_then(|word| digits(word, 3));
     let bytes = words.next().filter(|_| status.is_some());
     RecordedResponse {
@@ -336,14 +467,16 @@ impl LineFormat for AccessLog {
         line: &[u8],
         devices: &mut DeviceNames,
     ) -> Result<Option<TraceEntry>, ParseError> {
-        let missing = |what: &str| ParseError::column(0, format!("the {what} is missing"));
-        let (stamp, start, behind) = line_time(line).ok_or_else(|| missing("time"))?;
-        let quote = memchr(b'"', line, behind).ok_or_else(|| missing("request"))?;
-        let (request, end) = quoted(line, quote).ok_or_else(|| {
-            ParseError::column(quote, "the request has no closing quotation mark")
-        })?;
-        let (method, target) = request_line(&request);
-        let response = logged_response(&line[end..]);
+        let time = line_time(line);
+        let time = time.ok_or_else(|| ParseError::column(0, "the time is missing"))?;
+        let LineTime {
+            stamp,
+            start,
+            behind,
+        } = time;
+        let request = logged_request(line, behind)?;
+        let (method, target) = request_line(&request.bytes).unwrap_or_default();
+        let response = logged_response(&line[request.end..]);
         let device = match virtual_host(&line[..start]) {
             Some(host) => devices.number(host, 0)?,
             None => 0,
@@ -356,7 +489,7 @@ impl LineFormat for AccessLog {
             ..RecordedParts::default()
         };
         let index = self.requests.lock().add(parts);
-        let index = index.map_err(|what| ParseError::column(quote, what))?;
+        let index = index.map_err(|what| ParseError::column(request.open, what))?;
         Ok(index.map(|index| stamp.entry(index, response).on(device)))
     }
 }
@@ -461,20 +594,21 @@ impl LineFormat for JsonLines {
             (None, None) => return Err(wrong("the path or url is missing")),
             (Some(_), Some(_)) => return Err(wrong("it has a path and a url: leave one out")),
         };
+        let headers = json_headers(&request.headers.unwrap_or_default()).ok_or_else(|| {
+            wrong("the headers are neither {\"name\": \"value\"} nor [[\"name\", \"value\"]]")
+        })?;
+        let stated = StatedLengths::new(&headers, None);
         let body = match (request.body, request.body_base64) {
             (Some(_), Some(_)) => {
                 return Err(wrong("it has a body and a body_base64: leave one out"));
             }
-            (Some(text), None) => Some(text.into_bytes()),
+            (Some(text), None) => Some(stated.body(&text)),
             (None, Some(text)) => {
-                let decoded = STANDARD.decode(text);
-                Some(decoded.map_err(|error| wrong(&format!("body_base64: {error}")))?)
+                let body = decoded(&text, &stated);
+                Some(body.map_err(|error| wrong(&format!("body_base64: {error}")))?)
             }
             (None, None) => None,
         };
-        let headers = json_headers(&request.headers.unwrap_or_default()).ok_or_else(|| {
-            wrong("the headers are neither {\"name\": \"value\"} nor [[\"name\", \"value\"]]")
-        })?;
         let status = match &request.status {
             Some(Value::String(text)) => digits(text.as_bytes(), 3),
             Some(value) => value.as_u64(),
@@ -507,79 +641,269 @@ impl LineFormat for JsonLines {
 }
 
 #[derive(Deserialize)]
+#[serde(expecting = "an object with `log`")]
 struct HarFile {
     log: HarLog,
 }
 
 #[derive(Deserialize)]
+#[serde(expecting = "an object with `entries`")]
 struct HarLog {
-    entries: Vec<HarEntry>,
+    entries: HarEntries,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct HarEntry {
-    started_date_time: String,
-    request: HarRequest,
-    response: Option<HarResponse>,
+/// The entries of an archive, each with what it has that cannot be read.
+struct HarEntries(Vec<Result<HarEntry, ParseError>>);
+
+impl<'de> Deserialize<'de> for HarEntries {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_seq(EntriesVisitor)
+    }
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct HarRequest {
-    method: String,
-    url: String,
-    #[serde(default)]
-    headers: Vec<HarPair>,
-    post_data: Option<HarBody>,
-}
+struct EntriesVisitor;
 
-#[derive(Deserialize)]
-struct HarPair {
-    name: String,
-    #[serde(default)]
-    value: String,
-}
+impl<'de> Visitor<'de> for EntriesVisitor {
+    type Value = HarEntries;
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct HarBody {
-    #[serde(default)]
-    mime_type: String,
-    #[serde(default)]
-    params: Vec<HarParameter>,
-    #[serde(default)]
-    text: String,
-}
+    fn expecting(&self, text: &mut fmt::Formatter<'_>) -> fmt::Result {
+        text.write_str("an array of entries")
+    }
 
-/// A posted parameter; one of a file also has `fileName`, and only in `multipart/form-data`.
-#[derive(Deserialize)]
-struct HarParameter {
-    name: String,
-    value: Option<String>,
-}
-
-impl HarBody {
-    /// Returns the bytes of the body; None if there is none. Parameters without a text are encoded as a form.
-    ///
-    /// Errors: they are those of another kind of body, of which bytes are missing: boundaries, the headers of its parts.
-    fn bytes(&self) -> Result<Option<Vec<u8>>, ()> {
-        const FORM: &str = "application/x-www-form-urlencoded";
-        if !self.text.is_empty() {
-            return Ok(Some(self.text.clone().into_bytes()));
+    fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<HarEntries, A::Error> {
+        let mut entries = Vec::new();
+        // One at a time: responses may have large bodies.
+        while let Some(value) = array.next_element::<Value>()? {
+            let entry = Member {
+                name: format!("entry {}", entries.len() + 1),
+                value: &value,
+            };
+            entries.push(HarEntry::read(&entry).map_err(wrong_entry));
         }
-        let mime_type = self.mime_type.split(';').next().unwrap_or_default().trim();
-        let is_form = mime_type.is_empty() || mime_type.eq_ignore_ascii_case(FORM);
-        match (self.params.is_empty(), is_form) {
-            (true, _) => Ok(None),
-            (false, true) => Ok(Some(form(&self.params))),
-            (false, false) => Err(()),
+        Ok(HarEntries(entries))
+    }
+}
+/// Returns the error of an entry, whose line is unknown.
+fn wrong_entry(what: String) -> ParseError {
+    ParseError {
+        place: Position::Whole,
+        remedy: "correct the entry, or skip such entries with --lenient".to_owned(),
+        ..ParseError::column(0, what)
+    }
+}
+
+/// A member of an entry that is not null.
+struct Member<'a> {
+    /// Its place, for messages: `entry 3 request.headers`.
+    name: String,
+    value: &'a Value,
+}
+
+impl<'a> Member<'a> {
+    fn is_not(&self, what: &str) -> String {
+        format!("{} is not {what}", self.name)
+    }
+
+    /// Returns a member of this one; None if it is absent or null.
+    fn get(&self, key: &str) -> Result<Option<Self>, String> {
+        let object = self.value.as_object();
+        let members = object.ok_or_else(|| self.is_not("an object"))?;
+        let separator = if self.name.contains(' ') { '.' } else { ' ' };
+        let value = members.get(key).filter(|value| !value.is_null());
+        Ok(value.map(|value| Self {
+            name: format!("{}{separator}{key}", self.name),
+            value,
+        }))
+    }
+
+    fn required(&self, key: &str) -> Result<Self, String> {
+        let missing = || format!("{} has no {key}", self.name);
+        self.get(key)?.ok_or_else(missing)
+    }
+
+    /// Returns a member that is a text; None if it is absent.
+    fn text(&self, key: &str) -> Result<Option<&'a str>, String> {
+        let text = |member: Self| member.value.as_str().ok_or_else(|| member.is_not("a text"));
+        self.get(key)?.map(text).transpose()
+    }
+
+    fn required_text(&self, key: &str) -> Result<&'a str, String> {
+        let missing = || format!("{} has no {key}", self.name);
+        self.text(key)?.ok_or_else(missing)
+    }
+
+    /// Returns a member that is a number; None if it is absent.
+    fn number(&self, key: &str) -> Result<Option<f64>, String> {
+        let number = |member: Self| {
+            let number = member.value.as_f64();
+            number.ok_or_else(|| member.is_not("a number"))
+        };
+        self.get(key)?.map(number).transpose()
+    }
+
+    /// Returns what `read` returns of the elements of a member that is an array; nothing if it is absent.
+    fn each<T>(
+        &self,
+        key: &str,
+        read: impl Fn(&Self) -> Result<T, String>,
+    ) -> Result<Vec<T>, String> {
+        let Some(member) = self.get(key)? else {
+            return Ok(Vec::new());
+        };
+        let array = member.value.as_array();
+        let elements = array.ok_or_else(|| member.is_not("an array"))?;
+        let element = |(place, value): (usize, &'a Value)| {
+            let name = format!("{}[{place}]", member.name);
+            read(&Self { name, value })
+        };
+        let elements = elements.iter().enumerate();
+        let there = elements.filter(|(_, value)| !value.is_null());
+        there.map(element).collect()
+    }
+
+    /// Returns the names and values of the pairs of a member.
+    fn pairs(&self, key: &str) -> Result<Vec<(String, String)>, String> {
+        self.each(key, |pair| {
+            let value = pair.text("value")?.unwrap_or_default();
+            Ok((pair.required_text("name")?.to_owned(), value.to_owned()))
+        })
+    }
+}
+
+/// A request of an archive.
+struct HarEntry {
+    stamp: Stamp,
+    parts: RecordedParts,
+    response: RecordedResponse,
+}
+
+impl HarEntry {
+    /// Returns the request of an entry.
+    ///
+    /// Errors: what of it cannot be read.
+    fn read(entry: &Member<'_>) -> Result<Self, String> {
+        let at = entry.required_text("startedDateTime")?;
+        let stamp = iso_time(at.as_bytes());
+        let stamp =
+            stamp.ok_or_else(|| format!("{}: startedDateTime {at:?} is no time", entry.name))?;
+        let request = entry.required("request")?;
+        let mut headers = request.pairs("headers")?;
+        let mut body = Ok(None);
+        if let Some(posted) = request.get("postData")? {
+            // A size of zero beside a text is none that anybody measured.
+            let size = request.number("bodySize")?.filter(|size| *size > 0.0);
+            // Saturates.
+            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+            let stated = StatedLengths::new(&headers, size.map(|size| size as u64));
+            body = posted_body(&posted, &stated)?;
+            let mime_type = posted.text("mimeType")?.unwrap_or_default();
+            let has_type = |(name, _): &(String, String)| name.eq_ignore_ascii_case("content-type");
+            if matches!(body, Ok(Some(_))) && !mime_type.is_empty() && !headers.iter().any(has_type)
+            {
+                headers.push(("Content-Type".to_owned(), mime_type.to_owned()));
+            }
+        }
+        let response = entry.get("response")?;
+        let response = response.as_ref().map(recorded_response).transpose()?;
+        let response = response.unwrap_or_default();
+        let parts = RecordedParts {
+            method: request.required_text("method")?.into(),
+            target: request.required_text("url")?.into(),
+            headers,
+            has_lost_body: body.is_err(),
+            body: body.unwrap_or_default(),
+            status: response.status,
+            whole_second: stamp.is_whole_second(),
+        };
+        Ok(Self {
+            stamp,
+            parts,
+            response,
+        })
+    }
+}
+
+/// The lengths of a request's body that a trace states [bytes].
+struct StatedLengths(Vec<u64>);
+
+impl StatedLengths {
+    /// Returns those of a header Content-Length and of a member.
+    fn new(headers: &[(String, String)], member: Option<u64>) -> Self {
+        let named = headers
+            .iter()
+            .filter(|(name, _)| name.eq_ignore_ascii_case("content-length"));
+        let of_header = named.filter_map(|(_, value)| value.trim().parse().ok());
+        Self(of_header.chain(member).collect())
+    }
+
+    fn agree(&self, bytes: &[u8]) -> bool {
+        self.0.is_empty() || self.0.contains(&(bytes.len() as u64))
+    }
+
+    /// Returns the body of this text: in UTF-8, or in Latin-1 if only these bytes have a stated length.
+    fn body(&self, text: &str) -> RecordedBody {
+        let utf8 = RecordedBody::new(text.into(), self);
+        if !utf8.has_other_length {
+            return utf8;
+        }
+        let latin1: Result<Vec<u8>, _> = text.chars().map(u8::try_from).collect();
+        match latin1 {
+            Ok(bytes) if self.agree(&bytes) => RecordedBody::new(bytes, self),
+            _ => utf8,
         }
     }
 }
 
+impl RecordedBody {
+    fn new(bytes: Vec<u8>, stated: &StatedLengths) -> Self {
+        Self {
+            has_other_length: !stated.agree(&bytes),
+            bytes,
+        }
+    }
+}
+
+/// Returns the bytes of a text in base64.
+fn decoded(text: &str, stated: &StatedLengths) -> Result<RecordedBody, String> {
+    let bytes = STANDARD.decode(text).map_err(|error| error.to_string())?;
+    Ok(RecordedBody::new(bytes, stated))
+}
+
+/// A body that is described, but not recorded.
+struct LostBody;
+
+/// Returns a body; None if there is none. Parameters without a text are encoded as a form: of another kind of body, bytes
+/// are missing (boundaries, the headers of its parts).
+#[allow(clippy::type_complexity)]
+fn posted_body(
+    posted: &Member<'_>,
+    stated: &StatedLengths,
+) -> Result<Result<Option<RecordedBody>, LostBody>, String> {
+    const FORM: &str = "application/x-www-form-urlencoded";
+    // One of a file also has `fileName`, and is only in `multipart/form-data`.
+    let parameters = posted.pairs("params")?;
+    if let Some(text) = posted.text("text")?.filter(|text| !text.is_empty()) {
+        // Of `content` in HAR 1.2; some programs write it here.
+        let encoding = posted.text("encoding")?.unwrap_or_default();
+        let body = if encoding.eq_ignore_ascii_case("base64") {
+            decoded(text, stated).map_err(|error| format!("{}.text: {error}", posted.name))?
+        } else {
+            stated.body(text)
+        };
+        return Ok(Ok(Some(body)));
+    }
+    let mime_type = posted.text("mimeType")?.unwrap_or_default();
+    let mime_type = mime_type.split(';').next().unwrap_or_default().trim();
+    let is_form = mime_type.is_empty() || mime_type.eq_ignore_ascii_case(FORM);
+    Ok(match (parameters.is_empty(), is_form) {
+        (true, _) => Ok(None),
+        (false, true) => Ok(Some(RecordedBody::new(form(&parameters), stated))),
+        (false, false) => Err(LostBody),
+    })
+}
+
 /// Returns parameters as `application/x-www-form-urlencoded`, in UTF-8. Source: URL Standard, section 5.2.
-fn form(parameters: &[HarParameter]) -> Vec<u8> {
+fn form(parameters: &[(String, String)]) -> Vec<u8> {
     let mut body = Vec::new();
     let put = |body: &mut Vec<u8>, text: &str| {
         for byte in text.bytes() {
@@ -591,57 +915,44 @@ fn form(parameters: &[HarParameter]) -> Vec<u8> {
             }
         }
     };
-    for (place, parameter) in parameters.iter().enumerate() {
+    for (place, (name, value)) in parameters.iter().enumerate() {
         if place > 0 {
             body.push(b'&');
         }
-        put(&mut body, &parameter.name);
+        put(&mut body, name);
         body.push(b'=');
-        put(&mut body, parameter.value.as_deref().unwrap_or_default());
+        put(&mut body, value);
     }
     body
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct HarResponse {
-    #[serde(default)]
-    status: i64,
-    /// Below zero: unknown.
-    body_size: Option<f64>,
-    content: Option<HarContent>,
-}
-
-#[derive(Deserialize)]
-struct HarContent {
-    /// Without a coding (gzip).
-    size: Option<f64>,
-    /// What the coding saved.
-    compression: Option<f64>,
-}
-
-impl HarResponse {
-    fn recorded(&self) -> RecordedResponse {
-        let content = self.content.as_ref();
-        let of_content = content.and_then(|content| {
-            let size = content.size.filter(|size| *size >= 0.0)?;
-            Some(size - content.compression.unwrap_or_default())
-        });
-        let size = self.body_size.filter(|size| *size >= 0.0).or(of_content);
-        // Saturates, and a negative one was none.
-        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-        let body_bytes = size.filter(|size| *size >= 0.0).map(|size| size as u64);
-        RecordedResponse {
-            // 0: there was no response.
-            status: u16::try_from(self.status).ok().filter(|status| *status > 0),
-            body_bytes,
-        }
-    }
+/// Returns what an archive has of a response; a size below zero is unknown.
+fn recorded_response(response: &Member<'_>) -> Result<RecordedResponse, String> {
+    let content = response.get("content")?;
+    let of_content = match &content {
+        // What the coding (gzip) saved is not in the body.
+        Some(content) => content
+            .number("size")?
+            .filter(|size| *size >= 0.0)
+            .zip(Some(content.number("compression")?.unwrap_or_default()))
+            .map(|(size, saved)| size - saved),
+        None => None,
+    };
+    let size = response.number("bodySize")?.filter(|size| *size >= 0.0);
+    let size = size.or(of_content).filter(|size| *size >= 0.0);
+    // 0 and below: there was no response.
+    let status = response.number("status")?.filter(|status| *status >= 1.0);
+    // Both saturate.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    Ok(RecordedResponse {
+        status: status.map(|status| status as u16),
+        body_bytes: size.map(|size| size as u64),
+    })
 }
 
 /// The requests of an HTTP archive, which is read whole, without its responses.
 pub(crate) struct Har {
-    entries: std::vec::IntoIter<HarEntry>,
+    entries: std::vec::IntoIter<Result<HarEntry, ParseError>>,
     requests: SharedRequests,
 }
 
@@ -672,11 +983,9 @@ impl Har {
             fault.place = place;
             fault.fatal("record it again, or save it with another program")
         })?;
-        let mut entries = file.log.entries;
-        // Browsers sort by page. Times that are none come first, and are reported there.
-        entries.sort_by_key(|entry| {
-            iso_time(entry.started_date_time.as_bytes()).map_or(0, |stamp| stamp.at)
-        });
+        let HarEntries(mut entries) = file.log.entries;
+        // Browsers sort by page. What cannot be read comes first, and is reported there.
+        entries.sort_by_key(|entry| entry.as_ref().map_or(0, |entry| entry.stamp.at));
         Ok(Self {
             entries: entries.into_iter(),
             requests,
@@ -688,45 +997,18 @@ impl Har {
         entry: HarEntry,
         devices: &mut DeviceNames,
     ) -> Result<Option<TraceEntry>, ParseError> {
-        let wrong = |what: &str| ParseError {
-            place: Position::Whole,
-            code: TraceCode::TraceLine,
-            ..ParseError::column(
-                0,
-                format!("the entry of {}: {what}", entry.started_date_time),
-            )
-        };
-        let stamp = iso_time(entry.started_date_time.as_bytes());
-        let stamp = stamp.ok_or_else(|| wrong("startedDateTime is no time"))?;
-        let device = match authority(entry.request.url.as_bytes()) {
+        let HarEntry {
+            stamp,
+            parts,
+            response,
+        } = entry;
+        let device = match authority(&parts.target) {
             Some(host) => devices.number(host, 0)?,
             None => 0,
         };
-        let headers = entry.request.headers.into_iter();
-        let mut headers: Vec<_> = headers.map(|field| (field.name, field.value)).collect();
-        let body = entry.request.post_data.as_ref().map(HarBody::bytes);
-        let has_lost_body = matches!(body, Some(Err(())));
-        let body = body.and_then(Result::ok).flatten();
-        let has_type = |(name, _): &(String, String)| name.eq_ignore_ascii_case("content-type");
-        if let (Some(_), Some(posted)) = (&body, entry.request.post_data)
-            && !posted.mime_type.is_empty()
-            && !headers.iter().any(has_type)
-        {
-            headers.push(("Content-Type".to_owned(), posted.mime_type));
-        }
-        let response = entry.response.as_ref().map(HarResponse::recorded);
-        let response = response.unwrap_or_default();
-        let parts = RecordedParts {
-            method: entry.request.method.into_bytes(),
-            target: entry.request.url.into_bytes(),
-            headers,
-            body,
-            has_lost_body,
-            status: response.status,
-            whole_second: stamp.is_whole_second(),
-        };
+        let shown = String::from_utf8_lossy(&parts.target).into_owned();
         let index = self.requests.lock().add(parts);
-        let index = index.map_err(|what| wrong(&what))?;
+        let index = index.map_err(|what| wrong_entry(format!("the entry of {shown}: {what}")))?;
         Ok(index.map(|index| stamp.entry(index, response).on(device)))
     }
 }
@@ -734,7 +1016,7 @@ impl Har {
 impl TraceSource<TraceEntry> for Har {
     fn next(&mut self, devices: &mut DeviceNames) -> Result<Option<TraceEntry>, ParseError> {
         while let Some(entry) = self.entries.next() {
-            if let Some(found) = self.entry(entry, devices)? {
+            if let Some(found) = self.entry(entry?, devices)? {
                 return Ok(Some(found));
             }
         }
@@ -804,6 +1086,51 @@ mod tests {
             Some((b"\"\t\\q\\x2".to_vec(), true))
         );
         assert_eq!(text(b"\"open \\\""), None);
+    }
+
+    #[test]
+    fn the_request_is_the_first_quoted_text_that_is_one() {
+        let found = |behind: &[u8]| {
+            let text = logged_request(behind, 0).ok()?;
+            let (method, target) = request_line(&text.bytes).unwrap_or_default();
+            let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+            Some((text(method), text(target)))
+        };
+        let get = Some(("GET".to_owned(), "/a".to_owned()));
+        for line in [
+            &b" \"GET /a HTTP/1.1\" 200 5 \"-\" \"agent\""[..],
+            b" \"h.example\" \"GET /a HTTP/1.1\" 200",
+            b" 200 \"h.example:80\" \"-\" 5 \"GET /a HTTP/2.0\"",
+            b" \"GET /a HTTP/1.1\" \"GET /b HTTP/1.1\"",
+            b" \"GET /a HTTP/1.1\" \"cut sho",
+        ] {
+            assert_eq!(found(line), get, "{}", line.escape_ascii());
+        }
+        let none = Some((String::new(), String::new()));
+        for line in [
+            &b" \"-\" 408 0 \"-\" \"-\""[..],
+            b" \"\\x16\\x03\" 400 0",
+            b" \"GET /\" 400 0",
+        ] {
+            assert_eq!(found(line), none, "{}", line.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn a_request_without_quotation_marks_is_refused_with_a_fitting_remedy() {
+        for line in [
+            &b" GET /a HTTP/1.1 200 5"[..],
+            b" GET /a HTTP/1.1 200 5 \"-\" \"agent\"",
+            b" \"h.example\" GET /a HTTP/1.1 200 5 \"-\"",
+            b" h.example 0.001 POST /a HTTP/1.1 200",
+        ] {
+            let error = logged_request(line, 0).err().unwrap();
+            assert!(
+                error.message.contains("must be in quotation marks"),
+                "{error:?}"
+            );
+            assert!(error.remedy.contains("$request"), "{error:?}");
+        }
     }
 
     #[test]

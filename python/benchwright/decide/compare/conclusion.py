@@ -42,6 +42,7 @@ from benchwright.decide.compare.decision import (
     gate_limit,
     gates_of,
     judged_pairs,
+    may_rule_out,
     too_few_to_see_dependence,
     verdicts_of,
     why_unanswerable,
@@ -58,7 +59,7 @@ from benchwright.decide.compare.intervals import (
     p_value,
     smallest_effect,
 )
-from benchwright.stats.dependence import MIN_INDEPENDENT, MIN_VALUES_FOR_DEPENDENCE
+from benchwright.stats.dependence import MIN_VALUES_FOR_DEPENDENCE
 from benchwright.stats.intervals import sequence_radius
 from benchwright.stats.moments import Moments
 
@@ -127,10 +128,11 @@ def _answer(
     verdicts: Mapping[ComparedPair, PairVerdict],
 ) -> _Answer:
     evidence = history.evidence[pair]
-    p = math.nan if evidence.unfit else p_value(rule, evidence)
+    unknown = bool(evidence.unfit or why_no_interval(rule, evidence))
+    p = math.nan if unknown else p_value(rule, evidence)
     judged = verdicts.get(pair)
     verdict = None if judged is None else judged.verdict
-    p_adjusted = p if judged is None else judged.p_adjusted
+    p_adjusted = p if judged is None or unknown else judged.p_adjusted
     reason = _reason(rule, history, evidence, judged)
     return _Answer(pair[1], evidence, p, p_adjusted, verdict, reason)
 
@@ -156,7 +158,7 @@ def _metric_verdict(
         mean_candidate=_mean(evidence, evidence.candidate),
         ratio=ratio_estimate(rule, evidence),
         p=answer.p,
-        p_adjusted=math.nan if evidence.unfit else answer.p_adjusted,
+        p_adjusted=answer.p_adjusted,
         adjustment=adjustment(rule, others) if metric.judged else "none",
         smallest_effect=_smallest_share(rule, evidence, metric, others),
         verdict=answer.verdict,
@@ -211,22 +213,8 @@ def why_no_interval(rule: ComparisonRule, evidence: MetricEvidence) -> str:
     bounded = math.isfinite(log_ratio_interval(rule, evidence).half)
     if evidence.n >= rule.minimum and bounded:
         return ""
-    if (which := _too_dependent(evidence)) is not None:
-        return (
-            f"no interval: neighbouring trials depend on each other so much that "
-            f"{which.n} are worth fewer than {MIN_INDEPENDENT} independent ones"
-        )
     least = max(rule.minimum, _first_bounded(rule, evidence))
     return f"no interval yet: {count} of at least {least} {what}"
-
-
-def _too_dependent(evidence: MetricEvidence) -> Moments | None:
-    """Return an arm whose trials are too dependent for an interval, or None."""
-    arms = (evidence.baseline, evidence.candidate)
-    for arm, error in zip(arms, evidence.errors(), strict=True):
-        if not evidence.paired and arm.n >= 2 and math.isnan(error.degrees):
-            return arm
-    return None
 
 
 def _first_bounded(rule: ComparisonRule, evidence: MetricEvidence) -> int:
@@ -252,8 +240,8 @@ def _reason(
     if undecided and (why := why_no_interval(rule, evidence)):
         return why
     if judged and undecided and rule.level < judged.p_adjusted <= rule.error:
-        share = f"{percent_text(rule.level)} of {percent_text(rule.error)}"
-        return f"P = {judged.p_adjusted:.2g}: one look spends {share}"
+        level, error = percent_text(rule.level), percent_text(rule.error)
+        return f"P = {judged.p_adjusted:.2g} is above {level}: one look keeps the rest of {error} in reserve"
     if evidence.n >= 2 and not log_ratio_interval(rule, evidence).half:
         what = "blocks" if evidence.paired else "trials"
         text = f"constant: the same ratio in all of {evidence.n} {what}"
@@ -278,9 +266,12 @@ def _gate_detail(
     log_limit = gate_limit(rule, judged.gate)
     limit = _exp(log_limit)
     why = _why_passed(judged.gate, ratio, log_limit)
-    has_passed = judged.outcome is GateOutcome.PASSED
+    if judged.outcome is not GateOutcome.PASSED:
+        why = ""
+        if judged.outcome is GateOutcome.UNDECIDED and not may_rule_out(rule, evidence):
+            why = f"{evidence.n} blocks, a gate passes from {rule.blocks_for_sameness} on; "
     return (
-        f"{why if has_passed else ''}ratio {ratio.value:.4g} ({percent_text(rule.confidence, 10)} interval "
+        f"{why}ratio {ratio.value:.4g} ({percent_text(rule.confidence, 10)} interval "
         f"{ratio.low:.4g} to {ratio.high:.4g}), limit {limit:.4g}"
     )
 

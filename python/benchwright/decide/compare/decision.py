@@ -24,7 +24,7 @@ from benchwright.core.comparison import (
     Verdict,
 )
 from benchwright.core.plan import StopDecision
-from benchwright.core.text import plural
+from benchwright.core.text import list_text, plural
 from benchwright.decide.compare.evidence import ComparisonHistory, MetricEvidence
 from benchwright.decide.compare.intervals import (
     log_ratio_interval,
@@ -62,6 +62,11 @@ def _decided_stop(
         return StopDecision(
             "failed", detail, answered=False, looks=_looks(rule, history)
         )
+    if rule.paired and rule.stored is None and (absent := _absent(rule, history)):
+        detail = f"no arm has {list_text(absent)} in {plural(history.blocks, 'block')}"
+        if "instructions" in absent:
+            detail += "; --instructions counts them"
+        return StopDecision("missing", detail, answered=False)
     if rule.stored is None and not rule.paired:
         return _ended("count", rule, history)
     if rule.exactly is not None:
@@ -76,6 +81,17 @@ def _decided_stop(
     if total >= rule.maximum:
         return _ended("max-blocks", rule, history)
     return _out_of_time(rule, history)
+
+
+def _absent(rule: ComparisonRule, history: ComparisonHistory) -> list[str]:
+    """Return the judged metrics that no trial of any arm has, from the first block on."""
+    judged = [metric.name for metric in rule.metrics if metric.judged]
+    found = []
+    for name in judged:
+        own = [one for (known, _), one in history.evidence.items() if known == name]
+        if history.blocks and all(one.absent == history.blocks for one in own):
+            found.append(name)
+    return found
 
 
 def _out_of_time(
@@ -220,7 +236,8 @@ def why_unanswerable(
             "there is no ratio"
         )
     nothing = not (evidence.baseline.n and evidence.candidate.n)
-    if nothing and history.blocks >= rule.minimum:
+    never = evidence.absent == history.blocks
+    if nothing and history.blocks and (never or history.blocks >= rule.minimum):
         if not evidence.paired:
             return "the metric is missing in all trials of an arm"
         return f"the metric is missing in all of {history.blocks} blocks"
@@ -319,7 +336,7 @@ def _verdict(
     if evidence.n < rule.minimum or why_unanswerable(rule, history, evidence):
         return Verdict.UNDECIDED
     interval = log_ratio_interval(rule, evidence)
-    if interval.within(math.log1p(rule.margin)) and _may_be_same(rule, evidence):
+    if interval.within(math.log1p(rule.margin)) and may_rule_out(rule, evidence):
         return Verdict.EQUIVALENT
     if not interval.half and evidence.n < CONSTANT_FROM:
         return Verdict.UNDECIDED
@@ -329,8 +346,8 @@ def _verdict(
     return Verdict.SLOWER if worse else Verdict.FASTER
 
 
-def _may_be_same(rule: ComparisonRule, evidence: MetricEvidence) -> bool:
-    """Return whether there are enough blocks to conclude that nothing differs."""
+def may_rule_out(rule: ComparisonRule, evidence: MetricEvidence) -> bool:
+    """Return whether there are enough blocks to rule a difference out: fewer may all miss a slow mode."""
     return not rule.paired or evidence.n >= rule.blocks_for_sameness
 
 
@@ -355,9 +372,11 @@ def gates_of(
 
 
 def _gated_pairs(rule: ComparisonRule) -> list[tuple[Gate, ComparedPair]]:
+    there = {metric.name for metric in rule.metrics}
     return [
         (gate, (gate.metric, place))
         for gate in rule.gates
+        if gate.metric in there
         for place in range(1, rule.arms)
     ]
 
@@ -399,11 +418,7 @@ def _outcome(
     beyond = (interval.center - limit) * math.copysign(1, limit)
     if beyond > interval.half and judged.p_adjusted <= rule.level:
         return GateOutcome.FAILED
-    if -beyond < interval.half:
-        return GateOutcome.UNDECIDED
-    # A difference in the other direction passes; showing no difference needs more trials.
-    other_way = interval.excludes_zero and interval.center * limit < 0
-    if other_way or _may_be_same(rule, evidence):
+    if -beyond >= interval.half and may_rule_out(rule, evidence):
         return GateOutcome.PASSED
     return GateOutcome.UNDECIDED
 

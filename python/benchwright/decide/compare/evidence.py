@@ -68,6 +68,8 @@ class MetricEvidence(msgspec.Struct, frozen=True):
     baseline_trials: int = 0
     """Trials that have the metric, whatever their values."""
     candidate_trials: int = 0
+    absent: int = 0
+    """Blocks in which no trial has the metric."""
 
     def errors(self) -> tuple[MeanError, MeanError]:
         """Return the standard errors of the baseline's and the candidate's mean, with the
@@ -133,7 +135,7 @@ class _PairEvidence:
         self.pilot_sdev = math.nan
         self.pilot_errors = (MeanError(), MeanError())
         self.logs = ArmLogs()
-        self.missing = self.unfit = 0
+        self.missing = self.unfit = self.absent = 0
         self.baseline_trials = self.candidate_trials = 0
 
     def add_block(self, baseline: list[float | None], own: list[float | None]) -> None:
@@ -186,12 +188,14 @@ class _PairEvidence:
             self.unfit,
             self.baseline_trials,
             self.candidate_trials,
+            self.absent,
         )
 
     def _all_there(self, values: list[float | None]) -> list[float] | None:
         present = [value for value in values if value is not None]
         if len(present) < len(values) or not all(map(math.isfinite, present)):
             self.missing += 1
+            self.absent += not present
             return None
         return present
 

@@ -147,8 +147,6 @@ def planned_size(
     if evidence.baseline.n < 2:
         return _NEVER
     of_baseline, of_pilot = evidence.pilot_errors
-    if math.isnan(of_baseline.degrees) or math.isnan(of_pilot.degrees):
-        return _NEVER
     known = (of_baseline.factor * evidence.baseline.sdev) ** 2 / evidence.baseline.n
     spread *= of_pilot.factor
     need = rule.minimum
@@ -188,8 +186,6 @@ def _standard_error(
     if rule.stored is not None and not math.isnan(evidence.pilot_sdev):
         spread, pilot = _spread(rule, evidence, candidate), rule.minimum
     of_baseline, of_candidate = evidence.errors()
-    if math.isnan(of_baseline.degrees) or math.isnan(of_candidate.degrees):
-        return None
     own = (of_candidate.factor * spread) ** 2 / candidate.n
     known = (of_baseline.factor * baseline.sdev) ** 2 / baseline.n
     degrees = _welch(

@@ -4,7 +4,7 @@ Purpose: the findings of a search, and which of them mean that a queue's curve m
 (default.py). Whenever the curve is not used, a finding reports the reason.
 Decision: a finding must be certain: on servers that are queues, at most about one search in a
 hundred may have one. So each test has a high threshold and a minimum effect (tuning.py).
-Source: docs/peak.md; tests/calibration measures the rates behind the thresholds.
+Source: docs/peak-method.md; tests/calibration measures the rates behind the thresholds.
 """
 
 from __future__ import annotations

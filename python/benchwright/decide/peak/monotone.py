@@ -188,7 +188,7 @@ class _MonotoneState:
         Between the runs near the limit it is the fitted parabola, the same distribution as the
         answer's, so that its median is within the limit below a median of the peak. Elsewhere,
         and everywhere if not `fitted`, it is the means of the tested loads, as they grow with
-        the rate. Rejected: only means, which contradicted 15 % of the answers (docs/peak.md);
+        the rate. Rejected: only means, which contradicted 15 % of the answers (docs/peak-method.md);
         each load's worst criterion, because a curve has one unit.
         """
         criterion = next((c for c in self.goal.criteria if c.key == key), None)

@@ -7,7 +7,7 @@ a fixed low-discrepancy sequence and no random numbers, so the same history give
 Draws approach the posterior in tempered steps (the power of the likelihood grows as fast as the
 draws can follow). The last step's draws have weights, so the normal shape of a step is only a
 proposal, not an assumption.
-Source: docs/peak.md; O. Cappe et al. 2004, Population Monte Carlo, J. Comp. Graph. Stat. 13.
+Source: docs/peak-method.md; O. Cappe et al. 2004, Population Monte Carlo, J. Comp. Graph. Stat. 13.
 """
 
 from __future__ import annotations

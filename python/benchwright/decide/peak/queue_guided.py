@@ -8,7 +8,7 @@ Purpose: the peak at the lowest cost, with a stated probability. A decision is o
            -> the stop rule -> the result, or next_run.py: the most valuable run
 
 diagnostics.py and default.py check whether the server behaves like a queue at all.
-docs/peak.md explains the method, tuning.py every constant.
+docs/peak-method.md explains the method, tuning.py every constant.
 """
 
 from __future__ import annotations

@@ -284,6 +284,7 @@ class _PeakStep(msgspec.Struct, frozen=True):
 
     def _finished(self, result: ClaimResult) -> ClaimResult:
         """Return the result with the trials, times and findings that every search reports."""
+        result = _cut_at_bounds(self.goal, result)
         against = self._against(result)
         findings = (
             *result.findings,
@@ -297,6 +298,39 @@ class _PeakStep(msgspec.Struct, frozen=True):
             cost_s=_cost_s(self.history),
             findings=tuple(dict.fromkeys(findings)),
         )
+
+
+def _cut_at_bounds(goal: PeakGoal, result: ClaimResult) -> ClaimResult:
+    """Return the result with its answer and interval within the bounds that the user set.
+
+    An answer at a bound has no probability, and an interval beyond the bound is left out: both are about
+    rates that the search may not try.
+    """
+    if result.peak_rate is None:
+        return result
+    least = 0.0 if goal.lowest_rate is None else lowest_rate(goal)
+    most = math.inf if goal.highest_rate is None else highest_rate(goal)
+    rate = min(max(result.peak_rate, least), most)
+    interval = result.interval
+    if interval is not None:
+        ends = max(interval.low, least), min(interval.high, most)
+        interval = (
+            msgspec.structs.replace(
+                interval,
+                value=min(max(interval.value, ends[0]), ends[1]),
+                low=ends[0],
+                high=ends[1],
+            )
+            if ends[0] < ends[1]
+            else None
+        )
+    is_same = rate == result.peak_rate
+    return msgspec.structs.replace(
+        result,
+        peak_rate=rate,
+        interval=interval,
+        claim_probability=result.claim_probability if is_same else None,
+    )
 
 
 def _bound_text(name: str, rate: float | None) -> str:

@@ -2,7 +2,7 @@
 
 Purpose: one table in which a constant can be found and discussed. The modules that use the constants
 contain no numbers of their own. Constants with the same prefix belong together.
-Decision: the constants were set on the simulated servers of tests/sim (docs/peak.md, "Calibration");
+Decision: the constants were set on the simulated servers of tests/sim (docs/peak-method.md, "Calibration");
 the calibration tests measure their effect. The parameters of the workbench paper's policies are
 published and not tuned; they are in published.py.
 Units: `_S` is seconds, `_Z` standard errors, `_SD` a standard deviation; every other constant is a

@@ -3,13 +3,12 @@ expression; errors name the position of a missing value."""
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import io
 import json
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -22,7 +21,13 @@ from benchwright.load.generators.adapter import (
     shortened,
 )
 from benchwright.suite import rules as metric
-from benchwright.trial.metrics import MetricNotFound, extract_metric, parse_number
+from benchwright.trial.metrics import (
+    MetricNotFound,
+    extract_metric,
+    last_json,
+    parse_number,
+    value_at,
+)
 
 # --------------------------------------------------------------------------------------
 # Sources of values in an output: a JSON pointer, a CSV column, a regular expression.
@@ -34,8 +39,6 @@ from benchwright.trial.metrics import MetricNotFound, extract_metric, parse_numb
 
 COLUMN = "column "
 _MOST_MEMBERS = 12
-_LINES = re.compile(r"(?:^|(?<=\r))[{\[][^\r\n]*", re.MULTILINE)
-"""Lines that may be a JSON document."""
 _WORD = re.compile(r"[A-Za-z_][\w/]*", re.ASCII)
 """A pointer whose first / is missing."""
 
@@ -99,7 +102,7 @@ def _refuse(fault: Any) -> None:
 
 
 def _number_at(pointer: str, text: str) -> float:
-    found = _value_at(pointer, text)
+    found = value_at(pointer, _loose_json(text))
     scalar = isinstance(found, (int, float, str)) and not isinstance(found, bool)
     value = parse_number(str(found)) if scalar else None
     if value is None:
@@ -108,22 +111,9 @@ def _number_at(pointer: str, text: str) -> float:
 
 
 def _array_at(pointer: str, text: str) -> list[Any]:
-    found = _value_at(pointer, text)
+    found = value_at(pointer, _loose_json(text))
     if not isinstance(found, list):
         raise MetricNotFound(f"{pointer} is {type(found).__name__}, not an array")
-    return found
-
-
-def _value_at(pointer: str, text: str) -> Any:
-    found = _loose_json(text)
-    for token in pointer.split("/")[1:]:
-        token = token.replace("~1", "/").replace("~0", "~")
-        if isinstance(found, dict) and token in found:
-            found = found[token]
-        elif isinstance(found, list) and token.isdecimal() and int(token) < len(found):
-            found = found[int(token)]
-        else:
-            raise MetricNotFound(f"{pointer} has no member {token!r}")
     return found
 
 
@@ -154,17 +144,12 @@ def shown(value: Any) -> str:
     return shortened(json.dumps(value), 40)
 
 
-def last_json(text: str) -> Any:
-    """Return the text as JSON, or its last line that is JSON. Raises MetricNotFound."""
-    return _last(text, msgspec.json.decode)
-
-
 def _loose_json(text: str) -> Any:
     """Return the text as JSON; accept NaN and Infinity too. Raises MetricNotFound."""
     try:
         return last_json(text)
     except MetricNotFound:
-        return _last(text, json.loads)
+        return last_json(text, json.loads)
 
 
 def has_json(text: str) -> bool:
@@ -174,13 +159,6 @@ def has_json(text: str) -> bool:
     except MetricNotFound:
         return False
     return True
-
-
-def _last(text: str, decode: Callable[[str], Any]) -> Any:
-    for candidate in _candidates(text):
-        with contextlib.suppress(ValueError, RecursionError):
-            return decode(candidate)
-    raise MetricNotFound("stdout is not JSON")
 
 
 def members(text: str) -> str:
@@ -204,15 +182,6 @@ def _members(value: Any, pointer: str) -> Iterator[str]:
         yield f"{pointer or 'all of it'} (a number)"
     elif isinstance(value, str):
         yield f"{pointer or 'all of it'} (a text)"
-
-
-def _candidates(text: str) -> Iterator[str]:
-    yield text
-    # Many programs log a few lines before they print one document, on one or several lines.
-    begin = re.search(r"^[{\[]", text, re.MULTILINE)
-    if begin is not None:
-        yield text[begin.start() :]
-    yield from reversed(_LINES.findall(text))
 
 
 def _last_of_column(name: str, text: str) -> float:

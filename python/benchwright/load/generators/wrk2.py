@@ -37,8 +37,11 @@ from benchwright.load.generators.adapter import (
 )
 
 _MEAN = re.compile(r"^#\[Mean\s*=\s*([\d.]+)", re.MULTILINE)
-_ROW = re.compile(r"^\s+([\d.]+)\s+([\d.]+)\s+(\d+)\s+(?:[\d.]+|inf)\s*$", re.MULTILINE)
-_REQUESTS = re.compile(r"^\s*(\d+) requests in ([\d.]+)(us|ms|s|m|h),", re.MULTILINE)
+_ROW = re.compile(
+    r"^[ \t]+([\d.]+)[ \t]+([\d.]+)[ \t]+(\d+)[ \t]+(?:[\d.]+|inf)[ \t\r]*$",
+    re.MULTILINE,
+)
+_REQUESTS = re.compile(r"^[ \t]*(\d+) requests in ([\d.]+)(us|ms|s|m|h),", re.MULTILINE)
 _REFUSED = re.compile(r"Non-2xx or 3xx responses: (\d+)")
 _BROKEN = re.compile(
     r"Socket errors: connect (\d+), read (\d+), write (\d+), timeout (\d+)"

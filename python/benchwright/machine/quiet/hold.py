@@ -163,7 +163,7 @@ def restore_own(
     """Undo the changes of this process; use memory for changes missing from the log."""
     directory = lock.directory
     path = directory / LOG
-    lost = NoLog(path if lock.held() else None)
+    lost = NoLog(path, ours=lock.held())
     try:
         told = read_log(directory)
         log = TransactionLog(path, after=after) if told == known else None
@@ -178,9 +178,8 @@ def restore_own(
         return restore(host, log, known)
     how = "was removed" if told is None else "was changed"
     if told is not None and told.begin not in (None, known.begin):
-        mended: TransactionLog = (
-            NoLog()
-        )  # the log of another process: ours was removed, and with it our lock
+        # The log of another process: ours was removed, and with it our lock.
+        mended: TransactionLog = NoLog(path, ours=False)
     else:
         mended = _repaired_log(directory, told, known, after) or lost
     return _restore_without_log(host, mended, known, f"{path} {how} by another program")

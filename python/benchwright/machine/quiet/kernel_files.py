@@ -27,7 +27,7 @@ from benchwright.machine.quiet.host import (
 
 
 _CPU = "sys/devices/system/cpu"
-_CHOSEN = re.compile(r"\[([^\]]+)\]")
+_CHOSEN = re.compile(r"\[([^\[\]]+)\]")
 KernelFile = tuple[Path, str]
 """A file and the value to write to it."""
 

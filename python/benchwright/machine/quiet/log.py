@@ -190,20 +190,19 @@ class TransactionLog:
 class NoLog(TransactionLog):
     """Replaces a log that cannot be stored: writes nothing."""
 
-    def __init__(self, lost: Path | None = None) -> None:
-        """`lost`: our own log, which cannot be used; None if the file there is not ours."""
+    def __init__(self, path: Path, *, ours: bool) -> None:
+        """`ours`: whether the file there is our own log, which cannot be used."""
         self.added = []
-        self._lost = lost
-        if lost is not None:
-            self.path = lost
+        self.path = path
+        self._ours = ours
 
     def add(self, record: LogRecord) -> None:
         """Discard the record."""
 
     def finish(self) -> None:
         """Remove the unusable log: its changes are undone by now. Raises OSError."""
-        if self._lost is not None:
-            self._lost.unlink(missing_ok=True)
+        if self._ours:
+            self.path.unlink(missing_ok=True)
 
     def close(self) -> None:
         """Do nothing: no file is open."""

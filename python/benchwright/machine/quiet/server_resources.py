@@ -74,7 +74,7 @@ def _setup_of(wish: RequestedSetting) -> ServerSetup:
 
 # -- disks: an image file, a loop device, a file system, a mount ------------------------
 
-_DISK = re.compile(rf"/(?:[^/]+/)*{MOUNTS_PREFIX}\w+/disk\d+")
+_DISK = re.compile(rf"\A/(?:[^/]+/)*{MOUNTS_PREFIX}\w+/disk\d+")
 _WHOLE_EXT = "lazy_itable_init=0,lazy_journal_init=0"
 _DETACH_TRIES = 100
 _PAUSE_S = 0.05

@@ -205,7 +205,7 @@ def restore(
             # A full disk must not stop the rest: a change that is not closed is undone again.
             with contextlib.suppress(OSError):
                 log.add(ClosedRecord(intent.number, one.how, one.value))
-    restored = RestoreResult(owner, tuple(undone), rebooted)
+    restored = RestoreResult(owner, tuple(undone), rebooted, place=str(log.path))
     if restored.failed:
         log.close()
         return restored

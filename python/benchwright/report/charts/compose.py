@@ -167,7 +167,7 @@ def compose_plot(
         if not any(s.has(c.name) for s in group.sources for c in components):
             wrong.append(_empty(group, components))
     places = axis_positions(groups, factor, wrong)
-    if factor is None and request.mode in _OF_TESTS and places.ambiguous:
+    if request.mode in _OF_TESTS and places.ambiguous:
         places = positions_by_name(groups)
     if wrong:
         raise InputError(wrong)
@@ -210,10 +210,9 @@ def _empty(group: PlotGroup, components: Sequence[PlotComponent]) -> Diagnostic:
 def _labelled(
     plot: PlotData, components: Sequence[PlotComponent], request: ChartRequest
 ) -> PlotData:
-    """Return the plot with axis labels: as requested, else from what the axes show."""
+    """Return the plot with axis labels: as requested, else from what the axes show. A factor has the name
+    that the user gave it."""
     xlabel = plot.xlabel or plot.factor
-    if xlabel == plot.factor and xlabel:
-        xlabel = xlabel[0].upper() + xlabel[1:]
     return msgspec.structs.replace(
         plot,
         xlabel=request.xlabel if request.xlabel is not None else xlabel,
@@ -238,7 +237,7 @@ def quantity_label(components: Sequence[PlotComponent]) -> str:
 def _failures(groups: Sequence[PlotGroup]) -> list[Finding]:
     return [
         make_finding(
-            "command-failed",
+            "result-failed" if source.failure_stated else "command-failed",
             f"{group.name} {source.test}",
             f"{source.failed} failed trial{'s' * (source.failed > 1)}, not drawn",
         )

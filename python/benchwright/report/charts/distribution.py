@@ -32,7 +32,7 @@ from benchwright.report.charts.plot_data import (
 )
 from benchwright.report.charts.source import AxisPosition, PlotComponent, PlotTest
 from benchwright.report.charts.trials import ShownTrial
-from benchwright.stats.drift import mser_truncation
+from benchwright.stats.drift import chance_of_order, mser_truncation
 from benchwright.stats.intervals import exact_ranks, quantile_interval
 from benchwright.stats.probability_plot import (
     FEWEST_OF_PROBABILITY_PLOT,
@@ -219,8 +219,10 @@ def _marked(point: PlotPoint) -> PlotPoint:
         return point
     values = point.values.values
     late = [at for at in _change_points(values) if 2 * at >= len(values)]
-    truncation = mser_truncation(values[: late[0] if late else None])
-    removed = truncation.removed if truncation.p <= _WARM_UP_P else 0
+    steady = values[: late[0] if late else None]
+    truncation = mser_truncation(steady)
+    is_warm = truncation.p <= _WARM_UP_P and chance_of_order(steady) <= _WARM_UP_P
+    removed = truncation.removed if is_warm else 0
     changes = tuple(removed + at for at in _change_points(values[removed:]))
     marked = msgspec.structs.replace(point.values, removed=removed, changes=changes)
     return msgspec.structs.replace(point, values=marked)

@@ -107,7 +107,7 @@ def draw_sheet(sheet: Sheet, style: ChartStyle) -> Figure:
         page.supylabel(sheet.ylabel, fontsize="medium")
     room_pt = 72 * size[0] / columns - 5 * style.fontsize_pt
     drawn = []
-    for at, panel in enumerate(sheet.panels, 1):
+    for at, panel in enumerate(sheet.drawable(), 1):
         projection = "3d" if panel.grid is not None and panel.grid.relief else None
         axes = page.add_subplot(rows, columns, at, projection=projection)
         _draw_panel(axes, panel, style, room_pt)

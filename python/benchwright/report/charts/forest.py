@@ -23,17 +23,18 @@ from benchwright.report.charts.sheet import (
     Sheet,
     named_ticks,
 )
+from benchwright.report.comparison import verdict_word
 
 _BELOW = 0.3
 _WIDE = 4.0
-_LOOKS: dict[Verdict | None, tuple[str, int, int]] = {
-    Verdict.FASTER: ("faster", 4, 4),
-    Verdict.SLOWER: ("slower", 3, 2),
-    Verdict.EQUIVALENT: ("equivalent", 0, 0),
-    Verdict.UNDECIDED: ("undecided", 1, 1),
-    None: ("not judged", 7, 3),
+_LOOKS: dict[Verdict | None, tuple[int, int]] = {
+    Verdict.FASTER: (4, 4),
+    Verdict.SLOWER: (3, 2),
+    Verdict.EQUIVALENT: (0, 0),
+    Verdict.UNDECIDED: (1, 1),
+    None: (7, 3),
 }
-"""Text, colour and marker of each verdict; the markers of faster and slower point down and up."""
+"""Colour and marker of each verdict; the markers of better and worse point down and up."""
 
 
 def forest_sheet(
@@ -46,9 +47,13 @@ def forest_sheet(
     ]
     rows = {id(one): float(at) for at, one in enumerate(verdicts)}
     curves = []
-    for verdict, (label, colour, shape) in _LOOKS.items():
-        here = [one for one in verdicts if one.verdict is verdict]
-        if here:
+    for verdict, (colour, shape) in _LOOKS.items():
+        labelled: dict[str, list[MetricVerdict]] = {}
+        for one in verdicts:
+            if one.verdict is verdict:
+                label = verdict_word(one, comparison) if verdict else "not judged"
+                labelled.setdefault(label, []).append(one)
+        for label, here in labelled.items():
             curves.append(
                 PanelCurve(
                     label,

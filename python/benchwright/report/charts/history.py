@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from benchwright.core.history import run_text
 from benchwright.core.untrusted import visible
 from benchwright.report.charts.sheet import (
     AxisUnit,
@@ -15,7 +16,7 @@ from benchwright.report.charts.sheet import (
     Sheet,
 )
 from benchwright.report.charts.trials import metric_axis
-from benchwright.report.history import SeriesAnswer, run_text
+from benchwright.report.history import SeriesAnswer
 
 MOST_RUNS = 500
 """Of a longer series, the newest ones are drawn."""

@@ -13,7 +13,12 @@ from functools import partial
 
 import msgspec
 
-from benchwright.core.load import EngineResult, IntervalResult, TimeDistribution
+from benchwright.core.load import (
+    EngineResult,
+    IntervalResult,
+    TimeDistribution,
+    response_rank,
+)
 from benchwright.core.numeric import np
 from benchwright.report.charts.sheet import (
     AxisUnit,
@@ -24,7 +29,8 @@ from benchwright.report.charts.sheet import (
     Sheet,
     named_ticks,
 )
-from benchwright.stats.hdr_histogram import Histogram, decode_histogram
+from benchwright.stats.hdr_histogram import Histogram
+from benchwright.stats.response_times import times_histogram
 
 _LEAST_NS = 1.0
 _QUANTITIES = (
@@ -97,11 +103,14 @@ def tail_panel(loads: Sequence[NamedLoad]) -> Panel:
 
 def quantities_panel(load: NamedLoad) -> Panel:
     """Return issue error, service and response time of all operations by percentile: what the
-    generator added, what the server needed, and what a user waits."""
+    generator added, what the server needed, and what a user waits. The response ends where the
+    percentile is of an operation without one."""
     found = []
+    failed, _ = load.result.missing("all")
     for what, name in _QUANTITIES:
-        histogram = _merged([getattr(k, name) for k in load.result.kinds.values()])
-        curve = None if histogram is None else tail_curve(what, histogram)
+        histogram = _histogram(getattr(load.result.all, name))
+        missing = failed if name == "response_ns" else 0
+        curve = None if histogram is None else tail_curve(what, histogram, missing)
         if curve is not None:
             found.append(curve)
     most = max((curve.x[-1] for curve in found), default=0)
@@ -125,12 +134,12 @@ def course_panel(load: NamedLoad) -> Panel:
         for what, name in words
         for curve in _over_time([load], what, partial(_interval_ns, name))
     ]
-    known = [one for one in curves if any(value is not None for value in one.y)]
+    known = _coloured(curves, 1)
     return Panel(
         title="Response and issue error over time",
         x=PanelAxis("time [s]"),
         y=PanelAxis("time", AxisUnit.TIME, log=True),
-        curves=_coloured(known, 1),
+        curves=known,
         missing="" if known else "no operation succeeded",
     )
 
@@ -161,12 +170,12 @@ def response_panel(loads: Sequence[NamedLoad]) -> Panel:
             loads, word, partial(_interval_ns, f"response_ns_{word}")
         )
     ]
-    known = any(value is not None for curve in curves for value in curve.y)
+    known = _coloured(curves, len(loads))
     return Panel(
         title="Response time",
         x=PanelAxis("time [s]"),
         y=PanelAxis("completion - intended start", AxisUnit.TIME, log=True),
-        curves=_coloured(curves, len(loads)) if known else (),
+        curves=known,
         missing="" if known else "no operation succeeded",
     )
 
@@ -211,16 +220,16 @@ def _full_intervals(intervals: Sequence[IntervalResult]) -> list[IntervalResult]
 
 def _coloured(curves: Sequence[PanelCurve], loads: int) -> tuple[PanelCurve, ...]:
     """Return the curves with a colour for each load and a dash for each quantity; for one
-    load, with a colour and a dash for each quantity."""
+    load, with a colour and a dash for each quantity. Those without a value are left out, so that no legend
+    names them."""
     changed = msgspec.structs.replace
-    if loads == 1:
-        return tuple(
-            changed(curve, colour=at, dash=at) for at, curve in enumerate(curves)
-        )
-    return tuple(
-        changed(curve, colour=at % loads, dash=at // loads)
+    coloured = (
+        changed(curve, colour=at, dash=at)
+        if loads == 1
+        else changed(curve, colour=at % loads, dash=at // loads)
         for at, curve in enumerate(curves)
     )
+    return tuple(one for one in coloured if any(y is not None for y in one.y))
 
 
 def _per_s(what: str, interval: IntervalResult) -> float:
@@ -245,36 +254,25 @@ def cdf_curve(label: str, histogram: Histogram) -> PanelCurve:
     )
 
 
-def tail_curve(label: str, histogram: Histogram) -> PanelCurve | None:
+def tail_curve(label: str, histogram: Histogram, missing: int = 0) -> PanelCurve | None:
     """Return the median at 0, p90 at 1, p99 at 2 and so on; None without values.
 
-    Percentiles with less than one value beyond them are left out.
+    Percentiles with less than one value beyond them are left out, and those whose rank lies among the
+    `missing` operations, which are in no histogram and count as slower than all others.
     """
-    powers = [p for p in range(len(TAIL_NAMES)) if 10**p <= histogram.total or not p]
+    whole = histogram.total + missing
+    powers = [p for p in range(len(TAIL_NAMES)) if 10**p <= whole or not p]
     x, y = [], []
     for power in powers:
         share = 0.5 if power == 0 else 1 - 10.0**-power
-        value = histogram.quantile(share)
+        rank = response_rank(share, missing, whole)
+        value = None if rank is None else histogram.at_rank(rank)
         if value is not None:
             x.append(float(power))
             y.append(max(float(value), _LEAST_NS))
     return PanelCurve(label, tuple(x), tuple(y), CurveForm.MARKED) if x else None
 
 
-def _merged(distributions: Sequence[TimeDistribution]) -> Histogram | None:
-    """Return the histogram of all kinds of operations together; None if all are empty."""
-    parts = [one for times in distributions if (one := _histogram(times)) is not None]
-    if len(parts) < 2:
-        return parts[0] if parts else None
-    low = np.concatenate([part.low for part in parts])
-    order = np.argsort(low, kind="stable")
-    high = np.concatenate([part.high for part in parts])[order]
-    count = np.concatenate([part.count for part in parts])[order]
-    return Histogram(low[order], high, count)
-
-
 def _histogram(times: TimeDistribution) -> Histogram | None:
     """Return the histogram of a distribution of times; None if it is absent or empty."""
-    if times.hdr is None or not times.count:
-        return None
-    return decode_histogram(times.hdr)
+    return times_histogram(times) if times.count else None

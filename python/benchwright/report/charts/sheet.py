@@ -9,7 +9,7 @@ of None is a gap. Non-goals: colours (`style.py`), drawing (`draw.py`).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from enum import StrEnum
 
 import msgspec
@@ -188,6 +188,38 @@ class Panel(msgspec.Struct, frozen=True):
     category, so that long names fit. Only for points, intervals and bars."""
 
 
+LARGEST = 1e300
+SMALLEST = 1e-300
+"""Of larger numbers, and of smaller ones on a logarithmic axis, the margins and ticks of an axis cannot be
+computed: a float ends at 1.8e308."""
+_UNDRAWN = "Not drawn: its values are too large, or too far apart, for a chart."
+
+
+def _numbers(panel: Panel) -> Iterator[float | None]:
+    """Yield every number that decides where something of a panel is drawn."""
+    for curve in panel.curves:
+        for row in (curve.x, curve.y, curve.base, curve.low, curve.high):
+            yield from row
+    yield from (mark.y for mark in panel.marks)
+    for span in panel.spans:
+        yield from (span.low, span.high, span.at)
+    for axis in (panel.x, panel.y):
+        yield from (axis.low, axis.high)
+    if panel.grid is not None:
+        yield from (*panel.grid.x_at, *panel.grid.y_at, *panel.grid.scale)
+
+
+def _drawable(panel: Panel) -> Panel:
+    """Return a panel, or one that says why it is not drawn."""
+    least = SMALLEST if panel.x.log or panel.y.log else 0.0
+    if all(
+        value is None or not value or least <= abs(value) <= LARGEST
+        for value in _numbers(panel)
+    ):
+        return panel
+    return Panel(panel.title, panel.x, panel.y, missing=panel.missing or _UNDRAWN)
+
+
 class Sheet(msgspec.Struct, frozen=True):
     """Everything that one page shows."""
 
@@ -201,6 +233,11 @@ class Sheet(msgspec.Struct, frozen=True):
     whole_page: bool = False
     """Whether the style's size is that of the page, with one legend for all panels; else it is
     that of a panel, and each panel has its own legend unless all are equal."""
+
+    def drawable(self) -> tuple[Panel, ...]:
+        """Return the panels, with one that says so for each that cannot be drawn: every renderer
+        draws these."""
+        return tuple(map(_drawable, self.panels))
 
     def shared_labels(self) -> tuple[str, ...]:
         """Return the labels if all panels have the same two or more, so that one legend for the

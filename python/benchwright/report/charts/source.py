@@ -51,6 +51,8 @@ class PlotTest(msgspec.Struct, frozen=True):
     threads: int | None = None
     failed: int = 0
     """Number of failed trials, which are in no column."""
+    failure_stated: bool = False
+    """Whether a tool states the failures without an exit status."""
     stop: StopDecision | None = None
     arm: ComparisonArm | None = None
     """Its comparison and position in it; None if it is not an arm."""
@@ -114,6 +116,7 @@ def plot_test_of(
         sample=sample,
         threads=trials[0].threads if trials else None,
         failed=sum(trial.ending in _FAILED for trial in trials),
+        failure_stated=any(b.failure for trial in trials for b in trial.blocks),
         stop=stop,
         arm=arm,
         left_out=tuple(

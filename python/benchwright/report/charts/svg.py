@@ -46,6 +46,8 @@ _LINE = 16.0
 _LETTER = 7.0
 _EDGE = 8.0
 _MOST_NAME = 24
+_ROUNDING = 1e-13
+"""Relative distance of values that differ by the rounding of their computation only."""
 """Letters of a name below an axis; longer names are cut, and shown whole as `<title>`."""
 _MOST_TITLES = 400
 """Points of a panel up to which each carries its figures."""
@@ -153,7 +155,7 @@ def panel_svgs(
     sheet: Sheet, *, prefix: str, width: int = PANEL_WIDTH, titles: bool = True
 ) -> tuple[str, ...]:
     """Return one SVG element for each panel that is not a relief."""
-    panels = [p for p in sheet.panels if p.grid is None or not p.grid.relief]
+    panels = [p for p in sheet.drawable() if p.grid is None or not p.grid.relief]
     return tuple(
         _Drawing(panel, sheet, f"{prefix}-{at}", float(width), titles).element()
         for at, panel in enumerate(panels, 1)
@@ -525,7 +527,9 @@ def _ends(panel: Panel, along: bool) -> tuple[float, float]:
         room = (high / low) ** 0.05 if high > low else 1.2
         low, high = low / room, high * room
     else:
-        room = (high - low) * (0.03 if along else 0.06) or abs(high) * 0.05 or 0.5
+        # Values that differ by a rounding error are one value.
+        extent = high - low if high - low > _ROUNDING * abs(high) else 0.0
+        room = extent * (0.03 if along else 0.06) or abs(high) * 0.05 or 0.5
         bars = not along and any(c.form is CurveForm.BARS for c in panel.curves)
         low = 0.0 if bars and low == 0 else low - room
         high = 0.0 if bars and high == 0 else high + room

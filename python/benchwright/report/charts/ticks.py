@@ -8,7 +8,14 @@ from __future__ import annotations
 
 import math
 
-from benchwright.report.charts.sheet import AxisUnit, PanelAxis, binary_step, tick_text
+from benchwright.report.charts.sheet import (
+    LARGEST,
+    SMALLEST,
+    AxisUnit,
+    PanelAxis,
+    binary_step,
+    tick_text,
+)
 
 _STEPS = (1.0, 2.0, 5.0, 10.0)
 _MULTIPLES = (
@@ -29,8 +36,11 @@ def tick_positions(
     """Return at most `most` round positions from `low` to `high`, ascending.
 
     On a logarithmic axis (both ends above 0) they are multiples of powers of ten, or powers
-    of four for bytes. The result can be empty if no round number is inside.
+    of four for bytes. The result can be empty if no round number is inside, or if a float cannot
+    express the distances of the axis.
     """
+    if max(abs(low), abs(high)) > LARGEST or 0 < high - low < SMALLEST:
+        return ()
     if axis.log:
         found = _log_positions(low, high, axis.unit, most)
         if len(found) >= _FEWEST or high > 10 * low:
@@ -47,7 +57,8 @@ def tick_positions(
         first = math.ceil(low / step - slack)
         last = math.floor(high / step + slack)
         if last - first < most:
-            return tuple(at * step for at in range(first, last + 1))
+            # Positions of an axis as short as the distance of two floats can be equal.
+            return tuple(dict.fromkeys(at * step for at in range(first, last + 1)))
         step = 2 * step if axis.unit is AxisUnit.BYTES else round_step(1.01 * step)
 
 

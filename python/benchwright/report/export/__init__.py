@@ -14,6 +14,7 @@ from benchwright.report.export.view import (
     ExportTest,
     ExportTrial,
     ExportView,
+    with_left_out,
 )
 
 __all__ = [
@@ -34,9 +35,13 @@ class ExportFormat(msgspec.Struct, frozen=True):
     name: str
     reader: str
     """What reads it."""
-    write: Callable[[ExportView], Exported]
+    convert: Callable[[ExportView], Exported]
     series: bool = False
     """Whether it has the earlier sessions of the study too."""
+
+    def write(self, view: ExportView) -> Exported:
+        """Return a session in this format; each test and each metric that is not in it is named as left out."""
+        return with_left_out(self.convert(view), view)
 
 
 FORMATS = {

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from xml.etree import ElementTree
 
-from benchwright.core.comparison import ComparisonResult
+from benchwright.core.comparison import ComparisonResult, MetricVerdict
 from benchwright.core.results import Severity
 from benchwright.core.text import (
     ABSENT,
@@ -21,12 +21,19 @@ from benchwright.core.text import (
 from benchwright.core.untrusted import one_line
 from benchwright.report.answer import concerned_text
 from benchwright.report.answer_text import answer_rows
-from benchwright.report.comparison import gate_sentence, null_sentence, sentence
+from benchwright.report.comparison import (
+    gate_sentence,
+    null_sentence,
+    sentence,
+    verdict_word,
+)
 from benchwright.report.export.view import (
     Exported,
+    ExportLoad,
     ExportMetric,
     ExportTest,
     ExportView,
+    figures_of,
     moment,
     without_unit,
 )
@@ -34,6 +41,7 @@ from benchwright.report.junit import (
     add_child,
     comparison_suite,
     junit_text,
+    limit_cases,
     suite_of,
     xml_text,
 )
@@ -50,14 +58,19 @@ from benchwright.report.stats_formats import (
 def junit(view: ExportView) -> Exported:
     """Return a case for each test, and the suite of each comparison as `bw compare --junit`.
 
-    A test passes if its question was answered, is skipped if that is undecided or it was
-    interrupted, and is an error if it failed. Its time is what its trials took.
+    A limit of a load is a case too, which fails where it is missed and is an error where it is undecided.
+    A test passes if its question was answered, is skipped if that is undecided, and is an error if it failed
+    or was interrupted. A session that did not end, or has no test, is an error of its own: what it did not
+    run has not passed. The time of a test is what its trials took.
     """
     suites = [comparison_suite(one, view.findings) for one in view.comparisons]
     arms = {name for one in view.comparisons for name in one.arms}
     tests = [test for test in view.tests if test.name not in arms]
     if tests or not suites:
         cases = [_case(view, test) for test in tests]
+        cases += [case for load in view.loads for case in _limits(view, load)]
+        if view.status in _CUT or not cases:
+            cases.append(_session_case(view))
         name = f"{view.study}@{view.session}"
         spent = sum(trial.duration_ns for test in tests for trial in test.trials)
         found = view.findings if not suites else [f for t in tests for f in t.findings]
@@ -65,7 +78,21 @@ def junit(view: ExportView) -> Exported:
     for suite in suites:
         suite.set("timestamp", f"{moment(view.started_ns):%Y-%m-%dT%H:%M:%S}")
         suite.insert(0, _properties(view))
-    return Exported(junit_text(f"bw {view.kind}", suites))
+    has: dict[str, list[str]] = {name: [] for name in arms}
+    has |= figures_of(tests) | _compared(view, only_judged=True)
+    why = "of a comparison the file has the judged metrics alone"
+    return Exported(junit_text(f"bw {view.kind}", suites), has, why=why)
+
+
+def _compared(view: ExportView, *, only_judged: bool) -> dict[str, list[str]]:
+    """Return the arms of the comparisons with the metrics of their verdicts, as `Exported.has`."""
+    found: dict[str, list[str]] = {}
+    for comparison in view.comparisons:
+        for v in comparison.verdicts:
+            if v.judged if only_judged else _is_shown(v):
+                found.setdefault(v.baseline, []).append(v.metric)
+                found.setdefault(v.candidate, []).append(v.metric)
+    return found
 
 
 def _properties(view: ExportView) -> ElementTree.Element:
@@ -88,6 +115,17 @@ _PROPERTIES = ("git.commit", "host.name", "cpu.model", "cpu.threads", "kernel.re
 """Facts of the machine."""
 
 
+_CUT = ("interrupted", "stopped", "crashed", "running")
+"""States of a session that has not run all of its tests."""
+
+
+def _session_case(view: ExportView) -> ElementTree.Element:
+    name = f"bw.{view.kind}.session"
+    case = ElementTree.Element("testcase", classname=name, name=view.status)
+    add_child(case, "error", f"{view.status}: not all tests were run")
+    return case
+
+
 def _case(view: ExportView, test: ExportTest) -> ElementTree.Element:
     spent = sum(trial.duration_ns for trial in test.trials)
     case = ElementTree.Element(
@@ -96,16 +134,23 @@ def _case(view: ExportView, test: ExportTest) -> ElementTree.Element:
         name=xml_text(test.name),
         time=f"{spent / 1e9:.3f}",
     )
-    if test.state == "failed":
-        add_child(case, "error", test.reason)
-    elif test.state != "answered":
+    if test.state == "undecided":
         add_child(case, "skipped", f"{test.state}: {test.reason}")
+    elif test.state != "answered":
+        add_child(case, "error", test.reason)
     lines = [_figure_line(metric) for metric in test.metrics]
     grave = [one for one in test.findings if one.severity is Severity.SERIOUS]
     text = "".join(f"{line}\n" for line in lines) + finding_lines(grave)
     if text:
         add_child(case, "system-out", text=text)
     return case
+
+
+def _limits(view: ExportView, load: ExportLoad) -> list[ElementTree.Element]:
+    """Return the cases of the limits that a load was judged by."""
+    repeated = sum(one.test == load.test for one in view.loads) > 1
+    part = f".trial{load.trial}" if repeated else ""
+    return limit_cases(load.limits, f"bw.load.{load.test}{part}")
 
 
 def _figure_line(metric: ExportMetric) -> str:
@@ -149,14 +194,27 @@ def markdown(view: ExportView) -> Exported:
         blocks.append("".join(f"- {markdown_text(one)}\n" for one in view.sentences))
     for comparison in view.comparisons:
         blocks += _comparison_blocks(comparison)
+    has = _compared(view, only_judged=False)
+    # A finding names the tests that it concerns.
+    has |= {
+        name: [] for group in view.groups for name in group.tests if name not in has
+    }
     if view.answer is not None:
         if rows := answer_rows(view.answer):
             blocks.append(markdown_table(rows))
+            shown = zip(view.tests, view.answer.tests, strict=False)
+            for test, row in shown:
+                if not row.is_arm:
+                    has[test.name] = [row.metric]
     elif view.measured:
         blocks.append(markdown_table(_result_rows(view)))
+        has |= figures_of(view.measured)
     blocks += _finding_blocks(view)
     blocks.append(_origin(view))
-    return Exported("\n".join(blocks))
+    why = (
+        "the summary has the main metric alone; all of them: bw stats --format markdown"
+    )
+    return Exported("\n".join(blocks), has, why=why)
 
 
 def _comparison_blocks(comparison: ComparisonResult) -> Iterator[str]:
@@ -167,7 +225,7 @@ def _comparison_blocks(comparison: ComparisonResult) -> Iterator[str]:
     yield "".join(f"- {markdown_text(line)}\n" for line in lines)
     rows = [["metric", "candidate", "ratio", "interval", "verdict"]]
     for v in comparison.verdicts:
-        if v.verdict is None and not math.isfinite(v.ratio.value):
+        if not _is_shown(v):
             continue
         low, high = number_text(v.ratio.low), number_text(v.ratio.high)
         rows.append(
@@ -176,11 +234,15 @@ def _comparison_blocks(comparison: ComparisonResult) -> Iterator[str]:
                 v.candidate,
                 number_text(v.ratio.value),
                 ABSENT if low == ABSENT else f"{low} to {high}",
-                str(v.verdict or "shown"),
+                verdict_word(v, comparison),
             ]
         )
     if len(rows) > 1:
         yield markdown_table(rows)
+
+
+def _is_shown(verdict: MetricVerdict) -> bool:
+    return verdict.verdict is not None or math.isfinite(verdict.ratio.value)
 
 
 def _result_rows(view: ExportView) -> list[list[str]]:
@@ -224,7 +286,7 @@ def _origin(view: ExportView) -> str:
         facts.get("cpu.model", ""),
         f"{facts['cpu.threads']} CPUs" if "cpu.threads" in facts else "",
         f"Linux {facts['kernel.release']}" if "kernel.release" in facts else "",
-        f"Benchwright {view.version}",
+        f"Benchwright {view.version}" if view.version else "",
         f"{moment(view.started_ns):%Y-%m-%d %H:%M} UTC",
         f"{duration_ns_text(view.duration_ns)} of trials",
     ]

@@ -21,7 +21,7 @@ class ExportDocument(
     session: int
     format: str
     left_out: tuple[str, ...]
-    """What the session has and the format has no place for, a sentence for each."""
+    """What the session has and the files have not, a sentence for each."""
     files: tuple[FileEntry, ...]
     text: str | UnsetType = UNSET
     """Without `--output`: the export."""

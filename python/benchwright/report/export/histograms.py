@@ -26,6 +26,7 @@ from benchwright.report.export.view import (
     measured_loads,
     moment,
     refusal,
+    tests_of,
 )
 from benchwright.stats.hdr_histogram import Histogram, decode_histogram
 
@@ -34,6 +35,7 @@ _NOT_IN_TAG = re.compile(r"[\s,=]+")
 _LEGEND = (
     '"StartTimestamp","Interval_Length","Interval_Max","Interval_Compressed_Histogram"'
 )
+_NO_LOAD = "it has no load"
 _TICKS = 5
 """Lines of a distribution for each halving of the distance to 100 %."""
 _SUB_BUCKETS = 2048
@@ -82,7 +84,12 @@ def hlog(view: ExportView) -> Exported:
             f"{', '.join(dict.fromkeys(whole))}: one interval, because the result has no "
             "histograms of intervals; interval_histograms = true in [run] of a workload adds them",
         )
-    return Exported("\n".join([*lines, ""]), left_out=left_out)
+    return Exported(
+        "\n".join([*lines, ""]),
+        tests_of(view, [load.test for load in loads]),
+        left_out=left_out,
+        why=_NO_LOAD,
+    )
 
 
 def _has_intervals(result: EngineResult) -> bool:
@@ -126,12 +133,14 @@ def hgrm(view: ExportView) -> Exported:
     names = distinct(file_name(f"{tests[0]}-{label}") for label in labels)
     return Exported(
         _hgrm_text(loads, "all"),
-        tuple(
+        tests_of(view, tests),
+        beside=tuple(
             (f"{name}.hgrm", _hgrm_text(loads, label, label=True))
             for name, label in zip(names, labels, strict=True)
             if histogram_of(loads, label, "response_ns", label=True).total
         ),
         needs_beside=False,
+        why=_NO_LOAD,
     )
 
 

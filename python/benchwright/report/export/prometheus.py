@@ -28,6 +28,7 @@ from benchwright.report.export.view import (
     labels_of,
     measured_loads,
     refusal,
+    tests_of,
     without_unit,
 )
 
@@ -63,26 +64,44 @@ class _Family(msgspec.Struct):
 def prometheus(view: ExportView) -> Exported:
     """Return a file for the textfile collector: `*.prom`."""
     families = _families(view, "prometheus")
-    return Exported("".join(line + "\n" for one in families for line in _lines(one)))
+    text = "".join(line + "\n" for one in families for line in _lines(one))
+    return Exported(text, _shown(view), why=_UNKNOWN)
 
 
 def openmetrics(view: ExportView) -> Exported:
     """Return the text format of OpenMetrics, with units and its end mark."""
-    return _openmetrics(_families(view, "openmetrics"))
+    text = _openmetrics(_families(view, "openmetrics"))
+    return Exported(text, _shown(view), why=_UNKNOWN)
+
+
+_UNKNOWN = "its value is unknown"
+
+
+def _shown(view: ExportView) -> dict[str, list[str]]:
+    """Return what has a sample: figures, and of a test without one the number of its trials."""
+    return {
+        test.name: [one.name for one in test.metrics if _bounds(one)]
+        for test in view.tests
+        if test.metrics or test.trials
+    }
 
 
 def intervals(view: ExportView) -> Exported:
     """Return the intervals of loads as OpenMetrics with time stamps, for backfilling."""
-    return _openmetrics(_interval_families(view))
+    text = _openmetrics(_interval_families(view))
+    with_intervals = [load.test for load in view.loads if load.result.intervals]
+    return Exported(
+        text, tests_of(view, with_intervals), why="it has no intervals of loads"
+    )
 
 
-def _openmetrics(families: Iterator[_Family]) -> Exported:
+def _openmetrics(families: Iterator[_Family]) -> str:
     lines = []
     for family in families:
         head, kind, *samples = _lines(family)
         unit = [f"# UNIT {family.name} {family.unit}"] if family.unit else []
         lines += [head, kind, *unit, *samples]
-    return Exported("\n".join([*lines, "# EOF"]) + "\n")
+    return "\n".join([*lines, "# EOF"]) + "\n"
 
 
 def _lines(family: _Family) -> Iterator[str]:

@@ -9,12 +9,13 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import Any
 
 import msgspec
 
-from benchwright.core.text import list_text, number_text, percent_text
+from benchwright.core.text import number_text, percent_text
 from benchwright.core.untrusted import one_line
 from benchwright.report.export.view import (
     Exported,
@@ -22,10 +23,12 @@ from benchwright.report.export.view import (
     ExportTest,
     ExportView,
     distinct,
+    figures_of,
     file_name,
     json_text,
     measured_tests,
     moment,
+    units_left_out,
     without_unit,
 )
 
@@ -41,20 +44,18 @@ def github_action_benchmark(view: ExportView) -> Exported:
     tests = measured_tests(view, "github-action-benchmark")
     direction = tests[0].metrics[0].better
     benches, others = [], []
+    has: dict[str, list[str]] = {}
     for test in tests:
         for metric in test.metrics:
             if metric.better == direction:
                 benches.append(_bench(view, test, metric))
+                has.setdefault(test.name, []).append(metric.name)
             else:
                 others.append(metric.name)
-    left_out: tuple[str, ...] = ()
+    why = f"a file has one direction, here better {direction}"
     if others:
-        names = list_text(list(dict.fromkeys(others)))
-        left_out = (
-            f"{names} left out: a file has one direction, here better {direction}; "
-            f"the other one: --metric {others[0]}",
-        )
-    return Exported(json_text(benches), left_out=left_out)
+        why += f"; the other one: --metric {others[0]}"
+    return Exported(json_text(benches), has, why=why)
 
 
 def _bench(view: ExportView, test: ExportTest, metric: ExportMetric) -> dict[str, Any]:
@@ -69,11 +70,29 @@ def _bench(view: ExportView, test: ExportTest, metric: ExportMetric) -> dict[str
         low, high = metric.base_interval
         bench["range"] = f"± {number_text((high - low) / 2)}"
         level = percent_text(metric.estimate.confidence, 10)
-        extra.append(f"{level} interval {number_text(low)} to {number_text(high)}")
+        extra.append(f"{level} interval {_ends_text(low, high)}")
     extra.append(f"{view.study}@{view.session}: {test.state}")
     extra += sorted({f"{f.severity}: {f.code}" for f in test.findings})
     bench["extra"] = "\n".join(extra)
     return bench
+
+
+def _ends_text(low: float, high: float) -> str:
+    """Return the ends of an interval, rounded outward to three digits of its half width, so that no value in it
+    is outside of what is printed."""
+    half = (Decimal(repr(high)) - Decimal(repr(low))) / 2
+    if half <= 0:
+        return f"{_digits_text(low)} to {_digits_text(high)}"
+    step = Decimal(10) ** (half.adjusted() - 2)
+    floor = (Decimal(repr(low)) / step).to_integral_value(ROUND_FLOOR) * step
+    ceiling = (Decimal(repr(high)) / step).to_integral_value(ROUND_CEILING) * step
+    return f"{_digits_text(float(floor))} to {_digits_text(float(ceiling))}"
+
+
+def _digits_text(value: float) -> str:
+    """Return a number with all its digits: `218,062`."""
+    short = f"{value:,.15g}"
+    return short if float(short.replace(",", "")) == value else f"{value:,.17g}"
 
 
 # -- Bencher Metric Format -------------------------------------------------------------
@@ -87,7 +106,8 @@ def bencher(view: ExportView) -> Exported:
     The elapsed time is Bencher's own measure `latency`, in nanoseconds.
     """
     tests = measured_tests(view, "bencher")
-    return Exported(json_text({test.name: _measures(test) for test in tests}))
+    document = {test.name: _measures(test) for test in tests}
+    return Exported(json_text(document), figures_of(tests))
 
 
 def _measures(test: ExportTest) -> dict[str, dict[str, float]]:
@@ -124,23 +144,30 @@ def perfherder(view: ExportView) -> Exported:
     A suite is a test, its extra options are the levels, its subtests are the metrics.
     """
     tests = measured_tests(view, "perfherder")
-    left_out: list[str] = []
     document = {
         "framework": {"name": "benchwright"},
-        "suites": [_suite(test, left_out) for test in tests],
+        "suites": [_suite(test) for test in tests],
     }
     line = msgspec.json.encode(document).decode()
-    return Exported(f"PERFHERDER_DATA: {line}\n", left_out=tuple(left_out))
+    has = {
+        test.name: [one.name for one in test.metrics if _fits_perfherder(one)]
+        for test in tests
+    }
+    return Exported(
+        f"PERFHERDER_DATA: {line}\n", has, why="values above 1e12 are invalid there"
+    )
 
 
-def _suite(test: ExportTest, left_out: list[str]) -> dict[str, Any]:
+def _fits_perfherder(metric: ExportMetric) -> bool:
+    return abs(metric.base_value) <= _LARGEST
+
+
+def _suite(test: ExportTest) -> dict[str, Any]:
     options = [f"{one_line(k)}={one_line(v)}"[:_LONGEST_OPTION] for k, v in test.keys]
     fits = len(options) <= _MOST_OPTIONS and len(set(options)) == len(options)
     subtests = []
     for metric in test.metrics:
-        if abs(metric.base_value) > _LARGEST:
-            name = f"{test.name} {metric.name}"
-            left_out.append(f"{name} is left out: it is above 1e12")
+        if not _fits_perfherder(metric):
             continue
         subtests.append(
             {
@@ -177,13 +204,21 @@ def otava(view: ExportView) -> Exported:
     cell, so a session that lacks a metric of the test's last session has no row.
     """
     by_test: dict[str, list[tuple[ExportView, ExportTest]]] = {}
+    left_out: list[str] = []
     for one in (*view.earlier, view):
         for test in one.measured:
             by_test.setdefault(test.name, []).append((one, test))
+        if one is not view:
+            left_out += (
+                f"session {one.session} of {test.name} is left out: it has no value"
+                for test in one.tests
+                if not test.metrics
+            )
     if not by_test:
         measured_tests(view, "otava")
     names = distinct(map(file_name, by_test))
-    config, files, left_out = ["tests:"], [], []
+    config, files = ["tests:"], []
+    shown: dict[str, ExportMetric] = {}
     for name, (test_name, points) in zip(names, by_test.items(), strict=True):
         metrics = points[-1][1].metrics
         whole = []
@@ -194,27 +229,35 @@ def otava(view: ExportView) -> Exported:
             else:
                 whole.append((session, test))
         file = f"{file_name(view.study)}-{name}.csv"
-        files.append((file, _otava_csv(whole, [one.name for one in metrics])))
-        config += _otava_test(name, file, metrics)
-    return Exported("\n".join(config) + "\n", tuple(files), tuple(left_out))
+        columns = _columns(metrics)
+        shown |= columns
+        files.append((file, _otava_csv(whole, columns)))
+        config += _otava_test(name, file, columns)
+    return Exported(
+        "\n".join(config) + "\n",
+        figures_of(view.measured),
+        beside=tuple(files),
+        left_out=(*left_out, *units_left_out(shown)),
+    )
 
 
 def _otava_csv(
-    points: Sequence[tuple[ExportView, ExportTest]], names: Sequence[str]
+    points: Sequence[tuple[ExportView, ExportTest]],
+    columns: Mapping[str, ExportMetric],
 ) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["time", "commit", "session", *map(_column, names)])
+    writer.writerow(["time", "commit", "session", *columns])
     for view, test in sorted(points, key=lambda point: point[0].started_ns):
         when = f"{moment(view.started_ns):%Y-%m-%d %H:%M:%S} +0000"
         commit = view.facts.get("git.commit", "")
         figures = {one.name: one.base_value for one in test.metrics}
-        values = [repr(figures[name]) for name in names]
+        values = [repr(figures[one.name]) for one in columns.values()]
         writer.writerow([when, commit, f"{view.study}@{view.session}", *values])
     return text.getvalue()
 
 
-def _otava_test(name: str, file: str, metrics: Sequence[ExportMetric]) -> list[str]:
+def _otava_test(name: str, file: str, columns: Mapping[str, ExportMetric]) -> list[str]:
     lines = [
         f"  {_yaml(name)}:",
         "    type: csv",
@@ -223,18 +266,22 @@ def _otava_test(name: str, file: str, metrics: Sequence[ExportMetric]) -> list[s
         "    attributes: [commit, session]",
         "    metrics:",
     ]
-    for metric in metrics:
+    for column, metric in columns.items():
         direction = 1 if metric.better == "higher" else -1
         lines.append(
-            f"      {_yaml(_column(metric.name))}: "
-            f"{{column: {_yaml(_column(metric.name))}, direction: {direction}, scale: 1}}"
+            f"      {_yaml(column)}: "
+            f"{{column: {_yaml(column)}, direction: {direction}, scale: 1}}"
         )
     return lines
 
 
-def _column(name: str) -> str:
-    """Return a metric's name as a column, which must not be that of another column."""
-    return f"metric {name}" if name in ("time", "commit", "session", "branch") else name
+def _columns(metrics: Sequence[ExportMetric]) -> dict[str, ExportMetric]:
+    """Return the metrics by their columns, of which none has the name of another column."""
+    names = (
+        f"metric {name}" if name in ("time", "commit", "session", "branch") else name
+        for name in (one.base_name for one in metrics)
+    )
+    return dict(zip(distinct(names), metrics, strict=True))
 
 
 def _yaml(text: str) -> str:

@@ -21,10 +21,12 @@ from benchwright.report.export.view import (
     ExportTrial,
     ExportView,
     distinct,
+    figures_of,
     json_text,
     measured_tests,
     moment,
     refusal,
+    units_left_out,
     without_unit,
 )
 
@@ -35,7 +37,12 @@ def hyperfine(view: ExportView) -> Exported:
     """Return the document of `hyperfine --export-json`: times in seconds, memory in bytes."""
     tests = _timed_tests(view, "hyperfine")
     results = [_hyperfine_result(test) for test in tests]
-    return Exported(json_text({"results": results}), left_out=_others(view, tests))
+    has = {test.name: _HYPERFINE & _measured(test) for test in tests}
+    why = "the file has times and peak memory of runs alone"
+    return Exported(json_text({"results": results}), has, why=why)
+
+
+_HYPERFINE = {"elapsed", "user", "system", "rss_bytes"}
 
 
 def _hyperfine_result(test: ExportTest) -> dict[str, Any]:
@@ -80,12 +87,9 @@ def _values(trials: Sequence[ExportTrial], name: str) -> list[float]:
     return [trial.values[name] for trial in trials if name in trial.values]
 
 
-def _others(view: ExportView, tests: Sequence[ExportTest]) -> tuple[str, ...]:
-    return tuple(
-        f"{test.name} is left out: no trial of it counts"
-        for test in view.tests
-        if test not in tests
-    )
+def _measured(test: ExportTest) -> set[str]:
+    """Return what the trials that count have."""
+    return {name for trial in _timed(test) for name in trial.values}
 
 
 # -- pyperf ----------------------------------------------------------------------------
@@ -106,16 +110,16 @@ def pyperf(view: ExportView) -> Exported:
     Raises InputError where pyperf would call the better value the slower one, and for values that
     pyperf does not read.
     """
-    benchmarks = [
-        _pyperf_benchmark(test, test.metrics[0])
-        for test in measured_tests(view, "pyperf")
-    ]
+    tests = measured_tests(view, "pyperf")
+    benchmarks = [_pyperf_benchmark(test, test.metrics[0]) for test in tests]
     common: dict[str, Any] = {"benchwright_version": view.version}
     for fact, name in _PYPERF_FACTS.items():
         if text := one_line(view.facts.get(fact, "")):
             common[name] = int(text) if text.isdecimal() else text
     return Exported(
-        json_text({"version": "1.0", "metadata": common, "benchmarks": benchmarks})
+        json_text({"version": "1.0", "metadata": common, "benchmarks": benchmarks}),
+        {test.name: (test.metrics[0].name, "rss_bytes") for test in tests},
+        why="the file has the main metric and peak memory alone; another one: --metric NAME",
     )
 
 
@@ -157,7 +161,7 @@ def _pyperf_benchmark(test: ExportTest, metric: ExportMetric) -> dict[str, Any]:
         "loops": 1,
     }
     if base.name not in _PYPERF_UNITS and metric.unit:
-        named["bw_unit"] = metric.unit
+        named["bw_unit"] = base.name
     if metric.name != "elapsed":
         named["bw_metric"] = one_line(metric.name)
     if test.command:
@@ -196,7 +200,7 @@ def benchfmt(view: ExportView) -> Exported:
     ]
     for test, name in zip(tests, distinct(map(_go_name, tests)), strict=True):
         lines += _go_lines(test, f"{name}-{test.threads}", units)
-    return Exported("\n".join(lines) + "\n", left_out=_others(view, tests))
+    return Exported("\n".join(lines) + "\n", figures_of(tests))
 
 
 def _go_lines(test: ExportTest, name: str, units: Mapping[str, str]) -> Iterator[str]:
@@ -253,7 +257,7 @@ def jmh(view: ExportView) -> Exported:
     if len(known) < len(tests):
         names = distinct(names)
     entries = [_jmh_entry(test, name) for test, name in zip(tests, names, strict=True)]
-    return Exported(json_text(entries), left_out=_others(view, tests))
+    return Exported(json_text(entries), figures_of(tests))
 
 
 def _jmh_entry(test: ExportTest, name: str) -> dict[str, Any]:
@@ -279,6 +283,9 @@ def _jmh_entry(test: ExportTest, name: str) -> dict[str, Any]:
     }
     if test.keys:
         entry["params"] = dict(test.keys)
+    if main.name != "elapsed":
+        # JMH has no name of the primary metric.
+        entry["bwMetric"] = main.name
     entry["primaryMetric"] = _jmh_metric(main)
     entry["secondaryMetrics"] = {one.name: _jmh_metric(one) for one in others}
     return entry
@@ -349,15 +356,43 @@ def google_benchmark(view: ExportView) -> Exported:
         for entry in _google_entries(test, family)
     ]
     document = {"context": context, "benchmarks": entries}
-    return Exported(json_text(document), left_out=_others(view, tests))
+    shown = {
+        name: one for test in tests for name, one in _google_counters(test).items()
+    }
+    has = {
+        test.name: {"elapsed", *(one.name for one in _google_counters(test).values())}
+        & _measured(test)
+        for test in tests
+    }
+    return Exported(
+        json_text(document),
+        has,
+        left_out=units_left_out(shown),
+        why="the file has the elapsed time, the CPU time (user and system together) and counters",
+    )
+
+
+_GOOGLE_TIMES = ("elapsed", "user", "system")
+_GOOGLE_MEMBERS = (
+    *("name", "family_index", "per_family_instance_index", "run_name", "run_type"),
+    *("repetitions", "repetition_index", "threads", "iterations", "time_unit"),
+    *("aggregate_name", "aggregate_unit", "label", "error_occurred", "skipped"),
+    *("error_message", "skip_message", "real_time", "cpu_time"),
+)
+"""Members of an entry that are no counter."""
+
+
+def _google_counters(test: ExportTest) -> dict[str, ExportMetric]:
+    """Return the metrics that are counters by their names in the file, which no other member has."""
+    found = [one for one in test.metrics if one.name not in _GOOGLE_TIMES]
+    names = distinct((*_GOOGLE_MEMBERS, *(one.base_name for one in found)))
+    return dict(zip(names[len(_GOOGLE_MEMBERS) :], found, strict=True))
 
 
 def _google_entries(test: ExportTest, family: int) -> Iterator[dict[str, Any]]:
     name = "/".join([one_line(test.base), *(f"{k}:{v}" for k, v in test.keys)])
     trials = _timed(test)
-    counters = [
-        one for one in test.metrics if one.name not in ("elapsed", "user", "system")
-    ]
+    counters = _google_counters(test)
     rows = [_google_times(trial) for trial in trials]
     head = {
         "name": name,
@@ -376,8 +411,8 @@ def _google_entries(test: ExportTest, family: int) -> Iterator[dict[str, Any]]:
             "iterations": 1,
             **times,
             **{
-                one.name: trial.values[one.name]
-                for one in counters
+                key: one.base.of(trial.values[one.name])
+                for key, one in counters.items()
                 if one.name in trial.values
             },
         }

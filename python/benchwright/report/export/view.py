@@ -10,18 +10,19 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime
 
 import msgspec
 
 from benchwright.core.comparison import Better, ComparisonResult
 from benchwright.core.errors import InputError, argument_error
-from benchwright.core.load import EngineResult, KindResult
+from benchwright.core.load import EngineResult, KindResult, LimitVerdict
 from benchwright.core.plan import Pairs
 from benchwright.core.results import Estimate, Finding
-from benchwright.core.text import written_unit
+from benchwright.core.text import list_text, written_unit
 from benchwright.report.answer import FindingGroup, SessionAnswer, State
+from benchwright.stats.metric_rules import TIMES
 
 
 class ExportTrial(msgspec.Struct, frozen=True):
@@ -69,6 +70,11 @@ class ExportMetric(msgspec.Struct, frozen=True, kw_only=True):
     def base(self) -> UnitScale:
         """Its unit in the base unit, in which most formats have all values."""
         return in_base_unit(self.unit)
+
+    @property
+    def base_name(self) -> str:
+        """The name for a value in the base unit that has no unit beside it: `delay` for `delay_ms`."""
+        return self.name if self.base.size == 1 else without_unit(self.name)
 
     @property
     def base_value(self) -> float:
@@ -119,6 +125,8 @@ class ExportLoad(msgspec.Struct, frozen=True, kw_only=True):
     trial: int
     """Its number; 1 for a result that is in no study."""
     result: EngineResult
+    limits: tuple[LimitVerdict, ...] = ()
+    """The verdicts on its limits."""
 
     def part(self, name: str, *, label: bool) -> KindResult | None:
         """Return the figures of a kind of operation, or of a label; None if it has none."""
@@ -175,15 +183,81 @@ class ExportView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Exported(msgspec.Struct, frozen=True):
-    """The text of an export, the files that belong beside it, and what is not in it."""
+    """The text of an export, the files that belong beside it, and what is in them."""
 
     text: str
+    has: Mapping[str, Collection[str]]
+    """The tests that are in it, by name, with the names of their metrics. What else the session has is named
+    as left out (`with_left_out`)."""
     beside: tuple[tuple[str, str], ...] = ()
     """Name and text of each."""
     left_out: tuple[str, ...] = ()
-    """What the session has and the format has no place for, a sentence for each."""
+    """What else is not in it, a sentence for each."""
     needs_beside: bool = True
     """Whether the text is of no use without the files beside it."""
+    why: str = ""
+    """Why a figure is not in it: `it has one direction`."""
+
+
+def figures_of(tests: Iterable[ExportTest]) -> dict[str, list[str]]:
+    """Return the tests with all of their metrics, as `Exported.has`."""
+    return {test.name: [one.name for one in test.metrics] for test in tests}
+
+
+def tests_of(view: ExportView, loads: Iterable[str]) -> dict[str, list[str]]:
+    """Return the tests of these loads, as `Exported.has`: all their metrics are figures of the loads."""
+    named = set(loads)
+    return figures_of(test for test in view.tests if test.name in named)
+
+
+def with_left_out(exported: Exported, view: ExportView) -> Exported:
+    """Return an export that names each test and each metric of the session that is not in it."""
+    sentences = [
+        f"{test.name} is left out: {_why_left_out(test, exported)}"
+        for test in view.tests
+        if test.name not in exported.has
+    ]
+    of_names: dict[tuple[str, ...], list[str]] = {}
+    for test in view.tests:
+        there = exported.has.get(test.name)
+        if there is None:
+            continue
+        names = tuple(one.name for one in test.metrics if one.name not in there)
+        if names:
+            of_names.setdefault(names, []).append(test.name)
+    for names, tests in of_names.items():
+        verb = "is" if len(names) == 1 else "are"
+        what = f"{list_text(names)} of {list_text(tests, _MOST_NAMED)}"
+        sentences.append(f"{what} {verb} left out: {exported.why}")
+    return msgspec.structs.replace(exported, left_out=(*sentences, *exported.left_out))
+
+
+_MOST_NAMED = 3
+"""Tests in a sentence about metrics."""
+
+
+def _why_left_out(test: ExportTest, exported: Exported) -> str:
+    if test.trials and not any(one.counts for one in test.trials):
+        return "no trial of it counts"
+    return exported.why if test.metrics and exported.why else "it has no value"
+
+
+def units_left_out(metrics: Mapping[str, ExportMetric]) -> tuple[str, ...]:
+    """Return a sentence about the units of figures, by their names in a format without units; none about a unit
+    that the name says, or that every metric of that name has."""
+    units = {
+        name: one.base.name
+        for name, one in metrics.items()
+        if one.base.name and one.base.name != in_base_unit(_usual_unit(name)).name
+    }
+    if not units:
+        return ()
+    said = list_text([f"{name} is in {unit}" for name, unit in units.items()])
+    return (f"the units are left out: {said}",)
+
+
+def _usual_unit(name: str) -> str:
+    return "s" if name in TIMES else unit_of(name, "")
 
 
 def refusal(form: str, message: str, hint: str = "") -> InputError:
@@ -224,24 +298,30 @@ class UnitScale(msgspec.Struct, frozen=True):
         return value if self.size == 1 else float(f"{value * self.size:.15g}")
 
 
+_PARTS = {"n": 1e-9, "u": 1e-6, "\u00b5": 1e-6, "\u03bc": 1e-6, "m": 1e-3}
+_MULTIPLES = {"k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+_BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40}
+_PREFIXES = {
+    "s": _PARTS,
+    "B": _MULTIPLES | _BINARY,
+    "bit": _MULTIPLES | _BINARY,
+    "Hz": _MULTIPLES,
+    "J": _PARTS | _MULTIPLES,
+    "W": _PARTS | _MULTIPLES,
+}
 _BASE_UNITS = {
-    "ms": UnitScale("s", 1e-3),
-    "us": UnitScale("s", 1e-6),
-    "µs": UnitScale("s", 1e-6),
-    "ns": UnitScale("s", 1e-9),
+    f"{prefix}{base}": UnitScale(base, size)
+    for base, prefixes in _PREFIXES.items()
+    for prefix, size in prefixes.items()
+} | {
     "min": UnitScale("s", 60),
-    "kB": UnitScale("B", 1e3),
-    "KB": UnitScale("B", 1e3),
-    "MB": UnitScale("B", 1e6),
-    "GB": UnitScale("B", 1e9),
-    "KiB": UnitScale("B", 1024),
-    "MiB": UnitScale("B", 1024**2),
-    "GiB": UnitScale("B", 1024**3),
+    "h": UnitScale("s", 3600),
+    "d": UnitScale("s", 86400),
     "512 B": UnitScale("B", 512),
     "%": UnitScale("share", 0.01),
 }
-_UNIT_IN_NAME = re.compile(r"(?<=.)_(ns|us|ms|bytes|per_s)(?=_|$)")
-_OF_NAME = {"bytes": "B", "per_s": "/s"}
+_UNIT_IN_NAME = re.compile(r"(?<=.)_(ns|us|ms|bytes_per_s|bytes|per_s)(?=_|$)")
+_OF_NAME = {"bytes": "B", "bytes_per_s": "B/s", "per_s": "/s"}
 
 
 def unit_of(name: str, declared: str) -> str:
@@ -254,11 +334,13 @@ def unit_of(name: str, declared: str) -> str:
 
 
 def in_base_unit(unit: str) -> UnitScale:
-    """Return a unit in its base unit; amounts of bytes per second too."""
-    what, _, time = unit.partition("/")
-    if time == "s" and (base := _BASE_UNITS.get(what)) and base.name == "B":
-        return msgspec.structs.replace(base, name="B/s")
-    return _BASE_UNITS.get(unit, UnitScale(unit))
+    """Return a unit in its base unit, also one of a rate or of each operation: `MB/ms`, `us/op`."""
+    what, slash, per = unit.rpartition("/")
+    under = _BASE_UNITS.get(per, UnitScale(per))
+    if not slash:
+        return under
+    over = in_base_unit(what)
+    return UnitScale(f"{over.name}/{under.name}", over.size / under.size)
 
 
 def without_unit(name: str) -> str:

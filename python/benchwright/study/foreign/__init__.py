@@ -9,21 +9,32 @@ for our own results. A quantity of which a file has only an estimate is a `Summa
 
 from __future__ import annotations
 
-from benchwright.study.foreign.commands import HYPERFINE
+from benchwright.study.foreign.commands import HYPERFINE, REDIS_BENCHMARK
 from benchwright.study.foreign.compiled import (
-    BENCHFMT,
     CRITERION,
     GOOGLE_BENCHMARK,
     JMH,
 )
+from benchwright.study.foreign.go_bench import BENCHFMT
 from benchwright.study.foreign.json_file import DamagedJson, load_json, may_be_json
 from benchwright.study.foreign.load_tools import FIO, K6_POINTS, K6_SUMMARY
+from benchwright.study.foreign.names import KnownNames
 from benchwright.study.foreign.python_tools import ASV, PYPERF, PYTEST_BENCHMARK
+from benchwright.study.foreign.refused import printed_by_bw, refusal
 from benchwright.study.foreign.runs import imported_runs
 from benchwright.study.foreign.trackers import ACTION, ACTION_STORE, OTAVA
 from benchwright.study.parsers.api import ResultParser
 
-__all__ = ["PARSERS", "DamagedJson", "imported_runs", "load_json", "may_be_json"]
+__all__ = [
+    "PARSERS",
+    "DamagedJson",
+    "KnownNames",
+    "imported_runs",
+    "load_json",
+    "may_be_json",
+    "printed_by_bw",
+    "refusal",
+]
 
 PARSERS: tuple[ResultParser, ...] = (
     HYPERFINE,
@@ -39,5 +50,6 @@ PARSERS: tuple[ResultParser, ...] = (
     ACTION,
     ACTION_STORE,
     BENCHFMT,
+    REDIS_BENCHMARK,
     OTAVA,
 )

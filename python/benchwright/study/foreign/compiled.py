@@ -1,43 +1,44 @@
-"""Results of benchmark libraries of compiled languages: Go, Java, C++, Rust.
+"""Results of benchmark libraries of compiled languages: Java, C++, Rust.
 
-Sources: golang.org/design/14313-benchmark-format and golang.org/x/perf/benchunit; JMH 1.37, `-rf json`;
-Google Benchmark 1.7, `--benchmark_format=json`; criterion.rs 0.5, files of target/criterion;
-cargo-criterion 1.1, `--message-format=json`.
+Sources: JMH 1.37, `-rf json`; Google Benchmark 1.4 to 1.9, `--benchmark_format=json`; criterion.rs 0.3.0 to
+0.7, files of target/criterion; cargo-criterion 1.1, `--message-format=json`.
 """
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from benchwright.core.errors import InputError
 from benchwright.core.observation import MeasurementBlock
 from benchwright.core.plan import MetricSpec, Pairs
 from benchwright.core.results import Summary
+from benchwright.core.untrusted import one_line
 from benchwright.study.foreign.json_file import (
     DamagedJson,
     JsonFormat,
     Node,
     Problems,
-    input_error,
     is_object,
     load_json,
     parse_json,
 )
+from benchwright.study.foreign.machines import CPUS, facts_of, stated_machine
 from benchwright.study.foreign.python_tools import blocks_of, moment_ns
 from benchwright.study.foreign.units import (
     ELAPSED,
     THROUGHPUT,
     BaseUnit,
     base_unit,
+    free_name,
     scaled,
     spec_of,
     stated,
@@ -45,177 +46,8 @@ from benchwright.study.foreign.units import (
 from benchwright.study.parsers.api import (
     FileOrigin,
     ParsedInput,
-    ParseErrors,
-    parse_finite,
-    read_mixed_text,
 )
-
-# -- Go: one line for each repetition ----------------------------------------------------
-
-_GO_LINE = re.compile(r"Benchmark(\S*)\s+([0-9]+)\s+(.*)\Z")
-_GO_HEAD = re.compile(
-    rb"^Benchmark\S*[ \t]+[0-9]+[ \t]+[-+.0-9eE]+[ \t]+\S", re.MULTILINE
-)
-_GO_CONFIGURATION = re.compile(r"([a-z][^\s:A-Z]*):[ \t]*(.*)\Z")
-_GO_UNIT = re.compile(r"Unit\s+(\S+)\s+(.*)\Z")
-_GO_PROCS = re.compile(r"-[0-9]+\Z")
-_GO_EVENT = b'{"Time":'
-_GO_NAMES = {
-    "sec/op": (ELAPSED, "s"),
-    "B/s": (THROUGHPUT, "B/s"),
-    "B/op": ("B/op", "B"),
-}
-
-
-class _GoParser:
-    name = "benchfmt"
-    description = "the output of go test -bench (benchfmt)"
-
-    def detect(self, path: Path, head: bytes) -> bool:
-        """Return whether a line near the start of the file is a result, or its first line is an event
-        of `go test -json`."""
-        if not path.is_file():
-            return False
-        return bool(_GO_HEAD.search(head)) or (
-            head.startswith(_GO_EVENT) and b'"Action":' in head
-        )
-
-    def read(self, path: Path) -> list[ParsedInput]:
-        """Return one test for each name; a line is a trial. Raises InputError with
-        file:line:column."""
-        complaints = ParseErrors(path, "benchfmt-syntax")
-        text = read_mixed_text(path)
-        if text.startswith(_GO_EVENT.decode()):
-            text = _go_output(text)
-        results = _GoResults(complaints)
-        for number, line in enumerate(text.split("\n"), 1):
-            results.take(number, line.rstrip("\r"))
-        if not results.blocks:
-            hint = "write it again: go test -bench . -count 10 > FILE"
-            complaints.add((1, 1), "", "there is no line of a benchmark", hint)
-        complaints.check()
-        return results.tests()
-
-
-def _go_output(text: str) -> str:
-    """Return the output in the events of `go test -json`; an event that is damaged has none."""
-    outputs = []
-    for line in text.split("\n"):
-        try:
-            event = parse_json(line) if line else None
-        except DamagedJson:
-            continue
-        if isinstance(event, dict) and isinstance(event.get("Output"), str):
-            outputs.append(event["Output"])
-    return "".join(outputs)
-
-
-class _GoResults:
-    """Collects results line by line."""
-
-    def __init__(self, complaints: ParseErrors) -> None:
-        self.blocks: dict[tuple[str, str], list[MeasurementBlock]] = {}
-        self._complaints = complaints
-        self._facts: dict[str, str] = {}
-        self._better: dict[str, str] = {}
-        self._units: dict[str, tuple[str, str]] = {}
-        """Unit and direction of each quantity."""
-
-    def take(self, number: int, line: str) -> None:
-        """Read one line; what is neither a result nor configuration is skipped."""
-        if match := _GO_LINE.fullmatch(line):
-            self._result(number, line, match)
-        elif match := _GO_UNIT.fullmatch(line):
-            for word in match[2].split():
-                key, _, value = word.partition("=")
-                if key == "better":
-                    self._better[_go_tidy(match[1])[1]] = value
-        elif match := _GO_CONFIGURATION.fullmatch(line):
-            self._facts[match[1]] = match[2].strip()
-
-    def _result(self, number: int, line: str, match: re.Match[str]) -> None:
-        words = match[3].split()
-        if len(words) % 2:
-            place = (number, match.start(3) + 1)
-            self._complaints.add(place, line, "a value has no unit, or the line is cut")
-            return
-        values: dict[str, float] = {}
-        for text, unit in zip(words[::2], words[1::2], strict=True):
-            value = parse_finite(text)
-            if value is None:
-                if text.lower().lstrip("+-") in ("nan", "inf"):
-                    continue
-                place = (number, line.index(text, match.start(3)) + 1)
-                self._complaints.add(place, line, f"{unit} is {text!r}, not a number")
-                continue
-            factor, tidy = _go_tidy(unit)
-            name, base = _GO_NAMES.get(tidy, (tidy, ""))
-            if math.isfinite(value * factor):
-                values[name] = value * factor
-                better = self._better.get(tidy) or base_unit(unit).better
-                self._units[name] = (base, better)
-        key = (match[1] or "Benchmark", self._facts.get("pkg", ""))
-        blocks = self.blocks.setdefault(key, [])
-        blocks.append(MeasurementBlock(0, len(blocks) + 1, "", 0, values))
-
-    def tests(self) -> list[ParsedInput]:
-        """Return one test for each name; with its package where packages share the name."""
-        names = Counter(name for name, _ in self.blocks)
-        tool = " ".join(filter(None, ("go test", self._facts.get("toolchain", ""))))
-        origin = FileOrigin(
-            tool=tool,
-            commit=self._facts.get("commit", ""),
-            commit_time_ns=moment_ns(self._facts.get("commit-time", "")),
-            machine=self._facts.get("machine", ""),
-        )
-        tests = []
-        for (name, package), blocks in self.blocks.items():
-            there = {value for block in blocks for value in block.values}
-            specs = [
-                spec_of(quantity, *self._units[quantity])
-                for quantity in self._units
-                if quantity in there
-            ]
-            tests.append(
-                ParsedInput(
-                    name=f"{package}.{name}" if names[name] > 1 else name,
-                    blocks=tuple(blocks),
-                    specs=tuple(specs),
-                    sample=_go_sample(name),
-                    origin=origin,
-                )
-            )
-        return tests
-
-
-@functools.lru_cache(maxsize=256)
-def _go_tidy(unit: str) -> tuple[float, str]:
-    """Return a unit as benchstat shows it, with its factor: ns are seconds, MB are bytes."""
-    parts = re.split(r"([/*-])", unit)
-    factor = 1.0
-    for at, part in enumerate(parts):
-        sign = -1 if at and parts[at - 1] == "/" else 1
-        if part == "ns":
-            parts[at], factor = "sec", factor * 1e-9**sign
-        elif part == "MB":
-            parts[at], factor = "B", factor * 1e6**sign
-    return factor, "".join(parts)
-
-
-def _go_sample(name: str) -> Pairs:
-    """Return the keys of a name such as `Gzip/level=9-8`; the number at its end is that of
-    GOMAXPROCS."""
-    pairs = [
-        (key, value)
-        for part in _GO_PROCS.sub("", name).split("/")[1:]
-        for key, equals, value in [part.partition("=")]
-        if equals and key
-    ]
-    return tuple(dict(pairs).items())
-
-
-BENCHFMT = _GoParser()
-
+from benchwright.study.parsers.content import content_lines
 
 # -- Java: JMH ---------------------------------------------------------------------------
 #
@@ -223,8 +55,11 @@ BENCHFMT = _GoParser()
 # instead of values of iterations: its mean, percentiles and JMH's 99.9 % interval are shown as JMH
 # states them. MB of the profiler `gc` are 2^20 bytes (its source, GCProfiler).
 
+_JMH_FACTS = ("jvm", "jdkVersion", "vmName", "vmVersion")
 _JMH_CONFIDENCE = 0.999
 _JMH_MIB = ("MB/sec", "MB")
+_JMH_EVENTS = "#"
+"""Unit of event counters: whether more are better, no unit says, so they are not declared."""
 
 
 def _is_jmh(value: Any) -> bool:
@@ -238,36 +73,45 @@ def _is_jmh(value: Any) -> bool:
 def _jmh(document: Node) -> list[ParsedInput]:
     results = list(document.elements())
     names = Counter(one["benchmark"].text() for one in results)
-    modes: dict[str, set[str]] = {}
+    stated: dict[str, dict[str, set[str]]] = {}
     for one in results:
-        modes.setdefault(one["benchmark"].text(), set()).add(one["mode"].text())
-    return [
-        _jmh_benchmark(one, names, several=len(modes[one["benchmark"].text()]) > 1)
-        for one in results
-    ]
+        own = stated.setdefault(one["benchmark"].text(), {})
+        for key in _JMH_LEVELS:
+            own.setdefault(key, set()).add(one[key].text())
+    return [_jmh_benchmark(one, names, stated) for one in results]
 
 
-def _jmh_benchmark(result: Node, names: Counter[str], *, several: bool) -> ParsedInput:
+def _jmh_benchmark(
+    result: Node, names: Counter[str], stated: Mapping[str, Mapping[str, set[str]]]
+) -> ParsedInput:
+    result["benchmark"].required("JMH writes the name of each benchmark")
     name = result["benchmark"].text()
     sample = [(key, value.text()) for key, value in result["params"].members()]
-    if several:
-        sample.append(("mode", result["mode"].text()))
+    several = [key for key in _JMH_LEVELS if len(stated[name][key]) > 1]
+    sample += [(key, result[key].text()) for key in several]
     columns: dict[str, list[float | None]] = {}
     specs: list[MetricSpec] = []
     summaries: list[Summary] = []
+    is_sampled = result["mode"].text() == "sample"
     secondary = [
         (key, metric)
         for key, metric in result["secondaryMetrics"].members()
-        if not re.fullmatch(r"p[0-9]+\.[0-9]+", key)
+        # The percentiles of the sampling mode.
+        if not (is_sampled and re.fullmatch(r"p[0-9]+\.[0-9]+", key))
     ]
+    taken = {key for key, _ in secondary}
     for key, metric in [("", result["primaryMetric"]), *secondary]:
-        metric["score"].required("JMH writes a score of each metric")
+        for member in ("score", "scoreUnit"):
+            metric[member].required(f"JMH writes a {member} of each metric")
         unit = _jmh_unit(metric["scoreUnit"].text())
-        quantity = key or _JMH_NAMES.get(unit.unit, metric["scoreUnit"].text("score"))
-        specs.append(spec_of(quantity, unit.unit, unit.better))
+        usual = _JMH_NAMES.get(unit.unit, metric["scoreUnit"].text())
+        quantity = key or free_name(taken, result["bwMetric"].text(), usual, "score")
+        if unit.unit != _JMH_EVENTS:
+            specs.append(spec_of(quantity, unit.unit, unit.better))
         values = [
             scaled(one, unit.factor)
             for fork in metric["rawData"].elements()
+            if fork.required("JMH writes the iterations of each fork")
             for one in fork.numbers()
         ]
         if values:
@@ -281,11 +125,23 @@ def _jmh_benchmark(result: Node, names: Counter[str], *, several: bool) -> Parse
         blocks=tuple(_rows(columns)),
         specs=tuple(specs),
         sample=tuple(sample),
+        settings=_jmh_settings(result),
         summaries=tuple(summaries),
+        machine=stated_machine(facts_of(result, *_JMH_FACTS)),
         origin=FileOrigin(tool=f"JMH {version}".rstrip()),
     )
 
 
+def _jmh_settings(result: Node) -> Pairs:
+    facts = facts_of(result, *_JMH_SETTINGS)
+    if result.has("jvmArgs"):
+        arguments = [one.text() for one in result["jvmArgs"].elements()]
+        facts["jvmArgs"] = " ".join(arguments)
+    return tuple(facts.items())
+
+
+_JMH_LEVELS = ("mode", "threads", "forks")
+_JMH_SETTINGS = ("mode", "threads", "forks", "measurementBatchSize")
 _JMH_NAMES = {"s": ELAPSED, "1/s": THROUGHPUT}
 
 
@@ -337,7 +193,7 @@ JMH = JsonFormat(
     description="JMH's JSON",
     matches=_is_jmh,
     convert=_jmh,
-    marks=(b'"jmhVersion"',),
+    mark=re.compile(rb'"jmhVersion"'),
     hint="write it again: java -jar benchmarks.jar -rf json -rff FILE",
 )
 
@@ -345,19 +201,25 @@ JMH = JsonFormat(
 # -- C++: Google Benchmark ---------------------------------------------------------------
 #
 # A repetition is a trial. Aggregates are shown as the file states them only where it has no
-# repetitions (`--benchmark_report_aggregates_only`).
+# repetitions (`--benchmark_report_aggregates_only`). The fit of `Complexity()` (BigO, RMS) follows from
+# the results, and is none. Before version 1.5 an entry does not say what it is; its name does.
 
 _GOOGLE_FIXED = frozenset(
     (
         *("name", "family_index", "per_family_instance_index", "run_name", "run_type"),
         *("repetitions", "repetition_index", "threads", "iterations", "time_unit"),
         *("aggregate_name", "aggregate_unit", "label", "error_occurred", "skipped"),
-        *("error_message", "skip_message", "real_time", "cpu_time", "big_o", "rms"),
-        *("cpu_coefficient", "real_coefficient"),
+        *("error_message", "skip_message", "real_time", "cpu_time"),
     )
 )
 _GOOGLE_RATES = {"bytes_per_second": "B/s", "items_per_second": "1/s"}
 _GOOGLE_FIGURES = {"mean": "mean", "median": "median", "stddev": "sdev"}
+_GOOGLE_DERIVED = ("cv", "BigO", "RMS")
+_GOOGLE_FIT = ("cpu_coefficient", "rms")
+
+
+_GOOGLE_OWN = ("num_cpus", "library_build_type", "real_time", "run_type")
+"""Members of a context or of a benchmark."""
 
 
 def _is_google(value: Any) -> bool:
@@ -365,6 +227,11 @@ def _is_google(value: Any) -> bool:
         is_object(value, "context", "benchmarks")
         and isinstance(value["benchmarks"], list)
         and all(is_object(one, "name") for one in value["benchmarks"])
+        and any(
+            is_object(one, key)
+            for one in (value["context"], *value["benchmarks"])
+            for key in _GOOGLE_OWN
+        )
     )
 
 
@@ -376,34 +243,97 @@ def _google(document: Node) -> list[ParsedInput]:
         started_ns=moment_ns(context["date"].text()),
         machine=context["host_name"].text(),
     )
-    groups: dict[str, list[Node]] = {}
-    for entry in document["benchmarks"].elements():
-        name = entry["run_name"].text() or entry["name"].text()
-        groups.setdefault(name, []).append(entry)
-    return [_google_benchmark(name, group, origin) for name, group in groups.items()]
+    groups: dict[tuple[str, ...], list[tuple[str, Node]]] = {}
+    for (name, figure), entry in _google_entries(document["benchmarks"]):
+        # The indices tell benchmarks with one name apart.
+        place = (entry[key].text() for key in _GOOGLE_INDICES)
+        groups.setdefault((name, *place), []).append((figure, entry))
+    machine = stated_machine(_google_machine(context))
+    tests = (_google_test(key[0], group, origin) for key, group in groups.items())
+    return [
+        msgspec.structs.replace(one, machine=machine)
+        for one in tests
+        if one.blocks or one.summaries
+    ]
 
 
-def _google_benchmark(
-    name: str, group: Sequence[Node], origin: FileOrigin
+def _google_machine(context: Node) -> dict[str, str]:
+    """Return the facts of the context; the frequency, which can be that of the moment, to 100 MHz."""
+    frequency = context["mhz_per_cpu"].number()
+    caches = (
+        f"L{one['level'].text()} {one['type'].text()} {one['size'].text()}"
+        for one in context["caches"].elements()
+    )
+    return facts_of(context, *_GOOGLE_FACTS) | {
+        CPUS: context["num_cpus"].text(),
+        "mhz_per_cpu": f"about {round(frequency, -2):.0f}" if frequency else "",
+        "caches": ", ".join(caches),
+    }
+
+
+_GOOGLE_FACTS = ("host_name", "cpu_scaling_enabled", "library_build_type")
+
+
+_GOOGLE_INDICES = ("family_index", "per_family_instance_index")
+
+
+def _google_entries(benchmarks: Node) -> Iterator[tuple[tuple[str, str], Node]]:
+    """Yield each result with the benchmark's name and the name of its aggregate, empty for a
+    repetition."""
+    entries = list(benchmarks.elements())
+    typed = any(entry.has("run_type") for entry in entries)
+    names = {entry["name"].text() for entry in entries}
+    base = ""
+    for entry in entries:
+        name, figure = entry["name"].text(), entry["aggregate_name"].text()
+        if any(entry.has(key) for key in _GOOGLE_FIT) and not entry.has("iterations"):
+            continue
+        before, _, last = name.rpartition("_")
+        if not typed and last in _GOOGLE_FIGURES and f"{before}_stddev" in names:
+            name = base = before
+            figure = last
+        elif not typed and base and name.startswith(f"{base}_"):
+            # A statistic of the user's stands behind the three others.
+            name, figure = base, name.removeprefix(f"{base}_")
+        elif typed and (entry["run_type"].text() == "aggregate" or figure):
+            name, figure = entry["run_name"].text(name), figure or "aggregate"
+        else:
+            name, base = entry["run_name"].text(name), ""
+        yield (name, figure), entry
+
+
+def _google_test(
+    name: str, group: Sequence[tuple[str, Node]], origin: FileOrigin
 ) -> ParsedInput:
     columns: list[MeasurementBlock] = []
     units: dict[str, tuple[str, str]] = {}
     aggregates: dict[str, dict[str, float]] = {}
     count = 0
-    for entry in group:
-        figure = entry["aggregate_name"].text()
-        if entry["run_type"].text("iteration") == "aggregate" or figure:
-            if figure in _GOOGLE_FIGURES:
-                count = entry["repetitions"].count()
-                for quantity, value in _google_values(entry, units).items():
-                    aggregates.setdefault(quantity, {})[_GOOGLE_FIGURES[figure]] = value
-            continue
-        if entry.has("skipped"):
-            continue
-        failed = entry["error_occurred"].value is True
-        values = {} if failed else _google_values(entry, units)
-        block = MeasurementBlock(0, len(columns) + 1, name, int(failed), values)
-        columns.append(block)
+    for figure, entry in group:
+        if figure in _GOOGLE_FIGURES:
+            count = entry["repetitions"].count()
+            for quantity, value in _google_values(entry, units).items():
+                aggregates.setdefault(quantity, {})[_GOOGLE_FIGURES[figure]] = value
+        elif figure:
+            if figure not in _GOOGLE_DERIVED:
+                entry.not_read(f"statistic {figure} of {name}")
+        elif entry["skipped"].value:
+            why = entry["skip_message"].text("without a message")
+            entry.not_read(f"{name} was skipped: {why}")
+        else:
+            failed = entry["error_occurred"].value is True
+            values = {} if failed else _google_values(entry, units)
+            why = entry["error_message"].text() or "without a message"
+            columns.append(
+                MeasurementBlock(
+                    thread=0,
+                    epoch=len(columns) + 1,
+                    command=name,
+                    status=int(failed),
+                    values=values,
+                    failure=one_line(why) if failed else "",
+                )
+            )
     summaries: list[Summary] = []
     if not columns:
         summaries = [
@@ -443,13 +373,16 @@ def _google_values(entry: Node, units: dict[str, tuple[str, str]]) -> dict[str, 
     the user's counters."""
     factor = base_unit(entry["time_unit"].text("ns")).factor
     values: dict[str, float] = {}
-    for key, quantity in (("real_time", ELAPSED), ("cpu_time", "cpu_time")):
+    taken = [key for key, _ in entry.members() if key not in _GOOGLE_FIXED]
+    for key, usual in (("real_time", ELAPSED), ("cpu_time", "cpu_time")):
+        quantity = free_name(taken, usual, key)
         value = scaled(entry[key].number(), factor)
         if value is not None:
             values[quantity] = value
             units[quantity] = ("s", "lower")
     for key, node in entry.members():
-        if key in _GOOGLE_FIXED or not isinstance(node.value, int | float):
+        counter = isinstance(node.value, int | float) or key in _GOOGLE_RATES
+        if key in _GOOGLE_FIXED or not counter:
             continue
         value = node.number()
         if value is not None:
@@ -464,7 +397,7 @@ GOOGLE_BENCHMARK = JsonFormat(
     description="Google Benchmark's JSON",
     matches=_is_google,
     convert=_google,
-    marks=(b'"library_build_type"', b'"run_type"'),
+    mark=re.compile(rb'"library_build_type"|"run_type":\s*"(iteration|aggregate)"'),
     hint="write it again: PROGRAM --benchmark_out=FILE --benchmark_out_format=json",
 )
 
@@ -491,58 +424,70 @@ class _CriterionParser:
         """Return whether the path is a directory with criterion's results, or a file of
         cargo-criterion's lines."""
         if path.is_dir():
-            return next(_criterion_places(path), None) is not None
+            return any(
+                (one / "estimates.json").is_file() for one in _criterion_places(path)
+            )
         return head.lstrip().startswith(_EVENT) and path.is_file()
 
     def read(self, path: Path) -> list[ParsedInput]:
-        """Return one test for each benchmark. Raises InputError with all mistakes."""
+        """Return one test for each benchmark, and one for each of its named baselines. A benchmark of a
+        directory that cannot be read is named, and the others are read. Raises InputError."""
         problems = Problems(path, self.name, _CRITERION_HINT)
-        if path.is_dir():
-            found = [
-                _criterion_test(place, problems) for place in _criterion_places(path)
-            ]
-        else:
-            found = _criterion_lines(path, problems)
-        problems.check()
-        if not found:
-            message = f"{path} contains no benchmark"
-            raise input_error(path, self.name, message, _CRITERION_HINT)
-        return sorted(found, key=lambda one: one.name) if path.is_dir() else found
+        if not path.is_dir():
+            return problems.results(_criterion_lines(path, problems))
+        found = []
+        for place in _criterion_places(path):
+            own = Problems(place, self.name, _CRITERION_HINT)
+            one = _criterion_test(place, own, named=place != path)
+            if not (one.blocks or one.summaries):
+                own.add("", "has no sample and no estimate")
+            if own.mistakes:
+                problems.not_read(str(place.relative_to(path)), own.mistakes[0])
+            else:
+                found.append(one)
+        return problems.results(sorted(found, key=lambda one: one.name))
 
 
 def _criterion_places(path: Path) -> Iterator[Path]:
-    """Yield the directories `new` with the newest results of each benchmark."""
-    if (path / "benchmark.json").is_file() and (path / "estimates.json").is_file():
+    """Yield the directories with results of a benchmark: `new`, and named baselines. `base` is the run
+    before `new`."""
+    if (path / _ABOUT).is_file():
         yield path
         return
     walk = itertools.islice(os.walk(path), _MOST_DIRECTORIES)
-    for place, directories, files in walk:
-        depth = len(Path(place).relative_to(path).parts)
-        if depth >= _DEEPEST:
+    for name, directories, files in walk:
+        place = Path(name)
+        if len(place.relative_to(path).parts) >= _DEEPEST:
             directories.clear()
-        directories[:] = sorted(
-            name for name in directories if name not in ("base", "report", "change")
-        )
-        if "benchmark.json" in files and "estimates.json" in files:
-            yield Path(place)
+        directories.sort()
+        before = place.name == "base" and (place.parent / _NEW / _ABOUT).is_file()
+        if _ABOUT in files and not before:
+            yield place
 
 
-def _criterion_test(place: Path, problems: Problems) -> ParsedInput:
+_ABOUT = "benchmark.json"
+_NEW = "new"
+
+
+_CRITERION_WORK = ("Elements", "Bytes", "BytesDecimal", "Bits")
+"""How much work a call does, if the benchmark says it."""
+
+
+def _criterion_test(place: Path, problems: Problems, *, named: bool) -> ParsedInput:
     def document(name: str) -> Node:
         try:
             return Node(load_json(place / name), problems, name)
-        except (DamagedJson, OSError) as error:
-            problems.add(str(place / name), f"cannot be read: {error}")
+        except (DamagedJson, OSError, InputError) as error:
+            problems.add(name, f"cannot be read: {error}")
             return Node(None, problems, name)
 
-    about, estimates = document("benchmark.json"), document("estimates.json")
+    about, estimates = document(_ABOUT), document("estimates.json")
     name = about["full_id"].text() or about["group_id"].text(place.parent.name)
+    if named and place.name != _NEW:
+        name = f"{name} ({place.name})"
     blocks: tuple[MeasurementBlock, ...] = ()
-    if (place / "sample.json").is_file():
-        sample = document("sample.json")
-        blocks = _criterion_blocks(
-            sample["iters"].numbers(), sample["times"].numbers(), 1e-9
-        )
+    if (place / "sample.json").exists():
+        blocks = _criterion_blocks(*_criterion_sample(document("sample.json")), 1e-9)
     by_name = {key.lower(): value for key, value in estimates.members()}
 
     def estimate(key: str) -> tuple[float | None, float | None, float | None, float]:
@@ -567,6 +512,7 @@ def _criterion_test(place: Path, problems: Problems) -> ParsedInput:
         if "slope" in by_name and by_name["slope"].value
         else (spec_of(ELAPSED, "s", "lower"),),
         sample=tuple(levels),
+        settings=tuple(facts_of(about["throughput"], *_CRITERION_WORK).items()),
         summaries=tuple(
             _criterion_stated(
                 {key: estimate(key) for key in ("mean", "median", "slope")},
@@ -576,6 +522,21 @@ def _criterion_test(place: Path, problems: Problems) -> ParsedInput:
         ),
         origin=FileOrigin(tool="criterion"),
     )
+
+
+def _criterion_sample(
+    sample: Node,
+) -> tuple[Sequence[float | None], Sequence[float | None]]:
+    """Return the iterations and the times of each sample: two arrays in versions before 0.3.3, members
+    of an object since then."""
+    if isinstance(sample.value, list):
+        both = [one.numbers() for one in sample.elements()]
+    else:
+        both = [sample[key].numbers() for key in ("iters", "times")]
+    if len(both) != 2 or len(both[0]) != len(both[1]) or 0 in both[0]:
+        sample.wrong("is not a time for each number of iterations")
+        return (), ()
+    return both[0], both[1]
 
 
 def _criterion_blocks(
@@ -616,22 +577,17 @@ def _criterion_stated(
 def _criterion_lines(path: Path, problems: Problems) -> list[ParsedInput]:
     """Return the tests of cargo-criterion's lines, of which other kinds are skipped."""
     found = []
-    for number, line in enumerate(_lines(path), 1):
+    for number, line in enumerate(content_lines(path), 1):
         if not line.startswith("{"):
             continue
         try:
             node = Node(parse_json(line), problems, f"line {number}")
         except DamagedJson as error:
-            problems.add(f"line {number}", f"is damaged: {error}")
+            problems.add(f"line {number}", f"is damaged: {error.in_line}")
             continue
         if node["reason"].text() == "benchmark-complete":
             found.append(_criterion_event(node))
     return found
-
-
-def _lines(path: Path) -> Iterable[str]:
-    with path.open(encoding="utf-8", errors="backslashreplace") as file:
-        yield from file
 
 
 def _criterion_event(event: Node) -> ParsedInput:

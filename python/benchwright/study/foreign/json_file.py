@@ -10,10 +10,10 @@ Non-goal: types for the formats: tools add members in every version.
 
 from __future__ import annotations
 
-import gzip
+import contextlib
 import json
 import math
-import zlib
+import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -22,17 +22,25 @@ from typing import Any
 import msgspec
 
 from benchwright.core.errors import Diagnostic, InputError
-from benchwright.study.parsers.api import ParsedInput
+from benchwright.study.parsers.api import (
+    NotRead,
+    ParsedInput,
+    negative_times,
+    numbered,
+)
+from benchwright.study.parsers.content import MOST_BYTES, read_content
 
-MOST_BYTES = 1 << 28
-"""The largest file that is read as one JSON document, after decompression [bytes]."""
 _MOST_REPORTED = 20
-_GZIP = b"\x1f\x8b"
 _MOST_DIGITS = 18
 
 
 class DamagedJson(ValueError):
-    """The text is not a JSON document, or it is too large or too deep."""
+    """The text is not a JSON document, or it is too deep."""
+
+    @property
+    def in_line(self) -> str:
+        """What is wrong, for a document that is one line of a file: without the number of the line."""
+        return str(self).removeprefix("line 1, ")
 
 
 def _integer(text: str) -> float:
@@ -40,17 +48,53 @@ def _integer(text: str) -> float:
     return int(text) if len(text) <= _MOST_DIGITS else float(text)
 
 
-def _not_finite(_name: str) -> None:
-    """NaN and Infinity are absent values."""
+def _not_finite(name: str) -> float | None:
+    """NaN and Infinity are absent values; NaN is kept since asv distinguishes it from null."""
+    return math.nan if name == "NaN" else None
+
+
+_DECODER = json.JSONDecoder(parse_int=_integer, parse_constant=_not_finite)
+_DOCUMENT = re.compile(r"^\{", re.MULTILINE)
+_SURROGATE = re.compile(
+    r"\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})"
+)
+"""An escaped backslash, a pair of surrogates, or (group 1) one without its partner, which is no text: it cannot be
+printed or stored. Source: RFC 8259, section 8.2."""
 
 
 def parse_json(text: str) -> Any:
-    """Return the value of a JSON text; NaN and infinite numbers are None.
+    """Return the value of a JSON text; infinite numbers are None, half a character is U+FFFD.
 
     Raises DamagedJson, with the line and column.
     """
+    with _damage():
+        return _DECODER.decode(_without_half_characters(text))
+
+
+def parse_documents(text: str) -> Iterator[Any]:
+    """Yield the objects of a text that begin at the start of a line, with any text between them.
+
+    Raises DamagedJson, with the line and column.
+    """
+    end = 0
+    text = _without_half_characters(text)
+    while match := _DOCUMENT.search(text, end):
+        with _damage():
+            value, end = _DECODER.raw_decode(text, match.start())
+        yield value
+
+
+def _without_half_characters(text: str) -> str:
+    """Return a text of JSON in which U+FFFD stands for each surrogate without its partner."""
+    if "\\ud" not in text and "\\uD" not in text:
+        return text
+    return _SURROGATE.sub(lambda match: "\\ufffd" if match[1] else match[0], text)
+
+
+@contextlib.contextmanager
+def _damage() -> Iterator[None]:
     try:
-        return json.loads(text, parse_int=_integer, parse_constant=_not_finite)
+        yield
     except json.JSONDecodeError as error:
         message = f"line {error.lineno}, column {error.colno}: {error.msg}"
         raise DamagedJson(message) from None
@@ -60,39 +104,22 @@ def parse_json(text: str) -> Any:
         raise DamagedJson(str(error)) from None
 
 
-def read_bytes(path: Path) -> bytes:
-    """Return a file's bytes, decompressed if it is gzip. Raises DamagedJson for a damaged or too
-    large file, OSError for one that cannot be read."""
-    with path.open("rb") as file:
-        packed = file.read(len(_GZIP)) == _GZIP
-        file.seek(0)
-        try:
-            if packed:
-                with gzip.open(file) as unpacked:
-                    data = unpacked.read(MOST_BYTES + 1)
-            else:
-                data = file.read(MOST_BYTES + 1)
-        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-            raise DamagedJson(f"its compressed data is damaged: {error}") from None
-    if len(data) > MOST_BYTES:
-        raise DamagedJson(f"it is larger than {MOST_BYTES >> 20} MiB")
-    return data
-
-
 def load_json(path: Path) -> Any:
-    """Return the JSON document of a file, which can be gzip. Lines before the document are skipped:
-    fio writes its warnings there.
+    """Return the JSON document of a file. Lines before the document are skipped: fio writes its
+    warnings there.
 
-    Raises DamagedJson; OSError for a file that cannot be read.
+    Raises DamagedJson; InputError for damaged compressed data; OSError for a file that cannot be read.
     """
     found = path.stat()
     return _load(path, found.st_mtime_ns, found.st_size)
 
 
 @lru_cache(maxsize=2)
-def _load(path: Path, _mtime_ns: int, _size: int) -> Any:
+def _load(path: Path, _mtime_ns: int, size: int) -> Any:
+    if size > MOST_BYTES:
+        raise DamagedJson(f"it is larger than {MOST_BYTES >> 20} MiB")
     # Every format asks for the same document in turn, which is parsed once.
-    text = read_bytes(path).decode("utf-8-sig", "backslashreplace")
+    text = read_content(path).decode("utf-8", "backslashreplace")
     if not text.lstrip().startswith(("{", "[")):
         start = text.find("\n{")
         text = text[start + 1 :] if start >= 0 else text
@@ -100,12 +127,12 @@ def _load(path: Path, _mtime_ns: int, _size: int) -> Any:
 
 
 def may_be_json(path: Path, head: bytes) -> bool:
-    """Return whether a file may be a JSON document: it begins like one, it is gzip, or a line near its
-    start begins with `{`."""
+    """Return whether a file may be a JSON document: it begins like one, or a line near its start begins
+    with `{`."""
     if not path.is_file():
         return False
-    text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
-    return text.startswith((b"{", b"[", _GZIP)) or b"\n{" in text
+    text = head.lstrip()
+    return text.startswith((b"{", b"[")) or b"\n{" in text
 
 
 def input_error(path: Path, name: str, message: str, hint: str) -> InputError:
@@ -122,11 +149,38 @@ class Problems:
         self._hint = hint
         self._found: list[str] = []
         self._more = 0
+        self._not_read = NotRead()
+
+    def not_read(self, where: str, what: str) -> None:
+        """Add a result that is not understood and left out, with its place in the document; it is no
+        mistake."""
+        place = f"{self.path}: {where}" if where else str(self.path)
+        self._not_read.add(place, what)
+
+    def results(self, tests: list[ParsedInput]) -> list[ParsedInput]:
+        """Return the tests of the file, with the finding about what was not read. Raises InputError with
+        all mistakes; it is one if there is no test."""
+        for wrong in negative_times(tests):
+            self._note(wrong)
+        self.check()
+        if not tests:
+            why = f"; {self._not_read}" if self._not_read else ""
+            message = f"{self.path} contains no result that can be read{why}"
+            raise input_error(self.path, self._name, message, self._hint)
+        return self._not_read.on(self.path, tests)
 
     def add(self, where: str, message: str) -> None:
         """Add a mistake at a place of the document."""
+        self._note(f"{where or 'the document'} {message}")
+
+    @property
+    def mistakes(self) -> Sequence[str]:
+        """The mistakes so far, each with its place in the document."""
+        return self._found
+
+    def _note(self, mistake: str) -> None:
         if len(self._found) < _MOST_REPORTED:
-            self._found.append(f"{where or 'the document'} {message}")
+            self._found.append(mistake)
         else:
             self._more += 1
 
@@ -158,7 +212,7 @@ class Node:
     def __getitem__(self, key: str) -> Node:
         """Return a member; the value of an absent one is None."""
         here = self.value
-        if here is not None and not isinstance(here, dict):
+        if not self.absent and not isinstance(here, dict):
             self.wrong("is not an object")
         value = here.get(key) if isinstance(here, dict) else None
         return Node(value, self.problems, f"{self.where}.{key}".lstrip("."))
@@ -167,21 +221,30 @@ class Node:
         """Record a mistake at this place."""
         self.problems.add(self.where, message)
 
+    def not_read(self, what: str) -> None:
+        """Record a result at this place that is not understood and left out."""
+        self.problems.not_read(self.where, what)
+
     @property
     def absent(self) -> bool:
-        """Whether there is no value."""
-        return self.value is None
+        """Whether there is no value; NaN is none."""
+        return self.value is None or self.is_nan
+
+    @property
+    def is_nan(self) -> bool:
+        """Whether this is the word NaN."""
+        return isinstance(self.value, float) and math.isnan(self.value)
 
     def has(self, key: str) -> bool:
         """Return whether this is an object with the member, and that is not null."""
-        return isinstance(self.value, dict) and self.value.get(key) is not None
+        return isinstance(self.value, dict) and not self[key].absent
 
     def members(self) -> Iterator[tuple[str, Node]]:
         """Yield the members of an object."""
         if isinstance(self.value, dict):
             for key in self.value:
                 yield key, self[key]
-        elif self.value is not None:
+        elif not self.absent:
             self.wrong("is not an object")
 
     def elements(self) -> Iterator[Node]:
@@ -189,7 +252,7 @@ class Node:
         if isinstance(self.value, list):
             for at, value in enumerate(self.value):
                 yield Node(value, self.problems, f"{self.where}[{at}]")
-        elif self.value is not None:
+        elif not self.absent:
             self.wrong("is not an array")
 
     def text(self, default: str = "") -> str:
@@ -199,10 +262,11 @@ class Node:
             return value
         if isinstance(value, bool):
             return "true" if value else "false"
+        if self.absent:
+            return default
         if isinstance(value, int | float):
             return f"{value:.15g}"
-        if value is not None:
-            self.wrong("is not a text")
+        self.wrong("is not a text")
         return default
 
     def number(self) -> float | None:
@@ -231,9 +295,9 @@ class Node:
 
     def required(self, what: str) -> bool:
         """Return whether there is a value; record a mistake if not."""
-        if self.value is None:
+        if self.absent:
             self.wrong(f"is missing: {what}")
-        return self.value is not None
+        return not self.absent
 
 
 def _shown(value: Any) -> str:
@@ -249,21 +313,26 @@ class JsonFormat(msgspec.Struct, frozen=True, kw_only=True):
     matches: Callable[[Any], bool]
     """Whether a document has this format, by its content."""
     convert: Callable[[Node], list[ParsedInput]]
-    marks: Sequence[bytes]
-    """Texts near the start of a file of this format, by which a damaged one is recognised."""
     hint: str
     """How the tool writes a complete file."""
+    mark: re.Pattern[bytes] | None = None
+    """Found near the start of a file of this format, and of no other; by it a damaged one is recognised."""
     points: Callable[[Node], list[ParsedInput]] | None = None
     """Returns the tests of every commit, where a file has several."""
+    load: Callable[[Path], Any] = load_json
+    """Returns the document of a file."""
+    before: re.Pattern[bytes] | None = None
+    """Text that the tool may write before the document."""
 
     def detect(self, path: Path, head: bytes) -> bool:
         """Return whether the file is a document of this format, or a damaged one."""
-        if not may_be_json(path, head):
+        before = self.before is not None and self.before.search(head) is not None
+        if not (may_be_json(path, head) or (before and path.is_file())):
             return False
         try:
-            document = load_json(path)
+            document = self.load(path)
         except DamagedJson:
-            return any(mark in head for mark in self.marks)
+            return before or (self.mark is not None and bool(self.mark.search(head)))
         except OSError:
             return False
         return self.matches(document)
@@ -274,13 +343,15 @@ class JsonFormat(msgspec.Struct, frozen=True, kw_only=True):
 
     def history(self, path: Path) -> list[ParsedInput]:
         """Return the tests of every commit of the file. Raises InputError with all mistakes."""
-        return self._converted(path, self.points or self.convert)
+        if self.points is None:
+            return numbered(self.read(path))
+        return self._converted(path, self.points)
 
     def _converted(
         self, path: Path, convert: Callable[[Node], list[ParsedInput]]
     ) -> list[ParsedInput]:
         try:
-            document = load_json(path)
+            document = self.load(path)
         except DamagedJson as error:
             message = f"{path} is a damaged {self.name} file: {error}"
             raise input_error(path, self.name, message, self.hint) from None
@@ -290,11 +361,7 @@ class JsonFormat(msgspec.Struct, frozen=True, kw_only=True):
             found = convert(Node(document, problems))
         else:
             problems.add("", f"is not {self.description}")
-        problems.check()
-        if not found:
-            message = f"{path} contains no benchmark"
-            raise input_error(path, self.name, message, self.hint)
-        return found
+        return problems.results(found)
 
 
 def is_object(value: Any, *keys: str) -> bool:

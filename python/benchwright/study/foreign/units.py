@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
+from collections.abc import Collection
 
 import msgspec
 
-from benchwright.core.plan import MetricSpec
+from benchwright.core.plan import MetricSpec, usual_direction
 from benchwright.core.results import Summary
 
 _TIMES = {
@@ -17,7 +19,8 @@ _TIMES = {
     **dict.fromkeys(("ms", "msec", "millisecond", "milliseconds"), 1e-3),
     **dict.fromkeys(("s", "sec", "second", "seconds"), 1.0),
     **dict.fromkeys(("min", "minute", "minutes"), 60.0),
-    **dict.fromkeys(("h", "hour", "hours"), 3600.0),
+    **dict.fromkeys(("h", "hr", "hour", "hours"), 3600.0),
+    **dict.fromkeys(("d", "day", "days"), 86400.0),
 }
 _SIZES = {
     **dict.fromkeys(("B", "byte", "bytes", "Bytes"), 1.0),
@@ -34,6 +37,15 @@ _SIZES = {
 _OPERATIONS = ("op", "ops", "iter", "iteration", "iterations", "item", "items")
 ELAPSED = "elapsed"
 THROUGHPUT = "throughput"
+
+
+def free_name(taken: Collection[str], *names: str) -> str:
+    """Return the first of the names that is not empty and that no other quantity of a test has. A quantity that
+    the file names keeps its name, so one that has our usual name gets the tool's where both are the same.
+    """
+    known = [name for name in names if name]
+    others = (f"{known[-1]}_{number}" for number in itertools.count(2))
+    return next(one for one in itertools.chain(known, others) if one not in taken)
 
 
 class BaseUnit(msgspec.Struct, frozen=True):
@@ -79,7 +91,10 @@ def scaled(value: float | None, factor: float) -> float | None:
 
 
 def spec_of(name: str, unit: str, better: str) -> MetricSpec:
-    """Return the declaration of a quantity; lower is better where the tool does not say it."""
+    """Return the declaration of a quantity; where the tool does not say which values are better, those that
+    usually are."""
+    if better not in ("lower", "higher"):
+        better = usual_direction(name, unit)
     return MetricSpec(
         name, unit=unit, better="higher" if better == "higher" else "lower"
     )

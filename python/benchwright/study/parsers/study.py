@@ -15,6 +15,7 @@ import msgspec
 
 from benchwright.core.errors import StudyError, argument_error
 from benchwright.findings.observed import observed_files
+from benchwright.study.catalogue import sessions_now
 from benchwright.study.contents import (
     SEARCH_KINDS,
     TestContents,
@@ -57,6 +58,7 @@ class _StudyParser:
                 else stored.session
             )
             machine = first_machine(study, chosen_session.number)
+            status = _status_now(study, chosen_session)
             gangs = gangs_of_tests(study, chosen_session.number, chosen_session.info)
         if name is not None:
             chosen = [test for test in tests if test.plan.name == name]
@@ -70,7 +72,7 @@ class _StudyParser:
             msgspec.structs.replace(
                 parsed_test(test, place),
                 findings=found.get(test.key),
-                status=chosen_session.status,
+                status=status,
                 baseline=stored_baseline(chosen_session.info),
                 session_findings=about_session if test is tests[0] else (),
                 machine=machine,
@@ -78,6 +80,12 @@ class _StudyParser:
             )
             for test in tests
         ]
+
+
+def _status_now(study: Study, session: StoredSession) -> str:
+    """Return how a session ended; `running` while a process writes to it."""
+    (now,) = (one for one in sessions_now(study) if one.number == session.number)
+    return now.status
 
 
 def _holds_a_search(study: Study, session: StoredSession) -> StudyError:
@@ -91,7 +99,7 @@ def _holds_a_search(study: Study, session: StoredSession) -> StudyError:
         "holds-a-search",
         f"session {session.number} of {study.path} is a bw {kind} ({session.status}): it "
         f"contains no test, only {loads}",
-        "`bw stats` of this study alone, as a table or --json, prints its report, "
+        "`bw stats` of this study alone, without options for tests, prints its report as a table or --json, "
         f"`bw {kind} --study {study.path} --plot FILE` draws it; "
         "`bw resume` continues an unfinished search",
     )
@@ -109,6 +117,7 @@ def parsed_test(test: TestContents, place: Path) -> ParsedInput:
         trials=trials,
         rule=test.plan.stopping,
         stop=test.stop,
+        ok_status=test.plan.ok_status,
         sample=test.plan.sample,
         arm=test.plan.arm,
         profiles=tuple(t.profile for t in trials if t.profile is not None),

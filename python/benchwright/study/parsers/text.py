@@ -5,8 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import re
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+
+import msgspec
 
 from benchwright.core.observation import MeasurementBlock
 from benchwright.study.parsers.api import (
@@ -28,7 +31,7 @@ from benchwright.study.parsers.api import (
 # version 2.1.
 
 _RES_HEADER = re.compile(r"\[([^\[\]\n]+)\]\s*\Z")
-_RES_FIELD = re.compile(r"\s*([^=\s][^=]*?)\s*=\s*(.*?)\s*\Z")
+_RES_FIELD = re.compile(r"\s*([^=\s](?:[^=]*[^=\s])?)\s*=\s*+(|.*\S)\s*\Z")
 _RES_RENAMED = {"sys": "system"}
 _RES_WHOLE = ("thread", "epoch", "status")
 MEASUREMENT = "measurement"
@@ -90,11 +93,12 @@ def _end_block(
         if name in _RES_WHOLE or name == "command":
             continue
         value = parse_finite(text)
-        if value is not None:
-            values[_RES_RENAMED.get(name, name)] = value
-        elif name in ("user", "sys", "elapsed"):
+        if name in ("user", "sys", "elapsed") and (value is None or value < 0):
+            wrong = "not a number" if value is None else "a time below 0"
             place_of = (number, _value_column(line))
-            complaints.add(place_of, line, f"{name} is {text!r}, not a number")
+            complaints.add(place_of, line, f"{name} is {text!r}, {wrong}")
+        elif value is not None:
+            values[_RES_RENAMED.get(name, name)] = value
     blocks.append(
         MeasurementBlock(
             thread=place["thread"],
@@ -138,9 +142,10 @@ RES_PARSER = _ResParser()
 # with a number is a value of the quantity that its column names. An empty cell is absent, not
 # zero. A column without numbers is in no table; its name is kept for a message.
 # Decision: a row of hyperfine's export summarizes one command, so each row is a test of one
-# block, whose elapsed time is hyperfine's mean; its spread keeps hyperfine's names.
-# Non-goals: other separators, files without a header. Sources: RFC 4180; hyperfine 1.15,
-# `--export-csv`.
+# block, whose elapsed time is hyperfine's mean; its spread keeps hyperfine's names. Rows with
+# one command are as many tests.
+# Non-goals: other separators, files without a header. Sources: RFC 4180; hyperfine 1.4, 1.12,
+# 1.15 and 1.20, `--export-csv`.
 
 _ROLES = {
     "thread": "thread",
@@ -148,9 +153,9 @@ _ROLES = {
     "iteration": "epoch",
     "command": "command",
     "status": "status",
-    "test": "test",
-    "name": "test",
 }
+_TEST_NAMES = ("test", "name", "benchmark", "label", "input")
+"""Columns with the name of a test; the first that a file has is taken."""
 _CSV_TIMES = {
     "user": "user",
     "system": "system",
@@ -160,10 +165,15 @@ _CSV_TIMES = {
     "wall": "elapsed",
 }
 """Names of columns of times in any spelling; their cells must be numbers."""
+_CSV_COMPUTED = {"wait": "wait", "cpu%": "cpu_percent"}
+"""Headings of quantities that are computed where a file does not state them."""
 _FACTOR = "factor:"
 _LARGEST_WHOLE = 1e18
 _CSV_WHOLE = ("thread", "epoch", "status")
-_HYPERFINE = ["command", "mean", "stddev", "median", "user", "system", "min", "max"]
+_HYPERFINE = {"command", "mean", "stddev", "user", "system", "min", "max"}
+"""The columns of every version of hyperfine; `median` since 1.5."""
+_HTTP_STATUS = range(100, 600)
+_HTTP_SUCCESS = range(200, 209)
 _HYPERFINE_FACTOR = "parameter_"
 
 
@@ -172,24 +182,33 @@ class _CsvParser:
     description = "CSV with a header line"
 
     def detect(self, path: Path, head: bytes) -> bool:
-        """Return whether the file ends in `.csv`, or its first line names `elapsed` and has
-        commas."""
+        """Return whether the file ends in `.csv`, or in `.tsv`, which is refused with its separator, or its first line has commas and names `elapsed`, or is
+        hyperfine's."""
         if not path.is_file():
             return False
         first = head.split(b"\n", 1)[0]
-        return path.suffix.lower() == ".csv" or (
+        return path.name.lower().removesuffix(".gz").endswith((".csv", ".tsv")) or (
             first.count(b",") > 0
             and b"=" not in first
-            and b"elapsed" in first.lower()
+            and (b"elapsed" in first.lower() or first.startswith(b"command,mean,"))
             and not first.lstrip().startswith((b"{", b"["))
         )
 
     def read(self, path: Path) -> list[ParsedInput]:
-        """Return one test per value of the column `test`; without it, the file as one test.
+        """Return one test per value of the column `test` and levels; without that column, one per command,
+        unless rows are Auto-pilot's blocks, of which the commands of a thread are one result; else
+        the file as one test.
 
         Raises InputError with file:line:column; the line is the one on which a row ends.
         """
-        text = read_text(path, "csv-syntax")
+        return self.parse(path, read_text(path, "csv-syntax"))
+
+    def parse(self, path: Path, text: str) -> list[ParsedInput]:
+        """Return the tests of a file's text. Raises InputError as `read`."""
+        return [one for one, _ in self.with_lines(path, text)]
+
+    def with_lines(self, path: Path, text: str) -> list[tuple[ParsedInput, list[int]]]:
+        """Return the tests of a file's text, each with the lines of its blocks. Raises InputError as `read`."""
         complaints = ParseErrors(path, "csv-syntax")
         _check_separator(text, complaints)
         reader = csv.reader(io.StringIO(text, newline=""), strict=True)
@@ -208,6 +227,17 @@ class _CsvParser:
         return tests
 
 
+class _CsvTest:
+    """What the rows of one test have."""
+
+    def __init__(self, sample: dict[str, str]) -> None:
+        self.blocks: list[MeasurementBlock] = []
+        self.lines: list[int] = []
+        self.sample = sample
+        self.without: dict[str, None] = {}
+        """Columns with text and no number so far."""
+
+
 class _CsvTable:
     """Collects the rows under one header line."""
 
@@ -216,43 +246,68 @@ class _CsvTable:
     ) -> None:
         self._complaints = complaints
         self._file = file
+        self._header = list(header)
         self._columns = _columns(header, complaints)
-        self._hyperfine = self._columns[: len(_HYPERFINE)] == _HYPERFINE
-        self._blocks: dict[str, list[MeasurementBlock]] = {}
-        self._samples: dict[str, dict[str, str]] = {}
-        self._without: dict[str, dict[str, None]] = {}
-        """Columns with text and no number so far, by test."""
+        self._hyperfine = set(self._columns) >= _HYPERFINE
+        spelled = {name.lower() for name in self._columns}
+        named = [(name, "test") for name in _TEST_NAMES if name in spelled]
+        self._roles = {**_ROLES, **dict(named[:1])}
+        roles = {self._roles.get(name) for name in spelled}
+        self._blocks = roles >= {"thread", "epoch"}
+        """Whether rows are Auto-pilot's blocks: a trial can have several commands."""
+        self._tests: dict[tuple[str, str, str, int], _CsvTest] = {}
+        """By name, levels and command; of hyperfine also by line, because each row is a test."""
 
-    def tests(self) -> list[ParsedInput]:
-        """Return the tests in the order of their first rows."""
-        return [
-            ParsedInput(
-                name,
-                tuple(b),
-                sample=tuple(self._samples[name].items()),
-                skipped=self._skipped(name, b),
+    def tests(self) -> list[tuple[ParsedInput, list[int]]]:
+        """Return the tests in the order of their first rows, each with the lines of its blocks."""
+        self._check_statuses()
+        names = Counter(name for name, *_ in self._tests)
+        found = []
+        commands = {(name, command) for name, _, command, _ in self._tests}
+        several = Counter(name for name, _ in commands)
+        for (name, levels, command, _), test in self._tests.items():
+            if several[name] > 1:
+                levels = ",".join(filter(None, (levels, command)))
+            numbers = {name for block in test.blocks for name in block.values}
+            skipped = [n for n in test.without if self._quantity(n) not in numbers]
+            one = ParsedInput(
+                f"{name}:{levels}" if names[name] > 1 and levels else name,
+                tuple(test.blocks),
+                sample=tuple(test.sample.items()),
+                skipped=tuple(skipped),
             )
-            for name, b in self._blocks.items()
-        ]
+            found.append((one, test.lines))
+        return found
 
-    def _skipped(
-        self, test: str, blocks: Sequence[MeasurementBlock]
-    ) -> tuple[str, ...]:
-        numbers = {name for block in blocks for name in block.values}
-        return tuple(n for n in self._without[test] if self._quantity(n) not in numbers)
+    def _check_statuses(self) -> None:
+        """Add a mistake if the column `status` has the statuses of HTTP responses; never in a table of
+        `bw`, which has a column `ending`."""
+        if "ending" in self._columns:
+            return
+        found = [block.status for test in self._tests.values() for block in test.blocks]
+        http = all(status in _HTTP_STATUS for status in found)
+        if http and any(status in _HTTP_SUCCESS for status in found):
+            column = next(n for n in self._columns if n.lower() == "status")
+            what = f"{column} is {found[0]}: a status of HTTP, not an exit status"
+            hint = "give the column another name, such as http_status"
+            self._complaints.add((1, 1), ",".join(self._columns), what, hint)
 
     def add(self, line: int, row: Sequence[str]) -> None:
-        """Add one row."""
+        """Add one row; the header line once more, as where files were joined, is none."""
+        if list(row) == self._header:
+            return
         if len(row) != len(self._columns):
             what = f"{len(row)} cells under {len(self._columns)} columns"
             self._complaints.add((line, 1), ",".join(row), what)
             return
+        if not self._tests:
+            self._check_header(row)
         known: dict[str, str] = {}
         values: dict[str, float] = {}
         sample: dict[str, str] = {}
         texts: dict[str, None] = {}
         for index, (name, cell) in enumerate(zip(self._columns, row, strict=True)):
-            role = _ROLES.get(name.lower())
+            role = self._roles.get(name.lower())
             if (factor := self._factor(name)) is not None:
                 if cell:
                     sample[factor] = cell
@@ -264,14 +319,30 @@ class _CsvTable:
                 texts[name] = None
         place = {role: self._whole(role, known, line, row) for role in _CSV_WHOLE}
         command = known.get("command", "")
-        test = known.get("test") or (command if self._hyperfine else "") or self._file
-        blocks = self._blocks.setdefault(test, [])
-        self._samples.setdefault(test, sample)
-        self._without.setdefault(test, {}).update(texts)
-        epoch = place["epoch"] if known.get("epoch") else len(blocks) + 1
-        blocks.append(
+        apart = "" if self._blocks else command.strip()
+        levels = ",".join(f"{key}={value}" for key, value in sample.items())
+        test = known.get("test") or apart or self._file
+        key = (test, levels, apart, line if self._hyperfine else 0)
+        found = self._tests.setdefault(key, _CsvTest(sample))
+        found.without.update(texts)
+        found.lines.append(line)
+        epoch = place["epoch"] if known.get("epoch") else len(found.blocks) + 1
+        found.blocks.append(
             MeasurementBlock(place["thread"], epoch, command, place["status"], values)
         )
+
+    def _check_header(self, row: Sequence[str]) -> None:
+        """Add a mistake if the header line looks like the first row: a name such as `2.51` is data."""
+        both = [
+            [parse_finite(cell) is not None for cell in line]
+            for line in (self._header, row)
+        ]
+        if both[0] == both[1] and any(
+            number and "." in cell
+            for number, cell in zip(both[0], self._header, strict=True)
+        ):
+            what, hint = "the first line is data", "CSV needs a line of column names"
+            self._complaints.add((1, 1), ",".join(self._header), what, hint)
 
     def _factor(self, name: str) -> str | None:
         if name.startswith(_FACTOR):
@@ -283,16 +354,19 @@ class _CsvTable:
     def _quantity(self, name: str) -> str:
         if self._hyperfine and name == "mean":
             return "elapsed"
-        return _CSV_TIMES.get(name.lower(), name)
+        return (_CSV_TIMES | _CSV_COMPUTED).get(name.lower(), name)
 
     def _value(
         self, name: str, cell: str, place: tuple[int, int, Sequence[str]]
     ) -> float | None:
         value = parse_finite(cell)
-        if value is None and cell.strip() and name.lower() in _CSV_TIMES:
+        wrong = value is None and cell.strip() and "not a number"
+        if value is not None and value < 0:
+            wrong = "a time below 0"
+        if wrong and name.lower() in _CSV_TIMES:
             line, index, row = place
             column = len(",".join(row[:index])) + (2 if index else 1)
-            what = f"{name} is {cell.strip()!r}, not a number"
+            what = f"{name} is {cell.strip()!r}, {wrong}"
             self._complaints.add((line, column), ",".join(row), what)
         return value
 
@@ -356,14 +430,15 @@ CSV_PARSER = _CsvParser()
 # Purpose: reads files written by `time -a -o FILE` or a shell's redirection. Decision: a record
 # is the output of one run of time; other lines (the program's own output) are skipped, so one
 # that looks like a line of a record is read as such. Non-goals: a shell's builtin `time`,
-# formats of `-f`. Source: time(1), version 1.9.
+# formats of `-f`. CPU% is the stated one: it is computed by `time` before the CPU times are cut
+# to their last digit. Source: time(1), version 1.9.
 
 _DEFAULT = re.compile(
-    r"(?P<user>[\d.]+)user (?P<system>[\d.]+)system (?P<elapsed>[\d:.]+)elapsed "
-    r"\S+%?CPU \(\S*avgtext\+\S*avgdata (?P<rss>\d+)maxresident\)k"
+    r"(?<![\d.])(?P<user>[\d.]+)user (?P<system>[\d.]+)system (?P<elapsed>[\d:.]+)elapsed "
+    r"(?P<cpu>[\d?]+)%?CPU \([\d?]*avgtext\+[\d?]*avgdata (?P<rss>\d+)maxresident\)k"
 )
 _DEFAULT_COUNTS = re.compile(
-    r"(?P<in>\d+)inputs\+(?P<out>\d+)outputs "
+    r"(?<!\d)(?P<in>\d+)inputs\+(?P<out>\d+)outputs "
     r"\((?P<major>\d+)major\+(?P<minor>\d+)minor\)pagefaults \d+swaps"
 )
 _POSIX = re.compile(r"(real|user|sys) +([\d.]+)\Z")
@@ -383,6 +458,9 @@ _VERBOSE_NAMES = {
     "File system outputs": ("out_blocks", 1.0),
 }
 _LARGEST_NUMBER = 1e18
+_STEP_S = 0.01
+"""The last digit of all times [s]."""
+_SHARE = "Percent of CPU this job got"
 _ELAPSED = "Elapsed (wall clock) time (h:mm:ss or m:ss)"
 _COUNTS = (
     ("in", "in_blocks"),
@@ -410,7 +488,10 @@ class _GnuTimeParser:
         )
 
     def read(self, path: Path) -> list[ParsedInput]:
-        """Return the records as one test. Raises InputError with file:line:column."""
+        """Return the records as one test; of several commands as one for each, named by it.
+
+        Raises InputError with file:line:column.
+        """
         text = read_mixed_text(path)
         complaints = ParseErrors(path, "time-syntax")
         records = _TimeRecords(complaints)
@@ -420,7 +501,25 @@ class _GnuTimeParser:
         if not records.blocks:
             complaints.add((1, 1), "", "there is no record of GNU time in this file")
         complaints.check()
-        return [ParsedInput(path.name, tuple(records.blocks))]
+        return [
+            ParsedInput(name, tuple(blocks), clock_s=_STEP_S)
+            for name, blocks in _by_command(path.name, records.blocks).items()
+        ]
+
+
+def _by_command(
+    file: str, blocks: Sequence[MeasurementBlock]
+) -> dict[str, list[MeasurementBlock]]:
+    """Return the records of each test by its name: the command where records state several (a record that states
+    none has the name of the file), else the file."""
+    commands = {block.command for block in blocks} - {""}
+    tests: dict[str, list[MeasurementBlock]] = {}
+    for block in blocks:
+        of_test = tests.setdefault(
+            (block.command or file) if len(commands) > 1 else file, []
+        )
+        of_test.append(msgspec.structs.replace(block, epoch=len(of_test) + 1))
+    return tests
 
 
 class _TimeRecords:
@@ -460,6 +559,7 @@ class _TimeRecords:
         """End the record in progress."""
         if "elapsed" in self._values:
             epoch = len(self.blocks) + 1
+            self._add_wait(self._values)
             block = MeasurementBlock(
                 0, epoch, self._command, self._status, self._values
             )
@@ -469,6 +569,12 @@ class _TimeRecords:
             self._complain((number, 1, line), "this record has no elapsed time")
         self._begun = None
         self._values, self._command, self._status = {}, "", 0
+
+    def _add_wait(self, values: dict[str, float]) -> None:
+        """Add Wait where the stated share of CPU time gives it more precisely than the CPU times do."""
+        elapsed, share = values["elapsed"], values.get("cpu_percent")
+        if share is not None and elapsed / 100 < 2 * _STEP_S:
+            values["wait"] = elapsed * (1 - share / 100)
 
     def _begin(self, number: int, line: str) -> None:
         self.close()
@@ -481,6 +587,7 @@ class _TimeRecords:
         self._clock(match["elapsed"], (number, match.start("elapsed") + 1, line))
         place = (number, match.start("rss") + 1, line)
         self._number("rss_bytes", match["rss"], place, 1024.0)
+        self._share(match["cpu"], (number, match.start("cpu") + 1, line))
 
     def _verbose(self, number: int, line: str, match: re.Match[str]) -> None:
         label, text = match[1], match[2]
@@ -492,6 +599,8 @@ class _TimeRecords:
             self._status = self._status or parse_whole(text) or 0
         elif line.startswith(f"\t{_ELAPSED}: "):
             self._clock(line.removeprefix(f"\t{_ELAPSED}: "), place)
+        elif label == _SHARE:
+            self._share(text.removesuffix("%"), place)
         elif label in _VERBOSE_NAMES:
             name, factor = _VERBOSE_NAMES[label]
             self._number(name, text, place, factor)
@@ -504,6 +613,11 @@ class _TimeRecords:
             self._complain(place, f"{name} is {text!r}, not a number")
         else:
             self._values[name] = value * factor
+
+    def _share(self, text: str, place: tuple[int, int, str]) -> None:
+        """Read a share of CPU time; `?` is that of no time."""
+        if text != "?":
+            self._number("cpu_percent", text, place)
 
     def _clock(self, text: str, place: tuple[int, int, str]) -> None:
         """Read `h:mm:ss` or `m:ss.ss` as seconds."""

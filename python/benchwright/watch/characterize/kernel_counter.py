@@ -311,7 +311,7 @@ def events(root: Path, names: Iterable[str]) -> EventFields:
 
 def fields_of(text: str) -> frozenset[str]:
     """Return the names of the fields in an event's `format`."""
-    return frozenset(re.findall(r"field:[^;]*?\b(\w+)(?:\[\w*\])?;", text))
+    return frozenset(re.findall(r"field:[^;\n]{0,200}?\b(\w+)(?:\[\w*\])?;", text))
 
 
 if __name__ == "__main__":

@@ -21,8 +21,8 @@ LAUNCHER = "bw-launcher"
 FLUSH_HERTZ = 49
 """How often the CPU time of a thread that keeps running is added [Hz]."""
 _STEP = re.compile(
-    rb"(?: sched_process_exec: filename=(?P<program>.*))? "
-    rb"pid=(?P<pid>\d+) (?:child_comm=.* child_pid=(?P<child>\d+)|old_pid=(?P<old>\d+))\n"
+    rb"(?: sched_process_exec: filename=(?P<program>.{0,4096}))? "
+    rb"pid=(?P<pid>\d+) (?:child_comm=.{0,64} child_pid=(?P<child>\d+)|old_pid=(?P<old>\d+))\n"
 )
 """A fork or an exec, in the text of tracefs."""
 

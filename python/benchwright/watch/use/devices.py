@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from benchwright.core.numeric import np
 from benchwright.core.resource_use import (
@@ -12,6 +12,7 @@ from benchwright.core.resource_use import (
     FilesOpen,
     MemoryUse,
     NetworkUse,
+    OwnLosses,
     SocketUse,
 )
 from benchwright.watch.use.columns import (
@@ -77,6 +78,7 @@ class WindowFiles:
         self._inside: FilesRow | None = None
         self._beside: FilesRow | None = None
         self._any_inside = False
+        self._devices: set[str] | None = None
 
     def take(self, table: FilesOpenTable) -> None:
         """Add a table."""
@@ -92,7 +94,15 @@ class WindowFiles:
             return None
         return FilesOpen(row.pid, row.name, row.open, row.limit)
 
+    @property
+    def devices(self) -> tuple[str, ...] | None:
+        """The disks that the processes use, after `nearest`; None if they are not reported."""
+        return None if self._devices is None else tuple(sorted(self._devices))
+
     def _look_at(self, table: FilesOpenTable) -> None:
+        for row in table.rows:
+            if row.devices is not None:
+                self._devices = (self._devices or set()) | set(row.devices)
         if self._begin_ns <= table.t <= self._end_ns:
             self._any_inside = True
             self._inside = _nearest(self._inside, table)
@@ -354,6 +364,24 @@ def sockets_use(window: SeriesWindow) -> SocketUse | None:
     if not set(columns.values()).intersection(window.names):
         return None
     return SocketUse(**{field: window.count(name) for field, name in columns.items()})
+
+
+def own_losses(window: SeriesWindow, absent: Mapping[str, str]) -> OwnLosses | None:
+    """Return what the trees of the trial and its targets lost; None for a series without these columns."""
+    if "own/retransmits" not in window.names:
+        return None
+
+    def both(kind: str) -> int:
+        return window.count(f"own/{kind}") + window.count(f"target/{kind}")
+
+    return OwnLosses(
+        retransmits=both("retransmits"),
+        segments_out=both("segments_out"),
+        listen_drops=both("listen_drops"),
+        datagram_drops=both("datagram_drops"),
+        absent=absent.get("own/retransmits", ""),
+        major_faults=both("major_faults"),
+    )
 
 
 def _network(window: SeriesWindow, name: str) -> NetworkUse | None:

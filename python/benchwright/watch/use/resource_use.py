@@ -8,7 +8,13 @@ from pathlib import Path
 
 import msgspec
 
-from benchwright.core.resource_use import KernelMessage, ResourceUse, TreeIo
+from benchwright.core.resource_use import (
+    CpuUse,
+    OffCpuUse,
+    ResourceUse,
+    TaskUse,
+    TreeIo,
+)
 from benchwright.watch.use.columns import Columns, SeriesSample
 from benchwright.watch.use.cpu import (
     BusyClocks,
@@ -26,8 +32,10 @@ from benchwright.watch.use.devices import (
     files_of_machine,
     memory_use,
     networks_use,
+    own_losses,
     sockets_use,
 )
+from benchwright.watch.use.kernel_log import WindowMessages
 from benchwright.watch.use.series_file import (
     Cgroup,
     ColumnsLine,
@@ -52,6 +60,7 @@ from benchwright.watch.use.tasks import (
     WindowThreads,
     tasks_use,
 )
+from benchwright.watch.use.waits import WindowWaits
 from benchwright.watch.use.window import SeriesWindow
 
 # --------------------------------------------------------------------------------------
@@ -60,9 +69,6 @@ from benchwright.watch.use.window import SeriesWindow
 # Decision: the size of this state depends on the machine (its columns, threads, processes),
 # not on the time watched.
 
-MOST_MESSAGES = 20
-_WARNING = 4
-"""The kernel's level of a warning; lower is worse."""
 _LATE_SHARE = 0.1
 """The share of a window from which late samples are reported."""
 
@@ -114,19 +120,18 @@ class WindowGroup:
         span = trials[0][1], trials[-1][2]
         self._machine = machine
         self._span = span
-        self._trials = trials
         self._epochs = trials[0][0], trials[-1][0]
         self.window = SeriesWindow(machine.header, machine.columns, *span)
         self.own = WindowThreads("own", *span)
         self.target = WindowThreads("target", *span)
+        self.waits = WindowWaits(machine.header.root_pid, *span)
         self.others = WindowOthers(machine.trees, *span)
         self.files = WindowFiles(*span)
         self._clocks = WindowClocks(*span)
         self._disks = WindowDisks(*span)
         self._samples = 0
         self._late_s = 0.0
-        self._kernel: tuple[list[KernelLine], list[KernelLine]] = ([], [])
-        """The first messages: warnings and worse; others."""
+        self.messages = WindowMessages(trials)
 
     def take(self, sample: SeriesSample) -> None:
         """Add a sample, after `MachineSeries.take`."""
@@ -141,14 +146,6 @@ class WindowGroup:
             step_s = (sample.when_ns - before_ns) / 1e9
             self._late_s += max(step_s - 2 * interval_s, 0.0)
 
-    def message(self, line: KernelLine) -> None:
-        """Add a kernel message written during a trial; the earliest are stored."""
-        if any(begin <= line.t <= end for _, begin, end in self._trials):
-            kept = self._kernel[line.level > _WARNING]
-            kept.append(line)
-            kept.sort(key=lambda one: one.t)
-            del kept[MOST_MESSAGES:]
-
     def use(self) -> ResourceUse:
         """Return the resource use, after the end of the series."""
         machine, (begin_ns, end_ns) = self._machine, self._span
@@ -159,6 +156,7 @@ class WindowGroup:
             epochs=self._epochs,
             begin_ns=begin_ns,
             end_ns=end_ns,
+            killed=self.messages.killed(),
             absent=machine.absent + absent,
             sampler_cost=machine.cost,
         )
@@ -189,11 +187,13 @@ class WindowGroup:
         others = self.others.others_use(window)
         tasks, working = tasks_use(window, self.own, self.target)
         rss_kib = window.most("target/rss")
+        cpu = cpu_use(window, others.of_kernel)
         return msgspec.structs.replace(
             bare,
-            cpu=cpu_use(window, others.of_kernel),
+            cpu=cpu,
             tasks=tasks,
             working=working,
+            off_cpu=self._off_cpu(cpu, tasks),
             others=others.processes,
             programs=others.programs,
             memory=memory_use(window),
@@ -202,25 +202,30 @@ class WindowGroup:
             io_pressure_full=pressure(window, "io", "full"),
             networks=networks_use(window),
             sockets=sockets_use(window),
+            losses=own_losses(window, dict(bare.absent)),
             cgroups=cgroups_use(window, self._machine.cgroups),
             own_io=_tree_io(window, "own"),
             target_io=_tree_io(window, "target"),
             files=self.files.nearest(),
+            devices=self.files.devices,
             files_of_machine=files_of_machine(window),
-            kernel=self._messages(),
+            kernel=self.messages.messages(window.begin_ns, window.end_ns),
             clock=clock_use(window, self._clocks),
             target_rss_max=None if rss_kib is None else round(rss_kib * 1024),
         )
 
-    def _messages(self) -> tuple[KernelMessage, ...]:
-        """Return the kernel messages in the window: warnings and worse, then others."""
-        begin_ns, end_ns = self.window.begin_ns, self.window.end_ns
-        warnings, others = self._kernel
-        inside = [line for line in warnings + others if begin_ns <= line.t <= end_ns]
-        return tuple(
-            KernelMessage((line.t - begin_ns) / 1e9, line.level, line.text)
-            for line in inside[:MOST_MESSAGES]
-        )
+    def _off_cpu(
+        self, cpu: CpuUse | None, tasks: Sequence[TaskUse]
+    ) -> OffCpuUse | None:
+        """Return the waits, within the limits that CPU times set."""
+        own = [task for task in tasks if task.of == "own"]
+        ready = [task.share + (task.waiting or 0.0) for task in own]
+        known = sum(task.share for task in own)
+        # The times of the tree include children that ended between two samples.
+        ran = max(known, (cpu and cpu.own) or 0.0)
+        least = max(1.0 - ran - (sum(ready) - known), 0.0)
+        cpus = max(self._machine.header.cpus, 1)
+        return self.waits.off_cpu(least, ready, ran, cpus)
 
 
 def _tree_io(window: SeriesWindow, of: str) -> TreeIo | None:
@@ -329,7 +334,7 @@ class _SeriesPass:
                 self._machine.cgroups.append(line)
             case KernelLine():
                 for group in self._groups:
-                    group.message(line)
+                    group.messages.take(line)
             case SeriesEnd():
                 self._machine.end = line
             case _:
@@ -360,6 +365,8 @@ class _SeriesPass:
         for group in self._groups:
             seen = group.own if isinstance(table, OwnThreads) else group.target
             seen.take(thread_table)
+            if isinstance(table, OwnThreads):
+                group.waits.take(table)
 
 
 def _groups(

@@ -11,6 +11,7 @@ import msgspec
 
 from benchwright.core.errors import OperatingError
 from benchwright.core.resource_use import IoLimit
+from benchwright.core.untrusted import open_regular
 
 # --------------------------------------------------------------------------------------
 # The lines of a series file, one type for each kind of line.
@@ -81,6 +82,16 @@ class RowLine(msgspec.Struct, frozen=True, tag="row"):
     v: list[Whole | None]
 
 
+class PlaceRow(msgspec.Struct, frozen=True, array_like=True):
+    """Where a thread waits: a system call, the kernel's function, and what the call waits for."""
+
+    call: str
+    channel: str = ""
+    objects: tuple[str, ...] = ()
+    limited: bool | None = None
+    """Whether the call has a time limit; None: it cannot have one, or that is not known."""
+
+
 class ThreadRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One thread at one sample; times are totals since its start [ns]."""
 
@@ -90,6 +101,11 @@ class ThreadRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
     state: str
     run_ns: Ns | None
     wait_ns: Ns | None
+    turns: Whole | None = None
+    """How often it was put on a CPU; of the own tree, like what follows."""
+    parent: Whole = 0
+    place: PlaceRow | None = None
+    """None: it ran or wanted to, or its place is not known."""
 
 
 class ThreadsLine(msgspec.Struct, frozen=True):
@@ -139,6 +155,8 @@ class FilesRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
     name: str
     open: Whole
     limit: Whole | None
+    devices: tuple[str, ...] | None = None
+    """Disks of its working directory and open files; None: recorded by a version that did not look."""
 
 
 class FilesOpenTable(msgspec.Struct, frozen=True, tag="files_open"):
@@ -254,7 +272,7 @@ def _line_texts(path: Path) -> Iterator[bytes]:
 
 def _decompressed(path: Path) -> Iterator[bytes]:
     """Yield the file's data; a missing end is not an error."""
-    with open(path, "rb") as file:
+    with open_regular(path) as file:
         member = zlib.decompressobj(_GZIP)
         while data := file.read(_PIECE):
             while data:

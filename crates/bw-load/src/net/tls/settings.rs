@@ -15,6 +15,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 use serde::Deserialize;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -128,7 +129,10 @@ fn authorities_of(path: &Path) -> Result<RootCertStore, EngineError> {
         let remedy = "name a PEM file with the certificates of the authorities";
         EngineError::request("ca", message, remedy)
     };
-    let text = std::fs::read(path).map_err(|error| refused(&error.to_string()))?;
+    let mut text = Vec::new();
+    bw_sys::regular::open_regular(path)
+        .and_then(|mut file| file.read_to_end(&mut text))
+        .map_err(|error| refused(&error.to_string()))?;
     let mut authorities = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(&text) {
         let certificate = certificate.map_err(|error| refused(&error.to_string()))?;

@@ -1,0 +1,132 @@
+"""Waits as a limit: no thread of the trial ran or was ready, because all waited for something.
+
+Purpose: a trial that neither uses a CPU nor fills a resource is limited by what it waits for. Decision: these limits
+come last, because a wait is the effect of any other limit; they are named only if the trial waited most of the time
+that it did not want a CPU. A load generator waits by its nature, so its waits are only part of the sentence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from benchwright.core.resource_use import ResourceUse, WaitUse
+from benchwright.core.text import duration_text, list_text, percent_text, plural
+from benchwright.findings import thresholds as t
+from benchwright.findings.limit import LimitReached
+from benchwright.findings.programs import is_generator
+
+WAIT_CODES = {
+    "disk": "waits-for-disk",
+    "network": "waits-for-network",
+    "locks": "waits-for-locks",
+    "pipe": "waits-for-pipe",
+    "sleep": "sleeps",
+}
+"""The code of each kind of wait that has one."""
+
+
+def waits(use: ResourceUse) -> Iterator[LimitReached]:
+    """Yield what the trial waited for most of the time in which it did not want a CPU."""
+    off = use.off_cpu
+    if off is None or any(
+        task.of == "own" and is_generator(task.name) for task in use.tasks
+    ):
+        return
+    ready = min(sum(task.waiting or 0.0 for task in use.tasks if task.of == "own"), 1.0)
+    for wait in off.waits:
+        code = WAIT_CODES.get(_kind(wait, use))
+        least = max(t.WAITS_MOST * (1.0 - ready), t.WAITS_SOME)
+        if code is not None and wait.share >= least:
+            yield LimitReached(code, wait.what or wait.name, _wait_text(wait, use))
+
+
+def waits_text(use: ResourceUse) -> str:
+    """Return a text about what the trial waited for; empty if it hardly waited, or if that is not known."""
+    off = use.off_cpu
+    if off is None or off.share < t.WAITS_SOME:
+        return ""
+    told = [
+        _wait_text(wait, use) for wait in off.waits if wait.share >= t.WAITS_SOME / 2
+    ]
+    return (
+        list_text(told) if told else f"it waited {percent_text(off.share)} of the time"
+    )
+
+
+def _kind(wait: WaitUse, use: ResourceUse) -> str:
+    """Return the kind of a wait; that for completions of a ring depends on what the trial read and wrote."""
+    if wait.kind != "ring":
+        return wait.kind
+    io = use.own_io
+    return "disk" if io is not None and io.read_bytes + io.write_bytes else "other"
+
+
+def _wait_text(wait: WaitUse, use: ResourceUse) -> str:
+    """Return `waited 91 % of the time for locks (python3 in futex; 20 samples)`."""
+    assert use.off_cpu is not None
+    kind = _kind(wait, use)
+    where = f"{wait.name} in {wait.call or wait.channel}"
+    of_file = kind == "disk" or wait.what.startswith("memory ")
+    path = wait.what.partition(" ")[2] if of_file else ""
+    if path:
+        where += f" of {path}"
+    if kind in ("disk", "other") and wait.call and wait.channel:
+        where += f", {wait.channel}"
+    if kind == "sleep" and wait.call and "nanosleep" not in wait.call:
+        where += ", with a time limit"
+    elif wait.threads > 1:
+        where += f", up to {wait.threads} threads"
+    disk, each = _disk_texts(wait, use)
+    if kind == "disk" and each:
+        where = f"{each}; {where}"
+    where += f"; {plural(use.off_cpu.samples, 'sample')}"
+    share = f"{percent_text(min(wait.share, 1.0))} of the time"
+    if kind == "sleep":
+        return f"slept {share} ({where})"
+    whom = {
+        "disk": disk,
+        "network": _peer_text(wait.what),
+        "locks": "locks",
+        "pipe": "a pipe",
+    }.get(kind, _other_text(wait))
+    return f"waited {share} for {whom} ({where})"
+
+
+def _disk_texts(wait: WaitUse, use: ResourceUse) -> tuple[str, str]:
+    """Return which disk, and how long each request took; empty if that is not known."""
+    if wait.channel.startswith(("rpc_", "nfs", "request_wait_answer", "fuse")):
+        return "the server of a file system", ""
+    if wait.call == "page fault":
+        return "pages of memory that had to be read", ""
+    used = max(use.disks, key=lambda disk: disk.queue, default=None)
+    if wait.threads > 1 or used is None or used.response_s is None:
+        alone = ", one request at a time" if wait.threads == 1 else ""
+        return f"the disk{alone}", ""
+    each = f"{duration_text(used.response_s)} each"
+    return f"the disk {used.name}, one request at a time", each
+
+
+def _peer_text(what: str) -> str:
+    address = what.partition(" ")[2]
+    first, _, rest = address.partition(" ")
+    if first == "listen":
+        return f"connections to {rest}"
+    if first == "bound":
+        return f"datagrams to {rest}"
+    return f"the network peer {address}" if address else "a local socket"
+
+
+def _other_text(wait: WaitUse) -> str:
+    if wait.call in ("wait4", "waitid", "vfork", "clone", "clone3"):
+        return "another process"
+    if wait.what.startswith("device "):
+        return wait.what.partition(" ")[2]
+    if wait.what.startswith("memory "):
+        return "a file in memory"
+    if "futex" in (wait.call, wait.channel.partition("_")[0]):
+        return "its own threads, or for a time"
+    if wait.kind == "ring":
+        return "asynchronous I/O"
+    if wait.call in ("rt_sigsuspend", "rt_sigtimedwait", "pause"):
+        return "a signal"
+    return "something else"
