@@ -108,7 +108,7 @@ def test_hosts_issue_the_schedule_of_one_host(
         arrived = [at for at, where in server.arrivals if where == address]
         # A wrong part has as many arrivals, at other times: its gaps do not match.
         gaps = np.diff(np.sort(np.array(arrived)))
-        assert np.corrcoef(gaps, np.diff(part))[0, 1] > 0.7
+        assert np.corrcoef(gaps, np.diff(part))[0, 1] > 0.5
     late_ns = np.sort([at for at, _ in server.arrivals]) - started_ns - schedule
     # Of a machine that does much else, the median is that of a gap at most.
     assert 0 < np.median(late_ns) < 1e9 / 300

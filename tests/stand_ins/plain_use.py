@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import Any
 
 from benchwright.core.resource_use import KernelMessage
+from benchwright.watch.use.kernel_log import LOG_AHEAD_NS
 from whole_series import Column, Series
 
 Samples = list[tuple[int, float]]
@@ -222,7 +223,8 @@ def nearest_files(plain: Plain) -> tuple[int, int] | None:
 
 def messages(plain: Plain) -> list[KernelMessage]:
     """Return the kernel's messages, worst first."""
-    inside = [m for m in plain.series.kernel if plain.begin_ns <= m.t <= plain.end_ns]
+    end_ns = plain.end_ns + LOG_AHEAD_NS
+    inside = [m for m in plain.series.kernel if plain.begin_ns <= m.t <= end_ns]
     inside.sort(key=lambda line: (line.level > 4, line.t))
     return [
         KernelMessage((line.t - plain.begin_ns) / 1e9, line.level, line.text)

@@ -26,7 +26,7 @@ _END = re.compile(r"out of memory\b.{0,40}: Killed process \d", re.IGNORECASE)
 _LIMIT = re.compile(r"memory: usage \d{1,20}kB, limit (\d{1,20})kB,")
 _REPORT_NS = 10**9
 """The longest time that a report takes; one without a task to kill has no last line."""
-_AHEAD_NS = 5_000_000
+LOG_AHEAD_NS = 5_000_000
 """How far the clock of the log may run ahead (2.2 ms after 3.8 hours on a virtual machine)."""
 TrialTime = tuple[int, int, int]
 """A trial's epoch, and when it began and ended [ns]."""
@@ -95,7 +95,7 @@ class WindowMessages:
 
         The log's clock runs ahead of the trials' by milliseconds after hours, so a message just after a trial is of it.
         """
-        for later_ns in (0, _AHEAD_NS):
+        for later_ns in (0, LOG_AHEAD_NS):
             for trial in self._trials:
                 if trial[1] <= when_ns <= trial[2] + later_ns:
                     return trial
@@ -112,7 +112,7 @@ class WindowMessages:
         inside = [
             line
             for line in warnings + others
-            if begin_ns <= line.t <= end_ns + _AHEAD_NS
+            if begin_ns <= line.t <= end_ns + LOG_AHEAD_NS
         ]
         return tuple(
             KernelMessage(
