@@ -58,6 +58,7 @@ def bw(*words: str, at: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.timeout(1500)
 def test_no_expression_is_quadratic() -> None:
     done = subprocess.run(
         [sys.executable, "-P", str(CHILD)], capture_output=True, text=True
