@@ -28,7 +28,7 @@ from benchwright.page.document import (
 )
 from benchwright.page.figures import (
     as_sentence,
-    count_number,
+    count_column,
     estimate_number,
     keyed,
     label_of,
@@ -259,11 +259,11 @@ def _verdicts_table(
                 ),
                 lambda key, one: share_number(f"{key}.smallest", one.stated_effect),
             ),
-            (
-                Column("Trials", numeric=True),
-                lambda key, one: count_number(
-                    f"{key}.n", one.n_candidate, link=links.get(one.candidate, "")
-                ),
+            count_column(
+                "Trials",
+                "n",
+                lambda one: one.n_candidate,
+                link=lambda one: links.get(one.candidate, ""),
             ),
         ),
         note=_warm_up_note(comparison),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -200,6 +200,21 @@ def table_of(
 def keyed(prefix: str, items: Iterable[Item]) -> list[tuple[str, Item]]:
     """Return items with the keys PREFIX1, PREFIX2, ..."""
     return [(f"{prefix}{at}", one) for at, one in enumerate(items, 1)]
+
+
+def count_column(
+    title: str,
+    name: str,
+    count: Callable[[Any], int],
+    explanation: str = "",
+    *,
+    link: Callable[[Any], str] = lambda _: "",
+) -> tuple[Column, Callable[[str, Any], Cell]]:
+    """Return a column of counts for `table_of`; `name` ends the keys of its numbers."""
+    return (
+        Column(title, explanation, numeric=True),
+        lambda key, one: count_number(f"{key}.{name}", count(one), link=link(one)),
+    )
 
 
 # -- Findings ---------------------------------------------------------------------------

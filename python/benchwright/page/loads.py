@@ -25,7 +25,14 @@ from benchwright.page.document import (
     Tile,
     Words,
 )
-from benchwright.page.figures import count_number, number_of, scale_of, table_of
+from benchwright.page.figures import (
+    count_column,
+    count_number,
+    keyed,
+    number_of,
+    scale_of,
+    table_of,
+)
 from benchwright.page.stored import StoredTest, StoredTests
 from benchwright.page.trial_charts import normal_pictures
 from benchwright.report.charts.compose import RESPONSE_MEAN
@@ -242,10 +249,7 @@ def _times_table(load: StoredLoad) -> TableBlock:
         (
             (Column("Operation"), lambda _, one: Words(visible(one[0]))),
             (Column("Time"), lambda _, one: Words(one[1])),
-            (
-                Column("Count", numeric=True),
-                lambda key, one: count_number(f"{key}.count", one[2].count),
-            ),
+            count_column("Count", "count", lambda one: one[2].count),
             *(
                 (Column(title, numeric=True), _figure(lambda one: one[2], column))
                 for title, column, _ in COLUMNS
@@ -255,26 +259,14 @@ def _times_table(load: StoredLoad) -> TableBlock:
 
 
 def _labels_table(load: StoredLoad) -> TableBlock:
-    shown = [
-        (f"{load.id}.label{number}", (name, one))
-        for number, (name, one) in enumerate(load.result.labels.items(), 1)
-    ]
     return table_of(
         f"{load.id}.labels",
         "Labels",
-        shown,
+        keyed(f"{load.id}.label", load.result.labels.items()),
         (
             (Column("Label"), lambda _, one: Words(visible(one[0]))),
-            (
-                Column("Count", numeric=True),
-                lambda key, one: count_number(f"{key}.count", one[1].operations),
-            ),
-            (
-                Column("Failed", numeric=True),
-                lambda key, one: count_number(
-                    f"{key}.failed", sum(one[1].errors.values())
-                ),
-            ),
+            count_column("Count", "count", lambda one: one[1].operations),
+            count_column("Failed", "failed", lambda one: sum(one[1].errors.values())),
             *(
                 (
                     Column(f"Response {title}", numeric=True),
@@ -290,14 +282,10 @@ def _labels_table(load: StoredLoad) -> TableBlock:
 
 
 def _limits_table(load: StoredLoad) -> TableBlock:
-    shown = [
-        (f"{load.id}.limit{number}", one)
-        for number, one in enumerate(load.document.limits, 1)
-    ]
     return table_of(
         f"{load.id}.limits",
         "Limits",
-        shown,
+        keyed(f"{load.id}.limit", load.document.limits),
         (
             (Column("Limit"), lambda _, one: Words(visible(one.limit))),
             (Column("Verdict"), lambda _, one: Words(VERDICTS[one.outcome])),
@@ -307,28 +295,15 @@ def _limits_table(load: StoredLoad) -> TableBlock:
 
 
 def _chains_table(load: StoredLoad) -> TableBlock:
-    shown = [
-        (f"{load.id}.chain{number}", (name, one))
-        for number, (name, one) in enumerate(shown_chains(load.result), 1)
-    ]
     return table_of(
         f"{load.id}.chains",
         "Chains",
-        shown,
+        keyed(f"{load.id}.chain", shown_chains(load.result)),
         (
             (Column("Chain"), lambda _, one: Words(visible(one[0]))),
-            (
-                Column("Completed", numeric=True),
-                lambda key, one: count_number(f"{key}.completed", one[1].completed),
-            ),
-            (
-                Column("Failed", numeric=True),
-                lambda key, one: count_number(f"{key}.errors", one[1].errors),
-            ),
-            (
-                Column("Unfinished", numeric=True),
-                lambda key, one: count_number(f"{key}.unfinished", one[1].unfinished),
-            ),
+            count_column("Completed", "completed", lambda one: one[1].completed),
+            count_column("Failed", "errors", lambda one: one[1].errors),
+            count_column("Unfinished", "unfinished", lambda one: one[1].unfinished),
             *(
                 (
                     Column(title, numeric=True),
@@ -391,13 +366,10 @@ def _hosts_table(load: StoredLoad) -> TableBlock:
     return table_of(
         f"{load.id}.hosts",
         "Hosts",
-        [(f"{load.id}.host{number}", one) for number, one in enumerate(measured, 1)],
+        keyed(f"{load.id}.host", measured),
         (
             (Column("Host"), lambda _, one: Words(visible(one[0].host))),
-            (
-                Column("Count", numeric=True),
-                lambda key, one: count_number(f"{key}.count", one[1].response_ns.count),
-            ),
+            count_column("Count", "count", lambda one: one[1].response_ns.count),
             (
                 Column("Rate", numeric=True),
                 lambda key, one: number_of(

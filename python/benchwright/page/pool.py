@@ -12,7 +12,7 @@ from benchwright.core.untrusted import one_line, visible
 from benchwright.page.document import Cell, Column, Section, TableBlock, Words
 from benchwright.page.figures import (
     as_sentence,
-    count_number,
+    count_column,
     keyed,
     number_of,
     scale_of,
@@ -101,13 +101,14 @@ def _gangs_table(
             (Column("Hosts"), lambda _, one: _words(", ".join(one.hosts))),
             (Column("Lease"), lambda _, one: Words(f"{one.leases} {one.state}")),
             *(now if is_running else ()),
-            (
-                Column("Recorded", "tasks that it recorded", numeric=True),
-                lambda key, one: count_number(f"{key}.recorded", one.recorded),
+            count_column(
+                "Recorded",
+                "recorded",
+                lambda one: one.recorded,
+                "tasks that it recorded",
             ),
-            (
-                Column("Void", "attempts that do not count", numeric=True),
-                lambda key, one: count_number(f"{key}.void", one.void),
+            count_column(
+                "Void", "void", lambda one: one.void, "attempts that do not count"
             ),
             (
                 Column("Busy", "time of its attempts that ended", numeric=True),
@@ -125,10 +126,7 @@ def _voids_table(part: str, voids: Sequence[AttemptEntry]) -> TableBlock:
         keyed(f"{part}.void", zip(voids, _lasted(voids), strict=True)),
         (
             (Column("Task"), lambda _, one: _words(one[0].task)),
-            (
-                Column("Attempt", numeric=True),
-                lambda key, one: count_number(f"{key}.attempt", one[0].attempt),
-            ),
+            count_column("Attempt", "attempt", lambda one: one[0].attempt),
             (Column("Gang"), lambda _, one: Words(one[0].gang)),
             (Column("Hosts"), lambda _, one: _words(", ".join(one[0].hosts))),
             (
@@ -161,10 +159,7 @@ def _leases_table(part: str, leases: Sequence[LeaseEntry]) -> TableBlock:
         keyed(f"{part}.lease", leases),
         (
             (Column("Gang"), lambda _, one: Words(one.gang)),
-            (
-                Column("Lease", numeric=True),
-                lambda key, one: count_number(f"{key}.number", one.number),
-            ),
+            count_column("Lease", "number", lambda one: one.number),
             (Column("Hosts"), lambda _, one: _words(", ".join(one.hosts))),
             (Column("Job"), lambda _, one: _words(one.job)),
             (Column("State"), lambda _, one: Words(one.state)),

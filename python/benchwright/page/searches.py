@@ -38,6 +38,7 @@ from benchwright.page.document import (
 from benchwright.page.figures import (
     Scale,
     as_sentence,
+    count_column,
     count_number,
     estimate_number,
     finding_lines,
@@ -501,11 +502,8 @@ def _levels_table(part: str, report: RampReport) -> Iterator[TableBlock]:
                     f"{key}.errors", point.error_share, link=link
                 ),
             ),
-            (
-                Column("Trials", numeric=True),
-                lambda key, point: count_number(
-                    f"{key}.trials", point.trials, link=link
-                ),
+            count_column(
+                "Trials", "trials", lambda point: point.trials, link=lambda _: link
             ),
         ),
     )
@@ -648,11 +646,8 @@ def _samples_table(part: str, report: SurfaceReport) -> TableBlock:
                 Column(f"Model, {level} band", numeric=True),
                 lambda key, one: modelled(key, one[0]),
             ),
-            (
-                Column("Trials", numeric=True),
-                lambda key, one: count_number(
-                    f"{key}.trials", 0 if one[1] is None else one[1].trials
-                ),
+            count_column(
+                "Trials", "trials", lambda one: 0 if one[1] is None else one[1].trials
             ),
             (
                 Column("Cost", numeric=True),
