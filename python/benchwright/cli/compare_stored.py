@@ -576,17 +576,6 @@ def _unit(result: ComparisonResult, metric: str) -> str:
     return next((one.unit for one in result.rule.metrics if one.name == metric), "")
 
 
-def comparison_of(
-    inputs: Sequence[ParsedInput], names: Sequence[str], request: ComparisonRequest
-) -> ComparisonResult:
-    """Return the comparison of stored arms; the first is the baseline."""
-    (result,) = compared_together(
-        [ComparedTest("", tuple(inputs), tuple(names), frozenset(_unlike(inputs)))],
-        request,
-    )
-    return result
-
-
 class _Evidence(msgspec.Struct, frozen=True):
     """What a comparison of stored arms is decided by."""
 

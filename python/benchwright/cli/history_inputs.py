@@ -88,6 +88,11 @@ class ReadRuns(msgspec.Struct, frozen=True):
     problems: tuple[OperatingError, ...]
     """Why a path could not be read, of each that could not."""
 
+    @property
+    def all_unread(self) -> tuple[str, ...]:
+        """What could not be read, and why, as sentences."""
+        return (*self.unread, *map(_unread_path, self.problems))
+
     def history(self) -> RunHistory:
         """Return the series; a run that was read more than once counts once."""
         return history_of(
@@ -95,7 +100,7 @@ class ReadRuns(msgspec.Struct, frozen=True):
             self.acceptances,
             without=self.without,
             hidden=self.hidden,
-            unread=(*self.unread, *map(_unread_path, self.problems)),
+            unread=self.all_unread,
             skipped=self.skipped,
         )
 

@@ -250,7 +250,7 @@ def add(arguments: argparse.Namespace) -> int:
             newest = newest_runs(
                 stored, ignored=request.ignored, store=True, max_bytes=max_bytes
             )
-        unread = read.history().unread
+        unread = read.all_unread
         if not read.runs and not read.without:
             unread = (*unread, "no run was read that a history has")
         gate = hold_gate(newest, max(limit, 0.0), frozenset(request.accept), unread)

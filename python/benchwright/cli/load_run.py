@@ -200,11 +200,6 @@ def run_in_study(
     return status_of_stored(Path(arguments.study), None, info, status)
 
 
-def is_load(words: Sequence[str]) -> bool:
-    """Return whether the words of a session are those of a load that stands in it alone."""
-    return next((one for one in words if one[:1] != "-"), "") in ("load", "replay")
-
-
 def _stored_document(place: Path, number: int | None) -> LoadDocument | None:
     """Return the load of a session, of one without a trial that counts that of the last void one."""
     from benchwright.study.contents import tests_of
@@ -363,7 +358,7 @@ def _carried_out(
 def _verdicts(plan: PreparedLoad, answer: EngineAnswer) -> tuple[LimitVerdict, ...]:
     if not plan.limits:
         return ()
-    # Imported here: only limits need numpy, whose import is slow.
+    # Imported here: few loads have limits.
     from benchwright.load.limits import judged
 
     return judged(plan.limits, answer.result)

@@ -10,6 +10,7 @@ import msgspec
 from benchwright.cli.live import live_port, live_view
 from benchwright.cli.parser import add_command
 from benchwright.cli.shared_options import LiveOptions, gangs_of
+from benchwright.core.plan import is_load
 from benchwright.suite.common_options import Json, Quiet, Verbose
 from benchwright.suite.options import Option, add_options, request_from
 
@@ -126,10 +127,10 @@ def resume(arguments: argparse.Namespace) -> int:
                 gangs=gangs_of(stored.info),
                 undone=arguments.undone,
             )
-    from benchwright.cli.load_run import is_load, status_of_stored
-
     if not is_load(stored.info.arguments):
         return status
+    from benchwright.cli.load_run import status_of_stored
+
     return status_of_stored(here / study.path, stored.number, stored.info, status)
 
 

@@ -7,6 +7,7 @@ divides it into segments (findings/history.py), in which alone points are compar
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import math
 import re
@@ -155,6 +156,12 @@ class Environment(msgspec.Struct, frozen=True):
     id: str
     facts: tuple[Fact, ...]
 
+    @classmethod
+    def of(cls, facts: tuple[Fact, ...]) -> Environment:
+        """Return these facts with their hash."""
+        text = "\n".join(f"{fact.name}={fact.value}" for fact in facts)
+        return cls(hashlib.sha256(text.encode()).hexdigest()[:16], facts)
+
 
 class Segment(msgspec.Struct, frozen=True):
     """A run of points of one environment and one command, by their places in the series."""
@@ -268,13 +275,16 @@ def unresolved(
     """Return what is without a value since its last one, on whatever machine, in order of tests and
     metrics; of the sessions without a value of the same the newest. `values` are tests, metrics and
     starts of what has one."""
-    newest: dict[tuple[str, str], int] = {}
-    for test, metric, started_ns in values:
-        for name in ((test, metric), (test, ""), ("", "")):
-            newest[name] = max(newest.get(name, 0), started_ns)
     last: dict[tuple[str, str], NoValue] = {}
     for one in sorted(found, key=lambda one: one.started_ns):
         last[one.test, one.metric] = one
+    if not last:
+        return ()
+    newest: dict[tuple[str, str], int] = {}
+    for test, metric, started_ns in values:
+        for name in ((test, metric), (test, ""), ("", "")):
+            if name in last:
+                newest[name] = max(newest.get(name, 0), started_ns)
     return tuple(
         one
         for name, one in sorted(last.items())

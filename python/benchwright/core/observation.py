@@ -98,6 +98,10 @@ class TrialEnding(enum.StrEnum):
     """Cut short by the user or by the end of the launcher: void, never counted."""
 
 
+FAILED_ENDINGS = (TrialEnding.FAILED, TrialEnding.TIMEOUT)
+"""How a trial ended whose benchmark failed."""
+
+
 class ProcessRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     """One process that the launcher started and waited for (wait4)."""
 

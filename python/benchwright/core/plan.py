@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import re
 import shlex
+from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
@@ -48,6 +49,11 @@ _LOAD = re.compile(r"(?:bw|\S+ -P -m benchwright\.cli\.main) (?:load|replay)\b")
 def runs_load(command: str) -> bool:
     """Return whether a command's text is that of a load, also one that an earlier version stored."""
     return _LOAD.match(command) is not None
+
+
+def is_load(words: Sequence[str]) -> bool:
+    """Return whether the words of a session are those of a load that stands in it alone."""
+    return next((one for one in words if one[:1] != "-"), "") in ("load", "replay")
 
 
 class Command(msgspec.Struct, frozen=True):

@@ -25,6 +25,7 @@ from benchwright.core.text import duration_ns_text, percent_text, plural
 from benchwright.decide.history import History, missing_text
 from benchwright.stats.dependence import ar1_inflation, inflation
 from benchwright.stats.intervals import (
+    SEQUENTIAL_METHOD,
     quantile_interval,
     quantile_sequence_interval,
     t_interval,
@@ -54,7 +55,6 @@ from benchwright.stats.moments import kurtosis, moments, skewness
 # Woodroofe 1977, Second order approximations for sequential point and interval estimation, Annals of Statistics 5(5);
 # N. J. Johnson 1978, Modified t tests and confidence intervals for asymmetrical populations, JASA 73(363).
 
-SEQUENTIAL_METHOD = "sequential-t"
 _CHANCE = 0.1
 """A correlation of neighbours up to this is not counted, in a pilot's number of values or more;"""
 _CHANCE_OF_FEW = -0.1
@@ -312,16 +312,14 @@ def bounded(estimate: Estimate) -> Estimate | None:
 
 def _to_next_look(rule: UntilPrecise, history: History) -> int:
     """Return the number of epochs until the next look; 0 at a look."""
-    first = pilot_size(rule, history)
-    if is_planned(rule) or history.epochs < first:
-        return max(first - history.epochs, 0)
-    return next_look(first, history.epochs) - history.epochs
+    if is_planned(rule):
+        return max(pilot_size(rule, history) - history.epochs, 0)
+    return _to_regular_look(rule, history)
 
 
 def _to_regular_look(rule: UntilPrecise, history: History) -> int:
     """Return the number of epochs until the next look of any rule, at which it may give up."""
-    first = pilot_size(rule, history)
-    return max(next_look(first, history.epochs), first) - history.epochs
+    return next_look(pilot_size(rule, history), history.epochs) - history.epochs
 
 
 def _batch(

@@ -9,7 +9,7 @@ from statistics import median
 import msgspec
 
 from benchwright.core.characterization import Characterization
-from benchwright.core.observation import CpuProfile, Trial, TrialEnding
+from benchwright.core.observation import FAILED_ENDINGS, CpuProfile, Trial, TrialEnding
 from benchwright.core.plan import (
     SUCCESS,
     CommandMode,
@@ -249,7 +249,7 @@ def _failures(
                 causes.setdefault((code, cause), []).append(trial.epoch)
             for why in stated:
                 causes.setdefault(("result-failed", why), []).append(trial.epoch)
-    failed = sum(trial.ending in _FAILED for trial in trials)
+    failed = sum(trial.ending in FAILED_ENDINGS for trial in trials)
     return [
         make_finding(
             code,
@@ -259,9 +259,6 @@ def _failures(
         )
         for (code, cause), epochs in causes.items()
     ]
-
-
-_FAILED = (TrialEnding.TIMEOUT, TrialEnding.FAILED)
 
 
 def _accepted(name: str, trials: Sequence[Trial]) -> list[Finding]:
@@ -427,7 +424,7 @@ def _too_few(
     completed = len(observed)
     if completed >= 2:
         return []
-    failed = any(t.ending in (TrialEnding.FAILED, TrialEnding.TIMEOUT) for t in trials)
+    failed = any(t.ending in FAILED_ENDINGS for t in trials)
     if failed and not completed and not deselected:
         return []  # The failure is a finding of its own, and the reason.
     operations = _operations(observed)

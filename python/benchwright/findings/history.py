@@ -129,8 +129,7 @@ def environment_of(capture: MachineCapture | None) -> Environment | None:
         for name, fact in sorted(named.items())
         if fact.weight is not FactWeight.EXPECTED and _divides(name, named, disk)
     )
-    text = "\n".join(f"{fact.name}={fact.value}" for fact in facts)
-    return Environment(_digest(text)[:16], facts)
+    return Environment.of(facts)
 
 
 def _divides(name: str, named: Mapping[str, Fact], disk: str) -> bool:

@@ -51,13 +51,16 @@ from benchwright.stats.metric_rules import MetricRules
 # Each function of a window returns its evidence as text, empty if there is none. A figure that the machine
 # does not report is no evidence.
 
+_KILL_OF_CGROUP = r"memory cgroup out of memory|CONSTRAINT_MEMCG"
+_KILL_OF_ANY = r"Out of memory|oom-kill|oom_reaper"
+_INTERFACE_DOWN = r"link is not ready|Link is Down|NETDEV WATCHDOG"
 _KINDS_OF_TROUBLE: tuple[tuple[str, str], ...] = (
     (
-        r"memory cgroup out of memory|CONSTRAINT_MEMCG",
+        _KILL_OF_CGROUP,
         "Raise the memory limit of the cgroup, or use less memory: the kernel killed a task at that limit.",
     ),
     (
-        r"Out of memory|oom-kill|oom_reaper",
+        _KILL_OF_ANY,
         "Add memory, or use less: the kernel killed a task, or looked for one to kill, for lack of memory.",
     ),
     (
@@ -88,7 +91,7 @@ _KINDS_OF_TROUBLE: tuple[tuple[str, str], ...] = (
         "Restart the machine, and update its kernel: the kernel had an error of its own, and is no longer reliable.",
     ),
     (
-        r"link is not ready|Link is Down|NETDEV WATCHDOG",
+        _INTERFACE_DOWN,
         "Check the link (cable, switch, driver): the interface was down or its device did not answer.",
     ),
     (
@@ -110,9 +113,9 @@ _KINDS_OF_TROUBLE: tuple[tuple[str, str], ...] = (
 _TROUBLE = re.compile("|".join(words for words, _ in _KINDS_OF_TROUBLE), re.IGNORECASE)
 _NETWORK_LOAD = re.compile(r"SYN flooding|table full|link is not ready", re.IGNORECASE)
 """Messages about network traffic or an interface, which may be that of another program."""
-_OF_INTERFACE = re.compile(r"link is not ready|Link is Down|NETDEV WATCHDOG", re.I)
+_OF_INTERFACE = re.compile(_INTERFACE_DOWN, re.IGNORECASE)
 _WORD = re.compile(r"\w+(?:[.-]+\w+)*")
-_OUT_OF_MEMORY = re.compile(r"out of memory|oom-kill|oom_reaper", re.IGNORECASE)
+_OUT_OF_MEMORY = re.compile(_KILL_OF_ANY, re.IGNORECASE)
 
 
 def _errors(window: WatchedWindow) -> list[KernelMessage]:
@@ -163,7 +166,7 @@ _PROCESS = re.compile(
     r"oom-kill:.{0,1000}task=(?P<victim>[^,]{0,64}),pid=(?P<victim_pid>\d+)"
 )
 """Names of tasks have at most 64 characters; the bounds make a search linear."""
-_OF_CGROUP = re.compile(r"memory cgroup out of memory|CONSTRAINT_MEMCG", re.IGNORECASE)
+_OF_CGROUP = re.compile(_KILL_OF_CGROUP, re.IGNORECASE)
 _DEVICE = re.compile(
     r"\b(sd[a-z]+|x?vd[a-z]+|nvme\d+n\d+|mmcblk\d+|loop\d+|dm-\d+|md\d+|sr\d+|zram\d+|"
     r"n?fd\d+|[nrd]r?bd\d+|ram\d+|pmem\d+|bcache\d+)"
@@ -320,11 +323,15 @@ def _changes(uses: Sequence[ResourceUse]) -> Iterator[str]:
     totals = [use.memory.total for use in uses if use.memory is not None]
     if totals and min(totals) < 0.99 * max(totals):
         yield from _change("memory", [size_text(total) for total in totals])
+    named = {
+        limit.name for use in uses for one in use.cgroups for limit in one.io_limits
+    }
+    used = sorted(name for name in named if any(uses_disk(name, use) for use in uses))
     limits: dict[tuple[str, str], dict[str, list[str]]] = {}
     for use in uses:
         for group in use.cgroups:
             found = limits.setdefault((group.controller, group.path), {})
-            for field, value in _limits_of(group, uses):
+            for field, value in _limits_of(group, used):
                 found.setdefault(field, []).append(value)
     for (_controller, path), fields in limits.items():
         for field, values in fields.items():
@@ -341,19 +348,13 @@ def _change(field: str, values: Sequence[object]) -> Iterator[str]:
 _MOST_STEPS = 4
 
 
-def _limits_of(
-    group: CgroupUse, uses: Sequence[ResourceUse]
-) -> Iterator[tuple[str, str]]:
-    """Yield the limits of a cgroup that can concern a trial: not those of devices that it did not use."""
+def _limits_of(group: CgroupUse, disks: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield the limits of a cgroup, those of I/O only for these devices."""
     cores, memory = group.cpu_limit_cores, group.memory_limit
     yield "CPU limit", "none" if cores is None else cpus_text(cores)
     yield "memory limit", "none" if memory is None else size_text(memory)
     limits = {limit.name: limit for limit in group.io_limits}
-    named = {
-        limit.name for use in uses for one in use.cgroups for limit in one.io_limits
-    }
-    used = {name for name in named if any(uses_disk(name, use) for use in uses)}
-    for name in sorted(used):
+    for name in disks:
         limit = limits.get(name, IoLimit(""))
         for field in (
             "read_bytes_per_s",

@@ -18,7 +18,12 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from benchwright.core.load import EngineResult, IntervalResult, response_rank
+from benchwright.core.load import (
+    EngineResult,
+    IntervalResult,
+    TimeDistribution,
+    response_rank,
+)
 from benchwright.core.numeric import np, npt
 from benchwright.core.search import Criterion, LoadSeries
 from benchwright.load.criteria import within_ns
@@ -162,8 +167,13 @@ def counts_of(
         lost=counts.unfinished + late,
         open_for_s=open_for_s,
         mean_ms=None if response.mean is None else response.mean / 1e6,
-        histogram=times_histogram(response) or merged([]),
+        histogram=whole_histogram(response),
     )
+
+
+def whole_histogram(times: TimeDistribution) -> Histogram:
+    """Return the histogram of times; an empty one where there is none."""
+    return times_histogram(times) or merged([])
 
 
 class _GrowingSeries:

@@ -36,10 +36,9 @@ from benchwright.load.engine_values import (
     OperationCounts,
     count_within,
     load_value,
-    merged,
+    whole_histogram,
 )
 from benchwright.stats.hdr_histogram import Histogram
-from benchwright.stats.response_times import times_histogram
 from benchwright.stats.special import binomial_cdf
 
 ERROR = 0.05
@@ -92,18 +91,18 @@ class _Operations:
 
     def __init__(self, result: EngineResult, of: str) -> None:
         found = result.labels.get(of) or result.kinds.get(of) if of else result.all
-        kind = found or KindResult(0, 0, {}, *[result.lateness_ns] * 3)
+        kind = found or KindResult(0, 0, {}, *[TimeDistribution(0)] * 3)
         counts = result.counts
         self.result, self.is_all, self.kind = result, not of, kind
-        self.errors = sum(kind.errors.values()) if found else 0
-        self.answered = kind.response_ns.count if found else 0
-        never = counts.never_ended if found else 0
+        self.errors = sum(kind.errors.values())
+        self.answered = kind.response_ns.count
+        never = counts.never_ended
         # Of what never ended, the label is unknown: none or all of it may be of this one.
         self.least_lost, self.most_lost = (never if self.is_all else 0), never
         self.skipped = counts.skipped if self.is_all else 0
         self.held_by_target = counts.held - counts.held_late
-        self.response = _histogram(kind.response_ns) if found else merged([])
-        self.service = _histogram(kind.service_ns) if found else merged([])
+        self.response = whole_histogram(kind.response_ns)
+        self.service = whole_histogram(kind.service_ns)
 
     @property
     def whole(self) -> int:
@@ -155,10 +154,6 @@ class _Operations:
         if self.result.counts.held_late:
             text += f"; {plural(self.result.counts.held_late, 'operation')} that it came to late found no slot"
         return text
-
-
-def _histogram(times: TimeDistribution) -> Histogram:
-    return times_histogram(times) or merged([])
 
 
 def _of_metric(criterion: Criterion, result: EngineResult) -> _Answer:

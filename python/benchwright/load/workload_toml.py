@@ -759,8 +759,9 @@ def _limits(table: TomlTable) -> tuple[LoadLimit, ...]:
     for place, text in enumerate(table.texts("limit")):
         where = table.at("limit") if single else table.at("limit", place)
         try:
-            limits.append(parse_limit(text))
-            check_limits(limits)
+            limit = parse_limit(text)
+            check_limits([*limits, limit])
+            limits.append(limit)
         except ValueError as error:
             table.refuse(where, f"limit: {error}")
     return tuple(limits)

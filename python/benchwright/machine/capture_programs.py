@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from benchwright.core.machine import Fact
-from benchwright.core.untrusted import open_regular
+from benchwright.core.untrusted import open_regular, regular_bytes
 from benchwright.machine.redact import redacted_text
 from benchwright.machine.sources import (
     EXPECTED,
@@ -287,8 +287,8 @@ def _debian_version(tree: MachineFiles, package: str) -> str:
 
 
 def _bytes(path: str) -> bytes:
-    with contextlib.suppress(OSError), open_regular(path) as file:
-        return file.read()
+    with contextlib.suppress(OSError):
+        return regular_bytes(path)
     return b""
 
 

@@ -11,7 +11,7 @@ import msgspec
 from benchwright.core.comparison import ComparisonResult
 from benchwright.core.errors import argument_error
 from benchwright.core.machine import MachineCapture
-from benchwright.core.observation import Trial, TrialEnding
+from benchwright.core.observation import FAILED_ENDINGS, Trial
 from benchwright.core.plan import StopDecision
 from benchwright.core.results import Finding, Summary
 from benchwright.decide.compare.conclusion import conclude
@@ -78,8 +78,7 @@ class StoredTest(msgspec.Struct, frozen=True):
     @property
     def failed(self) -> tuple[Trial, ...]:
         """The trials that failed."""
-        ends = (TrialEnding.FAILED, TrialEnding.TIMEOUT)
-        return tuple(trial for trial in self.trials if trial.ending in ends)
+        return tuple(trial for trial in self.trials if trial.ending in FAILED_ENDINGS)
 
     def values_of(self, trial: Trial) -> dict[str, float]:
         """Return the values of any trial, also of one that is in no figure."""

@@ -36,7 +36,6 @@ from benchwright.core.text_table import (
     word_column,
 )
 from benchwright.core.untrusted import one_line, shell_text, visible
-from benchwright.decide.precision import SEQUENTIAL_METHOD
 from benchwright.findings.codes import (
     BROKEN_CODES,
     CHANGE_CODES,
@@ -57,7 +56,7 @@ from benchwright.report.answer import (
     half_width_percent,
     value_digits,
 )
-from benchwright.stats.intervals import SEQUENCE_MEAN_METHOD
+from benchwright.stats.intervals import SEQUENCE_MEAN_METHOD, SEQUENTIAL_METHOD
 
 Paint = Callable[[Severity, str], str]
 """Returns a text in the colour of a severity; the text itself where there are no colours."""

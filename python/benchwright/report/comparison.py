@@ -186,6 +186,11 @@ def _unit_of(metric: str, comparison: ComparisonResult) -> str:
     return declared.get(metric) or MetricRules().row(metric).unit
 
 
+def _unit(v: MetricVerdict, comparison: ComparisonResult) -> str:
+    """Return the unit of a verdict's metric, which tests of one suite may declare differently."""
+    return v.unit or _unit_of(v.metric, comparison)
+
+
 def _has_figure(v: MetricVerdict) -> bool:
     """Return whether a metric's mean is not 0; `system` of short commands can be 0."""
     means = ((v.n_baseline, v.mean_baseline), (v.n_candidate, v.mean_candidate))
@@ -225,7 +230,7 @@ def _several_tests(comparison: ComparisonResult, width: int | None) -> str:
 def _tests_table(
     judged: Sequence[MetricVerdict], comparison: ComparisonResult, width: int | None
 ) -> list[str]:
-    units = [(v.unit or _unit_of(v.metric, comparison)) for v in judged]
+    units = [_unit(v, comparison) for v in judged]
     means = [
         cells_in_unit([v.mean_baseline, v.mean_candidate], unit)
         for v, unit in zip(judged, units, strict=True)
@@ -382,7 +387,7 @@ class _Difference(msgspec.Struct, frozen=True):
 
 def _is_time(v: MetricVerdict, comparison: ComparisonResult) -> bool:
     """Return whether a metric is a time that a program takes: it is slower or faster."""
-    return v.better == "lower" and (v.unit or _unit_of(v.metric, comparison)) in _TIMES
+    return v.better == "lower" and _unit(v, comparison) in _TIMES
 
 
 def verdict_word(v: MetricVerdict, comparison: ComparisonResult) -> str:
@@ -398,7 +403,7 @@ def verdict_word(v: MetricVerdict, comparison: ComparisonResult) -> str:
 
 
 def _words(v: MetricVerdict, comparison: ComparisonResult) -> tuple[str, str, str]:
-    is_size = _SIZE.fullmatch(v.unit or _unit_of(v.metric, comparison))
+    is_size = _SIZE.fullmatch(_unit(v, comparison))
     return _SIZE_WORDS if is_size else _OTHER_WORDS
 
 
@@ -646,7 +651,7 @@ def _verdict_entry(v: MetricVerdict, comparison: ComparisonResult) -> VerdictEnt
     return entry(
         VerdictEntry,
         v,
-        unit=(v.unit or _unit_of(v.metric, comparison)),
+        unit=_unit(v, comparison),
         word=verdict_word(v, comparison),
         ratio=entry(RatioEntry, v.ratio),
         n=ArmCounts(v.n_baseline, v.n_candidate),

@@ -69,12 +69,6 @@ from benchwright.report.documents import (
     engine_answer,
     entries,
 )
-from benchwright.report.junit import (
-    ending_case,
-    junit_text,
-    limit_cases,
-    suite_of,
-)
 from benchwright.report.parts import report_text
 from benchwright.stats.response_times import (
     chain_times,
@@ -125,6 +119,10 @@ _MANY_KINDS = 5
 times of each."""
 
 
+REQUESTS = "requests"
+"""What operations on a server are called where no better word is known."""
+
+
 class LoadReport(msgspec.Struct, frozen=True, kw_only=True):
     """What the report of a load needs besides its result."""
 
@@ -136,7 +134,7 @@ class LoadReport(msgspec.Struct, frozen=True, kw_only=True):
     duration_ns: int | None = None
     """The requested length, without the warm-up."""
     warm_up_ns: int = 0
-    exchange: str = "requests"
+    exchange: str = REQUESTS
     """What operations on a server are called."""
     limits: tuple[LimitVerdict, ...] = ()
     """The verdicts on the limits of the load."""
@@ -780,6 +778,13 @@ def limits_junit(
 ) -> str:
     """Return the verdicts on the limits of a load, and how it ended, as JUnit XML: a missed limit is a failure, an
     undecided one an error, because a build without an answer has not passed."""
+    from benchwright.report.junit import (
+        ending_case,
+        junit_text,
+        limit_cases,
+        suite_of,
+    )
+
     cases = limit_cases(verdicts)
     cases += [ending_case(one.name, one.outcome, one.message) for one in endings]
     return junit_text("bw load", [suite_of(subject, cases, length_ns, findings)])
@@ -938,7 +943,7 @@ def _exchange_of(request: Mapping[str, Any]) -> str:
         recorded = any(one["type"] == "trace" for one in filaments)
     except (msgspec.ValidationError, KeyError, TypeError):
         # Of another version, or no load's at all.
-        return LoadReport(target="", open_loop=False).exchange
+        return REQUESTS
     return exchange_name(target, recorded=recorded)
 
 
@@ -954,14 +959,10 @@ def stored_text(
     Raises msgspec.ValidationError or KeyError for a document that no load has written.
     """
     request = document.request
-    report = LoadReport(
+    report = msgspec.structs.replace(
+        headline_report(document),
         target=target_text(msgspec.convert(request["target"], LoadTarget)),
-        open_loop=document.loop.open,
-        asked_per_s=document.asked_rate_per_s,
-        duration_ns=request.get("duration_ns"),
         warm_up_ns=request.get("warm_up_ns") or 0,
-        exchange=_exchange_of(request),
-        limits=document.limits,
         width=width,
         paint=paint,
         verbose=verbose,

@@ -9,7 +9,12 @@ import msgspec
 
 from benchwright.core.characterization import Characterization
 from benchwright.core.errors import BenchError, Interrupted
-from benchwright.core.observation import ProcessRecord, Trial, TrialEnding
+from benchwright.core.observation import (
+    FAILED_ENDINGS,
+    ProcessRecord,
+    Trial,
+    TrialEnding,
+)
 from benchwright.core.plan import (
     Command,
     CommandMode,
@@ -219,7 +224,7 @@ class RunningTest:
 
     def _explained(self, plan: TestPlan, trial: Trial) -> Trial:
         """Return a trial with the output of its failed command, if it failed."""
-        if trial.ending not in (TrialEnding.FAILED, TrialEnding.TIMEOUT):
+        if trial.ending not in FAILED_ENDINGS:
             return trial
         study, session = self._ledger.study, self._ledger.session
         said = error_text(

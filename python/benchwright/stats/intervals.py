@@ -89,6 +89,7 @@ def t_interval(
 # unknown variance; I. Waudby-Smith et al. 2024, Annals of Statistics 52(6).
 
 SEQUENCE_MEAN_METHOD = "t-mixture-sequence"
+SEQUENTIAL_METHOD = "sequential-t"
 TUNED_FOR = 20
 """Default number of values at which the sequence is narrowest."""
 

@@ -100,25 +100,23 @@ def history_of(
     have = [*map(keys_of_run, read), *hidden]
     newest = [(one.key, one.newest) for one in series if one.newest.asked]
     lost = lost_values(newest, _later_runs(series, have))
-    times = _value_times(have)
     return RunHistory(
         series=series,
         environments=environments,
         machines=machines,
         acceptances=tuple(acceptances),
-        without=with_lost(unresolved(without, times), unresolved(lost, times)),
+        without=with_lost(
+            unresolved(without, _value_times(have)),
+            unresolved(lost, _value_times(have)),
+        ),
         unread=tuple(unread),
         skipped=tuple(skipped),
     )
 
 
-def _value_times(runs: Iterable[RunKeys]) -> list[tuple[str, str, int]]:
-    """Return the newest start of each test and metric that has a value."""
-    newest: dict[SeriesKey, int] = {}
-    for run in runs:
-        for key in run.keys:
-            newest[key] = max(newest.get(key, 0), run.started_ns)
-    return [(key.test, key.metric, started_ns) for key, started_ns in newest.items()]
+def _value_times(runs: Iterable[RunKeys]) -> Iterator[tuple[str, str, int]]:
+    """Yield the test, the metric and the start of what has a value."""
+    return ((key.test, key.metric, run.started_ns) for run in runs for key in run.keys)
 
 
 def _later_runs(series: Sequence[Series], runs: Sequence[RunKeys]) -> LaterRuns:
@@ -647,10 +645,14 @@ class HistoryFile:
             if run.id in texts:
                 yield run, numbers(texts[run.id])
 
+    def _has_table(self, name: str) -> bool:
+        """Return whether the file has a table that files of earlier versions lack."""
+        statement = "SELECT count(*) FROM sqlite_master WHERE name = ?"
+        return bool(self._database.execute(statement, (name,)).fetchone()[0])
+
     def without(self) -> list[NoValue]:
         """Return what has no value in the newest session of it."""
-        statement = "SELECT count(*) FROM sqlite_master WHERE name = 'no_value'"
-        if not self._database.execute(statement).fetchone()[0]:
+        if not self._has_table("no_value"):
             return []
         rows = self._database.execute(
             "SELECT record FROM no_value ORDER BY test, metric"
@@ -688,8 +690,7 @@ class HistoryFile:
 
     def full_names(self) -> dict[str, str]:
         """Return the full names of tests of other tools whose series have short ones."""
-        statement = "SELECT count(*) FROM sqlite_master WHERE name = 'full_name'"
-        if not self._database.execute(statement).fetchone()[0]:
+        if not self._has_table("full_name"):
             return {}
         return dict(self._database.execute("SELECT test, full FROM full_name"))
 
@@ -761,13 +762,9 @@ class HistoryFile:
 
     # -- the cache ----------------------------------------------------------------------
 
-    def _has_cache(self) -> bool:
-        statement = "SELECT count(*) FROM sqlite_master WHERE name = 'level_cache'"
-        return bool(self._database.execute(statement).fetchone()[0])
-
     def level_cache(self) -> LevelCache | None:
         """Return what was stored of the levels, from whatever runs; None if nothing is stored."""
-        if not self._has_cache():
+        if not self._has_table("level_cache"):
             return None
         row = self._database.execute(
             "SELECT method, runs, acceptances, levels FROM level_cache"
@@ -822,7 +819,7 @@ class HistoryFile:
         )
 
     def _forget_levels(self) -> None:
-        if self._has_cache():
+        if self._has_table("level_cache"):
             self._database.execute("DROP TABLE level_cache")
             self._database.execute("DROP TABLE tail_cache")
             self._has_free_pages = True

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from benchwright.core.errors import Diagnostic
-from benchwright.core.observation import Trial, TrialEnding
+from benchwright.core.observation import FAILED_ENDINGS, Trial
 from benchwright.core.plan import ComparisonArm, MetricSpec, Pairs, StopDecision
 from benchwright.core.quantity import parse_size_bytes
 from benchwright.core.results import Summary
@@ -27,7 +27,6 @@ from benchwright.stats.metric_rules import MetricRules
 # aggregation as the tables (`stats.aggregate`). Columns exclude failed and void trials.
 # Non-goal: finding files (`cli/plot_request.py`).
 
-_FAILED = (TrialEnding.FAILED, TrialEnding.TIMEOUT)
 SUFFIXES = (".res", ".csv", ".txt", ".time", ".log")
 
 
@@ -115,7 +114,7 @@ def plot_test_of(
         | {name: one.unit for name, one in stated.items()},
         sample=sample,
         threads=trials[0].threads if trials else None,
-        failed=sum(trial.ending in _FAILED for trial in trials),
+        failed=sum(trial.ending in FAILED_ENDINGS for trial in trials),
         failure_stated=any(b.failure for trial in trials for b in trial.blocks),
         stop=stop,
         arm=arm,

@@ -14,7 +14,7 @@ from __future__ import annotations
 import functools
 import math
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -337,16 +337,19 @@ class _Results:
         in the labels."""
         if runs:
             self._add_failed()
-        by_name: dict[str, list[dict[str, str]]] = {}
+        packages: dict[str, set[str]] = {}
+        groups: dict[Hashable, list[Mapping[str, str]]] = {}
         for name, pairs in self._blocks:
-            by_name.setdefault(name, []).append(dict(pairs))
+            facts = dict(pairs)
+            packages.setdefault(name, set()).add(facts.get("pkg", ""))
+            groups.setdefault(_group(name, facts, runs=runs), []).append(facts)
+        varying = {key: _varying(group) for key, group in groups.items()}
         tests = []
         for (name, pairs), blocks in self._blocks.items():
-            facts, of_name = dict(pairs), by_name[name]
+            facts = dict(pairs)
             package = facts.get("pkg", "")
-            same = [other for other in of_name if other.get("pkg", "") == package]
-            own = _own_keys(facts, same, runs=runs)
-            is_short = runs or len(same) == len(of_name)
+            own = _own_keys(facts, varying[_group(name, facts, runs=runs)], runs=runs)
+            is_short = runs or len(packages[name]) == 1
             shown = name if is_short else f"{package}.{name}"
             levels = "" if runs else ",".join(f"{key}={value}" for key, value in own)
             full = f"{package}.{name}" if package else ""
@@ -374,27 +377,28 @@ class _Results:
         return tests
 
 
-def _own_keys(
-    facts: Mapping[str, str], others: Sequence[Mapping[str, str]], *, runs: bool
-) -> Pairs:
+def _group(name: str, facts: Mapping[str, str], *, runs: bool) -> Hashable:
+    """Return what the results have in common among which configuration distinguishes: name and package, and with
+    `runs` the run."""
+    of_run = tuple(facts.get(key) for key in _RUN_KEYS) if runs else ()
+    return (name, facts.get("pkg", ""), *of_run)
+
+
+def _varying(group: Sequence[Mapping[str, str]]) -> set[str]:
+    """Return the keys of configuration that are not the same in all results of a group."""
+    keys = {key for facts in group for key in facts}
+    return {key for key in keys if len({facts.get(key) for facts in group}) > 1}
+
+
+def _own_keys(facts: Mapping[str, str], varying: Set[str], *, runs: bool) -> Pairs:
     """Return the configuration that is not the same in all results of a name. With `runs`, all of it that a
     name can have: not the keys of a run, and of machines, the environment of a run, only two in one run."""
     if not runs:
-        return _differing(facts, others)
-    of_run = [o for o in others if all(o.get(k) == facts.get(k) for k in _RUN_KEYS)]
-    machines = dict(_differing(facts, of_run))
+        return tuple(pair for pair in facts.items() if pair[0] in varying)
     return tuple(
         (key, value)
         for key, value in facts.items()
-        if key not in ("pkg", *_RUN_KEYS) and (key not in _MACHINE or key in machines)
-    )
-
-
-def _differing(facts: Mapping[str, str], others: Sequence[Mapping[str, str]]) -> Pairs:
-    return tuple(
-        (key, value)
-        for key, value in facts.items()
-        if any(other.get(key) != value for other in others)
+        if key not in ("pkg", *_RUN_KEYS) and (key not in _MACHINE or key in varying)
     )
 
 

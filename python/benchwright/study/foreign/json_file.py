@@ -27,8 +27,9 @@ from benchwright.study.parsers.api import (
     ParsedInput,
     negative_times,
     numbered,
+    read_mixed_text,
 )
-from benchwright.study.parsers.content import MOST_BYTES, read_content
+from benchwright.study.parsers.content import MOST_BYTES
 
 _MOST_REPORTED = 20
 _MOST_DIGITS = 18
@@ -111,19 +112,25 @@ def load_json(path: Path) -> Any:
     Raises DamagedJson; InputError for damaged compressed data; OSError for a file that cannot be read.
     """
     found = path.stat()
-    return _load(path, found.st_mtime_ns, found.st_size)
+    document, damage = _load(path, found.st_mtime_ns, found.st_size)
+    if damage:
+        raise DamagedJson(damage)
+    return document
 
 
 @lru_cache(maxsize=2)
-def _load(path: Path, _mtime_ns: int, size: int) -> Any:
+def _load(path: Path, _mtime_ns: int, size: int) -> tuple[Any, str]:
+    """Return the document, or what is damaged: every format asks for it in turn, and it is parsed once."""
     if size > MOST_BYTES:
-        raise DamagedJson(f"it is larger than {MOST_BYTES >> 20} MiB")
-    # Every format asks for the same document in turn, which is parsed once.
-    text = read_content(path).decode("utf-8", "backslashreplace")
+        return None, f"it is larger than {MOST_BYTES >> 20} MiB"
+    text = read_mixed_text(path)
     if not text.lstrip().startswith(("{", "[")):
         start = text.find("\n{")
         text = text[start + 1 :] if start >= 0 else text
-    return parse_json(text)
+    try:
+        return parse_json(text), ""
+    except DamagedJson as error:
+        return None, str(error)
 
 
 def may_be_json(path: Path, head: bytes) -> bool:

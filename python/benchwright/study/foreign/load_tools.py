@@ -30,8 +30,8 @@ from benchwright.study.foreign.json_file import (
 )
 from benchwright.study.foreign.python_tools import epoch_ns, moment_ns
 from benchwright.study.foreign.units import scaled, spec_of
-from benchwright.study.parsers.api import FileOrigin, ParsedInput
-from benchwright.study.parsers.content import content_lines, read_content
+from benchwright.study.parsers.api import FileOrigin, ParsedInput, read_mixed_text
+from benchwright.study.parsers.content import content_lines
 
 
 class _RunValues:
@@ -245,7 +245,9 @@ def _fio_document(path: Path) -> Any:
     try:
         return load_json(path)
     except DamagedJson:
-        text = read_content(path).decode("utf-8", "backslashreplace")
+        text = read_mixed_text(path)
+        if FIO_MARK.decode() not in text:
+            raise
         found = [one for one in parse_documents(text) if _is_fio(one)]
         if not found:
             raise

@@ -8,7 +8,6 @@ file does not state is unknown, and no difference.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 
 from benchwright.core.history import Environment
@@ -46,7 +45,4 @@ def facts_of(described: Node, *names: str) -> dict[str, str]:
 
 def stated_environment(machine: MachineCapture | None) -> Environment | None:
     """Return the facts as those that divide a series; None without any."""
-    if machine is None:
-        return None
-    text = "\n".join(f"{fact.name}={fact.value}" for fact in machine.facts)
-    return Environment(hashlib.sha256(text.encode()).hexdigest()[:16], machine.facts)
+    return None if machine is None else Environment.of(machine.facts)

@@ -502,8 +502,8 @@ def _asv_tests(
         node = row.get(key, absent)
         if not isinstance(node.value, list):
             return absent
-        found = list(itertools.islice(node.elements(), at, at + 1))
-        return found[0] if found else absent
+        values = node.value[at : at + 1]
+        return Node(values[0], problems, f"{node.where}[{at}]") if values else absent
 
     for at, (node, combination) in enumerate(
         zip(results, itertools.product(*levels), strict=False)

@@ -44,9 +44,9 @@ from benchwright.study.parsers.api import (
     ParseErrors,
     numbered,
     parse_finite,
+    read_mixed_text,
     read_text,
 )
-from benchwright.study.parsers.content import read_content
 from benchwright.study.parsers.text import CSV_PARSER
 
 # -- github-action-benchmark: an array of results, or the store of a history ----------------
@@ -252,7 +252,7 @@ class _ActionStoreParser:
     def _results(self, path: Path) -> list[tuple[str, ParsedInput]]:
         """Return each result with its suite, in the order of the file."""
         try:
-            text = read_content(path).decode("utf-8", "backslashreplace")
+            text = read_mixed_text(path)
             start = text.find("=") + 1 if _STORE in text[:200] else 0
             document = parse_json(text[start:].strip().removesuffix(";"))
         except DamagedJson as error:
@@ -367,15 +367,15 @@ class _OtavaParser:
         """Return the rows as the trials of one test. Raises InputError with file:line:column."""
         return [
             msgspec.structs.replace(one, origin=FileOrigin(tool="Otava"))
-            for one, _ in _measured(path)
+            for one, _ in _measured(path, read_text(path, _CSV))
         ]
 
     def history(self, path: Path) -> list[ParsedInput]:
         """Return each row as one run with its time and commit. Raises InputError with
         file:line:column."""
-        tests = _measured(path)
+        text = read_text(path, _CSV)
+        tests = _measured(path, text)
         complaints = ParseErrors(path, "otava-syntax")
-        text = read_content(path).decode("utf-8")
         reader = csv.reader(io.StringIO(text, newline=""))
         names = next(reader)
         origins: dict[int, FileOrigin] = {}
@@ -412,13 +412,16 @@ class _OtavaParser:
         return complaints.results(found, _TIME_HINT)
 
 
-def _measured(path: Path) -> list[tuple[ParsedInput, list[int]]]:
+_CSV = "csv-syntax"
+
+
+def _measured(path: Path, text: str) -> list[tuple[ParsedInput, list[int]]]:
     """Return the tests of the CSV file without the columns of times and commits, with the lines of their
     blocks."""
     about = (*_TIME_COLUMNS, *_COMMIT_COLUMNS)
     return [
         (_without_columns(one, about), lines)
-        for one, lines in CSV_PARSER.with_lines(path, read_text(path, "csv-syntax"))
+        for one, lines in CSV_PARSER.with_lines(path, text)
     ]
 
 

@@ -18,6 +18,7 @@ follow each other. Source: docs/watch-format.md.
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Sequence
 
@@ -60,6 +61,7 @@ _SHARED = 0
 """In place of the process of a futex that processes share."""
 
 
+@functools.lru_cache(maxsize=1024)
 def kind_of(place: PlaceRow) -> WaitKind | str:
     """Return what a thread waits for: a `WaitKind`, `child` or `thread`."""
     call, channel, objects = place.call, place.channel, place.objects
