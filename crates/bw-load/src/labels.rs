@@ -8,11 +8,11 @@
 use bw_model::{EngineError, Kind, Operation};
 use bw_record::recorder::{OperationOutcome, Recorder};
 use bw_record::summary::KindSummary;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Maximum number of labels of a load.
-pub(crate) const MOST: usize = 100;
+const MOST: usize = 100;
 
 /// Checks the labels of the commands or statements of a target: none, or one for each.
 ///
@@ -26,14 +26,17 @@ pub(crate) fn check(labels: &[String], requests: usize) -> Result<(), EngineErro
         let message = format!("{} labels for {requests} operations", labels.len());
         return refused(message, "give each operation a label, or none");
     }
-    let mut different: Vec<&String> = labels.iter().collect();
-    different.sort_unstable();
-    different.dedup();
-    if different.len() > MOST {
-        let message = format!("{} labels: at most {MOST}", different.len());
-        return refused(message, "give similar requests the same label");
+    match too_many(labels) {
+        Some(message) => refused(message, "give similar requests the same label"),
+        None => Ok(()),
     }
-    Ok(())
+}
+
+/// Returns the message about labels of which too many are different; None if they are not.
+pub(crate) fn too_many<'a>(labels: impl IntoIterator<Item = &'a String>) -> Option<String> {
+    let different: BTreeSet<&String> = labels.into_iter().collect();
+    let count = different.len();
+    (count > MOST).then(|| format!("{count} labels: at most {MOST}"))
 }
 
 /// The labels of a load.

@@ -326,7 +326,7 @@ impl Protocol for Http1 {
         false
     }
 
-    fn measure_from(&self, from: Nanos) {
+    fn measure_from(&mut self, from: Nanos) {
         self.measured.set_start(from);
     }
 

@@ -1045,7 +1045,7 @@ impl Protocol for Http2 {
         Some("enable HTTP/2 on this port of the server, or use HTTP/1.1 (--http 1.1)")
     }
 
-    fn measure_from(&self, from: Nanos) {
+    fn measure_from(&mut self, from: Nanos) {
         self.measured.set_start(from);
     }
 

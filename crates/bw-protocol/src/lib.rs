@@ -121,7 +121,7 @@ pub trait Protocol {
     }
 
     /// Leaves operations with an intended start before `from`, the warm-up, out of the counts below.
-    fn measure_from(&self, _from: Nanos) {}
+    fn measure_from(&mut self, _from: Nanos) {}
 
     /// Returns how many replies had no value; None: the protocol has no such replies.
     fn nil_replies(&self) -> Option<u64> {

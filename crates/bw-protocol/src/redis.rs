@@ -422,7 +422,7 @@ impl Protocol for Redis {
         Some(format!("the server refused {}: {shown}", step.name()))
     }
 
-    fn measure_from(&self, from: Nanos) {
+    fn measure_from(&mut self, from: Nanos) {
         self.measured.set_start(from);
     }
 

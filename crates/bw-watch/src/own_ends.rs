@@ -8,7 +8,7 @@
 //! are found. Sources: proc_pid_fd(5), sock_diag(7), the kernel's linux/unix_diag.h.
 
 use crate::sockets::unix_peer;
-use crate::system::{cpu_ns, monotonic_ns};
+use crate::system::{cpu_ns, each_open, monotonic_ns};
 use crate::text::socket_inode;
 use std::collections::HashMap;
 use std::fs;
@@ -103,25 +103,6 @@ impl OwnEnds {
 
 fn pid_of(process: &Path) -> Option<i32> {
     process.file_name()?.to_str()?.parse().ok()
-}
-
-/// Calls `take` with the target and the path of each link to an open file; returns false if not all could be read.
-fn each_open(process: &Path, left: &mut usize, mut take: impl FnMut(&str, &Path)) -> bool {
-    let Ok(entries) = fs::read_dir(process.join("fd")) else {
-        // It has ended.
-        return !process.exists();
-    };
-    for entry in entries.flatten() {
-        if *left == 0 {
-            return false;
-        }
-        *left -= 1;
-        let path = entry.path();
-        if let Ok(name) = fs::read_link(&path) {
-            take(&name.to_string_lossy(), &path);
-        }
-    }
-    true
 }
 
 /// Returns how a file is open, as the owner's permissions of its link; 0 if it was closed.

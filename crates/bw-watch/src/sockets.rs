@@ -6,7 +6,7 @@
 //! socket, so callers limit how often they ask. Source: sock_diag(7), the kernel's linux/inet_diag.h, linux/tcp.h.
 
 use crate::columns::ABSENT;
-use crate::system::{cpu_ns, monotonic_ns};
+use crate::system::{cpu_ns, each_open, monotonic_ns};
 use crate::text::socket_inode;
 use bw_sys::reason;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
@@ -14,11 +14,11 @@ use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink, recv, send, socket_with,
 };
 use std::collections::{HashMap, HashSet};
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
-use std::{fs, io};
 
 /// One socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -368,24 +368,14 @@ impl SocketCounts {
 /// Returns the inodes of a process's sockets, from at most `left` descriptors.
 fn open_sockets(process: &Path, left: &mut usize) -> Vec<u64> {
     let mut found = Vec::new();
-    for entry in fs::read_dir(process.join("fd"))
-        .into_iter()
-        .flatten()
-        .flatten()
-    {
-        if *left == 0 {
-            break;
-        }
-        *left -= 1;
-        let link = fs::read_link(entry.path()).unwrap_or_default();
-        found.extend(socket_inode(&link.to_string_lossy()));
-    }
+    each_open(process, left, |name, _| found.extend(socket_inode(name)));
     found
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
     use std::net::{TcpListener, TcpStream, UdpSocket};
     use std::os::fd::{AsRawFd, RawFd};
 

@@ -1,9 +1,10 @@
-//! The sampler's system calls: clocks as signed numbers, termination signals, and waiting for input.
+//! The sampler's system calls: clocks as signed numbers, termination signals, waiting for input, and open files.
 
 use bw_sys::poll::{Interrupts, poll, readable};
 use bw_sys::process::{die_with_parent, parent_id};
 use bw_sys::signals::{self, Disposition};
-use std::io;
+use std::path::Path;
+use std::{fs, io};
 
 /// Returns CLOCK_MONOTONIC [ns].
 pub(crate) fn monotonic_ns() -> i64 {
@@ -60,4 +61,27 @@ pub(crate) fn wait(deadline_ns: Option<i64>) -> io::Result<bool> {
         Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(false),
         found => found.map(|found| found > 0),
     }
+}
+
+/// Calls `take` with the target and the path of each link to an open file; returns false if not all could be read.
+pub(crate) fn each_open(
+    process: &Path,
+    left: &mut usize,
+    mut take: impl FnMut(&str, &Path),
+) -> bool {
+    let Ok(entries) = fs::read_dir(process.join("fd")) else {
+        // It has ended.
+        return !process.exists();
+    };
+    for entry in entries.flatten() {
+        if *left == 0 {
+            return false;
+        }
+        *left -= 1;
+        let path = entry.path();
+        if let Ok(name) = fs::read_link(&path) {
+            take(&name.to_string_lossy(), &path);
+        }
+    }
+    true
 }

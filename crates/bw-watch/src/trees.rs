@@ -543,18 +543,26 @@ fn devices(process: &Path, sys: &Path) -> BTreeSet<String> {
     let files = open.flatten().take(MOST_EXAMINED).map(|entry| entry.path());
     std::iter::once(process.join("cwd"))
         .chain(files)
-        .filter_map(|path| device(&path, sys))
+        .filter_map(|path| device_number(&path))
+        .collect::<BTreeSet<_>>()
+        .into_iter()
+        .filter_map(|number| disk_name(number, sys))
         .collect()
 }
 
-fn device(path: &Path, sys: &Path) -> Option<String> {
+fn device_number(path: &Path) -> Option<(u32, u32)> {
     // Without asking the server of a file system.
     let found = statx(CWD, path, AtFlags::STATX_DONT_SYNC, StatxFlags::TYPE).ok()?;
-    let (major, minor) = match FileType::from_raw_mode(found.stx_mode.into()) {
-        FileType::BlockDevice => (found.stx_rdev_major, found.stx_rdev_minor),
-        FileType::RegularFile | FileType::Directory => (found.stx_dev_major, found.stx_dev_minor),
-        _ => return None,
-    };
+    match FileType::from_raw_mode(found.stx_mode.into()) {
+        FileType::BlockDevice => Some((found.stx_rdev_major, found.stx_rdev_minor)),
+        FileType::RegularFile | FileType::Directory => {
+            Some((found.stx_dev_major, found.stx_dev_minor))
+        }
+        _ => None,
+    }
+}
+
+fn disk_name((major, minor): (u32, u32), sys: &Path) -> Option<String> {
     let number = format!("{major}:{minor}");
     let Ok(target) = fs::read_link(sys.join("dev/block").join(&number)) else {
         return Some(number);

@@ -1,6 +1,6 @@
 //! The HTTP target's specification, its checks, and the bytes of its requests of HTTP/1.1.
 
-use crate::labels::MOST;
+use crate::labels::too_many;
 use crate::net::spec::{Connecting, server_spec};
 use crate::net::tls::settings::HTTP_1_1;
 use crate::recorded::{ReadTrace, RecordedSource};
@@ -360,11 +360,7 @@ impl HttpSpec {
             let message = format!("requests: {what}");
             Err(EngineError::request("request", message, remedy).about("target.requests"))
         };
-        let mut labels: Vec<&str> = self.requests.iter().map(|one| one.label.as_str()).collect();
-        labels.sort_unstable();
-        labels.dedup();
-        if labels.len() > MOST {
-            let what = format!("{} labels: at most {MOST}", labels.len());
+        if let Some(what) = too_many(self.requests.iter().map(|one| &one.label)) {
             return refused(&what, "give requests the same label");
         }
         if server.path != "/" || !matches!(&self.paths[..], [] | [_]) {
