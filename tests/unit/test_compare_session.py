@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from benchwright.cli.compare_stored import chosen, comparison_of
+from benchwright.cli.compare_stored import ComparedTest, chosen, compared_together
 from benchwright.core.comparison import ComparisonProgress, ComparisonResult, Verdict
 from benchwright.core.errors import BenchError
 from benchwright.core.plan import Pairs, StopDecision
@@ -22,6 +22,7 @@ from benchwright.run.session import Session
 from benchwright.run.session import SessionVerdict as Ended
 from benchwright.study.contents import NULL_KIND, last_null, tests_of
 from benchwright.study.journal import SessionInfo, Study
+from benchwright.study.parsers.api import ParsedInput
 from benchwright.suite.comparison import ComparisonRequest, program_from_comparison
 from benchwright.trial.bench import BatchResult
 from benchwright.trial.fake import FakeBench
@@ -254,12 +255,19 @@ def test_a_study_without_a_null_comparison_has_none(tmp_path: Path) -> None:
         assert last_null(study) is None
 
 
+def compared(inputs: Sequence[ParsedInput]) -> ComparisonResult:
+    """Return the comparison of two stored arms."""
+    test = ComparedTest("", tuple(inputs), ("a", "b"))
+    (result,) = compared_together([test], ComparisonRequest(()))
+    return result
+
+
 def test_stored_arms_of_one_comparison_are_paired_again(tmp_path: Path) -> None:
     place = tmp_path / "study"
     _, session, _ = run(place, FakeBench(elapsed))
     live = result_of(session).verdicts[0]
     inputs = [chosen(f"{place}:{name}", "INPUT") for name in ("a", "b")]
-    stored = comparison_of(inputs, ["a", "b"], ComparisonRequest(()))
+    stored = compared(inputs)
     assert stored.verdicts[0].ratio == live.ratio
     assert stored.verdicts[0].blocks == live.blocks
     assert stored.verdicts[0].verdict is live.verdict
@@ -271,7 +279,7 @@ def test_arms_of_two_comparisons_are_not_paired(tmp_path: Path) -> None:
         request = msgspec.structs.replace(REQUEST, token=f"t{number}")
         run(tmp_path / f"s{number}", FakeBench(elapsed), request)
         inputs.append(chosen(f"{tmp_path}/s{number}:{name}", "INPUT"))
-    found = comparison_of(inputs, ["a", "b"], ComparisonRequest(()))
+    found = compared(inputs)
     assert found.verdicts[0].blocks is None
     assert found.verdicts[0].ratio.method == "welch-on-logs"
 

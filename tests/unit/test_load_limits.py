@@ -257,6 +257,11 @@ def test_limits_of_a_workload_are_read_and_each_mistake_has_its_place() -> None:
         read_workload(text, "w.toml", r.NullTarget())
     places = [(one.line, one.column) for one in refused.value.diagnostics]
     assert places == [(2, 24), (2, 32)]
+    # A limit behind one that repeats is no mistake.
+    text = '[run]\nlimit = ["p99 < 20ms", "p99 < 1s", "p50 < 1s"]\n' + FILAMENT
+    with pytest.raises(InputError) as refused:
+        read_workload(text, "w.toml", r.NullTarget())
+    assert [(one.line, one.column) for one in refused.value.diagnostics] == [(2, 24)]
 
 
 # -- shares and labels of commands ------------------------------------------------------

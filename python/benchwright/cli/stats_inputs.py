@@ -220,6 +220,8 @@ def _read(
     if path.is_file():
         is_empty = len(head) < _HEAD_BYTES and not head.strip()
         message = f"{path} is empty" if is_empty else _damage(path, head) or message
+    elif not path.is_dir():
+        message = f"{path} is not a regular file: results are read from files"
     raise InputError([_not_read(text, message, advice)])
 
 

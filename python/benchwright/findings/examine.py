@@ -276,10 +276,15 @@ def _accepted(name: str, trials: Sequence[Trial]) -> list[Finding]:
         of, differs = by_status.total(), len(by_status) > 1
         each = [f"{status} in {n}" for status, n in sorted(by_status.items())]
         told = f"exited with status {list_text(each)} of {plural(of, 'run')}"
-        evidence = f"`{command}` {told} (accepted)"
+        evidence = f"{_command_text(command)} {told} (accepted)"
         severity = Severity.WARNING if differs else None
         found.append(make_finding("status-accepted", name, evidence, severity))
     return found
+
+
+def _command_text(command: str) -> str:
+    """Return a command as a subject; a file of results may have a status without its command."""
+    return f"`{command}`" if command else "a command"
 
 
 def _stated_failures(trial: Trial) -> list[str]:
@@ -299,7 +304,7 @@ def _failed_commands(
     """Return a description of the failures of a trial: at most one line per command. If it is `explained`, other
     findings have those that a tool states."""
     causes = {
-        f"`{block.command}` {status_text(block.status)}": None
+        f"{_command_text(block.command)} {status_text(block.status)}": None
         for block in trial.blocks
         if not block.failure and block.status not in ok_status
     }
