@@ -67,7 +67,7 @@ class ChillOptions(msgspec.Struct, frozen=True):
         Text,
         Option(
             "how to empty caches",
-            default="files, or drop-caches as root",
+            default="as described below",
             choices=METHODS,
             no_default="it may restart the machine",
         ),

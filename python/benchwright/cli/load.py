@@ -45,9 +45,9 @@ examples:
   bw load mail.toml --rate 200 --target dir:/mnt/data  operations on many files
   bw load --hosts a,b,c --rate 90k --target http://10.0.0.9/   one load from three hosts
 
-exit status: 0 done, also with findings; 1 the engine failed, more operations than
---max-errors did, or a limit was missed; 2 bad input; 3 a limit is undecided;
-130 interrupted; partial results are printed
+exit status: 0 done, also with findings; 1 the engine failed, more operations failed
+than --max-errors allows, or a limit was missed; 2 bad input; 3 a limit is
+undecided; 130 interrupted; partial results are printed
 """
 
 

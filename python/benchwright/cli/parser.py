@@ -51,7 +51,7 @@ COMMANDS = {
     },
     "Prepare the machine": {
         "quiet": "prepare the machine for a benchmark, and restore it afterwards",
-        "chill": "empty caches: chill, drop-caches, remount or reboot",
+        "chill": "empty the caches of files, or of the whole machine",
         "env": "print what the machine is, or what differs between two captures",
     },
     "In a benchmark script": {

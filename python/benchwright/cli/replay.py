@@ -29,9 +29,9 @@ examples:
   bw replay access.log --target http://10.0.0.9/ --hosts a,b   from two hosts
   bw replay oltp.bin --format spc --for 60s --lenient --target /tmp/file --json
 
-exit status: 0 done, also with findings; 1 the engine failed, more operations than
---max-errors did, or a limit was missed; 2 bad input; 3 a limit is undecided;
-130 interrupted; partial results are printed
+exit status: 0 done, also with findings; 1 the engine failed, more operations failed
+than --max-errors allows, or a limit was missed; 2 bad input; 3 a limit is
+undecided; 130 interrupted; partial results are printed
 """
 
 
