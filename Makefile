@@ -19,7 +19,8 @@ BIN := $(VENV)/bin
 PURE_TESTS := tests/unit tests/property tests/golden tests/sim tests/calibration
 REAL_TESTS := tests/e2e tests/kernel tests/browser
 FAST_TESTS := tests/unit tests/golden tests/property
-TEST_PURE = $(BIN)/pytest -q -n "$$(nproc)" --dist worksteal $(PURE_TESTS)
+# The limit ends a test that hangs. Beside the real tests and at their lower weight, one of 70 s has taken more than 300.
+TEST_PURE = $(BIN)/pytest -q -n "$$(nproc)" --dist worksteal --timeout 1200 $(PURE_TESTS)
 TEST_REAL = $(BIN)/pytest -q -n "$$((2 * $$(nproc)))" --dist worksteal -m "not alone" -o cache_dir=target/pytest-real $(REAL_TESTS)
 TEST_ALONE = $(BIN)/pytest -q -m alone -o cache_dir=target/pytest-alone $(REAL_TESTS)
 
