@@ -13,7 +13,7 @@ unexport PYTHONDONTWRITEBYTECODE
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test check lint soundness test-rust test-python test-pure test-real calibration docs pages site images wheels wheels-check corpus peak-table peak-ends bench bench-engine limiters peak-servers peak-nfs surface-nfs arrival-bursts workload-fidelity run-lengths pool-faults live-agreement paper-workbench clean
+.PHONY: help setup build demo test check lint soundness test-rust test-python test-pure test-real calibration docs pages site images wheels wheels-check corpus peak-table peak-machines peak-ends bench bench-engine limiters peak-real peak-nfs surface-nfs arrival-bursts workload-fidelity run-lengths pool-faults live-agreement paper-workbench clean
 .NOTPARALLEL:
 
 PURE_TESTS := tests/unit tests/property tests/golden tests/sim tests/calibration
@@ -94,11 +94,17 @@ wheels-check: wheels ## install and run the files of a release, the aarch64 whee
 peak-table: setup ## every policy of a peak search on every simulated server, 1,000 searches each; goes on where it was stopped; hours
 	$(BIN)/python tests/sim/peak_table.py --held-out --searches 1000 --peer-searches 50 --jobs 2 --json target/peak-table.json --outcomes target/peak-table.jsonl
 
+PEAK_MACHINE_SERVERS := like-nginx-gzip,A-mm4,D-mm2-elastic,mm1-p95,shedding,held-out-cache-warms,held-out-capped,held-out-batching,held-out-collector,held-out-heavy
+PEAK_MACHINES := calm,gen-2-short,gen-5,gen-20,gen-30-long,server-10-short,server-10,vm-10-short,vm-10,vm-25,drift,wave,neighbour,shared-process,shared-session
+
+peak-machines: setup ## peak searches of simulated servers on simulated busy machines; goes on where it was stopped; an hour
+	$(BIN)/python tests/sim/peak_table.py --machines $(PEAK_MACHINES) --servers $(PEAK_MACHINE_SERVERS) --policies monotone,binsearch-honest --claims rate:5%,region:10% --searches 4 --budget 600 --json target/peak-machines.json --outcomes target/peak-machines.jsonl
+
 peak-ends: setup ## 1,000 searches on every simulated server, each of which must end; goes on where it was stopped; hours
-	$(BIN)/python tests/sim/peak_ends.py --policies qgs,monotone
+	$(BIN)/python tests/sim/peak_ends.py --policies monotone
 
 # Each has a target of its own.
-LONG_BENCHES := benches/corpus.py benches/peak_servers.py benches/surface_servers.py benches/paper_workbench.py benches/arrival_bursts.py benches/workload_fidelity.py benches/run_lengths.py benches/pool_faults.py benches/live_agreement.py
+LONG_BENCHES := benches/corpus.py benches/peak_real.py benches/surface_servers.py benches/paper_workbench.py benches/arrival_bursts.py benches/workload_fidelity.py benches/run_lengths.py benches/pool_faults.py benches/live_agreement.py
 
 bench: setup ## the benchmarks in benches/, with the peers' figures beside ours
 	@scripts/packages.sh hyperfine:hyperfine wrk:wrk
@@ -111,11 +117,11 @@ bench-engine: setup ## the load engine beside fio, wrk, shb, oha and libnfs, tho
 limiters: setup ## the ground truth of bw why: each limiter made to happen twenty times; half an hour, on a quiet machine
 	$(BIN)/python tests/limiters/limiter_matrix.py --repetitions 20
 
-peak-servers: setup ## repeated searches of real servers, the workbench paper's beside them; hours, on a quiet machine
-	$(BIN)/python benches/peak_servers.py --out target/peak-servers
+peak-real: setup ## searches of eight real servers, alone and beside a neighbour, with fixed-rate runs as the truth, into target/peak-real; goes on where it was stopped; two hours, on a quiet machine
+	$(BIN)/python benches/peak_real.py --out target/peak-real
 
-peak-nfs: setup ## ten searches of NFS-Ganesha under each of Fstress's four workloads, with controls and long runs; goes on where it was stopped; four to eight hours, on a quiet machine
-	$(BIN)/python benches/peak_servers.py --out target/peak-nfs --peers --only nfs-specsfs97 --only nfs-web-server --only nfs-db_tp --only nfs-mail
+peak-nfs: setup ## the same with ten searches of NFS-Ganesha under each of Fstress's four workloads, into target/peak-nfs; goes on where it was stopped; six to ten hours, on a quiet machine
+	$(BIN)/python benches/peak_real.py --out target/peak-nfs --repetitions 10 --budget 10m --place alone --only nfs-specsfs97 --only nfs-web-server --only nfs-db_tp --only nfs-mail
 
 surface-nfs: setup ## maps of NFS-Ganesha's peak over disks and threads for SPECsfs97 and DB_TP, with long runs as the truth; goes on where it was stopped; six to twelve hours, on a quiet machine
 	$(BIN)/python benches/surface_servers.py --out target/surface-nfs

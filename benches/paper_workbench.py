@@ -1,6 +1,6 @@
 """The workbench paper's figures 3 to 10 and table 4, reproduced in simulation.
 
-The policies are the product's own (decide/peak/published.py, and qgs beside them), the
+The policies are the product's own (decide/peak/published.py, and the default one beside them), the
 servers simulated ones with known peaks (parts/nfs_servers.py), time is virtual. What comes
 out is told beside the paper's in docs/workbench-paper.md. Nothing is asserted.
 
@@ -51,8 +51,8 @@ from paper_searches import (  # noqa: E402
     BINSEARCH,
     BINSEARCH_SEEDED,
     LINES,
+    MONOTONE,
     POLYNOMIAL_LINES,
-    QGS,
     STRAWMAN,
     Line,
     Mapping,
@@ -131,7 +131,7 @@ def search_path(line: Line, targets: Targets = Targets()) -> SearchPath:  # noqa
 
 def figure_3(bench: Bench) -> None:
     """Strawman beside an efficient policy."""
-    paths = [search_path(line) for line in (STRAWMAN, BINSEARCH, QGS)]
+    paths = [search_path(line) for line in (STRAWMAN, BINSEARCH, MONOTONE)]
     searches([("", paths)], bench.path("figure-3"))
     for one in paths:
         print(f"  {one.label}: {one.hours[-1]:.3g} h, {len(one.hours)} trials")
@@ -237,7 +237,7 @@ def table_4(bench: Bench) -> None:
     print(f"  mean absolute error [%] by samples {SIZES}")
     for workload in WORKLOADS:
         published = bench.maps(workload, BINSEARCH)
-        ours = bench.maps(workload, QGS)
+        ours = bench.maps(workload, MONOTONE)
         ways = {
             "quadratic, D-optimal": [
                 quadratic(simulated(workload), m.results, logs=False) for m in published
@@ -245,7 +245,7 @@ def table_4(bench: Bench) -> None:
             "the same in logarithms": [
                 quadratic(simulated(workload), m.results, logs=True) for m in published
             ],
-            "adaptive, over qgs": [
+            "adaptive, over monotone": [
                 adaptive(simulated(workload), m.results) for m in ours
             ],
         }
@@ -309,7 +309,9 @@ def figure_10(bench: Bench) -> None:
     """The cost of mapping part of DB_TP over the width of the peak region."""
     costs = {
         line: [seconds(bench.maps("DB_TP", line, Targets(s), FEW)) for s in WIDTHS]
-        for line in LINES[:-1]  # Seeded, qgs costs nearly the same, and minutes of CPU.
+        for line in LINES[
+            :-1
+        ]  # Seeded, monotone costs nearly the same, and minutes of CPU.
     }
     lowest = min(costs[BINSEARCH_SEEDED])
     regions = [100 * (1 - s) for s in WIDTHS]

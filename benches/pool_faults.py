@@ -87,7 +87,7 @@ class Round:
 
     def _complete(self) -> dict[str, Any] | None:
         """Wait for the end of the session and return its document; resume it after a deadline, and return None."""
-        document = self.session.ended(status=None)
+        document = self.session.ended()
         if document["status"] == "complete":
             return document
         assert document["status"] == "deadline", document["status"]

@@ -58,7 +58,7 @@ from parts.bw_steps import (  # noqa: E402
     run,
     search_words,
 )
-from parts.repeated_searches import LongRun, confirmed  # noqa: E402
+from parts.long_runs import LongRun, confirmed  # noqa: E402
 
 from benchwright.core.surface import SampleResult  # noqa: E402
 
@@ -244,7 +244,8 @@ def summary(workload: str, measured: Measured) -> Iterator[str]:
 def _peak_cells(one: SampleResult) -> list[str]:
     interval = one.found.interval
     reach = "" if interval is None else f"{interval.low:,.0f} to {interval.high:,.0f}"
-    return [f"{one.found.peak_rate:,.0f}", reach]
+    ended = "" if one.claim_held else f" ({one.found.status})"
+    return [f"{one.found.peak_rate:,.0f}{ended}", reach]
 
 
 def written(everything: dict[str, Measured], out: Path) -> None:

@@ -28,7 +28,7 @@ for _number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
 # Tests of these files need the machine to themselves: they measure, or they look at or change what
 # all programs of the machine share. `make test` runs them one after the other, the rest in parallel.
 ALONE = {
-    "e2e": "limiters load_http load_stall observers quiet why_servers",
+    "e2e": "limiters load_http load_stall observers peak_real quiet why_servers",
     "kernel": "chill engine_abilities machine_real profile quiet_real resource_use sampler",
 }
 _ALONE = {
@@ -45,9 +45,10 @@ SLOW = {
     "load_cli": "a_study_keeps_the_document_and_the_samples an_error_of_the_engine_keeps_its_place progress_is_on_stderr_and_can_be_silenced trials_differ_in_what_is_random_unless_a_seed_is_said",
     "long_words": "every_command_takes_or_refuses_a_long_word no_expression_is_quadratic",
     "peak_algorithm2": "the_model_may_never_converge",
-    "peak_default": "shedding_is_told_and_found",
-    "peak_monotone": "a_jump_across_the_region_is_no_region curves_that_grow_are_found_as_often_as_is_claimed",
-    "peak_queue_guided": "an_overloaded_run_tells_the_capacity no_answer_is_beyond_the_limit_by_its_own_curve",
+    "peak_check": "the_order_of_the_sides_depends_on_the_seed_and_on_nothing_else no_change_is_seen_where_there_is_none",
+    "peak_guess": "a_search_with_a_guess_finds_the_same_peak",
+    "peak_monotone": "a_search_cut_at_any_trial_goes_on_to_the_same_answer a_jump_across_the_region_is_no_region curves_that_grow_are_found_as_often_as_is_claimed",
+    "peak_small_budgets": "a_small_budget_is_enough_for_a_true_answer_or_bound more_time_makes_the_answer_surer",
     "plot_cli": "a_users_settings_of_matplotlib_change_nothing every_format_can_be_read_back fonts_are_embedded_as_truetype labels_are_text_in_any_script_and_never_formulas two_drawings_are_the_same_bytes_and_hold_no_time",
     "plot_golden": "the_papers_command_lines_draw_what_is_recorded",
     "plot_sheet": "every_sheet_is_drawn_in_every_form_the_same_twice",

@@ -1,7 +1,7 @@
 """Steps of a long measurement of servers: runs of `bw peak` and `bw surface` whose results are kept.
 
-Purpose: what benches/peak_servers.py and benches/surface_servers.py, and the test of their
-small forms, have in common. A step has a folder of its own, OUT/SERVER/NAME: its study, its
+Purpose: what benches/surface_servers.py, benches/run_lengths.py and the test of their
+small forms have in common. A step has a folder of its own, OUT/SERVER/NAME: its study, its
 progress, its document (result.json), and its options with the state of the machine
 (step.json). Decision: a measurement of hours goes on where it was stopped. A step with the
 same options that has a document is not run again; a search that was cut begins anew,
@@ -24,11 +24,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from parts import busy_machine
-from parts.repeated_searches import LongRun, Search
+from parts.long_runs import LongRun
 
 Document = dict[str, Any]
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-FOUND = "found"
 PATIENCE_S = 3600.0
 """A search that takes longer is ended."""
 SURFACE_PATIENCE_S = 12 * 3600.0
@@ -228,19 +227,6 @@ def fixed_run(rate: float, length: str, seed: int) -> tuple[str, ...]:
     )
 
 
-def as_search(outcome: Outcome) -> Search:
-    """Return the figures that `agreement` compares."""
-    document = outcome.document
-    low, high = document.get("interval") or (None, None)
-    return Search(
-        found=document.get("status") == FOUND,
-        peak=document.get("peak_rate"),
-        low=low,
-        high=high,
-        cost_s=document.get("seconds") or outcome.busy.lasted_s,
-    )
-
-
 def as_long_run(outcome: Outcome, share: float) -> LongRun:
     """Return whether the one trial of a fixed run meets every criterion."""
     trials = outcome.document.get("trials") or [{}]
@@ -268,12 +254,16 @@ HEADER = (
 
 def row(outcome: Outcome, long: LongRun | None = None) -> str:
     """Return a step as a row of the table."""
-    document, busy, search = outcome.document, outcome.busy, as_search(outcome)
+    document, busy = outcome.document, outcome.busy
     ended = str(document.get("status", "no answer"))
     if outcome.trouble:
         ended += f": {' '.join(outcome.trouble.split())[-200:]}"
-    peak = "" if search.peak is None else f"{search.peak:.5g}"
-    interval = "" if search.low is None else f"{search.low:.5g} to {search.high:.5g}"
+    rate, (low, high) = (
+        document.get("peak_rate"),
+        document.get("interval") or (None, None),
+    )
+    peak = "" if rate is None else f"{rate:.5g}"
+    interval = "" if low is None or high is None else f"{low:.5g} to {high:.5g}"
     codes = dict.fromkeys(one["code"] for one in document.get("findings", []))
     if long is not None:
         verdict = {True: "holds", False: "fails", None: "not known"}[long.holds]
@@ -282,7 +272,7 @@ def row(outcome: Outcome, long: LongRun | None = None) -> str:
     cells = (
         *(outcome.step.server.name, outcome.step.name),
         time.strftime("%H:%M:%S", time.localtime(busy.began_s)),
-        *(ended, peak, interval, f"{search.cost_s:.0f}"),
+        *(ended, peak, interval, f"{document.get('seconds') or busy.lasted_s:.0f}"),
         str(trials if isinstance(trials, int) else len(trials)),
         *(f"{100 * busy.steal_share:.1f} %", f"{100 * busy.idle_share:.0f} %"),
         *(f"{busy.load_average:.1f}", ", ".join(codes)),

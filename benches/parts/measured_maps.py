@@ -14,6 +14,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+import msgspec
 from nfs_servers import Peaks
 from paper_designs import SIZES, adaptive, quadratic
 from paper_searches import (
@@ -21,11 +22,10 @@ from paper_searches import (
     BINSEARCH_SEEDED,
     LINEAR,
     MODEL,
+    MONOTONE,
     POLYNOMIAL_LINES,
-    QGS,
     START_RATE,
     STRAWMAN,
-    Line,
     Mapping,
     Targets,
     mapped,
@@ -51,7 +51,7 @@ STRAWMAN_LOAD_S = 10 * 300.0
 NEAR = 0.05
 """Of our claim, `rate:5%`, and of the answers that are counted."""
 PUBLISHED_LINES = (LINEAR, BINSEARCH, BINSEARCH_SEEDED, MODEL, POLYNOMIAL_LINES[0])
-OUR_LINES = (QGS, Line("monotone (ours)", "monotone"))
+OUR_LINES = (MONOTONE,)
 OUR_TARGETS = Targets(NEAR, kind=ClaimKind.RATE)
 """What the examples ask; it is less than the published policies' region where a curve is steep, so
 ours are also asked for that."""
@@ -131,8 +131,15 @@ def crossing(responses: dict[float, float], limit: float) -> float:
 
 
 def map_errors(truth: Peaks, results: Sequence[SampleResult]) -> dict[str, list[float]]:
-    """Return the mean absolute errors of maps from 6, 8 and 10 of the searches [%]."""
+    """Return the mean absolute errors of maps from 6, 8 and 10 of the searches [%]. A search that ended before its
+    claim held counts as measured, as in the published maps, which have no claims."""
     assert len(results) >= max(SIZES), "a map needs more samples than it is made from"
+    results = [
+        msgspec.structs.replace(
+            one, found=msgspec.structs.replace(one.found, status=PeakStatus.FOUND)
+        )
+        for one in results
+    ]
     return {
         "quadratic, D-optimal": quadratic(truth, results, logs=False),
         "the same in logarithms": quadratic(truth, results, logs=True),

@@ -2,7 +2,7 @@
 
 As published: a quadratic of the factors as they are, D-optimal samples, Binsearch at each.
 Beside it the same with logarithms, and the product's default (adaptive samples, Gaussian
-process) over qgs. Errors are against the true peaks of all samples.
+process) over monotone searches. Errors are against the true peaks of all samples.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ STRAWMAN = Line("Strawman", "strawman")
 LINEAR = Line("Linear", "linear")
 BINSEARCH = Line("Binsearch", "binsearch")
 MODEL = Line("Model", "model")
-QGS = Line("qgs (ours)", "qgs")
+MONOTONE = Line("monotone (ours)", "monotone")
 BINSEARCH_SEEDED = Line("Binsearch with seeding", "binsearch", True)
 LINES = (
     LINEAR,
@@ -56,8 +56,8 @@ LINES = (
     Line("Linear with seeding", "linear", True),
     BINSEARCH_SEEDED,
     Line("Model with seeding", "model", True),
-    QGS,
-    Line("qgs with seeding (ours)", "qgs", True),
+    MONOTONE,
+    Line("monotone with seeding (ours)", "monotone", True),
 )
 """Of figures 7, 8 and 10."""
 POLYNOMIAL_LINES = (
@@ -103,7 +103,7 @@ def goal_for(
         start_rate=START_RATE,
         highest_rate=max(HIGHEST_RATE, HIGHEST_SHARE * max(peaks.rates.values())),
         max_trials=MOST_TRIALS.get(policy, 1000),
-        watched=policy == "qgs",
+        watched=policy == "monotone",
         accuracy=targets.accuracy,
         increment=step,
     )

@@ -1,4 +1,4 @@
-"""How often the queue-guided search is right, and what it costs, by simulation.
+"""How often the default search is right, and what it costs, by simulation.
 
 Small here: coverage is judged over all servers together, since few searches of one tell little.
 `BW_CALIBRATION=full` plays a thousand searches a server, as docs/peak-method.md tells. Seconds
@@ -51,7 +51,7 @@ def _played(
     """Return how many searches kept their claim, how many ended, and the mean seconds."""
     kept, ended, seconds = 0, 0, 0.0
     for seed in range(FIRST_SEED, FIRST_SEED + searches):
-        search = search_of(policy_named("qgs"), server, seed, Claim(kind))
+        search = search_of(policy_named("monotone"), server, seed, Claim(kind))
         assert search.result is not None
         rate = search.result.peak_rate
         assert rate is not None
@@ -76,7 +76,7 @@ def test_a_wall_is_found_within_the_usual_budget(server: SimServer) -> None:
     found, kept, seconds = 0, 0, 0.0
     for seed in range(FIRST_SEED, FIRST_SEED + searches):
         claim = Claim(ClaimKind.RATE, 0.05)
-        search = search_of(policy_named("qgs"), server, seed, claim, 600.0)
+        search = search_of(policy_named("monotone"), server, seed, claim, 600.0)
         assert search.result is not None
         assert search.result.peak_rate is not None
         found += search.result.status is PeakStatus.FOUND

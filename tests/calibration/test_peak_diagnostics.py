@@ -1,6 +1,6 @@
 """How often the right thing is doubted of a server, and how often a wrong one: fixed seeds.
 
-Each search is `qgs` on a simulated server, as a user runs it, played once for all tests.
+Each search is the default policy on a simulated server, as a user runs it, played once for all tests.
 BW_CALIBRATION=full plays 100 searches each and prints the rows of docs/peak-method.md; the small form
 a few, with bounds that only a broken test would miss.
 """
@@ -16,7 +16,6 @@ import pytest
 
 from benchwright.core.results import Severity
 from benchwright.core.search import PeakStatus
-from benchwright.decide.peak.monotone import MONOTONE_PURPOSES
 from benchwright.decide.peak.policy import policy_named
 from outcomes import in_region
 from servers import SERVERS
@@ -29,7 +28,7 @@ FIRST = 6_000
 """Seed of the first search: the thresholds were chosen on others."""
 BY_NAME = {server.name: server for server in SERVERS}
 TOLD = {
-    "kink": {"curve-fits-no-queue", "throughput-drops-under-overload"},
+    "kink": {"throughput-drops-under-overload"},
     "shedding": {"sheds-load"},
     "stalls": {"server-stalls"},
     "drift": {"drift"},
@@ -68,8 +67,6 @@ class Ended(msgspec.Struct, frozen=True):
     status: PeakStatus
     in_region: bool
     load_s: float
-    by_order: bool
-    """Whether the fallback had a part in it."""
 
 
 @lru_cache
@@ -81,7 +78,7 @@ def played(name: str) -> tuple[Ended, ...]:
 def searched(name: str, seed: int) -> Ended:
     """Return how a search of a server ended."""
     server = BY_NAME[name]
-    search = search_of(policy_named("qgs"), server, seed)
+    search = search_of(policy_named("monotone"), server, seed)
     result = search.result
     assert result is not None
     rate = result.peak_rate
@@ -91,7 +88,6 @@ def searched(name: str, seed: int) -> Ended:
         result.status,
         rate is not None and in_region(server, rate, search.goal.claim),
         search.load_s,
-        any(probe.purpose in MONOTONE_PURPOSES for probe in search.probes),
     )
 
 
@@ -141,14 +137,3 @@ def test_the_answer_is_right_as_often_as_it_says(name: str) -> None:
 def test_no_search_of_a_server_that_drifts_ends_as_if_it_did_not() -> None:
     found = [one for one in played("drift") if "drift" in one.codes]
     assert all(one.status is PeakStatus.UNDECIDED for one in found)
-
-
-@pytest.mark.parametrize("name", [*TOLD, *CLEAN] if FULL else SMALL_TOLD)
-def test_every_search_by_order_tells_why(name: str) -> None:
-    by_order = [ended.codes for ended in played(name) if ended.by_order]
-    reasons = {
-        "curve-fits-no-queue",
-        "throughput-drops-under-overload",
-        "server-stalls",
-    }
-    assert all(reasons & set(codes) for codes in by_order), by_order

@@ -26,7 +26,7 @@ MOST_TRIALS = 80
 def test_searches_at_a_limit_inside_the_noise_end() -> None:
     server = BY_NAME["mm8-cold-per-trial"]
     for seed in range(FIRST_SEED, FIRST_SEED + SEARCHES):
-        search = search_of(policy_named("qgs"), server, seed)
+        search = search_of(policy_named("monotone"), server, seed)
         assert search.result is not None
         ended = search.result.status
         assert ended in (PeakStatus.FOUND, PeakStatus.UNDECIDED), seed

@@ -1,6 +1,6 @@
 """What a deadline makes of a map: time kept, error, and the same without sharing the time.
 
-Searches by `qgs` of simulated servers in virtual time, ten adaptive samples of 32. *Shared* is the
+Searches by the default policy of simulated servers in virtual time, ten adaptive samples of 32. *Shared* is the
 product's rule (decide/surface/deadline.py); *in order* searches each sample until its claim holds, and
 is cut at the deadline. The full form (BW_CALIBRATION=full) prints the table of docs/surface.md; the
 small one plays one surface.
@@ -77,7 +77,7 @@ def mapped(name: str, seed: int, deadline_s: float, chooses: Chooses) -> Mapped:
     while (wanted := chooses(goal, results)) is not None:
         server = server_at(wanted.sample, peaks[wanted.sample])
         number = 1000 * seed + len(results)
-        found = play(policy_named("qgs"), wanted.goal, server, number).result
+        found = play(policy_named("monotone"), wanted.goal, server, number).result
         assert found is not None
         results = (*results, SampleResult(wanted.sample, found))
     surface = surface_of(goal, results, at_deadline=len(results) < SAMPLES)

@@ -1,6 +1,6 @@
 """The workbench paper's measurement on a real server, in small: a peak of NFS-Ganesha, and a map.
 
-The code is that of the full forms (`make peak-nfs`, `make surface-nfs`), with Fstress's DB_TP on
+The code is that of the full forms (`make surface-nfs`, `make run-lengths`), with Fstress's DB_TP on
 disks of so few operations per second that they limit and not the CPU. Nothing here asserts a
 time or a rate of the machine, only what such disks allow.
 """
@@ -8,7 +8,6 @@ time or a rate of the machine, only what such disks allow.
 from __future__ import annotations
 
 import json
-import math
 import os
 import shutil
 import subprocess
@@ -21,7 +20,6 @@ from benchwright.core.server_resources import IoLimits, ServerDisks, ServerResou
 from benchwright.load.resources import ServerResourcesHeld
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benches"))
-import peak_servers
 import surface_servers
 from parts import bw_steps
 
@@ -79,28 +77,18 @@ def nothing_is_left(place: Path) -> bool:
     return str(place) not in loops.stdout + mounts
 
 
-def test_a_peak_on_one_slow_disk_is_found_with_a_control_before_and_after(
-    place: Path,
-) -> None:
-    words = ("--repetitions", "1", "--peers", "--control", "30", "--rounds", "0")
-    asked = peak_servers.arguments([*words, "--control-length", "5s", *QUICK])
-    server = bw_steps.nfs("db_tp", iops=(IOPS,))
-    measured = peak_servers.measure(server, asked, place)
-    names = [outcome.step.name for outcome in measured.outcomes]
-    assert names == ["control-1", "search-1", "control-2"]
-    assert len(measured.controls) == 2
-    assert all(math.isfinite(response) for response in measured.controls)
-    document = measured.outcomes[1].document
+def test_a_peak_on_one_slow_disk_is_found_and_not_searched_again(place: Path) -> None:
+    step = bw_steps.Step(bw_steps.nfs("db_tp", iops=(IOPS,)), "search", QUICK)
+    outcome = bw_steps.run(step, place)
+    document = outcome.document
     assert document["status"] == "found", document["detail"]
     low, high = document["interval"]
     assert 0 < low <= document["peak_rate"] <= high
     # Without a limit of the disk the peak is in the thousands; the kernel reads ahead and groups commits.
     assert document["peak_rate"] < 2 * IOPS / MISSES
-    assert measured.ours.agreeing == 1
-    # What has run is not run again; the documents are beside the study.
-    again = peak_servers.measure(server, asked, place)
-    assert again == measured
-    kept = json.loads((place / "nfs-db_tp" / "search-1" / "result.json").read_text())
+    # What has run is not run again; the document is beside the study.
+    assert bw_steps.run(step, place) == outcome
+    kept = json.loads((place / "nfs-db_tp" / "search" / "result.json").read_text())
     assert kept == document
     assert nothing_is_left(place)
 

@@ -100,21 +100,33 @@ READ = {
 ADDED = (
     *("groups", "finding_groups", "unit", "left_out", "answer"),
     *("deadline_s", "missing", "held_by", "otherwise", "gang", "gangs"),
-    *("span_s", "word", "findings"),
+    *("span_s", "word", "findings", "claim_held", "bound", "rough"),
+    *("check", "users", "void", "late_p99_ms"),
 )
 """Members that documents have since."""
 ESTIMATES = re.compile(
     r"(/claims/\d+)?/(claim_probability|interval|peak_rate|curve|components|shape)(/|$)"
 )
 """Members of a search that has not ended: what it would answer now, by the version that reads it."""
+ESTIMATED_ELSE = re.compile(
+    r"(/policy: |/detail: |(/claims/\d+)?/(bound|interval|claim_probability|curve|check|interval_method|findings|components))"
+)
+"""What else it says now: the policy is another one."""
 RESTATED = re.compile(r"/(smallest_effect|noise_floor)$")
 """Figures that are computed in another way since: up to a sixth larger at ten blocks."""
 OF_STORED = re.compile(
     r"^/verdicts/\d+/(ratio/(low|high)|p|p_adjusted|smallest_effect|widened): "
 )
 """Figures of stored results that are compared now: the allowance for dependence is another one since."""
-UNKNOWN = re.compile(r"^/verdicts/\d+/p(_adjusted)?: 1\.0 became None$")
-"""Where there is no interval there is no P-value since."""
+UNFINISHED = re.compile(
+    r"^/(exit_status: 0 became 3|status: 'complete' became 'undecided'|validation: |policy: "
+    r"|model/(residual_share|expected_error)|(predictions|asked)/\d+/(value|low|high|measured): )"
+)
+"""Of a surface: no claim of its searches held, so that nothing is measured since, and its model is of rough peaks."""
+UNKNOWN = re.compile(
+    r"^(/verdicts/\d+/p(_adjusted)?: 1\.0 became None|/shape: .* became None)$"
+)
+"""Where there is no interval there is no P-value since, and no search has the shape of a queue's curve."""
 MADE_IN = "/tmp/old-studies"
 CPUS = 2
 """Those of the machine that made the studies."""
@@ -193,6 +205,8 @@ def test_an_old_study_is_read_as_the_version_that_made_it_did(
     found = differences(by_name(json.loads(expected)), by_name(document_now))
     if study == "interrupted-peak":
         found = [one for one in found if not is_estimate(one)]
+    if study == "surface":
+        found = [one for one in found if not UNFINISHED.match(one)]
     if document_now.get("design") == "stored":
         found = [one for one in found if not OF_STORED.match(one)]
     assert [one for one in found if not UNKNOWN.match(one)] == []
@@ -200,6 +214,8 @@ def test_an_old_study_is_read_as_the_version_that_made_it_did(
 
 def is_estimate(difference: str) -> bool:
     """Return whether a difference is between numbers that a search which has not ended estimates."""
+    if ESTIMATED_ELSE.match(difference):
+        return True
     where, _, values = difference.partition(": ")
     old, _, new = values.partition(" became ")
     numbers = [re.fullmatch(r"-?[\d.]+(e[-+]?\d+)?", one) for one in (old, new)]
@@ -248,4 +264,5 @@ def test_an_old_search_that_was_cut_short_is_resumed(
     recorded = len(before["trials"])
     assert 0 < recorded < 6
     assert len(after["trials"]) == 6
-    assert after["trials"][:recorded] == before["trials"]
+    for now, then in zip(after["trials"], before["trials"], strict=False):
+        assert {**now, **then} == now

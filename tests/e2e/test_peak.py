@@ -241,25 +241,30 @@ print(json.dumps({"latency": {"mean/ms": 12.5, "unit": "ms"}, "rows": [[0, 1, 2.
 
 
 @pytest.mark.parametrize(
-    ("pointer", "series", "place", "told"),
+    ("option", "pointer", "told"),
     [
-        ("/mean", None, "--response", "/latency/mean~1ms (a number)"),
-        ("/latency/unit", None, "--response", "not a number"),
-        ("/rows", None, "--response", "not a number"),
-        ("/latency/mean~1ms", "/latency", "--series", "not an array"),
-        ("/latency/mean~1ms", "/rows/0", "--series", "not [second, count, mean_ms]"),
+        ("--response", "/mean", "/latency/mean~1ms (a number)"),
+        ("--response", "/latency/unit", "not a number"),
+        ("--response", "/rows", "not a number"),
+        ("--series", "/latency", "not an array"),
+        ("--series", "/rows/0", "not [second, count, mean_ms]"),
+        ("--errors", "/failed", "/latency/mean~1ms (a number)"),
+        ("--offered", "/rows", "not a number"),
+        ("--late", "/late", "/latency/mean~1ms (a number)"),
+        ("--target-response", "/latency/unit", "not a number"),
     ],
 )
 def test_a_pointer_that_leads_nowhere_is_told_with_what_there_is(
-    tmp_path: Path, pointer: str, series: str | None, place: str, told: str
+    tmp_path: Path, option: str, pointer: str, told: str
 ) -> None:
     (tmp_path / "gen.py").write_text(PRINTED)
     gen = f"{sys.executable} gen.py {{rate}} {{duration}}"
-    words = ["--command", gen, "--response", pointer, "--limit", "40ms", "--quiet"]
-    words += [] if series is None else ["--series", series]
+    pointers = {"--response": "/latency/mean~1ms", option: pointer}
+    words = ["--command", gen, "--limit", "40ms", "--quiet"]
+    words += [word for pair in pointers.items() for word in pair]
     done = run(tmp_path, *bw_words("peak", *words))
     assert done.returncode == 2
-    assert done.stderr.startswith(f"{place}: ")
+    assert done.stderr.startswith(f"{option}: ")
     assert told in done.stderr
     assert done.stdout == ""
 

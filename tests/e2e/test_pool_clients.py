@@ -116,7 +116,7 @@ def test_the_clients_of_two_gangs_map_one_surface(
     tmp_path: Path, session: PoolSession
 ) -> None:
     begin(session, "local:gangs=2,clients=2")
-    document = session.ended(status=None)
+    document = session.ended()
     assert {one["peak_rate"] for one in document["samples"]} == {100.0}
     assert not check_counts(session)
     attempts = session.attempts()
@@ -158,7 +158,7 @@ def test_a_sample_whose_client_is_killed_is_tried_again(
     session.wait_for(lambda: len(engines(tmp_path)) == 4)
     # Each client's first engine is the echo of its clock, and the last one has its part of the load.
     os.kill(engines(tmp_path)[-1].pid, signal.SIGKILL)
-    document = session.ended(status=None)
+    document = session.ended()
     assert {one["peak_rate"] for one in document["samples"]} == {100.0}
     assert check_counts(session) == {VoidReason.HOST_LOST: 1}
     (void,) = [one for one in session.attempts().values() if one.void]
@@ -190,7 +190,7 @@ def test_a_client_that_does_not_arm_is_void(
     monkeypatch.setenv("BW_ENGINE", str(wrapper))
     session = PoolSession(tmp_path, environment(tmp_path))
     begin(session, "local:gangs=1,clients=1")
-    document = session.ended(status=None)
+    document = session.ended()
     assert (tmp_path / "stopped").exists()
     assert {one["peak_rate"] for one in document["samples"]} == {100.0}
     assert check_counts(session) == {VoidReason.NOT_ARMED: 1}
@@ -253,6 +253,6 @@ def test_the_address_of_the_server_is_this_machine_without_clients(
     if shutil.which("nginx", path=PATH) is None:
         pytest.skip("nginx is not installed (apt-get install nginx-light)")
     begin(session, "local:gangs=1")
-    document = session.ended(status=None)
+    document = session.ended()
     assert {one["peak_rate"] for one in document["samples"]} == {100.0}
     assert not check_counts(session)

@@ -151,7 +151,7 @@ def nginx_session(
 
 def test_real_servers_are_mapped_by_jobs(slurm: SlurmCluster, tmp_path: Path) -> None:
     session = nginx_session(slurm, tmp_path, NGINX, "slurm:partition=bench,gangs=2")
-    samples = session.ended(status=None)["samples"]
+    samples = session.ended()["samples"]
     assert all(one["status"] != "failed" for one in samples), session.messages
     assert {one["sample"]["gzip_level"] for one in samples} == {"1", "6"}
     assert all(one["trials"] for one in samples)
@@ -172,7 +172,7 @@ def test_the_clients_of_a_job_load_its_server(
     (attempt,) = session.wait_for_running(1)
     job = session.lease_of(attempt).job
     assert slurm.ask("squeue", "--noheader", f"--job={job}", "--format=%D") == "3"
-    samples = session.ended(status=None)["samples"]
+    samples = session.ended()["samples"]
     assert {one["peak_rate"] for one in samples} == {100.0}, session.messages
     assert not check_counts(session)
     for one in session.attempts().values():
@@ -193,7 +193,7 @@ def test_a_client_that_is_lost_is_replaced(slurm: SlurmCluster, tmp_path: Path) 
     slurm.kill_host(lost.hosts[2])
     session.wait_for(lambda: session.attempts()[lost.id].void is not None)
     slurm.start(lost.hosts[2])
-    samples = session.ended(status=None)["samples"]
+    samples = session.ended()["samples"]
     assert {one["peak_rate"] for one in samples} == {100.0}, session.messages
     assert check_counts(session)[VoidReason.HOST_LOST] == 1
     assert session.attempts()[lost.id].failed_host == lost.hosts[2]
@@ -205,7 +205,7 @@ def test_a_suite_and_its_comparison_run_in_jobs(
     (tmp_path / "suite.toml").write_text(SUITE)
     session = PoolSession(tmp_path, slurm.environment)
     session.begin("run", "suite.toml", "--study", "st", "--pool", POOL)
-    document = session.ended(status=None)
+    document = session.ended()
     answers = {one["name"]: one["trials"] for one in document["answers"]}
     assert answers["sleep n=1"] == answers["sleep n=2"] == 3
     assert len(document["comparisons"]) == 2
@@ -236,7 +236,7 @@ def test_a_comparison_runs_in_one_job(slurm: SlurmCluster, tmp_path: Path) -> No
     pool = "slurm:partition=bench,gangs=1"
     words = ("--max-blocks", "6", "--study", "st", "--pool", pool)
     session.begin("compare", *words, *arms)
-    session.ended(status=None)
+    session.ended()
     assert not check_counts(session)
     ran = (tmp_path / "hosts").read_text().split()
     assert len(ran) >= 6
@@ -310,7 +310,7 @@ def test_a_deadline_ends_the_jobs_and_resume_continues(
     begin(session)
     try:
         for _ in range(20):
-            document = session.ended(status=None)
+            document = session.ended()
             wait_for_none(slurm.jobs)
             if document["status"] == "complete":
                 break

@@ -1,4 +1,4 @@
-"""`bw surface` over simulated servers as a program, and over a real PostgreSQL in small.
+"""`bw surface` over a queue as a program, and over a real PostgreSQL in small.
 
 Virtual time: a trial takes as long as its program. Nothing here asserts a time or a rate: only what
 was told, what can be gone on with, and that nothing is left running.
@@ -20,35 +20,40 @@ from typing import Any
 
 import pytest
 
-SIMULATOR = Path(__file__).parents[1] / "sim" / "sim_server.py"
 EXAMPLE = Path(__file__).parents[2] / "examples" / "surface-postgres.toml"
 BW = (sys.executable, "-m", "benchwright.cli.main")
 PATIENCE_S = 120.0
 GENERATOR = """
-import os, subprocess, sys
-simulator, server, seed, rate, seconds = sys.argv[1:]
+import json, os, sys
+server, (k, rate, seconds) = sys.argv[1], map(float, sys.argv[2:])
 with open("begun", "a") as marks:
     marks.write("x")
 if os.path.exists("broken") and server in open("broken").read():
     sys.exit("the disk of " + server + " is full")
-words = [sys.executable, simulator, rate, seconds, "--server", server, "--seed", seed]
-os.execv(sys.executable, words)
+capacity = 300 + k
+if os.path.exists("fast") and server in open("fast").read():
+    capacity *= 100
+left = 1 - rate / capacity
+mean = 10 / left if left > 0 else 500 * seconds * -left + 500
+count = round(rate * seconds)
+print(json.dumps({"mean_ms": mean, "offered": count, "completed": count}))
 """
+"""A queue without noise. The peak of all samples is near the start rate of the first search, which two trials show;
+where the server is `fast`, they do not."""
 SPEC = """
 [load]
 generator = "command"
-command = "{python} gen.py {simulator} {{server}} {{k}} {{rate}} {{duration}}"
+command = "{python} gen.py {{server}} {{k}} {{rate}} {{duration}}"
 values = {{ response_ms_mean = "/mean_ms" }}
 counts = {{ offered = "/offered", completed = "/completed" }}
-series = "/series"
 
 [factors]
-server = ["A-mm4", "B-mg1"]
+server = ["A", "B"]
 k = [1, 2, 3]
 
 [peak]
 criteria = ["mean response < 40ms"]
-start = "100"
+start = "225"
 policy = "binsearch"
 run_length = "20s"
 max_trials = 2
@@ -62,7 +67,7 @@ samples = 4
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
     """Return a directory with a spec and its generator."""
-    text = SPEC.format(python=sys.executable, simulator=SIMULATOR)
+    text = SPEC.format(python=sys.executable)
     (tmp_path / "s.toml").write_text(text)
     (tmp_path / "gen.py").write_text(GENERATOR)
     return tmp_path
@@ -117,7 +122,7 @@ def test_a_surface_is_mapped_told_again_predicted_and_drawn(place: Path) -> None
     assert len(first["samples"]) == 4
     assert len(first["predictions"]) == 6
     assert (place / "a.svg").read_text().lstrip().startswith("<?xml")
-    words = ("surface", "--predict", "server=A-mm4,k=2.5")
+    words = ("surface", "--predict", "server=A,k=2.5")
     status, again, err = ended(begin(place, *words))
     assert status == 0, err
     assert len(again["asked"]) == 1
@@ -156,12 +161,42 @@ def test_a_deadline_ends_a_mapping_and_a_resume_searches_the_rest(place: Path) -
     assert searched[: len(cut["samples"])] == [one["sample"] for one in cut["samples"]]
 
 
+def test_a_sample_whose_search_ended_too_early_is_measured_nowhere(place: Path) -> None:
+    """Its two trials are far below the 22,500/s that the server could do."""
+    (place / "fast").write_text("B")
+    status, document, err = ended(begin(place, "surface", "s.toml"))
+    assert status == 3
+    assert (document["status"], document["exit_status"]) == ("undecided", 3)
+    fast = [one for one in document["samples"] if one["sample"]["server"] == "B"]
+    others = [one for one in document["samples"] if one["sample"]["server"] == "A"]
+    assert fast
+    assert {one["status"] for one in fast} == {"undecided"}
+    assert all(one["peak_rate"] < 1000 for one in fast)
+    assert {one["claim_held"] for one in fast} == {False}
+    assert {one["claim_held"] for one in others} == {True}
+    assert all(one["seeded_from"] is None for one in fast)
+    measured = {
+        one["sample"]["server"] for one in document["predictions"] if one["measured"]
+    }
+    assert measured <= {"A"}
+    again = subprocess.run([*BW, "surface"], cwd=place, capture_output=True, text=True)
+    assert "the highest or the lowest peak rate is not established" in again.stdout
+    assert again.stdout.count("(undecided)") == len(fast)
+    page = subprocess.run([*BW, "report", "--json"], cwd=place, capture_output=True)
+    (part,) = json.loads(page.stdout)["parts"]
+    assert "not established" in part["verdict"][0]
+    assert (part["status"], part["tone"]) == ("undecided", "doubtful")
+    resumed = begin(place, "resume")
+    _, err = resumed.communicate(timeout=PATIENCE_S)
+    assert "its last session, 1, has ended: undecided" in err
+
+
 def test_a_sample_that_fails_is_told_and_tried_again_when_mended(place: Path) -> None:
-    (place / "broken").write_text("B-mg1")
+    (place / "broken").write_text("B")
     status, failed, _ = ended(begin(place, "surface", "s.toml"))
     assert status == 1
     assert "surface-sample-failed" in {one["code"] for one in failed["findings"]}
-    assert "the disk of B-mg1 is full" in json.dumps(failed["findings"])
+    assert "the disk of B is full" in json.dumps(failed["findings"])
     (place / "broken").unlink()
     status, mended, err = ended(begin(place, "resume"))
     assert status == 0, err
@@ -170,7 +205,7 @@ def test_a_sample_that_fails_is_told_and_tried_again_when_mended(place: Path) ->
 
 
 def test_a_mapping_where_everything_fails_ends_without_a_model(place: Path) -> None:
-    (place / "broken").write_text("A-mm4 B-mg1")
+    (place / "broken").write_text("A B")
     status, failed, err = ended(begin(place, "surface", "s.toml"))
     assert status == 1
     assert "Traceback" not in err

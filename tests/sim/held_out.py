@@ -3,9 +3,21 @@
 from __future__ import annotations
 
 from arrivals import Bursty
-from servers import SERVERS, SimServer
-from stations import Queue, Tandem
-from work import Exponential, Hyperexponential, Lognormal
+from servers import (
+    CONTRARY,
+    ERRORS,
+    LIKE_REAL,
+    R_SAT,
+    SERVERS,
+    SHEDS,
+    STALLS,
+    SimServer,
+)
+from speed_profiles import SpeedProfile
+from stations import Batching, Capped, Queue, Tandem
+from work import BoundedPareto, Deterministic, Exponential, Hyperexponential, Lognormal
+
+WARM_UP = "warm-up-not-over"
 
 HELD_OUT: tuple[SimServer, ...] = (
     SimServer("held-out-mh3", Queue(3, Hyperexponential(0.010, 4.0))),
@@ -18,6 +30,27 @@ HELD_OUT: tuple[SimServer, ...] = (
         Queue(4, Lognormal(0.012, 0.5)),
         arrivals=Bursty(high=1.25, share=0.4, burst_s=0.4),
     ),
+    SimServer("held-out-batching", Batching(64, 0.0, 0.010, Deterministic(0.0015))),
+    SimServer(
+        "held-out-collector",
+        Queue(4, Exponential(0.012)),
+        SpeedProfile(stall_s=0.4, stall_every_s=20.0, stall_jitter=0.15),
+        stationary=False,
+        finding=f"{STALLS}|{CONTRARY}",
+    ),
+    SimServer(
+        "held-out-cache-warms",
+        Queue(4, Exponential(0.012)),
+        SpeedProfile(cold=0.5, cold_s=25.0),
+        finding=WARM_UP,
+    ),
+    SimServer(
+        "held-out-capped",
+        Capped(300.0, 30.0, Exponential(0.002)),
+        criteria=(R_SAT, ERRORS),
+        finding=SHEDS,
+    ),
+    SimServer("held-out-heavy", Queue(2, BoundedPareto(0.008, 2.1, 1000.0))),
 )
-BY_NAME = {server.name: server for server in (*SERVERS, *HELD_OUT)}
+BY_NAME = {server.name: server for server in (*SERVERS, *LIKE_REAL, *HELD_OUT)}
 """Every server by its name."""

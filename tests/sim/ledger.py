@@ -21,18 +21,37 @@ class Operations:
     """One run's operations in order of arrival."""
 
     arrivals: Times
+    """Intended starts."""
     completions: Times
-    """NaN: refused, on arrival."""
+    """When the generator knows of them; NaN: refused, at the start."""
+    came: Times | None = None
+    """When the generator came to each; None: at once."""
+    arrived: Times | None = None
+    """When its answer was there to be read; None: when the generator read it."""
+    users: int | None = None
+    """Of a closed loop, which has no intended starts."""
 
     @functools.cached_property
     def responses(self) -> Times:
         """Response times [s]; NaN: refused."""
         return self.completions - self.arrivals
 
+    @property
+    def starts(self) -> Times:
+        """When each was issued [s]."""
+        return self.arrivals if self.came is None else self.came
+
+    @functools.cached_property
+    def target_responses(self) -> Times:
+        """Response times without the generator's lateness, at the start and in reading the answer
+        [s]; NaN: refused."""
+        ends = self.completions if self.arrived is None else self.arrived
+        return ends - self.starts
+
     @functools.cached_property
     def ends(self) -> Times:
         """When each completed or was refused [s]."""
-        return np.where(np.isnan(self.completions), self.arrivals, self.completions)
+        return np.where(np.isnan(self.completions), self.starts, self.completions)
 
     @functools.cached_property
     def in_order(self) -> NDArray[np.intp]:
@@ -164,10 +183,45 @@ class Ledger:
             return None
         if criterion.statistic == "mean":
             return float(1000 * self.columns.sums_s.sum() / well)
-        taken = self.operations.in_order[: self.taken]
-        taken = taken[self.operations.arrivals[taken] < self.begun_s]
-        responses = self.operations.responses[taken]
+        responses = self.operations.responses[self._ended()]
         return float(1000 * np.nanquantile(responses, criterion.share or 0.5))
+
+    def _ended(self) -> NDArray[np.intp]:
+        """Return the operations that have ended, of those that count."""
+        taken = self.operations.in_order[: self.taken]
+        return taken[self.operations.arrivals[taken] < self.begun_s]
+
+    def target_values(self, values: dict[str, float]) -> dict[str, float]:
+        """Return the `values` of the target alone, without the generator's lateness."""
+        if self.operations.came is None and self.operations.arrived is None:
+            return values
+        values = dict(values)
+        responses = self.operations.target_responses[self._ended()]
+        well = responses[~np.isnan(responses)]
+        for criterion in self.criteria:
+            if criterion.key not in values or criterion.statistic == "ratio":
+                continue
+            if criterion.statistic == "share":
+                inside = int((well <= limit_s(criterion)).sum())
+                values[criterion.key] = inside / responses.size
+            elif criterion.statistic == "mean":
+                values[criterion.key] = float(1000 * well.mean())
+            else:
+                values[criterion.key] = float(
+                    1000 * np.quantile(well, criterion.share or 0.5)
+                )
+        return values
+
+    def late_p99_ms(self) -> float | None:
+        """Return how late the generator came [ms]; None in a closed loop, or where nothing ended."""
+        operations = self.operations
+        if operations.users is not None:
+            return None
+        if operations.came is None:
+            return 0.0
+        ended = self._ended()
+        late_s = operations.came[ended] - operations.arrivals[ended]
+        return float(1000 * np.quantile(late_s, 0.99)) if late_s.size else None
 
     def series(self, lasted_s: float) -> LoadSeries:
         """Return the bins of the load so far, as a bench's series."""

@@ -1,6 +1,6 @@
 """Measures the curves of servers without a closed form, once, into curves.json.
 
-`python tests/sim/measure_curves.py [--servers a,b]`. Each curve comes from many independent
+`python tests/sim/measure_curves.py [--servers a,b] [--runs 320]`. Each curve comes from many independent
 long runs, without their first part. Every rate sees the same random numbers, so the curve
 is smooth, and where it meets the limit is known better than any of its values.
 """
@@ -11,7 +11,7 @@ import argparse
 import json
 import math
 import statistics
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -48,17 +48,26 @@ GUESSES = {
     "batching": (372.0, 7.5),
     "held-out-bursty": (277.0, 7.0),
     "mm8-cold-per-trial": (361.5, 6.5),
+    "held-out-batching": (396.0, 1.5),
+    "held-out-collector": (261.5, 3.0),
+    "held-out-capped": (278.5, 40.0),
+    "held-out-heavy": (214.5, 6.2),
 }
 """About the peak [1/s], and the relative change of response per relative change of rate."""
 
 
-def run_means(server: SimServer, rate: float) -> list[float]:
-    """Return the mean response of each run [ms], weighted by its operations."""
+def run_means(server: SimServer, rate: float, effort: Effort) -> list[float]:
+    """Return the mean response of each run [ms], weighted by its operations, or its share of
+    refused ones if that limits."""
     means = []
-    for number in range(EFFORT.runs):
-        run = simulate(server, rate, EFFORT.run_s, State(SEED, number))
-        settled = run.arrivals >= EFFORT.settle_s
-        means.append(1000 * float(run.responses[settled].mean()))
+    for number in range(effort.runs):
+        run = simulate(server, rate, effort.run_s, State(SEED, number))
+        settled = run.arrivals >= effort.settle_s
+        responses = run.responses[settled]
+        if server.binding.statistic == "ratio":
+            means.append(float(np.isnan(responses).mean()))
+        else:
+            means.append(1000 * float(np.nanmean(responses)))
     return means
 
 
@@ -68,11 +77,11 @@ def rates_of(server: SimServer) -> list[float]:
     return [float(f"{guess * (1 + (mark - 1) / elasticity):.5g}") for mark in MARKS]
 
 
-def measure(server: SimServer) -> dict[str, object]:
+def measure(server: SimServer, effort: Effort = EFFORT) -> dict[str, object]:
     """Return a server's curve around its peak, with standard errors."""
     limit = server.binding.limit
     rates = rates_of(server)
-    by_rate = [run_means(server, rate) for rate in rates]
+    by_rate = [run_means(server, rate, effort) for rate in rates]
     values = np.array([statistics.fmean(means) for means in by_rate])
     errors = [statistics.stdev(m) / math.sqrt(len(m)) for m in by_rate]
     peak = float(np.interp(-1 / limit, -1 / values, rates))
@@ -82,12 +91,12 @@ def measure(server: SimServer) -> dict[str, object]:
     slope = (values[k + 1] - values[k - 1]) / (rates[k + 1] - rates[k - 1])
     return {
         "rates": rates,
-        "values": [round(v, 4) for v in values.tolist()],
-        "values_se": [round(e, 4) for e in errors],
+        "values": [float(f"{v:.6g}") for v in values.tolist()],
+        "values_se": [float(f"{e:.3g}") for e in errors],
         "peak_rate": round(peak, 3),
         "peak_rate_se": round(errors[k] / float(slope), 4),
-        "runs": EFFORT.runs,
-        "run_s": EFFORT.run_s - EFFORT.settle_s,
+        "runs": effort.runs,
+        "run_s": effort.run_s - effort.settle_s,
     }
 
 
@@ -95,12 +104,14 @@ def main() -> None:
     """Measure what is named, or everything, and store it."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--servers", help="names, by commas; all without")
-    named = parser.parse_args().servers
+    parser.add_argument("--runs", type=int, default=EFFORT.runs, help="at each rate")
+    asked = parser.parse_args()
+    named, effort = asked.servers, replace(EFFORT, runs=asked.runs)
     names = named.split(",") if named else list(BY_NAME)
     for name in names:
         server = BY_NAME[name]
         if server.exact(server.start_rate) is None:
-            curve = measure(server)
+            curve = measure(server, effort)
             print(name, curve["peak_rate"], "+-", curve["peak_rate_se"], flush=True)
             keep(name, curve)
 

@@ -10,13 +10,17 @@ import math
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
-from benchwright.core.search import Claim, ClaimKind, PeakStatus
+from benchwright.core.results import Severity
+from benchwright.core.search import Claim, ClaimKind, ClaimResult, PeakStatus
 from benchwright.decide.peak.policy import policy_named
 from held_out import BY_NAME
-from servers import DRIFT, NO_QUEUE, SimServer
+from machine import BY_MACHINE, CALM
+from machine_peaks import PeakRange, peak_range
+from servers import DRIFT, SimServer
 from stations import Throttled
 from world import Search, search_of
 
@@ -24,7 +28,7 @@ PEERS = ("mlrsearch-mean", "mlrsearch-share")
 RESTART_S = 30.0
 """Charged per trial in the second column of costs."""
 Z95 = 1.959964
-ODD_CODES = (DRIFT, NO_QUEUE, "server-stalls")
+ODD_CODES = (DRIFT, "throughput-drops-under-overload", "server-stalls")
 """Findings that say that a server is no queue, or not the same all the time."""
 
 
@@ -47,6 +51,7 @@ class Task(msgspec.Struct, frozen=True):
     claim: Claim
     seeds: tuple[int, ...]
     budget_s: float | None = None
+    machine: str = CALM.name
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -57,15 +62,23 @@ class Outcome(msgspec.Struct, frozen=True):
     trials: int
     load_s: float
     error: float | None
-    """answer / true peak - 1; None: no answer, or not converged."""
+    """Relative to the nearest of the true peaks; None: no answer, or not converged."""
     in_region: bool
     claim_held: bool
     interval_held: bool | None
-    """None: no interval."""
+    """Whether it includes a true peak; None: no interval."""
     probability: float | None
     """That the claim holds, as the search says."""
     codes: tuple[str, ...]
     cpu_s: float
+    rate: float | None = None
+    """That was printed, in whatever way the search ended; None: none [1/s]."""
+    bound: Literal["lower", "upper"] | None = None
+    """What `rate` is a bound of."""
+    factor: float = 1.0
+    """By which it is outside the range of the true peaks, or contradicts them as a bound; 1: not."""
+    serious: bool = False
+    """Whether a finding is serious."""
 
     @property
     def converged(self) -> bool:
@@ -125,22 +138,41 @@ def _outcome(task: Task, seed: int) -> Outcome:
     assert result is not None
     answer = result.peak_rate if result.status is PeakStatus.FOUND else None
     interval = result.interval
-    peak = server.peak_rate
+    machine = BY_MACHINE[task.machine]
+    peaks = peak_range(server, machine, seed, search.cost_s)
     return Outcome(
         seed=seed,
         status=str(result.status),
         trials=len(search.history),
         load_s=search.load_s,
-        error=None if answer is None else answer / peak - 1,
-        in_region=answer is not None and in_region(server, answer, task.claim),
-        claim_held=answer is not None and claim_held(server, answer, task.claim),
+        error=None if answer is None else peaks.error(answer),
+        in_region=answer is not None
+        and in_region(server, answer * peaks.scale(server, answer), task.claim),
+        claim_held=answer is not None
+        and claim_held(server, answer * peaks.scale(server, answer), task.claim),
         interval_held=None
         if interval is None
-        else interval.low <= peak <= interval.high,
+        else interval.low <= peaks.high and peaks.low <= interval.high,
         probability=result.claim_probability,
         codes=tuple(sorted({finding.code for finding in result.findings})),
         cpu_s=cpu_s,
+        rate=result.peak_rate,
+        bound=result.bound_kind,
+        factor=_factor(peaks, result),
+        serious=any(f.severity is Severity.SERIOUS for f in result.findings),
     )
+
+
+def _factor(peaks: PeakRange, result: ClaimResult) -> float:
+    """Return by what factor a result contradicts the true peaks; 1: it does not."""
+    rate = result.peak_rate
+    if rate is None:
+        return 1.0
+    if result.bound_kind == "lower":
+        return peaks.factor(rate) if rate > peaks.high else 1.0
+    if result.bound_kind == "upper":
+        return peaks.factor(rate) if rate < peaks.low else 1.0
+    return peaks.factor(rate)
 
 
 def _search(task: Task, server: SimServer, seed: int) -> Search:
@@ -149,8 +181,8 @@ def _search(task: Task, server: SimServer, seed: int) -> Search:
 
         by_share = task.policy == "mlrsearch-share"
         return mlrsearch(server, seed, task.claim, by_share=by_share)
-    policy = policy_named(task.policy)
-    return search_of(policy, server, seed, task.claim, task.budget_s)
+    policy, machine = policy_named(task.policy), BY_MACHINE[task.machine]
+    return search_of(policy, server, seed, task.claim, task.budget_s, machine)
 
 
 def in_region(server: SimServer, rate: float, claim: Claim) -> bool:

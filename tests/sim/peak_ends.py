@@ -1,6 +1,6 @@
 """Plays many searches on every simulated server and shows that each of them ends.
 
-`python tests/sim/peak_ends.py [--searches 1000] [--servers a,b] [--policies qgs,monotone]
+`python tests/sim/peak_ends.py [--searches 1000] [--servers a,b] [--policies monotone,binsearch-honest]
 [--seed 1] [--out target/peak-ends.jsonl]`
 
 Each search is a line of the file as soon as it has ended; a run that was stopped goes on with
@@ -49,7 +49,7 @@ def arguments(argv: Sequence[str]) -> argparse.Namespace:
     add = parser.add_argument
     add("--searches", type=int, default=1000, help="per server and policy")
     add("--servers", default=",".join(BY_NAME), help="names, by commas")
-    add("--policies", default="qgs", help="names, by commas")
+    add("--policies", default="monotone", help="names, by commas")
     add("--seed", type=int, default=1, help="of the first search")
     add("--out", type=Path, default=Path("target/peak-ends.jsonl"))
     return parser.parse_args(argv)

@@ -2,13 +2,14 @@
 
 `python tests/sim/peak_table.py [--searches 200] [--peer-searches 50] [--servers a,b]
 [--held-out] [--policies x,y] [--claims region:10%,rate:10%,rate:5%] [--jobs 2] [--seed 1]
-[--budget 600] [--json FILE] [--outcomes FILE]`
+[--budget 600] [--machines calm,gen-5] [--json FILE] [--outcomes FILE]`
 
 Markdown on stdout (first the table of docs/peak-method.md), progress on stderr, and with --json every row
 as a machine reads it. Our policy plays every claim, the others know none and play the first. Each
 search depends on nothing but its server, policy, claim and seed. With --outcomes every search is in
 a file as soon as its chunk has ended; a run that was stopped goes on with what is missing, so a
-table can be played in pieces (by server, by policy, by time).
+table can be played in pieces (by server, by policy, by time). With --machines every policy plays every
+claim on simulated machines (machine.py), and the table is that of machine_table.py.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ from benchwright.core.search import Claim
 from benchwright.decide.peak.policy import DEFAULT_POLICY, POLICY_NAMES
 from benchwright.load.criteria import parse_claim
 from held_out import BY_NAME, HELD_OUT
+from machine import BY_MACHINE, CALM
+from machine_table import MachineRow, machine_markdown, machine_rows
 from outcomes import (
     PEERS,
     RESTART_S,
@@ -48,7 +51,7 @@ FEW = {"fast": 5}
 operations."""
 CHUNK = 5
 """Searches that a process plays at a time."""
-Key = tuple[str, str, str]
+Key = tuple[str, str, str, str]
 COLUMNS = (
     "policy",
     "claim",
@@ -93,11 +96,12 @@ class Played(msgspec.Struct, frozen=True):
     claim: str
     budget_s: float | None
     outcomes: list[Outcome]
+    machine: str = CALM.name
 
     @property
     def key(self) -> Key:
         """What it is grouped by."""
-        return self.server, self.policy, self.claim
+        return self.server, self.policy, self.claim, self.machine
 
 
 def arguments(argv: list[str]) -> argparse.Namespace:
@@ -116,6 +120,7 @@ def arguments(argv: list[str]) -> argparse.Namespace:
     add("--jobs", type=int, default=2)
     add("--seed", type=int, default=1)
     add("--budget", type=float, help="of each search by a policy of bw [s]")
+    add("--machines", type=_names(BY_MACHINE), help="on which every policy plays")
     add("--json", type=Path, help="where the rows are written for a machine")
     add("--outcomes", type=Path, help="where every search is kept, and read from again")
     return parser.parse_args(argv)
@@ -148,6 +153,9 @@ def tasks_of(asked: argparse.Namespace) -> Iterator[Task]:
     """Return what is to be in the table, a task for each server, policy and claim."""
     held_out = [s.name for s in HELD_OUT] if asked.held_out else []
     servers = list(dict.fromkeys([*asked.servers, *held_out]))
+    if asked.machines is not None:
+        yield from _on_machines(asked, servers)
+        return
     for server, policy in itertools.product(servers, asked.policies):
         ours = policy == DEFAULT_POLICY
         peers = min(asked.peer_searches, FEW.get(server, asked.peer_searches))
@@ -157,6 +165,15 @@ def tasks_of(asked: argparse.Namespace) -> Iterator[Task]:
                 continue
             seeds = tuple(range(asked.seed, asked.seed + searches))
             yield Task(server, policy, claim, seeds, asked.budget)
+
+
+def _on_machines(asked: argparse.Namespace, servers: Sequence[str]) -> Iterator[Task]:
+    """Return a task for each server, policy, claim and machine."""
+    policies = [name for name in asked.policies if name not in PEERS]
+    seeds = tuple(range(asked.seed, asked.seed + asked.searches))
+    for one in itertools.product(servers, policies, asked.claims, asked.machines):
+        server, policy, claim, machine = one
+        yield Task(server, policy, claim, seeds, asked.budget, machine)
 
 
 def chunks_of(task: Task, known: set[int]) -> Iterator[Task]:
@@ -200,11 +217,13 @@ def play_all(
 
 
 def _play(task: Task) -> Played:
-    return Played(*_key(task), task.budget_s, play_task(task))
+    name, budget_s = task.claim.text, task.budget_s
+    outcomes = play_task(task)
+    return Played(task.server, task.policy, name, budget_s, outcomes, task.machine)
 
 
 def _key(task: Task) -> Key:
-    return task.server, task.policy, task.claim.text
+    return task.server, task.policy, task.claim.text, task.machine
 
 
 def overview(rows: Sequence[Row]) -> list[str]:
@@ -326,12 +345,19 @@ def main(argv: list[str]) -> None:
     asked = arguments(argv)
     tasks = list(tasks_of(asked))
     found = play_all(tasks, asked.jobs, asked.outcomes)
-    rows = [
-        row_of(task, [found[_key(task)][seed] for seed in task.seeds]) for task in tasks
+    played = [
+        (task, [found[_key(task)][seed] for seed in task.seeds]) for task in tasks
     ]
+    rows: Sequence[Row | MachineRow]
+    if asked.machines is None:
+        rows = [row_of(task, outcomes) for task, outcomes in played]
+        text = markdown(rows)
+    else:
+        rows = machine_rows(played)
+        text = machine_markdown(rows)
     if asked.json:
         asked.json.write_bytes(msgspec.json.format(msgspec.json.encode(rows)))
-    print(markdown(rows))
+    print(text)
 
 
 if __name__ == "__main__":

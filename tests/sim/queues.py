@@ -55,6 +55,20 @@ def fcfs_refusing(arrivals: Times, works: Times, servers: int, longest: int) -> 
 
 
 @njit(cache=True)
+def token_bucket(arrivals: Times, limit: float, burst: float) -> NDArray[np.bool_]:
+    """Return what is accepted by a bucket of `burst` tokens that gets `limit` a second."""
+    accepted = np.zeros(arrivals.size, np.bool_)
+    tokens, now = burst, 0.0
+    for i in range(arrivals.size):
+        tokens = min(burst, tokens + (arrivals[i] - now) * limit)
+        now = arrivals[i]
+        if tokens >= 1.0:
+            tokens -= 1.0
+            accepted[i] = True
+    return accepted
+
+
+@njit(cache=True)
 def fcfs_thrashing(
     arrivals: Times, works: Times, servers: int, thrash: tuple[int, float]
 ) -> Times:

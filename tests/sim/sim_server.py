@@ -45,10 +45,14 @@ def document(trial: LoadTrial) -> dict[str, object]:
     """Return a trial as the JSON that is printed."""
     means = trial.series.values[MEAN.key]
     rows = zip(trial.series.at_s, trial.series.counts, means, strict=True)
+    ended = (trial.completed or 0) + trial.errors
     return {
         "mean_ms": trial.values.get(MEAN.key),
         "p99_ms": trial.values.get(P99.key),
         "errors": trial.errors,
+        "failed": trial.errors / ended if ended else 0.0,
+        "late_p99_ms": trial.late_p99_ms,
+        "target_mean_ms": trial.target_values.get(MEAN.key),
         "offered": trial.offered,
         "completed": trial.completed,
         "series": [list(row) for row in rows],

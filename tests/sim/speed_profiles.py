@@ -47,6 +47,8 @@ class SpeedProfile:
     stall_s: float = 0.0
     """Length of a pause, every `stall_every_s` with random phase."""
     stall_every_s: float = 10.0
+    stall_jitter: float = 0.0
+    """Each pause comes so much earlier or later, as a share of `stall_every_s`."""
     drift_per_minute: float = 0.0
     """Loss of speed per minute of the whole search, also between trials."""
 
@@ -88,6 +90,11 @@ class SpeedProfile:
         begins = np.arange(
             random.random() * self.stall_every_s, edges[-1], self.stall_every_s
         )
+        if self.stall_jitter:
+            reach_s = self.stall_jitter * self.stall_every_s
+            begins = np.maximum(
+                begins + random.uniform(-reach_s, reach_s, begins.size), 0.0
+            )
         all_edges = np.union1d(edges, np.concatenate([begins, begins + self.stall_s]))
         speed = pace[np.searchsorted(edges, all_edges, side="right") - 1]
         since = (

@@ -235,6 +235,28 @@ class Throttled:
 
 
 @dataclass(frozen=True)
+class Capped:
+    """A rate limit that refuses: a token bucket before a server that is fast enough."""
+
+    limit: float
+    """Tokens per second [1/s]."""
+    burst: float
+    """Tokens that the bucket holds."""
+    latency: Work
+    """Of what is accepted."""
+
+    def serve(self, arrivals: Times, rate: float, random: Generator) -> Times:
+        """Return completions in work time; NaN: refused."""
+        latencies_s = self.latency.draw(random, arrivals.size)
+        accepted = queues.token_bucket(arrivals, self.limit, self.burst)
+        return np.where(accepted, arrivals + latencies_s, np.nan)
+
+    def response_s(self, rate: float) -> float | None:
+        """That of what is accepted: the same at every rate."""
+        return self.latency.mean_s
+
+
+@dataclass(frozen=True)
 class Sharing:
     """Processor sharing."""
 

@@ -9,6 +9,7 @@ to one surface. Shaped after figure 2 of the Workbench paper.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 import msgspec
 import numpy as np
@@ -111,6 +112,32 @@ def searched(sample: Sample, rate: float, noise: float) -> SampleResult:
         cost_s=600.0,
         load_s=570.0,
         trials=8,
+    )
+    return SampleResult(sample, found)
+
+
+def ending(
+    sample: Sample,
+    status: PeakStatus,
+    rate: float | None,
+    ends: tuple[float, float] | None = None,
+    bound: Literal["lower", "upper"] | None = None,
+) -> SampleResult:
+    """Return the result of a search that ended in this way; `ends`: of its interval."""
+    interval = None
+    if rate is not None and ends is not None:
+        interval = Estimate(rate, *ends, 0.95, "simulated", 1, "1/s")
+    found = ClaimResult(
+        status=status,
+        detail="it said so",
+        claim=Claim(),
+        policy="simulated",
+        peak_rate=rate,
+        interval=interval,
+        bound=bound,
+        cost_s=5.0,
+        load_s=5.0,
+        trials=1,
     )
     return SampleResult(sample, found)
 

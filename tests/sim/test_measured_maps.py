@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benches" / "parts"))
-from measured_maps import peaks_of, policy_costs, published_step, results_of
+from measured_maps import map_errors, peaks_of, policy_costs, published_step, results_of
 from paper_searches import STRAWMAN, mapped
 
 sys.path.pop(0)
@@ -59,3 +59,18 @@ def test_the_strawmans_computed_cost_is_that_of_its_searches() -> None:
     assert computed.trials == played.trials
     assert computed.hours == pytest.approx(played.seconds / 3600)
     assert (computed.found, played.not_found) == (4, 0)
+
+
+def test_errors_of_maps_are_those_of_the_best_answers_whatever_their_claims() -> None:
+    disks, threads = ("1", "2", "3", "4"), ("2", "8", "32")
+    rates = {(d, t): 60.0 * int(d) * int(t) ** 0.2 for d in disks for t in threads}
+    measured = document(dict(rates))
+    measured["factors"][0]["levels"] = [*disks]
+    measured["factors"][2]["levels"] = [*threads]
+    results = results_of(measured)
+    errors = map_errors(peaks_of("x", results, measured), results)
+    for one in measured["samples"]:
+        one["status"] = "budget"
+    unfinished = results_of(measured)
+    assert map_errors(peaks_of("x", unfinished, measured), unfinished) == errors
+    assert all(value < 25 for values in errors.values() for value in values)

@@ -22,7 +22,7 @@ with 6 %."""
 def played(server: str, claim: Claim, searches: int) -> list[Outcome]:
     """Return the outcomes of searches of a server."""
     seeds = tuple(range(FIRST_SEED, FIRST_SEED + searches))
-    return play_task(Task(server, "qgs", claim, seeds))
+    return play_task(Task(server, "monotone", claim, seeds))
 
 
 @pytest.mark.timeout(600)

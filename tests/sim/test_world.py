@@ -227,7 +227,7 @@ def test_play_goes_from_the_first_probe_to_the_answer() -> None:
     assert search.load_s == 24.0 == search.result.load_s
 
 
-@pytest.mark.parametrize("policy", ["binsearch", "qgs"])
+@pytest.mark.parametrize("policy", ["binsearch", "monotone"])
 @pytest.mark.parametrize("server", ["A-mm4", "drift"])
 def test_a_search_resumed_at_any_trial_ends_with_the_same_answer(
     policy: str, server: str
@@ -283,7 +283,7 @@ def outcome(**changed: object) -> Outcome:
 
 def test_what_did_not_converge_is_a_failure() -> None:
     lost = outcome(status="undecided", error=None, in_region=False, claim_held=False)
-    task = Task("A-mm4", "qgs", Claim(), (1, 2, 3, 4))
+    task = Task("A-mm4", "monotone", Claim(), (1, 2, 3, 4))
     row = row_of(task, [outcome(), outcome(error=-0.03), outcome(error=0.07), lost])
     assert row.claim_held.value == row.in_region.value == 0.75
     assert row.unconverged.value == 0.25
@@ -298,7 +298,7 @@ def test_what_did_not_converge_is_a_failure() -> None:
 def test_findings_are_counted_where_one_is_due() -> None:
     server = BY_NAME["drift"]
     code = (server.finding or "").split("|")[0]
-    task = Task("drift", "qgs", Claim(), (1, 2))
+    task = Task("drift", "monotone", Claim(), (1, 2))
     row = row_of(task, [outcome(codes=("something", code)), outcome()])
     assert row.finding is not None
     assert row.finding.value == 0.5
@@ -329,13 +329,13 @@ def test_the_table_is_the_same_each_time(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     told = tmp_path / "rows.json"
-    asked = f"--searches 2 --peer-searches 2 --servers A-mm4 --policies qgs,mlrsearch-mean --claims region:10% --jobs 1 --json {told}"
+    asked = f"--searches 2 --peer-searches 2 --servers A-mm4 --policies monotone,mlrsearch-mean --claims region:10% --jobs 1 --json {told}"
     peak_table.main(asked.split())
     first = capsys.readouterr().out
     peak_table.main(asked.split())
     assert capsys.readouterr().out == first
     rows = json.loads(told.read_text())
-    assert [row["policy"] for row in rows] == ["qgs", "mlrsearch-mean"]
+    assert [row["policy"] for row in rows] == ["monotone", "mlrsearch-mean"]
     assert "| mlrsearch-mean | region:10% | 2 |" in first
     ratio = rows[1]["load_s"] / rows[0]["load_s"]
     assert f"| geometric mean | {ratio:.1f} |" in first
@@ -347,7 +347,7 @@ def test_a_table_goes_on_with_the_searches_that_are_missing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     kept = tmp_path / "outcomes.jsonl"
-    same = "--servers A-mm4 --policies qgs --claims rate:10% --jobs 1 --searches"
+    same = "--servers A-mm4 --policies monotone --claims rate:10% --jobs 1 --searches"
     peak_table.main([*same.split(), "7", "--outcomes", str(kept)])
     whole = capsys.readouterr().out
     first, second = kept.read_bytes().splitlines(keepends=True)
@@ -364,9 +364,9 @@ def test_a_table_goes_on_with_the_searches_that_are_missing(
 
 
 def test_a_finding_about_a_queue_counts_as_wrong() -> None:
-    odd = outcome(codes=("curve-fits-no-queue",))
+    odd = outcome(codes=("server-stalls",))
     rows = {
-        name: row_of(Task(name, "qgs", Claim(), (1, 2)), [odd, outcome()])
+        name: row_of(Task(name, "monotone", Claim(), (1, 2)), [odd, outcome()])
         for name in ("A-mm4", "kink", "wall", "drift")
     }
     assert {name for name, row in rows.items() if row.wrong_finding} == {"A-mm4"}

@@ -13,12 +13,14 @@ them.
 
 from __future__ import annotations
 
+import copy
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
 import numpy as np
+from numpy.random import Generator
 
 from benchwright.core.plan import Pairs
 from benchwright.core.search import (
@@ -33,11 +35,18 @@ from benchwright.core.search import (
 from benchwright.decide.peak.policy import Policy
 from benchwright.decide.peak.search import next_peak_step
 from benchwright.decide.peak.trials import resolve_failures
+from closed_loop import closed_loop
 from ledger import BIN_S, Ledger, Operations
+from machine import CALM, Course, Machine, busy_share
+from queues import Times
 from servers import SimServer
+from speed_profiles import WorkTime
+from stations import Growing
 
 DRAIN_S = 30.0
 UNIT_SPREAD = 0.35
+RATE_ROUNDS = 12
+"""Of a closed loop of a server whose work depends on its rate."""
 SPEED_STREAM = 1
 """The stream of random numbers of the speed profile."""
 
@@ -53,20 +62,101 @@ class State:
     """Of what persists between trials [s]."""
 
 
+Serve = Callable[[Times], Times]
+"""Completions of operations that start at moments; NaN: refused."""
+
+
 def simulate(
-    server: SimServer, rate: float, lasts_s: float, state: State
+    server: SimServer,
+    rate: float,
+    lasts_s: float,
+    state: State,
+    machine: Machine = CALM,
 ) -> Operations:
-    """Return the operations of one run from an empty server."""
+    """Return the operations of one run of an open loop from an empty server."""
     random = np.random.default_rng([state.seed, state.number])
     arrivals = server.arrivals.times(random, rate, lasts_s)
-    if server.speed.constant:
-        completions = server.station.serve(arrivals, rate, random)
-    else:
-        speeds = np.random.default_rng([state.seed, state.number, SPEED_STREAM])
-        work_time = server.speed.work_time(speeds, lasts_s + DRAIN_S, state.age_s)
-        work = server.station.serve(work_time.to_work(arrivals), rate, random)
-        completions = work_time.to_moments(work)
-    return Operations(arrivals, completions)
+    trial = _Trial(server, rate, lasts_s, state, machine, random)
+    if machine.calm:
+        return Operations(arrivals, trial.server_of()(arrivals))
+    course = trial.course(lambda serve: Operations(arrivals, serve(arrivals)))
+    starts = course.generator.after(arrivals)
+    arrived = trial.server_of(course)(starts)
+    return Operations(arrivals, course.generator.after(arrived), starts, arrived)
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """One run's server, machine and random numbers."""
+
+    server: SimServer
+    rate: float
+    lasts_s: float
+    state: State
+    machine: Machine
+    random: Generator
+    """As it is when the arrivals are drawn."""
+
+    def server_of(self, course: Course | None = None) -> Serve:
+        """Return the server, on a machine; each time it has the same random numbers."""
+        maps = list(self._work_times(course))
+        station = self.server.station
+
+        def serve(starts: Times) -> Times:
+            for work_time in maps:
+                starts = work_time.to_work(starts)
+            done = station.serve(starts, self.rate, copy.deepcopy(self.random))
+            for work_time in reversed(maps):
+                done = work_time.to_moments(done)
+            return done
+
+        return serve
+
+    def _work_times(self, course: Course | None) -> Iterator[WorkTime]:
+        """Yield the machine's change of time, and then the server's own."""
+        if course is not None and course.server is not None:
+            yield course.server
+        if not self.server.speed.constant:
+            state, lasts_s = self.state, self.lasts_s + DRAIN_S
+            speeds = np.random.default_rng([state.seed, state.number, SPEED_STREAM])
+            yield self.server.speed.work_time(speeds, lasts_s, state.age_s)
+
+    def course(self, undisturbed: Callable[[Serve], Operations]) -> Course:
+        """Return the machine's course; `undisturbed` says how busy a server would be without it."""
+        state, lasts_s = self.state, self.lasts_s + DRAIN_S
+        busy = None
+        if self.machine.shared is not None:
+            operations = undisturbed(self.server_of())
+            servers = getattr(self.server.station, "servers", 1)
+            busy = busy_share(operations.starts, operations.ends, servers, lasts_s)
+        trial = state.seed, state.number, state.age_s
+        return self.machine.course(trial, lasts_s, busy)
+
+
+def simulate_users(
+    server: SimServer,
+    users: int,
+    lasts_s: float,
+    state: State,
+    machine: Machine = CALM,
+) -> Operations:
+    """Return the operations of one run of a closed loop of so many users.
+
+    A server whose work depends on the rate (`Growing`) gets the rate that it completes.
+    """
+    rate = float(users)
+    for _ in range(RATE_ROUNDS):
+        random = np.random.default_rng([state.seed, state.number])
+        trial = _Trial(server, rate, lasts_s, state, machine, random)
+        course = trial.course(lambda serve: closed_loop(serve, users, lasts_s))
+        operations = closed_loop(
+            trial.server_of(course), users, lasts_s, course.generator
+        )
+        completed = max(operations.completed_by(lasts_s) / lasts_s, 1 / lasts_s)
+        if not isinstance(server.station, Growing) or 0.98 < completed / rate < 1.02:
+            break
+        rate = math.sqrt(rate * completed)
+    return operations
 
 
 @dataclass
@@ -78,6 +168,7 @@ class SimWorkbench:
     seed: int
     restart_s: float = 0.0
     watched: bool = True
+    machine: Machine = CALM
     trials: int = 0
     """Run so far; of a resumed search: in its history."""
     age_s: float = 0.0
@@ -88,7 +179,7 @@ class SimWorkbench:
     ) -> LoadTrial:
         """Run one trial in virtual time; `leaves` is asked each second of load."""
         state = State(self.seed, self.trials, self.age_s + self.restart_s)
-        operations = simulate(self.server, probe.rate, probe.duration_s, state)
+        operations = self._operations(probe, state)
         ledger = Ledger(operations, self.criteria)
         lasted_s = self._watch(probe, ledger, leaves)
         ledger.take(lasted_s + DRAIN_S, lasted_s)
@@ -96,6 +187,13 @@ class SimWorkbench:
         self.trials += 1
         self.age_s += trial.cost_s
         return trial
+
+    def _operations(self, probe: Probe, state: State) -> Operations:
+        """Return what happens in a trial, if it is not left."""
+        server, lasts_s = self.server, probe.duration_s
+        if probe.users is not None:
+            return simulate_users(server, probe.users, lasts_s, state, self.machine)
+        return simulate(server, probe.rate, lasts_s, state, self.machine)
 
     def _watch(
         self, probe: Probe, ledger: Ledger, leaves: Callable[[LoadTrial], bool]
@@ -113,17 +211,21 @@ class SimWorkbench:
         operations = ledger.operations
         drained_s = max(0.0, ledger.last_end_s - lasted_s)
         whole = lasted_s >= probe.duration_s
+        values = ledger.values()
         return LoadTrial(
             rate=probe.rate,
             duration_s=probe.duration_s,
             lasted_s=lasted_s,
             cost_s=self.restart_s + lasted_s + drained_s,
-            values=ledger.values(),
+            values=values,
+            target_values=ledger.target_values(values),
+            late_p99_ms=ledger.late_p99_ms(),
             series=ledger.series(lasted_s),
             offered=int(np.searchsorted(operations.arrivals, lasted_s)),
             completed=operations.completed_by(lasted_s),
             errors=ledger.refused,
             ending=LoadEnding.WHOLE if whole else LoadEnding.LEFT,
+            users=probe.users,
         )
 
     def interrupt(self) -> None:
@@ -159,6 +261,7 @@ def play(
     server: SimServer,
     seed: int,
     history: Sequence[LoadTrial] = (),
+    machine: Machine = CALM,
 ) -> Search:
     """Return a policy's search of a server in virtual time, to its answer.
 
@@ -167,7 +270,13 @@ def play(
     """
     search = Search(goal, list(history))
     bench = SimWorkbench(
-        server, goal.criteria, seed, goal.restart_s, goal.watched, len(history)
+        server,
+        goal.criteria,
+        seed,
+        goal.restart_s,
+        goal.watched,
+        machine,
+        len(history),
     )
     while True:
         step = next_peak_step(policy, goal, search.history)
@@ -199,8 +308,9 @@ def search_of(
     seed: int,
     claim: Claim | None = None,
     budget_s: float | None = None,
+    machine: Machine = CALM,
 ) -> Search:
     """Return one search of a server, with the load unit that belongs to its seed."""
     goal = server.goal(claim, unit_of(seed))
     goal = msgspec.structs.replace(goal, budget_s=budget_s)
-    return play(policy, goal, server, seed)
+    return play(policy, goal, server, seed, machine=machine)

@@ -130,11 +130,11 @@ class PoolSession:
                 start_new_session=True,
             )
 
-    def ended(self, *, status: int | None = 0) -> dict[str, Any]:
-        """Wait for the end, and return the document; a status of None: whatever the verdict is."""
+    def ended(self) -> dict[str, Any]:
+        """Wait for the end with any verdict about the searches, and return the document."""
         assert self.process is not None
         ended = self.process.wait(PATIENCE_S)
-        assert ended == status or (status is None and ended in (0, 3)), self.messages
+        assert ended in (0, 3), self.messages
         found: dict[str, Any] = json.loads(self._out.read_text())
         return found
 

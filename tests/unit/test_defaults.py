@@ -246,7 +246,7 @@ def test_bw_config_refuses_the_values_that_a_run_refuses(
         ("compare", "threads = 0", ""),
         ("peak", 'limit = ["p99 < 20"]', ""),
         ("peak", 'claim = "region:10%,rat:5%"', "is not a claim"),
-        ("peak", 'policy = "bisect"', "must be one of qgs"),
+        ("peak", 'policy = "bisect"', "must be one of monotone"),
         ("peak", 'response = ""', "/json/pointer"),
         ("ramp", 'throughput = "tps"', "/tps is a JSON pointer"),
         ("surface", "samples = 0", ""),

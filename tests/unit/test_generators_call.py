@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchwright.core.search import Criterion
+from benchwright.findings.generators import LATENESS_UNKNOWN, REFUSALS_UNSEEN
 from benchwright.load.criteria import parse_criteria, parse_criterion
 from benchwright.load.generators import GENERATORS
 from benchwright.load.generators import adapter as placeholders
@@ -168,6 +169,22 @@ def test_each_generator_is_marked_for_what_it_hides(name: str) -> None:
     generator, marks = MARKS[name]
     assert generator.name == name
     assert generator.traits.marks == marks
+
+
+@pytest.mark.parametrize("name", GENERATORS)
+def test_each_generator_is_marked_for_what_its_figures_at_a_rate_cannot_say(
+    name: str,
+) -> None:
+    generator, marks = MARKS[name]
+    late = {"wrk2", "oha", "command"}
+    unseen = {"memtier", "redis-benchmark", "command"}
+    wanted = (LATENESS_UNKNOWN,) * (name in late) + (REFUSALS_UNSEEN,) * (
+        name in unseen
+    )
+    assert generator.traits.rate_marks == wanted
+    assert (LATENESS_UNKNOWN in wanted) + (HIDES_LATENESS in marks) == (
+        not generator.traits.reports_lateness
+    ), "what it does not say of its lateness is said once"
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
+import msgspec
 import pytest
 
 from benchwright.core.errors import Diagnostic, InputError
@@ -209,7 +211,7 @@ def test_a_program_that_takes_whole_numbers_is_told_whole_numbers() -> None:
     assert call.rate == 321
     assert generator.parse(
         GeneratorOutput('{"m": 2}', ""), GeneratorRequest(rate=3, duration_s=8.2)
-    ) == (Measurement(values={"response_ms_mean": 2.0}, lasted_s=9.0))
+    ) == Measurement(values={"response_ms_mean": 2.0}, lasted_s=9.0)
     assert generator.invocation(GeneratorRequest(rate=0.2, duration_s=8.0)).commands[
         0
     ].argv == (
@@ -223,6 +225,112 @@ def test_a_program_that_takes_whole_numbers_is_told_whole_numbers() -> None:
     assert plain.invocation(GeneratorRequest(rate=321.4, duration_s=8.2)).rate is None
     with pytest.raises(ValueError, match=r"\{rate:int\} of the command has no value"):
         generator.invocation(GeneratorRequest(users=4, duration_s=1.0))
+
+
+# -- counts, lateness ------------------------------------------------------------------
+
+ROWS = [[0, 70, 2.0], [1, 80, 3.0]]
+"""150 operations in 2 s."""
+
+
+@pytest.mark.parametrize(
+    ("figures", "rate", "by_end", "counts"),
+    [
+        ({}, 75.0, False, (150, None, 0)),
+        ({}, 100.0, False, (150, None, 0)),
+        ({}, 75.0, True, (None, 150, 0)),
+        ({"failed": 0.2}, 75.0, False, (150, 120, 30)),
+        ({"failed": 0.2}, 75.0, True, (None, 120, 30)),
+        ({"failed": 1}, 75.0, False, (150, 0, 150)),
+        # 10,000 were due: the series is of what was answered.
+        ({"failed": 0.985}, 5000.0, False, (10000, 150, 9850)),
+        # Neither the series alone nor with the failures is what was due: nothing is assumed.
+        ({"failed": 0.5}, 5000.0, False, (150, 75, 75)),
+        ({"errors": 9850}, 5000.0, False, (10000, 150, 9850)),
+        ({"errors": 30}, 75.0, False, (150, 120, 30)),
+        ({"sent": 160}, 75.0, False, (160, None, 0)),
+        ({"sent": 160, "failed": 0.25}, 75.0, False, (160, None, 40)),
+        ({"sent": 160, "done": 90, "errors": 30}, 75.0, False, (160, 90, 30)),
+    ],
+)
+def test_the_counts_of_a_series_are_what_was_offered_or_ended(
+    figures: dict[str, float],
+    rate: float,
+    by_end: bool,
+    counts: tuple[int | None, int | None, int],
+) -> None:
+    names = {"sent": "offered", "done": "completed", "errors": "errors"}
+    given = ("failed",) if "failed" in figures else ()
+    generator = CommandGenerator(
+        command="g {rate}",
+        values=(
+            ("response_ms_mean", parse_source("/m")),
+            *(("error_ratio", parse_source(f"/{name}")) for name in given),
+        ),
+        counts=tuple(
+            (key, parse_source(f"/{name}"))
+            for name, key in names.items()
+            if name in figures
+        ),
+        series=parse_source("/rows"),
+        series_by_end=by_end,
+    )
+    text = json.dumps({"m": 2.5, "rows": ROWS, **figures})
+    request = GeneratorRequest(rate=rate, duration_s=2.0)
+    found = generator.parse(GeneratorOutput(text, ""), request)
+    assert (found.offered, found.completed, found.errors) == counts
+    assert found.offered_by_series == ("sent" not in figures and not by_end)
+
+
+def test_a_closed_loop_has_no_offered_rate() -> None:
+    text = json.dumps({"m": 2.5, "rows": ROWS})
+    request = GeneratorRequest(users=4, duration_s=2.0)
+    generator = command_generator("g {users}", "/m", "/rows")
+    assert generator.parse(GeneratorOutput(text, ""), request).offered is None
+
+
+def test_counts_of_errors_give_their_share() -> None:
+    counts = (("errors", parse_source("/e")), ("offered", parse_source("/n")))
+    generator = CommandGenerator(
+        command="g {rate}",
+        values=(("response_ms_mean", parse_source("/m")),),
+        counts=counts,
+    )
+    limit = parse_criteria(["errors < 1%"])[0]
+    assert generator.traits.refusal(limit) == ""
+    found = generator.parse(GeneratorOutput('{"m": 1, "e": 3, "n": 12}', ""), ASKED)
+    assert found.values["error_ratio"] == 0.25
+    alone = msgspec.structs.replace(generator, counts=counts[:1])
+    assert alone.traits.refusal(limit), "a number of errors without a whole is no share"
+    assert "refusals-unseen" not in alone.traits.rate_marks
+
+
+def test_a_program_may_say_how_late_it_was() -> None:
+    generator = command_generator(
+        "g {rate}", "/m", late="/late", target_response="/started"
+    )
+    assert "lateness-unknown" not in generator.traits.rate_marks
+    text = '{"m": 9, "late": 7.5, "started": 2}'
+    found = generator.parse(GeneratorOutput(text, ""), ASKED)
+    assert found.late_p99_ms == 7.5
+    assert found.target_values == {"response_ms_mean": 2.0}
+    for absent in ("late", "started"):
+        with pytest.raises(UnreadableOutput, match=f"no .*'{absent}'"):
+            generator.parse(GeneratorOutput(text.replace(absent, "x"), ""), ASKED)
+
+
+def test_a_value_without_lateness_is_one_of_the_values() -> None:
+    text = 'command = "g {rate}"\nvalues = { response_ms_mean = "/m" }\n'
+    told = mistakes("command", text + 'target_values = { response_ms_p99 = "/p" }\n')
+    assert len(told) == 1
+    assert "response_ms_p99, which values does not have" in told[0]
+    generator, found = read(
+        "command", text + 'late = "/l"\ntarget_values = { response_ms_mean = "/t" }\n'
+    )
+    assert found == []
+    assert isinstance(generator, CommandGenerator)
+    assert generator.late == parse_source("/l")
+    assert generator.target_values == (("response_ms_mean", parse_source("/t")),)
 
 
 # -- keys in a spec --------------------------------------------------------------------

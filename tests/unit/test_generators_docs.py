@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from benchwright.findings import generators
 from benchwright.findings.codes import CODES
 from benchwright.load.generators import GENERATORS, Generator, adapter
 from benchwright.suite.form import read_form
@@ -17,7 +18,7 @@ BLOCKS = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
 ROWS = {
     cells[0].strip("`"): cells[1:]
     for line in PAGE.splitlines()
-    if len(cells := [one.strip() for one in line.strip("|").split("|")]) == 9
+    if len(cells := [one.strip() for one in line.strip("|").split("|")]) == 10
 }
 
 
@@ -55,7 +56,8 @@ def test_the_keys_of_a_command_are_described() -> None:
 @pytest.mark.parametrize("name", [name for name in GENERATORS if name != "command"])
 def test_the_table_says_what_the_traits_say(name: str) -> None:
     row, traits = ROWS[name], generator_of(name).traits
-    is_open, counts_from, percentiles, share, errors, series, left, axes = row
+    is_open, counts_from, late, percentiles, share, errors, series, left, axes = row
+    assert (late == "yes") is traits.reports_lateness
     assert is_open.startswith("yes") is traits.open_loop
     assert counts_from.startswith("intended start") is traits.from_intended
     assert share in ("yes", "with `url`") or "share" not in traits.statistics
@@ -80,6 +82,11 @@ def test_every_mark_is_a_finding_and_on_the_page() -> None:
         adapter.OPERATIONS_SKIPPED,
         adapter.ERRORS_IN_RESPONSE,
         adapter.BACKLOG_UNCOUNTED,
+        generators.OFFERED_DIFFERS,
+        generators.OPERATIONS_MISSING,
+        generators.COUNTS_CONTRADICT,
+        generators.LATENESS_UNKNOWN,
+        generators.REFUSALS_UNSEEN,
     )
     for mark in marks:
         assert mark in CODES

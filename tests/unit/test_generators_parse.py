@@ -146,6 +146,64 @@ def test_pgbench_without_a_rate_has_no_lateness() -> None:
     assert "lateness_ms_mean" not in found.values
 
 
+def pgbench_log(*rows: tuple[int, int, float, float, float]) -> GeneratorOutput:
+    """Return the log of transactions (client, number, due, began, ended), in milliseconds."""
+    lines = [
+        f"{client} {number} {1e3 * (end - due):.0f} 0 {100 + int(end // 1000)} "
+        f"{1e3 * (end % 1000):.0f} {1e3 * (begin - due):.0f}"
+        for client, number, due, begin, end in rows
+    ]
+    return GeneratorOutput("", "", {"pgbench_log.1": "\n".join(lines) + "\n"})
+
+
+def test_pgbench_waiting_for_a_client_is_not_pgbench_being_late() -> None:
+    found = Pgbench().parse(
+        pgbench_log(
+            (0, 1, 10, 10, 40),
+            # Due while its client was busy: 25 ms of waiting, then 5 ms late.
+            (0, 2, 15, 45, 50),
+            # Its client was free: 30 ms late.
+            (1, 1, 20, 50, 60),
+            (1, 2, 70, 70, 80),
+        ),
+        asked(2.0),
+    )
+    assert found.values["lateness_ms_mean"] == 15.0
+    assert found.values["response_ms_mean"] == (30 + 35 + 40 + 10) / 4
+    assert found.target_values["response_ms_mean"] == (30 + 30 + 10 + 10) / 4
+    assert found.late_p99_ms == pytest.approx(30.0)
+    assert found.target_values["response_ms_p99"] == pytest.approx(30.0)
+
+
+def test_pgbench_lateness_of_a_sampled_log_is_that_of_known_predecessors() -> None:
+    """The difference of all is that of the known ones; who came before number 5 is not logged."""
+    found = Pgbench().parse(
+        pgbench_log(
+            (0, 2, 10, 15, 40), (0, 3, 50, 58, 60), (0, 5, 90, 99, 100), (1, 1, 5, 5, 7)
+        ),
+        asked(2.0),
+    )
+    assert found.late_p99_ms == pytest.approx(8.0)
+    mean = (30 + 10 + 10 + 2) / 4
+    assert found.values["response_ms_mean"] == mean
+    assert found.target_values["response_ms_mean"] == mean - 8 / 2
+
+
+def test_pgbench_on_time_has_the_same_values_without_its_lateness() -> None:
+    rows = [(n % 3, n // 3 + 1, 9.0 * n, 9.0 * n, 9.0 * n + 4 + n) for n in range(12)]
+    found = Pgbench().parse(pgbench_log(*rows), asked(2.0))
+    assert found.late_p99_ms == 0
+    assert {**found.values, **found.target_values} == found.values
+
+
+@pytest.mark.parametrize("name", ["pgbench/rate", "pgbench/skipped"])
+def test_pgbench_lateness_is_within_its_lag(name: str) -> None:
+    found = read(name, Pgbench(), asked(300.0))
+    assert found.late_p99_ms is not None
+    mean, target = (x["response_ms_mean"] for x in (found.values, found.target_values))
+    assert 0 < mean - target < found.values["lateness_ms_mean"]
+
+
 def test_pgbench_log_is_read_up_to_its_last_whole_line() -> None:
     whole = output("pgbench/rate")
     name = next(iter(whole.files))
@@ -360,6 +418,24 @@ def test_vegeta_restores_the_intended_starts() -> None:
     assert (found.offered, found.completed, found.errors) == (10, 8, 2)
     assert found.series.counts == (10,)
     assert found.marks == (GENERATOR_LATE,)
+    assert found.late_p99_ms == pytest.approx(30)
+    without = sum(good) - 30
+    assert found.target_values["response_ms_mean"] == pytest.approx(without / 8)
+
+
+def test_vegeta_waiting_for_a_worker_is_the_servers() -> None:
+    """One worker: the second request, due after 100 ms, waits until 400 ms and is 20 ms late."""
+    rows = [(0, 400), (420, 10), (430, 10)]
+    log = "".join(f"{ms * 10**6 + 7},200,{took * 10**6},0,0,\n" for ms, took in rows)
+    text = GeneratorOutput("", "", {"vegeta.csv": log})
+    many, one = (
+        Vegeta(url=URL, max_workers=n).parse(text, asked(10.0)) for n in (None, 1)
+    )
+    assert many.values["response_ms_mean"] == one.values["response_ms_mean"]
+    assert one.values["response_ms_mean"] == pytest.approx((400 + 330 + 240) / 3)
+    assert many.target_values["response_ms_mean"] == pytest.approx(420 / 3)
+    # The third began when its worker was free.
+    assert one.target_values["response_ms_mean"] == pytest.approx((400 + 310 + 240) / 3)
 
 
 def test_memtier_reads_its_totals() -> None:

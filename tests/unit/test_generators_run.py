@@ -132,7 +132,8 @@ def test_a_run_is_a_trial_with_its_own_part_of_the_log(place: GeneratorPlace) ->
     assert (trial.rate, trial.duration_s, trial.lasted_s) == (100.0, 1.0, 1.0)
     assert (trial.cost_s, trial.started_ns) == (2.0, 77)
     assert trial.ending is LoadEnding.WHOLE
-    assert trial.marks == ()
+    # It says neither how late it was nor what failed.
+    assert trial.marks == ("lateness-unknown", "refusals-unseen")
 
 
 def test_the_launcher_gets_one_epoch_with_a_limit_and_the_pinning(
@@ -218,6 +219,57 @@ def test_figures_that_no_run_can_have_make_a_failed_trial(
     assert told in trial.failure
     assert trial.failure.startswith("command: ") is bool(told)
     assert (trial.values == {}) is bool(told)
+
+
+@pytest.mark.parametrize(
+    ("late", "target", "told"),
+    [
+        (1.5, 2.0, ""),
+        (0, 3.0, ""),
+        (-1, 2.0, "the lateness is -1 ms: impossible"),
+        (1.5, -2.0, "response_ms_mean is -2 ms: impossible"),
+        (1.5, 3.1, "response_ms_mean is 3.1 ms without the lateness and 3 ms with it"),
+    ],
+)
+def test_a_lateness_is_a_part_of_the_response(
+    late: float, target: float, told: str, place: GeneratorPlace
+) -> None:
+    generator = command_generator("g {rate}", "/m", late="/l", target_response="/t")
+    text = json.dumps({"m": 3.0, "l": late, "t": target})
+    trial = run(OneProgram(stdout=text), generator, place)
+    assert (trial.ending is LoadEnding.FAILED) is bool(told)
+    assert told in trial.failure
+    if not told:
+        assert trial.late_p99_ms == late
+        assert trial.target_values == {"response_ms_mean": target}
+
+
+@pytest.mark.parametrize(
+    ("figures", "mark"),
+    [
+        ({"count": 1000}, ""),
+        ({"count": 720}, "operations-missing"),
+        ({"count": 1400}, "offered-differs"),
+        ({"count": 1000, "sent": 1000}, ""),
+        ({"count": 700, "sent": 700}, "offered-differs"),
+        ({"count": 700, "sent": 1000}, "counts-contradict"),
+        # The series and the share of failures make up what was due.
+        ({"count": 400, "failed": 0.6}, ""),
+        ({"count": 1000, "failed": 0.6}, ""),
+        ({"count": 1000, "sent": 1000, "failed": 0.6}, ""),
+    ],
+)
+def test_counts_are_compared_with_the_rate_and_each_other(
+    figures: dict[str, float], mark: str, place: GeneratorPlace
+) -> None:
+    names = {"sent": "offered", "failed": "errors"}
+    pointers = {key: f"/{name}" for name, key in names.items() if name in figures}
+    generator = command_generator("g {rate}", "/m", "/rows", **pointers)
+    rows = [[0, figures["count"], 3.0]]
+    text = json.dumps({"m": 3.0, "rows": rows, **figures})
+    trial = run(OneProgram(stdout=text), generator, place, rate=1000.0)
+    doubts = {"operations-missing", "offered-differs", "counts-contradict"}
+    assert doubts & set(trial.marks) == ({mark} if mark else set())
 
 
 def test_a_mean_response_of_zero_is_no_measurement(place: GeneratorPlace) -> None:

@@ -60,32 +60,32 @@ def times(counts: dict[int, int]) -> dict[str, Any]:
     return {"count": values.size, "mean": mean, "sd": sd, "hdr": encoded(counts)}
 
 
-def _mean(counts: dict[int, int]) -> float:
-    return sum(ns * n for ns, n in counts.items()) / sum(counts.values())
-
-
 def loaded(
     response: dict[int, int],
     service: dict[int, int] | None = None,
     *,
+    target: dict[int, int] | None = None,
     errors: int = 0,
     labels: dict[str, dict[int, int]] | None = None,
     **counts: int,
 ) -> EngineResult:
-    """Return the result of a load with these response and service times [ns]."""
+    """Return the result of a load with these response and service times, and the target's part [ns]; that is
+    the service time if not given."""
     found = msgspec.json.decode(GOLDEN.read_bytes())
 
-    def kind(response: dict[int, int], service: dict[int, int], errors: int) -> Any:
+    def kind(
+        response: dict[int, int],
+        service: dict[int, int],
+        target: dict[int, int],
+        errors: int,
+    ) -> Any:
         return {
             **found["kinds"]["all"],
             "operations": sum(response.values()) + errors,
             "errors": {"HTTP 500": errors} if errors else {},
             "response_ns": times(response),
             "service_ns": times(service),
-            "issue_error_ns": {
-                "count": sum(response.values()),
-                "mean": (_mean(response) - _mean(service)) if response else None,
-            },
+            "target_response_ns": times(target),
         }
 
     answered = sum(response.values())
@@ -94,8 +94,11 @@ def loaded(
         answered + errors + sum(counts.get(name, 0) for name in ("waiting", "skipped"))
     )
     found["counts"] = {**zero, "intended": whole, "errors": errors, **counts}
-    found["kinds"] = {"all": kind(response, service or response, errors)}
-    found["labels"] = {name: kind(one, one, 0) for name, one in (labels or {}).items()}
+    service = service or response
+    found["kinds"] = {"all": kind(response, service, target or service, errors)}
+    found["labels"] = {
+        name: kind(one, one, one, 0) for name, one in (labels or {}).items()
+    }
     found["intervals"] = []
     found["lateness_ns"] = {"count": answered, "p99": 31 * MS, "max": 40 * MS}
     return msgspec.convert(found, EngineResult)
@@ -158,15 +161,34 @@ def test_a_limit_that_only_the_generator_exceeded_is_undecided(limit: str) -> No
     found = verdict(limit, loaded(LATE, {MS: 10_000}))
     assert found.outcome is UNDECIDED
     assert "the generator was late by p99 31 ms, max 40 ms" in found.detail
-    assert "from the actual start" in found.detail
+    assert "without the generator's lateness" in found.detail
     assert verdict(limit, loaded(LATE)).outcome is MISSED, "the server was slow itself"
+
+
+def without_target_times(result: EngineResult) -> EngineResult:
+    """Return the result as an older engine reports it."""
+    document = msgspec.to_builtins(result)
+    for kind in document["kinds"].values():
+        del kind["target_response_ns"]
+    return msgspec.convert(document, EngineResult)
+
+
+@pytest.mark.parametrize("limit", ["p99 < 20ms", "99% within 20ms", "mean < 2ms"])
+def test_an_older_engine_does_not_excuse_its_own_lateness(limit: str) -> None:
+    late = without_target_times(loaded(LATE, {MS: 10_000}))
+    assert verdict(limit, late).outcome is MISSED
+    assert verdict(limit, without_target_times(loaded({MS: 9_000}))).outcome is HELD
 
 
 @pytest.mark.parametrize("limit", ["p99 < 20ms", "mean < 2ms"])
 def test_who_kept_operations_waiting_for_a_slot_decides(limit: str) -> None:
-    by_server = loaded(LATE, {MS: 10_000}, held=1_000)
-    assert verdict(limit, by_server).outcome is MISSED
-    by_generator = loaded(LATE, {MS: 10_000}, held=1_000, held_late=1_000)
+    on_time = loaded(LATE, {MS: 10_000}, target=LATE, held=1_000)
+    assert verdict(limit, on_time).outcome is MISSED
+    # What waited behind others after the generator came to it late: the target's, where that was long.
+    both = loaded(LATE, {MS: 10_000}, target=LATE, held=1_000, held_late=1_000)
+    assert verdict(limit, both).outcome is MISSED
+    short = {MS: 9_000, 11 * MS // 10: 1_000}
+    by_generator = loaded(LATE, {MS: 10_000}, target=short, held=1_000, held_late=1_000)
     found = verdict(limit, by_generator)
     assert found.outcome is UNDECIDED
     assert "1,000 operations that it came to late found no slot" in found.detail

@@ -10,7 +10,12 @@ import pytest
 from benchwright.cli.main import main
 from benchwright.core.errors import InputError
 from benchwright.core.search import Claim, ClaimKind
-from benchwright.decide.peak.policy import DEFAULT_POLICY, POLICY_NAMES
+from benchwright.decide.peak.policy import (
+    DEFAULT_POLICY,
+    FORMER_POLICIES,
+    POLICY_NAMES,
+    policy_named,
+)
 from benchwright.load.generators.adapter import GeneratorRequest
 from benchwright.load.spec import Spec
 from benchwright.run.peak import peak_meaning
@@ -211,7 +216,7 @@ def test_every_mistake_of_a_command_line_is_told_at_once() -> None:
         ({"command": "gen {rate} {duratoin}"}, "--command", "mean {duration}"),
         ({"series": "mean"}, "--series", ""),
         ({"seed": "9" * 30}, "--seed", "too large"),
-        ({"accuracy": "90%"}, "--accuracy", "policy qgs has no accuracy"),
+        ({"accuracy": "90%"}, "--accuracy", "policy monotone has no accuracy"),
         ({"step": "5", "policy": "binsearch"}, "--step", "binsearch has no step"),
         ({"trials": "5", "policy": "linear"}, "--trials", "linear has no trials"),
         ({"accuracy": "100%", "policy": "linear"}, "--accuracy", "below 100%"),
@@ -224,6 +229,28 @@ def test_a_mistake_is_told_at_its_option(
     ((found, message),) = mistakes(**words)
     assert found == place
     assert told in message
+
+
+def test_errors_that_a_command_reports_are_limited() -> None:
+    def limits(**words: object) -> list[tuple[str, float]]:
+        _, plan = asked(**words)
+        return [(one.key, one.limit) for one in plan.goal.criteria]
+
+    mean = ("response_ms_mean", 40.0)
+    assert limits() == [mean]
+    assert limits(errors="/failed") == [mean, ("error_ratio", 0.01)]
+    own = ("40ms", "errors < 5%")
+    assert limits(errors="/failed", limits=own) == [mean, ("error_ratio", 0.05)]
+    ((place, told),) = mistakes(limits=own)
+    assert place == "--limit"
+    assert "only a mean response" in told
+
+
+@pytest.mark.parametrize("name", ["errors", "offered", "late", "target_response"])
+def test_a_pointer_that_is_none_is_told_at_its_option(name: str) -> None:
+    ((place, told),) = mistakes(**{name: "failed"})
+    assert place == f"--{name.replace('_', '-')}"
+    assert "/failed is a JSON pointer" in told
 
 
 def test_an_unknown_policy_is_answered_with_those_there_are(
@@ -279,6 +306,24 @@ def test_a_sample_is_one_of_the_specs(factors: tuple[str, ...], told: str) -> No
     assert told in str(caught.value)
 
 
+@pytest.mark.parametrize("former", sorted(FORMER_POLICIES))
+def test_a_policy_that_a_former_version_had_is_its_successor(former: str) -> None:
+    """On the command line, in a spec, and in a request that a former version stored."""
+    assert asked(policy=former)[1].policy == DEFAULT_POLICY
+    spec = SPEC + f'policy = "{former}"\n'
+    assert asked_of_spec(spec)[1].policy == DEFAULT_POLICY
+    stored = msgspec.json.decode(
+        msgspec.json.encode(COMMAND)[:-1] + f',"policy":"{former}"}}'.encode(),
+        type=PeakRequest,
+    )
+    assert peak_meaning(stored, None)[1].policy == DEFAULT_POLICY
+    assert policy_named(former).name == DEFAULT_POLICY
+    # An input of another policy is refused by the name that the search has now.
+    ((place, message),) = mistakes(policy=former, accuracy="90%")
+    assert place == "--accuracy"
+    assert f"policy {DEFAULT_POLICY} has no accuracy" in message
+
+
 def test_a_policy_of_a_spec_is_told_at_its_line() -> None:
     with pytest.raises(InputError) as caught:
         asked_of_spec(SPEC + 'policy = "nope"\n')
@@ -300,7 +345,7 @@ def test_an_input_that_the_specs_policy_does_not_have_is_refused_at_its_line() -
         asked_of_spec(SPEC + "trials = 4\n")
     (one,) = caught.value.diagnostics
     assert (one.file, one.line) == ("server.toml", 13)
-    assert "policy qgs has no trials" in one.message
+    assert "policy monotone has no trials" in one.message
 
 
 def test_a_spec_without_criteria_needs_a_limit() -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from benchwright.core.search import Criterion, LoadTrial, PeakGoal
+from benchwright.decide.peak import tuning
 from benchwright.decide.peak.monotone import Monotone
 from benchwright.decide.peak.pauses import find_pauses
 from benchwright.decide.peak.policy import policy_named
@@ -83,10 +84,8 @@ def test_errors_in_some_moments_are_no_pauses() -> None:
 @pytest.mark.parametrize("lasts", [75, 110, 150])
 def test_a_mean_over_whole_periods_does_not_depend_on_the_phase(lasts: int) -> None:
     trials = [paused(phase, lasts) for phase in range(0, PERIOD, 3)]
-    parts = [read_runs(R_SAT, [trial]).runs[0].value for trial in trials]
-    whole = [
-        read_runs(R_SAT, [trial], period_s=PERIOD).runs[0].value for trial in trials
-    ]
+    parts = [read_runs(R_SAT, [trial])[0].value for trial in trials]
+    whole = [read_runs(R_SAT, [trial], period_s=PERIOD)[0].value for trial in trials]
     assert np.std(parts) > 0.03 * np.mean(parts)
     assert np.std(whole) < 0.01 * np.mean(whole)
     # 20 ms, and 400 ms more in one second of thirty.
@@ -102,30 +101,24 @@ def test_batches_of_whole_periods_show_the_noise_between_runs() -> None:
     trial = paused(7, 210)
     values = np.array(trial.series.values[MEAN_RESPONSE])
     counts = np.full(210, 200.0)
-    short = run_noise(values, counts, 1.0, 0.0)
-    whole = run_noise(values, counts, 1.0, 0.0, PERIOD)
+    short = run_noise(values, counts, 1.0)
+    whole = run_noise(values, counts, 1.0, PERIOD)
     # 5 % of 20 ms in each bin, of a mean of 33 ms.
     assert whole.relative_s == pytest.approx((0.05 * 20 / 33.3) ** 2, rel=0.8)
     assert short.relative_s > 100 * whole.relative_s
-    assert run_noise(values[:30], counts[:30], 1.0, 0.0, PERIOD) == UNKNOWN_NOISE
-
-
-def test_a_changing_number_of_arrivals_is_no_noise_of_periods() -> None:
-    random = np.random.default_rng(3)
-    counts = 200.0 * (1 + 0.1 * random.standard_normal(240))
-    by_period = counts.reshape(-1, PERIOD).mean(axis=1).repeat(PERIOD)
-    values = (by_period / 200.0) ** 5
-    blind = run_noise(values, counts, 1.0, 0.0, PERIOD)
-    seeing = run_noise(values, counts, 1.0, 5.0, PERIOD)
-    assert seeing.relative_s < 0.1 * blind.relative_s
+    assert run_noise(values[:30], counts[:30], 1.0, PERIOD) == UNKNOWN_NOISE
 
 
 @pytest.mark.parametrize("seed", [500_003, 1, 2])
 def test_where_pauses_are_known_runs_last_whole_periods(seed: int) -> None:
     server = BY_NAME["stalls-rare"]
-    search = search_of(policy_named("qgs"), server, seed, parse_claim("region:10%"))
+    search = search_of(
+        policy_named("monotone"), server, seed, parse_claim("region:10%")
+    )
     assert search.result is not None
-    assert search.result.status == "found"
+    # Noise of pauses may contradict an answer beside it, and then the search says so.
+    codes = {finding.code for finding in search.result.findings}
+    assert search.result.status == "found" or "check-contradicts" in codes
     (finding,) = (f for f in search.result.findings if f.code == "server-stalls")
     assert "every 30 s" in finding.evidence
     held = 0
@@ -135,17 +128,17 @@ def test_where_pauses_are_known_runs_last_whole_periods(seed: int) -> None:
         before = search.history[:number]
         if find_pauses(R_SAT, before) is None:
             continue
-        # After the warm-up, or after 12 %. Lengths are rounded up, and the period is known to a part of a second.
-        left_out_s = max(read_runs(R_SAT, before).warm_up_s, 0.12 * trial.duration_s)
+        # Lengths are rounded up, and the period is known to a part of a second.
+        left_out_s = max(2.0, tuning.WARM_UP_SHARE * trial.duration_s)
         periods, rest_s = divmod(trial.duration_s - left_out_s, PERIOD)
-        assert periods >= (2 if probe.purpose == "hold" else 1)
-        assert rest_s <= 3
+        assert periods >= (2 if probe.purpose == "hold" else 1), probe
+        assert rest_s <= 3 or probe.purpose != "hold", probe
         # None is left before a pause can be in it.
         assert trial.lasted_s >= PERIOD
         held += probe.purpose == "hold"
-    assert held >= 3
+    assert held >= 2
 
 
-def test_the_search_by_order_makes_the_usual_runs_without_pauses() -> None:
+def test_a_search_makes_the_usual_runs_without_pauses() -> None:
     first = Monotone().next(GOAL, [])
     assert first.duration_s == 20  # type: ignore[union-attr]

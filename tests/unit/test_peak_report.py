@@ -19,12 +19,12 @@ from benchwright.core.search import (
     ClaimResult,
     Criterion,
     CurvePoint,
-    CurveShape,
     LoadEnding,
     LoadSeries,
     LoadTrial,
     PeakStatus,
     Probe,
+    RateTally,
     SearchTrial,
     VarianceComponents,
 )
@@ -75,7 +75,7 @@ RESULT = ClaimResult(
     status=PeakStatus.FOUND,
     detail="region:10% holds with probability 0.973",
     claim=Claim(),
-    policy="qgs",
+    policy="monotone",
     peak_rate=236.34,
     interval=Estimate(236.3, 231.24, 241.9, 0.95, "posterior", 4, "1/s"),
     claim_probability=0.973,
@@ -88,7 +88,6 @@ RESULT = ClaimResult(
         CurvePoint(float(rate), 10.0 + at, 12.0 + at, 14.0 + at)
         for at, rate in enumerate(range(100, 260, 10))
     ),
-    shape=CurveShape(0.1, 0.2, 0.24, 0.0),
     findings=(
         Finding(
             "generator-behind",
@@ -129,7 +128,7 @@ REPORT = PeakReport(
             completed=None,
         ),
     ),
-    policy="qgs",
+    policy="monotone",
     seed=5,
     sample=(("workers", "2"),),
 )
@@ -142,8 +141,8 @@ claim   region:10%: the true response here is within ±10 % of 40 ms: probabilit
 limit   mean response < 40 ms (binding)
 limit   errors < 0.1 %
 sample  workers=2
-trials  every limit held up to 200/s; a limit was exceeded from 400/s; the answer is between
-spent   2 min 12 s of load, 3 min 22 s in total, in 4 trials; policy qgs, seed 5
+trials  every limit held up to 200/s (1 of 1 trial); a limit was exceeded from 240/s (1 of 1 trial) on
+spent   2 min 12 s of load, 3 min 22 s in total, in 4 trials; policy monotone, seed 5
 noise   ±6.32 % within a run of 60 s, ±1.1 % between runs (standard deviation of \
 the response)
 ended   found: region:10% holds with probability 0.973
@@ -154,7 +153,7 @@ trial  rate/s  offered/s  lasted s  mean response ms  errors %
     3     400     399.17        12           1,234.5         0  climb, ended early
     4     240          -         0                 -         -  failed: it is gone
 
-fitted response at some rates, with a 95 % band
+response at some rates, with a 95 % band
 rate/s  mean response ms  low  high
    100                12   10    14
    120                14   12    16
@@ -281,50 +280,43 @@ def test_a_search_that_stopped_says_why_and_what_is_open() -> None:
 
 
 @pytest.mark.parametrize(
-    ("means", "note"),
+    ("bound", "text"),
     [
-        ((15.0, 30.0), "; no limit was exceeded up to 200/s, the highest rate tried"),
-        ((50.0, 90.0), "; a limit was exceeded even at 100/s, the lowest rate tried"),
-        ((15.0, 90.0), "(95 % required)"),
+        (
+            "lower",
+            "stopped at the 45 s budget: 200/s or more; a limit was exceeded from 240/s on",
+        ),
+        ("upper", "stopped at the 45 s budget: below 200/s; no trial held every limit"),
     ],
 )
-def test_an_answer_from_one_side_of_the_limit_says_so(
-    means: tuple[float, float], note: str
-) -> None:
-    trials = tuple(trial(n, 100.0 * n, mean) for n, mean in enumerate(means, 1))
-    report = msgspec.structs.replace(stopped(PeakStatus.BUDGET), trials=trials)
-    assert peak_sentence(report).endswith(note)
+def test_an_answer_from_one_side_of_the_limit_is_a_bound(bound: str, text: str) -> None:
+    one_sided = {"bound": bound, "peak_rate": 200.0, "interval": None}
+    report = stopped(PeakStatus.BUDGET, **one_sided)
+    assert peak_sentence(report) == text
+    document = json.loads(peak_document(report, **STORED))
+    assert (document["peak_rate"], document["bound"]) == (200.0, bound)
+    assert document["interval"] is None
+    assert document["claims"][0]["bound"] == bound
 
 
 @pytest.mark.parametrize(
     ("means", "measured"),
     [
+        ((15, 30), "every limit held up to 200/s (1 of 1 trial)"),
         (
-            (15.0, 30.0),
-            "every limit held up to 200/s, and none was exceeded; the answer is beyond the "
-            "measured rates",
+            (15, 30, 90),
+            "every limit held up to 200/s (1 of 1 trial); a limit was exceeded from 300/s (1 of "
+            "1 trial) on",
         ),
         (
-            (15.0, 30.0, 90.0),
-            "every limit held up to 200/s; a limit was exceeded from 300/s; the answer is between",
+            (15, 90, 30, 90),
+            "every limit held up to 100/s (1 of 1 trial); a limit was exceeded from 400/s (1 of "
+            "1 trial) on; between them 1 trial held and 1 did not",
         ),
-        (
-            (15.0, 90.0, 30.0),
-            "every limit held up to 300/s; a limit was exceeded from 200/s; the answer is between",
-        ),
-        (
-            (15.0, 30.0, 30.0, 90.0),
-            "every limit held up to 300/s; a limit was exceeded from 400/s; the answer is below "
-            "both, as single trials scatter around the fit",
-        ),
-        (
-            (50.0, 90.0, 90.0),
-            "no trial held; a limit was exceeded from 100/s; the answer is within the measured "
-            "rates",
-        ),
+        ((50, 90), "a limit was exceeded from 100/s (1 of 1 trial) on"),
     ],
 )
-def test_the_trials_say_where_the_answer_is(
+def test_the_trials_say_what_held_and_what_failed(
     means: tuple[float, ...], measured: str
 ) -> None:
     trials = tuple(trial(n, 100.0 * n, mean) for n, mean in enumerate(means, 1))
@@ -332,6 +324,49 @@ def test_the_trials_say_where_the_answer_is(
     assert dict(peak_fields(report))["trials"] == measured
     exceeded = max(means) > MEAN.limit
     assert ("(binding)" in peak_text(report)) == exceeded
+
+
+def test_rates_that_were_repeated_are_told_with_how_often_they_held() -> None:
+    means = (
+        (100, 15),
+        (200, 30),
+        (200, 60),
+        (200, 30),
+        (300, 60),
+        (300, 60),
+        (300, 30),
+    )
+    trials = tuple(trial(n, float(r), mean) for n, (r, mean) in enumerate(means, 1))
+    report = msgspec.structs.replace(REPORT, trials=trials)
+    assert head(report)["trials"] == (
+        "every limit held up to 200/s (2 of 3 trials); a limit was exceeded from 300/s (2 of 3 "
+        "trials) on"
+    )
+
+
+def test_a_trial_that_only_the_generator_spoilt_is_void() -> None:
+    late = trial(3, 300.0, 60.0, target_values={MEAN.key: 20.0}, late_p99_ms=80.0)
+    report = msgspec.structs.replace(REPORT, trials=(*REPORT.trials[:2], late))
+    told = head(report)["trials"]
+    assert told.endswith("1 trial decided nothing: the generator was late")
+    assert "exceeded" not in told
+    assert "void: the generator was late" in peak_text(report)
+    *_, entry = json.loads(peak_document(report, **STORED))["trials"]
+    assert entry["void"]
+
+
+def test_the_check_is_a_row_and_a_member() -> None:
+    assert "check" not in head(REPORT)
+    tallies = (RateTally(224.5, 3, 0), RateTally(248.2, 1, 2))
+    report = changed(check=tallies)
+    assert head(report)["check"] == (
+        "at 0.95 of it held 3 of 3; at 1.05 of it failed 2 of 3"
+    )
+    document = json.loads(peak_document(report, **STORED))
+    assert document["check"] == [
+        {"rate": 224.5, "held": 3, "failed": 0},
+        {"rate": 248.2, "held": 1, "failed": 2},
+    ]
 
 
 def test_a_search_that_failed_has_no_answer() -> None:
@@ -403,6 +438,18 @@ def test_a_value_that_is_infinite_is_null_in_json_and_named_beside() -> None:
     assert other["values"]["response_ms_mean"] is None
     assert other["infinite"] == [], "what nobody knows is not infinite"
     assert "never" in peak_text(report)
+
+
+def test_how_late_the_generator_was_is_a_column_where_any_trial_says_so() -> None:
+    assert "late p99" not in peak_text(REPORT)
+    trials = (trial(1, 10.0, 3.0), trial(2, 20.0, 4.0, late_p99_ms=258.04))
+    report = msgspec.structs.replace(REPORT, trials=trials)
+    heading, unknown, late = peak_text(report).split("\n\n")[2].splitlines()
+    assert "errors %  late p99 ms" in heading
+    assert unknown.split()[-2:] == ["-", "climb"]
+    assert late.split()[-2:] == ["258", "climb"]
+    one, other = json.loads(peak_document(report, **STORED))["trials"]
+    assert (one["late_p99_ms"], other["late_p99_ms"]) == (None, 258.04)
 
 
 # -- words -------------------------------------------------------------------------------

@@ -1,13 +1,12 @@
-"""Lengths of a search's probes follow the limit: a quick server needs shorter ones."""
+"""Usual lengths of runs follow the limit: a quick server needs shorter ones."""
 
 from __future__ import annotations
 
 import pytest
 
-from benchwright.core.search import Criterion, LoadEnding, LoadTrial, PeakGoal, Probe
+from benchwright.core.search import Criterion, PeakGoal
 from benchwright.decide.peak import tuning
-from benchwright.decide.peak.queue_guided import QueueGuided
-from benchwright.decide.peak.reading import time_scale
+from benchwright.decide.peak.units import run_length_s, time_scale
 
 
 @pytest.mark.parametrize(
@@ -27,39 +26,13 @@ def test_a_limit_of_milliseconds_shortens_lengths_down_to_a_bound(
     assert time_scale(limit_s) == pytest.approx(scale)
 
 
-def overloaded(criterion: Criterion, probe: Probe) -> LoadTrial:
-    """Return a trial of a server that completes half of what arrives."""
-    count = round(probe.rate * probe.duration_s)
-    return LoadTrial(
-        rate=probe.rate,
-        duration_s=probe.duration_s,
-        lasted_s=probe.duration_s,
-        cost_s=probe.duration_s,
-        values={criterion.key: 500.0 * criterion.limit},
-        offered=count,
-        completed=count // 2,
-        ending=LoadEnding.WHOLE,
-    )
-
-
 @pytest.mark.parametrize(
-    "case",
-    [(20.0, 0.5), (10.0, tuning.LEAST_TIME_SCALE), (5.0, tuning.LEAST_TIME_SCALE)],
+    ("limit_ms", "set_s", "length_s"),
+    [(40.0, None, 60.0), (20.0, None, 30.0), (5.0, None, 15.0), (5.0, 7.0, 7.0)],
 )
-def test_every_probe_of_a_quick_server_is_shorter_in_proportion(
-    case: tuple[float, float],
+def test_a_usual_length_is_scaled_and_one_that_was_set_is_not(
+    limit_ms: float, set_s: float | None, length_s: float
 ) -> None:
-    limit_ms, share = case
-    usual = Criterion("response_ms_mean", 40.0)
-    quick = Criterion("response_ms_mean", limit_ms)
-    lengths = []
-    for criterion in (usual, quick):
-        goal = PeakGoal(criteria=(criterion,), start_rate=1000.0)
-        first = QueueGuided().next(goal, [])
-        assert isinstance(first, Probe)
-        second = QueueGuided().next(goal, [overloaded(criterion, first)])
-        assert isinstance(second, Probe)
-        lengths.append((first.duration_s, second.duration_s))
-    (one, two), (shorter_one, shorter_two) = lengths
-    assert shorter_one == pytest.approx(share * one)
-    assert shorter_two == pytest.approx(share * two)
+    limit = Criterion("response_ms_mean", limit_ms)
+    goal = PeakGoal(criteria=(limit,), run_length_s=set_s)
+    assert run_length_s(goal, 60.0) == pytest.approx(length_s)

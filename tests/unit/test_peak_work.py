@@ -11,15 +11,7 @@ import msgspec
 import pytest
 
 from benchwright.core.search import LoadTrial, PeakGoal, Probe
-from benchwright.decide.peak import (
-    default,
-    diagnostics,
-    monotone_posterior,
-    pauses,
-    posterior,
-    reading,
-    tuning,
-)
+from benchwright.decide.peak import lateness, monotone_posterior, pauses, reading
 from benchwright.decide.peak.policy import policy_named
 from benchwright.decide.peak.search import may_leave, next_peak_step
 from held_out import BY_NAME
@@ -27,26 +19,26 @@ from world import SimWorkbench, search_of
 
 SERVER = BY_NAME["mm8-cold-per-trial"]
 COUNTED = (
-    (diagnostics, "_computed_shape_findings"),
+    (lateness, "_computed_on_time"),
+    (pauses, "_computed"),
     (pauses, "_computed_high_bins"),
-    (default, "_mode_of"),
     (monotone_posterior, "_computed_noise"),
     (monotone_posterior, "_computed_posterior"),
-    (posterior, "_fit_curve"),
-    (reading, "_slowness_by_age"),
+    (reading, "_halves"),
     (reading, "_read_run"),
+    (reading, "_without_contrary"),
 )
-"""Functions that cost time: the diagnostics, the estimates of a trial, the fits."""
+"""Functions that cost time: the estimates of a trial, the distribution, what the trials show together."""
 
 
 @pytest.fixture(scope="module")
 def history() -> list[LoadTrial]:
     """Return a search that went on for long: 99 runs, most of them at one rate."""
-    search = search_of(policy_named("qgs"), SERVER, 5)
+    search = search_of(policy_named("monotone"), SERVER, 5)
     found = search.history[:20]
     bench = SimWorkbench(SERVER, SERVER.criteria, 5, trials=len(found))
     while len(found) < 99:
-        found.append(bench.run(Probe(363.0, 10.0, "hold"), (), lambda _: False))
+        found.append(bench.run(Probe(363.0, 60.0, "hold"), (), lambda _: False))
     return found
 
 
@@ -78,12 +70,12 @@ def test_a_decision_looks_at_the_new_trial_only(
     history: list[LoadTrial], calls: Counter[str], trials: int
 ) -> None:
     known = again(history[:trials])
-    next_peak_step(policy_named("qgs"), goal(), known[:-1])
+    next_peak_step(policy_named("monotone"), goal(), known[:-1])
     calls.clear()
-    next_peak_step(policy_named("qgs"), goal(), known)
-    # The noise of a run depends on the curve's slope, which changes while one is followed.
-    guided = trials < tuning.MOST_GUIDED_TRIALS
-    most = {"_read_run": trials + 2} if guided else {}
+    next_peak_step(policy_named("monotone"), goal(), known)
+    assert calls["_computed_posterior"] == 1
+    # The noise of a run is computed when its load is first looked at, which may be later.
+    most = {"_computed_noise": 10}
     for name, count in calls.items():
         assert count <= most.get(name, 2), (name, count)
 
@@ -92,19 +84,23 @@ def test_the_best_answer_after_a_decision_costs_nothing(
     history: list[LoadTrial], calls: Counter[str]
 ) -> None:
     known = again(history[:30])
-    next_peak_step(policy_named("qgs"), goal(), known)
+    next_peak_step(policy_named("monotone"), goal(), known)
     calls.clear()
     # As a report asks for it: another policy object, and as if time were up.
     ended = msgspec.structs.replace(goal(), max_trials=30, watched=False)
-    next_peak_step(policy_named("qgs"), ended, known)
+    next_peak_step(policy_named("monotone"), ended, known)
     assert set(calls) <= {"_computed_noise"}
 
 
 def test_nothing_is_decided_while_a_trial_runs(
     history: list[LoadTrial], calls: Counter[str]
 ) -> None:
-    probe = Probe(363.0, 60.0, "focus")
+    probe = Probe(363.0, 60.0, "hold")
     known = again(history)
+    next_peak_step(policy_named("monotone"), goal(), known)
+    calls.clear()
     for trial in again(history[-3:]):
-        may_leave(policy_named("qgs"), goal(), known, probe, trial)
-    assert not calls
+        may_leave(policy_named("monotone"), goal(), known, probe, trial)
+    # The noise of the running trial itself.
+    assert set(calls) <= {"_computed_noise"}
+    assert calls["_computed_noise"] <= 3

@@ -34,6 +34,7 @@ from benchwright.report.charts.draw import draw_sheet
 from benchwright.report.charts.ramp import ramp_sheet
 from benchwright.report.charts.render import render_sheet
 from benchwright.report.charts.style import IMAGE_FORMATS, ChartStyle
+from benchwright.report.parts import late_columns
 from benchwright.report.ramp import (
     RampReport,
     ramp_document,
@@ -205,6 +206,45 @@ def test_the_document_has_figures_and_no_nan() -> None:
         "throughput-falls",
         "server-and-generator-share-cores",
     }
+
+
+def test_how_late_the_generator_was_is_a_column_where_any_trial_says_so() -> None:
+    report = report_of(most=2)
+    assert "late p99" not in ramp_text(report)
+    history = [
+        msgspec.structs.replace(report.trials[0].trial, late_p99_ms=20.5),
+        report.trials[1].trial,
+    ]
+    late = [
+        msgspec.structs.replace(one, trial=trial)
+        for one, trial in zip(report.trials, history, strict=True)
+    ]
+    report = msgspec.structs.replace(
+        report, result=best_so_far(GOAL, history), trials=tuple(late)
+    )
+    heading, first, second = ramp_text(report).split("\n\n")[2].splitlines()[:3]
+    assert "p99 ms  late p99 ms  efficiency" in heading
+    assert "  20.5  " in first
+    assert "  -  " in second
+    document = json.loads(ramp_document(report, (), **STORED))
+    for member in ("points", "trials"):
+        assert [one["late_p99_ms"] for one in document[member]] == [20.5, None]
+
+
+@pytest.mark.parametrize(
+    ("late_ms", "cells"),
+    [
+        ([0.0054, 10.469, None], ("0.0", "10.5", "-")),
+        ([0.00542, 0.0021], ("0.00542", "0.00210")),
+        ([258.04, 3.2], ("258", "3")),
+    ],
+)
+def test_lateness_has_the_decimals_of_the_worst(
+    late_ms: list[float | None], cells: tuple[str, ...]
+) -> None:
+    (column,) = late_columns(late_ms)
+    assert column.cells == cells
+    assert late_columns([None, None]) == []
 
 
 def test_a_short_ramp_says_why_there_is_no_law() -> None:

@@ -182,7 +182,7 @@ def counted(place: Path) -> int:
         return sum("/trial/" in key for key in outcomes)
 
 
-@pytest.mark.parametrize("policy", ["binsearch", "qgs"])
+@pytest.mark.parametrize("policy", ["binsearch", "monotone"])
 def test_a_search_cut_at_a_trial_goes_on_to_the_same_answer(
     tmp_path: Path, policy: str
 ) -> None:
@@ -194,7 +194,7 @@ def test_a_search_cut_at_a_trial_goes_on_to_the_same_answer(
     assert undisturbed.answer.first.status is PeakStatus.FOUND
     probes = len(whole.probes)
     assert probes > 3
-    # Every step of `qgs` costs a posterior: four places from the first to the last, here,
+    # Every step of `monotone` costs a posterior: four places from the first to the last, here,
     # and every place in the next test.
     every = range(probes)
     cuts = (
@@ -213,7 +213,7 @@ def test_a_search_cut_at_a_trial_goes_on_to_the_same_answer(
         assert resumed.told == list(range(at + 1, probes + 1))
 
 
-@pytest.mark.parametrize("policy", ["binsearch", "qgs"])
+@pytest.mark.parametrize("policy", ["binsearch", "monotone"])
 def test_a_search_cut_at_every_trial_in_turn_ends_with_the_same_answer(
     tmp_path: Path, policy: str
 ) -> None:
@@ -505,7 +505,7 @@ def test_a_trial_comes_back_from_the_journal_as_it_was(
 )
 def test_each_ending_has_its_exit_status(status: PeakStatus, exit_status: int) -> None:
     found = ClaimResult(
-        status=PeakStatus.FOUND, detail="one", claim=Claim(), policy="qgs"
+        status=PeakStatus.FOUND, detail="one", claim=Claim(), policy="monotone"
     )
     other = msgspec.structs.replace(found, status=status, detail="two")
     verdict = peak_verdict(PeakAnswer((found, other)))

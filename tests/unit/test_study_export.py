@@ -8,6 +8,7 @@ import json
 import os
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from benchwright.core.errors import InputError
@@ -18,8 +19,14 @@ from benchwright.core.observation import (
     TrialEnding,
 )
 from benchwright.core.plan import Command, FixedCount, Phases, StopDecision, TestPlan
+from benchwright.core.search import LoadTrial, Probe, SearchTrial
 from benchwright.study.contents import tests_of as contents_of
-from benchwright.study.export import export_session, export_test
+from benchwright.study.export import (
+    ExportedTrial,
+    export_session,
+    export_test,
+    loads_text,
+)
 from benchwright.study.journal import NewEntry, SessionInfo, Study
 from benchwright.study.logs import log_directory, read_output
 from benchwright.study.parsers.study import PARSER
@@ -203,3 +210,15 @@ def test_what_a_study_does_not_hold_is_told(
 def test_a_directory_without_a_journal_is_no_study(tmp_path: Path) -> None:
     assert not PARSER.detect(tmp_path, b"")
     assert not PARSER.detect(Path("/nowhere:x@1"), b"")
+
+
+def test_how_late_the_generator_was_is_in_the_csv_of_loads() -> None:
+    trial = LoadTrial(rate=10, duration_s=5, lasted_s=5, cost_s=6)
+    late = msgspec.structs.replace(trial, late_p99_ms=258.5, marks=("generator-late",))
+    listed = [
+        ExportedTrial("0", counted=True, done=SearchTrial(n, Probe(10, 5), one))
+        for n, one in enumerate((trial, late), 1)
+    ]
+    rows = list(csv.DictReader(loads_text(listed).splitlines()))
+    assert [row["late_p99_ms"] for row in rows] == ["", "258.5"]
+    assert [row["marks"] for row in rows] == ["", "generator-late"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 
 import msgspec
@@ -12,14 +13,7 @@ from hypothesis import strategies as st
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct
 
-from benchwright.core.search import (
-    Claim,
-    ClaimResult,
-    Criterion,
-    CurveShape,
-    PeakGoal,
-    PeakStatus,
-)
+from benchwright.core.search import Criterion, PeakGoal, PeakStatus
 from benchwright.core.surface import (
     DesignKind,
     Factor,
@@ -52,6 +46,7 @@ from benchwright.decide.surface.model import bands, sample_responses
 from benchwright.decide.surface.polynomial import Polynomial, fit_polynomial
 from benchwright.decide.surface.result import fit_surface, predict_samples, surface_of
 from surfaces import (
+    ending,
     factors,
     measured_peaks,
     randomised,
@@ -68,14 +63,6 @@ FS = make_factor("fs", ("ext4", "xfs"))
 def goal(samples: int = 10, **more: object) -> SurfaceGoal:
     base = SurfaceGoal(factors=factors(), peak=PEAK, samples=samples)
     return msgspec.structs.replace(base, **more)
-
-
-def ending(sample: Sample, status: PeakStatus, rate: float | None) -> SampleResult:
-    """Return a result without an interval."""
-    found = ClaimResult(
-        status=status, detail="it said so", claim=Claim(), policy="p", peak_rate=rate
-    )
-    return SampleResult(sample, found)
 
 
 def played(
@@ -160,19 +147,23 @@ def test_the_first_search_begins_at_its_own_rate() -> None:
     assert wanted.seeded_from == ()
 
 
-def test_a_search_begins_at_the_nearest_peak_with_its_shape() -> None:
+def test_a_search_begins_at_the_nearest_peak() -> None:
     first = next_sample(goal(), ())
     assert first is not None
-    result = searched(first.sample, 123.456789, 0.03)
-    shape = CurveShape(gap=0.2, unloaded=0.1, noise_s=3.0)
-    result = SampleResult(
-        result.sample, msgspec.structs.replace(result.found, shape=shape)
-    )
-    second = next_sample(goal(), (result,))
+    second = next_sample(goal(), (searched(first.sample, 123.456789, 0.03),))
     assert second is not None
     assert second.seeded_from == first.sample
-    assert second.goal.start_rate == 123.46
-    assert second.goal.shape == shape
+    assert second.goal == msgspec.structs.replace(PEAK, start_rate=123.46)
+
+
+def test_a_search_begins_at_a_rate_that_held_at_the_highest_load() -> None:
+    first = next_sample(goal(), ())
+    assert first is not None
+    held = ending(first.sample, PeakStatus.NEVER_FAILS, 700.0)
+    second = next_sample(goal(), (held,))
+    assert second is not None
+    assert second.seeded_from == first.sample
+    assert second.goal.start_rate == 700.0
 
 
 def test_a_seed_stays_within_the_bounds_of_the_search() -> None:
@@ -193,13 +184,24 @@ def test_only_a_sample_with_the_same_words_is_near() -> None:
     assert nearest_result(space, [result], (("disks", "1"), ("fs", "xfs"))) is None
 
 
-def test_a_failed_or_bounded_sample_seeds_nothing() -> None:
-    first = next_sample(goal(), ())
+@pytest.mark.parametrize(
+    "status", sorted(set(PeakStatus) - {PeakStatus.FOUND, PeakStatus.NEVER_FAILS})
+)
+def test_a_sample_where_no_rate_is_known_to_hold_seeds_nothing(
+    status: PeakStatus,
+) -> None:
+    """Its rate may be wrong by any factor, and each search would pass its error on."""
+    asked = goal(32, design=DesignKind.FULL)
+    first = next_sample(asked, ())
     assert first is not None
-    for status in (PeakStatus.FAILED, PeakStatus.NEVER_FAILS):
-        second = next_sample(goal(), (ending(first.sample, status, 7.0),))
-        assert second is not None
-        assert second.goal == PEAK
+    wrong = ending(first.sample, status, 7.0, (6.0, 8.0))
+    second = next_sample(asked, (wrong,))
+    assert second is not None
+    assert (second.goal, second.seeded_from) == (PEAK, ())
+    third = next_sample(asked, (wrong, searched(second.sample, 500.0, 0.03)))
+    assert third is not None
+    assert third.seeded_from == second.sample
+    assert third.goal.start_rate == 500.0
 
 
 def test_failures_are_counted_and_do_not_end_a_mapping() -> None:
@@ -420,15 +422,78 @@ def test_few_samples_are_doubted_and_enough_are_not() -> None:
         assert ("surface-few-samples" in found) is doubted, n
 
 
+def rough(sample: Sample, factor: float = 1.0) -> SampleResult:
+    """Return a search that its budget ended at a multiple of the peak, with an interval of a factor of 9."""
+    rate = factor * RATES[sample]
+    return ending(sample, PeakStatus.BUDGET, rate, (rate / 3, 3 * rate))
+
+
 def test_searches_that_ended_before_their_claim_held_are_told() -> None:
     every = candidates(factors())[::4]
-    late = [ending(one, PeakStatus.BUDGET, RATES[one]) for one in every[:2]]
-    sure = [searched(one, RATES[one], 0.03) for one in every[2:]]
-    found = surface_of(goal(), (*late, *sure)).findings
-    missed = [one for one in found if one.code == "surface-claim-missed"]
-    assert len(missed) == 1
-    assert f"2 of {len(every)}" in missed[0].evidence
-    assert "disks=1,nfsd=1" in missed[0].evidence
+    open_ended = ending(every[0], PeakStatus.BUDGET, 50.0, bound="lower")
+    without = ending(every[1], PeakStatus.UNDECIDED, RATES[every[1]])
+    sure = [searched(one, RATES[one], 0.03) for one in every[3:]]
+    results = (open_ended, without, rough(every[2]), *sure)
+    for model, used in ((ModelKind.GAUSSIAN_PROCESS, 1), (ModelKind.POLYNOMIAL, 0)):
+        surface = surface_of(goal(model=model), results)
+        found = {one.code: one for one in surface.findings}
+        evidence = found["surface-claim-missed"].evidence
+        assert f"3 of {len(every)}" in evidence
+        assert "disks=1,nfsd=1" in evidence
+        assert f"counts {used} of them as rough" in evidence
+        assert f"leaves out {3 - used}" in evidence
+        assert "surface-noise-assumed" not in found
+        assert surface.fit is not None
+        assert (surface.fit.n, surface.fit.rough) == (len(sure) + used, used)
+
+
+def test_a_rough_sample_is_not_measured_and_bends_a_map_less_than_a_measured_one() -> (
+    None
+):
+    every = candidates(factors())
+    wrong = every[13]
+    sure = tuple(searched(one, RATES[one], 0.03) for one in every[::3] if one != wrong)
+    low = RATES[wrong] / 8
+    values = {}
+    for name, result in (
+        ("measured", searched(wrong, low, 0.03)),
+        ("rough", ending(wrong, PeakStatus.BUDGET, low, (low / 3, 3 * low))),
+    ):
+        surface = surface_of(goal(), (*sure, result))
+        (values[name],) = (p for p in surface.predictions if p.sample == wrong)
+        assert surface.validation is not None
+        left_out = {one.sample for one in surface.validation.left_out}
+        assert (wrong in left_out) is (name == "measured")
+    assert values["measured"].measured is not None
+    assert values["rough"].measured is None
+    assert values["rough"].value == pytest.approx(RATES[wrong], rel=0.2)
+    assert values["measured"].value < 0.7 * RATES[wrong]
+
+
+def test_a_rough_interval_counts_as_wide_as_its_wider_side_and_as_the_claim() -> None:
+    at, other = candidates(factors())[:2]
+    uneven = ending(at, PeakStatus.BUDGET, 250.0, (250.0, 2000.0))
+    narrow = ending(other, PeakStatus.UNDECIDED, 250.0, (249.0, 251.0))
+    wide_sd, narrow_sd = sample_responses((uneven, narrow), log=True).noise_sd
+    assert wide_sd == pytest.approx(math.log(8) / 1.96, rel=1e-3)
+    assert narrow_sd == pytest.approx(0.10 / 1.96, rel=1e-3)
+
+
+def test_a_map_of_which_a_known_bound_is_no_part_is_doubted() -> None:
+    every = candidates(factors())
+    sure = tuple(searched(one, RATES[one], 0.03) for one in every[:8])
+    beside = every[12]
+    for result, doubted in (
+        (ending(beside, PeakStatus.NEVER_FAILS, 1e6), True),
+        (ending(beside, PeakStatus.BUDGET, 1e6, bound="lower"), True),
+        (ending(beside, PeakStatus.BUDGET, 1.0, bound="upper"), True),
+        (ending(beside, PeakStatus.NEVER_FAILS, RATES[beside] / 2), False),
+        (ending(beside, PeakStatus.FAILS_AT_LOWEST, 1.0), True),
+        (ending(beside, PeakStatus.FAILED, None), False),
+    ):
+        found = surface_of(goal(), (*sure, result)).findings
+        said = [one for one in found if one.code == "surface-bound-excluded"]
+        assert bool(said) is doubted, result.found
 
 
 def test_a_mapping_all_of_whose_samples_fail_still_chooses_and_tells() -> None:
@@ -533,7 +598,7 @@ def test_a_missing_interval_is_assumed_and_told() -> None:
     every = candidates(factors())
     results = (
         *(searched(one, RATES[one], 0.03) for one in every[:5]),
-        ending(every[5], PeakStatus.UNDECIDED, 100.0),
+        ending(every[5], PeakStatus.FOUND, 100.0),
     )
     surface = surface_of(goal(), results)
     (finding,) = (

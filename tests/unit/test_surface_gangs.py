@@ -356,7 +356,7 @@ def test_reports_show_the_gangs() -> None:
     )
     assert surface.gangs is not None
     lines = surface_text(report).splitlines()
-    assert lines[0].endswith("24 of 32 samples searched")
+    assert lines[0].endswith("24 of 32 samples searched, the claim held at 24 of 24")
     said = next(line for line in lines if line.startswith("gangs "))
     assert said.split(maxsplit=1)[1].startswith(gangs_text(surface.gangs))
     # The anchor has a row for each gang.

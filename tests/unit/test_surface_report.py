@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -27,13 +28,16 @@ from benchwright.load.spec_toml import read_spec
 from benchwright.load.surface_spec import read_surface, unused_factors
 from benchwright.report.answer import finding_groups
 from benchwright.report.charts.render import render_sheet
+from benchwright.report.charts.sheet import CurveForm, Sheet
 from benchwright.report.charts.style import ChartStyle
 from benchwright.report.charts.surface import level_between, surface_sheet
+from benchwright.report.charts.svg import sheet_svg
 from benchwright.report.surface import (
     SurfaceReport,
     named_findings,
     surface_document,
     surface_headline,
+    surface_sentence,
     surface_text,
 )
 from benchwright.run.search_requests import (
@@ -42,7 +46,14 @@ from benchwright.run.search_requests import (
     SurfaceRequest,
     surface_plan,
 )
-from surfaces import factors, measured_peaks, randomised, searched, true_peaks
+from surfaces import (
+    ending,
+    factors,
+    measured_peaks,
+    randomised,
+    searched,
+    true_peaks,
+)
 
 PEAK = PeakGoal(criteria=(Criterion("response_ms_mean", 40.0),))
 RATES = measured_peaks(true_peaks(randomised("web", 2)), 0.03, 2)
@@ -112,17 +123,129 @@ def test_findings_of_searches_are_grouped_by_code_with_their_samples() -> None:
     ]
 
 
+def apart(*rates: float, more: tuple[SampleResult, ...] = ()) -> SurfaceReport:
+    """Return the report of samples with these rates, each ±6 %, and of further ones."""
+    every = candidates(factors())
+    results = tuple(
+        searched(sample, rate, 0.03) for sample, rate in zip(every, rates, strict=False)
+    )
+    return report_of(goal(factors(), 32, design=DesignKind.FULL), (*results, *more))
+
+
 def test_a_headline_is_the_highest_peak_rate() -> None:
-    report = ten()
+    report = apart(100, 200, 300, 400)
     cut = msgspec.structs.replace(report, status="interrupted")
     none = msgspec.structs.replace(
         cut, result=msgspec.structs.replace(cut.result, results=())
     )
     assert [surface_headline(one) for one in (report, cut, none)] == [
-        "Highest peak rate 1,688.7/s (1,592.3 to 1,791/s at 95 %)",
-        "Highest peak rate 1,688.7/s, interrupted (1,592.3 to 1,791/s at 95 %)",
+        "Highest peak rate 400/s (377.16 to 424.23/s at 95 %)",
+        "Highest peak rate 400/s, interrupted (377.16 to 424.23/s at 95 %)",
         "No peak rate, interrupted",
     ]
+    assert surface_sentence(report) == (
+        "the peak rate is highest at disks=1, nfsd=8: 400/s (377.16 to 424.23/s at 95 %); "
+        "lowest at disks=1, nfsd=1: 100/s (94.29 to 106.06/s at 95 %); 4 of 32 samples "
+        "searched, the claim held at 4 of 4"
+    )
+
+
+def test_no_winner_is_named_where_intervals_overlap() -> None:
+    top = apart(100, 390, 300, 400)
+    assert surface_headline(top) == (
+        "Highest peak rate at one of 2 samples (367.73 to 424.23/s)"
+    )
+    assert surface_sentence(top).startswith(
+        "the peak rate is highest at disks=1, nfsd=8 or disks=1, nfsd=2, whose intervals "
+        "overlap: 367.73 to 424.23/s; lowest at disks=1, nfsd=1: 100/s ("
+    )
+    assert "lowest at one of 3 samples, whose intervals overlap: " in surface_sentence(
+        apart(100, 101, 99, 400)
+    )
+    assert surface_sentence(apart(100, 101, 99)).startswith(
+        "no difference between the peak rates of 3 samples is established: their intervals "
+        "overlap, 93.347 to 107.12/s; "
+    )
+
+
+@pytest.mark.parametrize(
+    ("status", "how", "cell"),
+    [
+        (
+            PeakStatus.BUDGET,
+            {"ends": (5.0, 90.0)},
+            "about 57.8/s, between 5 and 90/s (budget)",
+        ),
+        (PeakStatus.BUDGET, {"bound": "lower"}, "57.8/s or more (budget)"),
+        (PeakStatus.UNDECIDED, {"bound": "upper"}, "below 57.8/s (undecided)"),
+        (PeakStatus.UNDECIDED, {}, "about 57.8/s (undecided)"),
+        (PeakStatus.FAILED, {}, "failed"),
+    ],
+)
+def test_a_sample_whose_claim_did_not_hold_is_marked_everywhere_and_leaves_the_order_open(
+    status: PeakStatus, how: dict[str, Any], cell: str
+) -> None:
+    wrong = candidates(factors())[13]
+    rate = None if status is PeakStatus.FAILED else 57.8
+    report = apart(100, 200, 300, 400, more=(ending(wrong, status, rate, **how),))
+    sentence, text = surface_sentence(report), surface_text(report)
+    assert sentence == (
+        "which sample has the highest or the lowest peak rate is not established: the claim "
+        "held at 4 of 5, from 100/s (94.29 to 106.06/s at 95 %) at disks=1, nfsd=1 to 400/s "
+        "(377.16 to 424.23/s at 95 %) at disks=1, nfsd=8; 5 of 32 samples searched"
+    )
+    assert surface_headline(report) == (
+        "Highest peak rate not established (the claim held at 4 of 5 samples; the highest of "
+        "them 400/s, 377.16 to 424.23/s at 95 %)"
+    )
+    head = next(one for one in text.splitlines() if one.startswith("disks"))
+    row = next(one for one in text.splitlines() if cell in one)
+    assert head.index("claim not held") < row.index(cell) + len(cell)
+    measured = slice(head.index("nfsd") + 4, head.index("interval at 95 %") + 16)
+    assert row[measured].split(cell[:5])[0].strip() == ""
+    document = json.loads(surface_document(report, study="s", session=1, exit_status=3))
+    told = {one["status"]: one["claim_held"] for one in document["samples"]}
+    assert told == {"found": True, str(status): False}
+    sample = {"disks": "2", "nfsd": "32"}
+    (predicted,) = (p for p in document["predictions"] if p["sample"] == sample)
+    assert predicted["measured"] is None
+    (grid, _) = (one.grid for one in surface_sheet(report.goal, report.result).panels)
+    assert grid is not None
+    assert len(grid.points) == 4
+    assert len(grid.open_points) == (rate is not None)
+
+
+def test_a_bound_has_its_place_in_the_order() -> None:
+    every = candidates(factors())
+    above = ending(every[13], PeakStatus.NEVER_FAILS, 5000.0)
+    below = ending(every[14], PeakStatus.FAILS_AT_LOWEST, 1.0)
+    report = apart(100, 200, 300, 400, more=(above, below))
+    assert surface_sentence(report) == (
+        "the peak rate is highest at disks=2, nfsd=32: 5,000/s or more; lowest at disks=2, "
+        "nfsd=64: below 1/s; 6 of 32 samples searched, the claim held at 4 of 6"
+    )
+    assert surface_headline(report) == "Highest peak rate 5,000/s or more"
+    assert "5,000/s or more (never-fails)" in surface_text(report)
+    assert "below 1/s (fails-at-lowest)" in surface_text(report)
+    below_all = ending(every[13], PeakStatus.NEVER_FAILS, 350.0)
+    assert surface_headline(apart(100, 400, more=(below_all,))) == (
+        "Highest peak rate at one of 2 samples (350/s or more)"
+    )
+
+
+def test_without_any_claim_no_rate_is_named() -> None:
+    every = candidates(factors())
+    rough = tuple(
+        ending(one, PeakStatus.BUDGET, 57.8, (5.0, 90.0)) for one in every[:4]
+    )
+    report = msgspec.structs.replace(apart(more=rough), status="undecided")
+    assert surface_sentence(report) == (
+        "undecided: no sample has a peak rate whose claim held; 4 of 32 samples searched"
+    )
+    assert surface_headline(report) == (
+        "No peak rate, undecided (the claim held at 0 of 4 samples)"
+    )
+    assert "4 samples, 4 of them rough" in surface_text(report)
 
 
 def test_intervals_and_predictions_say_their_confidence() -> None:
@@ -267,6 +390,70 @@ def test_maps_of_further_words_are_drawn_and_the_rest_is_told() -> None:
     sheet = surface_sheet(asked, surface_of(asked, results))
     assert [one.title for one in sheet.panels[::2]] == ["fs=a", "fs=b", "fs=c", "fs=d"]
     assert sheet.note.startswith("1 more")
+
+
+def with_open_samples(space: tuple[Factor, ...]) -> Sheet:
+    """Return the picture of samples that were measured, and of one with each other ending."""
+    every = candidates(space)
+    results = (
+        *(searched(one, 100.0 + at, 0.03) for at, one in enumerate(every[:-5])),
+        ending(every[-5], PeakStatus.BUDGET, 57.8, (5.0, 90.0)),
+        ending(every[-4], PeakStatus.BUDGET, 90.0, bound="lower"),
+        ending(every[-3], PeakStatus.NEVER_FAILS, 1e6),
+        ending(every[-2], PeakStatus.FAILS_AT_LOWEST, 1.0),
+        ending(every[-1], PeakStatus.FAILED, None),
+    )
+    asked = goal(space, len(every), design=DesignKind.FULL)
+    return surface_sheet(asked, surface_of(asked, results))
+
+
+def test_a_map_marks_the_samples_that_are_not_measured() -> None:
+    space = (make_factor("n", ("1", "2", "4")), make_factor("m", ("1", "2", "3")))
+    sheet = with_open_samples(space)
+    grid = sheet.panels[0].grid
+    assert grid is not None
+    assert len(grid.points) == 4
+    texts = {one.text for one in grid.open_points}
+    assert texts == {"~57.8", "≥ 90", "≥ 1,000,000", "≤ 1"}
+    assert "1 of them rough" in sheet.note
+    assert "not drawn: n=4, m=3: failed" in sheet.note
+    drawn = sheet_svg(sheet, prefix="p")
+    assert drawn.count('class="cross"') == 4 + 1, "the samples and the legend"
+    assert "claim not held: ≥ 90" in drawn
+
+
+def test_profiles_mark_the_samples_that_are_not_measured() -> None:
+    space = (
+        make_factor("n", ("1", "2", "4", "8", "16")),
+        make_factor("fs", ("a", "b", "c")),
+    )
+    sheet = with_open_samples(space)
+    (panel,) = sheet.panels
+    markers = [one for one in panel.curves if one.form is CurveForm.POINTS]
+    measured = [one for one in markers if not one.label]
+    others = [one for one in markers if one.label]
+    assert sum(len(one.x) for one in measured) == 10
+    assert all(one.label.endswith(", claim not held") for one in others)
+    assert not {one.shape for one in others} & {one.shape for one in measured}
+    rates = sorted(rate for one in others for rate in one.y if rate is not None)
+    assert rates == [1.0, 57.8, 90.0]
+    assert "n=16, fs=a: 1,000,000/s or more (never-fails)" in sheet.note
+    assert "n=16, fs=c: failed" in sheet.note
+    names = {name for one in others for name in one.names}
+    assert "about 57.8/s, between 5 and 90/s (budget)" in names
+
+
+@pytest.mark.parametrize("form", ["png", "svg"])
+@pytest.mark.parametrize("named", ["number", "word"])
+def test_charts_with_samples_that_are_not_measured_are_drawn(
+    named: str, form: str
+) -> None:
+    levels = ("1", "2", "3") if named == "number" else ("a", "b", "c")
+    space = (make_factor("n", ("1", "2", "4")), make_factor("m", levels))
+    rendered = render_sheet(with_open_samples(space), STYLE, form)
+    assert rendered.notes == ()
+    if form == "svg":
+        assert b"claim not held" in rendered.data
 
 
 @pytest.mark.parametrize("form", ["png", "svg"])
@@ -498,7 +685,7 @@ def test_no_name_of_a_level_reaches_a_terminal_as_a_command() -> None:
     space = (make_factor("fs", (evil, "b")),)
     asked = goal(space, 2, design=DesignKind.FULL)
     results = tuple(
-        searched(one, 100.0 + at, 0.03) for at, one in enumerate(candidates(space))
+        searched(one, 100.0 + 50 * at, 0.03) for at, one in enumerate(candidates(space))
     )
     report = SurfaceReport(
         status="failed",

@@ -19,6 +19,7 @@ from benchwright.core.search import (
     Criterion,
     LoadEnding,
     LoadTrial,
+    PeakAnswer,
     PeakGoal,
     PeakStatus,
     Probe,
@@ -26,6 +27,7 @@ from benchwright.core.search import (
     decode_stored,
 )
 from benchwright.core.surface import (
+    DesignKind,
     SampleRequest,
     SampleResult,
     SurfaceGoal,
@@ -33,9 +35,10 @@ from benchwright.core.surface import (
     make_factor,
 )
 from benchwright.decide.peak.published import PAPER_RUN_LENGTH_S
+from benchwright.decide.surface.result import surface_of
 from benchwright.run.gangs import DeadlineReached, TaskEnd
 from benchwright.run.ledger import Ledger
-from benchwright.run.peak import peak_search
+from benchwright.run.peak import peak_search, peak_verdict
 from benchwright.run.recovery import CRASH_CAUSE, recover
 from benchwright.run.search import SilentSearch, run_search
 from benchwright.run.search_requests import SurfacePlan
@@ -220,6 +223,94 @@ def test_a_sample_that_fails_is_a_result_and_is_tried_again(tmp_path: Path) -> N
     assert surface_verdict(again).exit_status == 0
 
 
+# -- samples whose claim did not hold ----------------------------------------------------
+
+
+class OneSlowServer(Servers):
+    """At one sample each trial costs all of a search's budget, so that the search ends after its first trial."""
+
+    def __init__(self, slow: str) -> None:
+        super().__init__()
+        self._slow = slow
+
+    def run(
+        self, probe: Probe, sample: Pairs, leaves: Callable[[LoadTrial], bool]
+    ) -> LoadTrial:
+        trial = super().run(probe, sample, leaves)
+        if text(sample) != self._slow:
+            return trial
+        return msgspec.structs.replace(trial, cost_s=10 * BUDGET_S)
+
+
+BUDGET_S = 1e5
+WITH_BUDGET = msgspec.structs.replace(
+    SURFACE,
+    goal=msgspec.structs.replace(
+        SURFACE.goal,
+        samples=8,
+        peak=msgspec.structs.replace(SURFACE.goal.peak, budget_s=BUDGET_S),
+        design=DesignKind.FULL,
+    ),
+)
+
+
+@pytest.mark.parametrize("place", range(4))
+def test_a_far_too_low_answer_is_not_established_and_starts_no_other_search(
+    tmp_path: Path, place: int
+) -> None:
+    reference = mapped(tmp_path / "whole", Servers(), WITH_BUDGET)
+    assert surface_verdict(reference).exit_status == 0
+    wrong = reference.results[place].sample
+    servers = OneSlowServer(text(wrong))
+    result = mapped(tmp_path / "s", servers, WITH_BUDGET)
+    (found,) = (one.found for one in result.results if one.sample == wrong)
+    assert found.status is PeakStatus.BUDGET
+    assert found.peak_rate is not None
+    assert found.peak_rate < capacity(wrong) / 2
+    verdict = surface_verdict(result)
+    assert (verdict.status, verdict.exit_status) == ("undecided", 3)
+    assert verdict.detail == "the claim held at 7 of 8 samples"
+    assert [one.found.status for one in result.results].count(PeakStatus.FOUND) == 7
+    # Each search but the first with its word starts at the peak of a sample that was measured.
+    assert wrong not in {one.seeded_from for one in result.results}
+    peaks = {one.sample: one.peak_rate for one in result.results}
+    for one in result.results:
+        first = next(rate for at, rate in servers.runs if at == text(one.sample))
+        start = peaks[one.seeded_from] if one.seeded_from else 10.0
+        assert first == pytest.approx(start, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("status", "exit_status"),
+    [
+        (PeakStatus.FOUND, 0),
+        (PeakStatus.BUDGET, 3),
+        (PeakStatus.UNDECIDED, 3),
+        (PeakStatus.NEVER_FAILS, 3),
+        (PeakStatus.FAILS_AT_LOWEST, 1),
+        (PeakStatus.FAILED, 1),
+    ],
+)
+def test_a_surface_exits_as_a_peak_search_that_ended_like_its_worst_sample(
+    tmp_path: Path, status: PeakStatus, exit_status: int
+) -> None:
+    result = mapped(tmp_path, Servers())
+    last = result.results[-1]
+    found = msgspec.structs.replace(last.found, status=status)
+    results = (*result.results[:-1], msgspec.structs.replace(last, found=found))
+    ended = surface_of(SURFACE.goal, results)
+    assert surface_verdict(ended).exit_status == exit_status
+    assert peak_verdict(PeakAnswer((found,))).exit_status == exit_status
+    # A search with a share of a deadline's time ends at its budget as requested.
+    as_requested = status is PeakStatus.BUDGET
+    whole = surface_verdict(ended, with_deadline=True)
+    assert whole.exit_status == (0 if as_requested else exit_status)
+    left = msgspec.structs.replace(ended, left_out=2)
+    cut = surface_verdict(left, with_deadline=True)
+    assert cut.exit_status == (0 if as_requested else exit_status)
+    assert cut.status == ("failed" if status is PeakStatus.FAILED else "deadline")
+
+
 # -- a deadline ------------------------------------------------------------------------
 
 
@@ -261,8 +352,10 @@ def test_a_mapping_ends_at_its_deadline_and_a_resume_continues(tmp_path: Path) -
             break
         assert len(result.results) > len(before.results)
         before = result
-    assert surface_verdict(result).status == "complete"
     assert len(result.results) == 5
+    # Some ended at their share of the time, and this policy states no interval by which a model could use them.
+    assert PeakStatus.BUDGET in {one.found.status for one in result.results}
+    assert surface_verdict(result, with_deadline=True).detail.startswith("no model")
 
 
 def test_a_mapping_with_a_deadline_is_the_same_wherever_it_was_cut(

@@ -491,7 +491,7 @@ def searched(
                 status=PeakStatus.FOUND,
                 detail="found",
                 claim=Claim(),
-                policy="qgs",
+                policy="monotone",
                 binding=answer,
             )
             ledger.note("search/0/result", encode_stored(PeakAnswer((found,))))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from benchwright.core.search import PeakStatus
-from benchwright.decide.peak.monotone import MONOTONE_PURPOSES
 from benchwright.load import spec_toml as spec_load
 from benchwright.load.criteria import parse_criterion
 from benchwright.load.spec import PLACEHOLDERS
@@ -16,6 +17,7 @@ from benchwright.load.spec_toml import read_spec
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs/workbench.md").read_text()
+POLICIES = ROOT / "python/benchwright/decide/peak"
 PEAK = (ROOT / "docs/peak.md").read_text()
 SPECS = sorted(
     file
@@ -54,10 +56,21 @@ def test_every_criterion_that_is_shown_is_one() -> None:
     assert len({parse_criterion(form).key for form in forms}) == 6
 
 
+def purposes(source: str) -> Iterator[str]:
+    """Yield the purposes of the probes that a module of policies makes."""
+    for call in ast.walk(ast.parse(source)):
+        if isinstance(call, ast.Call) and ast.unparse(call.func) == "Probe":
+            for word in ast.walk(call.args[2]):
+                if isinstance(word, ast.Constant) and isinstance(word.value, str):
+                    yield word.value
+
+
 def test_every_end_of_a_search_and_purpose_of_a_trial_is_described() -> None:
     names = rows(PEAK)
     assert {status.value for status in PeakStatus} <= names
-    assert {*MONOTONE_PURPOSES, "climb", "focus", "flank", "overload", "again"} <= names
+    modules = [file for file in POLICIES.glob("*.py") if file.stem != "published"]
+    made = {word for file in modules for word in purposes(file.read_text())}
+    assert {"guess", "hold", "check"} <= made <= names
 
 
 def test_the_spec_that_is_shown_is_one() -> None:

@@ -20,8 +20,9 @@ from benchwright.core.load import (
     FileSetMaking,
     FileSetResult,
     IntervalResult,
+    TimeDistribution,
 )
-from benchwright.core.search import Criterion, Probe
+from benchwright.core.search import Criterion, LoadTrial, Probe
 from benchwright.load import engine_values
 from benchwright.load import request as r
 from benchwright.load import workload as w
@@ -44,6 +45,7 @@ from benchwright.load.engine_values import (
 from benchwright.load.spec_toml import EngineSettings, read_spec
 from benchwright.report.parts import spent_text
 from benchwright.stats.hdr_histogram import Histogram
+from hdr_text import encode
 
 MEAN = parse_criterion("40ms")
 P90 = parse_criterion("p90 response < 40ms")
@@ -397,6 +399,85 @@ def test_a_second_in_which_nothing_ended_has_a_count_of_zero() -> None:
     assert (series.at_s, series.counts) == ((0.0, 1.0), (10, 0))
     assert series.values["response_ms_mean"] == (5.0, 0.0)
     assert series.binned_by == "completion"
+
+
+def with_times(
+    result: EngineResult, late_p99_ms: float | None = None, **times_ms: list[float]
+) -> EngineResult:
+    """Return the result with these times, and this lateness of the generator [ms]."""
+    found = {
+        name: TimeDistribution(
+            len(values),
+            mean=1e6 * float(np.mean(values)),
+            hdr=encode([round(1e6 * one) for one in values], 3),
+        )
+        for name, values in times_ms.items()
+    }
+    late_ns = None if late_p99_ms is None else round(1e6 * late_p99_ms)
+    return msgspec.structs.replace(
+        result,
+        lateness_ns=TimeDistribution(1, p99=late_ns),
+        kinds={"all": msgspec.structs.replace(result.all, **found)},
+    )
+
+
+def trial_of(
+    result: EngineResult, place: Path, monkeypatch: pytest.MonkeyPatch, probe: Probe
+) -> LoadTrial:
+    """Return the trial that the generator makes of an engine's result."""
+    say(result, monkeypatch)
+    generator = EngineGenerator(settings("target = 'null'"), ALL, ())
+    return generator.run(LoadRun(probe, {}, 1, place, lambda _: False))
+
+
+LATE = [10.0] * 80 + [90.0] * 20
+PROBE = Probe(10, 10.0)
+
+
+def test_a_trial_has_its_values_without_the_lateness_of_the_generator(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on_time = [10.0] * 100
+    result = with_times(
+        result_of(120, 100, skipped=20),
+        81.0,
+        response_ns=LATE,
+        service_ns=on_time,
+        target_response_ns=on_time,
+    )
+    trial = trial_of(result, tmp_path, monkeypatch, PROBE)
+    assert trial.late_p99_ms == 81.0
+    measured = [trial.values[one.key] for one in ALL]
+    assert measured == [26.0, math.inf, pytest.approx(80 / 120), pytest.approx(1 / 6)]
+    alone = [trial.target_values[one.key] for one in ALL]
+    assert alone == [10.0, pytest.approx(10, rel=0.001), 1.0, 0.0]
+    assert trial.target_values["response_ms_p99"] == pytest.approx(10, rel=0.001)
+
+
+def test_a_server_that_keeps_operations_waiting_or_fails_them_is_not_excused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result = with_times(
+        result_of(130, 100, unfinished=10, dropped=10, errors=10),
+        0.01,
+        response_ns=LATE,
+        service_ns=[10.0] * 100,
+        target_response_ns=LATE,
+    )
+    trial = trial_of(result, tmp_path, monkeypatch, PROBE)
+    values = {key: trial.values[key] for key in trial.target_values}
+    assert trial.target_values == values
+    assert trial.target_values["error_ratio"] == pytest.approx(30 / 130)
+
+
+def test_what_the_generator_does_not_say_is_absent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    older = with_times(result_of(100, 100), response_ns=LATE)
+    trial = trial_of(older, tmp_path, monkeypatch, PROBE)
+    assert (trial.late_p99_ms, trial.target_values, trial.users) == (None, {}, None)
+    closed = trial_of(older, tmp_path, monkeypatch, Probe(3, 10.0, users=3))
+    assert closed.users == 3
 
 
 UNLIMITED = msgspec.structs.replace(MEAN, limit=math.inf)

@@ -2,7 +2,7 @@
 //!
 //! Decision: the request is in the operation (`bw_model::ExchangeAddress`), so its label is known when it is emitted, and
 //! an index into a table is all that the hot loop needs. A label has a recorder of its own, with all its histograms
-//! (1.4 MB), from the start. Rejected: labels from the rows of `samples` after the run, which need memory and time in
+//! (1.6 MB), from the start. Rejected: labels from the rows of `samples` after the run, which need memory and time in
 //! proportion to its length.
 
 use bw_model::{EngineError, Kind, Operation};
@@ -180,8 +180,9 @@ mod tests {
                     operation: exchange(request),
                     issued: Nanos(1),
                     completed: Nanos(7),
+                    arrived: Nanos(7),
                     result,
-                    held: false,
+                    held_since: None,
                 },
             );
         }

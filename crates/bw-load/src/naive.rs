@@ -382,11 +382,10 @@ impl Naive<'_> {
             let issued = clock.now();
             let result = call.execute(&planned.operation);
             let now = clock.now();
-            let held = false;
             let flight = InFlight {
                 planned,
                 issued,
-                held,
+                held_since: None,
             };
             self.note(&mut lock(recording), &flight, now, result);
         }
@@ -400,7 +399,7 @@ impl Naive<'_> {
         }
         recording.record.intended(&flight.planned);
         recording.record.issued(&flight.planned, flight.issued);
-        recording.record.completed(flight, now, result);
+        recording.record.completed(flight, now, now, result);
     }
 
     /// Waits until `at`; false if the run is stopped before that.

@@ -115,7 +115,15 @@ impl<C: Clock> Target for Null<C> {
             Nanos::ZERO
         };
         let result = i32::try_from(operation.size).unwrap_or(i32::MAX);
-        self.pending.push_back((end, Reaped { slot, result }));
+        let unseen = Nanos::ZERO;
+        self.pending.push_back((
+            end,
+            Reaped {
+                slot,
+                result,
+                unseen,
+            },
+        ));
     }
 
     #[inline]
@@ -128,7 +136,10 @@ impl<C: Clock> Target for Null<C> {
         let now = self.now();
         while ends.len() < ends.capacity() {
             match self.pending.front() {
-                Some((end, reaped)) if *end <= now => ends.push(*reaped),
+                Some((end, reaped)) if *end <= now => ends.push(Reaped {
+                    unseen: now.since(*end),
+                    ..*reaped
+                }),
                 _ => break,
             }
             self.pending.pop_front();

@@ -11,7 +11,7 @@
 //!
 //! Operations that are due and find no free slot wait first come, first served, in chunks of a fixed size: a single
 //! buffer that doubles would be copied whole in the middle of a run. Beyond the initial chunks, every 4096 operations
-//! of backlog cost one allocation of 160 KiB, the only allocation in the loop; by then the target is behind anyway. The
+//! of backlog cost one allocation of 192 KiB, the only allocation in the loop; by then the target is behind anyway. The
 //! plan's `backlog` bounds it.
 
 use bw_model::{Nanos, Operation};
@@ -132,6 +132,14 @@ pub struct Planned {
     pub stream: u32,
 }
 
+/// An operation that waits for a free slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Waiting {
+    pub planned: Planned,
+    /// When the worker came to it.
+    pub since: Nanos,
+}
+
 /// The operations to issue.
 #[derive(Debug)]
 pub(crate) struct OperationQueue {
@@ -213,8 +221,8 @@ const CHUNK: usize = 4096;
 /// The queue.
 #[derive(Debug)]
 pub(crate) struct WaitingQueue {
-    chunks: VecDeque<VecDeque<Planned>>,
-    spare: Vec<VecDeque<Planned>>,
+    chunks: VecDeque<VecDeque<Waiting>>,
+    spare: Vec<VecDeque<Waiting>>,
     length: usize,
 }
 
@@ -233,27 +241,27 @@ impl WaitingQueue {
     }
 
     /// Appends an operation.
-    pub(crate) fn push(&mut self, planned: Planned) {
+    pub(crate) fn push(&mut self, waiting: Waiting) {
         if self.chunks.back().is_none_or(|chunk| chunk.len() == CHUNK) {
             let chunk = self.spare.pop();
             let chunk = chunk.unwrap_or_else(|| VecDeque::with_capacity(CHUNK));
             self.chunks.push_back(chunk);
         }
         if let Some(chunk) = self.chunks.back_mut() {
-            chunk.push_back(planned);
+            chunk.push_back(waiting);
             self.length += 1;
         }
     }
 
     /// Takes the first operation.
-    pub(crate) fn pop(&mut self) -> Option<Planned> {
+    pub(crate) fn pop(&mut self) -> Option<Waiting> {
         let chunk = self.chunks.front_mut()?;
-        let planned = chunk.pop_front();
+        let waiting = chunk.pop_front();
         if chunk.is_empty() {
             self.spare.extend(self.chunks.pop_front());
         }
-        self.length -= usize::from(planned.is_some());
-        planned
+        self.length -= usize::from(waiting.is_some());
+        waiting
     }
 
     /// Returns whether no operation waits.
@@ -283,14 +291,14 @@ impl WaitingQueues {
     }
 
     /// Appends an operation that waits for a part.
-    pub(crate) fn push(&mut self, part: usize, planned: Planned) {
-        self.queues[part].push(planned);
+    pub(crate) fn push(&mut self, part: usize, waiting: Waiting) {
+        self.queues[part].push(waiting);
         self.length += 1;
     }
 
     /// Takes the first operation that waits for one of the parts with room.
     #[inline]
-    pub(crate) fn pop(&mut self, mut has_room: impl FnMut(usize) -> bool) -> Option<Planned> {
+    pub(crate) fn pop(&mut self, mut has_room: impl FnMut(usize) -> bool) -> Option<Waiting> {
         let mut parts = (0..).zip(&mut self.queues);
         let (_, queue) = parts.find(|(part, queue)| !queue.is_empty() && has_room(*part))?;
         self.length -= 1;
@@ -319,8 +327,8 @@ pub struct InFlight {
     pub planned: Planned,
     /// The actual start.
     pub issued: Nanos,
-    /// Whether it had to wait for this slot.
-    pub held: bool,
+    /// If it had to wait for this slot: since when.
+    pub held_since: Option<Nanos>,
 }
 
 /// The slots: a fixed number of places for operations in flight.
@@ -363,12 +371,12 @@ impl Slots {
 
     /// Takes a free slot for the operation; returns its number, or None if every slot is taken.
     #[inline]
-    pub(crate) fn take(&mut self, planned: Planned, held: bool) -> Option<u32> {
+    pub(crate) fn take(&mut self, planned: Planned, held_since: Option<Nanos>) -> Option<u32> {
         let slot = self.free.pop()?;
         self.flights[slot as usize] = Some(InFlight {
             planned,
             issued: Nanos::NEVER,
-            held,
+            held_since,
         });
         Some(slot)
     }
@@ -457,20 +465,27 @@ mod tests {
         assert_eq!(queue.len(), 1);
     }
 
+    fn waiting(n: u32) -> Waiting {
+        Waiting {
+            planned: planned(0, n),
+            since: Nanos(u64::from(n)),
+        }
+    }
+
     #[test]
     fn first_come_first_served_over_many_chunks() {
-        let mut waiting = WaitingQueue::with_capacity(1);
+        let mut queue = WaitingQueue::with_capacity(1);
         let mut expected = 0..30_000;
         for round in 0..3 {
-            (round * 10_000..(round + 1) * 10_000).for_each(|n| waiting.push(planned(0, n)));
+            (round * 10_000..(round + 1) * 10_000).for_each(|n| queue.push(waiting(n)));
             for _ in 0..5000 {
-                assert_eq!(waiting.pop().map(|p| p.filament), expected.next());
+                assert_eq!(queue.pop(), expected.next().map(waiting));
             }
         }
-        assert_eq!(waiting.length, 15_000);
-        while let Some(planned) = waiting.pop() {
-            assert_eq!(Some(planned.filament), expected.next());
+        assert_eq!(queue.length, 15_000);
+        while let Some(next) = queue.pop() {
+            assert_eq!(Some(next), expected.next().map(waiting));
         }
-        assert!(waiting.is_empty() && expected.next().is_none());
+        assert!(queue.is_empty() && expected.next().is_none());
     }
 }

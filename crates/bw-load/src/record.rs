@@ -266,15 +266,16 @@ impl WorkerRecord {
         self.note_never_issued(planned);
     }
 
-    /// Records the completion of an operation.
+    /// Records the completion of an operation, seen at `now`; it had arrived at `arrived`.
     #[inline]
-    pub fn completed(&mut self, flight: &InFlight, now: Nanos, result: i32) {
+    pub fn completed(&mut self, flight: &InFlight, now: Nanos, arrived: Nanos, result: i32) {
         let outcome = OperationOutcome {
             operation: flight.planned.operation,
             issued: flight.issued,
             completed: now,
+            arrived,
             result,
-            held: flight.held,
+            held_since: flight.held_since,
         };
         self.interval.complete(outcome.response(), result < 0);
         if self.measured(&flight.planned) {
@@ -332,12 +333,13 @@ impl WorkerRecord {
             let operation = &flight.planned.operation;
             if self.measured(&flight.planned) {
                 self.counts.unfinished += 1;
+                let held = flight.held_since.is_some();
                 self.recorder
-                    .record_unfinished(operation, flight.issued, flight.held);
+                    .record_unfinished(operation, flight.issued, held);
                 let target = self.target(flight.planned.stream);
                 let labels = self.labels.as_mut();
                 if let Some(label) = labels.and_then(|labels| labels.of(target, operation)) {
-                    label.record_unfinished(operation, flight.issued, flight.held);
+                    label.record_unfinished(operation, flight.issued, held);
                 }
             }
             self.push_row(self.row(&flight.planned, flight.issued, 0));

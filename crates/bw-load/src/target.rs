@@ -18,6 +18,8 @@ pub struct Reaped {
     pub slot: u32,
     /// Bytes transferred, or a negative errno.
     pub result: i32,
+    /// How long it had ended before the target looked; zero where the target does not know.
+    pub unseen: Nanos,
 }
 
 /// Something that executes operations.

@@ -12,7 +12,9 @@
 use crate::channels::{MessageLinks, RemoteMessage};
 use crate::clock::Clock;
 use crate::policy::{Contention, Full, LATE_FROM, Late, LateFilter, ReapMargin, SpinMargin};
-use crate::queue::{Due, InFlight, OperationQueue, Planned, Slots, TimeHeap, WaitingQueues};
+use crate::queue::{
+    Due, InFlight, OperationQueue, Planned, Slots, TimeHeap, Waiting, WaitingQueues,
+};
 use crate::record::WorkerRecord;
 use crate::target::{Reaped, Target};
 use bw_model::{DROPPED, Nanos};
@@ -205,7 +207,8 @@ impl<C: Clock, T: Target> Worker<C, T> {
         }
         self.record_sequences();
         let (in_flight, waiting) = (self.slots.in_flight(), self.waiting.len());
-        self.record.waiting(|| self.waiting.pop(|_| true));
+        self.record
+            .waiting(|| Some(self.waiting.pop(|_| true)?.planned));
         self.record.close(in_flight as u64, waiting as u64);
         Ok(Finished {
             record: self.record,
@@ -343,10 +346,10 @@ impl<C: Clock, T: Target> Worker<C, T> {
         let mut batch = [0_u32; BATCH];
         let mut length = 0;
         while length < most && !self.slots.full() {
-            let Some((planned, held)) = self.next_due(due) else {
+            let Some((planned, held_since)) = self.next_due(due) else {
                 break;
             };
-            if let Some(slot) = self.slots.take(planned, held) {
+            if let Some(slot) = self.slots.take(planned, held_since) {
                 let part = self.target.part_of(planned.stream);
                 self.target.submit_to(part, slot, &planned.operation);
                 batch[length] = slot;
@@ -390,20 +393,20 @@ impl<C: Clock, T: Target> Worker<C, T> {
         }
     }
 
-    /// Returns the next operation to issue, and whether a full target delayed it.
+    /// Returns the next operation to issue; if a full target delayed it, with the time since when.
     #[inline]
-    fn next_due(&mut self, due: Nanos) -> Option<(Planned, bool)> {
+    fn next_due(&mut self, due: Nanos) -> Option<(Planned, Option<Nanos>)> {
         if !self.waiting.is_empty() && !self.stopped {
             let target = &self.target;
-            let planned = self.waiting.pop(|part| target.has_room(part));
-            if !T::HAS_PARTS || planned.is_some() {
-                return planned.map(|planned| (planned, true));
+            let waiting = self.waiting.pop(|part| target.has_room(part));
+            if !T::HAS_PARTS || waiting.is_some() {
+                return waiting.map(|one| (one.planned, Some(one.since)));
             }
         }
         if T::HAS_PARTS {
-            return self.next_with_room(due).map(|planned| (planned, false));
+            return self.next_with_room(due).map(|planned| (planned, None));
         }
-        self.take_due(due).map(|planned| (planned, false))
+        self.take_due(due).map(|planned| (planned, None))
     }
 
     /// Takes the next operation whose part of the target has room; those before it wait, or are dropped.
@@ -455,8 +458,11 @@ impl<C: Clock, T: Target> Worker<C, T> {
                 // One that the worker came to late found the slots taken by others that it started late, all at once.
                 let is_late = self.now.since(planned.operation.at) > LATE_FROM;
                 self.record.held(&planned, is_late);
-                self.waiting
-                    .push(self.target.part_of(planned.stream), planned);
+                let since = self.now;
+                self.waiting.push(
+                    self.target.part_of(planned.stream),
+                    Waiting { planned, since },
+                );
                 if self.waiting.len() > self.plan.backlog {
                     self.record.backlog_exceeded();
                     self.stop.fetch_max(1, Ordering::Relaxed);
@@ -512,7 +518,7 @@ impl<C: Clock, T: Target> Worker<C, T> {
         self.last_reap = self.now;
         for end in &ends {
             match self.slots.free(end.slot) {
-                Some(flight) => self.ended(&flight, end.result),
+                Some(flight) => self.ended(&flight, end),
                 None => self.record.stray(),
             }
         }
@@ -521,8 +527,10 @@ impl<C: Clock, T: Target> Worker<C, T> {
     }
 
     #[inline]
-    fn ended(&mut self, flight: &InFlight, result: i32) {
-        self.record.completed(flight, self.now, result);
+    fn ended(&mut self, flight: &InFlight, end: &Reaped) {
+        let result = end.result;
+        let arrived = Nanos(self.now.0.saturating_sub(end.unseen.0));
+        self.record.completed(flight, self.now, arrived, result);
         if flight.planned.operation.notify {
             let event = completed(&flight.planned, self.now, result);
             if self.draining {

@@ -10,6 +10,7 @@ use bw_load::several::{Part, Several};
 use bw_load::target::{Reaped, Target};
 use bw_load::worker::{Stop, WorkerFilament, WorkerPlan};
 use bw_model::{DROPPED, Nanos, Operation, Rate};
+use bw_record::histogram::Histogram;
 use bw_schedule::filaments::open::{OperationSource, SourceState};
 use bw_schedule::filaments::{Emissions, Event, Filament};
 use bw_schedule::workload::{Placement, WorkloadSpec};
@@ -229,6 +230,50 @@ fn operations_without_a_slot_after_a_pause_of_the_generator_are_told_from_those_
     let stalled = simulate(narrow(2), slow, entry(vec![Every::second(1000)])).counts;
     assert!(stalled.held >= 7, "{stalled:?}");
     assert_eq!(stalled.held_late, 0);
+}
+
+/// Returns the responses and the target's parts of them that are above 100 us, the longest first, and both means.
+fn responses_and_targets(done: &Simulated) -> ([Vec<u64>; 2], [f64; 2]) {
+    let all = done.record.recorder().all();
+    let above = |histogram: &Histogram| {
+        let longest = |n: u64| histogram.quantile(1.0 - n as f64 / histogram.count() as f64);
+        let found = (0..histogram.count()).map_while(|n| longest(n).filter(|ns| *ns > 100_100));
+        found.collect()
+    };
+    let means = [&all.response, &all.target].map(|times| times.mean().unwrap());
+    ([above(&all.response), above(&all.target)], means)
+}
+
+#[test]
+fn a_pause_of_the_generator_is_not_in_the_targets_part_and_a_wait_for_a_slow_target_is() {
+    let spec = || NullSpec {
+        service_ns: Nanos(100_000),
+        stalls: vec![],
+    };
+    let narrow = WorkerPlan {
+        depth: 2,
+        ..plan(1000)
+    };
+    // Ten operations are up to 9.5 ms late, and with enough slots they all start at once.
+    let ([responses, targets], _) = responses_and_targets(&hiccup_with(plan(1000), 64, spec()));
+    assert_eq!(responses.len(), 11);
+    // The one that was being started when the generator paused ended in time, although nobody looked.
+    assert!(targets.is_empty(), "{targets:?}");
+    // With two slots eight of them wait for the others: 100 us for each pair.
+    let ([responses, targets], _) = responses_and_targets(&hiccup_with(narrow, 2, spec()));
+    assert_eq!(responses.len(), 11);
+    let waited: Vec<_> = targets.iter().map(|ns| ns.div_ceil(100_500)).collect();
+    assert_eq!(waited, [5, 5, 4, 4, 3, 3, 2, 2], "{targets:?}");
+    // A target that stands still for 10 ms is responsible for every wait.
+    let slow = simulate(
+        narrow,
+        stalled(100_000, 100, 10),
+        entry(vec![Every::second(1000)]),
+    );
+    let (longest, means) = responses_and_targets(&slow);
+    assert_eq!(longest[0], longest[1]);
+    assert!(longest[0].len() >= 10);
+    assert!((means[0] - means[1]).abs() < 1.0, "{means:?}");
 }
 
 #[test]

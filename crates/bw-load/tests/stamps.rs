@@ -49,7 +49,11 @@ impl Target for Costly {
             let at = self.clock.now();
             for &(slot, which) in call {
                 self.log.borrow_mut().push(Asked::Handed { which, at });
-                self.ended.push(Reaped { slot, result: 0 });
+                self.ended.push(Reaped {
+                    slot,
+                    result: 0,
+                    unseen: Nanos::ZERO,
+                });
             }
             self.clock.advance(self.cost);
         }

@@ -5,10 +5,11 @@
 use bw_load::target::Target;
 use bw_load::tcp::{TcpSpec, TcpTarget};
 use bw_model::{Kind, Nanos, Operation};
-use network::{Server, drive, exchange, reset};
+use network::{Server, drive, exchange, look_late, reset};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
 
 mod network;
 
@@ -53,6 +54,24 @@ fn thousands_of_exchanges_come_back_whole() {
     let bytes: u64 = operations.iter().map(|one| u64::from(one.size)).sum();
     assert_eq!((done.sent_bytes, done.received_bytes), (bytes, bytes));
     assert_eq!((done.reconnects, server.accepted()), (0, 64));
+}
+
+#[test]
+fn an_end_that_nobody_looked_for_has_the_time_since_it_arrived() {
+    let (answers, answered) = mpsc::channel();
+    let server = Server::start(move |_, mut stream| {
+        let mut buffer = [0; 100];
+        while stream.read_exact(&mut buffer).is_ok() && stream.write_all(&buffer).is_ok() {
+            let _ = answers.send(());
+        }
+    });
+    let mut target = open(&server, 1);
+    for _ in 0..2 {
+        let (late, end) = look_late(&mut target, &exchange(0, 100), &answered);
+        assert_eq!(end.result, 100);
+        assert!(u128::from(end.unseen.0) >= late.as_nanos(), "{end:?}");
+    }
+    assert_eq!(drive(&mut target, &[exchange(0, 100); 20]), [100; 20]);
 }
 
 #[test]

@@ -8,13 +8,14 @@ use bw_load::tcp::{TcpSpec, TcpTarget};
 use bw_model::EngineError;
 use network::certificates::{Authority, Validity};
 use network::nginx::Nginx;
-use network::{Server, drive, exchange, reset};
+use network::{Server, drive, exchange, look_late, reset};
 use rustls::{ServerConnection, StreamOwned};
 use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::process::{ChildStdout, Command, Stdio};
 use std::sync::Arc;
+use std::sync::mpsc;
 use std::time::Duration;
 
 mod network;
@@ -165,6 +166,23 @@ fn a_port_without_tls_is_named_so() {
     let refused = open_http(&url, &json!({"insecure": true}), 1).unwrap_err();
     assert_eq!((refused.code, refused.status), ("tls", 2));
     assert!(refused.message.contains("not TLS"), "{refused}");
+}
+
+#[test]
+fn an_end_that_nobody_looked_for_has_the_time_since_it_arrived() {
+    let Some(authority) = authority("unseen") else {
+        return;
+    };
+    let (answers, answered) = mpsc::channel();
+    let server = tls_server(&authority, move |_, mut stream| {
+        while echo(&mut stream, 100, 1) {
+            let _ = answers.send(());
+        }
+    });
+    let mut target = open_echo(&server, &trusting(&authority), 1, None).unwrap();
+    let (late, end) = look_late(&mut target, &exchange(0, 100), &answered);
+    assert_eq!(end.result, 100);
+    assert!(u128::from(end.unseen.0) >= late.as_nanos(), "{end:?}");
 }
 
 #[test]

@@ -66,7 +66,8 @@ fn outcome(index: u64) -> OperationOutcome {
         operation,
         issued,
         completed: issued + Nanos(service),
+        arrived: issued + Nanos(service),
         result: 4096,
-        held: false,
+        held_since: None,
     }
 }

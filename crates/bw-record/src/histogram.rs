@@ -2,7 +2,7 @@
 //!
 //! Decision: the buckets are HdrHistogram's (relative precision, lossless merging, a format that
 //! other tools read), counted in an array of our own and converted by the library at the end. An operation has
-//! five records: they cost 53 ns with the library's `record` and 30 ns with ours, of the 100 ns that an
+//! several records: five cost 53 ns with the library's `record` and 30 ns with ours, of the 100 ns that an
 //! engine of 10 million operations a second has in total (examples/record_cost.rs). Sum, sum of
 //! squares, minimum and maximum are stored as exact integers: a mean computed from buckets is
 //! off by up to half a bucket and a maximum by a whole one. Rejected: a t-digest, as its merges depend on their

@@ -1,11 +1,14 @@
 //! The outcomes of one worker's operations, as histograms and counts.
 //!
 //! Decision: all memory is allocated before the run starts, and recording is a few array
-//! increments, so that it can be in the hot loop. A kind has 1.4 MB of histograms, so only the kinds that a workload
+//! increments, so that it can be in the hot loop. A kind has 1.6 MB of histograms, so only the kinds that a workload
 //! is expected to issue have them from the start; another one gets them at its first operation. Each worker has its own recorder; they are merged after the
 //! run. "All kinds" and "lateness" are sums of stored histograms, computed at the end
 //! rather than recorded twice. Failed operations have their own histogram of response times: a
 //! refusal after 10 us would improve the successes' quantiles, and a timeout after 30 s must not be lost.
+//!
+//! The target's response has a histogram of its own although it is the service time of all operations that started at
+//! once: the others would need two more, of both of their times, for the sums of "service" and "target".
 
 use crate::errno::ErrorCounts;
 use crate::histogram::Histogram;
@@ -18,12 +21,14 @@ pub struct OperationOutcome {
     pub operation: Operation,
     /// The actual start.
     pub issued: Nanos,
-    /// The end.
+    /// The end: when the generator saw it.
     pub completed: Nanos,
+    /// When it had arrived, as far as the target knows: at `completed`, or earlier.
+    pub arrived: Nanos,
     /// Bytes transferred, or an error if negative (see [`crate::errno`]).
     pub result: i32,
-    /// Whether it had to wait for a free slot: its lateness is the target's.
-    pub held: bool,
+    /// If it had to wait for a free slot: when the generator came to it. From then on the delay is the target's.
+    pub held_since: Option<Nanos>,
 }
 
 impl OperationOutcome {
@@ -43,6 +48,19 @@ impl OperationOutcome {
     #[must_use]
     pub fn service(&self) -> u64 {
         self.completed.since(self.issued).0
+    }
+
+    /// Returns the time that the target is responsible for [ns]: from when the generator came to it, if it had to wait for
+    /// a free slot, else from its actual start, to when its end had arrived. Never more than the response; less than the
+    /// service time by the time for which the generator did not see its end.
+    #[must_use]
+    pub fn target_response(&self) -> u64 {
+        let from = self.held_since.unwrap_or(self.issued);
+        // A clock that was set meanwhile may say anything.
+        let arrived = self
+            .arrived
+            .clamp(self.issued, self.completed.max(self.issued));
+        arrived.since(from).0
     }
 
     /// Returns it as a row of samples: `stream` is its filament, `worker` the worker that executed it.
@@ -79,6 +97,8 @@ pub struct KindRecord {
     pub response: Histogram,
     /// Time from actual start to end, of operations that succeeded [ns].
     pub service: Histogram,
+    /// The target's part of the response, of operations that succeeded ([`OperationOutcome::target_response`]) [ns].
+    pub target: Histogram,
     /// Time from intended start to end, of operations that failed [ns].
     pub failed: Histogram,
 }
@@ -102,6 +122,7 @@ impl KindRecord {
             }
             self.response.record(outcome.response());
             self.service.record(outcome.service());
+            self.target.record(outcome.target_response());
         } else {
             self.errors.count(outcome.result);
             self.failed.record(outcome.response());
@@ -117,6 +138,7 @@ impl KindRecord {
         self.held.merge(&other.held);
         self.response.merge(&other.response);
         self.service.merge(&other.service);
+        self.target.merge(&other.target);
         self.failed.merge(&other.failed);
     }
 
@@ -154,7 +176,7 @@ impl SequenceRecord {
     }
 }
 
-/// The record of one worker, or of several merged. About 1.4 MB for each kind that is issued, 270 KB for each chain.
+/// The record of one worker, or of several merged. About 1.6 MB for each kind that is issued, 270 KB for each chain.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Recorder {
     /// By the kinds' numbers.
@@ -196,7 +218,7 @@ impl Recorder {
     pub fn record(&mut self, outcome: &OperationOutcome) {
         self.early += u64::from(outcome.issued < outcome.operation.at);
         let kind = self.kind_mut(outcome.operation.kind);
-        kind.start(outcome.issue_error(), outcome.held);
+        kind.start(outcome.issue_error(), outcome.held_since.is_some());
         kind.end(outcome);
     }
 
@@ -295,8 +317,9 @@ mod tests {
             operation,
             issued,
             completed: issued + Nanos(waits.1),
+            arrived: issued + Nanos(waits.1),
             result,
-            held: waits.0.is_multiple_of(3),
+            held_since: waits.0.is_multiple_of(3).then_some(Nanos(at + waits.0 / 3)),
         }
     }
 
@@ -317,6 +340,46 @@ mod tests {
         );
         assert_eq!(reads.issue_error().count(), 2);
         assert_eq!(recorder.early(), 0);
+    }
+
+    #[test]
+    fn the_target_is_responsible_from_the_start_or_from_when_the_generator_came_to_what_had_to_wait()
+     {
+        let at_once = |late: u64| OperationOutcome {
+            held_since: None,
+            ..outcome(0, 1000, (late, 200), 1)
+        };
+        let held = |came: u64, waited: u64| OperationOutcome {
+            held_since: Some(Nanos(1000 + came)),
+            ..outcome(0, 1000, (came + waited, 200), 1)
+        };
+        let unseen = |ns: u64, outcome: OperationOutcome| OperationOutcome {
+            arrived: Nanos(outcome.completed.0 - ns),
+            ..outcome
+        };
+        // Each: response, and the target's part of it.
+        for (outcome, times) in [
+            (unseen(30, at_once(0)), (200, 170)),
+            (unseen(30, held(90, 50)), (340, 220)),
+            // The clock of the stamps was set.
+            (unseen(900, held(90, 50)), (340, 50)),
+            (at_once(0), (200, 200)),
+            (at_once(90), (290, 200)),
+            (held(0, 50), (250, 250)),
+            (held(90, 50), (340, 250)),
+        ] {
+            let mut recorder = Recorder::new();
+            recorder.record(&outcome);
+            let reads = recorder.kind(Kind::Read).unwrap();
+            let greatest = [&reads.response, &reads.target].map(Histogram::max);
+            assert_eq!(greatest, [Some(times.0), Some(times.1)], "{outcome:?}");
+            let failed = OperationOutcome {
+                result: -5,
+                ..outcome
+            };
+            recorder.record(&failed);
+            assert_eq!(recorder.all().target.count(), 1);
+        }
     }
 
     #[test]
@@ -385,6 +448,18 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(16))]
+        #[test]
+        fn the_targets_part_is_service_and_wait_and_no_more_than_the_response(
+            outcomes in outcomes(), arrived in any::<u64>()
+        ) {
+            for one in outcomes {
+                prop_assert!(one.service() <= one.target_response());
+                prop_assert!(one.target_response() <= one.response());
+                let arrived = OperationOutcome { arrived: Nanos(arrived), ..one };
+                prop_assert!(arrived.target_response() <= one.target_response());
+            }
+        }
+
         #[test]
         fn any_order_of_merging_gives_the_same(a in outcomes(), b in outcomes(), c in outcomes()) {
             let (mut left, mut right) = (record(&a), record(&c));

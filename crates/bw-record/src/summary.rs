@@ -123,6 +123,8 @@ pub struct KindSummary {
     pub response_ns: HistogramSummary,
     /// Time from actual start to end, of operations that succeeded.
     pub service_ns: HistogramSummary,
+    /// The target's part of the response, of operations that succeeded: without the generator's lateness.
+    pub target_response_ns: HistogramSummary,
     /// Time from intended start to end, of operations that failed.
     pub failed_response_ns: HistogramSummary,
 }
@@ -136,6 +138,7 @@ impl From<&KindRecord> for KindSummary {
             issue_error_ns: (&of.issue_error()).into(),
             response_ns: (&of.response).into(),
             service_ns: (&of.service).into(),
+            target_response_ns: (&of.target).into(),
             failed_response_ns: (&of.failed).into(),
         }
     }
@@ -161,6 +164,7 @@ impl KindSummary {
             issue_error_ns: times(|part| &part.issue_error_ns)?,
             response_ns: times(|part| &part.response_ns)?,
             service_ns: times(|part| &part.service_ns)?,
+            target_response_ns: times(|part| &part.target_response_ns)?,
             failed_response_ns: times(|part| &part.failed_response_ns)?,
         })
     }
@@ -409,8 +413,9 @@ mod tests {
                 operation,
                 issued,
                 completed,
+                arrived: completed,
                 result: 512,
-                held: at == 9,
+                held_since: (at == 9).then_some(Nanos(at + 2)),
             });
         }
         let json = serde_json::to_value(kinds(&recorder)).unwrap();
@@ -418,6 +423,7 @@ mod tests {
         assert_eq!(json["read"]["bytes"], 5120);
         assert_eq!(json["all"]["response_ns"]["p99.9"], 105);
         assert_eq!(json["all"]["service_ns"]["mean"], 100.0);
+        assert_eq!(json["all"]["target_response_ns"]["mean"], 100.3);
         assert_eq!(json["all"]["issue_error_ns"]["count"], 10);
         assert_eq!(lateness(&recorder).count, 9);
         let back: BTreeMap<String, KindSummary> = serde_json::from_value(json).unwrap();

@@ -8,6 +8,7 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+pub mod arrival;
 pub mod clock;
 pub mod cpus;
 pub mod futex;

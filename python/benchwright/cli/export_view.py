@@ -389,7 +389,10 @@ def _search_view(study: Study, session: StoredSession) -> ExportView:
 def _peak_test(
     name: str, sample: Pairs, found: ClaimResult | None, status: str
 ) -> ExportTest:
-    rate = None if found is None else found.rate_estimate()
+    # A bound is no estimate.
+    rate = None
+    if found is not None and found.bound_kind is None:
+        rate = found.rate_estimate()
     metrics = () if rate is None else (_result("peak_rate", "/s", "higher", rate),)
     return ExportTest(
         name=f"{name}:{sample_text(sample)}" if sample else name,

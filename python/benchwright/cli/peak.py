@@ -23,8 +23,8 @@ claims (with several, all are reached):
   region:10%   the true response at the answer is within 10 % of the limit
   rate:5%      the answer is within 5 % of the true peak rate
   slo:95%      the limit holds at the answer with a probability of 95 %
-The default with --target is rate:5%, because region:10% needs more than the default
-budget of 10 minutes on average (docs/peak.md).
+The default with --target is rate:5%, because region:10% mostly needs more than the
+default budget of 10 minutes (docs/peak.md).
 
 exit status: 0 found; 1 the server or the generator failed, or a criterion fails at the
 lowest rate; 2 bad input; 3 undecided, budget spent, or no criterion ever fails;
@@ -48,7 +48,14 @@ _SEARCH = CommandSearch(
     noun="search",
     level="a rate",
     command="GEN {rate} {duration}",
-    for_command=("response", "series"),
+    for_command=(
+        "response",
+        "series",
+        "errors",
+        "offered",
+        "late",
+        "target_response",
+    ),
     spec="server, load and criteria, or with --target a workload file; without one, and without --target or --command, print "
     "the study's last search again",
     usage="bw peak [options] SPEC.toml | bw peak [options] [WORKLOAD.toml] --target T "
@@ -57,7 +64,8 @@ _SEARCH = CommandSearch(
     examples=_EXAMPLES,
     helps={
         "limits": "limit that must hold: 'p99 < 20ms', 'errors < 1%', 40ms for the mean; "
-        "repeatable, replaces the SPEC's criteria; with --command only the mean",
+        "repeatable, replaces the SPEC's criteria; with --command only the mean, and errors "
+        "with --errors",
         "claim": "what is claimed of the answer: region:10%, rate:5%, slo:95%; several "
         "with commas (default: region:10%; with --target rate:5%)",
         "budget": "stop after this time and report the best answer so far (default: "

@@ -28,9 +28,9 @@ examples:
 designs: adaptive (default with --samples), d-optimal, i-optimal, full (default without)
 models: gaussian-process (default), polynomial (default of d- and i-optimal)
 
-exit status: 0 mapped, or as much of the map as the deadline allowed; 1 the server failed at a
-sample; 2 bad input; 3 too few samples have a peak for any model; 130 interrupted (continue
-with `bw resume`)
+exit status: 0 every claim held, or as much was mapped as the deadline allowed; 1 the server failed at
+a sample, or a criterion at its lowest rate; 2 bad input; 3 undecided: the claim of a sample did not
+hold, or too few have a peak for a model; 130 interrupted (continue with `bw resume`)
 """
 _SPEC = "server, load, criteria and factors; without one print the study's last surface again"
 _START = "first rate of the first search; others start at a neighbour's peak"

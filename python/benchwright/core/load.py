@@ -84,6 +84,9 @@ class KindResult(msgspec.Struct, frozen=True):
     """Completion - intended start."""
     service_ns: TimeDistribution
     """Completion - actual start."""
+    target_response_ns: TimeDistribution | None = None
+    """Arrival of the answer - the moment when the generator came to an operation that had to wait for a free
+    place, or the actual start of one that had not; None: the engine is older."""
 
 
 class LoadCounts(msgspec.Struct, frozen=True):

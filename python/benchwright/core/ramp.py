@@ -148,6 +148,8 @@ class RampPoint(msgspec.Struct, frozen=True, kw_only=True):
     response_ms_p50: float | None = None
     response_ms_p99: float | None = None
     """Means over the level's trials; None where a trial does not know it."""
+    late_p99_ms: float | None = None
+    """How late the generator was: the largest 99th percentile of the level's trials; None: it does not say [ms]."""
     error_share: float | None = None
     """Of the operations that ended; None where no count exists."""
     efficiency: float | None = None

@@ -74,18 +74,6 @@ class Claim(msgspec.Struct, frozen=True):
         return f"{self.kind}:{100 * of:.10g}%"
 
 
-class CurveShape(msgspec.Struct, frozen=True):
-    """The curve's shape, which a search passes to the search at a neighbouring sample."""
-
-    gap: float
-    """(capacity - peak) / peak."""
-    unloaded: float
-    """The response without load, as a share of the limit."""
-    noise_s: float
-    """Relative variance of a run's mean at the limit, times its length [s]."""
-    warm_up_s: float = 0.0
-
-
 class PeakGoal(msgspec.Struct, frozen=True, kw_only=True):
     """The goal of a search and its bounds."""
 
@@ -94,6 +82,9 @@ class PeakGoal(msgspec.Struct, frozen=True, kw_only=True):
     claim: Claim = Claim()
     start_rate: float = 50.0
     """Of the first probe: low, or a neighbour's peak (seeding) [1/s]."""
+    guess_users: int | None = None
+    """The search begins with a second of a closed loop of so many users, whose throughput is the first guess in
+    place of `start_rate`; None: it does not."""
     lowest_rate: float | None = None
     """Below this a criterion that fails ends the search; None: where a run would see
     hardly any arrival (decide/peak/policy.py)."""
@@ -119,8 +110,6 @@ class PeakGoal(msgspec.Struct, frozen=True, kw_only=True):
     trials_each: int | None = None
     """Trials at each load, of the strawman; None: the paper's."""
     seed: int = 1
-    shape: CurveShape | None = None
-    """Of a neighbouring sample."""
 
     def __post_init__(self) -> None:
         assert self.criteria
@@ -157,7 +146,7 @@ class Probe(msgspec.Struct, frozen=True):
     """Intended [1/s]; at most five significant digits, so that it can be written down."""
     duration_s: float
     purpose: str = ""
-    """For a person: `climb`, `bisect`, `focus`, `overload`."""
+    """For a person: `double`, `bisect`, `hold`, `check`."""
     users: int | None = None
     """Of a closed loop: how many issue at once; `rate` is the same number then. None: an
     open loop at `rate`."""
@@ -218,6 +207,14 @@ class LoadTrial(msgspec.Struct, frozen=True, kw_only=True):
     ending: LoadEnding = LoadEnding.WHOLE
     failure: str = ""
     """Of a load that did not fail: why it has no response, where it has none."""
+    users: int | None = None
+    """Of a closed loop: how many issued at once; None: an open loop."""
+    late_p99_ms: float | None = None
+    """How late the generator came to its operations, 99th percentile; None: it does not say [ms]."""
+    target_values: dict[str, float] = {}
+    """`values` without the generator's lateness: a response counts from the moment when the generator came
+    to the operation, and waiting for a free connection is the target's. Absent where the generator does not
+    know it."""
     marks: tuple[str, ...] = ()
     """Doubts about the generator: codes such as `closed-loop-generator`."""
     started_ns: int = 0
@@ -257,6 +254,20 @@ class CurvePoint(msgspec.Struct, frozen=True):
     high: float
 
 
+class RateTally(msgspec.Struct, frozen=True):
+    """How often the criteria held and failed at a rate, or at rates near it."""
+
+    rate: float
+    """[1/s]."""
+    held: int = 0
+    failed: int = 0
+
+    @property
+    def fails(self) -> bool:
+        """Whether it failed in most of its trials."""
+        return self.failed > self.held
+
+
 class PeakStatus(enum.StrEnum):
     """How a search ended."""
 
@@ -284,6 +295,9 @@ class ClaimResult(msgspec.Struct, frozen=True, kw_only=True):
     policy: str
     peak_rate: float | None = None
     """[1/s]; in every ending but FAILED the best that is known, or a bound."""
+    bound: Literal["lower", "upper"] | None = None
+    """`lower`: no higher rate was shown to fail; `upper`: no lower rate was shown to hold; None: `peak_rate` is
+    an estimate, or the result is of a version that did not store this (`bound_kind`)."""
     interval: Estimate | None = None
     """Of the peak rate."""
     claim_probability: float | None = None
@@ -300,8 +314,16 @@ class ClaimResult(msgspec.Struct, frozen=True, kw_only=True):
     components: VarianceComponents = VarianceComponents(None, None)
     curve: tuple[CurvePoint, ...] = ()
     """Of the binding criterion."""
+    check: tuple[RateTally, ...] = ()
+    """The trials just below and above the answer, which the claim is checked by."""
     findings: tuple[Finding, ...] = ()
-    shape: CurveShape | None = None
+
+    @property
+    def bound_kind(self) -> Literal["lower", "upper"] | None:
+        """What the rate is a bound of, also of a stored result; None: it is an estimate."""
+        if self.status is PeakStatus.NEVER_FAILS:
+            return "lower"
+        return "upper" if self.status is PeakStatus.FAILS_AT_LOWEST else self.bound
 
     def rate_estimate(self) -> Estimate | None:
         """Return the peak rate with its interval, whose ends are NaN where there is none; None

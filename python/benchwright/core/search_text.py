@@ -44,12 +44,31 @@ def criterion_limit_text(criterion: Criterion) -> str:
     return f"{'<' if criterion.better == 'lower' else '>'} {limit}"
 
 
-def bound_text(rate: float, status: PeakStatus) -> str:
-    """Return an answer's rate: `236.34/s`, or what it is a bound of, `below 1/s`."""
-    if status is PeakStatus.FAILS_AT_LOWEST:
-        return f"below {rate_text(rate)}"
-    more = " or more" if status is PeakStatus.NEVER_FAILS else ""
-    return f"{rate_text(rate)}{more}"
+def peak_rate_text(result: ClaimResult) -> str:
+    """Return an answer's rate: `236.34/s`, or what it is a bound of, `below 1/s`, `236.34/s or more`."""
+    if result.peak_rate is None:
+        return "unknown"
+    rate = rate_text(result.peak_rate)
+    match result.bound_kind:
+        case "upper":
+            return f"below {rate}"
+        case "lower":
+            return f"{rate} or more"
+    return rate
+
+
+def open_answer_text(found: ClaimResult) -> str:
+    """Return what a search without its claim established, and how it ended: `250/s or more (budget)`, `about 700/s,
+    between 97.1 and 7,200/s (undecided)`, `below 1/s (fails-at-lowest)`, `failed`."""
+    rate, ends = found.peak_rate, found.interval
+    if rate is None or found.status is PeakStatus.FAILED:
+        return str(found.status)
+    if found.bound_kind is not None:
+        return f"{peak_rate_text(found)} ({found.status})"
+    between = ""
+    if ends is not None and math.isfinite(ends.low + ends.high):
+        between = f", between {number_text(ends.low, 5)} and {rate_text(ends.high)}"
+    return f"about {rate_text(rate)}{between} ({found.status})"
 
 
 def criterion_text(criterion: Criterion) -> str:

@@ -158,8 +158,9 @@ class SurfaceGoal(msgspec.Struct, frozen=True, kw_only=True):
         return math.prod(len(factor.levels) for factor in self.factors)
 
 
-MEASURED_STATUSES = (PeakStatus.FOUND, PeakStatus.BUDGET, PeakStatus.UNDECIDED)
-"""Endings with a peak; the others have none, or a bound."""
+ESTIMATED_STATUSES = (PeakStatus.FOUND, PeakStatus.BUDGET, PeakStatus.UNDECIDED)
+"""Endings with an estimate of the peak, which is measured only where the claim held (`FOUND`); the
+others have none, or a bound."""
 
 
 class SampleResult(msgspec.Struct, frozen=True):
@@ -168,14 +169,35 @@ class SampleResult(msgspec.Struct, frozen=True):
     sample: Sample
     found: ClaimResult
     seeded_from: Sample = ()
-    """The measured neighbour whose peak and shape the search began with; (): none."""
+    """The neighbour at whose rate the search began; (): none."""
     gang: str = ""
     """Of a pool: the gang of hosts that measured it; "": no pool."""
 
     @property
+    def claim_held(self) -> bool:
+        """Whether the search ended with its claim: only then its peak counts as measured."""
+        return self.found.status is PeakStatus.FOUND
+
+    @property
     def peak_rate(self) -> float | None:
-        """The measured peak [1/s]; None where there is none, or only a bound."""
-        return self.found.peak_rate if self.found.status in MEASURED_STATUSES else None
+        """The measured peak [1/s]; None where the search did not end with its claim."""
+        return self.found.peak_rate if self.claim_held else None
+
+    @property
+    def rough_rate(self) -> float | None:
+        """The best answer of a search that ended before its claim held [1/s]; None of another search, and where it
+        is only a bound."""
+        estimated = self.found.status in ESTIMATED_STATUSES
+        if self.claim_held or not estimated or self.found.bound_kind is not None:
+            return None
+        return self.found.peak_rate
+
+    @property
+    def rate_that_held(self) -> float | None:
+        """A rate at which every criterion is known to hold, or the peak [1/s]: a neighbour's search may begin
+        there. None where the search established none."""
+        held = (PeakStatus.FOUND, PeakStatus.NEVER_FAILS)
+        return self.found.peak_rate if self.found.status in held else None
 
 
 class SampleRequest(msgspec.Struct, frozen=True):
@@ -210,7 +232,7 @@ class GangEffect(msgspec.Struct, frozen=True):
 
     gang: str
     searches: int
-    """Searches on this gang that found a peak."""
+    """Searches on this gang that the effect is estimated from."""
     effect: Estimate
     """Peak on this gang / peak on the mean gang - 1, shrunk towards 0."""
 
@@ -244,7 +266,9 @@ class ModelFit(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     """The formula, or the kernel with its hyperparameters."""
     n: int
-    """Measured samples that it was fitted to."""
+    """Samples that it was fitted to."""
+    rough: int = 0
+    """Those of them whose search ended before its claim held: they count by the width of their interval."""
     coefficients: tuple[Coefficient, ...] = ()
     residual_share: float | None = None
     """Standard deviation of what the model leaves, as a share of the rate."""
@@ -286,7 +310,7 @@ class Prediction(msgspec.Struct, frozen=True):
     """NaN where nothing is left to judge the model, also `high`."""
     high: float
     measured: Estimate | None = None
-    """What the search found there; None where none was made, or it found no peak."""
+    """What the search found there; None where none was made, or its claim did not hold."""
     outside: tuple[str, ...] = ()
     """Factors whose level lies outside the given levels: the value is extrapolated."""
 
@@ -310,15 +334,16 @@ class SurfaceResult(msgspec.Struct, frozen=True, kw_only=True):
     missing: tuple[Sample, ...] = ()
     """Those of them that the design names; an adaptive design chooses the others later."""
     gangs: GangEffects | None = None
-    """None: fewer than two gangs found a peak."""
+    """None: fewer than two gangs have an estimate of a peak."""
 
     @property
     def by_sample(self) -> dict[Sample, SampleResult]:
-        """One result for each sample; of the anchor, which every gang searches, the first one with a
-        peak."""
+        """One result for each sample; of the anchor, which every gang searches, the first one whose claim
+        held, else the first one with an estimate, else the first one."""
         found: dict[Sample, SampleResult] = {}
         for result in self.results:
-            if result.sample not in found or found[result.sample].peak_rate is None:
+            before = found.get(result.sample)
+            if before is None or _worth(result) > _worth(before):
                 found[result.sample] = result
         return found
 
@@ -326,6 +351,11 @@ class SurfaceResult(msgspec.Struct, frozen=True, kw_only=True):
     def searched(self) -> int:
         """The number of different samples that were searched."""
         return len({result.sample for result in self.results})
+
+
+def _worth(result: SampleResult) -> int:
+    """Return how much a search established about its sample."""
+    return 2 * result.claim_held + (result.rough_rate is not None)
 
 
 def make_factor(

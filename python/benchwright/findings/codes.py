@@ -341,7 +341,7 @@ _CODES: dict[str, Code] = {
     "drift": Code(
         Severity.WARNING,
         "Find what grows or fills up. Compare only in randomised blocks (bw compare): "
-        "drift does not bias them.",
+        "drift does not bias them. Repeat a search on a quieter machine.",
     ),
     "memory-leak": Code(
         Severity.WARNING,
@@ -630,7 +630,7 @@ _CODES: dict[str, Code] = {
     "responses-not-normal": Code(
         Severity.NOTE,
         "Look at `bw plot --mode normal`; make trials longer, or use a policy that does not assume "
-        "normal responses (qgs, monotone): Student's intervals of these loads are approximate.",
+        "normal responses (monotone): Student's intervals of these loads are approximate.",
     ),
     "search-undecided": Code(
         Severity.SERIOUS,
@@ -649,9 +649,15 @@ _CODES: dict[str, Code] = {
         Severity.WARNING,
         "Change the lowest or highest rate; a bound is not a peak and is not in any model.",
     ),
+    "surface-bound-excluded": Code(
+        Severity.SERIOUS,
+        "Do not use the map near these samples: it is not fitted to bounds. Change the lowest or "
+        "highest rate, or give each search more time, so that they find their peaks.",
+    ),
     "surface-claim-missed": Code(
         Severity.WARNING,
-        "Give each search more time (budget, max_trials); the model uses the interval as it is.",
+        "Give each search more time (budget, max_trials), or claim less. A Gaussian process counts such a sample by the "
+        "width of its interval; a polynomial leaves it out.",
     ),
     "surface-few-samples": Code(
         Severity.NOTE,
@@ -720,6 +726,31 @@ _CODES: dict[str, Code] = {
         "Treat it as overload, and use a generator that counts every arrival (engine, "
         "vegeta): requests that were due but unfinished at the end are not included.",
     ),
+    "offered-differs": Code(
+        Severity.WARNING,
+        "Check how the generator is called ({rate} is per second, of all its connections together) and what its "
+        "figures count: the server got another load than the one asked for.",
+    ),
+    "operations-missing": Code(
+        Severity.WARNING,
+        "Let the generator report what it sent and what failed (--offered and --errors, or counts of [load]). Then "
+        "a server that refuses can be told from a generator that is too slow.",
+    ),
+    "counts-contradict": Code(
+        Severity.SERIOUS,
+        "Check which operations each figure of the generator counts, and the pointers to them: one of them is not "
+        "what it was taken for.",
+    ),
+    "lateness-unknown": Code(
+        Severity.NOTE,
+        "Let the generator report its lateness (--late, or late of [load]), or use one that does (engine, pgbench, "
+        "vegeta). Give it CPUs of its own.",
+    ),
+    "refusals-unseen": Code(
+        Severity.NOTE,
+        "Let the generator report the share of operations that failed (--errors, or error_ratio in values of "
+        "[load]), and limit it: --limit 'errors < 1%'.",
+    ),
     "ramp-not-saturated": Code(
         Severity.WARNING,
         "Raise the highest level: the maximum of the server was not reached.",
@@ -755,15 +786,20 @@ _CODES: dict[str, Code] = {
         Severity.WARNING,
         "Use --repeats 3: runs also differ from each other (placement, caches, neighbours).",
     ),
-    "curve-fits-no-queue": Code(
-        Severity.WARNING,
-        "Look at the response curve: no queue model has a kink, a wall, refused operations or "
-        "pauses; the search assumed only that more load is not faster.",
+    "answer-rough": Code(
+        Severity.SERIOUS,
+        "Do not use the rate as the server's peak: give the search more time (--budget), a first rate "
+        "near the peak (--start) or a wider claim.",
     ),
-    "region-at-wall": Code(
-        Severity.NOTE,
-        "Claim the rate (--claim rate:5%): at a wall a tenth of the response is a thousandth of the "
-        "rate, so a claim of the region hardly ever holds.",
+    "check-contradicts": Code(
+        Severity.SERIOUS,
+        "Trials just below and above the answer did not agree with it: the server or the machine changes "
+        "from trial to trial. Repeat the search on a quieter machine, or claim less (--claim rate:10%).",
+    ),
+    "warm-up-not-over": Code(
+        Severity.SERIOUS,
+        "Give the search a larger budget or none, so that trials become longer (with --run-length they are "
+        'not tested for this), or let one server run for all trials (restart = "sample" in a spec).',
     ),
     "sheds-load": Code(
         Severity.WARNING,

@@ -55,6 +55,8 @@ GROUP_CORES = 0.5
 """CPU time of others from which on their part of the run queue may exceed their CPU time [cores]."""
 NAMED_CORES = 0.02
 """Others that used less are not named [cores]."""
+DELAYING_CORES = 0.1
+"""Others that used less are not named as those that delayed a generator [cores]."""
 WAITED = 0.15
 """Mean share of their lifetimes that threads waited for a CPU, if more than one wanted it at a
 time."""
@@ -318,3 +320,20 @@ SIZE_AFTER_REBOOT = 0.001
 """Share by which a size may differ after a reboot,"""
 SIZE_OF_ANOTHER_KERNEL = 0.02
 """... and under another kernel."""
+
+# -- counts of foreign generators -----
+
+COUNT_DIFFERS = 0.01
+"""Difference of a count from the asked one that matters, as a share of the asked one."""
+COUNT_DEVIATIONS = 4.0
+"""It must also exceed this many standard deviations of a Poisson count."""
+COUNT_ROUNDING = 2
+"""Operations by which two counts of the same thing may differ: one at each end of the run."""
+UNIT_RATE_RATIO = 1.3
+"""Rates this far apart at which the same part of the operations is counted show a unit."""
+FAR_ABOVE = 10.0
+"""A rate this many times the lowest is far above it."""
+HARDLY_SLOWER = 2.0
+"""A mean response up to this many times that at the lowest rate has hardly grown."""
+MUCH_QUICKER = 0.5
+"""... and below this many times, refusals are likely."""

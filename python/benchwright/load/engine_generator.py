@@ -42,6 +42,7 @@ from benchwright.load.engine_values import (
     counts_of,
     load_series,
     load_values,
+    target_counts,
 )
 from benchwright.load.file_set import with_users
 from benchwright.load.generators.run import LeaveEarly
@@ -383,6 +384,8 @@ class EngineGenerator:
         trial = _trial_of(
             tally, probe, self._criteria, load_series(within, self._criteria)
         )
+        of_target = target_counts(tally, result)
+        late_ns = result.lateness_ns.p99
         return msgspec.structs.replace(
             trial,
             # Operations that ended during the drain do not count as throughput.
@@ -390,6 +393,10 @@ class EngineGenerator:
             values=load_values(tally, _ALWAYS)
             | trial.values
             | _metrics(result, self._criteria),
+            target_values={}
+            if of_target is None
+            else load_values(of_target, (*_ALWAYS, *self._criteria)),
+            late_p99_ms=None if late_ns is None else late_ns / 1e6,
             ending=LoadEnding.LEFT if left else LoadEnding.WHOLE,
             failure=_why_nothing(result),
             marks=tuple(dict.fromkeys(_marks(result, request, self._criteria))),
@@ -421,6 +428,7 @@ def failed_trial(probe: Probe, failure: str, marks: tuple[str, ...] = ()) -> Loa
     """Return the failed trial of a probe without any result."""
     return LoadTrial(
         rate=probe.rate,
+        users=probe.users,
         duration_s=probe.duration_s,
         lasted_s=0.0,
         cost_s=0.0,
@@ -435,6 +443,7 @@ def _trial_of(
 ) -> LoadTrial:
     return LoadTrial(
         rate=probe.rate,
+        users=probe.users,
         duration_s=probe.duration_s,
         lasted_s=tally.lasted_s,
         cost_s=tally.lasted_s,

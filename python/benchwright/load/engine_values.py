@@ -171,6 +171,22 @@ def counts_of(
     )
 
 
+def target_counts(
+    tally: OperationCounts, result: EngineResult
+) -> OperationCounts | None:
+    """Return the counts of a load that is over without the lateness of the generator, and without the
+    operations that it skipped; None: the engine does not say."""
+    times = result.all.target_response_ns
+    if times is None:
+        return None
+    return msgspec.structs.replace(
+        tally,
+        failed=tally.failed - result.counts.skipped,
+        mean_ms=None if times.mean is None else times.mean / 1e6,
+        histogram=whole_histogram(times),
+    )
+
+
 def whole_histogram(times: TimeDistribution) -> Histogram:
     """Return the histogram of times; an empty one where there is none."""
     return times_histogram(times) or merged([])

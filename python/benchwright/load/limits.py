@@ -3,9 +3,8 @@
 Decision: the criteria of a search (`criteria.py`, `engine_values.py`), and a third answer besides held and missed. A
 share of operations (beyond a percentile's limit, failed) is compared with the allowed share by an exact binomial test on
 either side, as if operations were independent: so too few operations, and a share too close to the allowed one, are
-undecided. A limit that is exceeded only because the generator started operations late is undecided too: as the
-server's part count the operations that exceed it from their actual start, and those that waited for a slot although
-the generator was on time. Rejected: the point estimate alone, as other tools have it, which fails every second
+undecided. A limit that is exceeded only because the generator came to operations late is undecided too: the server's
+part of a response (`target_response_ns`) is judged in the same way. Rejected: the point estimate alone, as other tools have it, which fails every second
 build whose p99 is at its limit, and passes 20 operations without an error as `errors < 0.1%`.
 """
 
@@ -100,9 +99,10 @@ class _Operations:
         # Of what never ended, the label is unknown: none or all of it may be of this one.
         self.least_lost, self.most_lost = (never if self.is_all else 0), never
         self.skipped = counts.skipped if self.is_all else 0
-        self.held_by_target = counts.held - counts.held_late
+        # Of an older engine, no lateness is known to be the generator's.
+        self.target_ns = kind.target_response_ns or kind.response_ns
         self.response = whole_histogram(kind.response_ns)
-        self.service = whole_histogram(kind.service_ns)
+        self.target = whole_histogram(self.target_ns)
 
     @property
     def whole(self) -> int:
@@ -112,17 +112,18 @@ class _Operations:
         """Return the value of a criterion, from the intended starts; a percentile with all that may be lost."""
         is_percentile = criterion.statistic == "percentile"
         lost = self.most_lost if is_percentile else self.least_lost
-        return load_value(self._counts(self.response, lost), criterion)
+        counts = self._counts(self.kind.response_ns.mean, self.response, lost)
+        return load_value(counts, criterion)
 
-    def value_from_start(self, criterion: Criterion) -> float | None:
-        """Return the value from the actual starts, of what the generator did not skip."""
+    def target_value(self, criterion: Criterion) -> float | None:
+        """Return the value without the generator's lateness, of what the generator did not skip."""
         lost = self.least_lost - self.skipped
-        return load_value(self._counts(self.service, lost), criterion)
+        counts = self._counts(self.target_ns.mean, self.target, lost)
+        return load_value(counts, criterion)
 
-    def _counts(self, times: Histogram, lost: int) -> OperationCounts:
-        mean = self.kind.response_ns.mean
-        if times is self.service:
-            mean = self.kind.service_ns.mean
+    def _counts(
+        self, mean: float | None, times: Histogram, lost: int
+    ) -> OperationCounts:
         return OperationCounts(
             rate=1.0,
             lasted_s=1.0,
@@ -132,15 +133,6 @@ class _Operations:
             mean_ms=None if mean is None else mean / 1e6,
             histogram=times,
         )
-
-    @property
-    def target_wait_ms(self) -> float:
-        """The most that waiting for slots which the server kept may have added to the mean [ms]."""
-        late, issue = self.result.lateness_ns, self.result.all.issue_error_ns
-        if not self.held_by_target or issue.mean is None or not issue.count:
-            return 0.0
-        waited = issue.mean * issue.count - (late.mean or 0.0) * late.count
-        return max(0.0, waited) / issue.count / 1e6
 
     @property
     def lateness_text(self) -> str:
@@ -186,17 +178,11 @@ def _of_share(criterion: Criterion, group: _Operations) -> _Answer:
             f"{shown}; {_too_few(least, n_least, allowed)}",
             value,
         )
-    started = group.errors + group.least_lost - group.skipped
-    may_be = started
-    if limit_ns is not None:
-        started += _above(group.service, limit_ns)
-        may_be = started + group.held_by_target
-    by_generator = limit_ns is not None or group.skipped
-    if by_generator and not _is_more(may_be, n_least, allowed):
-        from_start = _shown(
-            criterion, group.value_from_start(criterion), started, n_least
-        )
-        why = f"from the actual start {from_start}: {group.lateness_text}"
+    over = 0 if limit_ns is None else _above(group.target, limit_ns)
+    by_target = group.errors + group.least_lost - group.skipped + over
+    if not _is_more(by_target, n_least, allowed):
+        target = _shown(criterion, group.target_value(criterion), by_target, n_least)
+        why = f"without the generator's lateness {target}: {group.lateness_text}"
         return _Answer(GateOutcome.UNDECIDED, f"{shown}; {why}", value)
     return _Answer(GateOutcome.FAILED, shown, value)
 
@@ -276,10 +262,10 @@ def _of_mean(criterion: Criterion, group: _Operations) -> _Answer:
         if lost:
             shown += f"; {plural(lost, 'operation')} without a response not included"
         return _Answer(GateOutcome.PASSED, shown, value)
-    from_start = group.value_from_start(criterion)
-    if from_start is not None and criterion.holds(from_start + group.target_wait_ms):
-        service = duration_ns_text(round(1e6 * from_start))
-        why = f"from the actual start {service}: {group.lateness_text}"
+    of_target = group.target_value(criterion)
+    if of_target is not None and criterion.holds(of_target):
+        target = duration_ns_text(round(1e6 * of_target))
+        why = f"without the generator's lateness {target}: {group.lateness_text}"
         return _Answer(GateOutcome.UNDECIDED, f"{shown}; {why}", value)
     return _Answer(GateOutcome.FAILED, shown, value)
 

@@ -15,7 +15,11 @@ from benchwright.core.quantity import parse_confidence, share_within
 from benchwright.core.ramp import RampAxis
 from benchwright.core.search import Claim
 from benchwright.core.surface import DesignKind, ModelKind
-from benchwright.decide.peak.policy import POLICIES_WITH, POLICY_NAMES
+from benchwright.decide.peak.policy import (
+    DEFAULT_POLICY,
+    POLICIES_WITH,
+    POLICY_NAMES,
+)
 from benchwright.load import parse as words
 from benchwright.load.criteria import parse_claim, parse_criterion
 from benchwright.suite.common_options import Plot
@@ -261,6 +265,33 @@ class PeakRequest(msgspec.Struct, frozen=True, kw_only=True):
             "mean_ms] of the operations due in each second"
         ),
     ] = None
+    errors: Annotated[
+        Text,
+        _pointer(
+            "JSON pointer to the share of failed operations; limited to less than 1% where "
+            "--limit does not limit it"
+        ),
+    ] = None
+    offered: Annotated[
+        Text,
+        _pointer(
+            "JSON pointer to the number of operations that were started; without it the "
+            "counts of the series are taken for it"
+        ),
+    ] = None
+    late: Annotated[
+        Text,
+        _pointer(
+            "JSON pointer to the 99th percentile of how late GEN started its operations [ms]"
+        ),
+    ] = None
+    target_response: Annotated[
+        Text,
+        _pointer(
+            "JSON pointer to the mean response time without that lateness, from when GEN came "
+            "to the operation [ms]"
+        ),
+    ] = None
     limits: Annotated[
         tuple[str, ...],
         _question(
@@ -299,7 +330,7 @@ class PeakRequest(msgspec.Struct, frozen=True, kw_only=True):
             f"search method: {', '.join(POLICY_NAMES)}",
             "NAME",
             choice("policy", *POLICY_NAMES),
-            default="qgs",
+            default=DEFAULT_POLICY,
         ),
     ] = None
     start: Annotated[
@@ -309,7 +340,7 @@ class PeakRequest(msgspec.Struct, frozen=True, kw_only=True):
             "RATE",
             _rate,
             "start_rate",
-            default="50",
+            default="50; with the engine, 0.75 of what a second of a closed loop completes",
         ),
     ] = None
     lowest: Annotated[
@@ -319,12 +350,18 @@ class PeakRequest(msgspec.Struct, frozen=True, kw_only=True):
             "RATE",
             _rate,
             "lowest_rate",
-            default="1, less where a limit is seconds long",
+            default="1 or a 1024th of the first rate; less where the first rate is below 8 or a limit is seconds long",
         ),
     ] = None
     highest: Annotated[
         Text,
-        _search("highest rate to try", "RATE", _rate, "highest_rate", default="1M"),
+        _search(
+            "highest rate to try",
+            "RATE",
+            _rate,
+            "highest_rate",
+            default="1M, or 1024 times the first rate if that is more",
+        ),
     ] = None
     budget: Annotated[
         Text,

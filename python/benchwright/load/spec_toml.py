@@ -24,7 +24,7 @@ from benchwright.core.plan import Pairs
 from benchwright.core.quantity import parse_confidence
 from benchwright.core.search import Claim, ClaimKind, Criterion, PeakGoal
 from benchwright.core.text import list_text
-from benchwright.decide.peak.policy import POLICY_NAMES
+from benchwright.decide.peak.policy import FORMER_POLICIES, POLICY_NAMES
 from benchwright.load import criteria
 from benchwright.load import parse as targets
 from benchwright.load import parse as words
@@ -82,6 +82,7 @@ from benchwright.suite.source import Unreadable, read_regular, read_text
 from benchwright.suite.template import brace_template
 from benchwright.suite.toml_sections import notify_of, servers_of
 from benchwright.suite.toml_table import Scalar, TomlTable, read_toml
+from benchwright.suite.values import one_of
 
 # --------------------------------------------------------------------------------------
 # `[load]` of a spec: the generator, its CPUs, and its own keys.
@@ -456,7 +457,7 @@ def _spec_at(
         factors=factors,
         goal=None if peak is None else _goal(peak),
         claims=() if peak is None else _claims(peak),
-        policy=None if peak is None else peak.choice("policy", POLICY_NAMES),
+        policy=None if peak is None else peak.read("policy", _policy),
         notify=None if notices is None else notify_of(notices),
         servers=servers_of(top),
         pool=None if pool is None else read_pool(pool),
@@ -821,6 +822,11 @@ def _check_server(table: TomlTable) -> None:
 
 
 # -- peak ------------------------------------------------------------------------------
+
+
+def _policy(text: str) -> str:
+    """Return the name of a policy, for a former one that of its successor. Raises ValueError."""
+    return FORMER_POLICIES.get(text) or one_of(text, POLICY_NAMES, "policy")
 
 
 def _goal(table: TomlTable) -> PeakGoal | None:

@@ -10,10 +10,17 @@ import msgspec
 
 from benchwright.core.ramp import RampAxis, RampPoint
 from benchwright.core.results import Estimate, Finding
-from benchwright.core.search import ClaimResult, Criterion, LoadEnding, SearchTrial
+from benchwright.core.search import (
+    ClaimResult,
+    Criterion,
+    LoadEnding,
+    PeakStatus,
+    SearchTrial,
+)
 from benchwright.core.search_text import (
     binding_criterion,
     criterion_name,
+    open_answer_text,
     sample_text,
 )
 from benchwright.core.surface import Sample
@@ -90,6 +97,7 @@ from benchwright.report.searches import (
 from benchwright.report.surface import (
     SurfaceReport,
     named_findings,
+    peak_order,
     surface_document,
     surface_fields,
     surface_headline,
@@ -454,6 +462,7 @@ def _levels_table(part: str, report: RampReport) -> Iterator[TableBlock]:
         ("Mean response", lambda point: point.response_ms_mean),
         ("p50", lambda point: point.response_ms_p50),
         ("p99", lambda point: point.response_ms_p99),
+        ("Late p99", lambda point: point.late_p99_ms),
     ]
     responses = [one for one in responses if any(one[1](point) for point in points)]
     times = scale_of((get(point) for _, get in responses for point in points), "ms")
@@ -542,6 +551,14 @@ def _law_table(part: str, report: RampReport) -> Iterator[TableBlock]:
 def _surface_answer(
     part: str, report: SurfaceReport, head: StoredSearch
 ) -> SearchAnswer:
+    sheet, crosses = surface_sheet(report.goal, report.result), ""
+    if not all(one.claim_held for one in report.result.results):
+        crosses = (
+            "A cross is a sample whose search ended without its claim: its rate is the best "
+            "answer so far (~) or a bound. "
+        )
+    if sheet.note:
+        crosses += f"{as_sentence(sheet.note)} "
     return SearchAnswer(
         report=report,
         headline=surface_headline(report),
@@ -550,10 +567,10 @@ def _surface_answer(
         blocks=(
             Picture(
                 id=f"{part}-surface",
-                title="Peak rate [1/s]: the model and the measured samples",
-                sheet=surface_sheet(report.goal, report.result),
+                title="Peak rate [1/s]: the model and the samples",
+                sheet=sheet,
                 reading="The colors show the model's peak rate. The rings are measured samples. "
-                "The table has their intervals and the bands of the model.",
+                f"{visible(crosses)}The table has their intervals and the bands of the model.",
             ),
             _samples_table(part, report),
         ),
@@ -565,13 +582,30 @@ def _surface_answer(
 
 def _surface_tiles(part: str, report: SurfaceReport) -> Iterator[Tile]:
     result, link = report.result, f"{part}-samples"
-    known = [one for one in result.results if one.peak_rate is not None]
-    if known:
-        best = max(known, key=lambda one: one.peak_rate or 0)
+    order = peak_order(result)
+    if order.measured:
+        best, note = (
+            order.measured[0],
+            "which sample has the highest is not established",
+        )
+        established = not order.open and len(order.highest) == 1
+        if established:
+            (highest,) = order.highest
+            note = sample_text(highest.sample)
+            if highest is not best:
+                note = f"{open_answer_text(highest.found)} at {note}"
         yield Tile(
-            "Highest peak rate",
+            "Highest peak rate"
+            if established and order.highest[0] is best
+            else "Highest measured peak rate",
             _peak_rate(f"{part}.highest", best.found, link=link),
-            visible(sample_text(best.sample)),
+            visible(note),
+        )
+    if result.results:
+        yield Tile(
+            "Claim held",
+            count_number(f"{part}.held", len(order.measured), link=link),
+            f"of {plural(result.searched, 'sample')} searched",
         )
     if result.validation is not None:
         error = result.validation.error
@@ -592,6 +626,14 @@ def _surface_tiles(part: str, report: SurfaceReport) -> Iterator[Tile]:
         f"{duration_text(result.load_s)} of it under load",
     )
     yield Tile("Trials", count_number(f"{part}.trials", result.trials))
+
+
+def _held(found: ClaimResult | None) -> bool:
+    return found is not None and found.status is PeakStatus.FOUND
+
+
+def _open_text(found: ClaimResult | None) -> str:
+    return "" if found is None else open_answer_text(found)
 
 
 def _samples_table(part: str, report: SurfaceReport) -> TableBlock:
@@ -619,8 +661,12 @@ def _samples_table(part: str, report: SurfaceReport) -> TableBlock:
         *((one.sample, one.found, one.gang) for one in results),
         *((sample, None, "") for sample in predictions if sample not in searched),
     ]
-    gang: tuple[Column, Callable[[str, tuple[Sample, ClaimResult | None, str]], Cell]]
-    gang = (Column("Gang"), lambda _, one: Words(visible(one[2])))
+    extra = tuple[Column, Callable[[str, tuple[Sample, ClaimResult | None, str]], Cell]]
+    gang: extra = (Column("Gang"), lambda _, one: Words(visible(one[2])))
+    is_open: extra = (
+        Column("Claim not held"),
+        lambda _, one: Words("" if _held(one[1]) else _open_text(one[1])),
+    )
     return table_of(
         f"{part}-samples",
         "Samples",
@@ -636,8 +682,11 @@ def _samples_table(part: str, report: SurfaceReport) -> TableBlock:
             *((gang,) if any(one.gang for one in results) else ()),
             (
                 Column(f"Measured, {level} interval", numeric=True),
-                lambda key, one: _peak_rate(key, one[1], scale),
+                lambda key, one: _peak_rate(
+                    key, one[1] if _held(one[1]) else None, scale
+                ),
             ),
+            *(() if all(one.claim_held for one in results) else (is_open,)),
             (
                 Column("Status"),
                 lambda _, one: Words("predicted" if one[1] is None else one[1].status),
@@ -685,12 +734,20 @@ def _trials_table(
             )
         )
     )[:_MOST_VALUES]
-    in_users = any(one.probe.users is not None for one in trials)
-    loads = scale_of([one.trial.rate for one in trials], "" if in_users else "/s", 5)
+    # A peak search begins with a closed loop, which is at no rate; a ramp may have only closed loops.
+    in_users = all(one.probe.users is not None for one in trials)
+
+    def load(one: SearchTrial) -> float | None:
+        is_shown = in_users or one.probe.users is None
+        return one.trial.rate if is_shown else None
+
+    loads = scale_of([load(one) for one in trials], "" if in_users else "/s", 5)
     costs = scale_of([one.trial.cost_s for one in trials], "s", 3)
     scales = [
         scale_of([one.trial.values.get(name) for one in trials], "") for name in names
     ]
+    lates = [one.trial.late_p99_ms for one in trials]
+    late_scale = scale_of(lates, "ms")
     sampled = any(one.sample for one in trials)
 
     def ending(_: str, one: SearchTrial) -> Cell:
@@ -720,7 +777,7 @@ def _trials_table(
     columns += [
         (
             Column("Users" if in_users else "Rate", numeric=True),
-            lambda key, one: number_of(f"{key}.rate", one.trial.rate, loads),
+            lambda key, one: number_of(f"{key}.rate", load(one), loads),
         ),
         (
             Column("Load lasted", numeric=True),
@@ -734,6 +791,21 @@ def _trials_table(
             (Column(visible(name), numeric=True), value(name, scale))
             for name, scale in zip(names, scales, strict=True)
         ),
+    ]
+    if any(late is not None for late in lates):
+        columns.append(
+            (
+                Column(
+                    "Late p99",
+                    "how late the generator came to its operations",
+                    numeric=True,
+                ),
+                lambda key, one: number_of(
+                    f"{key}.late", one.trial.late_p99_ms, late_scale
+                ),
+            )
+        )
+    columns += [
         (Column("Purpose"), lambda _, one: Words(visible(one.probe.purpose))),
         (Column("Ended"), ending),
     ]
@@ -749,7 +821,10 @@ def _trials_csv(trials: Sequence[SearchTrial]) -> str:
     names = list(dict.fromkeys(name for one in trials for name in one.trial.values))
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    head = ("trial", "sample", "rate", "users", "lasted_s", "cost_s", "ending")
+    head = (
+        *("trial", "sample", "rate", "users", "lasted_s", "cost_s", "ending"),
+        "late_p99_ms",
+    )
     writer.writerow((*head, *names))
     for one in trials:
         trial = one.trial
@@ -762,6 +837,7 @@ def _trials_csv(trials: Sequence[SearchTrial]) -> str:
                 repr(trial.lasted_s),
                 repr(trial.cost_s),
                 str(trial.ending),
+                "" if trial.late_p99_ms is None else repr(trial.late_p99_ms),
                 *(
                     repr(trial.values[name]) if name in trial.values else ""
                     for name in names

@@ -20,7 +20,7 @@ from benchwright.core.ramp import RampStatus
 from benchwright.core.results import Estimate, Finding, Severity
 from benchwright.core.search import PeakStatus
 from benchwright.core.search_text import criterion_text, sample_text
-from benchwright.core.surface import MEASURED_STATUSES
+from benchwright.core.surface import ESTIMATED_STATUSES
 from benchwright.findings.history import (
     environment_of,
     machine_fingerprint,
@@ -331,7 +331,8 @@ def _answers_of(
     for sample, peak in peaks:
         rate = None
         what = report.detail if peak is None else peak.detail
-        if peak is not None and peak.status in MEASURED_STATUSES:
+        estimated = peak is not None and peak.status in ESTIMATED_STATUSES
+        if peak is not None and estimated and peak.bound_kind is None:
             rate = peak.rate_estimate()
         if peak is not None and rate is not None:
             rate = msgspec.structs.replace(rate, n=peak.trials)

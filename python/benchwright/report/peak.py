@@ -17,20 +17,20 @@ from benchwright.core.search import (
     ClaimResult,
     Criterion,
     CurvePoint,
-    CurveShape,
     LoadEnding,
     PeakStatus,
+    RateTally,
     SearchTrial,
     VarianceComponents,
 )
 from benchwright.core.search_text import (
     binding_criterion,
-    bound_text,
     claim_sentence,
     claim_text,
     criterion_name,
     criterion_text,
     interval_text,
+    peak_rate_text,
     sample_text,
 )
 from benchwright.core.text import (
@@ -53,6 +53,13 @@ from benchwright.core.text_table import (
     word_column,
 )
 from benchwright.core.untrusted import one_line
+from benchwright.decide.peak.check import check_text
+from benchwright.decide.peak.evidence import (
+    in_asked_units,
+    is_void,
+    measured_bounds,
+    tallies,
+)
 from benchwright.report.documents import (
     Ends,
     FileEntry,
@@ -63,7 +70,7 @@ from benchwright.report.documents import (
     infinite,
 )
 from benchwright.report.observed import SearchHead, StoredSearch, search_trial_entry
-from benchwright.report.parts import report_text, spent_text
+from benchwright.report.parts import late_columns, report_text, spent_text
 from benchwright.report.why import DisturbedLoads
 
 # --------------------------------------------------------------------------------------
@@ -148,13 +155,25 @@ def peak_sentence(report: PeakReport) -> str:
     claim, best = next(open_claims, (None, None))
     if claim is None or best is None or best.peak_rate is None:
         return f"{how}: no answer"
+    if best.bound_kind is not None:
+        return f"{how}: {peak_rate_text(best)}; {_one_sided(report, best.bound_kind)}"
     text = f"{how}: best answer {rate_text(best.peak_rate)}"
     if best.interval is not None:
         low, high = best.interval.low, best.interval.high
         text += f", between {number_text(low, 5)} and {rate_text(high)}"
     if best.claim_probability is not None:
         text += f"; {_open_claim(claim, best.claim_probability, best.stop_probability)}"
-    return text + _one_sided(report)
+    return text
+
+
+def _one_sided(report: PeakReport, bound: str) -> str:
+    """Return what the trials show on the other side of a bound."""
+    if bound == "upper":
+        return "no trial held every limit"
+    failed = measured_bounds(_rates(report)).failed
+    if failed is None:
+        return "no rate failed"
+    return f"a limit was exceeded from {rate_text(failed)} on"
 
 
 def peak_headline(report: PeakReport) -> str:
@@ -162,7 +181,7 @@ def peak_headline(report: PeakReport) -> str:
     result = report.result
     if result is None or result.peak_rate is None:
         return f"No peak rate: {report.status}"
-    rate = bound_text(result.peak_rate, result.status)
+    rate = peak_rate_text(result)
     known = (PeakStatus.FOUND, PeakStatus.FAILS_AT_LOWEST, PeakStatus.NEVER_FAILS)
     if report.status in known:
         return f"Peak rate {rate}"
@@ -198,64 +217,44 @@ def _claims_text(report: PeakReport) -> str:
     return ", ".join(texts) or "the policy states no probability"
 
 
-def _one_sided(report: PeakReport) -> str:
-    """Return a note where the trials show the peak from one side only: then the answer is mostly
-    an assumption."""
-    held, exceeded = _held_and_exceeded(report)
-    if held and not exceeded and len(held) == len(report.trials):
-        highest = rate_text(max(held))
-        return f"; no limit was exceeded up to {highest}, the highest rate tried"
-    if exceeded and not held:
-        lowest = rate_text(min(exceeded))
-        return f"; a limit was exceeded even at {lowest}, the lowest rate tried"
-    return ""
+def _rates(report: PeakReport) -> tuple[RateTally, ...]:
+    """Return how often each rate held and failed, without the trials that decide nothing."""
+    trials = [
+        one.trial
+        for one in report.trials
+        if one.trial.users is None and not is_void(report.criteria, one.trial)
+    ]
+    return tallies(report.criteria, in_asked_units(trials))
 
 
-def _held_and_exceeded(report: PeakReport) -> tuple[list[float], list[float]]:
-    """Return the rates of the trials in which every limit held, and of those in which one was
-    exceeded; without failed trials [1/s]."""
-    held: list[float] = []
-    exceeded: list[float] = []
-    for trial in (one.trial for one in report.trials):
-        if trial.ending is LoadEnding.FAILED:
-            continue
-        holds = all(
-            (value := trial.values.get(each.key)) is None or each.holds(value)
-            for each in report.criteria
-        )
-        (held if holds else exceeded).append(trial.rate)
-    return held, exceeded
+def _measured(report: PeakReport) -> Iterator[str]:
+    """Yield which rates held and which failed, and how often."""
+    rates = _rates(report)
+    if not rates:
+        return
+    bounds = measured_bounds(rates)
+    if bounds.held is not None:
+        yield f"every limit held up to {_counted(rates, bounds.held, held=True)}"
+    if bounds.failed is not None:
+        yield f"a limit was exceeded from {_counted(rates, bounds.failed, held=False)} on"
+    mixed = [
+        tally
+        for tally in rates
+        if (bounds.held or 0.0) < tally.rate < (bounds.failed or math.inf)
+    ]
+    if mixed and bounds.held is not None and bounds.failed is not None:
+        held, failed = (sum(t.held for t in mixed), sum(t.failed for t in mixed))
+        yield f"between them {plural(held, 'trial')} held and {failed} did not"
+    void = sum(is_void(report.criteria, one.trial) for one in report.trials)
+    if void:
+        yield f"{plural(void, 'trial')} decided nothing: the generator was late"
 
 
-def _measured(report: PeakReport) -> str:
-    """Return which rates the trials show, and where the answer is: an answer is of the fitted
-    response, and single trials scatter around it. Empty without an answer."""
-    held, exceeded = _held_and_exceeded(report)
-    answer = None if report.result is None else report.result.peak_rate
-    if answer is None or not (held or exceeded):
-        return ""
-    up_to = (
-        f"every limit held up to {rate_text(max(held))}" if held else "no trial held"
-    )
-    if not exceeded:
-        beyond = "beyond" if answer > max(held) else "within"
-        return (
-            f"{up_to}, and none was exceeded; the answer is {beyond} the measured rates"
-        )
-    text = f"{up_to}; a limit was exceeded from {rate_text(min(exceeded))}"
-    if not held:
-        place = "below" if answer < min(exceeded) else "within"
-        return f"{text}; the answer is {place} the measured rates"
-    low, high = sorted((max(held), min(exceeded)))
-    if answer < low:
-        return (
-            f"{text}; the answer is below both, as single trials scatter around the fit"
-        )
-    if answer > high:
-        return (
-            f"{text}; the answer is above both, as single trials scatter around the fit"
-        )
-    return f"{text}; the answer is between"
+def _counted(rates: Sequence[RateTally], rate: float, *, held: bool) -> str:
+    """Return a rate with how often it held or failed: `12,457/s (2 of 2 trials)`."""
+    tally = next(one for one in rates if one.rate == rate)
+    some = tally.held if held else tally.failed
+    return f"{rate_text(rate)} ({some} of {plural(tally.held + tally.failed, 'trial')})"
 
 
 def peak_text(report: PeakReport) -> str:
@@ -274,12 +273,12 @@ def peak_fields(report: PeakReport) -> Iterator[Field]:
     result = report.result
     for claim, one in zip(report.claims, report.results, strict=True):
         yield ("claim", _claim(claim, one, report.criteria))
-    _, exceeded = _held_and_exceeded(report)
+    exceeded = any(tally.failed for tally in _rates(report))
     for criterion in report.criteria:
         limits = (
             result is not None
             and len(report.criteria) > 1
-            and bool(exceeded)
+            and exceeded
             and result.binding == criterion.key
         )
         yield ("limit", criterion_text(criterion) + " (binding)" * limits)
@@ -287,8 +286,12 @@ def peak_fields(report: PeakReport) -> Iterator[Field]:
         yield ("target", one_line(report.target))
     if report.sample:
         yield ("sample", sample_text(report.sample))
-    if measured := _measured(report):
+    if measured := "; ".join(_measured(report)):
         yield ("trials", measured)
+    if result is not None and result.peak_rate is not None:
+        checked = check_text(result.check, result.peak_rate)
+        if checked:
+            yield ("check", checked)
     yield ("spent", _spent(report))
     if result is not None:
         yield from _noise(result)
@@ -298,8 +301,8 @@ def peak_fields(report: PeakReport) -> Iterator[Field]:
 def _peak(result: ClaimResult) -> str:
     if result.peak_rate is None:
         return "unknown"
-    rate = bound_text(result.peak_rate, result.status)
-    if result.status in (PeakStatus.FAILS_AT_LOWEST, PeakStatus.NEVER_FAILS):
+    rate = peak_rate_text(result)
+    if result.bound_kind is not None:
         return rate
     interval = interval_text(result.interval)
     return f"{rate} ({interval})" if interval else f"{rate} (no interval is known)"
@@ -313,7 +316,8 @@ def _claim(
     if result is None or result.status in _NO_CLAIM:
         return f"{text}: not claimed"
     if result.claim_probability is None:
-        return f"{text}: the policy states no probability"
+        none = "the policy states no probability"
+        return f"{text}: {none if result.status is PeakStatus.FOUND else 'not established'}"
     at = "" if result.peak_rate is None else f" at {rate_text(result.peak_rate)}"
     return f"{text}: probability {probability_text(result.claim_probability)}{at}"
 
@@ -354,7 +358,9 @@ def _trial_table(report: PeakReport) -> Iterator[str]:
     ]
     columns = [
         text_column("trial", (str(trial.number) for trial in report.trials)),
-        number_column("rate/s", (trial.rate for trial in trials), 5),
+        number_column(
+            "rate/s", (None if t.users is not None else t.rate for t in trials), 5
+        ),
     ]
     # No column if the generator does not report the offered rate.
     if any(rate is not None for rate in offered):
@@ -363,7 +369,8 @@ def _trial_table(report: PeakReport) -> Iterator[str]:
     for each in report.criteria:
         values = [[trial.values.get(each.key)] for trial in trials]
         columns += _value_columns(each, [criterion_name(each)], values)
-    columns.append(word_column("", _remarks(report.trials)))
+    columns += late_columns([trial.late_p99_ms for trial in trials])
+    columns.append(word_column("", _remarks(report)))
     yield from table_lines(columns)
 
 
@@ -379,21 +386,26 @@ def _value_columns(
     return number_columns([f"{names[0]} {unit}".rstrip(), *names[1:]], rows)
 
 
-def _remarks(trials: Sequence[SearchTrial]) -> Iterator[str]:
-    """Yield each trial's purpose and whether it ended early, or its failure; a repeated
+def _remarks(report: PeakReport) -> Iterator[str]:
+    """Yield each trial's purpose and whether it ended early or is void, or its failure; a repeated
     failure refers to the first trial that had it."""
     told: dict[str, int] = {}
-    for trial in trials:
-        if trial.trial.ending is not LoadEnding.FAILED:
-            left = trial.trial.ending is LoadEnding.LEFT
-            parts = (trial.probe.purpose, "ended early" if left else "")
+    for one in report.trials:
+        trial = one.trial
+        if trial.ending is not LoadEnding.FAILED:
+            parts = (
+                one.probe.purpose,
+                "" if trial.users is None else f"{trial.users} users, a closed loop",
+                "ended early" if trial.ending is LoadEnding.LEFT else "",
+                "void: the generator was late"
+                if is_void(report.criteria, trial)
+                else "",
+            )
             yield ", ".join(part for part in parts if part)
-        elif (
-            first := told.setdefault(trial.trial.failure, trial.number)
-        ) != trial.number:
+        elif (first := told.setdefault(trial.failure, one.number)) != one.number:
             yield f"failed as trial {first} did"
         else:
-            yield f"failed: {one_line(trial.trial.failure)}"
+            yield f"failed: {one_line(trial.failure)}"
 
 
 # -- the curve ---------------------------------------------------------------------------
@@ -409,8 +421,7 @@ def _curve_table(result: ClaimResult, criteria: tuple[Criterion, ...]) -> Iterat
     places = sorted({round(i * last / max(count - 1, 1)) for i in range(count)})
     points = [result.curve[place] for place in places]
     names = [criterion_name(criterion), "low", "high"]
-    kind = "response" if result.shape is None else "fitted response"
-    yield f"{kind} at some rates, with a 95 % band"
+    yield "response at some rates, with a 95 % band"
     yield from table_lines(
         [
             number_column("rate/s", (point.rate for point in points), 5),
@@ -446,9 +457,12 @@ class ClaimEntry(msgspec.Struct, frozen=True, kw_only=True):
     claim_status: PeakStatus | None
     claim_probability: float | None
     peak_rate: float | None
+    bound: Literal["lower", "upper"] | None
+    """What `peak_rate` is a bound of; null: it is an estimate."""
     interval: Ends | None
     interval_confidence: float | None
     interval_method: str | None
+    check: tuple[CheckEntry, ...]
 
 
 class PeakTrialEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -470,11 +484,25 @@ class PeakTrialEntry(msgspec.Struct, frozen=True, kw_only=True):
     errors: int
     ending: LoadEnding
     failure: str | None
+    late_p99_ms: float | None
+    """How late the generator came to its operations, 99th percentile; null: it does not say."""
     marks: tuple[str, ...]
+    users: int | None
+    """Of a closed loop; `rate` is the same number then."""
+    void: bool
+    """Whether it exceeded a limit, perhaps only because the generator was late, so that it decides nothing."""
     purpose: str
     started_ns: int | None
     making_s: float | UnsetType = UNSET
     """How long the file set was examined and made [s]."""
+
+
+class CheckEntry(msgspec.Struct, frozen=True):
+    """How often the limits held and failed near a rate beside the answer."""
+
+    rate: float
+    held: int
+    failed: int
 
 
 class CurvePointEntry(msgspec.Struct, frozen=True):
@@ -506,9 +534,12 @@ class PeakDocument(
     claim_status: PeakStatus | None
     claim_probability: float | None
     peak_rate: float | None
+    bound: Literal["lower", "upper"] | None
+    """What `peak_rate` is a bound of; null: it is an estimate."""
     interval: Ends | None
     interval_confidence: float | None
     interval_method: str | None
+    check: tuple[CheckEntry, ...]
     claims: tuple[ClaimEntry, ...]
     binding: str | None
     """The key of the binding criterion."""
@@ -517,7 +548,8 @@ class PeakDocument(
     trials: tuple[PeakTrialEntry, ...]
     components: VarianceComponents
     curve: tuple[CurvePointEntry, ...]
-    shape: CurveShape | None
+    shape: None
+    """Always null: of a policy that earlier versions had."""
     findings: tuple[FindingEntry, ...]
     plots: tuple[FileEntry, ...]
 
@@ -550,7 +582,7 @@ def peak_document(
         if result is None
         else result.components,
         curve=() if result is None else tuple(map(_curve_point, result.curve)),
-        shape=None if result is None else result.shape,
+        shape=None,
         findings=entries(FindingEntry, report.findings),
         plots=tuple(plots),
     )
@@ -565,6 +597,8 @@ def _answer(result: ClaimResult | None, claim: Claim) -> dict[str, Any]:
         "claim_status": None if result is None else result.status,
         "claim_probability": None if result is None else result.claim_probability,
         "peak_rate": None if result is None else result.peak_rate,
+        "bound": None if result is None else result.bound_kind,
+        "check": () if result is None else entries(CheckEntry, result.check),
         "interval": None if interval is None else (interval.low, interval.high),
         "interval_confidence": None if interval is None else interval.confidence,
         "interval_method": None if interval is None else interval.method,
@@ -583,6 +617,7 @@ def _trial_entry(
         search_trial,
         response=trial.values.get(key),
         offered_rate=None if trial.offered is None else trial.offered_rate,
+        void=is_void(criteria, trial),
     )
 
 

@@ -52,7 +52,7 @@ from benchwright.report.documents import (
     infinite,
 )
 from benchwright.report.observed import SearchHead, StoredSearch, search_trial_entry
-from benchwright.report.parts import report_text, spent_text
+from benchwright.report.parts import late_columns, report_text, spent_text
 from benchwright.report.why import DisturbedLoads
 
 # --------------------------------------------------------------------------------------
@@ -326,6 +326,7 @@ def _table(report: RampReport) -> Iterator[str]:
             for point in points
         ],
     )
+    columns += late_columns([point.late_p99_ms for point in points])
     columns += [
         percent_column("efficiency", (point.efficiency for point in points)),
         percent_column("errors", (point.error_share for point in points)),
@@ -367,6 +368,8 @@ class RampPointEntry(msgspec.Struct, frozen=True, kw_only=True):
     response_ms_p99: float | None
     infinite: tuple[str, ...]
     """The infinite ones of the three responses; their values are null."""
+    late_p99_ms: float | None
+    """How late the generator was, 99th percentile, at most in a trial; null: it does not say."""
     error_share: float | None
     efficiency: float | None
     trials: int
@@ -425,6 +428,8 @@ class RampTrialEntry(msgspec.Struct, frozen=True, kw_only=True):
     errors: int
     ending: LoadEnding
     failure: str | None
+    late_p99_ms: float | None
+    """How late the generator came to its operations, 99th percentile; null: it does not say."""
     marks: tuple[str, ...]
     purpose: str
     started_ns: int | None

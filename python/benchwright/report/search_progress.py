@@ -18,6 +18,7 @@ from benchwright.core.search_text import (
     criterion_name,
     criterion_value_text,
     interval_text,
+    open_answer_text,
     sample_text,
 )
 from benchwright.core.surface import SampleRequest, SampleResult, SurfaceGoal
@@ -45,10 +46,11 @@ def peak_opening_text(
 
 
 def peak_probe_text(number: int, probe: Probe) -> str:
-    """Return the line of the trial that starts: `trial 7: 236.3/s for 120 s (focus)`."""
-    text = (
-        f"trial {number}: {rate_text(probe.rate)} for {duration_text(probe.duration_s)}"
-    )
+    """Return the line of the trial that starts: `trial 7: 236.3/s for 120 s (hold)`."""
+    load = rate_text(probe.rate)
+    if probe.users is not None:
+        load = plural(probe.users, "user")
+    text = f"trial {number}: {load} for {duration_text(probe.duration_s)}"
     return text + (f" ({probe.purpose})" if probe.purpose else "")
 
 
@@ -170,18 +172,22 @@ def sample_opening_text(number: int, count: int, wanted: SampleRequest) -> str:
     text = f"sample {number} of {count}: {sample_text(wanted.sample)} ({wanted.why})"
     if wanted.goal.budget_s is not None:
         text += f", for at most {duration_text(wanted.goal.budget_s)}"
+    if wanted.goal.guess_users is not None:
+        users = plural(wanted.goal.guess_users, "user")
+        return f"{text}, starting with a closed loop of {users}"
     if not wanted.seeded_from:
         return f"{text}, starting at {rate_text(wanted.goal.start_rate)}"
-    shape = " and its curve's shape" if wanted.goal.shape is not None else ""
     near = sample_text(wanted.seeded_from)
-    return f"{text}, starting at the peak of {near}, {rate_text(wanted.goal.start_rate)}{shape}"
+    return (
+        f"{text}, starting at the rate of {near}, {rate_text(wanted.goal.start_rate)}"
+    )
 
 
 def sample_ending_text(number: int, result: SampleResult) -> str:
     """Return the result of a sample's search."""
     found = result.found
     if result.peak_rate is None:
-        return f"sample {number}: {found.status}: {found.detail}"
+        return f"sample {number}: {open_answer_text(found)}: {found.detail}"
     interval = interval_text(found.interval)
     ends = f" ({interval})" if interval else ""
     return f"sample {number}: {found.status}: {rate_text(result.peak_rate)}{ends}"

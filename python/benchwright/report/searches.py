@@ -39,12 +39,18 @@ if TYPE_CHECKING:
     from benchwright.run.surface import SurfaceExperiment
 
 
+_ENDED_SURFACES = ("complete", "undecided", "fails-at-lowest", "deadline")
+"""Statuses of surfaces whose searches are all over."""
+
+
 def stored_verdict(
     experiment: SearchExperiment[Any, Any], stored: StoredSession, ledger: Ledger
 ) -> SessionVerdict:
     """Return how a stored search ended; also set the experiment's recorded result."""
     experiment.result = experiment.recorded(ledger)
-    if experiment.result is not None and stored.info.kind != "surface":
+    # A surface has a result before it has ended, and its failed searches may be recorded by a gang only.
+    ended = stored.info.kind != "surface" or stored.status in _ENDED_SURFACES
+    if experiment.result is not None and ended:
         return experiment.verdict(experiment.result)
     detail = stored.detail or "it has not ended"
     return SessionVerdict(stored.status, detail, 0)
@@ -137,7 +143,8 @@ def peak_report(
         criteria=plan.goal.criteria,
         claims=plan.claims,
         results=results,
-        policy=plan.policy,
+        # Of a stored answer the policy that gave it, which may be one that is gone.
+        policy=plan.policy if results[0] is None else results[0].policy,
         seed=plan.goal.seed,
         budget_s=plan.goal.budget_s,
         **shared,
@@ -199,7 +206,7 @@ def surface_report(
         detail=verdict.detail,
         goal=plan.goal,
         claims=plan.claims,
-        policy=plan.policy,
+        policy=next((one.found.policy for one in result.results), plan.policy),
         result=result,
         asked=predict_samples(plan.goal, result.results, wanted),
         bench_findings=_with_profiles(about_session, trials),

@@ -10,7 +10,13 @@ import msgspec
 
 from benchwright.core.results import Estimate, Finding
 from benchwright.core.search import Claim, PeakStatus
-from benchwright.core.search_text import gangs_text, sample_text
+from benchwright.core.search_text import (
+    gangs_text,
+    interval_text,
+    open_answer_text,
+    peak_rate_text,
+    sample_text,
+)
 from benchwright.core.surface import (
     CrossValidation,
     DesignKind,
@@ -44,6 +50,7 @@ from benchwright.core.text_table import (
     text_column,
 )
 from benchwright.core.untrusted import one_line
+from benchwright.decide.surface.model import has_interval
 from benchwright.report.documents import (
     Ends,
     FileEntry,
@@ -59,7 +66,8 @@ from benchwright.report.parts import report_text, spent_text
 # A response surface as text: the model and its error, then the table of samples.
 #
 # Decision: every row has the measured peak beside the model's prediction, to show where the
-# model does not fit. For a large factor space the table has only the samples that were
+# model does not fit. Only a peak whose claim held is in the column `measured`; what the other searches know is
+# a column of its own, in words. For a large factor space the table has only the samples that were
 # searched, and a line says how many are left out.
 
 _MAPPED = ("complete", "deadline")
@@ -102,53 +110,159 @@ def named_findings(report: SurfaceReport) -> list[tuple[str, Finding]]:
     ]
 
 
+class PeakOrder(msgspec.Struct, frozen=True):
+    """What the searches establish about the order of the samples' peaks."""
+
+    known: tuple[SampleResult, ...]
+    """Samples whose claim held, or whose peak has a bound, the highest first."""
+    open: int
+    """Number of the other samples that were searched: each may be the highest or the lowest."""
+    highest: tuple[SampleResult, ...]
+    """Those of the known that may be the highest, because their intervals overlap."""
+    lowest: tuple[SampleResult, ...]
+    """Those that may be the lowest."""
+
+    @property
+    def measured(self) -> tuple[SampleResult, ...]:
+        """The samples whose claim held, the highest first."""
+        return tuple(one for one in self.known if one.claim_held)
+
+
+def peak_order(result: SurfaceResult) -> PeakOrder:
+    """Return the order of the peaks of the samples that were searched."""
+    ends = [
+        (_known_ends(one), one)
+        for one in result.by_sample.values()
+        if one.found.peak_rate is not None
+    ]
+    known = [(pair, one) for pair, one in ends if pair is not None]
+    known.sort(key=lambda pair: pair[1].found.peak_rate or 0.0, reverse=True)
+    floor = max((low for (low, _), _ in known), default=0.0)
+    ceiling = min((high for (_, high), _ in known), default=math.inf)
+    return PeakOrder(
+        known=tuple(one for _, one in known),
+        open=result.searched - len(known),
+        highest=tuple(one for (_, high), one in known if high >= floor),
+        lowest=tuple(one for (low, _), one in known if low <= ceiling),
+    )
+
+
+def _known_ends(result: SampleResult) -> tuple[float, float] | None:
+    """Return between which rates the peak of a sample is known to be [1/s]; None if the search ended
+    without its claim. A claim without an interval counts with its tolerance."""
+    found = result.found
+    rate, interval = found.peak_rate, found.interval
+    assert rate is not None
+    match found.status:
+        case PeakStatus.FOUND if interval is not None and has_interval(result):
+            return interval.low, interval.high
+        case PeakStatus.FOUND:
+            by = found.claim.tolerance
+            return rate * (1 - by), rate * (1 + by)
+        case PeakStatus.NEVER_FAILS:
+            return rate, math.inf
+        case PeakStatus.FAILS_AT_LOWEST:
+            return 0.0, rate
+    return None
+
+
 def surface_sentence(report: SurfaceReport) -> str:
-    """Return the answer in one sentence: the range of the measured peaks, and where they are."""
-    result = report.result
-    searched = f"{result.searched} of {plural(report.goal.count, 'sample')} searched"
+    """Return the answer in one sentence: where the peak is highest and lowest, as far as that is established,
+    with the intervals and the number of samples whose claim held."""
+    result, order = report.result, peak_order(report.result)
+    count = plural(report.goal.count, "sample")
+    searched = f"{result.searched} of {count} searched"
     if result.left_out:
         searched += f" by the deadline, {result.left_out} missing"
     ended = "" if report.status in _MAPPED else f"{report.status}: "
-    known = [
-        (one.peak_rate, one) for one in result.results if one.peak_rate is not None
-    ]
-    if not known:
-        why = f"; {report.detail}" if ended else ""
-        return f"{ended}no sample has a peak rate; {searched}{why}"
-    (low, worst), (high, best) = min(known, key=_rate), max(known, key=_rate)
-    at = sample_text(best.sample)
-    text = f"{ended}the peak rate is highest at {at}: {rate_text(high)}"
-    if worst is not best:
-        text += f"; lowest at {sample_text(worst.sample)}: {rate_text(low)}"
-    return f"{text}; {searched}"
+    if not order.known:
+        why = f"; {report.detail}" if ended and report.status != "undecided" else ""
+        return f"{ended}no sample has a peak rate whose claim held; {searched}{why}"
+    held = f"the claim held at {len(order.measured)} of {result.searched}"
+    if order.open:
+        return (
+            f"{ended}which sample has the highest or the lowest peak rate is not established: "
+            f"{held}{_measured_text(order)}; {searched}"
+        )
+    return f"{ended}{_order_text(order)}; {searched}, {held}"
+
+
+def _measured_text(order: PeakOrder) -> str:
+    """Return the range of the measured peaks, after a comma; empty without any."""
+    if not order.measured:
+        return ""
+    first, last = order.measured[0], order.measured[-1]
+    low = f"{_answer_text(last)} at {sample_text(last.sample)}"
+    if first is last:
+        return f", {low}"
+    return f", from {low} to {_answer_text(first)} at {sample_text(first.sample)}"
+
+
+def _order_text(order: PeakOrder) -> str:
+    """Return where the highest and the lowest peak are, if every sample has a known peak."""
+    samples = len(order.known)
+    if samples == 1:
+        (one,) = order.known
+        return f"the peak rate at {sample_text(one.sample)} is {_answer_text(one)}"
+    if len(order.highest) == len(order.lowest) == samples:
+        return (
+            f"no difference between the peak rates of {samples} samples is established: their "
+            f"intervals overlap, {_span_text(order.known)}"
+        )
+    highest, lowest = _place_text(order.highest), _place_text(order.lowest)
+    return f"the peak rate is highest {highest}; lowest {lowest}"
+
+
+def _place_text(candidates: Sequence[SampleResult]) -> str:
+    """Return where an extreme is: at one sample, or at one of those whose intervals overlap."""
+    if len(candidates) == 1:
+        (one,) = candidates
+        return f"at {sample_text(one.sample)}: {_answer_text(one)}"
+    names = f"one of {len(candidates)} samples"
+    if len(candidates) == 2:
+        names = " or ".join(sample_text(one.sample) for one in candidates)
+    return f"at {names}, whose intervals overlap: {_span_text(candidates)}"
+
+
+def _span_text(results: Sequence[SampleResult]) -> str:
+    """Return between which rates the peaks of these samples are."""
+    ends = [pair for one in results if (pair := _known_ends(one)) is not None]
+    low, high = min(low for low, _ in ends), max(high for _, high in ends)
+    if math.isinf(high):
+        return f"{rate_text(low)} or more"
+    return f"{number_text(low, 5)} to {rate_text(high)}"
+
+
+def _answer_text(result: SampleResult) -> str:
+    """Return the peak of a sample with its interval, or its bound."""
+    found = result.found
+    rate = peak_rate_text(found)
+    interval = interval_text(found.interval) if result.claim_held else ""
+    return f"{rate} ({interval})" if interval else rate
 
 
 def surface_headline(report: SurfaceReport) -> str:
     """Return the answer in a few words, with its interval in parentheses: `Highest peak rate
     254.47/s, interrupted (240.1 to 270.3/s at 95 %)`."""
-    known = [
-        (one.peak_rate, one)
-        for one in report.result.results
-        if one.peak_rate is not None
-    ]
-    left_out = report.result.left_out
+    result, order = report.result, peak_order(report.result)
     ended = "" if report.status == "complete" else f", {report.status}"
-    if left_out:
-        ended = f", {plural(left_out, 'sample')} missing at the deadline"
-    if not known:
-        return f"No peak rate{ended}"
-    rate, best = max(known, key=_rate)
-    answer = f"Highest peak rate {rate_text(rate)}{ended}"
-    interval = best.found.interval
-    if interval is None:
-        return answer
-    level = percent_text(interval.confidence, 10)
-    low = rate_text(interval.low).removesuffix("/s")
-    return f"{answer} ({low} to {rate_text(interval.high)} at {level})"
-
-
-def _rate(one: tuple[float, SampleResult]) -> float:
-    return one[0]
+    if result.left_out:
+        ended = f", {plural(result.left_out, 'sample')} missing at the deadline"
+    samples = plural(result.searched, "sample")
+    held = f"the claim held at {len(order.measured)} of {samples}"
+    if not order.known:
+        return f"No peak rate{ended}" + (f" ({held})" if result.results else "")
+    if order.open:
+        ended = "" if report.status == "undecided" else ended
+        if order.measured:
+            rate, _, interval = _answer_text(order.measured[0]).partition(" (")
+            held += "; the highest of them " + f"{rate}, {interval}".rstrip(", )")
+        return f"Highest peak rate not established{ended} ({held})"
+    if len(order.highest) > 1:
+        place = f"at one of {len(order.highest)} samples"
+        return f"Highest peak rate {place}{ended} ({_span_text(order.highest)})"
+    rate, _, interval = _answer_text(order.known[0]).partition(" (")
+    return f"Highest peak rate {rate}{ended}" + (f" ({interval}" if interval else "")
 
 
 def surface_text(report: SurfaceReport) -> str:
@@ -171,11 +285,13 @@ def surface_fields(report: SurfaceReport) -> Iterator[Field]:
     """Yield what a surface found, and how, as names and texts."""
     goal, result = report.goal, report.result
     searched = f"{result.searched} of {plural(goal.count, 'sample')} searched"
-    yield ("surface", f"{searched}; design {goal.design}")
+    held = f"the claim held at {len(peak_order(result).measured)}"
+    yield ("surface", f"{searched}, {held}; design {goal.design}")
     yield ("factors", ", ".join(map(_factor_text, goal.factors)))
     fit, model = result.fit, "none"
     if fit is not None:
-        model = f"{fit.kind} of {plural(fit.n, 'sample')}: {fit.text}"
+        rough = f", {fit.rough} of them rough" if fit.rough else ""
+        model = f"{fit.kind} of {plural(fit.n, 'sample')}{rough}: {fit.text}"
     yield ("model", model)
     yield from _error_rows(result, chosen=goal.design is not DesignKind.FULL)
     if result.gangs is not None:
@@ -251,11 +367,14 @@ def _samples(report: SurfaceReport) -> Iterator[str]:
     shown += [sample for sample in results if sample not in set(shown)]
     names = [factor.name for factor in report.goal.factors]
     pooled = any(result.gang for result in report.result.results)
+    is_open = not all(result.claim_held for result in report.result.results)
     rows = [
         [
             *_levels(sample),
             *([one.gang if one is not None else ""] if pooled else []),
-            *_cells(one, predictions.get(sample)),
+            *_measured_cells(one),
+            *([_open_cell(one)] if is_open else []),
+            *_model_cells(predictions.get(sample)),
         ]
         for sample in shown
         for one in results.get(sample, [None])
@@ -263,6 +382,7 @@ def _samples(report: SurfaceReport) -> Iterator[str]:
     level = f"at {percent_text(report.goal.confidence, 10)}"
     heads = [*names, *(["gang"] if pooled else [])]
     heads += ["measured", _interval_head(report.result.results)]
+    heads += ["claim not held"] if is_open else []
     yield from _table([*heads, "model", f"band {level}"], rows)
     left = len(predictions) - len(shown)
     if left > 0:
@@ -272,7 +392,7 @@ def _samples(report: SurfaceReport) -> Iterator[str]:
 
 def _interval_head(results: Iterable[SampleResult]) -> str:
     """Return the heading of the searches' intervals, with their confidence if all agree."""
-    intervals = (result.found.interval for result in results)
+    intervals = (result.found.interval for result in results if result.claim_held)
     levels = {interval.confidence for interval in intervals if interval is not None}
     return (
         f"interval at {percent_text(levels.pop(), 10)}"
@@ -285,23 +405,22 @@ def _levels(sample: Sample) -> list[str]:
     return [level for _, level in sample]
 
 
-def _cells(result: SampleResult | None, prediction: Prediction | None) -> list[str]:
-    model = ["", ""] if prediction is None else _predicted_cells(prediction)
-    return [*_measured_cells(result), *model]
+def _model_cells(prediction: Prediction | None) -> list[str]:
+    return ["", ""] if prediction is None else _predicted_cells(prediction)
 
 
 def _measured_cells(result: SampleResult | None) -> list[str]:
-    if result is None:
+    """Return the peak and its interval; empty cells where the claim did not hold."""
+    if result is None or result.peak_rate is None:
         return ["", ""]
-    found = result.found
-    if found.status is PeakStatus.FAILED:
-        return ["failed", ""]
-    rate = ABSENT if found.peak_rate is None else rate_text(found.peak_rate)
-    if found.status is PeakStatus.FAILS_AT_LOWEST:
-        return [f"below {rate}", ""]
-    if found.status is PeakStatus.NEVER_FAILS:
-        return [f"above {rate}", ""]
-    return [rate, _interval_text(found.interval)]
+    return [rate_text(result.peak_rate), _interval_text(result.found.interval)]
+
+
+def _open_cell(result: SampleResult | None) -> str:
+    """Return what a search without its claim established."""
+    if result is None or result.claim_held:
+        return ""
+    return open_answer_text(result.found)
 
 
 def _interval_text(interval: Estimate | None) -> str:
@@ -400,7 +519,11 @@ class SampleEntry(msgspec.Struct, frozen=True, kw_only=True):
     sample: dict[str, str]
     status: PeakStatus
     detail: str
+    claim_held: bool
+    """Only then `peak_rate` is measured; else it is the best answer so far, or a bound."""
     peak_rate: float | None
+    bound: Literal["lower", "upper"] | None
+    """What `peak_rate` is a bound of; null: it is an estimate."""
     interval: Ends | None
     interval_confidence: float | None
     claim_probability: float | None
@@ -448,6 +571,8 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True):
     kind: ModelKind
     text: str
     n: int
+    rough: int
+    """Samples of them whose search ended before its claim held."""
     residual_share: float | None
     expected_error: float | None
     widening: float
@@ -503,7 +628,7 @@ class SurfaceDocument(
     claims: tuple[str, ...]
     samples: tuple[SampleEntry, ...]
     gangs: GangEffectsEntry | None
-    """None: fewer than two gangs of a pool found a peak. The model is of the mean gang."""
+    """None: fewer than two gangs of a pool have an estimate of a peak. The model is of the mean gang."""
     model: ModelEntry | None
     validation: ValidationEntry | None
     predictions: tuple[PredictionEntry, ...]
@@ -564,7 +689,9 @@ def _sample_entry(sample_result: SampleResult) -> SampleEntry:
         sample=dict(sample_result.sample),
         status=found.status,
         detail=found.detail,
+        claim_held=sample_result.claim_held,
         peak_rate=found.peak_rate,
+        bound=found.bound_kind,
         interval=None if interval is None else (interval.low, interval.high),
         interval_confidence=None if interval is None else interval.confidence,
         claim_probability=found.claim_probability,

@@ -26,7 +26,8 @@ from benchwright.core.search import (
 )
 from benchwright.decide.peak.policy import Policy, policy_named
 from benchwright.decide.peak.search import may_leave, next_peak_step
-from benchwright.load.generators.command import command_generator
+from benchwright.load.generators.command import MEAN, command_generator
+from benchwright.load.generators.output import parse_source
 from benchwright.load.search_options import PeakRequest
 from benchwright.load.spec import LoadPlan, Spec
 from benchwright.load.target_spec import spec_of
@@ -186,6 +187,16 @@ def _gives_up(answer: PeakAnswer) -> bool:
 
 UNREADABLE = "command: no "
 """Prefix of the failure of a trial whose output has no value (load/generators)."""
+_FIGURES = {
+    "errors": ("error_ratio", "the share of operations that failed, from 0 to 1"),
+    "offered": ("offered", "the number of operations that were started"),
+    "late": ("late", "the 99th percentile of the lateness in ms"),
+    "target_response": (
+        f"target_values.{MEAN}",
+        "the mean response in ms from the actual start",
+    ),
+}
+"""Further pointers: the option, the name of its figure in a failure, and what it leads to."""
 _ANY = "/value"
 _FULL = "GEN {rate} {duration}"
 
@@ -199,11 +210,18 @@ def command_spec(request: PeakRequest) -> Spec:
     reader.parsed("--command", command, _check_rate)
     reader.parsed("--response", response, partial(command_generator, _FULL))
     reader.parsed("--series", series, partial(command_generator, _FULL, _ANY))
+    figures = {name: getattr(request, name) for name in _FIGURES}
+    for name, text in figures.items():
+        reader.parsed(_option(name), text, parse_source)
     if reader.found:
         raise InputError(reader.found)
-    settings = command_generator(command, response, series)
+    settings = command_generator(command, response, series, **figures)
     load = LoadPlan(generator="command", settings=settings)
     return Spec(file=COMMAND_FILE, directory=os.getcwd(), load=load)
+
+
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 def _check_rate(command: str) -> None:
@@ -221,6 +239,10 @@ def _check_first_output(request: PeakRequest, trial: LoadTrial) -> None:
     message, series = trial.failure.removeprefix("command: "), request.series
     if series is not None and message.startswith("no series"):
         raise argument_error("--series", series, message)
+    for name, (key, what) in _FIGURES.items():
+        if message.startswith(f"no {key} "):
+            hint = f"GEN prints JSON, in which this pointer leads to {what}"
+            raise argument_error(_option(name), getattr(request, name), message, hint)
     text = request.response or ""
     hint = "GEN prints JSON, in which this pointer leads to the mean response in ms"
     raise argument_error("--response", text, message, hint)

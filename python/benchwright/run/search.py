@@ -305,6 +305,7 @@ class _Loads(msgspec.Struct, Generic[ResultT], frozen=True):
             if self.watcher is not None:
                 self.watcher.next()
             trial = self.workbench.run(probe, self.search.sample, leaves)
+            trial = msgspec.structs.replace(trial, users=probe.users)
             if self.watcher is not None:
                 trial = self.watcher.with_use(trial)
             if is_first:

@@ -14,6 +14,7 @@ from benchwright.core.search import Claim, ClaimKind, Criterion, PeakGoal
 from benchwright.core.surface import Factor, Sample, SurfaceGoal
 from benchwright.decide.peak.policy import (
     DEFAULT_POLICY,
+    FORMER_POLICIES,
     POLICIES_WITH,
     POLICY_NAMES,
     fixed_run_length_s,
@@ -21,7 +22,7 @@ from benchwright.decide.peak.policy import (
     lowest_rate,
 )
 from benchwright.load import parse as words
-from benchwright.load.criteria import parse_claim
+from benchwright.load.criteria import parse_claim, parse_criterion
 from benchwright.load.generators.adapter import rate_step_in
 from benchwright.load.ramp_spec import (
     THROUGHPUT,
@@ -34,6 +35,7 @@ from benchwright.load.ramp_spec import (
 )
 from benchwright.load.search_options import PeakRequest, RampRequest, SurfaceRequest
 from benchwright.load.spec import Spec
+from benchwright.load.spec_toml import ENGINE
 from benchwright.load.surface_spec import (
     MOST_SAMPLES,
     SurfaceSpec,
@@ -50,6 +52,9 @@ from benchwright.suite.options import options_of
 from benchwright.suite.program import Where
 
 PlanT = TypeVar("PlanT")
+ERROR_KEY = "error_ratio"
+ERRORS_LIMIT = parse_criterion("errors < 1%")
+"""The limit on the errors of a command that reports them, if none is given."""
 
 # -- The sample of a search: one level of each factor, chosen by `-P` ------------------
 
@@ -187,6 +192,9 @@ class _RampReader(SampleReader[RampRequest]):
 
 # -- A peak search: goal, claims, sample. An option wins over the same key of `[peak]` -
 
+GUESS_USERS = 8
+"""Users of the closed loop of the first guess: enough to keep the CPUs of a small machine busy."""
+
 
 class PeakPlan(msgspec.Struct, frozen=True, kw_only=True):
     """The goal, the sample and the policy of a peak search."""
@@ -227,6 +235,8 @@ class _PeakReader(SampleReader[PeakRequest]):
         goal = msgspec.structs.replace(
             base, criteria=criteria, claim=claims[0], **fields
         )
+        if policy == DEFAULT_POLICY and self._may_guess(goal, fields):
+            goal = msgspec.structs.replace(goal, guess_users=GUESS_USERS)
         self._check_rates(goal)
         return PeakPlan(goal=goal, claims=claims, policy=policy, sample=sample)
 
@@ -240,6 +250,17 @@ class _PeakReader(SampleReader[PeakRequest]):
         if "peak.seed" in spec.places:
             return spec.goal
         return msgspec.structs.replace(spec.goal, seed=seed)
+
+    def _may_guess(self, goal: PeakGoal, fields: Mapping[str, Any]) -> bool:
+        """Return whether a search may begin with a closed loop: of our engine, where the user set neither the first
+        rate nor a highest one, which a closed loop could exceed."""
+        spec = self._spec
+        if spec is None or spec.load.generator != ENGINE:
+            return False
+        is_given = "start_rate" in fields or "peak.start" in spec.places
+        return (
+            not is_given and goal.highest_rate is None and "users" in axes_of(spec.load)
+        )
 
     def _rate_step(self) -> float | None:
         """Return the rate step of the generator."""
@@ -275,6 +296,7 @@ class _PeakReader(SampleReader[PeakRequest]):
         told, spec = self.request.policy, self._spec
         own = None if spec is None else spec.policy
         name = told or own or DEFAULT_POLICY
+        name = FORMER_POLICIES.get(name, name)
         if name in POLICY_NAMES:
             return name
         message, hint = (
@@ -317,15 +339,21 @@ class _PeakReader(SampleReader[PeakRequest]):
         return () if self.found else self._measurable(tuple(found))
 
     def _measurable(self, criteria: tuple[Criterion, ...]) -> tuple[Criterion, ...]:
-        """Report criteria other than a mean response, the only figure of a command."""
+        """Report criteria without a figure of the command: it has a mean response, and errors with
+        --errors. These are limited in any case: a server that refuses is quick."""
         if self.request.command is None:
             return criteria
+        ratio = self.request.errors is not None
         for criterion, text in zip(criteria, self.request.limits, strict=True):
-            if criterion.statistic != "mean":
-                message = "the command reports only a mean response"
-                hint = "write --limit 40ms, or a SPEC with the generator `command`"
-                self.wrong("--limit", text, message, hint)
-        return criteria
+            if criterion.statistic == "mean" or (ratio and criterion.key == ERROR_KEY):
+                continue
+            message = "the command reports only a mean response"
+            hint = "write --limit 40ms, or a SPEC with the generator `command`"
+            if criterion.key == ERROR_KEY:
+                hint = "give the pointer to the share of failed operations: --errors"
+            self.wrong("--limit", text, message, hint)
+        is_limited = any(criterion.key == ERROR_KEY for criterion in criteria)
+        return criteria if is_limited or not ratio else (*criteria, ERRORS_LIMIT)
 
     def _criteria_of_spec(self) -> tuple[Criterion, ...]:
         spec = self._spec
@@ -355,7 +383,8 @@ class _PeakReader(SampleReader[PeakRequest]):
 
     def _check_rates(self, goal: PeakGoal) -> None:
         low, high = goal.lowest_rate, goal.highest_rate
-        if low is not None and low > goal.start_rate:
+        guesses = goal.guess_users is not None
+        if low is not None and low > goal.start_rate and not guesses:
             message = f"the lowest rate is above the first one, {goal.start_rate:g}/s"
             self._wrong_rate("lowest", self.request.lowest, message)
         if high is not None and high < goal.start_rate:

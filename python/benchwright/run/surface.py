@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import math
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
@@ -161,7 +162,8 @@ class SurfaceExperiment(SearchExperiment[SurfaceResult, SurfaceListener]):
 
     def verdict(self, result: SurfaceResult) -> SessionVerdict:
         """Return how a session with this surface ends."""
-        return surface_verdict(result)
+        deadline_s = self.plan.goal.deadline_s
+        return surface_verdict(result, with_deadline=deadline_s is not None)
 
 
 class SampleExperiment(OneSearchExperiment[PeakAnswer]):
@@ -419,25 +421,46 @@ def _recorded_answer(
     return last if isinstance(last, PeakAnswer) and failed else None
 
 
-def surface_verdict(result: SurfaceResult) -> SessionVerdict:
-    """Return how a session with this surface ends."""
-    samples = plural(len(result.results), "sample")
+def surface_verdict(
+    result: SurfaceResult, *, with_deadline: bool = False
+) -> SessionVerdict:
+    """Return how a session with this surface ends: with the exit status of `bw peak`, if its searches were peak
+    searches of their own.
+
+    `with_deadline`: each search had a share of the time as its budget, so one that used it up ended as
+    requested.
+    """
+    samples = plural(result.searched, "sample")
+    endings = Counter(one.found.status for one in result.by_sample.values())
     failed = sum(one.found.status is PeakStatus.FAILED for one in result.results)
     if failed:
         again = "it" if failed == 1 else "them"
-        detail = f"{failed} of {samples} failed; `bw resume` tries {again} again"
+        searches = plural(len(result.results), "search")
+        detail = f"{failed} of {searches} failed; `bw resume` tries {again} again"
         return SessionVerdict("failed", detail, 1)
+    held = f"the claim held at {endings[PeakStatus.FOUND]} of {samples}"
+    missed = endings.total() - endings[PeakStatus.FOUND]
+    if with_deadline:
+        missed -= endings[PeakStatus.BUDGET]
+    exit_status = 3 if missed or result.fit is None else 0
+    unmet = endings[PeakStatus.FAILS_AT_LOWEST]
+    if unmet:
+        exit_status = 1
     if result.left_out:
         detail = (
-            f"{samples} searched until the deadline; `bw resume` searches "
+            f"{samples} searched until the deadline; {held}; `bw resume` searches "
             f"{plural(result.left_out, 'more sample')} for as long again"
         )
-        return SessionVerdict("deadline", detail, 3 if result.fit is None else 0)
+        return SessionVerdict("deadline", detail, exit_status)
+    if unmet:
+        detail = f"{unmet} of {samples} failed a criterion at the lowest rate; {held}"
+        return SessionVerdict(PeakStatus.FAILS_AT_LOWEST.value, detail, exit_status)
     if result.fit is None:
-        return SessionVerdict(
-            "undecided", f"no model: too few of {samples} have a peak", 3
-        )
-    return SessionVerdict("complete", f"{samples} searched", 0)
+        detail = f"no model: too few of {samples} have a peak; {held}"
+        return SessionVerdict("undecided", detail, exit_status)
+    if missed:
+        return SessionVerdict("undecided", held, exit_status)
+    return SessionVerdict("complete", f"{samples} searched; {held}", 0)
 
 
 def _next_wanted(

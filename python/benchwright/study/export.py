@@ -407,6 +407,7 @@ _LOAD_COLUMNS = (
     "ending",
     "failure",
     "started_ns",
+    "late_p99_ms",
 )
 
 

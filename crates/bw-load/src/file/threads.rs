@@ -238,7 +238,11 @@ impl Target for ThreadsTarget {
             self.taken += 1;
             self.busy[slot as usize] = false;
             let result = self.shared.jobs[slot as usize].result.load(Relaxed);
-            ends.push(Reaped { slot, result });
+            ends.push(Reaped {
+                slot,
+                result,
+                unseen: Nanos::ZERO,
+            });
         }
         Ok(())
     }

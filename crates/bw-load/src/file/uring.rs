@@ -241,7 +241,11 @@ impl UringTarget {
                 Some(result) => {
                     flight.busy = false;
                     self.in_flight -= 1;
-                    ends.push(Reaped { slot, result });
+                    ends.push(Reaped {
+                        slot,
+                        result,
+                        unseen: Nanos::ZERO,
+                    });
                 }
                 None => self.prepare(slot),
             }
@@ -291,7 +295,11 @@ impl Target for UringTarget {
     fn submit(&mut self, slot: u32, operation: &Operation) {
         let busy = self.flights[slot as usize].busy;
         assert!(!busy, "a slot in flight is used again");
-        let refuse = |result| Reaped { slot, result };
+        let refuse = |result| Reaped {
+            slot,
+            result,
+            unseen: Nanos::ZERO,
+        };
         let place = match self.operand.place(&mut self.buffers, slot, operation) {
             Ok(place) => place,
             Err(error) => return self.refused.push(refuse(negative(&error))),

@@ -311,9 +311,9 @@ impl<S> Connection<S> {
         };
         self.out.clear();
         self.rewatch(epoll, index)?;
-        if let Some(Transport::Plain(socket)) = self.transport.take() {
+        if let Some(Transport::Plain(plain)) = self.transport.take() {
             let replaced = ReplacedSocket {
-                socket,
+                socket: plain.into_socket(),
                 token,
                 owed,
             };

@@ -526,11 +526,14 @@ impl<P: Protocol> Pool<P> {
     /// Removes the operations that the last step ended from their connection. `whole`: their responses were received,
     /// and did not just end with the connection.
     fn take_ends(&mut self, index: u32, whole: bool) {
+        let transport = self.connection(index).transport();
+        let unseen = transport.map_or(Nanos::ZERO, Transport::unseen);
         for place in 0..self.ends.len() {
             let End { slot, result } = self.ends[place];
             if result != RESEND && self.release(index, slot) {
                 self.connection(index).proven |= whole || result >= 0;
-                self.end(slot, result);
+                let unseen = if whole { unseen } else { Nanos::ZERO };
+                self.end_unseen(slot, result, unseen);
             }
         }
         // The last one first, so that they wait in the order in which they began.
@@ -620,8 +623,17 @@ impl<P: Protocol> Pool<P> {
     }
 
     fn end(&mut self, slot: u32, result: i32) {
+        self.end_unseen(slot, result, Nanos::ZERO);
+    }
+
+    /// Ends an operation whose answer had arrived so long before it was read.
+    fn end_unseen(&mut self, slot: u32, result: i32, unseen: Nanos) {
         self.timeouts.end(slot);
-        self.ended.push_back(Reaped { slot, result });
+        self.ended.push_back(Reaped {
+            slot,
+            result,
+            unseen,
+        });
     }
 
     /// Assigns waiting operations to connections with room.

@@ -6,16 +6,62 @@
 use crate::net::tls::refusal::Refusal;
 use crate::net::tls::settings::TlsSettings;
 use crate::net::tls::{TlsDescription, TlsStream};
+use bw_model::Nanos;
+use bw_sys::arrival;
 use socket2::Socket;
 use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
+
+/// A socket that knows how long what it read last had been there.
+#[derive(Debug)]
+pub(crate) struct StampedSocket {
+    socket: Socket,
+    unseen: Nanos,
+}
+
+impl StampedSocket {
+    fn new(socket: Socket) -> Self {
+        // Without stamps everything counts as read at once.
+        let _ = arrival::stamp_arrivals(socket.as_fd());
+        Self {
+            socket,
+            unseen: Nanos::ZERO,
+        }
+    }
+
+    /// Returns the socket alone.
+    pub(crate) fn into_socket(self) -> Socket {
+        self.socket
+    }
+}
+
+impl Read for StampedSocket {
+    #[inline]
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let received = arrival::receive(self.socket.as_fd(), buffer)?;
+        self.unseen = Nanos(received.unseen_ns.unwrap_or_default());
+        Ok(received.length)
+    }
+}
+
+impl Write for StampedSocket {
+    #[inline]
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.socket.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.socket.flush()
+    }
+}
 
 /// A transport on a non-blocking socket.
 #[derive(Debug)]
 pub(crate) enum Transport {
     /// The socket itself, TCP, UDP or Unix: all read and write in the same way.
-    Plain(Socket),
+    Plain(StampedSocket),
     /// TLS on the socket.
-    Tls(Box<TlsStream<Socket>>),
+    Tls(Box<TlsStream<StampedSocket>>),
 }
 
 impl Transport {
@@ -24,6 +70,7 @@ impl Transport {
     /// # Errors
     /// As [`TlsStream::new`].
     pub(crate) fn new(socket: Socket, tls: Option<&TlsSettings>) -> io::Result<Self> {
+        let socket = StampedSocket::new(socket);
         Ok(match tls {
             None => Self::Plain(socket),
             Some(settings) => Self::Tls(Box::new(TlsStream::new(socket, settings)?)),
@@ -33,8 +80,16 @@ impl Transport {
     /// Returns the socket.
     pub(crate) fn socket(&self) -> &Socket {
         match self {
-            Self::Plain(socket) => socket,
-            Self::Tls(stream) => stream.socket(),
+            Self::Plain(plain) => &plain.socket,
+            Self::Tls(stream) => &stream.socket().socket,
+        }
+    }
+
+    /// Returns how long what was read last had been there before.
+    pub(crate) fn unseen(&self) -> Nanos {
+        match self {
+            Self::Plain(plain) => plain.unseen,
+            Self::Tls(stream) => stream.socket().unseen,
         }
     }
 

@@ -509,7 +509,11 @@ impl Pipeline {
     fn end(&mut self, slot: u32, result: i32) {
         self.detach(slot);
         self.timeouts.end(slot);
-        self.ended.push_back(Reaped { slot, result });
+        self.ended.push_back(Reaped {
+            slot,
+            result,
+            unseen: Nanos::ZERO,
+        });
     }
 
     /// Takes the call of a slot from where it is.

@@ -9,6 +9,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::Receiver;
 use std::thread;
 use std::time::Duration;
 
@@ -86,6 +87,26 @@ pub(crate) fn drive<T: Target>(target: &mut T, operations: &[Operation]) -> Vec<
         }
     }
     results.into_iter().map(Option::unwrap).collect()
+}
+
+/// Executes one operation, and looks for its end only a while after `answered` says that the server has sent it; returns
+/// how long that was at least, and the end.
+pub(crate) fn look_late<T: Target>(
+    target: &mut T,
+    operation: &Operation,
+    answered: &Receiver<()>,
+) -> (Duration, Reaped) {
+    let late = Duration::from_millis(30);
+    target.submit(0, operation);
+    target.flush().unwrap();
+    // On the loopback what is sent has arrived when the call returns.
+    answered.recv().unwrap();
+    thread::sleep(late);
+    let mut ends = Vec::with_capacity(8);
+    while ends.is_empty() {
+        target.reap(&mut ends).unwrap();
+    }
+    (late, ends[0])
 }
 
 /// A limit that operations exceed on purpose.

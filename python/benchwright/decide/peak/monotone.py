@@ -1,11 +1,13 @@
 """The monotone search: it assumes only that the response grows with the rate, smoothly near the limit.
 
-Purpose: the fallback of `qgs` where the curve is not a queue's, and a policy of its own
-(`monotone`). Runs whose response is near the limit are modelled by a parabola in logarithms
-(monotone_posterior.py); any other run only shows on which side of it the peak is.
+Runs whose response is near the limit are modelled by a parabola in logarithms (monotone_posterior.py); any other run
+only shows on which side of it the peak is.
 Decision: there is no model away from the limit, so a kink or a plateau there does not matter; the
 price is more runs near the limit. Rejected: judging each load alone, three times the cost for the
-same coverage; a bisection by sign only, biased because the means of short runs are skewed.
+same coverage; a bisection by sign only, biased because the means of short runs are skewed; the curve of a queue,
+which needed less load in simulation and was wrong by a factor of 30 to 150 on real servers (docs/decisions/0007).
+Decision: a rate that failed is tried again before it bounds the answer, and a search does not end before runs just
+below and just above its answer, in random order, agree with it (the check).
 Source: R. Waeber et al. 2013, SIAM J. Control Optim. 51(3); Workbench paper, section 4.
 """
 
@@ -32,8 +34,25 @@ from benchwright.core.search import (
 )
 from benchwright.core.text import percent_text
 from benchwright.decide.peak import tuning
+from benchwright.decide.peak.check import (
+    CheckSide,
+    check_side,
+    check_text,
+    movement,
+)
+from benchwright.decide.peak.crossing import (
+    IntendedRun,
+    RegionCrossing,
+    region_crossing,
+)
+from benchwright.decide.peak.diagnostics import server_findings
+from benchwright.decide.peak.evidence import (
+    SEARCH_SUBJECT,
+    counted_rate,
+    measured_bounds,
+    tallies_of,
+)
 from benchwright.decide.peak.monotone_posterior import (
-    STEEPNESS_GRID,
     MonotoneRun,
     growing_levels,
     loads_by_criterion,
@@ -41,13 +60,16 @@ from benchwright.decide.peak.monotone_posterior import (
     worst_load,
 )
 from benchwright.decide.peak.pauses import pause_period_s
-from benchwright.decide.peak.policy import no_trial_result, probability_wanted
-from benchwright.decide.peak.reading import LongRuns, long_runs, read_runs
-from benchwright.decide.peak.trials import SEARCH_SUBJECT, counted_rate, lowest_failed
+from benchwright.decide.peak.policy import (
+    no_trial_result,
+    probability_wanted,
+    within_bounds,
+)
+from benchwright.decide.peak.reading import LongRuns, long_runs, longest_run_s
+from benchwright.decide.peak.trials import lowest_failed
 from benchwright.findings.codes import make_finding
 
-MONOTONE_PURPOSES = ("double", "halve", "bisect", "hold")
-"""Purposes of its probes; no other policy uses them, so they identify its probes."""
+WARM_UP_CODE = "warm-up-not-over"
 MONOTONE_METHOD = "response that grows, a parabola near the limit"
 
 
@@ -60,21 +82,26 @@ class Monotone:
         """Return the next probe, or the result."""
         seen = long_runs(goal, history)
         if not seen.trials:
-            length_s = max(tuning.MONOTONE_CLIMB_S, seen.least_s)
+            length_s = max(_climb_s(goal), seen.least_s)
             return Probe(goal.start_rate, goal.run_length_s or length_s, "double")
         state = _MonotoneState(goal, seen)
-        if state.probability() >= state.wanted:
-            return state.result(PeakStatus.FOUND)
-        return state.jump() or state.probe()
+        step: Probe | ClaimResult | None = state.jump()
+        if step is None and state.probability() >= state.wanted:
+            step = state.confirmed()
+        if step is None:
+            step = state.probe()
+        if isinstance(step, Probe):
+            return step
+        return _with_findings(step, goal, history, seen)
 
     def best(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> ClaimResult:
         """Return the best answer now."""
         if not history:
             return no_trial_result(goal, self.name)
         seen = long_runs(goal, history)
-        if not seen.trials:
-            seen = LongRuns(tuple(history))
-        return _MonotoneState(goal, seen).result(PeakStatus.UNDECIDED)
+        usable = seen if seen.trials else LongRuns(tuple(history))
+        result = _MonotoneState(goal, usable).result(PeakStatus.UNDECIDED)
+        return _with_findings(result, goal, history, seen)
 
     def leaves(
         self,
@@ -94,7 +121,9 @@ class Monotone:
         if age_s > 2 * looks_s and int(age_s) % looks_s:
             return False
         here = worst_load(goal, [so_far])
-        if probe.purpose == "hold" and here.value < 1:
+        if probe.purpose == "check":
+            return False
+        if probe.purpose in ("hold", "confirm", "again") and here.value < 1:
             # Errors come in bursts: no errors so far do not show that there will be few.
             return False
         if here.freedom <= 1:
@@ -104,17 +133,65 @@ class Monotone:
         return beyond > tuning.MONOTONE_LEAVE_Z * here.error
 
 
+def _with_findings(
+    result: ClaimResult, goal: PeakGoal, history: Sequence[LoadTrial], seen: LongRuns
+) -> ClaimResult:
+    """Return a result with the findings about the server."""
+    findings = (*result.findings, *server_findings(goal, history, seen))
+    if seen.cold and result.status is not PeakStatus.FOUND:
+        findings = (make_finding(WARM_UP_CODE, SEARCH_SUBJECT, seen.cold), *findings)
+    findings = tuple(dict.fromkeys(findings))
+    return msgspec.structs.replace(result, findings=findings)
+
+
+def _undecided(result: ClaimResult, code: str, evidence: str) -> ClaimResult:
+    """Return a result whose claim does not hold because of a finding."""
+    finding = make_finding(code, SEARCH_SUBJECT, evidence)
+    return msgspec.structs.replace(
+        result,
+        status=PeakStatus.UNDECIDED,
+        detail=evidence,
+        claim_probability=None,
+        findings=(finding, *result.findings),
+    )
+
+
+def _climb_s(goal: PeakGoal) -> float:
+    """Return the length of a probe far from the limit [s]."""
+    return _within_budget_s(goal, tuning.MONOTONE_CLIMB_S, tuning.BUDGET_CLIMB_SHARE)
+
+
+def _within_budget_s(goal: PeakGoal, usual_s: float, share: float) -> float:
+    """Return a length that is at most this share of the budget, and at least a second [s]."""
+    if goal.budget_s is None:
+        return usual_s
+    return min(usual_s, max(share * goal.budget_s, tuning.BUDGET_SHORTEST_S))
+
+
+def _allowed_share(criterion: Criterion) -> float:
+    """Return the share of operations that may be worse than a criterion demands; 1 of a mean."""
+    match criterion.statistic:
+        case "percentile":
+            return 1 - (criterion.share or 0.0)
+        case "ratio":
+            return criterion.limit or 1.0
+        case "share":
+            return 1 - criterion.limit if criterion.limit < 1 else 1.0
+    return 1.0
+
+
 class _MonotoneState:
     """The state of the search after at least one trial; immutable."""
 
     def __init__(self, goal: PeakGoal, seen: LongRuns) -> None:
         history = seen.trials
         self.goal, self.claim, self.history = goal, goal.claim, history
+        self.seen = seen
         self.least_s = seen.least_s
         """Least length of the next run [s]."""
         self.period_s = pause_period_s(goal.criteria[0], history)
         """From one pause of the server to the next; 0: it has none [s]."""
-        self.known = monotone_posterior(goal, history)
+        self.known = monotone_posterior(goal, history, seen.left_out)
         self.failed = lowest_failed(history)
         self.ceiling = self.failed * (1 - tuning.JUMP_NARROW / 2)
         """Highest rate to probe: just below the lowest rate that failed [1/s]."""
@@ -158,18 +235,20 @@ class _MonotoneState:
         """Return the answer as a result."""
         rate, probability = rounded_rate(self.rate()), self.probability()
         binding = self.known.binding(rate)
-        tail = (1 - self.claim.confidence) / 2
+        low, high = self._interval(rate)
         return ClaimResult(
             status=status,
-            detail=f"{self.claim.text} holds with probability {probability:.3f}, assuming "
+            detail=""
+            if status is not PeakStatus.FOUND
+            else f"{self.claim.text} holds with probability {probability:.3f}, assuming "
             "only that the response grows with the rate",
             claim=self.claim,
             policy=Monotone.name,
             peak_rate=rate,
             interval=Estimate(
                 value=rate,
-                low=min(self.known.quantile(tail), rate),
-                high=max(min(self.known.quantile(1 - tail), self.failed), rate),
+                low=low,
+                high=high,
                 confidence=self.claim.confidence,
                 method=MONOTONE_METHOD,
                 n=len(self.history),
@@ -180,6 +259,20 @@ class _MonotoneState:
             binding=binding,
             components=VarianceComponents(self.known.noise_s, None),
             curve=self._curve(binding),
+            check=tuple(side.tally for side in self.check_sides()),
+        )
+
+    def _interval(self, rate: float) -> tuple[float, float]:
+        """Return the ends of the answer's interval [1/s], which is wider than the distribution by what runs of one
+        length do not show."""
+        tail = (1 - self.claim.confidence) / 2
+        low = min(self.known.quantile(tail), rate)
+        high = max(min(self.known.quantile(1 - tail), self.failed), rate)
+        unseen = tuning.ANSWER_UNSEEN * rate
+        most = max(self.failed, rate)
+        return (
+            rate - math.hypot(rate - low, unseen),
+            min(rate + math.hypot(high - rate, unseen), most),
         )
 
     def _curve(self, key: str, *, fitted: bool = True) -> tuple[CurvePoint, ...]:
@@ -188,7 +281,7 @@ class _MonotoneState:
         Between the runs near the limit it is the fitted parabola, the same distribution as the
         answer's, so that its median is within the limit below a median of the peak. Elsewhere,
         and everywhere if not `fitted`, it is the means of the tested loads, as they grow with
-        the rate. Rejected: only means, which contradicted 15 % of the answers (docs/peak-method.md);
+        the rate. Rejected: only means, which contradicted 15 % of the answers;
         each load's worst criterion, because a curve has one unit.
         """
         criterion = next((c for c in self.goal.criteria if c.key == key), None)
@@ -266,12 +359,111 @@ class _MonotoneState:
             f"{high.rate:.5g}/s {beyond}"
         )
 
+    # The check ------------------------------------------------------------------------
+
+    def check_sides(self) -> tuple[CheckSide, ...]:
+        """Return what the trials just below and just above the answer show; `slo` promises nothing above it."""
+        answer = self.rate()
+        apart = self._apart()
+        shares: tuple[float, ...] = (1 - apart, 1 + apart)
+        if self.claim.kind is ClaimKind.SLO:
+            shares = (1.0,)
+        rates = [within_bounds(self.goal, share * answer) for share in shares]
+        # A generator's step or a bound may leave no rate there.
+        # The share is not that of the rate, which is rounded: one at the answer would be above it by chance.
+        sides = [
+            (share, rate)
+            for rate, share in zip(rates, shares, strict=True)
+            if share == 1.0 or (rate < answer) == (share < 1)
+        ]
+        sides += [(rate / answer, rate) for rate in self._contrary(answer, apart)]
+        return tuple(
+            check_side(share, rate, apart, self._held()) for share, rate in sides
+        )
+
+    def _held(self) -> list[tuple[float, bool]]:
+        """Return each run's rate and whether it held, without the begin that is left out of it."""
+        return [
+            (counted_rate(trial), run.value <= 1)
+            for trial, run in zip(self.history, self.known.runs, strict=True)
+        ]
+
+    def _contrary(self, answer: float, apart: float) -> list[float]:
+        """Return the rates farther from the answer than the check that failed below it, or held above it, where no
+        other rate contradicts that."""
+        bounds = measured_bounds(tallies_of(self._held()))
+        far = []
+        if bounds.failed is not None and bounds.failed < (1 - apart) * answer:
+            far.append(bounds.failed)
+        if (
+            self.claim.kind is not ClaimKind.SLO
+            and (bounds.held or 0.0) > (1 + apart) * answer
+        ):
+            far.append(bounds.held or 0.0)
+        return [within_bounds(self.goal, rate) for rate in far]
+
+    def _apart(self) -> float:
+        """Return the distance of the check from the answer: the claim's, or where the response differs by the
+        claim's share of the limit."""
+        if self.claim.kind is ClaimKind.RATE:
+            return self.claim.tolerance
+        if self.claim.kind is ClaimKind.SLO:
+            return tuning.CHECK_APART
+        by_response = self.claim.tolerance / max(self.known.steepness, 1.0)
+        return min(max(tuning.CHECK_APART, by_response), tuning.CHECK_MOST_APART)
+
+    def confirmed(self) -> Probe | ClaimResult:
+        """Return the next run of the check, or the result: undecided if many runs of the check contradict it."""
+        sides = self.check_sides()
+        missing = [side for side in sides if side.size < tuning.CHECK_TRIALS]
+        if missing:
+            order = np.random.default_rng([self.goal.seed, len(self.history)])
+            side = missing[int(order.integers(len(missing)))]
+            return Probe(side.tally.rate, self._check_s(), "check")
+        contrary = [side for side in sides if not side.agrees]
+        if contrary and contrary[0].size < tuning.CHECK_MOST_TRIALS:
+            return Probe(contrary[0].tally.rate, self._check_s(), "check")
+        if contrary:
+            text = check_text([side.tally for side in contrary], self.rate())
+            evidence = f"the runs beside the answer contradict it: {text}"
+            result = self.result(PeakStatus.UNDECIDED)
+            return _undecided(result, "check-contradicts", evidence)
+        return self._unless_moved(self.result(PeakStatus.FOUND))
+
+    def _check_s(self) -> float:
+        """Return the length of a run of the check: its noise is half the difference of its response from the
+        limit, as far as runs near the limit are so long [s]."""
+        difference = max(self.known.steepness, 1.0) * self._apart()
+        enough_s = 4 * self.known.noise_s / difference**2
+        usual_s = self._length_s(max(enough_s, self._shortest_s()), 1)
+        return self.goal.run_length_s or min(usual_s, self._hold_s())
+
     # The next probe -----------------------------------------------------------------
+
+    def _unconfirmed(self) -> float | None:
+        """Return the lowest rate that failed far from the limit, if a transient could have caused it: one that no
+        other failure confirms [1/s]."""
+        pairs = zip(self.history, self.known.runs, strict=True)
+        far = [(t.rate, run) for t, run in pairs if not run.near and run.holds < 0.5]
+        if not far:
+            return None
+        rate, lowest = min(far, key=lambda one: one[0])
+        if math.isinf(lowest.value) and rate == self.failed:
+            return None  # It failed twice already.
+        pairs = zip(self.history, self.known.runs, strict=True)
+        here = [run for trial, run in pairs if trial.rate == rate]
+        fails = sum(run.holds < 0.5 for run in here)
+        if abs(2 * fails - len(here)) >= 2 or len(here) >= tuning.CONFIRM_TRIALS:
+            return None
+        return rate
 
     def probe(self) -> Probe:
         """Return the next probe."""
         known = self.known
-        climb_s = self.goal.run_length_s or self._length_s(tuning.MONOTONE_CLIMB_S, 1)
+        climb_s = self.goal.run_length_s or self._length_s(_climb_s(self.goal), 1)
+        unconfirmed = self._unconfirmed()
+        if unconfirmed is not None:
+            return Probe(unconfirmed, climb_s, "confirm")
         low, high = known.bracket
         if high is None:
             assert low is not None
@@ -281,10 +473,44 @@ class _MonotoneState:
         spread = math.log(known.quantile(0.9) / known.quantile(0.1))
         if not known.runs_near or spread > tuning.MONOTONE_WIDE:
             return Probe(self._working(known.quantile(0.5)), climb_s, "bisect")
-        shortest_s, longest_s = tuning.MONOTONE_RUNS_S
-        relaxed_s = tuning.MONOTONE_RELAXATIONS * known.noise_s
-        length_s = self._length_s(min(max(relaxed_s, shortest_s), longest_s), 2)
-        return Probe(self._hold_rate(), self.goal.run_length_s or length_s, "hold")
+        return Probe(self._hold_rate(), self._hold_s(), "hold")
+
+    def _shortest_s(self) -> float:
+        """Return the least length of a run near the limit [s]."""
+        share = tuning.BUDGET_RUN_SHARE
+        usual_s = _within_budget_s(self.goal, tuning.MONOTONE_RUNS_S[0], share)
+        allowed = min(map(_allowed_share, self.goal.criteria))
+        enough_s = tuning.RUN_WORST_OPERATIONS / (allowed * self.rate())
+        return max(usual_s, min(enough_s, longest_run_s(self.goal)))
+
+    def _hold_s(self) -> float:
+        """Return the length of a run near the limit [s]."""
+        relaxed_s = tuning.MONOTONE_RELAXATIONS * self.known.noise_s
+        relaxed_s = min(relaxed_s, tuning.MONOTONE_RUNS_S[1])
+        usual_s = _within_budget_s(self.goal, relaxed_s, tuning.BUDGET_RUN_SHARE)
+        usual_s = max(usual_s, self._shortest_s())
+        return self.goal.run_length_s or self._length_s(usual_s, 2)
+
+    def _unless_moved(self, result: ClaimResult) -> ClaimResult:
+        """Return a result; undecided where the peak moved by more than the claim's width meanwhile, with an
+        interval of both peaks, or where its runs were not warm yet."""
+        criterion = next(c for c in self.goal.criteria if c.key == result.binding)
+        if self.seen.stays_cold:
+            return _undecided(result, WARM_UP_CODE, self.seen.cold)
+        moved = movement(criterion, self.history, self.known.runs, self.known.steepness)
+        width = self.claim.tolerance
+        if self.claim.kind is ClaimKind.REGION:
+            width /= max(self.known.steepness, 1.0)
+        if moved is None or moved.share <= width:
+            return result
+        interval = result.interval
+        if interval is not None:
+            ends = (moved.before, moved.after)
+            interval = msgspec.structs.replace(
+                interval, low=min(interval.low, *ends), high=max(interval.high, *ends)
+            )
+        result = msgspec.structs.replace(result, interval=interval)
+        return _undecided(result, "drift", moved.evidence)
 
     def _length_s(self, usual_s: float, fewest: int) -> float:
         """Return the length of a run [s]: of whole periods after its warm-up where the server pauses, at
@@ -292,10 +518,10 @@ class _MonotoneState:
         counted = 1 - tuning.WARM_UP_SHARE
         if not 0 < self.period_s * fewest < counted * tuning.MONOTONE_RUNS_S[1]:
             return math.ceil(max(usual_s, self.least_s))
-        periods = max(math.ceil(counted * usual_s / self.period_s), fewest)
-        whole_s = periods * self.period_s
-        warm_up_s = read_runs(self.goal.criteria[0], self.history).warm_up_s
-        return math.ceil(max(whole_s / counted, whole_s + warm_up_s)) + 1
+        counted_s = counted * max(usual_s, self.least_s)
+        whole_s = max(math.ceil(counted_s / self.period_s), fewest) * self.period_s
+        least_s = whole_s + tuning.WARM_UP_LEAST_S
+        return math.ceil(max(whole_s / counted, least_s)) + 1
 
     def _hold_rate(self) -> float:
         """Return the rate of a run near the limit: the middle of a crossing without a run in it,
@@ -368,111 +594,3 @@ def _curve_point(criterion: Criterion, rate: float, *levels: float) -> CurvePoin
     """Return a point of the curve from the logarithms of three shares of the limit."""
     low, middle, high = (criterion.limit * math.exp(level) for level in levels)
     return CurvePoint(rate, low, middle, high)
-
-
-# -- a jump of the response across the region of a claim ------------------------------------------
-#
-# At a step (a cache that is too small, a pool, a server that refuses) no rate has a response
-# near the limit, but a parabola through the runs on one side predicts one.
-# Decision: a claim of the region needs a run with a response in it. While there is none, runs
-# are made in the middle of the unknown interval of rates. If the interval is narrow and the
-# responses on its sides differ far more than they vary, the answer is a jump.
-# Decision: the rates here are the intended ones. Where a server jumps at a realised rate, the random
-# number of arrivals mixes the sides, and the interval is as wide as that variation.
-
-
-class IntendedRun(msgspec.Struct, frozen=True):
-    """A run with its intended rate."""
-
-    rate: float
-    """Intended [1/s]."""
-    run: MonotoneRun
-
-
-class RegionCrossing(msgspec.Struct, frozen=True):
-    """The interval of rates between the runs below a region and those above it."""
-
-    low: float
-    high: float
-    """`low` is the highest rate below the region, `high` the lowest rate above it or failed;
-    where the sides are mixed, the other way round [1/s]."""
-    below: tuple[IntendedRun, ...]
-    above: tuple[IntendedRun, ...]
-
-    @property
-    def middle(self) -> float:
-        """The rate between them [1/s]."""
-        return math.sqrt(self.low * self.high)
-
-    @property
-    def is_mixed(self) -> bool:
-        """Whether a lower rate was above the region and a higher one below it."""
-        return self.low not in {side.rate for side in self.below}
-
-    def is_jump(self, noise_s: float) -> bool:
-        """Return whether the sides are close in rate and far apart in response.
-
-        `noise_s` is the relative variance of a run's mean at the limit, times its length [s].
-        """
-        if self.high > self.low * (1 + self._narrow()):
-            return False
-        beside = tuning.JUMP_BESIDE
-        below = [s.run for s in self.below if s.rate > self.low * (1 - beside)]
-        near = [s.run for s in self.above if s.rate < self.high * (1 + beside)]
-        above = [run for run in near if math.isfinite(run.value)]
-        if any(math.isinf(s.run.value) for s in self.above if s.rate == self.high):
-            return True
-        if min(len(below), len(above)) < tuning.JUMP_FEWEST:
-            return False
-        ratio = min(run.value for run in above) / max(run.value for run in below)
-        steep = 0.0
-        if not self.is_mixed:
-            steep = float(STEEPNESS_GRID[-1]) * math.log(self.high / self.low)
-        least = tuning.JUMP_APART * _deviation((below, above), noise_s)
-        return math.log(ratio) - steep > least
-
-    def _narrow(self) -> float:
-        """Return the largest relative distance of the ends for a jump; larger where sides mix."""
-        if not self.is_mixed:
-            return tuning.JUMP_NARROW
-        lasts_s = max(side.run.lasts_s for side in self.above)
-        return tuning.JUMP_NARROW + tuning.JUMP_MIXED / math.sqrt(self.low * lasts_s)
-
-
-def _deviation(sides: Sequence[Sequence[MonotoneRun]], noise_s: float) -> float:
-    """Return the standard deviation of a run's logarithm: the largest of the noise and the sides' scatter."""
-    scatter = [float(np.std(np.log([r.value for r in s]), ddof=1)) for s in sides]
-    lasts_s = min(run.lasts_s for side in sides for run in side)
-    return max(*scatter, math.sqrt(noise_s / lasts_s))
-
-
-def region_crossing(
-    runs: Sequence[IntendedRun], tolerance: float
-) -> RegionCrossing | None:
-    """Return where the response crosses a region of this half-width without a run in it; None
-    if a run had a response in the region, or if one side has no run."""
-    longest_s = max((r.run.lasts_s for r in runs if r.run.near), default=0.0)
-    long_s = min(tuning.JUMP_LONG * longest_s, tuning.JUMP_ENOUGH_S)
-    sure = [
-        r
-        for r in runs
-        if not (r.run.near and r.run.lasts_s < long_s) and not _in_doubt(r, runs)
-    ]
-    below = tuple(r for r in sure if r.run.value < 1 - tolerance)
-    above = tuple(r for r in sure if r.run.value > 1 + tolerance)
-    if len(below) + len(above) < len(sure) or not below or not above:
-        return None
-    ends = max(r.rate for r in below), min(r.rate for r in above)
-    return RegionCrossing(min(ends), max(ends), below, above)
-
-
-def _in_doubt(one: IntendedRun, runs: Sequence[IntendedRun]) -> bool:
-    """Return whether a much longer run contradicts one: it was below the limit at no lower a rate, or above it at
-    no higher one. A few seconds with a pause of the server seem to be overload."""
-    for other in runs:
-        longer = other.run.lasts_s >= tuning.CONTRARY_ALIKE * one.run.lasts_s
-        holds = one.run.value > 1 > other.run.value and other.rate >= one.rate
-        fails = one.run.value < 1 < other.run.value and other.rate <= one.rate
-        if longer and (holds or fails):
-            return True
-    return False

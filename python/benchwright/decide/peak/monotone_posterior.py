@@ -5,9 +5,8 @@ over (peak, steepness, bend, noise) on a grid. In the latter, runs near the limi
 in logarithms with one relative noise for all, estimated from their batches and their scatter; every
 other run is a vote for a side.
 Decision: the abscissa is the realised rate. Where the response is steep (elasticity 20), the random
-number of arrivals causes most of a run's noise, and that number is known. Where the work grows with the
-rate, that number changes the response less than the intended rate does, so a second abscissa lies near
-the intended rate, and the runs decide between the two (`CHANCE_SHARES`).
+number of arrivals causes most of a run's noise, and that number is known. Rejected: a second abscissa near the intended
+rate, for servers whose work grows with the rate; without it the claims hold as often, with 6 % less load.
 Decision: one noise for all runs. Rejected: a separate noise for each load, which has few degrees of
 freedom and needs twice the runs for the same coverage.
 """
@@ -31,15 +30,17 @@ from benchwright.core.search import (
     PeakGoal,
 )
 from benchwright.decide.peak import tuning
+from benchwright.decide.peak.cache import TrialCache
+from benchwright.decide.peak.evidence import counted_rate
 from benchwright.decide.peak.pauses import pause_period_s
 from benchwright.decide.peak.reading import (
     UNKNOWN_NOISE,
     RunNoise,
     read_runs,
     run_noise,
-    share_of_limit,
 )
-from benchwright.decide.peak.trials import TrialCache, counted_rate, lowest_failed
+from benchwright.decide.peak.trials import lowest_failed
+from benchwright.decide.peak.units import share_of_limit
 from benchwright.stats.arrays import FloatArray
 
 # -- each load alone ----------------------------------------------------------------------------
@@ -144,8 +145,11 @@ def value_share(criterion: Criterion, trial: LoadTrial) -> float:
     if trial.ending is LoadEnding.FAILED:
         return math.inf
     value = trial.values.get(criterion.key, math.inf)
+    if not criterion.limit > 0:
+        # No share of such a limit is known, only the side.
+        return tuning.LEAST_VALUE if criterion.holds(value) else math.inf
     if criterion.better == "lower":
-        return value / criterion.limit if criterion.limit else math.copysign(9, value)
+        return value / criterion.limit
     if criterion.key not in trial.values or value <= 0:
         return math.inf
     return float(share_of_limit(criterion, value))
@@ -187,7 +191,7 @@ def _computed_noise(criterion: Criterion, trial: LoadTrial) -> RunNoise:
     values = np.asarray(column, dtype=float)
     counts = np.asarray(trial.series.counts, dtype=float)
     known = (counts > 0) & np.isfinite(values)
-    return run_noise(values[known], counts[known], trial.series.width_s, 0.0)
+    return run_noise(values[known], counts[known], trial.series.width_s)
 
 
 # -- the distribution of the peak ----------------------------------------------------------------------
@@ -210,22 +214,11 @@ class MonotoneRun(msgspec.Struct, frozen=True):
     lasts_s: float
     noise: RunNoise
     key: str
-    intended: float = 0.0
-    """Intended rate, or the offered one where the generator was behind; 0: the realised one [1/s]."""
-    near_from: float = tuning.PARABOLA_NEAR[0]
-    """Lowest share of the limit that is near it."""
 
     @property
     def near(self) -> bool:
         """Whether the response is near the limit."""
-        return self.near_from < self.value < tuning.PARABOLA_NEAR[1]
-
-    def at(self, share: float) -> MonotoneRun:
-        """Return this run at a rate from the intended one, for a share of 0, to the realised one, for 1."""
-        if share == 1.0 or not self.intended:
-            return self
-        rate = self.intended * (self.rate / self.intended) ** share
-        return msgspec.structs.replace(self, rate=rate)
+        return tuning.PARABOLA_NEAR[0] < self.value < tuning.PARABOLA_NEAR[1]
 
     @property
     def holds(self) -> float:
@@ -233,45 +226,42 @@ class MonotoneRun(msgspec.Struct, frozen=True):
         from scipy.special import ndtr
 
         if math.isinf(self.value):
-            return 1 - tuning.VOTE_SURE
+            return 1 - tuning.LOAD_SURE
         relative_s = (
             self.noise.relative_s if self.noise.freedom >= 2 else tuning.BLIND_NOISE_S
         )
         error = math.sqrt(max(relative_s, 0.1) / self.lasts_s)
         z = -math.log(max(self.value, tuning.IDLE_SHARE)) / error
-        return min(max(float(ndtr(z)), 1 - tuning.VOTE_SURE), tuning.VOTE_SURE)
+        return min(max(float(ndtr(z)), 1 - tuning.LOAD_SURE), tuning.LOAD_SURE)
 
 
 def monotone_posterior(
-    goal: PeakGoal, history: Sequence[LoadTrial]
+    goal: PeakGoal, history: Sequence[LoadTrial], left_out: float
 ) -> MonotonePosterior:
-    """Return the distribution of the peak after at least one trial."""
+    """Return the distribution of the peak after at least one trial. `left_out`: as in `read_runs`."""
     return _POSTERIORS.value(
-        history, goal.criteria, lambda: _computed_posterior(goal, history)
+        history,
+        (goal.criteria, left_out),
+        lambda: _computed_posterior(goal, history, left_out),
     )
 
 
 def _computed_posterior(
-    goal: PeakGoal, history: Sequence[LoadTrial]
+    goal: PeakGoal, history: Sequence[LoadTrial], left_out: float
 ) -> MonotonePosterior:
-    columns = [_monotone_runs(criterion, history) for criterion in goal.criteria]
+    columns = [_monotone_runs(one, history, left_out) for one in goal.criteria]
     runs = [max(each, key=lambda run: run.value) for each in zip(*columns, strict=True)]
-    # Where most of the limit is the response without load, more than that is near the limit.
-    unloaded = min(min(run.value for run in runs), 1.0)
-    waits = unloaded + tuning.PARABOLA_WAITING * (1 - unloaded)
-    near_from = max(tuning.PARABOLA_NEAR[0], waits)
-    near = [msgspec.structs.replace(run, near_from=near_from) for run in runs]
-    return MonotonePosterior(near, lowest_failed(history))
+    return MonotonePosterior(runs, lowest_failed(history))
 
 
 def _monotone_runs(
-    criterion: Criterion, history: Sequence[LoadTrial]
+    criterion: Criterion, history: Sequence[LoadTrial], left_out: float
 ) -> list[MonotoneRun]:
     """Return the trials by one criterion."""
     if criterion.better != "lower" or not criterion.limit > 0:
         return [_run_of_totals(criterion, trial) for trial in history]
     period_s = pause_period_s(criterion, history)
-    estimates = read_runs(criterion, history, period_s=period_s).runs
+    estimates = read_runs(criterion, history, period_s, left_out)
     return [
         _run_of_totals(criterion, trial)
         if trial.ending is LoadEnding.FAILED
@@ -281,7 +271,6 @@ def _monotone_runs(
             lasts_s=max(estimate.lasts_s, 1.0),
             noise=estimate.noise,
             key=criterion.key,
-            intended=counted_rate(trial),
         )
         for estimate, trial in zip(estimates, history, strict=True)
     ]
@@ -291,7 +280,7 @@ def _run_of_totals(criterion: Criterion, trial: LoadTrial) -> MonotoneRun:
     """Return a run from the trial's total value only; infinite where it failed."""
     return MonotoneRun(
         rate=counted_rate(trial),
-        value=value_share(criterion, trial),
+        value=max(value_share(criterion, trial), tuning.LEAST_SHARE_OF_LIMIT),
         lasts_s=max(trial.lasted_s, 1.0),
         noise=UNKNOWN_NOISE,
         key=criterion.key,
@@ -353,13 +342,7 @@ class MonotonePosterior:
         noise = -0.5 * ((np.log(NOISE_GRID_S) - centre) / spread) ** 2
         shape = (peak.size, STEEPNESS_GRID.size, BEND_GRID.size, NOISE_GRID_S.size)
         total = np.broadcast_to(noise, shape).copy()
-        total += functools.reduce(
-            np.logaddexp,
-            (
-                _log_likelihood([run.at(share) for run in self.close], peak)
-                for share in tuning.CHANCE_SHARES
-            ),
-        )
+        total += _log_likelihood(self.close, peak)
         for run in self.runs:
             if not run.near:
                 beyond = peak > math.log(run.rate)

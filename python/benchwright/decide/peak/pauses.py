@@ -23,7 +23,7 @@ import msgspec
 from benchwright.core.numeric import NDArray, np
 from benchwright.core.search import Criterion, LoadEnding, LoadTrial
 from benchwright.decide.peak import tuning
-from benchwright.decide.peak.trials import TrialCache
+from benchwright.decide.peak.cache import TrialCache
 from benchwright.stats.arrays import FloatArray
 
 

@@ -123,9 +123,10 @@ def probability_wanted(
 #
 # Imports are lazy: a policy must not load the modules of another one.
 
-DEFAULT_POLICY = "qgs"
+DEFAULT_POLICY = "monotone"
+FORMER_POLICIES = {"qgs": DEFAULT_POLICY}
+"""Names of policies that earlier versions had, and which one a study or a command that names them gets."""
 POLICY_NAMES = (
-    "qgs",
     "monotone",
     "binsearch-honest",
     "binsearch",
@@ -152,19 +153,15 @@ def fixed_run_length_s(name: str, goal: PeakGoal) -> float | None:
         return goal.run_length_s
     if name == "strawman":
         return published.STRAWMAN_RUN_LENGTH_S
-    chooses = name in ("qgs", "monotone")
-    return None if chooses else published.PAPER_RUN_LENGTH_S
+    return None if name == DEFAULT_POLICY else published.PAPER_RUN_LENGTH_S
 
 
 def policy_named(name: str) -> Policy:
     """Return a policy with its published parameters. Raises KeyError for an unknown name."""
+    name = FORMER_POLICIES.get(name, name)
     if name not in POLICY_NAMES:
         raise KeyError(name)
-    if name == "qgs":
-        from benchwright.decide.peak.default import DefaultPeakPolicy
-
-        return DefaultPeakPolicy()
-    if name == "monotone":
+    if name == DEFAULT_POLICY:
         from benchwright.decide.peak.monotone import Monotone
 
         return Monotone()

@@ -34,9 +34,9 @@ from benchwright.core.search import (
 )
 from benchwright.core.search_text import criterion_name, criterion_value_text
 from benchwright.core.text import percent_text, plural, rate_text
+from benchwright.decide.peak.evidence import SEARCH_SUBJECT, counted_rate
 from benchwright.decide.peak.policy import within_bounds
-from benchwright.decide.peak.reading import share_of_limit
-from benchwright.decide.peak.trials import SEARCH_SUBJECT, counted_rate
+from benchwright.decide.peak.units import share_of_limit
 from benchwright.findings.codes import make_finding
 from benchwright.stats.distribution import anderson_darling
 from benchwright.stats.intervals import t_interval

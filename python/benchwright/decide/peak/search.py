@@ -1,7 +1,8 @@
 """One step of a peak search: the part that is the same for every policy.
 
-This module handles failed trials, generators that are behind, the lowest and the highest rate, the
-maximum number of trials and the budget; the policy chooses the rate and the length of a probe.
+This module handles the first guess, failed trials, generators that are late or behind, the lowest and the highest
+rate, the maximum number of trials and the budget; the policy chooses the rate and the length of a probe. Whatever a
+policy answers, its trials outweigh it (evidence.py).
 Decision: a bound ends the search if the policy, after a trial at the bound, still requests a rate
 beyond it. So the policy's own statistics decide, and there is no second test.
 Source: Workbench paper, section 4 (the loop around the load-picking algorithms).
@@ -15,7 +16,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from benchwright.core.results import Finding
+from benchwright.core.results import Finding, Severity
 from benchwright.core.search import (
     ClaimResult,
     Criterion,
@@ -24,10 +25,25 @@ from benchwright.core.search import (
     PeakGoal,
     PeakStatus,
     Probe,
+    rounded_rate,
 )
 from benchwright.core.search_text import criterion_name, criterion_value_text
 from benchwright.core.text import plural, rate_text
 from benchwright.decide.peak import tuning
+from benchwright.decide.peak.evidence import (
+    SEARCH_SUBJECT,
+    bound_result,
+    counted_rate,
+    is_short,
+    measured_bounds,
+    tallies,
+    weighed,
+)
+from benchwright.decide.peak.lateness import (
+    LATE_CODE,
+    late_findings,
+    late_of_limit_text,
+)
 from benchwright.decide.peak.policy import (
     Policy,
     highest_rate,
@@ -35,15 +51,12 @@ from benchwright.decide.peak.policy import (
     within_bounds,
 )
 from benchwright.decide.peak.trials import (
-    SEARCH_SUBJECT,
     ResolvedHistory,
-    counted_rate,
-    is_behind,
-    is_short,
     resolve_failures,
     trial_findings,
 )
 from benchwright.findings.codes import make_finding
+from benchwright.findings.generators import OPERATIONS_MISSING, REFUSALS_UNSEEN
 
 
 def next_peak_step(
@@ -56,7 +69,8 @@ def next_peak_step(
     policy may leave them at their defaults.
     """
     resolved = resolve_failures(goal, history)
-    return _PeakStep(policy, goal, history, resolved).next()
+    guessed = _with_guess(goal, resolved)
+    return _PeakStep(policy, guessed, history, resolved).next()
 
 
 def may_leave(
@@ -69,7 +83,24 @@ def may_leave(
     """Return whether a running probe has shown enough, with failures in `history` resolved."""
     if not goal.watched:
         return False
-    return policy.leaves(goal, resolve_failures(goal, history).trials, probe, so_far)
+    if probe.users is not None:
+        return False
+    resolved = resolve_failures(goal, history)
+    return policy.leaves(_with_guess(goal, resolved), resolved.trials, probe, so_far)
+
+
+def _with_guess(goal: PeakGoal, resolved: ResolvedHistory) -> PeakGoal:
+    """Return the goal with the start rate that the closed loop shows, if there was one that completed anything.
+
+    Decision: below what it completed, because a closed loop has no bursts of arrivals.
+    """
+    guess = resolved.guess
+    if guess is None or not guess.completed or not guess.lasted_s:
+        return goal
+    if guess.ending is LoadEnding.FAILED:
+        return goal
+    rate = tuning.GUESS_SHARE * guess.completed / guess.lasted_s
+    return msgspec.structs.replace(goal, start_rate=rounded_rate(rate, goal.rate_step))
 
 
 class _PeakStep(msgspec.Struct, frozen=True):
@@ -84,16 +115,67 @@ class _PeakStep(msgspec.Struct, frozen=True):
         """Return the next probe, or the result."""
         if self.resolved.fatal is not None:
             return self._failed(self.resolved.fatal)
+        users = self.goal.guess_users
+        if not self.history and users is not None and self._has_time_to_guess():
+            return self._within_budget(
+                Probe(users, tuning.GUESS_S, "guess", users=users)
+            )
         if self.resolved.retry is not None:
             return self._within_budget(self.resolved.retry)
+        if self.resolved.late.ended:
+            return self._untestable()
         step = self.policy.next(self.goal, self.resolved.trials)
         if isinstance(step, ClaimResult):
             return self._finished(step)
         end = self._at_bound(step)
         if end is not None:
             return self._finished(end)
-        probe = self._within_bounds(step)
+        bounded = self._within_bounds(step)
+        probe = self._testable(bounded)
+        if probe is None:
+            return self._untestable()
         return self._at_one_rate(probe.rate) or self._within_budget(probe)
+
+    def _has_time_to_guess(self) -> bool:
+        budget_s = self.goal.budget_s
+        is_long = budget_s is None or budget_s >= tuning.GUESS_LEAST_BUDGET_S
+        return is_long and self.goal.max_trials > 2
+
+    # The late generator ---------------------------------------------------------
+
+    def _testable(self, probe: Probe) -> Probe | None:
+        """Return a probe below the rates at which the generator is too late; None where the generator can offer none
+        above what was tried."""
+        ceiling = self.resolved.late.untestable
+        if probe.rate < ceiling:
+            return probe
+        below = [t.rate for t in self.resolved.trials if t.rate < ceiling]
+        low = max(below, default=ceiling / tuning.VOID_STEP**2)
+        rate = within_bounds(self.goal, math.sqrt(low * ceiling))
+        if not low < rate < ceiling and below:
+            return None
+        return msgspec.structs.replace(probe, rate=rate)
+
+    def _untestable(self) -> ClaimResult:
+        """Return the result of a search that the generator's lateness ended: what held, as a lower bound, where no
+        rate failed."""
+        late = late_of_limit_text(self.goal, self.resolved.late.void)
+        bounds = measured_bounds(tallies(self.goal.criteria, self.resolved.trials))
+        which = "higher rates"
+        if bounds.failed is not None and math.isfinite(self.resolved.late.untestable):
+            which = f"rates from {rate_text(self.resolved.late.untestable)} on"
+        result = msgspec.structs.replace(
+            self.policy.best(self.goal, self.resolved.trials),
+            status=PeakStatus.UNDECIDED,
+            detail=f"{which} could not be tested: the generator came late, {late}",
+        )
+        if bounds.held is None:
+            result = msgspec.structs.replace(
+                result, peak_rate=None, interval=None, claim_probability=None, check=()
+            )
+        elif bounds.failed is None:
+            result = bound_result(result, "lower", bounds.held)
+        return self._finished(result)
 
     # The bounds -----------------------------------------------------------------
 
@@ -106,16 +188,22 @@ class _PeakStep(msgspec.Struct, frozen=True):
     def _at_bound(self, probe: Probe) -> ClaimResult | None:
         """Return the result of a search that requests a rate beyond a tested bound; else None."""
         low, high = lowest_rate(self.goal), highest_rate(self.goal)
-        if self._exhausted(low, beyond=probe.rate < low, at=probe.rate <= low) is False:
+        is_low = probe.rate <= low
+        if (
+            self._exhausted(low, beyond=probe.rate < low, at=is_low, beyond_low=True)
+            is False
+        ):
             return self._fails_at(low)
         if self._exhausted(high, beyond=probe.rate > high, at=probe.rate >= high):
             return self._holds_at(high, _bound_text("highest", self.goal.highest_rate))
-        offered = generator_limit(self.goal, self.resolved, self.history)
+        offered = generator_limit(self.goal, self.resolved)
         if offered is not None and probe.rate > tuning.BEYOND_OFFERED * offered:
-            return self._holds_at(
-                offered,
-                "the most that the generator offered: it was the limit, not the server",
+            what = (
+                "the most that the generator offered: it was the limit, not the server"
             )
+            if any(OPERATIONS_MISSING in trial.marks for trial in self.resolved.behind):
+                what = "the most that the generator's series counts: more was not sent, or not answered"
+            return self._holds_at(offered, what)
         return self._between_steps(probe)
 
     def _between_steps(self, probe: Probe) -> ClaimResult | None:
@@ -133,23 +221,26 @@ class _PeakStep(msgspec.Struct, frozen=True):
         text = f"the generator cannot produce a rate between {low:.5g} and {low + step:.5g}/s"
         return self._given_up(PeakStatus.UNDECIDED, text)
 
-    def _exhausted(self, bound: float, *, beyond: bool, at: bool) -> bool | None:
+    def _exhausted(
+        self, bound: float, *, beyond: bool, at: bool, beyond_low: bool = False
+    ) -> bool | None:
         """Return whether the criteria hold at a bound; None while it was not tested enough.
 
         One trial is enough for a policy that requests a rate beyond the bound, and
         `MOST_AT_BOUND` trials for one that stays at it.
         """
+        # At the lowest rate a trial whose generator is behind counts too: there is no lower one.
         trials = [
-            t for t in self.resolved.trials if math.isclose(counted_rate(t), bound)
+            t
+            for t in self.resolved.trials
+            if math.isclose(counted_rate(t), bound) or (beyond_low and t.rate <= bound)
         ]
         if not trials or not (beyond or (at and len(trials) >= tuning.MOST_AT_BOUND)):
             return None
         return all_hold(self.goal, trials)
 
     def _fails_at(self, rate: float) -> ClaimResult:
-        trials = [
-            t for t in self.resolved.trials if math.isclose(counted_rate(t), rate)
-        ]
+        trials = [t for t in self.resolved.trials if t.rate <= rate]
         failing = failing_criteria(self.goal, trials)
         why = "; ".join(map(failing_text, failing)) or "every probe failed"
         where = _bound_text("lowest", self.goal.lowest_rate)
@@ -172,7 +263,7 @@ class _PeakStep(msgspec.Struct, frozen=True):
             interval=None,
             claim_probability=None,
             binding=binding,
-            shape=None,
+            check=(),
         )
 
     # Trials, budget, failure ----------------------------------------------------
@@ -284,13 +375,20 @@ class _PeakStep(msgspec.Struct, frozen=True):
 
     def _finished(self, result: ClaimResult) -> ClaimResult:
         """Return the result with the trials, times and findings that every search reports."""
+        result = weighed(self.goal.criteria, result, self.resolved.trials)
+        result = _without_extrapolation(result, self.resolved.trials)
         result = _cut_at_bounds(self.goal, result)
         against = self._against(result)
         findings = (
+            *_rough_finding(result),
+            *late_findings(
+                self.goal, result.peak_rate, self.history, self.resolved.late
+            ),
             *result.findings,
             *(() if against is None else (against,)),
             *trial_findings(self.resolved, self.history),
         )
+        result = _unless_late(_unless_refused(result, findings), findings)
         return msgspec.structs.replace(
             result,
             trials=len(self.history),
@@ -298,6 +396,66 @@ class _PeakStep(msgspec.Struct, frozen=True):
             cost_s=_cost_s(self.history),
             findings=tuple(dict.fromkeys(findings)),
         )
+
+
+def _unless_late(result: ClaimResult, findings: Sequence[Finding]) -> ClaimResult:
+    """Return a result that is undecided where the generator's lateness, not the server, may have decided it."""
+    late = next((f for f in findings if f.code == LATE_CODE), None)
+    if late is None or late.severity is not Severity.SERIOUS:
+        return result
+    if result.status is not PeakStatus.FOUND:
+        return result
+    return msgspec.structs.replace(
+        result,
+        status=PeakStatus.UNDECIDED,
+        detail=late.evidence,
+        claim_probability=None,
+    )
+
+
+def _unless_refused(result: ClaimResult, findings: Sequence[Finding]) -> ClaimResult:
+    """Return a result without a lower bound where the server got quicker far above the first rate and nothing shows
+    whether it refused: then the bound may be a multiple of what it answers."""
+    refused = next((f for f in findings if f.code == REFUSALS_UNSEEN), None)
+    doubted = refused is not None and refused.severity is not Severity.NOTE
+    if not doubted or result.bound_kind != "lower" or refused is None:
+        return result
+    return msgspec.structs.replace(
+        result,
+        status=PeakStatus.UNDECIDED,
+        detail=f"no rate is known to be answered: {refused.evidence}",
+        peak_rate=None,
+        bound=None,
+    )
+
+
+def _rough_finding(result: ClaimResult) -> tuple[Finding, ...]:
+    """Return the finding about an answer without its claim that may be far off."""
+    rate, interval = result.peak_rate, result.interval
+    no_claim = result.status in (PeakStatus.BUDGET, PeakStatus.UNDECIDED)
+    if not no_claim or rate is None or result.bound_kind is not None:
+        return ()
+    low, high = (0.0, math.inf) if interval is None else (interval.low, interval.high)
+    within = 1 + tuning.ROUGH_ANSWER
+    if rate / within <= low and high <= rate * within:
+        return ()
+    where = "anywhere"
+    if interval is not None:
+        where = f"anywhere between {low:.5g} and {high:.5g}/s, or beyond"
+    evidence = (
+        f"the search ended before its claim held: the peak may be {where}, so the answer "
+        f"{rate_text(rate)} is rough"
+    )
+    return (make_finding("answer-rough", SEARCH_SUBJECT, evidence),)
+
+
+def _without_extrapolation(
+    result: ClaimResult, trials: Sequence[LoadTrial]
+) -> ClaimResult:
+    """Return a result whose curve ends at the highest rate that was tried."""
+    most = max((trial.rate for trial in trials), default=0.0)
+    curve = tuple(point for point in result.curve if point.rate <= most)
+    return msgspec.structs.replace(result, curve=curve)
 
 
 def _cut_at_bounds(goal: PeakGoal, result: ClaimResult) -> ClaimResult:
@@ -379,13 +537,11 @@ def all_hold(goal: PeakGoal, trials: Sequence[LoadTrial]) -> bool:
     return not failing_criteria(goal, trials)
 
 
-def generator_limit(
-    goal: PeakGoal, resolved: ResolvedHistory, history: Sequence[LoadTrial]
-) -> float | None:
+def generator_limit(goal: PeakGoal, resolved: ResolvedHistory) -> float | None:
     """Return the highest rate that the generator offered [1/s], if it was behind twice while every
     criterion held; None where the server was the limit or no trial was behind."""
     if len(resolved.behind) >= 2 and all_hold(goal, resolved.behind):
-        return max(trial.offered_rate for trial in history if is_behind(trial))
+        return max(trial.offered_rate for trial in resolved.behind)
     return _most_ended(goal, resolved.trials)
 
 

@@ -6,14 +6,13 @@ with ending FAILED. For a policy this ending always means overload without a val
 `LoadTrial.rate` remains the intended rate, so that a policy finds its probes; a trial whose
 generator was far below that rate counts at the offered rate (`counted_rate`).
 A missing value is not zero, and the achieved rate is not the offered rate (GLOSSARY.md).
+A trial that only its generator spoilt is not seen either (lateness.py), nor the closed loop of the first guess.
 """
 
 from __future__ import annotations
 
 import math
-from collections import Counter, OrderedDict
-from collections.abc import Callable, Hashable, Sequence
-from typing import Generic, TypeVar
+from collections.abc import Sequence
 
 import msgspec
 from msgspec.structs import replace
@@ -22,18 +21,29 @@ from benchwright.core.results import Finding
 from benchwright.core.search import LoadEnding, LoadTrial, PeakGoal, Probe
 from benchwright.core.text import percent_text, plural, was
 from benchwright.decide.peak import tuning
-from benchwright.findings.codes import finding_of_mark, make_finding
-
-SEARCH_SUBJECT = "search"
+from benchwright.decide.peak.evidence import (
+    SEARCH_SUBJECT,
+    in_asked_units,
+    is_behind,
+    is_void,
+)
+from benchwright.decide.peak.lateness import (
+    LATE_CODE,
+    LateTrials,
+    late_trials,
+    on_time,
+)
+from benchwright.findings.codes import make_finding
+from benchwright.findings.generators import OPERATIONS_MISSING, mark_findings
 
 
 class ResolvedHistory(msgspec.Struct, frozen=True):
     """A search's history with its failures resolved."""
 
     trials: tuple[LoadTrial, ...]
-    """The trials that the policy sees."""
+    """The trials that the policy sees, without the generator's lateness."""
     retry: Probe | None = None
-    """A probe that failed once and is run again."""
+    """A probe that failed once, or that is void, and is run again."""
     fatal: LoadTrial | None = None
     """A probe that failed twice where no lower rate had worked."""
     behind: tuple[LoadTrial, ...] = ()
@@ -41,33 +51,9 @@ class ResolvedHistory(msgspec.Struct, frozen=True):
     overloads: tuple[LoadTrial, ...] = ()
     """Trials whose failure counts as overload."""
     failures: int = 0
-
-
-def is_behind(trial: LoadTrial) -> bool:
-    """Return whether the generator offered far less than the intended rate."""
-    return trial.offered is not None and _is_fewer(trial, trial.offered)
-
-
-def is_short(trial: LoadTrial) -> bool:
-    """Return whether far fewer operations ended than were intended, in a trial without counted
-    arrivals."""
-    if trial.offered is not None or trial.completed is None:
-        return False
-    return _is_fewer(trial, trial.completed + trial.errors)
-
-
-def _is_fewer(trial: LoadTrial, count: int) -> bool:
-    """Return whether a count is far below the intended one, by more than chance explains."""
-    wanted = trial.rate * trial.lasted_s
-    missing = wanted - count
-    return count < tuning.BEHIND_SHARE * wanted and missing > (
-        tuning.BEHIND_DEVIATIONS * math.sqrt(wanted)
-    )
-
-
-def counted_rate(trial: LoadTrial) -> float:
-    """Return the rate at which a trial counts: the offered rate if behind, else the intended [1/s]."""
-    return trial.offered_rate if is_behind(trial) else trial.rate
+    guess: LoadTrial | None = None
+    """The closed loop of the first guess."""
+    late: LateTrials = LateTrials()
 
 
 def lowest_failed(trials: Sequence[LoadTrial]) -> float:
@@ -97,7 +83,24 @@ def why_unusable(goal: PeakGoal, trial: LoadTrial) -> str:
 
 
 def resolve_failures(goal: PeakGoal, history: Sequence[LoadTrial]) -> ResolvedHistory:
-    """Return the history with failures resolved."""
+    """Return the history with failures and void trials resolved."""
+    history = in_asked_units(history)
+    guess = next((trial for trial in history if trial.users is not None), None)
+    open_loops = [trial for trial in history if trial.users is None]
+    resolved = _without_failures(goal, open_loops)
+    late = late_trials(goal, resolved.trials)
+    return replace(
+        resolved,
+        trials=tuple(
+            on_time(t) for t in resolved.trials if not is_void(goal.criteria, t)
+        ),
+        retry=resolved.retry or late.next,
+        guess=guess,
+        late=late,
+    )
+
+
+def _without_failures(goal: PeakGoal, history: Sequence[LoadTrial]) -> ResolvedHistory:
     trials: list[LoadTrial] = []
     behind, overloads = [], []
     streak: LoadTrial | None = None
@@ -136,7 +139,10 @@ def trial_findings(
 ) -> tuple[Finding, ...]:
     """Return the findings that do not depend on a policy."""
     return (
-        *_behind_finding(resolved.behind),
+        # Where operations are missing, nobody knows whether the generator was behind.
+        *_behind_finding(
+            [t for t in resolved.behind if OPERATIONS_MISSING not in t.marks]
+        ),
         *_overload_finding(resolved.overloads),
         *_failure_finding(resolved, len(history)),
         *_mark_findings(history),
@@ -185,49 +191,7 @@ def _failure_finding(resolved: ResolvedHistory, trials: int) -> tuple[Finding, .
 
 
 def _mark_findings(history: Sequence[LoadTrial]) -> tuple[Finding, ...]:
-    counts = Counter(mark for trial in history for mark in trial.marks)
-    return tuple(
-        finding_of_mark(
-            code,
-            SEARCH_SUBJECT,
-            f"{code.replace('-', ' ')} in {n} of {plural(len(history), 'trial')}",
-        )
-        for code, n in counts.items()
-    )
-
-
-# -- a cache for pure functions of trials --------------------------------------------------------------
-#
-# With the cache, a decision computes only what is new. It changes the time and no result.
-# Decision: a value is identified by the trials themselves (the same objects) and a key for its other
-# inputs. Rejected: values stored in a policy, because a report and a running search each have their
-# own policy.
-
-CachedValue = TypeVar("CachedValue")
-
-
-class TrialCache(Generic[CachedValue]):
-    """The most recent values of a pure function of trials."""
-
-    def __init__(self, most: int) -> None:
-        """Make a cache of at most `most` values."""
-        self._most = most
-        self._values: OrderedDict[Hashable, tuple[Sequence[LoadTrial], CachedValue]] = (
-            OrderedDict()
-        )
-
-    def value(
-        self,
-        trials: Sequence[LoadTrial],
-        key: Hashable,
-        compute: Callable[[], CachedValue],
-    ) -> CachedValue:
-        """Return the value for these trials and this key, from the cache or from `compute`."""
-        whole_key = (tuple(map(id, trials)), key)
-        entry = self._values.pop(whole_key, None)
-        # The trials are stored with the value, so that no other object gets their ids.
-        entry = (tuple(trials), compute()) if entry is None else entry
-        self._values[whole_key] = entry
-        if len(self._values) > self._most:
-            self._values.popitem(last=False)
-        return entry[1]
+    # Where the lateness is known, its finding has the amounts (lateness.py).
+    known = any(trial.late_p99_ms is not None for trial in history)
+    found = mark_findings(history, SEARCH_SUBJECT)
+    return tuple(one for one in found if not known or one.code != LATE_CODE)

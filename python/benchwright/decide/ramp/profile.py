@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
@@ -34,7 +33,8 @@ from benchwright.decide.ramp.levels import (
     levels_of,
     trial_throughputs,
 )
-from benchwright.findings.codes import finding_of_mark, make_finding
+from benchwright.findings.codes import make_finding
+from benchwright.findings.generators import mark_findings
 from benchwright.stats.usl import fit_usl, usl_band, why_no_fit
 
 ERROR_KEY = "error_ratio"
@@ -140,6 +140,10 @@ def _point(
         response_ms_mean=mean,
         response_ms_p50=median,
         response_ms_p99=tail,
+        late_p99_ms=max(
+            (one.late_p99_ms for one in trials if one.late_p99_ms is not None),
+            default=None,
+        ),
         error_share=errors_of(trials),
         efficiency=per_unit / first_per_unit if first_per_unit else None,
     )
@@ -347,10 +351,7 @@ def _trial_findings(
         trials = plural(len(history), "trial")
         evidence = f"{again} of {trials} failed and {was(again)} run again"
         yield make_finding("probe-failed", RAMP_SUBJECT, evidence)
-    marks = Counter(mark for trial in history for mark in trial.marks)
-    for code, count in marks.items():
-        if code == CLOSED_LOOP_MARK and outcome.goal.axis is RampAxis.USERS:
-            continue
-        trials = plural(len(history), "trial")
-        evidence = f"{code.replace('-', ' ')} in {count} of {trials}"
-        yield finding_of_mark(code, RAMP_SUBJECT, evidence)
+    for finding in mark_findings(history, RAMP_SUBJECT):
+        is_meant = outcome.goal.axis is RampAxis.USERS
+        if not (is_meant and finding.code == CLOSED_LOOP_MARK):
+            yield finding

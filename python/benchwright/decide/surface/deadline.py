@@ -17,7 +17,7 @@ from collections.abc import Sequence
 import msgspec
 
 from benchwright.core.surface import SampleResult, SurfaceGoal
-from benchwright.decide.peak.reading import run_length_s
+from benchwright.decide.peak.units import run_length_s
 from benchwright.decide.surface import tuning
 
 

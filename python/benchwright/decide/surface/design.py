@@ -36,7 +36,6 @@ from benchwright.decide.surface.coding import (
 from benchwright.decide.surface.deadline import TimeLeft, TimeShare, time_share
 from benchwright.decide.surface.gangs import responses_of
 from benchwright.decide.surface.gaussian_process import even_points, fit_process
-from benchwright.decide.surface.model import with_peak
 
 # -- optimal designs: which samples determine a polynomial best -------------------------------------
 #
@@ -249,8 +248,10 @@ def _cost_gains(
 #
 # 1) Inputs: factors and their levels. 2) Outer loop: for each distinct sample ... 3) inner loop:
 # find its peak rate (decide/peak). The design sets the samples. In the order, each sample is as near
-# as possible to an earlier one, because the inner search starts with the peak of the nearest sample
-# ("better seeding", section 5.4) and the shape of its curve.
+# as possible to an earlier one, because the inner search starts at the peak of the nearest sample
+# ("better seeding", section 5.4).
+# Decision: only a rate that held is a start. The best answer of a search that ended before its claim held may be
+# wrong by any factor, and would pass its error on from sample to sample.
 # Decision: a neighbour must have the same categorical levels, because another file system may be
 # ten times as fast; without a neighbour, the inner search starts at its own start rate.
 # Source: Workbench paper, algorithm 1, sections 5.4 and 5.5.
@@ -349,22 +350,22 @@ def middle_sample(goal: SurfaceGoal) -> Sample:
 def sample_wanted(
     goal: SurfaceGoal, results: Sequence[SampleResult], sample: Sample, why: str
 ) -> SampleRequest:
-    """Return a sample with the goal of its inner search, whose start rate and curve shape come
-    from the nearest measured sample."""
-    near = nearest_result(goal.factors, with_peak(results), sample)
+    """Return a sample with the goal of its inner search, which starts at the rate that held at the nearest
+    sample with one."""
+    seeds = [result for result in results if (result.rate_that_held or 0) > 0]
+    near = nearest_result(goal.factors, seeds, sample)
     if near is None:
         return SampleRequest(sample, goal.peak, why=why)
-    assert near.peak_rate is not None
-    inner = msgspec.structs.replace(
-        goal.peak, start_rate=_start_rate(goal, near.peak_rate), shape=near.found.shape
-    )
+    assert near.rate_that_held is not None
+    start_rate = _start_rate(goal, near.rate_that_held)
+    inner = msgspec.structs.replace(goal.peak, start_rate=start_rate, guess_users=None)
     return SampleRequest(sample, inner, near.sample, why)
 
 
-def _start_rate(goal: SurfaceGoal, peak_rate: float) -> float:
-    """Return a neighbour's peak as the start rate, within the goal's bounds [1/s]."""
+def _start_rate(goal: SurfaceGoal, rate: float) -> float:
+    """Return a neighbour's rate as the start rate, within the goal's bounds [1/s]."""
     low, high = goal.peak.lowest_rate, goal.peak.highest_rate
-    within = min(max(peak_rate, low or 0.0), high or math.inf)
+    within = min(max(rate, low or 0.0), high or math.inf)
     return float(f"{within:.{tuning.RATE_DIGITS}g}")
 
 

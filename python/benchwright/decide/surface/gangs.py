@@ -36,7 +36,7 @@ from benchwright.decide.surface.gaussian_process import prior_draws
 from benchwright.decide.surface.model import (
     SampleResponses,
     sample_responses,
-    with_peak,
+    with_value,
 )
 from benchwright.stats import special
 
@@ -62,11 +62,11 @@ class GangPosterior(msgspec.Struct, frozen=True):
 def gang_effects(
     goal: SurfaceGoal, results: Sequence[SampleResult]
 ) -> GangEffects | None:
-    """Return how the gangs differ; None for fewer than two gangs with a peak."""
+    """Return how the gangs differ; None for fewer than two gangs with a value."""
     posterior = _posterior(goal, results)
     if posterior is None:
         return None
-    searches = [result.gang for result in with_peak(results)]
+    searches = [result.gang for result in with_value(results)]
     each = special.normal_quantile((1 + goal.confidence) / 2)
     sds = np.sqrt(np.diag(posterior.shrunk.covariance))
     gangs = tuple(
@@ -115,13 +115,13 @@ def _difference(posterior: GangPosterior, confidence: float, n: int) -> Estimate
 
 
 def responses_of(goal: SurfaceGoal, results: Sequence[SampleResult]) -> SampleResponses:
-    """Return the results with a peak as numbers to fit, one for each sample: as the mean gang would
+    """Return the results with a value as numbers to fit, one for each sample: as the mean gang would
     have found them, the searches of the anchor together."""
     found = sample_responses(results, log=goal.log_response)
     posterior = _posterior(goal, results)
     if posterior is None:
         return found
-    gangs = [posterior.names.index(result.gang) for result in with_peak(results)]
+    gangs = [posterior.names.index(result.gang) for result in with_value(results)]
     rates = found.rates * np.exp(-posterior.shrunk.mean[gangs])
     relative = found.noise_sd if found.log else found.noise_sd / found.rates
     variance = relative**2 + np.diag(posterior.shrunk.covariance)[gangs]
@@ -143,8 +143,8 @@ def responses_of(goal: SurfaceGoal, results: Sequence[SampleResult]) -> SampleRe
 def _posterior(
     goal: SurfaceGoal, results: Sequence[SampleResult]
 ) -> GangPosterior | None:
-    """Return the effects given all results; None for fewer than two gangs with a peak."""
-    used = with_peak(results)
+    """Return the effects given all results; None for fewer than two gangs with a value."""
+    used = with_value(results)
     names = tuple(sorted({result.gang for result in used}))
     if len(names) < 2:
         return None

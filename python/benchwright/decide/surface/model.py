@@ -3,6 +3,11 @@
 Decision: the noise of a sample comes from the inner search's own interval. If a policy states
 none, the tolerance of its claim replaces it, and a finding reports this. A bound (`never-fails`,
 `fails-at-lowest`) is not a peak: it is left out, and a finding reports this.
+Decision: a search that ended before its claim held has a *rough* peak. A process gives it the weight of
+its interval, which counts as wide on both sides as on its wider one, and never as narrower than the
+claim. Without two ends there is nothing to weigh it by, so it is left out; of a polynomial, whose samples all
+count alike, it is left out in any case. A finding has the numbers. Rejected: to leave it out of every model, because a deadline maps
+by rough searches.
 Decision: a band contains the peak that a search at the sample would find, in `confidence` of the
 cases: it includes the model's uncertainty and the searches' noise. Bands are widened until they
 agree with the leave-one-out errors, and never narrowed; with ten samples a distribution-free
@@ -12,7 +17,7 @@ agree with the leave-one-out errors, and never narrowed; with ten samples a dist
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Protocol
 
 import msgspec
@@ -32,11 +37,11 @@ from benchwright.stats import special
 
 
 class SampleResponses(msgspec.Struct, frozen=True):
-    """The samples that have a peak."""
+    """The samples that have a value."""
 
     samples: tuple[Sample, ...]
     rates: Matrix
-    """Measured peaks [1/s], shape `(n_samples,)`."""
+    """Peaks, measured or rough [1/s], shape `(n_samples,)`."""
     response: Matrix
     """The modelled quantity: the rates or their logarithms."""
     noise_sd: Matrix
@@ -49,8 +54,8 @@ class SampleResponses(msgspec.Struct, frozen=True):
 
 
 def sample_responses(results: Sequence[SampleResult], *, log: bool) -> SampleResponses:
-    """Return the results with a peak, as numbers to fit."""
-    used = with_peak(results)
+    """Return the results with a value, as numbers to fit."""
+    used = with_value(results)
     rates = np.array([result.found.peak_rate for result in used], dtype=float)
     noise = np.array([_relative_sd(result) for result in used], dtype=float)
     return SampleResponses(
@@ -63,8 +68,19 @@ def sample_responses(results: Sequence[SampleResult], *, log: bool) -> SampleRes
 
 
 def with_peak(results: Sequence[SampleResult]) -> tuple[SampleResult, ...]:
-    """Return the results that have a peak above 0."""
+    """Return the results that have a measured peak above 0."""
     return tuple(result for result in results if (result.peak_rate or 0) > 0)
+
+
+def with_value(results: Sequence[SampleResult]) -> tuple[SampleResult, ...]:
+    """Return the results that have a value for a model with weights: a measured peak, or a rough one with
+    both ends of an interval."""
+    return tuple(
+        result
+        for result in results
+        if (result.peak_rate or 0) > 0
+        or ((result.rough_rate or 0) > 0 and has_interval(result))
+    )
 
 
 def has_interval(result: SampleResult) -> bool:
@@ -75,11 +91,16 @@ def has_interval(result: SampleResult) -> bool:
 
 def _relative_sd(result: SampleResult) -> float:
     """Return the standard deviation of a peak's logarithm."""
-    interval = result.found.interval
+    interval, rate = result.found.interval, result.found.peak_rate
+    claimed = result.found.claim.tolerance / special.normal_quantile(0.975)
     if interval is None or not has_interval(result):
-        return result.found.claim.tolerance / special.normal_quantile(0.975)
-    width = math.log(interval.high / interval.low)
+        return claimed
     reach = special.normal_quantile((1 + interval.confidence) / 2)
+    if not result.claim_held:
+        assert rate is not None
+        wider = max(math.log(interval.high / rate), math.log(rate / interval.low))
+        return max(wider / reach, claimed)
+    width = math.log(interval.high / interval.low)
     return max(width / (2 * reach), tuning.LEAST_RELATIVE_SD)
 
 
@@ -167,20 +188,22 @@ def expected_error(model: SurfaceModel, samples: Sequence[Sample]) -> float | No
     return error if math.isfinite(error) else None
 
 
-def cross_validated(model: SurfaceModel, confidence: float) -> CrossValidation | None:
-    """Return the leave-one-out errors and their mean size with its band.
+def cross_validated(
+    model: SurfaceModel, confidence: float, measured: Container[Sample]
+) -> CrossValidation | None:
+    """Return the leave-one-out errors of the measured samples and their mean size with its band.
 
-    The band is Student's interval of the mean over samples, cut off at 0. None where fewer
+    `measured`: the samples whose peaks are known; a rough one does not show an error. The band is Student's interval of the mean over samples, cut off at 0. None where fewer
     than two samples can be left out.
     """
     fitted = model.observed
     rates = fitted.rate(model.leave_one_out().mean)
     left_out = tuple(
-        LeftOutPrediction(sample, float(measured), float(predicted))
-        for sample, measured, predicted in zip(
+        LeftOutPrediction(sample, float(rate), float(predicted))
+        for sample, rate, predicted in zip(
             fitted.samples, fitted.rates, rates, strict=True
         )
-        if np.isfinite(predicted)
+        if np.isfinite(predicted) and sample in measured
     )
     if len(left_out) < 2:
         return None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from functools import lru_cache
 
 import msgspec
@@ -15,7 +16,7 @@ import msgspec
 from benchwright.core.numeric import np
 from benchwright.core.results import Estimate, Finding
 from benchwright.core.search import PeakStatus
-from benchwright.core.search_text import gangs_text
+from benchwright.core.search_text import gangs_text, open_answer_text
 from benchwright.core.surface import (
     DesignKind,
     Factor,
@@ -31,8 +32,10 @@ from benchwright.core.surface import (
 from benchwright.core.text import (
     duration_text,
     list_text,
+    number_text,
     percent_text,
     plural,
+    rate_text,
     some_text,
 )
 from benchwright.decide.surface import tuning
@@ -47,6 +50,7 @@ from benchwright.decide.surface.model import (
     expected_error,
     has_interval,
     with_peak,
+    with_value,
 )
 from benchwright.decide.surface.polynomial import Polynomial, fit_polynomial
 from benchwright.findings.codes import make_finding
@@ -60,10 +64,13 @@ def surface_of(
     model = fit_surface(goal, results)
     gangs = gang_effects(goal, results)
     every = candidates(goal.factors)
+    measured = {result.sample for result in with_peak(results)}
     surface = SurfaceResult(
         results=tuple(results),
-        fit=None if model is None else _fit(goal, model, every),
-        validation=None if model is None else cross_validated(model, goal.confidence),
+        fit=None if model is None else _fit(goal, model, every, measured),
+        validation=None
+        if model is None
+        else cross_validated(model, goal.confidence, measured),
         predictions=() if model is None else _predictions(goal, model, results, every),
         findings=surface_findings(goal, results, model, gangs),
         load_s=math.fsum(result.found.load_s for result in results),
@@ -102,17 +109,33 @@ def _with_left_out(goal: SurfaceGoal, surface: SurfaceResult) -> SurfaceResult:
     )
 
 
-def _fit(goal: SurfaceGoal, model: SurfaceModel, every: Sequence[Sample]) -> ModelFit:
+def _fit(
+    goal: SurfaceGoal,
+    model: SurfaceModel,
+    every: Sequence[Sample],
+    measured: AbstractSet[Sample],
+) -> ModelFit:
     return msgspec.structs.replace(
-        model.fit(goal.confidence), expected_error=expected_error(model, every)
+        model.fit(goal.confidence),
+        rough=len(set(model.observed.samples) - measured),
+        expected_error=expected_error(model, every),
     )
+
+
+def model_results(
+    goal: SurfaceGoal, results: Sequence[SampleResult]
+) -> tuple[SampleResult, ...]:
+    """Return the results that the goal's model is fitted to. A polynomial has no weights, so it is fitted to
+    measured peaks only."""
+    weighs = goal.model is ModelKind.GAUSSIAN_PROCESS
+    return with_value(results) if weighs else with_peak(results)
 
 
 def fit_surface(
     goal: SurfaceGoal, results: Sequence[SampleResult]
 ) -> SurfaceModel | None:
-    """Return the goal's model; None where too few samples have a peak."""
-    responses = responses_of(goal, results)
+    """Return the goal's model; None where too few samples have a value for it."""
+    responses = responses_of(goal, model_results(goal, results))
     if goal.model is ModelKind.GAUSSIAN_PROCESS:
         return fit_process(goal.factors, responses)
     optimal = goal.design in (DesignKind.D_OPTIMAL, DesignKind.I_OPTIMAL)
@@ -166,14 +189,15 @@ def measured_estimate(result: SampleResult) -> Estimate:
 def measured_estimates(
     goal: SurfaceGoal, results: Sequence[SampleResult]
 ) -> dict[Sample, Estimate]:
-    """Return the peak of each sample that has one, with its interval; those of a pool as the mean gang
-    would have found them."""
+    """Return the measured peak of each sample that has one, with its interval; those of a pool as the mean
+    gang would have found them."""
     found = with_peak(results)
-    if len({result.gang for result in found}) < 2:
+    if len({result.gang for result in with_value(results)}) < 2:
         return {result.sample: measured_estimate(result) for result in found}
     responses = responses_of(goal, results)
     relative = responses.noise_sd / (1 if responses.log else responses.rates)
     reach = np.exp(special.normal_quantile((1 + goal.confidence) / 2) * relative)
+    measured = {result.sample for result in found}
     return {
         sample: Estimate(
             rate, rate / by, rate * by, goal.confidence, "mean-gang", 1, "1/s"
@@ -181,6 +205,7 @@ def measured_estimates(
         for sample, rate, by in zip(
             responses.samples, responses.rates.tolist(), reach.tolist(), strict=True
         )
+        if sample in measured
     }
 
 
@@ -211,13 +236,14 @@ def surface_findings(
     """Return the findings about a surface; the most serious kinds come first."""
     return (
         *_failed_samples(results),
-        *_no_model(results, model),
+        *_no_model(goal, results, model),
+        *_excluded_bounds(goal, results, model),
         *_bound_samples(results),
-        *_missed_claims(results),
+        *_missed_claims(goal, results, has_model=model is not None),
         *_different_gangs(gangs),
         *_few_samples(goal, results),
         *_fit_findings(goal, model),
-        *_assumed_noise(results),
+        *_assumed_noise(goal, results),
         *_search_findings(results),
     )
 
@@ -236,11 +262,14 @@ def _failed_samples(results: Sequence[SampleResult]) -> Iterator[Finding]:
 
 
 def _no_model(
-    results: Sequence[SampleResult], model: SurfaceModel | None
+    goal: SurfaceGoal, results: Sequence[SampleResult], model: SurfaceModel | None
 ) -> Iterator[Finding]:
     if model is None:
-        have, samples = len(with_peak(results)), plural(len(results), "sample")
-        evidence = f"of {samples} {have or 'none'} {'has' if have == 1 else 'have'} a peak: too few for a model"
+        used, samples = (
+            len(model_results(goal, results)),
+            plural(len(results), "sample"),
+        )
+        evidence = f"of {samples} {used or 'none'} can be used: too few for a model"
         yield make_finding("surface-no-model", "model", evidence)
 
 
@@ -253,15 +282,55 @@ def _bound_samples(results: Sequence[SampleResult]) -> Iterator[Finding]:
             )
 
 
-def _missed_claims(results: Sequence[SampleResult]) -> Iterator[Finding]:
+def _excluded_bounds(
+    goal: SurfaceGoal, results: Sequence[SampleResult], model: SurfaceModel | None
+) -> Iterator[Finding]:
+    """Yield a finding about the samples whose known bound the model's band excludes: no model is fitted to bounds."""
+    used = {result.sample for result in model_results(goal, results)}
+    bounded = [result for result in results if result.sample not in used]
+    if model is None or not bounded:
+        return
+    samples = [result.sample for result in bounded]
+    _, lows, highs = bands(model, samples, goal.confidence)
+    texts = []
+    for result, low, high in zip(bounded, lows.tolist(), highs.tolist(), strict=True):
+        least, most = known_bounds(result)
+        if high < least or low > most:
+            band = f"{number_text(low, 5)} to {rate_text(high)}"
+            answer = open_answer_text(result.found)
+            texts.append(f"{sample_text(result.sample)} {answer}, band {band}")
+    if texts:
+        evidence = some_text(texts, tuning.SAMPLES_SHOWN, "; ")
+        yield make_finding("surface-bound-excluded", "model", evidence)
+
+
+def known_bounds(result: SampleResult) -> tuple[float, float]:
+    """Return between which rates a search that found only a bound places the peak [1/s]: 0 and infinity where it
+    found none."""
+    found = result.found
+    if found.peak_rate is None or found.bound_kind is None:
+        return 0.0, math.inf
+    lower = found.bound_kind == "lower"
+    return (found.peak_rate, math.inf) if lower else (0.0, found.peak_rate)
+
+
+def _missed_claims(
+    goal: SurfaceGoal, results: Sequence[SampleResult], *, has_model: bool
+) -> Iterator[Finding]:
     kinds = (PeakStatus.BUDGET, PeakStatus.UNDECIDED)
-    missed = [result for result in with_peak(results) if result.found.status in kinds]
+    missed = [result for result in results if result.found.status in kinds]
     if missed:
+        used = model_results(goal, results)
+        rough = sum(result in used for result in missed)
         evidence = (
-            f"{len(missed)} of {len(results)} search{'es' if len(results) > 1 else ''} "
-            f"ended before the claim held: "
+            f"{len(missed)} of {plural(len(results), 'search')} ended before the claim held: "
             f"{_named(missed)}"
         )
+        if has_model:
+            evidence += (
+                f"; the model counts {rough} of them as rough, by the width of the interval, and "
+                f"leaves out {len(missed) - rough}"
+            )
         yield make_finding("surface-claim-missed", "searches", evidence)
 
 
@@ -278,12 +347,12 @@ def _different_gangs(gangs: GangEffects | None) -> Iterator[Finding]:
 def _few_samples(
     goal: SurfaceGoal, results: Sequence[SampleResult]
 ) -> Iterator[Finding]:
-    have = len({result.sample for result in with_peak(results)})
+    have = len({result.sample for result in model_results(goal, results)})
     terms = 1 + len(columns_of(goal.factors))
     if have >= tuning.FEWEST_SAMPLES_PER_TERM * terms or goal.samples >= goal.count:
         return
     evidence = (
-        f"{plural(have, 'sample')} with a peak, of {goal.count}, where a plane over the "
+        f"{plural(have, 'sample')} in the model, of {goal.count}, where a plane over the "
         f"factors has {terms} terms: a step between two levels may go unseen, and bands do "
         "not contain it"
     )
@@ -325,8 +394,11 @@ def _fit_findings(goal: SurfaceGoal, model: SurfaceModel | None) -> Iterator[Fin
         yield make_finding("surface-lack-of-fit", "model", evidence)
 
 
-def _assumed_noise(results: Sequence[SampleResult]) -> Iterator[Finding]:
-    without = [result for result in with_peak(results) if not has_interval(result)]
+def _assumed_noise(
+    goal: SurfaceGoal, results: Sequence[SampleResult]
+) -> Iterator[Finding]:
+    used = model_results(goal, results)
+    without = [result for result in used if not has_interval(result)]
     if without:
         yield make_finding(
             "surface-noise-assumed",

@@ -13,6 +13,7 @@ import msgspec
 
 from benchwright.core.plan import Command, Pairs
 from benchwright.core.search import Criterion, LoadSeries, rounded_rate
+from benchwright.findings.generators import LATENESS_UNKNOWN, REFUSALS_UNSEEN
 from benchwright.suite.form import Key
 from benchwright.suite.toml_table import TomlTable
 from benchwright.trial.programs import program_of
@@ -52,6 +53,8 @@ class GeneratorTraits(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a response time counts from the intended start, so that it includes all waits."""
     reports_lateness: bool = False
     """Whether it reports its own lateness."""
+    reports_errors: bool = True
+    """Whether it reports which operations failed, or how many succeeded."""
     statistics: tuple[Statistic, ...] = ()
     """The kinds of criterion that it has values for."""
     shares: tuple[float, ...] | None = None
@@ -80,6 +83,13 @@ class GeneratorTraits(msgspec.Struct, frozen=True, kw_only=True):
         closed = () if self.open_loop else (CLOSED_LOOP,)
         hides = () if self.from_intended or self.reports_lateness else (HIDES_LATENESS,)
         return (*closed, *hides)
+
+    @property
+    def rate_marks(self) -> tuple[str, ...]:
+        """The further marks of its figures at a rate: what users, who wait, cannot hide."""
+        separable = self.reports_lateness or not (self.open_loop and self.from_intended)
+        late = () if separable else (LATENESS_UNKNOWN,)
+        return late if self.reports_errors else (*late, REFUSALS_UNSEEN)
 
     def refusal(self, criterion: Criterion) -> str:
         """Return why it has no value for a criterion; empty if it has one."""
@@ -155,6 +165,13 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     offered: int | None = None
     completed: int | None = None
     errors: int = 0
+    offered_by_series: bool = False
+    """Whether `offered` is the sum of the series, not a count of the generator's own."""
+    late_p99_ms: float | None = None
+    """99th percentile of how late the generator came to its operations; None: unknown [ms]."""
+    target_values: dict[str, float] = {}
+    """`values` without the generator's lateness: a response counts from the moment when the
+    generator came to the operation; waiting for a free connection is the target's."""
     lasted_s: float | None = None
     marks: tuple[str, ...] = ()
     """Marks for this output, in addition to those of the traits."""

@@ -15,6 +15,7 @@ from typing import Annotated, ClassVar, TypeVar
 import msgspec
 
 from benchwright.core.search import LoadSeries
+from benchwright.findings.generators import count_differs, series_count
 from benchwright.load.generators.adapter import (
     OF_A_TRIAL,
     WHOLE_DURATION,
@@ -46,6 +47,7 @@ from benchwright.trial.metrics import MetricNotFound
 
 T = TypeVar("T")
 MEAN = "response_ms_mean"
+ERRORS = "error_ratio"
 _LEVELS: tuple[LoadAxis, ...] = ("rate", "users")
 Sources = tuple[tuple[str, ValueSource], ...]
 """Sources of values, by the criterion's key."""
@@ -64,6 +66,10 @@ def _read_command(table: TomlTable, key: str) -> str | None:
 
 def _read_series(table: TomlTable, key: str) -> ValueSource | None:
     return _parsed(table, key, _pointer)
+
+
+def _read_source(table: TomlTable, key: str) -> ValueSource | None:
+    return _parsed(table, key, parse_source)
 
 
 def _read_values(table: TomlTable, key: str) -> Sources | None:
@@ -124,8 +130,19 @@ class CommandGenerator(msgspec.Struct, frozen=True, kw_only=True):
     series: Annotated[ValueSource | None, Key(read=_read_series)] = None
     series_by_end: bool = False
     """Rows count what ended in each second, not what was due to start in it."""
+    late: Annotated[ValueSource | None, Key(read=_read_source)] = None
+    """99th percentile of how late the program started its operations, in milliseconds."""
+    target_values: Annotated[Sources, Key(read=_read_values)] = ()
+    """Any of `values` without the program's own lateness: times count from the moment when the
+    program came to the operation."""
     open_loop: bool = True
     from_intended: bool = True
+
+    def __post_init__(self) -> None:
+        values = {key for key, _ in self.values}
+        for key, _ in self.target_values:
+            if key not in values:
+                raise ValueError(f"target_values has {key}, which values does not have")
 
     name: ClassVar = "command"
 
@@ -141,8 +158,10 @@ class CommandGenerator(msgspec.Struct, frozen=True, kw_only=True):
         return GeneratorTraits(
             open_loop=self.open_loop,
             from_intended=self.from_intended,
+            reports_lateness=self.late is not None or bool(self.target_values),
+            reports_errors=self._reports_errors,
             statistics=("mean", "percentile", "share", "ratio", "metric"),
-            metrics=tuple(key for key, _ in self.values),
+            metrics=self._metrics,
             series=self.series is not None,
             axes=_axes(self.command),
             rate_step=rate_step_in(self.command),
@@ -171,15 +190,58 @@ class CommandGenerator(msgspec.Struct, frozen=True, kw_only=True):
             except MetricNotFound as error:
                 if key in wanted:
                     raise _unreadable(key, error, output) from None
-        counts = {key: _count(key, source, output) for key, source in self.counts}
-        return Measurement(
-            values=values,
-            series=self._series(output),
-            offered=counts.get("offered"),
-            completed=counts.get("completed"),
-            errors=counts.get("errors", 0),
-            lasted_s=self._lasted_s(request),
+        own = _Counts(
+            **{key: _count(key, source, output) for key, source in self.counts}
         )
+        series, lasted_s = self._series(output), self._lasted_s(request)
+        counts = self._counts(own, series, values.get(ERRORS), request)
+        return Measurement(
+            values=_error_ratio(own) | values,
+            series=series,
+            offered=counts.offered,
+            completed=counts.completed,
+            errors=counts.errors or 0,
+            offered_by_series=own.offered is None and counts.offered is not None,
+            late_p99_ms=_value("late", self.late, output),
+            target_values={
+                key: _required(f"target_values.{key}", source, output)
+                for key, source in self.target_values
+            },
+            lasted_s=lasted_s,
+        )
+
+    def _counts(
+        self,
+        own: _Counts,
+        series: LoadSeries,
+        failed: float | None,
+        request: GeneratorRequest,
+    ) -> _Counts:
+        """Return a run's counts: the program's own, and what its series and its share of failures
+        mean."""
+        run_s = self._lasted_s(request) or request.duration_s
+        counted = series_count(series, run_s)
+        by_end = self.series_by_end
+        # Users offer no rate: what a closed loop sent is not what it was asked for.
+        says_more = by_end or own.offered is None
+        if counted is not None and request.rate is not None and says_more:
+            asked = request.rate * run_s
+            own = own.or_else(
+                _counts_of_series(own, counted, failed, asked, by_end=by_end)
+            )
+        return own.with_share(failed)
+
+    @property
+    def _metrics(self) -> tuple[str, ...]:
+        """The keys that it has values for; counts of errors and of all give the error ratio."""
+        keys, counts = (tuple(key for key, _ in x) for x in (self.values, self.counts))
+        has_ratio = "errors" in counts and len(counts) > 1 and ERRORS not in keys
+        return (*keys, ERRORS) if has_ratio else keys
+
+    @property
+    def _reports_errors(self) -> bool:
+        given = {key for key, _ in (*self.values, *self.counts)}
+        return bool(given & {ERRORS, "errors", "completed"})
 
     def _lasted_s(self, request: GeneratorRequest) -> float | None:
         """Return how long the load lasted; None: as long as was requested."""
@@ -207,19 +269,35 @@ class CommandGenerator(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def command_generator(
-    text: str, response: str, series: str | None = None
+    text: str,
+    response: str,
+    series: str | None = None,
+    *,
+    errors: str | None = None,
+    offered: str | None = None,
+    late: str | None = None,
+    target_response: str | None = None,
 ) -> CommandGenerator:
     """Return the generator of `bw peak --command TEXT --response R --series S`.
 
-    `response` is the source of the mean response in milliseconds. Raises ValueError, also for
-    a misspelt placeholder: without a spec it cannot be the name of a factor.
+    The sources are of the mean response [ms], the series, the share of failed operations, the
+    number of operations that were started, the 99th percentile of the lateness [ms], and the
+    mean response without it [ms]. Raises ValueError, also for a misspelt placeholder: without a
+    spec it cannot be the name of a factor.
     """
     _refuse_misspelt(text)
     return CommandGenerator(
         command=_checked(text),
-        values=((MEAN, parse_source(response)),),
+        values=(*_named(MEAN, response), *_named(ERRORS, errors)),
+        counts=_named("offered", offered),
         series=None if series is None else _pointer(series),
+        late=None if late is None else parse_source(late),
+        target_values=_named(MEAN, target_response),
     )
+
+
+def _named(key: str, text: str | None) -> Sources:
+    return () if text is None else ((key, parse_source(text)),)
 
 
 def command_series(rows: list[tuple[float, int, float]]) -> LoadSeries:
@@ -278,8 +356,18 @@ def _pointer(text: str) -> ValueSource:
 
 
 def _count(key: str, source: ValueSource, output: GeneratorOutput) -> int:
+    return round(_required(key, source, output))
+
+
+def _value(
+    key: str, source: ValueSource | None, output: GeneratorOutput
+) -> float | None:
+    return None if source is None else _required(key, source, output)
+
+
+def _required(key: str, source: ValueSource, output: GeneratorOutput) -> float:
     try:
-        return round(source.value(output))
+        return source.value(output)
     except MetricNotFound as error:
         raise _unreadable(key, error, output) from None
 
@@ -289,3 +377,71 @@ def _unreadable(
 ) -> UnreadableOutput:
     seen = members(output.stdout) or output.stdout.strip() or output.stderr
     return UnreadableOutput(f"{key} ({error})", "the generator's output", seen)
+
+
+# -- counts ----------------------------------------------------------------------------
+
+
+class _Counts(msgspec.Struct, frozen=True):
+    """Numbers of operations of a run; None: unknown."""
+
+    offered: int | None = None
+    completed: int | None = None
+    errors: int | None = None
+
+    def or_else(self, other: _Counts) -> _Counts:
+        """Return these counts, with those of `other` where one is unknown."""
+        return _Counts(
+            *(
+                b if a is None else a
+                for a, b in zip(
+                    msgspec.structs.astuple(self),
+                    msgspec.structs.astuple(other),
+                    strict=True,
+                )
+            )
+        )
+
+    def with_share(self, failed: float | None) -> _Counts:
+        """Return these counts with the number of errors that a share of failures means."""
+        if failed is None or self.errors is not None or not 0 <= failed <= 1:
+            return self
+        if self.offered is not None:
+            return msgspec.structs.replace(self, errors=round(failed * self.offered))
+        if self.completed is None or failed == 1:
+            return self
+        errors = round(self.completed * failed / (1 - failed))
+        return msgspec.structs.replace(self, errors=errors)
+
+
+def _counts_of_series(
+    own: _Counts, counted: int, failed: float | None, asked: float, *, by_end: bool
+) -> _Counts:
+    """Return the counts that a series of `counted` operations means.
+
+    It has what was offered, or what ended. One that makes up the asked number together with the
+    failures has left these out.
+    """
+    beside = _Counts(completed=counted, errors=own.errors).with_share(failed).errors
+    if by_end:
+        inside = _Counts(offered=counted, errors=own.errors).with_share(failed).errors
+        return _Counts(completed=_less(counted, inside or 0), errors=inside)
+    whole = counted + (beside or 0)
+    if count_differs(counted, asked) and not count_differs(whole, asked):
+        return _Counts(offered=whole, completed=counted, errors=beside)
+    inside = _Counts(offered=counted, errors=own.errors).with_share(failed).errors
+    completed = None if inside is None else _less(counted, inside)
+    return _Counts(offered=counted, completed=completed, errors=inside)
+
+
+def _less(whole: int, part: int) -> int:
+    """Return a number without a part; the number if it does not contain the part."""
+    return whole if part > whole else whole - part
+
+
+def _error_ratio(counts: _Counts) -> dict[str, float]:
+    """Return the share of failed operations as a value, if the counts say it."""
+    errors, whole = counts.errors, counts.offered or 0
+    if counts.completed is not None:
+        whole = max(whole, counts.completed + (errors or 0))
+    return {ERRORS: errors / whole} if errors is not None and whole else {}

@@ -43,6 +43,9 @@ class OperationLog(msgspec.Struct, frozen=True, kw_only=True):
     binned_by: Literal["intended", "completion", "unknown"] = "intended"
     logged: float = 1.0
     """Share of all operations that the log has, drawn at random."""
+    late_ms: Floats | None = None
+    """How late the generator came to each operation, without the wait for a free connection; nan
+    where it is unknown; None: for all."""
 
 
 def operations_measurement(
@@ -61,9 +64,49 @@ def operations_measurement(
         series=_series(log, criteria, lasted_s),
         completed=ended,
         errors=n - ended,
+        late_p99_ms=late_p99_ms(log),
+        target_values=target_values(log, criteria, values),
         lasted_s=lasted_s,
         marks=(OPERATIONS_SKIPPED,) if log.skipped else (),
     )
+
+
+def late_p99_ms(log: OperationLog) -> float | None:
+    """Return the 99th percentile of the generator's lateness; None if it is unknown [ms]."""
+    if log.late_ms is None:
+        return None
+    known = np.sort(log.late_ms[np.isfinite(log.late_ms)])
+    return float(known[_rank(0.99, len(known))]) if len(known) else None
+
+
+def target_values(
+    log: OperationLog, criteria: Sequence[Criterion], values: Mapping[str, float]
+) -> dict[str, float]:
+    """Return a log's values without the generator's lateness; empty if it is unknown.
+
+    Operations whose lateness is unknown are a random part. What the lateness of the others adds
+    to their values is subtracted from `values`, so that the two differ by the lateness only.
+    """
+    if log.late_ms is None:
+        return {}
+    failed = ~np.isfinite(log.response_ms)
+    known = failed | np.isfinite(log.late_ms)
+    if not (known & ~failed).any():
+        return {}
+    response_ms, late_ms = log.response_ms[known], log.late_ms[known]
+    with_late = operation_values(response_ms, criteria)
+    without = operation_values(response_ms - late_ms, criteria)
+    return {
+        key: _without(values[key], with_late[key], one)
+        for key, one in without.items()
+        if key in values and key != ERRORS
+    }
+
+
+def _without(whole: float, with_late: float, without: float) -> float:
+    """Return a value of all operations without what lateness adds to that of a part."""
+    known = math.isfinite(whole) and math.isfinite(with_late)
+    return whole - (with_late - without) if known else without
 
 
 def operation_values(
@@ -81,14 +124,19 @@ def operation_values(
     if len(known):
         found[MEAN] = float(known.mean())
     for share in _percentiles(criteria):
-        # Rounded first: 0.29 * 100 is a little more than 29.
-        rank = max(int(np.ceil(round(share * n, 9))) - 1, 0)
+        rank = _rank(share, n)
         found[percentile_key(share)] = (
             float(known[rank]) if rank < len(known) else math.inf
         )
     for key, limit_ms in _limits(criteria):
         found[key] = float(np.searchsorted(known, limit_ms, side="right")) / n
     return found
+
+
+def _rank(share: float, n: int) -> int:
+    """Return the place of a percentile among `n` sorted values."""
+    # Rounded first: 0.29 * 100 is a little more than 29.
+    return max(int(np.ceil(round(share * n, 9))) - 1, 0)
 
 
 def _percentiles(criteria: Iterable[Criterion]) -> list[float]:

@@ -65,6 +65,7 @@ class Memtier(ProgramGenerator, frozen=True, kw_only=True):
         return GeneratorTraits(
             statistics=("mean", "percentile"),
             series=True,
+            reports_errors=False,
         ).using(self.threads)
 
     def invocation(self, request: GeneratorRequest) -> Invocation:

@@ -11,6 +11,9 @@ in place of the latency. -T takes whole seconds. If more transactions are due th
 `LOGGED`, a random share of them is logged (--sampling-rate), because a log of millions
 costs the generator's CPU without a better result. Counts then come from pgbench's
 summary.
+The schedule lag of a transaction contains the wait for its client, which the server causes. How late pgbench itself
+was is the time from the later of two moments, the scheduled start and the end of the client's transaction before, to
+the start. The number of a transaction, which counts those that are not logged, says whether the one before is known.
 Source: PostgreSQL 15, pgbench(1): -R, -L, -l, "Per-Transaction Logging".
 """
 
@@ -44,7 +47,7 @@ from benchwright.load.generators.adapter import (
 from benchwright.suite.form import Key
 
 LOG = "pgbench_log"
-LATENCY, SECOND, MICROSECOND, LAG = 2, 4, 5, 6
+CLIENT, NUMBER, LATENCY, SECOND, MICROSECOND, LAG = 0, 1, 2, 4, 5, 6
 """Columns of the log."""
 LOGGED = 200_000
 """Approximate maximum of logged transactions of a trial."""
@@ -180,6 +183,7 @@ class Pgbench(ProgramGenerator, frozen=True, kw_only=True):
             response_ms=latency_ms,
             skipped=int((rows[:, LATENCY] == SKIPPED).sum()),
             logged=_logged_share(request),
+            late_ms=None if request.rate is None else _late_ms(rows, end_s),
         )
         if lasted_s is None:
             lasted_s = max(float(end_s.max()) - begin_s, 1e-3)
@@ -219,6 +223,26 @@ def _counted(found: Measurement, summary: str) -> Measurement:
         errors=failed + skipped,
         offered=numbers["processed"] + failed if skipped else None,
     )
+
+
+def _late_ms(rows: operations.Floats, end_s: operations.Floats) -> operations.Floats:
+    """Return how late pgbench came to each transaction, `(n,)`; nan where that is unknown [ms].
+
+    A client's first transaction waits for no other.
+    """
+    order = np.lexsort((rows[:, NUMBER], rows[:, CLIENT]))
+    client, number = rows[order, CLIENT], rows[order, NUMBER]
+    end_s = end_s[order]
+    due_s = end_s - rows[order, LATENCY] / 1e6
+    start_s = due_s + rows[order, LAG] / 1e6
+    follows = np.zeros(len(order), dtype=bool)
+    follows[1:] = (client[1:] == client[:-1]) & (number[1:] == number[:-1] + 1)
+    free_s = np.where(follows, np.roll(end_s, 1), -np.inf)
+    late_ms = 1e3 * np.maximum(start_s - np.maximum(due_s, free_s), 0)
+    known = (follows | (number == 1)) & (rows[order, LATENCY] >= 0)
+    found = np.empty(len(order))
+    found[order] = np.where(known, late_ms, np.nan)
+    return found
 
 
 def _rows(logs: Iterable[str], width: int) -> operations.Floats:

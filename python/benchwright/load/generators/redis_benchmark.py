@@ -77,6 +77,7 @@ class RedisBenchmark(ProgramGenerator, frozen=True, kw_only=True):
             statistics=("mean", "percentile") if counted else ("mean",),
             shares=tuple(_SHARES.values()),
             axes=("users",),
+            reports_errors=False,
         ).using(self.threads)
 
     def invocation(self, request: GeneratorRequest) -> Invocation:

@@ -15,6 +15,7 @@ from benchwright.core.observation import ProcessRecord, TrialEnding
 from benchwright.core.plan import Command, Pairs
 from benchwright.core.search import Criterion, LoadEnding, LoadTrial, Probe
 from benchwright.core.text import size_text
+from benchwright.findings.generators import count_marks
 from benchwright.load.generators.adapter import (
     BACKLOG_UNCOUNTED,
     GENERATOR_SATURATED,
@@ -41,6 +42,8 @@ MEAN = "response_ms_mean"
 THROUGHPUT = "throughput_per_s"
 MOST = 1e15
 """Upper limit of a response [ms] and of a throughput [1/s]; infinity (never) is allowed."""
+LONGER = 1.001
+"""A part of a response this many times the response is more than rounding."""
 BOUND_SHARE = 0.9
 """Share of its cores; a generator that uses more may be what makes the server look slow."""
 ROUNDED_SHARE = 0.01
@@ -56,7 +59,11 @@ def impossible(measured: Measurement) -> str:
 
     A search would use them: a response of -3 ms is within every limit.
     """
-    wrong = [*_wrong_values(measured.values), *_wrong_counts(measured)]
+    wrong = [
+        *_wrong_values(measured.values),
+        *_wrong_counts(measured),
+        *_wrong_lateness(measured),
+    ]
     for key, column in measured.series.values.items():
         seen = (v for v, n in zip(column, measured.series.counts, strict=True) if n)
         lowest = min(seen, default=0.0)
@@ -99,6 +106,22 @@ def _wrong_counts(measured: Measurement) -> list[str]:
         "errors": measured.errors,
     }
     return [f"{k} is {n}" for k, n in counts.items() if n is not None and n < 0]
+
+
+def _wrong_lateness(measured: Measurement) -> list[str]:
+    """Return what is wrong with the generator's lateness: it is part of every response."""
+    late, whole = measured.late_p99_ms, measured.values
+    wrong = _wrong_values(measured.target_values)
+    wrong += (
+        [f"the lateness is {late:.4g} ms"]
+        if late is not None and not 0 <= late < math.inf
+        else []
+    )
+    return wrong + [
+        f"{key} is {value:.4g} ms without the lateness and {whole[key]:.4g} ms with it"
+        for key, value in measured.target_values.items()
+        if _is_time(key) and key in whole and value > LONGER * whole[key]
+    ]
 
 
 def _is_time(key: str) -> bool:
@@ -417,8 +440,14 @@ def _reported_values(
 ) -> LoadTrial:
     """Return the trial that an output reports, as if it were complete and had no cost."""
     lasted_s = request.duration_s if measured.lasted_s is None else measured.lasted_s
-    marks = (*generator.traits.marks, *measured.marks, *rate_rounded(request, call))
-    return LoadTrial(
+    traits = generator.traits
+    marks = (
+        *traits.marks,
+        *(() if request.rate is None else traits.rate_marks),
+        *measured.marks,
+        *rate_rounded(request, call),
+    )
+    trial = LoadTrial(
         rate=_level(request),
         duration_s=request.duration_s,
         lasted_s=lasted_s,
@@ -428,8 +457,13 @@ def _reported_values(
         offered=measured.offered,
         completed=measured.completed,
         errors=measured.errors,
-        marks=tuple(dict.fromkeys(marks)),
+        users=request.users if request.rate is None else None,
+        late_p99_ms=measured.late_p99_ms,
+        target_values=measured.target_values,
     )
+    told = None if request.rate is None else call.rate or request.rate
+    marks += count_marks(trial, told, by_series=measured.offered_by_series)
+    return msgspec.structs.replace(trial, marks=tuple(dict.fromkeys(marks)))
 
 
 def _level(request: GeneratorRequest) -> float:

@@ -2,7 +2,8 @@
 
 vegeta starts requests evenly, with as many workers as it needs, and counts a latency from
 the moment of sending. Its log has that moment, so the intended start is restored here:
-request i was due i / rate after the first, and its response time counts from there. Two
+request i was due i / rate after the first, and its response time counts from there. With `max_workers`
+a request may wait for a worker, which is the server's part of its wait; the rest is lateness. Two
 commands: `attack`, then `encode -to=csv` of the result: time [ns], status, latency
 [ns], bytes out, bytes in, error, and more. Rejected: `report -type=json`, which has no
 values over time and no share within a limit. Rates are whole numbers per minute.
@@ -19,7 +20,7 @@ from typing import ClassVar
 
 import msgspec
 
-from benchwright.core.numeric import np
+from benchwright.core.numeric import np, npt
 from benchwright.core.plan import Command
 from benchwright.load.generators import measurements as operations
 from benchwright.load.generators.adapter import (
@@ -97,13 +98,19 @@ class Vegeta(ProgramGenerator, frozen=True, kw_only=True):
 
     def parse(self, output: GeneratorOutput, request: GeneratorRequest) -> Measurement:
         """Return the values of its log. Raises UnreadableOutput."""
-        sent_s, latency_ms = _columns(output)
+        sent_s, took_ms, failed = _columns(output)
         order = np.argsort(sent_s, kind="stable")
-        sent_s, latency_ms = sent_s[order] - sent_s[order[0]], latency_ms[order]
+        sent_s, took_ms = sent_s[order] - sent_s[order[0]], took_ms[order]
+        latency_ms = np.where(failed[order], np.nan, took_ms)
         rate = whole_per_minute(rate_of(request)) / PER_MINUTE
         due_s = np.arange(len(sent_s)) / rate
         late_ms = 1e3 * np.maximum(sent_s - due_s, 0)
-        log = operations.OperationLog(at_s=due_s, response_ms=latency_ms + late_ms)
+        free_s = self._free_s(request, sent_s + took_ms / 1e3)
+        log = operations.OperationLog(
+            at_s=due_s,
+            response_ms=latency_ms + late_ms,
+            late_ms=1e3 * np.maximum(sent_s - np.maximum(due_s, free_s), 0),
+        )
         found = operations.operations_measurement(
             log, request.criteria, request.duration_s
         )
@@ -116,9 +123,21 @@ class Vegeta(ProgramGenerator, frozen=True, kw_only=True):
             marks=(GENERATOR_LATE,) if late else (),
         )
 
+    def _free_s(
+        self, request: GeneratorRequest, end_s: operations.Floats
+    ) -> operations.Floats:
+        """Return when a worker was free for each request, in order of sending `(n,)` [s]."""
+        free_s = np.full(len(end_s), -np.inf)
+        if self.max_workers is not None:
+            workers = self.count("max_workers", request)
+            free_s[workers:] = np.sort(end_s)[: max(len(end_s) - workers, 0)]
+        return free_s
 
-def _columns(output: GeneratorOutput) -> tuple[operations.Floats, operations.Floats]:
-    """Return when each request was sent [s], and its latency [ms], nan if it failed."""
+
+def _columns(
+    output: GeneratorOutput,
+) -> tuple[operations.Floats, operations.Floats, npt.NDArray[np.bool_]]:
+    """Return when each request was sent [s], how long it took [ms], and whether it failed."""
     csv.field_size_limit(sys.maxsize)
     text = output.files.get(LOG, "")
     lines = csv.reader(io.StringIO(text, newline=""))
@@ -126,14 +145,10 @@ def _columns(output: GeneratorOutput) -> tuple[operations.Floats, operations.Flo
         rows = [row for row in lines if len(row) > ERROR]
         sent_ns = [int(row[TIME]) for row in rows]
         sent_s = [(ns - sent_ns[0]) / 1e9 for ns in sent_ns]
-        latency = [_latency_ms(row) for row in rows]
+        took_ms = [int(row[LATENCY]) / 1e6 for row in rows]
+        failed = [bool(row[ERROR]) or not 0 < int(row[STATUS]) < 400 for row in rows]
     except (ValueError, OverflowError, csv.Error):
         raise UnreadableOutput("time,status,latency", LOG, text) from None
     if not rows:
         raise UnreadableOutput("request", LOG, text or output.stderr)
-    return np.array(sent_s), np.array(latency)
-
-
-def _latency_ms(row: list[str]) -> float:
-    well = not row[ERROR] and 0 < int(row[STATUS]) < 400
-    return int(row[LATENCY]) / 1e6 if well else float("nan")
+    return np.array(sent_s), np.array(took_ms), np.array(failed)

@@ -26,6 +26,8 @@ from matplotlib.ticker import (
 from benchwright.core.numeric import NDArray, np
 from benchwright.core.text import number_text
 from benchwright.report.charts.sheet import (
+    MEASURED_NAME,
+    OPEN_NAME,
     AxisTick,
     AxisUnit,
     CurveForm,
@@ -73,6 +75,8 @@ _SMALL = 0.833
 _TICK_LETTERS = 9
 """Width of a tick's text with its unit and a gap, in letters."""
 _COLOURS = "viridis"
+_OPEN_COLOUR = "#D55E00"
+"""Colour of samples on a map that are not measured; their marker differs, too."""
 _ROW_COLOURS = "Blues"
 _CONTOURS = 12
 _NEAR_EDGE = 0.8
@@ -559,29 +563,39 @@ def _draw_contours(axes: Axes, panel: Panel, grid: HeightGrid) -> None:
     at = (grid.x_at, grid.y_at, grid.heights)
     filled = axes.contourf(*at, levels=levels, cmap=_COLOURS, extend="both")
     lines = axes.contour(*at, levels=levels[1:-1:2], colors="white")
-    places = contour_label_places(lines.allsegs, grid.points)
+    open_places = [(one.x, one.y, one.height) for one in grid.open_points]
+    places = contour_label_places(lines.allsegs, [*grid.points, *open_places])
     if places:
         axes.clabel(lines, fontsize="x-small", fmt=_short_number, manual=places)
     bar = axes.figure.colorbar(filled, ax=axes)
     bar.ax.yaxis.set_major_formatter(lambda value, _: _short_number(value))
-    for x, y, height in grid.points:
-        axes.plot(x, y, "o", color="white", markeredgecolor="black", clip_on=False)
-        axes.annotate(
-            _short_number(height),
-            (x, y),
-            xytext=(0, 6 if y < _NEAR_EDGE else -11),
-            textcoords="offset points",
-            ha="left" if x < -_NEAR_EDGE else "right" if x > _NEAR_EDGE else "center",
-            fontsize="x-small",
-            color="black",
-            bbox={
-                "boxstyle": "round,pad=0.1",
-                "fc": "white",
-                "ec": "none",
-                "alpha": 0.7,
-            },
-        )
+    texts = [(x, y, _short_number(height)) for x, y, height in grid.points]
+    texts += [(one.x, one.y, one.text) for one in grid.open_points]
+    for marker, colour, size, name, points in (
+        ("o", "white", 6, MEASURED_NAME, grid.points),
+        ("X", _OPEN_COLOUR, 9, OPEN_NAME, open_places),
+    ):
+        xs, ys = [x for x, _, _ in points], [y for _, y, _ in points]
+        how: dict[str, Any] = {"linestyle": "none", "color": colour, "markersize": size}
+        how |= {"label": name if grid.open_points else None, "clip_on": False}
+        axes.plot(xs, ys, marker, markeredgecolor="black", **how)
+    for x, y, text in texts:
+        _annotate_on_map(axes, x, y, text)
     _label_levels(axes, panel, step=1)
+
+
+def _annotate_on_map(axes: Axes, x: float, y: float, text: str) -> None:
+    """Write a text beside a point of a map, inside the map."""
+    axes.annotate(
+        text,
+        (x, y),
+        xytext=(0, 6 if y < _NEAR_EDGE else -11),
+        textcoords="offset points",
+        ha="left" if x < -_NEAR_EDGE else "right" if x > _NEAR_EDGE else "center",
+        fontsize="x-small",
+        color="black",
+        bbox={"boxstyle": "round,pad=0.1", "fc": "white", "ec": "none", "alpha": 0.7},
+    )
 
 
 def contour_label_places(
@@ -647,6 +661,11 @@ def _draw_relief(axes: Any, panel: Panel, grid: HeightGrid) -> None:
     )
     if grid.points:
         axes.scatter(*zip(*grid.points, strict=True), color="black", s=12)
+    for one in grid.open_points:
+        if not low <= one.height <= high:
+            continue  # A bound may be far above all colours; the contours show it.
+        how = {"marker": "X", "color": _OPEN_COLOUR, "edgecolors": "black", "s": 36}
+        axes.scatter(one.x, one.y, one.height, **how)
     most = max(len(panel.x.ticks), len(panel.y.ticks))
     _label_levels(axes, panel, step=-(-most // _FEW_TICKS))
     axes.zaxis.set_major_formatter(lambda value, _: _short_number(value))

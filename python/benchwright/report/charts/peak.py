@@ -23,13 +23,14 @@ from benchwright.core.search import (
 )
 from benchwright.core.search_text import (
     binding_criterion,
-    bound_text,
     criterion_name,
     criterion_text,
     interval_text,
+    load_value_text,
+    peak_rate_text,
     sample_text,
 )
-from benchwright.core.text import duration_text, plural, rate_text
+from benchwright.core.text import duration_text, plural
 from benchwright.report.charts.sheet import (
     AxisUnit,
     CurveForm,
@@ -64,6 +65,9 @@ _MOST_NAMES = 12
 
 def peak_sheet(report: PeakReport) -> Sheet:
     """Return the page of a search; only the trials if nothing else is known."""
+    # A closed loop is at no rate.
+    at_rates = tuple(one for one in report.trials if one.trial.users is None)
+    report = msgspec.structs.replace(report, trials=at_rates)
     criterion = _shown(report)
     panels = (_response_panel(report, criterion), _course_panel(report, criterion))
     return Sheet(
@@ -84,7 +88,7 @@ def _title(report: PeakReport) -> str:
     result = report.result
     parts = ["Peak rate"]
     if result is not None and result.peak_rate is not None:
-        parts.append(bound_text(result.peak_rate, result.status))
+        parts.append(peak_rate_text(result))
         if result.interval is not None:
             parts.append(f"({interval_text(result.interval)})")
     if report.sample:
@@ -146,7 +150,13 @@ def cost_panel(trials: Sequence[SearchTrial]) -> Panel:
     )
     loaded = tuple(one.trial.lasted_s * 1e9 for one in trials)
     whole = tuple(one.trial.cost_s * 1e9 for one in trials)
-    names = tuple(f"trial {one.number}, {rate_text(one.trial.rate)}" for one in trials)
+    loads = (
+        load_value_text(one.trial.rate, in_users=one.trial.users is not None)
+        for one in trials
+    )
+    names = tuple(
+        f"trial {one.number}, {load}" for one, load in zip(trials, loads, strict=True)
+    )
     rest = tuple(
         max(all_ - load, 0.0) for all_, load in zip(whole, loaded, strict=True)
     )

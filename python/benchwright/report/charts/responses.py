@@ -2,7 +2,7 @@
 relative to the curve.
 
 Decision: the responses at one load are a sample of one distribution, so each load with enough trials is
-a test of its own. A search that has no such load (`qgs` seldom repeats one) has one test: every
+a test of its own. A search that has no such load (it seldom repeats one) has one test: every
 response divided by the fitted curve at its load.
 """
 

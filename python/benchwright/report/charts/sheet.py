@@ -151,6 +151,22 @@ class ShadedRange(msgspec.Struct, frozen=True):
     """Whether its name is in the legend instead of the panel."""
 
 
+MEASURED_NAME = "measured"
+OPEN_NAME = "claim not held"
+"""Names of the two kinds of points of a map in its legend."""
+
+
+class OpenPoint(msgspec.Struct, frozen=True):
+    """A sample on a map whose search ended without its claim."""
+
+    x: float
+    y: float
+    height: float
+    """The best answer, or a bound."""
+    text: str
+    """What is written beside it: `~700`, `≥ 250`."""
+
+
 class HeightGrid(msgspec.Struct, frozen=True):
     """A quantity over two axes, drawn as contours, as a relief or as cells."""
 
@@ -163,6 +179,8 @@ class HeightGrid(msgspec.Struct, frozen=True):
     """The heights of the first and the last colour."""
     points: tuple[tuple[float, float, float], ...] = ()
     """x, y and height of each measured sample."""
+    open_points: tuple[OpenPoint, ...] = ()
+    """Samples that are not measured: drawn with another marker, and with a legend."""
     relief: bool = False
     cells: bool = False
     """Whether each height is a cell of one colour. It then reaches from its `x_at` to the next

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from benchwright.core.results import Estimate
+from benchwright.core.search_text import open_answer_text, sample_text
 from benchwright.core.surface import (
     Factor,
     Sample,
@@ -24,11 +24,14 @@ from benchwright.core.surface import (
     SurfaceGoal,
     SurfaceResult,
 )
+from benchwright.core.text import number_text, plural, some_text
 from benchwright.decide.surface.result import predict_samples
 from benchwright.report.charts.sheet import (
+    OPEN_NAME,
     AxisTick,
     CurveForm,
     HeightGrid,
+    OpenPoint,
     Panel,
     PanelAxis,
     PanelCurve,
@@ -38,6 +41,12 @@ from benchwright.report.charts.sheet import (
 STEPS = 33
 """Number of points of a map along each factor."""
 MOST_MAPS = 4
+_BOUND_DRAWN = 2.0
+"""An answer that is not measured is drawn up to this multiple of the highest prediction: a bound may be far above."""
+_MOST_NAMED = 4
+"""Maximum of samples named in a note."""
+_OPEN_SHAPE = 6
+"""Marker of a sample that is not measured: a cross."""
 _BESIDE = 0.08
 """Sideways offset between curves at the same categorical level."""
 
@@ -46,7 +55,7 @@ def surface_sheet(goal: SurfaceGoal, result: SurfaceResult) -> Sheet:
     """Return the page of a surface."""
     title = "Peak rate [1/s]"
     if result.fit is None:
-        why = "too few samples have a peak for a model"
+        why = "too few samples have a peak that a model can use"
         panel = Panel("", PanelAxis(""), PanelAxis(""), missing=why)
         return Sheet(title, (panel,), columns=1)
     numeric = _most_levels(
@@ -55,7 +64,9 @@ def surface_sheet(goal: SurfaceGoal, result: SurfaceResult) -> Sheet:
     if len(numeric) >= 2:
         return _mapped(goal, result, (numeric[0], numeric[1]), title)
     axis = numeric[0] if numeric else _most_levels(goal.factors)[0]
-    return Sheet(title, (_profile_panel(goal, result, axis),), columns=1)
+    most = _BOUND_DRAWN * max(one.value for one in result.predictions)
+    panel = _profile_panel(goal, result, axis, most)
+    return Sheet(title, (panel,), columns=1, note="; ".join(_notes(result, most)))
 
 
 def _most_levels(factors: Sequence[Factor]) -> list[Factor]:
@@ -84,8 +95,33 @@ def _mapped(
         panels.append(Panel(_title(fixed), across, up, grid=flat))
         panels.append(Panel("", across, up, grid=relief))
     left = len(others) - len(shown)
-    note = f"{left} more combinations of levels are not drawn" if left else ""
-    return Sheet(title, tuple(panels), note=note)
+    notes = [f"{left} more combinations of levels are not drawn"] if left else []
+    notes += _notes(result)
+    return Sheet(title, tuple(panels), note="; ".join(notes))
+
+
+def _notes(result: SurfaceResult, most: float = math.inf) -> list[str]:
+    """Return texts about what the picture does not show: that the model counts rough samples, and the samples whose
+    search has no rate to draw, or none up to `most` [1/s]."""
+    fit = result.fit
+    notes = []
+    if fit is not None and fit.rough:
+        notes.append(
+            f"the model is of {plural(fit.n, 'sample')}, {fit.rough} of them rough: their claim did not hold"
+        )
+    texts = [
+        f"{sample_text(one.sample)}: {open_answer_text(one.found)}"
+        for one in result.by_sample.values()
+        if not one.claim_held and not _is_drawn(one, most)
+    ]
+    if texts:
+        notes.append(f"not drawn: {some_text(texts, _MOST_NAMED, '; ')}")
+    return notes
+
+
+def _is_drawn(result: SampleResult, most: float) -> bool:
+    rate = result.found.peak_rate
+    return rate is not None and (result.claim_held or rate <= most)
 
 
 def _fixed(
@@ -126,22 +162,45 @@ def _grid(
     ]
     rates = [one.value for one in predict_samples(goal, result.results, samples)]
     rows = tuple(tuple(rates[at : at + STEPS]) for at in range(0, len(rates), STEPS))
-    points = tuple(
-        (across.place(levels[across.name]), up.place(levels[up.name]), rate)
-        for levels, rate in _measured(result.by_sample.values(), fixed)
+    points: list[tuple[float, float, float]] = []
+    open_points: list[OpenPoint] = []
+    for one, rate in _answered(result.by_sample.values(), fixed):
+        levels = dict(one.sample)
+        x, y = across.place(levels[across.name]), up.place(levels[up.name])
+        if one.claim_held:
+            points.append((x, y, rate))
+        else:
+            open_points.append(OpenPoint(x, y, rate, _open_text(one)))
+    return HeightGrid(
+        x_at, y_at, rows, (0.0, 1.0), tuple(points), open_points=tuple(open_points)
     )
-    return HeightGrid(x_at, y_at, rows, (0.0, 1.0), points)
 
 
-def _measured(
+def _answered(
     results: Iterable[SampleResult], fixed: dict[str, str]
-) -> Iterator[tuple[dict[str, str], float]]:
-    """Yield the levels and the peak of each measured sample with the fixed levels."""
+) -> Iterator[tuple[SampleResult, float]]:
+    """Yield the samples with the fixed levels whose search has an answer, measured or not, with its rate."""
     for result in results:
-        levels = dict(result.sample)
+        levels, rate = dict(result.sample), result.found.peak_rate
         here = all(levels[name] == level for name, level in fixed.items())
-        if here and result.peak_rate is not None:
-            yield levels, result.peak_rate
+        if here and rate is not None:
+            yield result, rate
+
+
+def _open_text(result: SampleResult) -> str:
+    """Return the answer of a search without its claim in a few letters."""
+    rate, kind = result.found.peak_rate or 0.0, result.found.bound_kind
+    sign = "~" if kind is None else "≥ " if kind == "lower" else "≤ "
+    return f"{sign}{number_text(float(f'{rate:.3g}'))}"
+
+
+def _finite_ends(result: SampleResult) -> tuple[float | None, float | None]:
+    """Return the ends of a search's interval; None for each that is not known."""
+    interval = result.found.interval
+    if interval is None:
+        return None, None
+    low = interval.low if 0 < interval.low < math.inf else None
+    return low, interval.high if math.isfinite(interval.high) else None
 
 
 def _title(fixed: dict[str, str]) -> str:
@@ -151,13 +210,16 @@ def _title(fixed: dict[str, str]) -> str:
 # -- profiles --------------------------------------------------------------------------
 
 
-def _profile_panel(goal: SurfaceGoal, result: SurfaceResult, axis: Factor) -> Panel:
-    """Return the model along one factor, with a curve for each combination of the others."""
+def _profile_panel(
+    goal: SurfaceGoal, result: SurfaceResult, axis: Factor, most: float
+) -> Panel:
+    """Return the model along one factor, with a curve for each combination of the others; `most`: the highest rate of
+    a sample that is not measured [1/s]."""
     others = [factor for factor in goal.factors if factor is not axis]
     curves: list[PanelCurve] = []
     for place, chosen in enumerate(itertools.product(*(one.levels for one in others))):
         fixed = {one.name: level for one, level in zip(others, chosen, strict=True)}
-        curves += _profile_curves(goal, result, axis, fixed, place)
+        curves += _profile_curves(goal, result, axis, fixed, place, most)
     y = PanelAxis("peak rate [1/s]", low=0.0)
     return Panel("", _axis(axis), y, tuple(curves))
 
@@ -168,8 +230,10 @@ def _profile_curves(
     axis: Factor,
     fixed: dict[str, str],
     place: int,
+    most: float,
 ) -> Iterator[PanelCurve]:
-    """Yield the model with its band, and the measured samples. A categorical factor has no
+    """Yield the model with its band, the measured samples, and with another marker those whose claim did not
+    hold, up to the rate `most` [1/s]. A categorical factor has no
     values between levels, so the model is a level with a bar, beside those of other curves."""
     beside = 0.0 if axis.numeric else _BESIDE * place
     if axis.numeric:
@@ -190,36 +254,35 @@ def _profile_curves(
         low=tuple(one.low for one in found) if banded else (),
         high=tuple(one.high for one in found) if banded else (),
     )
-    measured = list(_measured_estimates(result.by_sample.values(), axis, fixed))
-    if measured:
-        known = any(interval is not None for _, _, interval in measured)
-        yield PanelCurve(
-            "",
-            tuple(x + beside for x, _, _ in measured),
-            tuple(rate for _, rate, _ in measured),
-            CurveForm.POINTS,
-            colour=place,
-            low=tuple(None if e is None else e.low for _, _, e in measured)
-            if known
-            else (),
-            high=tuple(None if e is None else e.high for _, _, e in measured)
-            if known
-            else (),
-        )
-
-
-def _measured_estimates(
-    results: Iterable[SampleResult], axis: Factor, fixed: dict[str, str]
-) -> Iterator[tuple[float, float, Estimate | None]]:
-    """Yield the position on the axis, the peak and its interval of each measured sample."""
-    for result in results:
-        levels = dict(result.sample)
-        here = all(levels[name] == level for name, level in fixed.items())
-        if here and result.peak_rate is not None:
-            yield (
-                _place(axis, levels[axis.name]),
-                result.peak_rate,
-                result.found.interval,
+    answered = [
+        pair
+        for pair in _answered(result.by_sample.values(), fixed)
+        if _is_drawn(pair[0], most)
+    ]
+    title = _title(fixed)
+    for label, claim_held, shape in (
+        ("", True, None),
+        (f"{title}, {OPEN_NAME}" if title else OPEN_NAME, False, _OPEN_SHAPE),
+    ):
+        points = [pair for pair in answered if pair[0].claim_held is claim_held]
+        ends = [_finite_ends(one) for one, _ in points]
+        known = any(None not in pair for pair in ends)
+        if points:
+            yield PanelCurve(
+                label,
+                tuple(
+                    _place(axis, dict(one.sample)[axis.name]) + beside
+                    for one, _ in points
+                ),
+                tuple(rate for _, rate in points),
+                CurveForm.POINTS,
+                colour=place,
+                shape=shape,
+                low=tuple(low for low, _ in ends) if known else (),
+                high=tuple(high for _, high in ends) if known else (),
+                names=()
+                if claim_held
+                else tuple(open_answer_text(one.found) for one, _ in points),
             )
 
 

@@ -22,6 +22,8 @@ import msgspec
 
 from benchwright.core.text import number_text, percent_text, plural
 from benchwright.report.charts.sheet import (
+    MEASURED_NAME,
+    OPEN_NAME,
     AxisUnit,
     CurveForm,
     HeightGrid,
@@ -69,6 +71,8 @@ _MARKS = (
     "m0-4.6l1.2 3 3.2.2-2.5 2 .9 3.2-2.8-1.8-2.8 1.8.9-3.2-2.5-2 3.2-.2z",
 )
 """Markers as paths from their middle, in the order of `style.py`; the first is a circle."""
+_CROSS = 6
+"""Index of the marker of a sample on a map that is not measured."""
 _HATCHES = (
     "",
     '<path d="M0 6L6 0"/>',
@@ -128,6 +132,7 @@ gap:1rem;align-items:start}
 .chart .h6{fill:var(--heat-6)}.chart .h7{fill:var(--heat-7)}.chart .h8{fill:var(--heat-8)}
 .chart .h9{fill:var(--heat-9)}
 .chart .ring{fill:var(--chart-paper);stroke:var(--chart-text)}
+.chart .cross{fill:var(--series-4);stroke:var(--chart-text)}
 .chart .halo{fill:var(--chart-text);stroke:var(--chart-paper);stroke-width:3;\
 paint-order:stroke;stroke-linejoin:round}
 """.replace("DARK", _DARK_COLORS)
@@ -230,6 +235,8 @@ class _Drawing:
             up = panel.x if panel.sideways else panel.y
             self._lines(up.label or ("" if panel.sideways else self.sheet.ylabel))
             self._legend()
+            if panel.grid is not None and panel.grid.open_points:
+                self._map_legend()
             frame = self._axes()
             if panel.grid is not None and panel.grid.cells:
                 self.parts += _cells(panel.grid, panel, frame, titles=self.titles)
@@ -276,6 +283,15 @@ class _Drawing:
             self.parts.append(self._sample(one, x, self.y - 8))
             self.parts.append(_text(x + 24, self.y - 4, text, "name", whole=label))
             x += needed + 12
+
+    def _map_legend(self) -> None:
+        """Write the names of the two kinds of points of a map above it."""
+        x = 8.0
+        self.y += _LINE
+        for name, measured in ((MEASURED_NAME, True), (OPEN_NAME, False)):
+            self.parts.append(_map_marker(x, self.y - 8, measured=measured))
+            self.parts.append(_text(x + 12, self.y - 4, name, "name"))
+            x += 36 + _width(name)
 
     def _sample(self, one: PanelCurve | ShadedRange, x: float, y: float) -> str:
         box = f'x="{_n(x)}" y="{_n(y - 4)}" width="20" height="9"'
@@ -493,6 +509,9 @@ def described(panel: Panel) -> str:
         if known:
             ends = (_height_text(end, panel.grid) for end in (min(known), max(known)))
             sentences.append(f"Values from {' to '.join(ends)}.")
+        if panel.grid.open_points:
+            texts = [one.text for one in panel.grid.open_points]
+            sentences.append(f"{OPEN_NAME.capitalize()}: {', '.join(texts)}.")
     named = [c for c in panel.curves if any(value is not None for value in c.y)]
     for curve in named[:_MOST_CURVES_DESCRIBED]:
         y = [value for value in curve.y if value is not None]
@@ -899,14 +918,11 @@ def _contours(grid: HeightGrid, frame: _Frame) -> Iterator[str]:
         if path:
             title = _title(f"above {_height_text(level, grid)}")
             yield _closed("path", f'class="h{heat}" d="{path}"', title)
-    for place, (x, y, height) in enumerate(grid.points):
+    texts = [(x, y, _height_text(height, grid), True) for x, y, height in grid.points]
+    texts += [(one.x, one.y, one.text, False) for one in grid.open_points]
+    for place, (x, y, text, measured) in enumerate(texts):
         across, up = frame.at(x, y)
-        text = _height_text(height, grid)
-        yield _closed(
-            "circle",
-            f'class="ring" cx="{_n(across)}" cy="{_n(up)}" r="3"',
-            _title(f"measured: {text}"),
-        )
+        yield _map_marker(across, up, text, measured=measured)
         if place < _CONTOUR_TEXTS:
             below = up - frame.top < _LINE
             anchor = (
@@ -917,6 +933,17 @@ def _contours(grid: HeightGrid, frame: _Frame) -> Iterator[str]:
                 else "middle"
             )
             yield _text(across, up + (15 if below else -6), text, "halo", anchor=anchor)
+
+
+def _map_marker(x: float, y: float, text: str = "", *, measured: bool) -> str:
+    """Return the marker of a sample on a map; `text`: its figure, shown as its title."""
+    name = MEASURED_NAME if measured else OPEN_NAME
+    title = _title(f"{name}: {text}") if text else ""
+    if measured:
+        place = f'cx="{_n(x)}" cy="{_n(y)}" r="3"'
+        return _closed("circle", f'class="ring" {place}', title)
+    cross = f'class="cross" d="M{_n(x)} {_n(y)}{_MARKS[_CROSS]}"'
+    return _closed("path", cross, title)
 
 
 Node = tuple[int, int]

@@ -1,0 +1,189 @@
+"""A search ends with a sensible result whatever its criteria, bounds and generator are: no exception, no loop."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import pytest
+
+from benchwright.core.search import (
+    Claim,
+    ClaimKind,
+    ClaimResult,
+    Criterion,
+    LoadEnding,
+    LoadTrial,
+    PeakGoal,
+    PeakStatus,
+    Probe,
+)
+from benchwright.decide.peak.policy import policy_named
+from benchwright.decide.peak.search import next_peak_step
+
+MEAN = Criterion("response_ms_mean", 40.0)
+WITHIN = Criterion("within_40ms_share", 0.99, "", "higher", "share")
+RATE = Claim(ClaimKind.RATE, 0.05)
+Server = Callable[[Probe], LoadTrial]
+
+
+def trial(probe: Probe, **fields: object) -> LoadTrial:
+    """Return a whole trial of a probe."""
+    known = {"lasted_s": probe.duration_s, "cost_s": probe.duration_s}
+    return LoadTrial(
+        rate=probe.rate, duration_s=probe.duration_s, **{**known, **fields}
+    )
+
+
+def played(goal: PeakGoal, server: Server) -> tuple[list[LoadTrial], ClaimResult]:
+    """Return a search's trials and its result; it must not take all of its trials."""
+    history: list[LoadTrial] = []
+    while True:
+        step = next_peak_step(policy_named("monotone"), goal, history)
+        if isinstance(step, ClaimResult):
+            assert len(history) < 60, step.detail
+            return history, step
+        history.append(server(step))
+
+
+def queue(probe: Probe) -> float:
+    """Return the mean response of a queue of 300/s [ms]."""
+    left = 1 - probe.rate / 300
+    return 10 / left if left > 0 else 5000.0
+
+
+def failing(probe: Probe, offered: int | None) -> LoadTrial:
+    """Return the trial of a server that dies above 150/s, after so many operations."""
+    if probe.rate <= 150:
+        return trial(probe, values={MEAN.key: 10.0})
+    return trial(
+        probe, offered=offered, ending=LoadEnding.FAILED, failure="it died", lasted_s=20
+    )
+
+
+@pytest.mark.parametrize("offered", [None, 0, 60])
+def test_what_a_failed_trial_offered_is_no_rate_of_it(offered: int | None) -> None:
+    goal = PeakGoal(criteria=(MEAN,), claim=RATE)
+    _, result = played(goal, lambda probe: failing(probe, offered))
+    assert result.peak_rate is not None
+    assert 120 <= result.peak_rate <= 160
+
+
+def test_a_rate_that_failed_is_not_forgotten_where_short_runs_contradict() -> None:
+    def serve(probe: Probe) -> LoadTrial:
+        if probe.rate > 1000:
+            return trial(
+                probe, ending=LoadEnding.FAILED, failure="it died", lasted_s=0.0
+            )
+        slow = probe.rate == 50 and probe.duration_s <= 20
+        return trial(probe, values={MEAN.key: 80.0 if slow else 10.0})
+
+    history, _ = played(PeakGoal(criteria=(MEAN,), claim=RATE), serve)
+    assert sum(one.ending is LoadEnding.FAILED for one in history) <= 20
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_a_limit_of_no_errors_at_all_holds_without_errors(alone: bool) -> None:
+    none = Criterion("error_ratio", 0.0, "", "lower", "ratio")
+    goal = PeakGoal(criteria=(none,) if alone else (MEAN, none), claim=RATE)
+
+    def serve(probe: Probe) -> LoadTrial:
+        errors = 0.2 if probe.rate > 250 else 0.0
+        return trial(probe, values={MEAN.key: queue(probe), none.key: errors})
+
+    _, result = played(goal, serve)
+    assert result.peak_rate is not None
+    assert 190 <= result.peak_rate <= 260
+
+
+@pytest.mark.parametrize("kind", list(ClaimKind))
+def test_a_share_that_falls_at_once_ends_every_claim(kind: ClaimKind) -> None:
+    goal = PeakGoal(criteria=(WITHIN,), claim=Claim(kind, 0.05))
+    _, result = played(
+        goal,
+        lambda probe: trial(
+            probe, values={WITHIN.key: 1.0 if probe.rate <= 1000 else 0.6}
+        ),
+    )
+    assert result.peak_rate is not None
+    assert 850 <= result.peak_rate <= 1100
+
+
+def test_an_overload_is_no_lateness_where_a_share_is_limited() -> None:
+    def serve(probe: Probe) -> LoadTrial:
+        values = {WITHIN.key: 1.0 if probe.rate <= 1000 else 0.2}
+        return trial(probe, values=values, target_values=values, late_p99_ms=15.0)
+
+    _, result = played(PeakGoal(criteria=(WITHIN,), claim=RATE), serve)
+    assert result.bound_kind is None
+    assert result.peak_rate is not None
+    assert 850 <= result.peak_rate <= 1100
+
+
+def test_a_server_that_completes_nothing_ends_the_search() -> None:
+    metric = Criterion("queue", 5.0, "", "lower", "metric")
+
+    def serve(probe: Probe) -> LoadTrial:
+        count = round(probe.rate * probe.duration_s)
+        values = {metric.key: probe.rate / 50}
+        return trial(probe, values=values, offered=count, completed=0)
+
+    _, result = played(PeakGoal(criteria=(metric,), claim=RATE), serve)
+    assert result.peak_rate is not None
+
+
+@pytest.mark.parametrize("start", [500.0, 1600.0])
+def test_a_generator_that_is_behind_ends_the_search(start: float) -> None:
+    """It offers 45/s at most at a lowest rate of 500/s; 800/s at most of a server of 1,000/s."""
+    most = 45 if start == 500 else 800
+
+    def serve(probe: Probe) -> LoadTrial:
+        rate = min(probe.rate, most) if probe.rate > 700 or most == 45 else probe.rate
+        mean = 600.0 if most == 45 else (900.0 if probe.rate > 1000 else 10.0)
+        offered = round(rate * probe.duration_s)
+        return trial(probe, values={MEAN.key: mean}, offered=offered)
+
+    lowest = 500.0 if most == 45 else None
+    goal = PeakGoal(criteria=(MEAN,), claim=RATE, start_rate=start, lowest_rate=lowest)
+    played(goal, serve)
+
+
+def test_a_generator_with_steps_that_is_late_ends_the_search() -> None:
+    def serve(probe: Probe) -> LoadTrial:
+        late = 90.0 if probe.rate >= 300 else 0.0
+        return trial(
+            probe,
+            values={MEAN.key: 10.0 + late},
+            target_values={MEAN.key: 10.0},
+            late_p99_ms=late,
+        )
+
+    goal = PeakGoal(criteria=(MEAN,), claim=RATE, start_rate=100.0, rate_step=100.0)
+    _, result = played(goal, serve)
+    assert result.bound_kind == "lower"
+    assert result.peak_rate == 200
+
+
+def test_a_queue_without_noise_is_found_from_beside_its_peak() -> None:
+    for start in (222.9, 223.07, 224.2, 40.0):
+        goal = PeakGoal(
+            criteria=(MEAN,), claim=Claim(ClaimKind.RATE, 0.1), start_rate=start
+        )
+        _, result = played(
+            goal, lambda probe: trial(probe, values={MEAN.key: queue(probe)})
+        )
+        assert result.status is PeakStatus.FOUND
+        assert result.peak_rate is not None
+        assert math.isclose(result.peak_rate, 225, rel_tol=0.03)
+
+
+@pytest.mark.parametrize(
+    "limits", [{"max_trials": 1}, {"max_trials": 2}, {"budget_s": 1.5}]
+)
+def test_a_very_small_search_has_no_guess(limits: dict[str, float]) -> None:
+    goal = PeakGoal(criteria=(MEAN,), claim=RATE, guess_users=8, **limits)  # type: ignore[arg-type]
+    history, result = played(
+        goal, lambda probe: trial(probe, values={MEAN.key: 10.0}, users=probe.users)
+    )
+    assert all(one.users is None for one in history)
+    assert result.bound_kind == "lower"
