@@ -401,7 +401,7 @@ def test_searches_that_run_at_the_deadline_are_void(place: Path) -> None:
     (place / "slow").unlink()
     for _ in range(20):
         _, document, err = ended(begin(place, "resume", "a"))
-        if document["status"] == "complete":
+        if document["status"] in ("complete", "undecided"):
             break
         assert document["status"] == "deadline", err
     recorded_once(place / "a", len(document["samples"]))
@@ -492,7 +492,7 @@ def test_a_gang_whose_disk_is_full_is_excluded(place: Path) -> None:
         status, document, err = ended(begin(place, *words, "--study", "a"))
     finally:
         subprocess.run(("umount", str(disk)), check=True)
-    assert status == 0, err
+    assert status == 3, err
     attempts = list(record_of(place / "a", 2).attempts.values())
     assert [one.void for one in attempts if one.gang == "g2"] == ["disk-full"] * 2
     recorded = {one.place for one in attempts if one.is_recorded}
@@ -539,7 +539,7 @@ def test_a_gang_that_was_frozen_is_noticed(place: Path) -> None:
             (group / "freezer.state").write_text("THAWED")
         wait_until(lambda: not (group / "cgroup.procs").read_text())
         group.rmdir()
-    assert status == 0, err
+    assert status == 3, err
     recorded_once(place / "a", len(document["samples"]))
     voids = [one.void for one in record_of(place / "a").attempts.values() if one.void]
     assert voids == ["suspended"]
