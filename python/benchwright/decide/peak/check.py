@@ -1,7 +1,7 @@
 """The check of an answer before a search ends: runs beside it, and a change with time.
 
 Decision: a side of the answer agrees if most of its runs do, because a run at 0.95 of the peak of a noisy server
-exceeds the limit now and then. Where the check contradicts the answer the search goes on, with these runs.
+exceeds the limit now and then. A side that contradicts the answer gets more runs, and then the search ends undecided.
 Decision: a change with time is looked for in the responses of the runs near the limit, beside their slope over the
 rates: so runs at different rates are one series. It is the largest difference between all runs up to a moment
 and those after it: a drift, a step and a neighbour that comes are all seen.
@@ -93,17 +93,12 @@ def movement(
     steepness: float,
 ) -> Movement | None:
     """Return the clearest change with time that the runs near the limit show; None where there is none."""
-    ends_s = np.cumsum([trial.cost_s for trial in history])
-    near = [
-        (float(end_s), trial, run)
-        for end_s, trial, run in zip(ends_s, history, runs, strict=True)
-        if run.near
-    ]
+    near = [pair for pair in zip(history, runs, strict=True) if pair[1].near]
     least = tuning.MOVED_LEAST_RUNS
     if len(near) < 2 * least:
         return None
-    rates = np.log([run.rate for *_, run in near])
-    levels = np.log([run.value for *_, run in near])
+    rates = np.log([run.rate for _, run in near])
+    levels = np.log([run.value for _, run in near])
     best, best_z, shift = 0, tuning.MOVED_Z, 0.0
     for split in range(least, len(near) - least + 1):
         jump, error = _jump(rates, levels, split)
@@ -132,16 +127,16 @@ def _jump(rates: FloatArray, levels: FloatArray, split: int) -> tuple[float, flo
 
 def _control_text(
     criterion: Criterion,
-    near: Sequence[tuple[float, LoadTrial, MonotoneRun]],
+    near: Sequence[tuple[LoadTrial, MonotoneRun]],
     before: float,
     after: float,
 ) -> str:
     """Return the values in time at the rate that was repeated most often, the control."""
-    rates = [trial.rate for _, trial, _ in near]
+    rates = [trial.rate for trial, _ in near]
     control = max(rates, key=rates.count)
     points = [
         criterion_value_text(criterion, trial.values[criterion.key])
-        for _, trial, _ in near
+        for trial, _ in near
         if trial.rate == control and criterion.key in trial.values
     ]
     return (

@@ -79,10 +79,7 @@ def counted_rate(trial: LoadTrial) -> float:
 
 def limits_hold(criteria: Sequence[Criterion], trial: LoadTrial) -> bool:
     """Return whether a trial met every criterion that it has a value of, and did not fail."""
-    if trial.ending is LoadEnding.FAILED:
-        return False
-    values = ((c, trial.values.get(c.key)) for c in criteria)
-    return all(value is None or c.holds(value) for c, value in values)
+    return trial.ending is not LoadEnding.FAILED and not exceeded(criteria, trial)
 
 
 def is_void(criteria: Sequence[Criterion], trial: LoadTrial) -> bool:

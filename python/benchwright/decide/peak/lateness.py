@@ -13,7 +13,9 @@ it; a threshold on the lateness, because 5 ms matter for a limit of 10 ms and no
 
 from __future__ import annotations
 
+import itertools
 import math
+import operator
 from collections.abc import Sequence
 
 import msgspec
@@ -32,10 +34,7 @@ from benchwright.decide.peak.evidence import (
 )
 from benchwright.decide.peak.units import limit_s
 from benchwright.findings.codes import make_finding
-from benchwright.findings.marked_trials import late_text, neighbours_text
-
-LATE_CODE = "generator-late"
-
+from benchwright.findings.marked_trials import LATE_MARK, late_text, neighbours_text
 
 _ON_TIME: TrialCache[LoadTrial] = TrialCache(4096)
 
@@ -69,23 +68,26 @@ def _ratio(value: float | None, whole: float | None) -> float:
 
 
 class LateTrials(msgspec.Struct, frozen=True):
-    """The void trials of a search, and what is to be done about the last of them."""
+    """The trials of a search that are void, and what is to be done about the last of them."""
 
+    usable: tuple[LoadTrial, ...]
+    """The trials that are not void."""
     void: tuple[LoadTrial, ...] = ()
     next: Probe | None = None
     """The next probe, where a void one is to be tried again."""
     ended: bool = False
     """Whether no rate above those that held can be tested with this generator, here and now."""
     untestable: float = math.inf
-    """The lowest rate that was void whenever it was tried [1/s]."""
+    """The lowest rate that was void `VOID_TRIALS` times, and never usable [1/s]."""
 
 
 def late_trials(goal: PeakGoal, history: Sequence[LoadTrial]) -> LateTrials:
-    """Return the void trials of a history that has no failed trial and none of a closed loop."""
-    void = tuple(trial for trial in history if is_void(goal.criteria, trial))
+    """Return which trials of a history are void; it has none of a closed loop, and no unresolved failure."""
+    is_late = [is_void(goal.criteria, trial) for trial in history]
+    void = tuple(itertools.compress(history, is_late))
+    usable = tuple(itertools.compress(history, map(operator.not_, is_late)))
     if not void:
-        return LateTrials()
-    usable = [trial for trial in history if not is_void(goal.criteria, trial)]
+        return LateTrials(usable)
     tested = {trial.rate for trial in usable}
     times = {t.rate: sum(v.rate == t.rate for v in void) for t in void}
     blocked = [
@@ -102,12 +104,12 @@ def late_trials(goal: PeakGoal, history: Sequence[LoadTrial]) -> LateTrials:
     if pending and last.rate < untestable:
         again = history[-1].rate != last.rate or not held
         rate = last.rate if again else max(held)
-        return LateTrials(
-            void, Probe(rate, last.duration_s, "again" if again else "control")
-        )
+        purpose = "again" if again else "control"
+        return LateTrials(usable, void, Probe(rate, last.duration_s, purpose))
     mostly = len(void) >= max(tuning.VOID_MOST, tuning.VOID_MOST_SHARE * len(history))
     low = max(held, default=0.0)
     return LateTrials(
+        usable,
         void,
         ended=mostly or untestable < tuning.VOID_STEP * low,
         untestable=untestable,
@@ -151,7 +153,7 @@ def late_findings(
             "and decided nothing"
         )
     severity = Severity.SERIOUS if serious else None
-    return (make_finding(LATE_CODE, SEARCH_SUBJECT, evidence, severity),)
+    return (make_finding(LATE_MARK, SEARCH_SUBJECT, evidence, severity),)
 
 
 def late_of_limit_text(goal: PeakGoal, trials: Sequence[LoadTrial]) -> str:

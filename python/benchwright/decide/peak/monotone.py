@@ -443,15 +443,17 @@ class _MonotoneState:
     def _unconfirmed(self) -> float | None:
         """Return the lowest rate that failed far from the limit, if a transient could have caused it: one that no
         other failure confirms [1/s]."""
-        pairs = zip(self.history, self.known.runs, strict=True)
-        far = [(t.rate, run) for t, run in pairs if not run.near and run.holds < 0.5]
+        runs = [
+            (trial.rate, run)
+            for trial, run in zip(self.history, self.known.runs, strict=True)
+        ]
+        far = [(at, run) for at, run in runs if not run.near and run.holds < 0.5]
         if not far:
             return None
         rate, lowest = min(far, key=lambda one: one[0])
         if math.isinf(lowest.value) and rate == self.failed:
             return None  # It failed twice already.
-        pairs = zip(self.history, self.known.runs, strict=True)
-        here = [run for trial, run in pairs if trial.rate == rate]
+        here = [run for at, run in runs if at == rate]
         fails = sum(run.holds < 0.5 for run in here)
         if abs(2 * fails - len(here)) >= 2 or len(here) >= tuning.CONFIRM_TRIALS:
             return None

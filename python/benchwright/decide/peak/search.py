@@ -40,7 +40,6 @@ from benchwright.decide.peak.evidence import (
     weighed,
 )
 from benchwright.decide.peak.lateness import (
-    LATE_CODE,
     late_findings,
     late_of_limit_text,
 )
@@ -57,6 +56,7 @@ from benchwright.decide.peak.trials import (
 )
 from benchwright.findings.codes import make_finding
 from benchwright.findings.generators import OPERATIONS_MISSING, REFUSALS_UNSEEN
+from benchwright.findings.marked_trials import LATE_MARK
 
 
 def next_peak_step(
@@ -81,9 +81,7 @@ def may_leave(
     so_far: LoadTrial,
 ) -> bool:
     """Return whether a running probe has shown enough, with failures in `history` resolved."""
-    if not goal.watched:
-        return False
-    if probe.users is not None:
+    if not goal.watched or probe.users is not None:
         return False
     resolved = resolve_failures(goal, history)
     return policy.leaves(_with_guess(goal, resolved), resolved.trials, probe, so_far)
@@ -188,13 +186,19 @@ class _PeakStep(msgspec.Struct, frozen=True):
     def _at_bound(self, probe: Probe) -> ClaimResult | None:
         """Return the result of a search that requests a rate beyond a tested bound; else None."""
         low, high = lowest_rate(self.goal), highest_rate(self.goal)
-        is_low = probe.rate <= low
-        if (
-            self._exhausted(low, beyond=probe.rate < low, at=is_low, beyond_low=True)
-            is False
-        ):
+        # At the lowest rate a trial whose generator is behind counts too: there is no lower one.
+        lowest = [
+            t
+            for t in self.resolved.trials
+            if t.rate <= low or math.isclose(counted_rate(t), low)
+        ]
+        beyond, at = probe.rate < low, probe.rate <= low
+        if self._exhausted(lowest, beyond=beyond, at=at) is False:
             return self._fails_at(low)
-        if self._exhausted(high, beyond=probe.rate > high, at=probe.rate >= high):
+        trials = self.resolved.trials
+        highest = [t for t in trials if math.isclose(counted_rate(t), high)]
+        beyond, at = probe.rate > high, probe.rate >= high
+        if self._exhausted(highest, beyond=beyond, at=at):
             return self._holds_at(high, _bound_text("highest", self.goal.highest_rate))
         offered = generator_limit(self.goal, self.resolved)
         if offered is not None and probe.rate > tuning.BEYOND_OFFERED * offered:
@@ -222,19 +226,13 @@ class _PeakStep(msgspec.Struct, frozen=True):
         return self._given_up(PeakStatus.UNDECIDED, text)
 
     def _exhausted(
-        self, bound: float, *, beyond: bool, at: bool, beyond_low: bool = False
+        self, trials: Sequence[LoadTrial], *, beyond: bool, at: bool
     ) -> bool | None:
-        """Return whether the criteria hold at a bound; None while it was not tested enough.
+        """Return whether the criteria hold in the trials at a bound; None while they are not enough.
 
         One trial is enough for a policy that requests a rate beyond the bound, and
         `MOST_AT_BOUND` trials for one that stays at it.
         """
-        # At the lowest rate a trial whose generator is behind counts too: there is no lower one.
-        trials = [
-            t
-            for t in self.resolved.trials
-            if math.isclose(counted_rate(t), bound) or (beyond_low and t.rate <= bound)
-        ]
         if not trials or not (beyond or (at and len(trials) >= tuning.MOST_AT_BOUND)):
             return None
         return all_hold(self.goal, trials)
@@ -400,7 +398,7 @@ class _PeakStep(msgspec.Struct, frozen=True):
 
 def _unless_late(result: ClaimResult, findings: Sequence[Finding]) -> ClaimResult:
     """Return a result that is undecided where the generator's lateness, not the server, may have decided it."""
-    late = next((f for f in findings if f.code == LATE_CODE), None)
+    late = next((f for f in findings if f.code == LATE_MARK), None)
     if late is None or late.severity is not Severity.SERIOUS:
         return result
     if result.status is not PeakStatus.FOUND:

@@ -25,16 +25,15 @@ from benchwright.decide.peak.evidence import (
     SEARCH_SUBJECT,
     in_asked_units,
     is_behind,
-    is_void,
 )
 from benchwright.decide.peak.lateness import (
-    LATE_CODE,
     LateTrials,
     late_trials,
     on_time,
 )
 from benchwright.findings.codes import make_finding
 from benchwright.findings.generators import OPERATIONS_MISSING, mark_findings
+from benchwright.findings.marked_trials import LATE_MARK
 
 
 class ResolvedHistory(msgspec.Struct, frozen=True):
@@ -53,7 +52,7 @@ class ResolvedHistory(msgspec.Struct, frozen=True):
     failures: int = 0
     guess: LoadTrial | None = None
     """The closed loop of the first guess."""
-    late: LateTrials = LateTrials()
+    late: LateTrials = LateTrials(())
 
 
 def lowest_failed(trials: Sequence[LoadTrial]) -> float:
@@ -91,9 +90,7 @@ def resolve_failures(goal: PeakGoal, history: Sequence[LoadTrial]) -> ResolvedHi
     late = late_trials(goal, resolved.trials)
     return replace(
         resolved,
-        trials=tuple(
-            on_time(t) for t in resolved.trials if not is_void(goal.criteria, t)
-        ),
+        trials=tuple(map(on_time, late.usable)),
         retry=resolved.retry or late.next,
         guess=guess,
         late=late,
@@ -194,4 +191,4 @@ def _mark_findings(history: Sequence[LoadTrial]) -> tuple[Finding, ...]:
     # Where the lateness is known, its finding has the amounts (lateness.py).
     known = any(trial.late_p99_ms is not None for trial in history)
     found = mark_findings(history, SEARCH_SUBJECT)
-    return tuple(one for one in found if not known or one.code != LATE_CODE)
+    return tuple(one for one in found if not known or one.code != LATE_MARK)
