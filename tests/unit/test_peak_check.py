@@ -281,3 +281,29 @@ def test_an_answer_that_moved_is_undecided_with_both_peaks_in_its_interval() -> 
     assert step.interval is not None
     assert step.interval.low < 286
     assert step.interval.high > 297
+
+
+@pytest.mark.parametrize(
+    ("limits", "status"),
+    [
+        ({"budget_s": 1.0}, PeakStatus.BUDGET),
+        ({"max_trials": 1}, PeakStatus.UNDECIDED),
+    ],
+)
+def test_a_search_that_ends_before_its_claim_says_that_the_peak_moved(
+    limits: dict[str, float], status: PeakStatus
+) -> None:
+    goal = msgspec.structs.replace(GOAL, claim=Claim(ClaimKind.RATE, 0.04))
+    times = [run(one.rate, 180, 400 + n, times=1.5) for n, one in enumerate(KNOWN)]
+    moved_goal = msgspec.structs.replace(goal, **limits)  # type: ignore[arg-type]
+    for history, codes in (([*KNOWN, *times], {"drift"}), (KNOWN, set())):
+        step = next_peak_step(Monotone(), moved_goal, history)
+        assert isinstance(step, ClaimResult)
+        assert step.status is status
+        assert {one.code for one in step.findings} & {"drift"} == codes
+        assert (step.claim_probability is None) == bool(codes)
+    result = next_peak_step(Monotone(), moved_goal, [*KNOWN, *times])
+    assert isinstance(result, ClaimResult)
+    assert result.interval is not None
+    assert result.interval.low < 286
+    assert result.interval.high > 297

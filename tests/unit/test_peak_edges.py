@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 
 from benchwright.core.search import (
@@ -18,8 +19,9 @@ from benchwright.core.search import (
     PeakStatus,
     Probe,
 )
-from benchwright.decide.peak.policy import policy_named
+from benchwright.decide.peak.policy import POLICY_NAMES, policy_named
 from benchwright.decide.peak.search import next_peak_step
+from hand_written import run_of
 
 MEAN = Criterion("response_ms_mean", 40.0)
 WITHIN = Criterion("within_40ms_share", 0.99, "", "higher", "share")
@@ -187,3 +189,88 @@ def test_a_very_small_search_has_no_guess(limits: dict[str, float]) -> None:
     )
     assert all(one.users is None for one in history)
     assert result.bound_kind == "lower"
+
+
+def with_series(
+    probe: Probe, number: int, slower: Callable[[float], float]
+) -> LoadTrial:
+    """Return a trial whose response, 38 ms on average of a rate of 200/s, is so many times as long at each share of it."""
+    seconds = round(probe.duration_s)
+    shares = (np.arange(seconds) + 0.5) / seconds
+    noise = 1 + 0.02 * np.random.default_rng(number).standard_normal(seconds)
+    level = 38 * (probe.rate / 200) ** 6
+    return run_of(probe.rate, (level * noise * [slower(x) for x in shares]).tolist())
+
+
+@pytest.mark.parametrize("bound", ["highest_rate", "lowest_rate"])
+@pytest.mark.parametrize("start", [100.0, 200.0, 400.0])
+@pytest.mark.parametrize(
+    "slower",
+    [
+        lambda at: 1.3 if at < 0.25 else 1.0,
+        lambda at: 0.5 if at < 0.25 else 1.08,
+        lambda _: 1.0,
+    ],
+)
+def test_a_bound_is_judged_by_the_part_of_a_trial_that_counts(
+    bound: str, start: float, slower: Callable[[float], float]
+) -> None:
+    """The whole trial at 200/s is on one side of the limit, and what counts of it on the other."""
+    goal = PeakGoal(
+        criteria=(MEAN,),
+        claim=RATE,
+        start_rate=start,
+        **{bound: 200.0},  # type: ignore[arg-type]
+    )
+    numbers = iter(range(1000))
+    _, result = played(goal, lambda probe: with_series(probe, next(numbers), slower))
+    holds = slower(0.9) == 1
+    assert result.peak_rate is not None
+    if bound == "highest_rate" and holds:
+        assert result.status is PeakStatus.NEVER_FAILS
+    elif bound == "lowest_rate" and not holds:
+        assert result.status is PeakStatus.FAILS_AT_LOWEST
+    else:
+        assert result.status is PeakStatus.FOUND
+
+
+def noisy(probe: Probe, number: int, value: float) -> LoadTrial:
+    """Return a trial of a server whose response scatters by 10 %."""
+    scatter = 1 + 0.1 * math.sin(12.9898 * number)
+    return trial(probe, values={MEAN.key: value * scatter})
+
+
+@pytest.mark.parametrize("kind", list(ClaimKind))
+@pytest.mark.parametrize("peak", [310.0, 350.0, 390.0])
+@pytest.mark.parametrize("steepness", [3.0, 12.0, 60.0])
+def test_an_answer_is_a_rate_that_the_generator_offers_and_both_beside_it_are_tried(
+    kind: ClaimKind, peak: float, steepness: float
+) -> None:
+    goal = PeakGoal(criteria=(MEAN,), claim=Claim(kind, 0.05), rate_step=100.0)
+    numbers = iter(range(1000))
+
+    def serve(probe: Probe) -> LoadTrial:
+        response = min(40 * (probe.rate / peak) ** steepness, 4000)
+        return noisy(probe, next(numbers), response)
+
+    history, result = played(goal, serve)
+    assert result.peak_rate in (300, 400)
+    assert result.status is PeakStatus.FOUND or result.peak_rate == 300
+    rates = [one.rate for one in history[-24:]]
+    if result.status is not PeakStatus.FOUND:
+        assert abs(rates.count(300) - rates.count(400)) <= 4, rates
+
+
+@pytest.mark.parametrize("policy", POLICY_NAMES)
+def test_every_policy_answers_with_a_rate_that_the_generator_offers(
+    policy: str,
+) -> None:
+    goal = PeakGoal(criteria=(MEAN,), claim=RATE, rate_step=30.0, max_trials=60)
+    numbers = iter(range(1000))
+    history: list[LoadTrial] = []
+    while isinstance(
+        step := next_peak_step(policy_named(policy), goal, history), Probe
+    ):
+        history.append(noisy(step, next(numbers), queue(step)))
+    assert step.peak_rate is not None
+    assert step.peak_rate % 30 == 0

@@ -21,7 +21,7 @@ def steady(rate: float, response_ms: float, lasts: int) -> LoadTrial:
     return run_of(rate, [response_ms] * lasts)
 
 
-WITHOUT_STALL = steady(400, 13.0, 5)
+WITHOUT_STALL = steady(400, 13.0, 10)
 WITH_STALL = steady(330, 70.0, 20)
 OVERLOADED = overloaded_run(800, 500.0, 20)
 
@@ -88,3 +88,33 @@ def test_a_search_says_what_it_left_out() -> None:
     found = [f for f in result.findings if f.code == "short-runs-contradict"]
     assert len(found) == 1
     assert "runs of up to 20 s were left out" in found[0].evidence
+
+
+@pytest.mark.parametrize(
+    ("rate", "response_ms"), [(400, 13.0), (330, 13.0), (330, 70.0), (400, 70.0)]
+)
+@pytest.mark.parametrize("lasts", [5, 20])
+def test_a_run_as_long_as_the_next_ones_settles_a_contradiction(
+    rate: float, response_ms: float, lasts: int
+) -> None:
+    """Whichever of the contradictory runs it agrees with, and whether or not the generator ends it a little early."""
+    short = [steady(400, 13.0, lasts), steady(330, 70.0, lasts)]
+    seen = long_runs(GOAL, short)
+    assert (seen.trials, seen.too_short_s) == ((), lasts)
+    long = steady(rate, response_ms, round(seen.least_s))
+    for settles in (long, msgspec.structs.replace(long, lasted_s=0.99 * long.lasted_s)):
+        again = long_runs(GOAL, [*short, settles])
+        assert again.trials == (settles,)
+        assert again.too_short_s == lasts
+
+
+def test_one_bad_trial_at_the_begin_does_not_make_all_the_others_long() -> None:
+    history: list[LoadTrial] = []
+    policy = Monotone()
+    while isinstance(step := policy.next(GOAL, history), Probe):
+        slow = 80.0 if not history else 10.0 / max(1 - step.rate / 300, 0.002)
+        if step.rate < 150:
+            assert step.duration_s <= tuning.CONTRARY_LONGER * 20
+        history.append(steady(step.rate, slow, round(step.duration_s)))
+        assert len(history) < 60
+    assert step.peak_rate == pytest.approx(225, rel=0.05)

@@ -440,6 +440,9 @@ class Staying:
     def leaves(self, *_: object) -> bool:
         return False
 
+    def read(self, _goal: PeakGoal, history: Sequence[LoadTrial]) -> list[LoadTrial]:
+        return list(history)
+
     def best(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> ClaimResult:
         return ClaimResult(
             status=PeakStatus.UNDECIDED,

@@ -6,7 +6,7 @@ import contextlib
 import csv
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -285,12 +285,20 @@ def test_an_interrupt_is_resumable_and_changes_nothing(tmp_path: Path) -> None:
     assert resumed.answer == undisturbed.answer
 
 
-class Dying(FakeServer):
-    """A server that fails from its n-th trial on."""
+DEAD: Mapping[str, object] = {
+    "ending": LoadEnding.FAILED,
+    "failure": "it is gone",
+    "values": {},
+}
 
-    def __init__(self, works: int) -> None:
+
+class Dying(FakeServer):
+    """A server whose trials cannot be used from its n-th one on."""
+
+    def __init__(self, works: int, dead: Mapping[str, object] = DEAD) -> None:
         super().__init__()
         self._works = works
+        self._dead = dead
 
     def run(
         self, probe: Probe, sample: Pairs, leaves: Callable[[LoadTrial], bool]
@@ -298,20 +306,29 @@ class Dying(FakeServer):
         done = super().run(probe, sample, leaves)
         if self.done <= self._works:
             return done
-        return msgspec.structs.replace(
-            done, ending=LoadEnding.FAILED, failure="it is gone", values={}
-        )
+        return msgspec.structs.replace(done, **self._dead)
 
 
-def test_a_failed_search_tries_again_when_it_is_resumed(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("dead", "why"),
+    [
+        (DEAD, "it is gone"),
+        ({"values": {}}, "no value of response_ms_mean"),
+        ({"values": {"response_ms_mean": math.nan}}, "no value of response_ms_mean"),
+        ({"values": {}, "offered": 0}, "no operation was offered"),
+    ],
+)
+def test_a_failed_search_tries_again_when_it_is_resumed(
+    tmp_path: Path, dead: Mapping[str, object], why: str
+) -> None:
     asked = peak_search(plan(), watched=False)
     undisturbed = search(tmp_path / "whole", FakeServer(), asked)
-    failed = search(tmp_path / "study", Dying(works=0), asked)
+    failed = search(tmp_path / "study", Dying(works=0, dead=dead), asked)
     assert failed.answer is not None
     assert failed.answer.first.status is PeakStatus.FAILED
     assert (failed.verdict.status, failed.verdict.exit_status) == ("failed", 1)
-    assert "it is gone" in failed.verdict.detail
-    still = search(tmp_path / "study", Dying(works=0), asked, again=True)
+    assert why in failed.verdict.detail
+    still = search(tmp_path / "study", Dying(works=0, dead=dead), asked, again=True)
     assert still.verdict.exit_status == 1, "not mended yet"
     mended = search(tmp_path / "study", FakeServer(), asked, again=True)
     assert mended.answer == undisturbed.answer
@@ -364,6 +381,9 @@ class Patient:
         so_far: LoadTrial,
     ) -> bool:
         return so_far.lasted_s >= 10 * goal.claim.tolerance
+
+    def read(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> Sequence[LoadTrial]:
+        return history
 
     def best(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> ClaimResult:
         return ClaimResult(

@@ -26,6 +26,7 @@ from benchwright.core.search import (
 )
 from benchwright.decide.peak.policy import Policy, policy_named
 from benchwright.decide.peak.search import may_leave, next_peak_step
+from benchwright.decide.peak.trials import why_unusable
 from benchwright.load.generators.command import MEAN, command_generator
 from benchwright.load.generators.output import parse_source
 from benchwright.load.search_options import PeakRequest
@@ -69,6 +70,7 @@ def peak_search(
         step=partial(_step, policy, goals),
         leaves=partial(_leaves, policy, goals),
         gives_up=_gives_up,
+        unusable=lambda trial: bool(why_unusable(plan.goal, trial)),
         key=key,
         sample=plan.sample,
     )

@@ -11,7 +11,7 @@ import msgspec
 from benchwright.core.errors import InputError, argument_error
 from benchwright.core.ramp import RampResult, RampStatus
 from benchwright.core.search import Criterion, LoadEnding, LoadTrial
-from benchwright.decide.ramp.policy import next_ramp_step
+from benchwright.decide.ramp.policy import next_ramp_step, why_unusable
 from benchwright.load.generators.command import CommandGenerator, command_generator
 from benchwright.load.generators.output import parse_source
 from benchwright.load.ramp_spec import THROUGHPUT, read_ramp
@@ -44,6 +44,7 @@ def ramp_search(plan: RampPlan) -> Search[RampResult]:
         kind=RampResult,
         step=partial(next_ramp_step, plan.goal),
         gives_up=_gives_up,
+        unusable=lambda trial: bool(why_unusable(plan.goal, trial)),
         sample=plan.sample,
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import sys
 import time
@@ -160,7 +161,7 @@ def _search_path(spec: SourceFile | None) -> str:
 # was cut short continues with a step on the recorded trials. Decision: recorded trials are not
 # replayed one by one; the step depends on the history alone, so one call with all of it is the
 # replay. A search that ended because the server or the generator failed can be resumed: each
-# resume stores the failures at its end as forgotten, so they no longer count.
+# resume stores the trials at its end that could not be used as forgotten, so they no longer count.
 
 ResultT = TypeVar("ResultT")
 
@@ -173,6 +174,11 @@ def _never_leaves(
 
 def _never_gives_up(_result: object, /) -> bool:
     return False
+
+
+def _has_failed(trial: LoadTrial) -> bool:
+    """Return whether a trial ended with an error."""
+    return trial.ending is LoadEnding.FAILED
 
 
 def _accept_any(_trial: LoadTrial, /) -> None:
@@ -229,6 +235,8 @@ class Search(msgspec.Struct, Generic[ResultT], frozen=True, kw_only=True):
     gives_up: Callable[[ResultT], bool] = _never_gives_up
     """Whether a result only says that the server failed. It is not recorded, and a resume
     tries again."""
+    unusable: Callable[[LoadTrial], bool] = _has_failed
+    """Pure: whether a trial cannot be used, so that the search may give up because of it."""
     check_first: Callable[[LoadTrial], None] = _accept_any
     """Raises InputError if the very first trial shows a mistake of the command line, such as a
     pointer to nothing in a generator's output; then the trial is not recorded."""
@@ -268,8 +276,13 @@ def run_search(
             trials.append(loads.run(number, answer, trials, is_first=is_first))
             is_first = is_resumed = False
             loads.listener.trial_ended(tuple(trials))
-        elif is_resumed and search.gives_up(answer) and _count_failures(trials):
-            _discount_failures(search.key, number, trials, ledger)
+        elif (
+            is_resumed
+            and search.gives_up(answer)
+            and (forgotten := _unusable_at_the_end(search, trials))
+        ):
+            ledger.note(KeysOfSearch(search.key).forgotten(number), forgotten)
+            del trials[-forgotten:]
         else:
             if not search.gives_up(answer):
                 ledger.note(KeysOfSearch(search.key).result, encode_stored(answer))
@@ -339,23 +352,10 @@ def recorded_trials(key: str, ledger: Ledger) -> tuple[list[SearchTrial], int]:
     return search_trials, number
 
 
-def _count_failures(trials: Sequence[SearchTrial]) -> int:
-    """Return the number of failed trials at the end."""
-    count = 0
-    for trial in reversed(trials):
-        if trial.trial.ending is not LoadEnding.FAILED:
-            break
-        count += 1
-    return count
-
-
-def _discount_failures(
-    key: str, number: int, trials: list[SearchTrial], ledger: Ledger
-) -> None:
-    """Record that the failures at the end do not count."""
-    count = _count_failures(trials)
-    ledger.note(KeysOfSearch(key).forgotten(number), count)
-    del trials[len(trials) - count :]
+def _unusable_at_the_end(search: Search[ResultT], trials: Sequence[SearchTrial]) -> int:
+    """Return how many trials at the end of a search cannot be used."""
+    last = reversed([trial.trial for trial in trials])
+    return sum(1 for _ in itertools.takewhile(search.unusable, last))
 
 
 # -- A session of searches -------------------------------------------------------------

@@ -19,6 +19,7 @@ import msgspec
 from benchwright.core.numeric import np
 from benchwright.decide.peak import tuning
 from benchwright.decide.peak.monotone_posterior import STEEPNESS_GRID, MonotoneRun
+from benchwright.decide.peak.reading import is_much_longer
 
 
 class IntendedRun(msgspec.Struct, frozen=True):
@@ -116,7 +117,7 @@ def _in_doubt(one: IntendedRun, runs: Sequence[IntendedRun]) -> bool:
     """Return whether a much longer run contradicts one: it was below the limit at no lower a rate, or above it at
     no higher one. A few seconds with a pause of the server seem to be overload."""
     for other in runs:
-        longer = other.run.lasts_s >= tuning.CONTRARY_ALIKE * one.run.lasts_s
+        longer = is_much_longer(other.run.lasts_s, one.run.lasts_s)
         holds = one.run.value > 1 > other.run.value and other.rate >= one.rate
         fails = one.run.value < 1 < other.run.value and other.rate <= one.rate
         if longer and (holds or fails):

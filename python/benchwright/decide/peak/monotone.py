@@ -30,6 +30,7 @@ from benchwright.core.search import (
     PeakStatus,
     Probe,
     VarianceComponents,
+    rounded_bound,
     rounded_rate,
 )
 from benchwright.core.text import percent_text
@@ -65,7 +66,12 @@ from benchwright.decide.peak.policy import (
     probability_wanted,
     within_bounds,
 )
-from benchwright.decide.peak.reading import LongRuns, long_runs, longest_run_s
+from benchwright.decide.peak.reading import (
+    LongRuns,
+    long_runs,
+    longest_run_s,
+    read_runs,
+)
 from benchwright.decide.peak.trials import lowest_failed
 from benchwright.findings.codes import make_finding
 
@@ -100,7 +106,8 @@ class Monotone:
             return no_trial_result(goal, self.name)
         seen = long_runs(goal, history)
         usable = seen if seen.trials else LongRuns(tuple(history))
-        result = _MonotoneState(goal, usable).result(PeakStatus.UNDECIDED)
+        state = _MonotoneState(goal, usable)
+        result = state.unless_moved(state.result(PeakStatus.UNDECIDED))
         return _with_findings(result, goal, history, seen)
 
     def leaves(
@@ -131,6 +138,24 @@ class Monotone:
         past = abs(math.log(max(here.value, tuning.IDLE_SHARE)))
         beyond = past - math.log(tuning.MONOTONE_AWAY)
         return beyond > tuning.MONOTONE_LEAVE_Z * here.error
+
+    def read(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> Sequence[LoadTrial]:
+        """Return the trials that are long enough, with the values of the part that counts; of one without a steady
+        response those of the whole."""
+        seen = long_runs(goal, history)
+        trials = list(seen.trials)
+        for criterion in goal.criteria:
+            if criterion.better != "lower" or not criterion.limit > 0:
+                continue
+            period_s = pause_period_s(criterion, seen.trials)
+            runs = read_runs(criterion, seen.trials, period_s, seen.left_out)
+            for at, run in enumerate(runs):
+                if run.steady and criterion.key in trials[at].values:
+                    value = {criterion.key: run.value * criterion.limit}
+                    trials[at] = msgspec.structs.replace(
+                        trials[at], values=trials[at].values | value
+                    )
+        return trials
 
 
 def _with_findings(
@@ -212,7 +237,20 @@ class _MonotoneState:
     # The answer ---------------------------------------------------------------------
 
     def rate(self) -> float:
-        """Return the answer [1/s]."""
+        """Return the answer [1/s]: the estimate, or the nearest rate that the generator offers; the next lower one
+        for `slo`, or if most trials at the nearest one exceeded a limit."""
+        rate, step = self._estimate(), self.goal.rate_step
+        if step is None:
+            return rate
+        nearest = rounded_rate(rate, step)
+        here = [held for at, held in self._held() if math.isclose(at, nearest)]
+        exceeds = 2 * sum(here) < len(here)
+        if exceeds or self.claim.kind is ClaimKind.SLO:
+            return rounded_bound(rate, step, math.floor)
+        return nearest
+
+    def _estimate(self) -> float:
+        """Return the estimate of the peak, or the rate that the peak exceeds with the probability of `slo` [1/s]."""
         share = 0.5
         if self.claim.kind is ClaimKind.SLO:
             # Half a margin more: a quantile of a grid is not exact, and the claim would
@@ -374,7 +412,9 @@ class _MonotoneState:
         sides = [
             (share, rate)
             for rate, share in zip(rates, shares, strict=True)
-            if share == 1.0 or (rate < answer) == (share < 1)
+            if (share > 1 and rate > answer)
+            or (share < 1 and rate < answer)
+            or share == 1.0
         ]
         sides += [(rate / answer, rate) for rate in self._contrary(answer, apart)]
         return tuple(
@@ -428,7 +468,10 @@ class _MonotoneState:
             evidence = f"the runs beside the answer contradict it: {text}"
             result = self.result(PeakStatus.UNDECIDED)
             return _undecided(result, "check-contradicts", evidence)
-        return self._unless_moved(self.result(PeakStatus.FOUND))
+        result = self.result(PeakStatus.FOUND)
+        if self.seen.stays_cold:
+            return _undecided(result, WARM_UP_CODE, self.seen.cold)
+        return self.unless_moved(result)
 
     def _check_s(self) -> float:
         """Return the length of a run of the check: its noise is half the difference of its response from the
@@ -474,8 +517,9 @@ class _MonotoneState:
             return Probe(high / 2, climb_s, "halve")
         spread = math.log(known.quantile(0.9) / known.quantile(0.1))
         if not known.runs_near or spread > tuning.MONOTONE_WIDE:
-            return Probe(self._working(known.quantile(0.5)), climb_s, "bisect")
-        return Probe(self._hold_rate(), self._hold_s(), "hold")
+            rate = self._working(known.quantile(0.5))
+            return Probe(self._less_tried(rate), climb_s, "bisect")
+        return Probe(self._less_tried(self._hold_rate()), self._hold_s(), "hold")
 
     def _shortest_s(self) -> float:
         """Return the least length of a run near the limit [s]."""
@@ -493,12 +537,10 @@ class _MonotoneState:
         usual_s = max(usual_s, self._shortest_s())
         return self.goal.run_length_s or self._length_s(usual_s, 2)
 
-    def _unless_moved(self, result: ClaimResult) -> ClaimResult:
+    def unless_moved(self, result: ClaimResult) -> ClaimResult:
         """Return a result; undecided where the peak moved by more than the claim's width meanwhile, with an
-        interval of both peaks, or where its runs were not warm yet."""
+        interval of both peaks."""
         criterion = next(c for c in self.goal.criteria if c.key == result.binding)
-        if self.seen.stays_cold:
-            return _undecided(result, WARM_UP_CODE, self.seen.cold)
         moved = movement(criterion, self.history, self.known.runs, self.known.steepness)
         width = self.claim.tolerance
         if self.claim.kind is ClaimKind.REGION:
@@ -533,7 +575,7 @@ class _MonotoneState:
         enough = known.runs_near >= tuning.MONOTONE_FEWEST_NEAR
         if gap is not None and not gap.is_mixed and enough:
             return self._working(gap.middle)
-        answer = self.rate()
+        answer = self._estimate()
         lower, upper = known.seconds_beside(answer)
         step = tuning.MONOTONE_RATE_STEP
         if self.claim.kind is not ClaimKind.RATE:
@@ -555,7 +597,7 @@ class _MonotoneState:
         above = [run.rate for run in far if run.holds < 0.1]
         close = [run.rate for run in self.known.close]
         ceiling, floor = min(above, default=math.inf), max(below, default=0.0)
-        answer = self.rate()
+        answer = self._estimate()
         if floor < ceiling < answer:
             return ceiling
         if answer < floor < ceiling:
@@ -567,6 +609,21 @@ class _MonotoneState:
             higher = [other for other in (*close, *above) if other > floor]
             return math.sqrt(min(higher, default=rate * 2) * floor)
         return rate
+
+    def _less_tried(self, rate: float) -> float:
+        """Return a rate; where its trial would be at one of the two rates of the generator beside the estimate, a
+        rate between these two, nearer to the one with fewer trials."""
+        step = self.goal.rate_step
+        if step is None:
+            return rate
+        low = rounded_bound(self._estimate(), step, math.floor)
+        high, nearest = rounded_rate(low + step, step), rounded_rate(rate, step)
+        if nearest not in (low, high):
+            return rate
+        tried = [trial.rate for trial in self.history]
+        more = tried.count(low) - tried.count(high)
+        is_low = more < 0 or (more == 0 and nearest == low) or high >= self.failed
+        return low + step / 4 if is_low else high - step / 4
 
     def _refuted(self, far: MonotoneRun) -> bool:
         """Return whether, at the rate of a run far from the limit, runs near it or far on its other side

@@ -46,6 +46,9 @@ class Policy(Protocol):
         `so_far` is the trial as it would be if the probe ended now.
         """
 
+    def read(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> Sequence[LoadTrial]:
+        """Return the trials with the values by which this policy judges them."""
+
     def best(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> ClaimResult:
         """Return the best answer so far, for when the budget or the number of trials is used up."""
 

@@ -247,7 +247,7 @@ def read_runs(
 # fail at rates that it holds later.
 # Decision: such runs are not believed. Those that contradict each other are left out, or those that a cold start may
 # have made fail, and the next ones are longer, until nothing contradicts any more. Where the longer of two contradictory
-# runs is several times as long as the other, only the shorter is in doubt. Rejected: a vote of the runs, because short
+# runs is as long as the next ones would be, only the shorter is in doubt. Rejected: a vote of the runs, because short
 # runs without a pause are the majority; a fitted curve of the warm-up, left out of every run: it had 12 constants, did
 # not see the backlog that a cold start leaves, and left a tenth of a long one in.
 
@@ -344,7 +344,13 @@ def _without_contrary(
 def _doubted_s(one_s: float, other_s: float) -> float:
     """Return up to which length runs are in doubt if two of these lengths contradict each other [s]."""
     shorter_s, longer_s = sorted((one_s, other_s))
-    return longer_s if longer_s < tuning.CONTRARY_ALIKE * shorter_s else shorter_s
+    return shorter_s if is_much_longer(longer_s, shorter_s) else longer_s
+
+
+def is_much_longer(one_s: float, other_s: float) -> bool:
+    """Return whether a run is so much longer than another that it is believed where both contradict each other; a
+    generator may end it a little early [s]."""
+    return one_s >= (tuning.CONTRARY_LONGER - 0.5) * other_s
 
 
 def _without_cold(criterion: Criterion, seen: LongRuns, longest_s: float) -> LongRuns:

@@ -34,6 +34,7 @@ from benchwright.decide.peak.evidence import (
     SEARCH_SUBJECT,
     bound_result,
     counted_rate,
+    is_behind,
     is_short,
     measured_bounds,
     tallies,
@@ -186,21 +187,19 @@ class _PeakStep(msgspec.Struct, frozen=True):
     def _at_bound(self, probe: Probe) -> ClaimResult | None:
         """Return the result of a search that requests a rate beyond a tested bound; else None."""
         low, high = lowest_rate(self.goal), highest_rate(self.goal)
+        trials = self.policy.read(self.goal, self.resolved.trials)
         # At the lowest rate a trial whose generator is behind counts too: there is no lower one.
         lowest = [
-            t
-            for t in self.resolved.trials
-            if t.rate <= low or math.isclose(counted_rate(t), low)
+            t for t in trials if t.rate <= low or math.isclose(counted_rate(t), low)
         ]
         beyond, at = probe.rate < low, probe.rate <= low
         if self._exhausted(lowest, beyond=beyond, at=at) is False:
-            return self._fails_at(low)
-        trials = self.resolved.trials
+            return self._fails_at(low, lowest)
         highest = [t for t in trials if math.isclose(counted_rate(t), high)]
         beyond, at = probe.rate > high, probe.rate >= high
         if self._exhausted(highest, beyond=beyond, at=at):
             return self._holds_at(high, _bound_text("highest", self.goal.highest_rate))
-        offered = generator_limit(self.goal, self.resolved)
+        offered = generator_limit(self.goal, trials)
         if offered is not None and probe.rate > tuning.BEYOND_OFFERED * offered:
             what = (
                 "the most that the generator offered: it was the limit, not the server"
@@ -237,8 +236,7 @@ class _PeakStep(msgspec.Struct, frozen=True):
             return None
         return all_hold(self.goal, trials)
 
-    def _fails_at(self, rate: float) -> ClaimResult:
-        trials = [t for t in self.resolved.trials if t.rate <= rate]
+    def _fails_at(self, rate: float, trials: Sequence[LoadTrial]) -> ClaimResult:
         failing = failing_criteria(self.goal, trials)
         why = "; ".join(map(failing_text, failing)) or "every probe failed"
         where = _bound_text("lowest", self.goal.lowest_rate)
@@ -502,7 +500,7 @@ def _cost_s(history: Sequence[LoadTrial]) -> float:
 
 # -- whether trials meet the criteria, by the means of their values -------------------------------
 #
-# Used where a search ends at a bound, without the policy's statistics.
+# Used where a search ends at a bound, without the policy's statistics. The values are those that the policy reads.
 
 FailingCriterion = tuple[Criterion, float]
 """A criterion that is not met, and the mean of its values."""
@@ -535,12 +533,13 @@ def all_hold(goal: PeakGoal, trials: Sequence[LoadTrial]) -> bool:
     return not failing_criteria(goal, trials)
 
 
-def generator_limit(goal: PeakGoal, resolved: ResolvedHistory) -> float | None:
+def generator_limit(goal: PeakGoal, trials: Sequence[LoadTrial]) -> float | None:
     """Return the highest rate that the generator offered [1/s], if it was behind twice while every
     criterion held; None where the server was the limit or no trial was behind."""
-    if len(resolved.behind) >= 2 and all_hold(goal, resolved.behind):
-        return max(trial.offered_rate for trial in resolved.behind)
-    return _most_ended(goal, resolved.trials)
+    behind = [trial for trial in trials if is_behind(trial)]
+    if len(behind) >= 2 and all_hold(goal, behind):
+        return max(trial.offered_rate for trial in behind)
+    return _most_ended(goal, trials)
 
 
 def _most_ended(goal: PeakGoal, trials: Sequence[LoadTrial]) -> float | None:

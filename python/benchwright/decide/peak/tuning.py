@@ -163,11 +163,9 @@ CONTRARY_BELOW = 0.5
 """... contradicts one below this share at a higher rate,"""
 CONTRARY_NEAR = 0.02
 """... or at a rate that is lower by at most this share."""
-CONTRARY_ALIKE = 4.5
-"""Both runs are in doubt if the longer one is less than this many times as long: a probe that was
-left after 5 s and one of 20 s, but not one of 20 s and one of 90 s."""
 CONTRARY_LONGER = 3.0
-"""The next runs are this many times as long as those that were left out."""
+"""Where two runs contradict each other, one that is about this many times as long is believed; otherwise both are left
+out, and the next runs are so much longer."""
 
 # -- each load alone (monotone_posterior.py) -------------------------------------------------------------------------
 

@@ -109,14 +109,20 @@ def _failure(goal: RampGoal, history: Sequence[LoadTrial]) -> RampEnding | None:
         return RampEnding(RampStatus.FAILED, detail)
     if last[-1].ending is LoadEnding.FAILED:
         return None
-    run = trial_throughput(last[-1], goal.axis)
+    detail = why_unusable(goal, last[-1])
+    return RampEnding(RampStatus.FAILED, detail) if detail else None
+
+
+def why_unusable(goal: RampGoal, trial: LoadTrial) -> str:
+    """Return why a trial cannot be used; empty where it can."""
+    if trial.ending is LoadEnding.FAILED:
+        return trial.failure or "it failed"
+    run = trial_throughput(trial, goal.axis)
     if run is None:
-        detail = "the generator reports no throughput: neither a number nor a count"
-        return RampEnding(RampStatus.FAILED, detail)
+        return "the generator reports no throughput: neither a number nor a count"
     if run.throughput < 0:
-        detail = f"the generator reports a throughput of {run.throughput:g}/s"
-        return RampEnding(RampStatus.FAILED, detail)
-    return None
+        return f"the generator reports a throughput of {run.throughput:g}/s"
+    return ""
 
 
 class _RampState(msgspec.Struct, frozen=True):
