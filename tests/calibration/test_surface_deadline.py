@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 import msgspec
 import numpy as np
+import pytest
 
 from benchwright.core.search import PeakGoal
 from benchwright.core.surface import Sample, SampleRequest, SampleResult, SurfaceGoal
@@ -99,6 +100,7 @@ def server_at(sample: Sample, peak: float) -> SimServer:
     return SimServer(str(sample), queue_with_peak(min(disks, nfsd), peak))
 
 
+@pytest.mark.timeout(1200)
 def test_a_deadline_is_kept_and_its_time_is_better_shared() -> None:
     for deadline_s in DEADLINES_S:
         table = {
