@@ -2,7 +2,7 @@
 """Draw docs/images/report-*.png again: the first screens of the report page of each kind of study.
 
 Makes a small study of each kind in a temporary directory, writes its page and photographs it with the
-browser of the tests, 1280 and 360 pixels wide, light and dark. Takes two minutes; the numbers in the
+browser of the tests, 1280 and 360 pixels wide, light and dark. Takes ten minutes; the numbers in the
 pictures are those of this machine and differ each time. Pillow comes with matplotlib.
 
 Usage: scripts/report_images.py [--keep DIR] [--out DIR] [KIND...]
@@ -33,33 +33,46 @@ IMAGES = ROOT / "docs" / "images"
 BW = (sys.executable, "-m", "benchwright.cli.main")
 HEIGHT = 1000
 COLORS = 64
-GENERATOR = f"{sys.executable} server.py"
 SERVER = """\
-import json, random, sys
-load = float(sys.argv[1])
-size, threads = map(float, sys.argv[2:] or (4, 2))
-capacity = 100 * (1 + size) ** 0.5 * threads ** 0.6
-left = 1 - load / capacity
-mean = 5 / left if left > 0.001 else 5000
-noise = random.lognormvariate(0, 0.02)
-rate = capacity * load / (load + 9 + 0.02 * load * load)
-print(json.dumps({"mean_ms": mean * noise, "tps": rate * noise}))
+import asyncio, sys
+
+port, delay_ms, threads = int(sys.argv[1]), float(sys.argv[2]), int(sys.argv[3])
+
+async def answer(reader, writer):
+    try:
+        while await reader.readuntil(b"\\r\\n\\r\\n"):
+            async with workers:
+                await asyncio.sleep(delay_ms / 1000)
+            writer.write(b"HTTP/1.1 200 OK\\r\\nContent-Length: 2\\r\\n\\r\\nok")
+    except (asyncio.IncompleteReadError, ConnectionError):
+        writer.close()
+
+async def serve():
+    global workers
+    workers = asyncio.Semaphore(threads)
+    server = await asyncio.start_server(answer, "127.0.0.1", port)
+    await server.serve_forever()
+
+asyncio.run(serve())
 """
+"""A server in which each request holds one of `threads` workers for `delay_ms`."""
 SPEC = f"""\
+[server]
+start = "{sys.executable} server.py {{port}} {{delay_ms}} {{threads}}"
+ready = {{ http = "http://127.0.0.1:{{port}}/" }}
 [load]
-generator = "command"
-command = "{GENERATOR} {{rate}} {{size}} {{threads}}"
-values = {{ response_ms_mean = "/mean_ms" }}
+target = "http://127.0.0.1:{{port}}/"
 [factors]
-size = [1, 2, 4, 8]
+delay_ms = [4, 8, 16]
 threads = [1, 2, 4]
 [peak]
-criteria = ["mean response < 20ms"]
+criteria = ["mean response < 40ms"]
 claim = "rate:10%"
+budget = "60s"
 [surface]
 samples = 6
-degree = 1
 """
+ONE_SAMPLE = "-P delay_ms=8 -P threads=2"
 SHA, MD5 = (f"'head -c 40000000 /dev/zero | {name}'" for name in ("sha1sum", "md5sum"))
 STUDIES = {
     "run": (f"run --runs 30 --name sha1 -- sh -c {SHA}",),
@@ -77,14 +90,8 @@ STUDIES = {
     "load": (
         "load --rate 2k --arrival poisson --duration 8s --block 4k --size 16M --target ./scratch",
     ),
-    "ramp": (
-        f"ramp --command '{GENERATOR} {{users}}' --throughput /tps --response /mean_ms "
-        "--highest 64 --hold 1s --repeats 2",
-    ),
-    "peak": (
-        f"peak --command '{GENERATOR} {{rate}}' --response /mean_ms --limit 20ms "
-        "--run-length 1s --max-trials 25 --seed 7",
-    ),
+    "ramp": (f"ramp spec.toml {ONE_SAMPLE} --highest 64 --hold 1s --repeats 2",),
+    "peak": (f"peak spec.toml {ONE_SAMPLE}",),
     "surface": ("surface spec.toml",),
     "interrupted": (f"run --runs 600 --name sha1 -- sh -c {SHA}",),
     "several": (),
