@@ -31,8 +31,8 @@ from visits import start_browser  # noqa: E402
 
 IMAGES = ROOT / "docs" / "images"
 BW = (sys.executable, "-m", "benchwright.cli.main")
-HEIGHT = 1000
-COLORS = 64
+HEIGHT = 1400
+COLORS = 128
 SERVER = """\
 import asyncio, sys
 
