@@ -34,9 +34,9 @@ def late(ms: float | None, **fields: Any) -> LoadTrial:
         (
             [late(258.0), late(31.4), trial(late_p99_ms=0.02)],
             50.0,
-            "generator late: p99 up to 258 ms in 2 of 3 trials; limit 50 ms",
+            "generator late in 2 of 3 trials, p99 up to 258 ms (limit 50 ms)",
         ),
-        ([late(3.0)], None, "generator late: p99 3 ms in 1 of 1 trial"),
+        ([late(3.0)], None, "generator late in 1 of 1 trial, p99 3 ms"),
         ([late(None), trial()], 50.0, "generator late in 1 of 2 trials"),
     ],
 )
@@ -91,7 +91,7 @@ def test_a_ramp_reports_how_late_its_generator_was_and_who_was_beside_it() -> No
     result = best_so_far(RampGoal(axis=RampAxis.USERS), history)
     (found,) = [one for one in result.findings if one.code == LATE_MARK]
     assert found.evidence == (
-        "generator late: p99 up to 80 ms in 2 of 3 trials; stress-ng (pid 4711) used 0.98 CPUs"
+        "generator late in 2 of 3 trials, p99 up to 80 ms; stress-ng (pid 4711) used 0.98 CPUs"
     )
     lateness = {point.level: point.late_p99_ms for point in result.points}
     assert lateness == {1.0: 20.5, 2.0: None, 4.0: 80.0}

@@ -319,5 +319,5 @@ def test_noise_that_closes_the_bracket_is_undecided_not_endless() -> None:
         policy_named("binsearch"), goal, lambda _n, rate: 10.0 if rate < 200 else 99.0
     )
     assert found.status is PeakStatus.UNDECIDED
-    assert "no load is left" in found.detail
+    assert "no rate is left" in found.detail
     assert len(history) < 60

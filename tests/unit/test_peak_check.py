@@ -94,7 +94,7 @@ def test_a_side_counts_runs_close_to_its_rate() -> None:
 def test_a_check_reads_as_shares_of_the_answer() -> None:
     tallies = (RateTally(285, 3, 0), RateTally(315, 1, 2), RateTally(400))
     assert check_text(tallies, 300.0) == (
-        "at 0.95 of it held 3 of 3; at 1.05 of it failed 2 of 3"
+        "at 0.95 of it held 3 of 3; at 1.05 of it exceeded a limit 2 of 3"
     )
 
 

@@ -76,7 +76,7 @@ def test_runs_that_are_cold_in_their_last_half_too_are_followed_by_longer_ones()
     found = seen(*runs(12, 20, 15.0))
     assert found.too_short_s == 20
     assert found.least_s == tuning.CONTRARY_LONGER * 20
-    assert "12 runs of up to 20 s" in found.cold
+    assert "12 trials of up to 20 s" in found.cold
     assert not found.stays_cold
     assert found.trials == (), "a cold start may have made each of them fail"
 
@@ -112,7 +112,7 @@ def test_one_longer_run_does_not_make_cold_ones_right(lasts: int) -> None:
 def test_runs_that_are_cold_at_the_longest_length_are_reported() -> None:
     found = seen(*runs(12, 180, 150.0))
     assert "higher in the first half of what counts than in the second" in found.cold
-    assert "12 runs of up to 180 s" in found.cold
+    assert "12 trials of up to 180 s" in found.cold
     assert found.stays_cold
     assert len(found.trials) == 12, "they are all there is"
     small = seen(*runs(12, 20, 15.0), budget_s=60.0)

@@ -52,7 +52,7 @@ def test_runs_that_were_left_out_are_reported() -> None:
     seen = LongRuns(tuple(QUEUE), too_short_s=20.0, evidence="they contradict")
     (found,) = server_findings(GOAL, QUEUE, seen)
     assert found.code == "short-runs-contradict"
-    assert "they contradict: runs of up to 20 s were left out" in found.evidence
+    assert "they contradict: trials of up to 20 s were left out" in found.evidence
     assert "at least 60 s" in found.evidence
 
 

@@ -87,7 +87,7 @@ def test_a_search_says_what_it_left_out() -> None:
     result = Monotone().best(GOAL, history)
     found = [f for f in result.findings if f.code == "short-runs-contradict"]
     assert len(found) == 1
-    assert "runs of up to 20 s were left out" in found[0].evidence
+    assert "trials of up to 20 s were left out" in found[0].evidence
 
 
 @pytest.mark.parametrize(

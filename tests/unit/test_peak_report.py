@@ -143,7 +143,7 @@ limit   errors < 0.1 %
 sample  workers=2
 trials  every limit held up to 200/s (1 of 1 trial); a limit was exceeded from 240/s (1 of 1 trial) on
 spent   2 min 12 s of load, 3 min 22 s in total, in 4 trials; policy monotone, seed 5
-noise   ±6.32 % within a run of 60 s, ±1.1 % between runs (standard deviation of \
+noise   ±6.32 % within a trial of 60 s, ±1.1 % between trials (standard deviation of \
 the response)
 ended   found: region:10% holds with probability 0.973
 
@@ -360,7 +360,7 @@ def test_the_check_is_a_row_and_a_member() -> None:
     tallies = (RateTally(224.5, 3, 0), RateTally(248.2, 1, 2))
     report = changed(check=tallies)
     assert head(report)["check"] == (
-        "at 0.95 of it held 3 of 3; at 1.05 of it failed 2 of 3"
+        "at 0.95 of it held 3 of 3; at 1.05 of it exceeded a limit 2 of 3"
     )
     document = json.loads(peak_document(report, **STORED))
     assert document["check"] == [

@@ -10,13 +10,14 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from benchwright.cli.main import main
 from benchwright.core.errors import BenchError, InputError
 from benchwright.core.plan import Pairs
-from benchwright.core.ramp import RampAxis, RampGoal, RampResult
-from benchwright.core.search import LoadSeries, LoadTrial, Probe
+from benchwright.core.ramp import RampAxis, RampGoal, RampResult, RampStatus
+from benchwright.core.search import LoadEnding, LoadSeries, LoadTrial, Probe
 from benchwright.run.ledger import Ledger
 from benchwright.run.ramp import (
     ramp_meaning,
@@ -336,6 +337,38 @@ def outcome(place: Path, breaks: Sequence[int | None]) -> tuple[RampResult, int]
             except BenchError:
                 runs += bench.runs
     raise AssertionError("it never ends")
+
+
+@pytest.mark.parametrize(
+    "unusable",
+    [
+        {"ending": LoadEnding.FAILED, "failure": "it is gone"},
+        {"completed": None, "series": LoadSeries()},
+        {"values": {"throughput_per_s": -1.0}},
+    ],
+)
+@pytest.mark.parametrize("works", [0, 3])
+def test_a_ramp_that_failed_goes_on_when_it_is_resumed(
+    tmp_path: Path, works: int, unusable: dict[str, object]
+) -> None:
+    class Dying(FakeBench):
+        def run(
+            self, probe: Probe, sample: Pairs, leaves: Callable[[LoadTrial], bool]
+        ) -> LoadTrial:
+            done = super().run(probe, sample, leaves)
+            return (
+                done
+                if self.runs <= works
+                else msgspec.structs.replace(done, **unusable)
+            )
+
+    search = ramp_search(RampPlan(goal=RampGoal(highest=64, repeats=2)))
+    with ledger_in(tmp_path / "study", begun=False) as ledger:
+        failed = run_search(search, Dying(), ledger).result
+    assert failed.status is RampStatus.FAILED
+    with ledger_in(tmp_path / "study", begun=True) as ledger:
+        resumed = run_search(search, FakeBench(), ledger).result
+    assert resumed == outcome(tmp_path / "whole", [None])[0]
 
 
 def test_a_ramp_cut_at_any_trial_ends_alike(tmp_path: Path) -> None:

@@ -26,8 +26,8 @@ claims (with several, all are reached):
 The default with --target is rate:5%, because region:10% mostly needs more than the
 default budget of 10 minutes (docs/peak.md).
 
-exit status: 0 found; 1 the server or the generator failed, or a criterion fails at the
-lowest rate; 2 bad input; 3 undecided, budget spent, or no criterion ever fails;
+exit status: 0 found; 1 the server or the generator failed, or a limit is exceeded at the
+lowest rate; 2 bad input; 3 undecided, budget spent, or no limit is ever exceeded;
 130 interrupted (continue with `bw resume`)
 """
 

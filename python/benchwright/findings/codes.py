@@ -813,8 +813,8 @@ _CODES: dict[str, Code] = {
     ),
     "response-not-monotonic": Code(
         Severity.WARNING,
-        "Find what gets faster under more load (batching, caching, frequency); the criterion may "
-        "start to fail at several rates.",
+        "Find what gets faster under more load (batching, caching, frequency); its limit may "
+        "be exceeded in several ranges of rates.",
     ),
     "response-jumps": Code(
         Severity.WARNING,
@@ -828,8 +828,8 @@ _CODES: dict[str, Code] = {
     ),
     "rate-not-decided": Code(
         Severity.WARNING,
-        "Use longer runs (--run-length), claim less (region:20%), or find what differs between "
-        "runs (bw why): the limit lies within the differences between runs at one rate.",
+        "Use longer trials (--run-length), claim less (region:20%), or find what differs between "
+        "trials (bw why): the limit lies within the differences between trials at one rate.",
     ),
     "server-stalls": Code(
         Severity.WARNING,

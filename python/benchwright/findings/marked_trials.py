@@ -18,24 +18,24 @@ _MOST_NEIGHBOURS = 3
 def marked_text(
     mark: str, trials: Sequence[LoadTrial], limit_ms: float | None = None
 ) -> str:
-    """Return how many of the trials have a mark, and how late a late generator was: `generator late: p99 up to
-    258 ms in 5 of 5 trials; limit 50 ms`. `limit_ms`: the smallest limit of a response; None: there is none."""
+    """Return how many of the trials have a mark, and how late a late generator was: `generator late in 5 of 5
+    trials, p99 up to 258 ms (limit 50 ms)`. `limit_ms`: as in `late_text`."""
     marked = [trial for trial in trials if mark in trial.marks]
-    text = mark.replace("-", " ")
-    count = f"in {len(marked)} of {plural(len(trials), 'trial')}"
-    late = late_text(marked) if mark == LATE_MARK else ""
-    if not late:
-        return f"{text} {count}"
-    limit = "" if limit_ms is None else f"; limit {_ms_text(limit_ms)}"
-    return f"{text}: {late} {count}{limit}"
+    text = (
+        f"{mark.replace('-', ' ')} in {len(marked)} of {plural(len(trials), 'trial')}"
+    )
+    late = late_text(marked, limit_ms) if mark == LATE_MARK else ""
+    return f"{text}, {late}" if late else text
 
 
-def late_text(trials: Iterable[LoadTrial]) -> str:
-    """Return how late the generator was at most: `p99 up to 258 ms`; empty if no trial says so."""
+def late_text(trials: Iterable[LoadTrial], limit_ms: float | None) -> str:
+    """Return how late the generator was at most: `p99 up to 258 ms (limit 50 ms)`; empty if no trial says so.
+    `limit_ms`: the smallest limit of a response; None: there is none."""
     known = [one.late_p99_ms for one in trials if one.late_p99_ms is not None]
     if not known:
         return ""
-    return f"p99 {'up to ' * (len(known) > 1)}{_ms_text(max(known))}"
+    limit = "" if limit_ms is None else f" (limit {_ms_text(limit_ms)})"
+    return f"p99 {'up to ' * (len(known) > 1)}{_ms_text(max(known))}{limit}"
 
 
 def _ms_text(ms: float) -> str:

@@ -172,7 +172,7 @@ def _one_sided(report: PeakReport, bound: str) -> str:
         return "no trial held every limit"
     failed = measured_bounds(_rates(report)).failed
     if failed is None:
-        return "no rate failed"
+        return "no rate exceeded a limit"
     return f"a limit was exceeded from {rate_text(failed)} on"
 
 
@@ -334,14 +334,14 @@ def _spent(report: PeakReport) -> str:
 
 
 def _noise(result: ClaimResult) -> Iterator[Field]:
-    """Yield the noise within a run of `_NOISE_S` and between runs, as standard deviations."""
+    """Yield the noise within a trial of `_NOISE_S` and between trials, as standard deviations."""
     within, between = result.components.within_s, result.components.between
     parts = []
     if within is not None:
         share = percent_text(math.sqrt(max(within, 0.0) / _NOISE_S))
-        parts.append(f"±{share} within a run of {duration_text(_NOISE_S)}")
+        parts.append(f"±{share} within a trial of {duration_text(_NOISE_S)}")
     if between is not None:
-        parts.append(f"±{percent_text(between)} between runs")
+        parts.append(f"±{percent_text(between)} between trials")
     if parts:
         yield ("noise", f"{', '.join(parts)} (standard deviation of the response)")
 

@@ -55,13 +55,16 @@ def check_side(
 
 
 def check_text(tallies: Sequence[RateTally], answer: float) -> str:
-    """Return the check of an answer [1/s]: `at 0.95 of it held 3 of 3; at 1.05 of it failed 3 of 3`."""
+    """Return the check of an answer [1/s]: `at 0.95 of it held 3 of 3; at 1.05 of it exceeded a limit 3 of
+    3`."""
     parts = []
     for tally in tallies:
         n = tally.held + tally.failed
         share = tally.rate / answer
         word, some = (
-            ("failed", tally.failed) if round(share, 3) > 1 else ("held", tally.held)
+            ("exceeded a limit", tally.failed)
+            if round(share, 3) > 1
+            else ("held", tally.held)
         )
         if n:
             parts.append(f"at {number_text(share, 3)} of it {word} {some} of {n}")
@@ -140,6 +143,6 @@ def _control_text(
         if trial.rate == control and criterion.key in trial.values
     ]
     return (
-        f"the runs imply a peak of {rate_text(before)} first and of {rate_text(after)} later; at "
+        f"the trials imply a peak of {rate_text(before)} first and of {rate_text(after)} later; at "
         f"{rate_text(control)} the {criterion_name(criterion)} was {list_text(points)}, in this order"
     )

@@ -30,7 +30,7 @@ def server_findings(
     short = ""
     if seen.evidence:
         short = (
-            f"{seen.evidence}: runs of up to {seen.too_short_s:.3g} s were left out, and the next "
+            f"{seen.evidence}: trials of up to {seen.too_short_s:.3g} s were left out, and the next "
             f"ones took at least {seen.least_s:.3g} s"
         )
     each = {

@@ -22,7 +22,7 @@ import msgspec
 
 from benchwright.core.results import Finding, Severity
 from benchwright.core.search import LoadSeries, LoadTrial, PeakGoal, Probe
-from benchwright.core.text import number_text, plural
+from benchwright.core.text import plural
 from benchwright.decide.peak import tuning
 from benchwright.decide.peak.cache import TrialCache
 from benchwright.decide.peak.evidence import (
@@ -158,16 +158,8 @@ def late_findings(
 
 def late_of_limit_text(goal: PeakGoal, trials: Sequence[LoadTrial]) -> str:
     """Return how late the generator came: `p99 up to 258 ms (limit 50 ms)`."""
-    limit_ms = _limit_ms(goal)
-    if math.isinf(limit_ms):
-        return late_text(trials)
-    return f"{late_text(trials)} (limit {number_text(limit_ms, 3)} ms)"
-
-
-def _limit_ms(goal: PeakGoal) -> float:
-    """Return the smallest limit of a response [ms]; infinite where there is none."""
-    limits_s = [s for s in map(limit_s, goal.criteria) if s is not None and s > 0]
-    return 1e3 * min(limits_s, default=math.inf)
+    limits_s = [s for s in map(limit_s, goal.criteria) if s]
+    return late_text(trials, 1e3 * min(limits_s) if limits_s else None)
 
 
 def _late_share(goal: PeakGoal, trial: LoadTrial) -> float:

@@ -465,7 +465,7 @@ class _MonotoneState:
             return Probe(contrary[0].tally.rate, self._check_s(), "check")
         if contrary:
             text = check_text([side.tally for side in contrary], self.rate())
-            evidence = f"the runs beside the answer contradict it: {text}"
+            evidence = f"the trials beside the answer contradict it: {text}"
             result = self.result(PeakStatus.UNDECIDED)
             return _undecided(result, "check-contradicts", evidence)
         result = self.result(PeakStatus.FOUND)

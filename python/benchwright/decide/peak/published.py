@@ -545,13 +545,13 @@ class Algorithm2(PaperPolicy, frozen=True):
         if status is PeakStatus.FOUND and self.cautions:
             parts.append(self.cautions)
         if status is PeakStatus.UNDECIDED and replayed.pick is None:
-            parts.append("no load is left between bounds that noise has closed")
+            parts.append("no rate is left between bounds that noise has closed")
         if goal.claim.kind is not ClaimKind.REGION:
             width = f"±{percent_text(PAPER_WIDTH, 10)}"
             parts.append(f"this policy supports regions only: searched for {width}")
         if replayed.undefined:
             times = plural(replayed.undefined, "time")
-            parts.append(f"the model predicted no load {times}")
+            parts.append(f"the model predicted no rate {times}")
         end = PolicyEnd(self.name, status, "; ".join(parts))
         return result_at(goal, replayed.loads, answer, end)
 
@@ -625,7 +625,7 @@ def normality_findings(loads: Sequence[LoadResponse]) -> tuple[Finding, ...]:
     adjusted = p * len(tested)
     if adjusted >= NORMALITY_LEVEL:
         return ()
-    several = f", of {len(tested)} loads with as many" if len(tested) > 1 else ""
+    several = f", of {len(tested)} rates with as many" if len(tested) > 1 else ""
     evidence = (
         f"{criterion_name(load.criterion)} of {len(load.values)} trials at "
         f"{rate_text(load.rate)}: adjusted P value {adjusted:.2g} of the Anderson-Darling test"
@@ -730,8 +730,8 @@ class Strawman(PaperPolicy, frozen=True):
         held = [load for load in loads if not load.saturated]
         answer = max(held, key=lambda load: load.rate) if held else None
         detail = (
-            "no load tested met the criteria"
+            "no rate tested met the criteria"
             if answer is None
-            else f"{answer.rate:.5g}/s is the largest load tested that did not saturate"
+            else f"{answer.rate:.5g}/s is the largest rate tested that did not saturate"
         )
         return result_at(goal, loads, answer, PolicyEnd(self.name, status, detail))

@@ -421,7 +421,7 @@ def _still_cold(
         slower = _slower_at_first(np.array(ratios))
         if slower:
             text = (
-                f"in {len(ratios)} runs of up to {longest_s:.3g} s the {criterion_name(criterion)} is "
+                f"in {len(ratios)} trials of up to {longest_s:.3g} s the {criterion_name(criterion)} is "
                 f"{100 * math.expm1(slower):.0f} % higher in the first half of what counts than in the second"
             )
             return text, longest_s

@@ -238,14 +238,14 @@ class _PeakStep(msgspec.Struct, frozen=True):
 
     def _fails_at(self, rate: float, trials: Sequence[LoadTrial]) -> ClaimResult:
         failing = failing_criteria(self.goal, trials)
-        why = "; ".join(map(failing_text, failing)) or "every probe failed"
+        why = "; ".join(map(failing_text, failing)) or "every trial failed"
         where = _bound_text("lowest", self.goal.lowest_rate)
-        detail = f"even at {rate_text(rate)}, {where}, a criterion fails: {why}"
+        detail = f"even at {rate_text(rate)}, {where}, a limit is exceeded: {why}"
         binding = failing[0][0].key if failing else ""
         return self._bound(PeakStatus.FAILS_AT_LOWEST, rate, detail, binding)
 
     def _holds_at(self, rate: float, what: str) -> ClaimResult:
-        detail = f"every criterion still holds at {rate_text(rate)}, {what}"
+        detail = f"every limit still holds at {rate_text(rate)}, {what}"
         return self._bound(PeakStatus.NEVER_FAILS, rate, detail, "")
 
     def _bound(
@@ -357,7 +357,7 @@ class _PeakStep(msgspec.Struct, frozen=True):
 
     def _failed(self, trial: LoadTrial) -> ClaimResult:
         detail = (
-            f"the probe at {trial.rate:.5g}/s failed twice, and no lower rate has worked: "
+            f"the trial at {trial.rate:.5g}/s failed twice, and no lower rate has worked: "
             f"{trial.failure}"
         )
         return self._finished(

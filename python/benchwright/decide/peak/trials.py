@@ -166,9 +166,9 @@ def _overload_finding(trials: Sequence[LoadTrial]) -> tuple[Finding, ...]:
         return ()
     by_rate = sorted(trials, key=lambda trial: trial.rate)
     rates = list(dict.fromkeys(f"{trial.rate:.5g}" for trial in by_rate))
-    what = "the probe"
+    what = "the trial"
     if len(rates) > 1:
-        what = f"at {len(rates)} rates, up to {rates[-1]}/s, the probe"
+        what = f"at {len(rates)} rates, up to {rates[-1]}/s, the trial"
     evidence = (
         f"{what} failed twice in a row ({by_rate[0].failure}) and lower rates worked"
     )
@@ -182,7 +182,7 @@ def _failure_finding(resolved: ResolvedHistory, trials: int) -> tuple[Finding, .
     if single <= 0:
         return ()
     evidence = (
-        f"{single} of {plural(trials, 'probe')} failed and {was(single)} run again"
+        f"{single} of {plural(trials, 'trial')} failed and {was(single)} run again"
     )
     return (make_finding("probe-failed", SEARCH_SUBJECT, evidence),)
 
