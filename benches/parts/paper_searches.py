@@ -119,8 +119,7 @@ def mapped(
 ) -> Mapping:
     """Return the cost of finding the peak at each of `among` (default: all), by Algorithm 1.
 
-    Unseeded, every search begins at the low seed; seeded, at the peak (ours: and with
-    the shape) of the nearest sample before it.
+    Unseeded, every search begins at the low seed; seeded, at the peak of the nearest sample before it.
     """
     policy = policy_named(line.policy)
     goal = goal_for(line.policy, targets, peaks, step)
