@@ -226,6 +226,8 @@ def test_a_bound_is_judged_by_the_part_of_a_trial_that_counts(
     _, result = played(goal, lambda probe: with_series(probe, next(numbers), slower))
     holds = slower(0.9) == 1
     assert result.peak_rate is not None
+    differs = slower(0.0) != slower(0.9) and result.status is not PeakStatus.FOUND
+    assert ("its beginning is left out" in result.detail) == differs
     if bound == "highest_rate" and holds:
         assert result.status is PeakStatus.NEVER_FAILS
     elif bound == "lowest_rate" and not holds:

@@ -838,8 +838,8 @@ _CODES: dict[str, Code] = {
     ),
     "short-runs-contradict": Code(
         Severity.NOTE,
-        "Find what makes short runs differ (checkpoints, garbage collection, rare slow requests). "
-        "Runs shorter than its period show too little or too much of it.",
+        "Find what makes short trials differ (checkpoints, garbage collection, rare slow requests). "
+        "Trials shorter than its period show too little or too much of it.",
     ),
 }
 

@@ -198,7 +198,8 @@ class _PeakStep(msgspec.Struct, frozen=True):
         highest = [t for t in trials if math.isclose(counted_rate(t), high)]
         beyond, at = probe.rate > high, probe.rate >= high
         if self._exhausted(highest, beyond=beyond, at=at):
-            return self._holds_at(high, _bound_text("highest", self.goal.highest_rate))
+            what = _bound_text("highest", self.goal.highest_rate)
+            return self._holds_at(high, what + self._part_text(highest))
         offered = generator_limit(self.goal, trials)
         if offered is not None and probe.rate > tuning.BEYOND_OFFERED * offered:
             what = (
@@ -241,12 +242,21 @@ class _PeakStep(msgspec.Struct, frozen=True):
         why = "; ".join(map(failing_text, failing)) or "every trial failed"
         where = _bound_text("lowest", self.goal.lowest_rate)
         detail = f"even at {rate_text(rate)}, {where}, a limit is exceeded: {why}"
+        detail += self._part_text(trials)
         binding = failing[0][0].key if failing else ""
         return self._bound(PeakStatus.FAILS_AT_LOWEST, rate, detail, binding)
 
     def _holds_at(self, rate: float, what: str) -> ClaimResult:
         detail = f"every limit still holds at {rate_text(rate)}, {what}"
         return self._bound(PeakStatus.NEVER_FAILS, rate, detail, "")
+
+    def _part_text(self, trials: Sequence[LoadTrial]) -> str:
+        """Return by what trials were judged, if their whole values, which the report prints, show something else."""
+        rates = {trial.rate for trial in trials}
+        whole = [trial for trial in self.resolved.trials if trial.rate in rates]
+        if all_hold(self.goal, whole) == all_hold(self.goal, trials):
+            return ""
+        return ", by the part of each trial that counts (its beginning is left out)"
 
     def _bound(
         self, status: PeakStatus, rate: float, detail: str, binding: str
