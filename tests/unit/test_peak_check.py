@@ -307,3 +307,17 @@ def test_a_search_that_ends_before_its_claim_says_that_the_peak_moved(
     assert result.interval is not None
     assert result.interval.low < 286
     assert result.interval.high > 297
+
+
+def test_a_check_that_contradicts_leaves_both_peaks_of_a_change_in_the_interval(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = Movement(PEAK, 0.8 * PEAK, "the peak fell")
+    monkeypatch.setattr("benchwright.decide.peak.monotone.movement", lambda *_: found)
+    history = [*KNOWN, *ABOVE, *below(1.6, tuning.CHECK_MOST_TRIALS)]
+    step = Monotone().next(GOAL, history)
+    assert isinstance(step, ClaimResult)
+    codes = [one.code for one in step.findings]
+    assert codes[:2] == ["check-contradicts", "drift"]
+    assert step.interval is not None
+    assert step.interval.low <= 0.8 * PEAK < PEAK <= step.interval.high

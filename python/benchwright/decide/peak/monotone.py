@@ -466,7 +466,7 @@ class _MonotoneState:
         if contrary:
             text = check_text([side.tally for side in contrary], self.rate())
             evidence = f"the trials beside the answer contradict it: {text}"
-            result = self.result(PeakStatus.UNDECIDED)
+            result = self.unless_moved(self.result(PeakStatus.UNDECIDED))
             return _undecided(result, "check-contradicts", evidence)
         result = self.result(PeakStatus.FOUND)
         if self.seen.stays_cold:
