@@ -55,7 +55,7 @@ KNOWN = [
     for seed, rate in enumerate((293, 296, 298, 299, 301, 302, 304, 307))
 ]
 """Long runs near the peak, from which the claim would hold."""
-ABOVE = [run(315, 60, 100 + n) for n in range(tuning.CHECK_TRIALS)]
+ABOVE = [run(315, 60, 100 + n) for n in range(tuning.ENOUGH_TRIALS)]
 
 
 def below(times: float, count: int) -> list[LoadTrial]:
@@ -116,7 +116,7 @@ def test_no_search_ends_before_the_runs_beside_its_answer() -> None:
     probes = checked(GOAL, KNOWN)
     assert {probe.purpose for probe in probes} == {"check"}
     sides = [probe.rate > PEAK for probe in probes]
-    assert sides.count(True) == sides.count(False) == tuning.CHECK_TRIALS
+    assert sides.count(True) == sides.count(False) == tuning.ENOUGH_TRIALS
     for probe in probes:
         assert abs(probe.rate / PEAK - 1) == pytest.approx(0.05, abs=0.01)
 
@@ -144,12 +144,12 @@ def test_runs_that_contradict_the_answer_are_repeated_and_then_it_is_undecided()
     None
 ):
     step: Probe | ClaimResult
-    for count in range(tuning.CHECK_TRIALS, tuning.CHECK_MOST_TRIALS):
+    for count in range(tuning.ENOUGH_TRIALS, tuning.MANY_TRIALS):
         step = Monotone().next(GOAL, [*KNOWN, *ABOVE, *below(1.6, count)])
         assert isinstance(step, Probe)
         assert step.purpose == "check"
         assert step.rate == pytest.approx(285, rel=0.02)
-    history = [*KNOWN, *ABOVE, *below(1.6, tuning.CHECK_MOST_TRIALS)]
+    history = [*KNOWN, *ABOVE, *below(1.6, tuning.MANY_TRIALS)]
     step = Monotone().next(GOAL, history)
     assert isinstance(step, ClaimResult)
     assert step.status is PeakStatus.UNDECIDED

@@ -124,24 +124,6 @@ def test_pauses_at_even_distances_are_stalls(period: int, told: bool) -> None:
         assert f"every {period} s" in stalls.evidence
 
 
-def test_pauses_between_high_moments_of_a_queue_are_stalls() -> None:
-    """High bins of its own break many gaps in two; the comb still meets them all."""
-    random = np.random.default_rng(7)
-
-    def near_the_peak(first: int) -> LoadTrial:
-        bins = [
-            90.0 if i % 10 == first or random.random() < 0.06 else 25.0
-            for i in range(90)
-        ]
-        return trial(200, bins, first)
-
-    found = found_in([near_the_peak(first) for first in (2, 5, 9, 4)])
-    stalls = [f for f in found if f.code == "server-stalls"]
-    assert len(stalls) == 1
-    period_s = float(stalls[0].evidence.split()[1])
-    assert period_s == pytest.approx(10, abs=0.3)
-
-
 def test_pauses_at_any_distance_are_a_heavy_tail() -> None:
     random = np.random.default_rng(5)
     bins = [90.0 if random.random() < 0.1 else 16.0 for _ in range(150)]

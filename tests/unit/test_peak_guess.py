@@ -66,7 +66,7 @@ def test_a_search_begins_with_a_second_of_users_and_then_below_their_throughput(
 ):
     first = asked([])
     assert (first.users, first.purpose) == (GUESS_USERS, "guess")
-    assert first.duration_s == tuning.GUESS_S
+    assert first.duration_s == tuning.SHORTEST_S
     assert not may_leave(Monotone(), GOAL, [], first, guess(1))
     second = asked([guess(4000)])
     assert second.users is None

@@ -136,7 +136,7 @@ def test_a_void_rate_is_tried_again_with_a_control_between() -> None:
         history.append(LATE if step.rate == 200 else HELD)
     assert rates == [100, 200, 100, 200]
     assert purposes == ["control", "again"] * 2
-    assert sum(is_void(GOAL.criteria, t) for t in history) == tuning.VOID_TRIALS
+    assert sum(is_void(GOAL.criteria, t) for t in history) == tuning.ENOUGH_TRIALS
 
 
 def test_a_void_first_trial_is_tried_again_without_a_control() -> None:
@@ -155,11 +155,11 @@ def test_a_rate_that_was_usable_once_is_not_tried_again(usable: LoadTrial) -> No
 
 
 def test_rates_that_stay_void_end_the_search_near_what_held() -> None:
-    far = [HELD, *[LATE, HELD] * tuning.VOID_TRIALS]
+    far = [HELD, *[LATE, HELD] * tuning.ENOUGH_TRIALS]
     late = late_trials(GOAL, far)
     assert late.untestable == 200
     assert not late.ended, "there are rates between"
-    near = [*far, *[trial(120, 60.0, 40.0), HELD] * tuning.VOID_TRIALS]
+    near = [*far, *[trial(120, 60.0, 40.0), HELD] * tuning.ENOUGH_TRIALS]
     assert late_trials(GOAL, near).ended, "120/s is within a quarter of 100/s"
 
 
@@ -201,7 +201,7 @@ def test_a_search_ends_with_what_held_where_the_generator_is_always_late_above()
     assert result.status is PeakStatus.UNDECIDED
     assert result.bound_kind == "lower"
     assert result.peak_rate is not None
-    assert 300 / tuning.VOID_STEP <= result.peak_rate < 300
+    assert 300 / tuning.NEAR_RATES <= result.peak_rate < 300
     assert result.interval is None
     assert result.claim_probability is None
     finding = found_code(result.findings, "generator-late")
@@ -219,7 +219,7 @@ def test_a_generator_that_is_always_late_gives_no_answer() -> None:
     history, result = played(from_rate(0.0, 200.0), lambda _rate: 20.0)
     assert result.status is PeakStatus.UNDECIDED
     assert result.peak_rate is None
-    assert len(history) <= 2 * tuning.VOID_MOST
+    assert len(history) <= 2 * tuning.MANY_TRIALS
     finding = found_code(result.findings, "generator-late")
     assert finding.severity is Severity.SERIOUS
 

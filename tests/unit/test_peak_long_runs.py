@@ -22,7 +22,7 @@ def steady(rate: float, response_ms: float, lasts: int) -> LoadTrial:
 
 
 WITHOUT_STALL = steady(400, 13.0, 10)
-WITH_STALL = steady(330, 70.0, 20)
+WITH_STALL = steady(330, 80.0, 20)
 OVERLOADED = overloaded_run(800, 500.0, 20)
 
 
@@ -37,7 +37,7 @@ def test_neither_of_two_short_runs_is_believed() -> None:
 
 
 def test_a_run_many_times_as_long_is_believed() -> None:
-    long = steady(395, 70.0, 140)
+    long = steady(395, 80.0, 140)
     short = steady(400, 13.0, 8)
     other = steady(200, 9.0, 12)
     assert long_runs(GOAL, [short, other, long]).trials == (other, long)
@@ -46,10 +46,10 @@ def test_a_run_many_times_as_long_is_believed() -> None:
 @pytest.mark.parametrize(
     "history",
     [
-        (steady(300, 13.0, 5), steady(330, 70.0, 20)),
-        (steady(400, 25.0, 5), steady(330, 70.0, 20)),
+        (steady(300, 13.0, 5), steady(330, 80.0, 20)),
+        (steady(400, 25.0, 5), steady(330, 80.0, 20)),
         (steady(400, 13.0, 5), steady(330, 50.0, 20)),
-        (steady(400, 13.0, 90), steady(330, 70.0, 90)),
+        (steady(400, 13.0, 90), steady(330, 80.0, 90)),
         (steady(300, 13.0, 5), OVERLOADED),
     ],
 )
@@ -91,14 +91,14 @@ def test_a_search_says_what_it_left_out() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rate", "response_ms"), [(400, 13.0), (330, 13.0), (330, 70.0), (400, 70.0)]
+    ("rate", "response_ms"), [(400, 13.0), (330, 13.0), (330, 80.0), (400, 80.0)]
 )
 @pytest.mark.parametrize("lasts", [5, 20])
 def test_a_run_as_long_as_the_next_ones_settles_a_contradiction(
     rate: float, response_ms: float, lasts: int
 ) -> None:
     """Whichever of the contradictory runs it agrees with, and whether or not the generator ends it a little early."""
-    short = [steady(400, 13.0, lasts), steady(330, 70.0, lasts)]
+    short = [steady(400, 13.0, lasts), steady(330, 80.0, lasts)]
     seen = long_runs(GOAL, short)
     assert (seen.trials, seen.too_short_s) == ((), lasts)
     long = steady(rate, response_ms, round(seen.least_s))

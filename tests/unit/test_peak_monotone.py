@@ -143,7 +143,7 @@ def test_one_run_in_the_region_is_enough_for_no_jump() -> None:
     assert known.is_jump(noise_s=0.5)
     assert not known.is_jump(noise_s=20.0), "noise explains it"
     assert region_crossing([*sides, asked(300, 1.05)], 0.1) is None
-    assert region_crossing([*sides, asked(300, 1.05, lasts_s=20.0)], 0.1) == known, (
+    assert region_crossing([*sides, asked(300, 1.05, lasts_s=15.0)], 0.1) == known, (
         "short"
     )
     assert region_crossing(below, 0.1) is None

@@ -39,24 +39,10 @@ def test_the_period_is_found() -> None:
     assert "every 30 s" in pauses.evidence
 
 
-def test_even_distances_are_found_among_others() -> None:
-    """Of seven long gaps six are alike: by chance in one history of ten thousand."""
-    trials = [paused(phase, 130) for phase in (5, 17)]
-    assert find_pauses(R_SAT, trials[:1]) is None  # four gaps
-    near_the_peak = np.array(trials[0].series.values[MEAN_RESPONSE])
-    near_the_peak[[13, 20]] += 400
-    mixed = run_of(200.0, near_the_peak.tolist())
-    pauses = find_pauses(R_SAT, [mixed, trials[1]])
-    assert pauses is not None
-    assert pauses.period_s == pytest.approx(PERIOD, abs=0.1)
-    assert find_pauses(R_SAT, [mixed]) is None
-
-
 @pytest.mark.parametrize("longest", [1, 2, 4], ids=lambda bins: f"{bins} bins")
 @pytest.mark.parametrize("apart", [4, 8, 15, 40])
 def test_spikes_at_random_moments_are_no_pauses(apart: int, longest: int) -> None:
-    """300 histories each. The rule permits one in ten thousand, and the comb as many: of 300, two or more
-    are with probability 0.2 %. Spikes that last for some bins are those of heavy tails."""
+    """300 histories each. Spikes that last for some bins are those of heavy tails."""
     random = np.random.default_rng(100 * apart + longest)
     found = 0
     for _ in range(300):
@@ -111,7 +97,7 @@ def test_batches_of_whole_periods_show_the_noise_between_runs() -> None:
 
 @pytest.mark.parametrize("seed", [500_003, 1, 2])
 def test_where_pauses_are_known_runs_last_whole_periods(seed: int) -> None:
-    server = BY_NAME["stalls-rare"]
+    server = BY_NAME["stalls"]
     search = search_of(
         policy_named("monotone"), server, seed, parse_claim("region:10%")
     )
@@ -120,7 +106,7 @@ def test_where_pauses_are_known_runs_last_whole_periods(seed: int) -> None:
     codes = {finding.code for finding in search.result.findings}
     assert search.result.status == "found" or "check-contradicts" in codes
     (finding,) = (f for f in search.result.findings if f.code == "server-stalls")
-    assert "every 30 s" in finding.evidence
+    assert float(finding.evidence.split()[1]) == pytest.approx(10, abs=0.1)
     held = 0
     for number, (trial, probe) in enumerate(
         zip(search.history, search.probes, strict=True)
@@ -130,11 +116,11 @@ def test_where_pauses_are_known_runs_last_whole_periods(seed: int) -> None:
             continue
         # Lengths are rounded up, and the period is known to a part of a second.
         left_out_s = max(2.0, tuning.WARM_UP_SHARE * trial.duration_s)
-        periods, rest_s = divmod(trial.duration_s - left_out_s, PERIOD)
+        periods, rest_s = divmod(trial.duration_s - left_out_s, 10)
         assert periods >= (2 if probe.purpose == "hold" else 1), probe
         assert rest_s <= 3 or probe.purpose != "hold", probe
         # None is left before a pause can be in it.
-        assert trial.lasted_s >= PERIOD
+        assert trial.lasted_s >= 10
         held += probe.purpose == "hold"
     assert held >= 2
 

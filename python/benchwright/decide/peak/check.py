@@ -102,7 +102,7 @@ def movement(
         return None
     rates = np.log([run.rate for _, run in near])
     levels = np.log([run.value for _, run in near])
-    best, best_z, shift = 0, tuning.MOVED_Z, 0.0
+    best, best_z, shift = 0, tuning.CERTAIN_Z, 0.0
     for split in range(least, len(near) - least + 1):
         jump, error = _jump(rates, levels, split)
         if abs(jump) > best_z * error:

@@ -57,7 +57,7 @@ class RegionCrossing(msgspec.Struct, frozen=True):
         """
         if self.high > self.low * (1 + self._narrow()):
             return False
-        beside = tuning.JUMP_BESIDE
+        beside = tuning.CHECK_APART
         below = [s.run for s in self.below if s.rate > self.low * (1 - beside)]
         near = [s.run for s in self.above if s.rate < self.high * (1 + beside)]
         above = [run for run in near if math.isfinite(run.value)]
@@ -69,13 +69,13 @@ class RegionCrossing(msgspec.Struct, frozen=True):
         ]
         if len(over) >= 2 and not self.is_mixed:
             return True
-        if min(len(below), len(above)) < tuning.JUMP_FEWEST:
+        if min(len(below), len(above)) < tuning.ENOUGH_TRIALS:
             return False
         ratio = min(run.value for run in above) / max(run.value for run in below)
         steep = 0.0
         if not self.is_mixed:
             steep = float(STEEPNESS_GRID[-1]) * math.log(self.high / self.low)
-        least = tuning.JUMP_APART * _deviation((below, above), noise_s)
+        least = tuning.CERTAIN_Z * _deviation((below, above), noise_s)
         return math.log(ratio) - steep > least
 
     def _narrow(self) -> float:
@@ -83,7 +83,7 @@ class RegionCrossing(msgspec.Struct, frozen=True):
         if not self.is_mixed:
             return tuning.JUMP_NARROW
         lasts_s = max(side.run.lasts_s for side in self.above)
-        return tuning.JUMP_NARROW + tuning.JUMP_MIXED / math.sqrt(self.low * lasts_s)
+        return tuning.JUMP_NARROW + tuning.CERTAIN_Z / math.sqrt(self.low * lasts_s)
 
 
 def _deviation(sides: Sequence[Sequence[MonotoneRun]], noise_s: float) -> float:
@@ -99,7 +99,7 @@ def region_crossing(
     """Return where the response crosses a region of this half-width without a run in it; None
     if a run had a response in the region, or if one side has no run."""
     longest_s = max((r.run.lasts_s for r in runs if r.run.near), default=0.0)
-    long_s = min(tuning.JUMP_LONG * longest_s, tuning.JUMP_ENOUGH_S)
+    long_s = longest_s / tuning.CONTRARY_LONGER
     sure = [
         r
         for r in runs

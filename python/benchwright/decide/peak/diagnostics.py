@@ -61,7 +61,7 @@ def throughput_drop(goal: PeakGoal, history: Sequence[LoadTrial]) -> str:
     over = [
         (trial, completed)
         for trial, completed in counted
-        if trial.offered and completed < tuning.OVERLOADED_SHARE * trial.offered
+        if trial.offered and completed < tuning.BEHIND_SHARE * trial.offered
     ]
     drops = []
     for (low, served), (high, completed) in itertools.product(held, over):
@@ -70,9 +70,9 @@ def throughput_drop(goal: PeakGoal, history: Sequence[LoadTrial]) -> str:
         before, after = served / low.lasted_s, completed / high.lasted_s
         error = math.hypot(max(served, 1) ** -0.5, max(completed, 1) ** -0.5)
         drop = 1 - after / before if before else 0.0
-        if drop > tuning.DROP_LEAST + tuning.DROP_Z * error:
+        if drop > tuning.DROP_LEAST + tuning.CERTAIN_Z * error:
             drops.append((drop, before, low, after, high))
-    if len(drops) < tuning.DROP_FEWEST:
+    if len(drops) < tuning.CONFIRMED_TRIALS:
         return ""
     drop, before, low, after, high = max(drops, key=lambda one: one[0])
     return (
@@ -87,7 +87,7 @@ def load_shedding(goal: PeakGoal, history: Sequence[LoadTrial]) -> str:
     refusing = [t for t in history if _error_share(t) > tuning.SHEDDING_ERRORS]
     if not timed or not refusing:
         return ""
-    flat = tuning.SHEDDING_FLAT
+    flat = tuning.QUIET_LIMITS
     if any(value_share(c, t) >= flat for c in timed for t in refusing):
         return ""
     worst = max(refusing, key=_error_share)
@@ -106,12 +106,16 @@ def _error_share(trial: LoadTrial) -> float:
 def not_monotonic(goal: PeakGoal, history: Sequence[LoadTrial]) -> str:
     """Return evidence that a rate fails below one that holds, each by several trials and clearly, or ''."""
     rates = tallies(goal.criteria, history)
-    fails = next((r for r in rates if r.failed - r.held >= tuning.ORDER_TRIALS), None)
+    fails = next(
+        (r for r in rates if r.failed - r.held >= tuning.CONFIRMED_TRIALS), None
+    )
     if fails is None:
         return ""
-    apart = tuning.ORDER_APART * fails.rate
+    apart = tuning.NEAR_RATES * fails.rate
     holds = [
-        r for r in rates if r.rate > apart and r.held - r.failed >= tuning.ORDER_TRIALS
+        r
+        for r in rates
+        if r.rate > apart and r.held - r.failed >= tuning.CONFIRMED_TRIALS
     ]
     if not holds:
         return ""

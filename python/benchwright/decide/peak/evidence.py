@@ -67,7 +67,7 @@ def _is_fewer(trial: LoadTrial, count: int) -> bool:
     wanted = trial.rate * trial.lasted_s
     missing = wanted - count
     return count < tuning.BEHIND_SHARE * wanted and missing > (
-        tuning.BEHIND_DEVIATIONS * math.sqrt(wanted)
+        tuning.CERTAIN_Z * math.sqrt(wanted)
     )
 
 

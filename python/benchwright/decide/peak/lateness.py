@@ -93,25 +93,25 @@ def late_trials(goal: PeakGoal, history: Sequence[LoadTrial]) -> LateTrials:
     blocked = [
         rate
         for rate, number in times.items()
-        if rate not in tested and number >= tuning.VOID_TRIALS
+        if rate not in tested and number >= tuning.ENOUGH_TRIALS
     ]
     untestable = min(blocked, default=math.inf)
     held = [
         t.rate for t in usable if limits_hold(goal.criteria, t) and t.rate < untestable
     ]
     last = void[-1]
-    pending = last.rate not in tested and times[last.rate] < tuning.VOID_TRIALS
+    pending = last.rate not in tested and times[last.rate] < tuning.ENOUGH_TRIALS
     if pending and last.rate < untestable:
         again = history[-1].rate != last.rate or not held
         rate = last.rate if again else max(held)
         purpose = "again" if again else "control"
         return LateTrials(usable, void, Probe(rate, last.duration_s, purpose))
-    mostly = len(void) >= max(tuning.VOID_MOST, tuning.VOID_MOST_SHARE * len(history))
+    mostly = len(void) >= max(tuning.MANY_TRIALS, tuning.VOID_MOST_SHARE * len(history))
     low = max(held, default=0.0)
     return LateTrials(
         usable,
         void,
-        ended=mostly or untestable < tuning.VOID_STEP * low,
+        ended=mostly or untestable < tuning.NEAR_RATES * low,
         untestable=untestable,
     )
 
@@ -128,7 +128,7 @@ def late_findings(
     worst = [t for t in known if _late_share(goal, t) > tuning.LATE_SHARE]
     if not worst:
         return ()
-    beside = tuning.LATE_BESIDE
+    beside = tuning.NEAR_RATES
     deciding = [
         trial
         for trial in known

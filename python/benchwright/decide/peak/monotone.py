@@ -77,6 +77,8 @@ from benchwright.findings.codes import make_finding
 
 WARM_UP_CODE = "warm-up-not-over"
 MONOTONE_METHOD = "response that grows, a parabola near the limit"
+_CURVE_POINTS = 9
+"""Points of the fitted parabola in a curve, between the runs near the limit."""
 
 
 class Monotone:
@@ -118,12 +120,12 @@ class Monotone:
         so_far: LoadTrial,
     ) -> bool:
         """Return whether a running probe is clearly on one side of the limit and far from it."""
-        age_s, looks_s = so_far.lasted_s, tuning.MONOTONE_LOOKS_S
+        age_s, looks_s = so_far.lasted_s, tuning.LOOKS_S
         # Part of a period shows no pause, or too much of one.
         period_s = pause_period_s(goal.criteria[0], history)
         period_s = min(period_s, tuning.MONOTONE_RUNS_S[1])
         least_s = max(long_runs(goal, history).least_s, period_s)
-        if age_s < max(tuning.MONOTONE_EARLIEST_S, least_s):
+        if age_s < max(tuning.LOOKS_S, least_s):
             return False
         if age_s > 2 * looks_s and int(age_s) % looks_s:
             return False
@@ -136,7 +138,7 @@ class Monotone:
         if here.freedom <= 1:
             return math.isinf(here.value)
         past = abs(math.log(max(here.value, tuning.IDLE_SHARE)))
-        beyond = past - math.log(tuning.MONOTONE_AWAY)
+        beyond = past - math.log(tuning.FAR_LIMITS)
         return beyond > tuning.MONOTONE_LEAVE_Z * here.error
 
     def read(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> Sequence[LoadTrial]:
@@ -190,7 +192,7 @@ def _within_budget_s(goal: PeakGoal, usual_s: float, share: float) -> float:
     """Return a length that is at most this share of the budget, and at least a second [s]."""
     if goal.budget_s is None:
         return usual_s
-    return min(usual_s, max(share * goal.budget_s, tuning.BUDGET_SHORTEST_S))
+    return min(usual_s, max(share * goal.budget_s, tuning.SHORTEST_S))
 
 
 def _allowed_share(criterion: Criterion) -> float:
@@ -226,12 +228,7 @@ class _MonotoneState:
             pairs = zip(history, self.known.runs, strict=True)
             runs = [IntendedRun(counted_rate(trial), run) for trial, run in pairs]
             self.crossing = region_crossing(runs, self.claim.tolerance)
-        self.wanted = probability_wanted(
-            self.claim,
-            tuning.MONOTONE_LOOK_MARGIN,
-            tuning.MONOTONE_FEW_RUNS_MARGIN,
-            self.known.runs_near,
-        )
+        self.wanted = probability_wanted(self.claim)
         """Probability of the claim at which the search may stop."""
 
     # The answer ---------------------------------------------------------------------
@@ -253,10 +250,8 @@ class _MonotoneState:
         """Return the estimate of the peak, or the rate that the peak exceeds with the probability of `slo` [1/s]."""
         share = 0.5
         if self.claim.kind is ClaimKind.SLO:
-            # Half a margin more: a quantile of a grid is not exact, and the claim would
-            # depend on its last digit.
-            share = 1 - self.claim.confidence
-            share -= 1.5 * (self.wanted - self.claim.confidence)
+            # A little less: a quantile of a grid is not exact, and the claim would depend on its last digit.
+            share = 0.8 * (1 - self.wanted)
         # The parabola does not model a server that refuses.
         return min(self.known.quantile(share), self.ceiling)
 
@@ -331,7 +326,7 @@ class _MonotoneState:
         if span:
             # Up to the answer, because a run far from the limit below it is refuted by others.
             span.append(self.rate())
-            rates = np.geomspace(min(span), max(span), tuning.CURVE_POINTS)
+            rates = np.geomspace(min(span), max(span), _CURVE_POINTS)
             points = [
                 _curve_point(criterion, float(rate), *known.levels(float(rate)))
                 for rate in rates
@@ -455,13 +450,13 @@ class _MonotoneState:
     def confirmed(self) -> Probe | ClaimResult:
         """Return the next run of the check, or the result: undecided if many runs of the check contradict it."""
         sides = self.check_sides()
-        missing = [side for side in sides if side.size < tuning.CHECK_TRIALS]
+        missing = [side for side in sides if side.size < tuning.ENOUGH_TRIALS]
         if missing:
             order = np.random.default_rng([self.goal.seed, len(self.history)])
             side = missing[int(order.integers(len(missing)))]
             return Probe(side.tally.rate, self._check_s(), "check")
         contrary = [side for side in sides if not side.agrees]
-        if contrary and contrary[0].size < tuning.CHECK_MOST_TRIALS:
+        if contrary and contrary[0].size < tuning.MANY_TRIALS:
             return Probe(contrary[0].tally.rate, self._check_s(), "check")
         if contrary:
             text = check_text([side.tally for side in contrary], self.rate())
@@ -498,7 +493,7 @@ class _MonotoneState:
             return None  # It failed twice already.
         here = [run for at, run in runs if at == rate]
         fails = sum(run.holds < 0.5 for run in here)
-        if abs(2 * fails - len(here)) >= 2 or len(here) >= tuning.CONFIRM_TRIALS:
+        if abs(2 * fails - len(here)) >= 2 or len(here) >= tuning.ENOUGH_TRIALS:
             return None
         return rate
 
@@ -526,7 +521,7 @@ class _MonotoneState:
         share = tuning.BUDGET_RUN_SHARE
         usual_s = _within_budget_s(self.goal, tuning.MONOTONE_RUNS_S[0], share)
         allowed = min(map(_allowed_share, self.goal.criteria))
-        enough_s = tuning.RUN_WORST_OPERATIONS / (allowed * self.rate())
+        enough_s = tuning.FEWEST_OPERATIONS / (allowed * self.rate())
         return max(usual_s, min(enough_s, longest_run_s(self.goal)))
 
     def _hold_s(self) -> float:
@@ -579,7 +574,7 @@ class _MonotoneState:
         lower, upper = known.seconds_beside(answer)
         step = tuning.MONOTONE_RATE_STEP
         if self.claim.kind is not ClaimKind.RATE:
-            step = min(self.claim.tolerance, tuning.MONOTONE_STEP)
+            step = min(self.claim.tolerance, step)
         step = step / max(known.steepness, 1.0) / 2
         rate = answer * (1 + step if lower > upper else 1 - step)
         return self._working(self._between_the_certain(rate))

@@ -12,7 +12,6 @@ from typing import Protocol
 
 from benchwright.core.search import (
     Claim,
-    ClaimKind,
     ClaimResult,
     LoadTrial,
     PeakGoal,
@@ -73,7 +72,7 @@ def lowest_rate(goal: PeakGoal) -> float:
     """Return the lowest rate that may be probed [1/s]."""
     rate = goal.lowest_rate
     if rate is None:
-        few = tuning.FEWEST_ARRIVALS / _lowest_run_s(goal)
+        few = tuning.FEWEST_OPERATIONS / _lowest_run_s(goal)
         few = min(few, goal.start_rate * tuning.DESCENT_SHARE)
         rate = max(goal.start_rate * tuning.LOWEST_SHARE, few)
     return rounded_bound(rate, goal.rate_step, math.ceil)
@@ -82,7 +81,7 @@ def lowest_rate(goal: PeakGoal) -> float:
 def highest_rate(goal: PeakGoal) -> float:
     """Return the highest rate that may be probed [1/s]."""
     rate = goal.highest_rate or max(
-        tuning.HIGHEST_RATE, goal.start_rate * tuning.HIGHEST_SHARE
+        tuning.HIGHEST_RATE, goal.start_rate / tuning.LOWEST_SHARE
     )
     return rounded_bound(rate, goal.rate_step, math.floor)
 
@@ -99,27 +98,16 @@ def _lowest_run_s(goal: PeakGoal) -> float:
     limits_ms = [c.limit for c in goal.criteria if c.unit == "ms"]
     limit_s = max((ms for ms in limits_ms if math.isfinite(ms)), default=0.0) / 1e3
     long_s = tuning.LOWEST_RUN_LIMITS * limit_s
-    return max(goal.run_length_s or 0.0, tuning.LOWEST_RUN_S, long_s)
+    return max(goal.run_length_s or 0.0, tuning.MONOTONE_CLIMB_S, long_s)
 
 
 # -- the stop rule: the probability of a claim at which a search may stop --------------------------
-#
-# Decision: the margin is at most half of 1 - confidence. Without that bound a claim of 99 % needed
-# a probability above 1, and its search ended only at the maximum number of trials.
 
 
-def probability_wanted(
-    claim: Claim, margin: float, few_runs_margin: float, runs_near: int
-) -> float:
-    """Return the probability of a claim at which its search may stop.
-
-    `margin` is the price of a look after every run. For a region the margin is at least
-    `few_runs_margin` divided by the number of runs near the limit, because few runs show
-    little of the variation between runs.
-    """
-    if claim.kind is ClaimKind.REGION:
-        margin = max(margin, few_runs_margin / max(runs_near, 1))
-    return claim.confidence + min(margin, (1 - claim.confidence) / 2)
+def probability_wanted(claim: Claim) -> float:
+    """Return the probability of a claim at which its search may stop: half of what is missing to 1 is the price of a look
+    after every run."""
+    return (1 + claim.confidence) / 2
 
 
 # -- the policies by name -----------------------------------------------------------------------------

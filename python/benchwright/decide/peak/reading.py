@@ -162,8 +162,8 @@ def _never_empties(values: FloatArray) -> bool:
         return False
     quarter = max(values.size // 4, 1)
     last, middle = values[-quarter:].mean(), values[quarter : 3 * quarter].mean()
-    always = values[quarter:].min() > tuning.OVERLOAD_LIMITS
-    at_the_end = values[values.size // 2 :].min() > tuning.OVERLOAD_LIMITS
+    always = values[quarter:].min() > tuning.UNSTEADY_LIMITS
+    at_the_end = values[values.size // 2 :].min() > tuning.UNSTEADY_LIMITS
     return bool(at_the_end and (always or last > tuning.OVERLOAD_GROWTH * middle))
 
 
@@ -195,7 +195,7 @@ def _read_run(
     counted = trial.offered is not None and not trial.errors
     rate = float(counts.sum()) / lasts_s if counted else trial.offered_rate
     brief = trial.lasted_s < tuning.UNSTEADY_BRIEF_S * time_scale(limit_s(criterion))
-    if mean > (tuning.UNSTEADY_BRIEF_LIMITS if brief else tuning.UNSTEADY_LIMITS):
+    if mean > (tuning.FAR_LIMITS if brief else tuning.UNSTEADY_LIMITS):
         return RunEstimate(rate, lasts_s, math.nan)
     if mean < tuning.LEAST_SHARE_OF_LIMIT:
         return RunEstimate(rate, lasts_s, tuning.LEAST_SHARE_OF_LIMIT)
@@ -299,7 +299,10 @@ def longest_run_s(goal: PeakGoal) -> float:
     """Return the longest run that a search may make [s]."""
     if goal.budget_s is None:
         return tuning.MONOTONE_RUNS_S[1]
-    return min(tuning.MONOTONE_RUNS_S[1], tuning.BUDGET_LONGEST_SHARE * goal.budget_s)
+    return min(
+        tuning.MONOTONE_RUNS_S[1],
+        tuning.CONTRARY_LONGER * tuning.BUDGET_RUN_SHARE * goal.budget_s,
+    )
 
 
 def _without_contrary(
@@ -312,9 +315,9 @@ def _without_contrary(
         if trial.ending is not LoadEnding.FAILED and not math.isnan(total):
             steady = total <= tuning.UNSTEADY_LIMITS
             usable.append((trial, total if steady else math.inf))
-    high = [(t, value) for t, value in usable if value > tuning.CONTRARY_ABOVE]
-    low = [(t, value) for t, value in usable if value < tuning.CONTRARY_BELOW]
-    near = 1 - tuning.CONTRARY_NEAR
+    high = [(t, value) for t, value in usable if value > tuning.PARABOLA_NEAR[1]]
+    low = [(t, value) for t, value in usable if value < tuning.PARABOLA_NEAR[0]]
+    near = 1 - tuning.SAME_RATE
     most_s = longest_s / tuning.CONTRARY_LONGER
     pairs = []
     for (slow, above), (quick, below) in itertools.product(high, low):
@@ -388,7 +391,7 @@ def _surely_right(
         if trial.lasted_s > cold_s
         or trial.ending is LoadEnding.FAILED
         or trial.rate >= surely
-        or value <= tuning.CONTRARY_BELOW * criterion.limit
+        or value <= tuning.PARABOLA_NEAR[0] * criterion.limit
     ]
 
 

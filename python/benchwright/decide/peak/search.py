@@ -117,7 +117,7 @@ class _PeakStep(msgspec.Struct, frozen=True):
         users = self.goal.guess_users
         if not self.history and users is not None and self._has_time_to_guess():
             return self._within_budget(
-                Probe(users, tuning.GUESS_S, "guess", users=users)
+                Probe(users, tuning.SHORTEST_S, "guess", users=users)
             )
         if self.resolved.retry is not None:
             return self._within_budget(self.resolved.retry)
@@ -137,7 +137,7 @@ class _PeakStep(msgspec.Struct, frozen=True):
 
     def _has_time_to_guess(self) -> bool:
         budget_s = self.goal.budget_s
-        is_long = budget_s is None or budget_s >= tuning.GUESS_LEAST_BUDGET_S
+        is_long = budget_s is None or budget_s >= tuning.LOOKS_S
         return is_long and self.goal.max_trials > 2
 
     # The late generator ---------------------------------------------------------
@@ -149,7 +149,7 @@ class _PeakStep(msgspec.Struct, frozen=True):
         if probe.rate < ceiling:
             return probe
         below = [t.rate for t in self.resolved.trials if t.rate < ceiling]
-        low = max(below, default=ceiling / tuning.VOID_STEP**2)
+        low = max(below, default=ceiling / tuning.NEAR_RATES**2)
         rate = within_bounds(self.goal, math.sqrt(low * ceiling))
         if not low < rate < ceiling and below:
             return None
@@ -180,7 +180,7 @@ class _PeakStep(msgspec.Struct, frozen=True):
 
     def _within_bounds(self, probe: Probe) -> Probe:
         rate = within_bounds(self.goal, probe.rate)
-        fewest_s = math.ceil(tuning.PROBE_FEWEST_OPERATIONS / rate)
+        fewest_s = math.ceil(tuning.FEWEST_OPERATIONS / rate)
         length_s = max(probe.duration_s, fewest_s)
         return msgspec.structs.replace(probe, rate=rate, duration_s=length_s)
 
@@ -201,7 +201,7 @@ class _PeakStep(msgspec.Struct, frozen=True):
             what = _bound_text("highest", self.goal.highest_rate)
             return self._holds_at(high, what + self._part_text(highest))
         offered = generator_limit(self.goal, trials)
-        if offered is not None and probe.rate > tuning.BEYOND_OFFERED * offered:
+        if offered is not None and probe.rate > (1 + tuning.SAME_RATE) * offered:
             what = (
                 "the most that the generator offered: it was the limit, not the server"
             )
@@ -308,7 +308,7 @@ class _PeakStep(msgspec.Struct, frozen=True):
         left = goal.budget_s - _cost_s(self.history) - self._restart_s()
         if probe.duration_s <= left:
             return probe
-        least = tuning.BUDGET_SHORTEST_S
+        least = tuning.SHORTEST_S
         if self.history:
             least = max(least, tuning.BUDGET_USEFUL_SHARE * probe.duration_s)
         if left >= least:
@@ -344,7 +344,7 @@ class _PeakStep(msgspec.Struct, frozen=True):
         ):
             return None
         low = result.peak_rate if result.interval is None else result.interval.low
-        allowed = max(result.claim.tolerance, tuning.AGAINST_CURVE)
+        allowed = max(result.claim.tolerance, tuning.SAME_RATE)
         wrong = next(
             (
                 point
@@ -352,7 +352,7 @@ class _PeakStep(msgspec.Struct, frozen=True):
                 if point.rate < result.peak_rate
                 and point.middle
                 > criterion.limit
-                * (1 + (tuning.AGAINST_CURVE if point.rate < low else allowed))
+                * (1 + (tuning.SAME_RATE if point.rate < low else allowed))
             ),
             None,
         )
@@ -561,7 +561,7 @@ def _most_ended(goal: PeakGoal, trials: Sequence[LoadTrial]) -> float | None:
     short = [trial for trial in trials if is_short(trial)]
     short = sorted(short, key=lambda trial: trial.rate)
     for low, high in itertools.pairwise(short):
-        farther = high.rate >= tuning.CEILING_RATE_RATIO * low.rate
+        farther = high.rate >= tuning.NEAR_RATES * low.rate
         if farther and ended_rate(high) <= tuning.CEILING_ENDED_RATIO * ended_rate(low):
             both = (low, high)
             return max(map(ended_rate, both)) if all_hold(goal, both) else None
