@@ -61,6 +61,7 @@ def answer(rate: float, low: float, high: float, **fields: object) -> ClaimResul
         peak_rate=rate,
         interval=Estimate(rate, low, high, 0.95, "a fit", 3, "1/s"),
         claim_probability=0.9,
+        check=(RateTally(0.95 * rate, 1, 0),),
     )
     return msgspec.structs.replace(one, **fields)
 
@@ -127,6 +128,7 @@ def test_where_nothing_failed_the_answer_is_the_highest_rate_as_a_lower_bound() 
     assert (found.peak_rate, found.bound_kind) == (200, "lower")
     assert found.interval is None
     assert found.claim_probability is None
+    assert found.check == (), "it was beside another rate"
 
 
 def test_where_nothing_held_the_answer_is_the_lowest_rate_as_an_upper_bound() -> None:
@@ -148,6 +150,7 @@ def test_an_interval_is_widened_to_what_held_and_to_what_failed() -> None:
     assert low.peak_rate == 180
     assert low.interval is not None
     assert (low.interval.low, low.interval.high) == (110, 180)
+    assert low.check == (), "it was beside another rate"
     assert low.claim_probability is None, "another rate than that of the claim"
     high = weighed(LIMITS, answer(300, 250, 400), known)
     assert high.peak_rate == 200

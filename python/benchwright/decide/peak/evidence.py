@@ -194,15 +194,21 @@ def weighed(
         peak_rate=rate,
         interval=_widened(result.interval, rate, bounds),
         claim_probability=None if changed else result.claim_probability,
-        # The fit says something else than the trials.
+        # The fit says something else than the trials, and the check was beside its answer.
         curve=() if changed else result.curve,
+        check=() if changed else result.check,
     )
 
 
 def bound_result(result: ClaimResult, bound: str, rate: float) -> ClaimResult:
-    """Return a result whose rate is only a bound: `lower` or `upper`."""
+    """Return a result whose rate is only a bound: `lower` or `upper`. It has no check, which is beside an answer."""
     return msgspec.structs.replace(
-        result, peak_rate=rate, bound=bound, interval=None, claim_probability=None
+        result,
+        peak_rate=rate,
+        bound=bound,
+        interval=None,
+        claim_probability=None,
+        check=(),
     )
 
 

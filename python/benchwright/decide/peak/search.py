@@ -494,6 +494,7 @@ def _cut_at_bounds(goal: PeakGoal, result: ClaimResult) -> ClaimResult:
         peak_rate=rate,
         interval=interval,
         claim_probability=result.claim_probability if is_same else None,
+        check=result.check if is_same else (),
     )
 
 
