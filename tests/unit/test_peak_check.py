@@ -314,7 +314,7 @@ def test_a_check_that_contradicts_leaves_both_peaks_of_a_change_in_the_interval(
 ) -> None:
     found = Movement(PEAK, 0.8 * PEAK, "the peak fell")
     monkeypatch.setattr("benchwright.decide.peak.monotone.movement", lambda *_: found)
-    history = [*KNOWN, *ABOVE, *below(1.6, tuning.CHECK_MOST_TRIALS)]
+    history = [*KNOWN, *ABOVE, *below(1.6, tuning.MANY_TRIALS)]
     step = Monotone().next(GOAL, history)
     assert isinstance(step, ClaimResult)
     codes = [one.code for one in step.findings]
