@@ -104,6 +104,21 @@ def test_refusals_after_a_burst_are_void() -> None:
         assert is_void((errors,), one) == void
 
 
+@pytest.mark.parametrize(("errors", "void"), [(0.02, True), (0.06, False)])
+def test_a_burst_may_cost_as_many_operations_as_come_in_it(
+    errors: float, void: bool
+) -> None:
+    """One in a hundred came later than the p99: for a limit of one in a thousand that is many limits."""
+    limit = Criterion("error_ratio", 0.001, unit="", statistic="ratio")
+    late = msgspec.structs.replace(
+        trial(1000.0, 20.0),
+        values={limit.key: errors},
+        target_values={limit.key: errors},
+        late_p99_ms=40.0,
+    )
+    assert is_void((limit,), late) == void
+
+
 def test_values_without_the_lateness_are_the_servers_and_the_series_is_in_proportion() -> (
     None
 ):

@@ -100,8 +100,12 @@ def _only_late(criterion: Criterion, trial: LoadTrial) -> bool:
         return False
     if criterion.holds(value):
         return True
+    beyond = tuning.VOID_BEYOND
+    if criterion.statistic == "ratio" and criterion.limit > 0:
+        # One in a hundred operations came later than the p99, in a burst that may have made each of them fail.
+        beyond *= 1 + 0.01 / criterion.limit
     much = late_share(criterion, trial) > tuning.LATE_MUCH
-    return much and float(share_of_limit(criterion, value)) < tuning.VOID_BEYOND
+    return much and float(share_of_limit(criterion, value)) < beyond
 
 
 def late_share(criterion: Criterion, trial: LoadTrial) -> float:

@@ -412,16 +412,23 @@ class _MonotoneState:
             or share == 1.0
         ]
         sides += [(rate / answer, rate) for rate in self._contrary(answer, apart)]
-        return tuple(
-            check_side(share, rate, apart, self._held()) for share, rate in sides
-        )
+        long = self._held(self._longer_s())
+        return tuple(check_side(share, rate, apart, long) for share, rate in sides)
 
-    def _held(self) -> list[tuple[float, bool]]:
-        """Return each run's rate and whether it held, without the begin that is left out of it."""
+    def _held(self, least_s: float = 0.0) -> list[tuple[float, bool]]:
+        """Return the rate of each run of at least this length [s] and whether it held, without the begin that is left out of
+        it."""
         return [
             (counted_rate(trial), run.value <= 1)
             for trial, run in zip(self.history, self.known.runs, strict=True)
+            if trial.lasted_s >= 0.99 * least_s
         ]
+
+    def _longer_s(self) -> float:
+        """Return the least length of a run of the check: several times that of runs that are cold at their begin, because
+        halves of runs do not show a start that is slow all the time; 0 where none is cold [s]."""
+        longer_s = tuning.CONTRARY_LONGER * self.seen.cold_s
+        return min(longer_s, longest_run_s(self.goal))
 
     def _contrary(self, answer: float, apart: float) -> list[float]:
         """Return the rates farther from the answer than the check that failed below it, or held above it, where no
@@ -474,7 +481,8 @@ class _MonotoneState:
         difference = max(self.known.steepness, 1.0) * self._apart()
         enough_s = 4 * self.known.noise_s / difference**2
         usual_s = self._length_s(max(enough_s, self._shortest_s()), 1)
-        return self.goal.run_length_s or min(usual_s, self._hold_s())
+        usual_s = max(min(usual_s, self._hold_s()), self._longer_s())
+        return self.goal.run_length_s or usual_s
 
     # The next probe -----------------------------------------------------------------
 

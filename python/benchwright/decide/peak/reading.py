@@ -261,7 +261,9 @@ class LongRuns(msgspec.Struct, frozen=True):
     evidence: str = ""
     """Why runs contradict each other."""
     cold: str = ""
-    """Why runs were cold although half of each is left out."""
+    """Why runs are cold at their begin."""
+    cold_s: float = 0.0
+    """Length of the longest of these; 0: none is cold [s]."""
     stays_cold: bool = False
     """Whether the longest runs that are possible are cold too."""
     left_out: float = tuning.WARM_UP_SHARE
@@ -359,18 +361,19 @@ def is_much_longer(one_s: float, other_s: float) -> bool:
 def _without_cold(criterion: Criterion, seen: LongRuns, longest_s: float) -> LongRuns:
     """Return the runs without those that a cold start may have made fail, where the longest runs are cold."""
     left, short_s, left_out = list(seen.trials), seen.too_short_s, seen.left_out
-    cold, stays = "", False
+    cold, tested_s, stays = "", 0.0, False
     while found := _still_cold(criterion, _longer(left, short_s), left_out):
-        text, tested_s = found
+        cold, tested_s = found
         if left_out == tuning.COLD_LEFT_OUT:
-            cold = text
             stays = tuning.CONTRARY_LONGER * tested_s > longest_s
             if stays:
                 break
             short_s = max(short_s, tested_s)
             left = _surely_right(criterion, left, tested_s)
         left_out = tuning.COLD_LEFT_OUT
-    return LongRuns(tuple(left), short_s, seen.evidence, cold, stays, left_out)
+    return LongRuns(
+        tuple(left), short_s, seen.evidence, cold, tested_s, stays, left_out
+    )
 
 
 def _longer(history: Sequence[LoadTrial], than_s: float) -> list[LoadTrial]:
