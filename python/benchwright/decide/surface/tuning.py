@@ -21,8 +21,8 @@ SEARCH_TRIALS = 4
 """Fewest trials for which a search is begun: the climb, and one or two trials near the peak."""
 SEARCH_TRIAL_S = 15.0
 """Length of these trials where the user sets none. With a budget of 60 s, 32 searches of M/M/c servers that began at a
-factor of 1.4 from the peak had a median error of 4 % (90 % of them less than 7 %), with 15 s 8 % (13 %), with 240 s
-0.9 % (3.5 %); 92 of the 96 intervals held the peak."""
+factor of 1.4 from the peak had a median error of 4 % (90 % of them less than 7 %), with 15 s 11 % (17 %), with 240 s
+0.9 % (1.6 %); 90 of the 94 intervals held the peak."""
 LAST_SEARCH_SHARE = 0.5
 """A last search is begun with this share of the least budget: the time would be lost otherwise."""
 SHORTEST_BUDGET_S = 1.0
