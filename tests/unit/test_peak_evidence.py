@@ -153,10 +153,11 @@ def test_an_interval_is_widened_to_what_held_and_to_what_failed() -> None:
     assert low.check == (), "it was beside another rate"
     assert low.claim_probability is None, "another rate than that of the claim"
     high = weighed(LIMITS, answer(300, 250, 400), known)
-    assert high.peak_rate == 200
+    assert high.peak_rate == 189.74, "between what held and what exceeded the limit"
     assert high.interval is not None
-    assert high.interval.low == 200
-    assert high.interval.value == 200
+    assert high.interval.low == high.interval.value == 189.74
+    stepped = weighed(LIMITS, answer(300, 250, 400), known, step=20.0)
+    assert stepped.peak_rate == 180
 
 
 def test_a_single_failure_below_what_held_widens_nothing() -> None:

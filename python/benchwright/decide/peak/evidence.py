@@ -20,6 +20,7 @@ from benchwright.core.search import (
     LoadTrial,
     PeakStatus,
     RateTally,
+    rounded_bound,
 )
 from benchwright.decide.peak import tuning
 from benchwright.decide.peak.cache import TrialCache
@@ -173,9 +174,12 @@ def measured_bounds(rates: Sequence[RateTally]) -> MeasuredBounds:
 
 
 def weighed(
-    criteria: Sequence[Criterion], result: ClaimResult, trials: Sequence[LoadTrial]
+    criteria: Sequence[Criterion],
+    result: ClaimResult,
+    trials: Sequence[LoadTrial],
+    step: float | None = None,
 ) -> ClaimResult:
-    """Return a result that its trials do not contradict.
+    """Return a result that its trials do not contradict, with a rate that a generator with this step can offer [1/s].
 
     Where no rate failed the result is the highest rate, as a lower bound, and where none held the lowest, as an
     upper bound. Otherwise its interval is widened up to the rates that held, and down to those that failed.
@@ -191,7 +195,11 @@ def weighed(
     rate = result.peak_rate
     if result.status is not PeakStatus.FOUND:
         rate = max(rate, bounds.held or 0.0)
-        rate = min(rate, bounds.failed or math.inf, rates[-1].rate)
+        rate = min(rate, rates[-1].rate)
+        if bounds.failed is not None and rate >= bounds.failed:
+            # A rate that exceeded a limit is no answer: the middle to the one that held.
+            middle = math.sqrt((bounds.held or bounds.failed) * bounds.failed)
+            rate = max(rounded_bound(middle, step, math.floor), bounds.held or 0.0)
     changed = rate != result.peak_rate
     return msgspec.structs.replace(
         result,

@@ -381,7 +381,9 @@ class _PeakStep(msgspec.Struct, frozen=True):
 
     def _finished(self, result: ClaimResult) -> ClaimResult:
         """Return the result with the trials, times and findings that every search reports."""
-        result = weighed(self.goal.criteria, result, self.resolved.trials)
+        result = weighed(
+            self.goal.criteria, result, self.resolved.trials, self.goal.rate_step
+        )
         result = _without_extrapolation(result, self.resolved.trials)
         result = _cut_at_bounds(self.goal, result)
         against = self._against(result)
