@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -19,8 +20,10 @@ from benchwright.core.search import (
     PeakStatus,
     Probe,
 )
+from benchwright.decide.peak.monotone import _MonotoneState
 from benchwright.decide.peak.policy import POLICY_NAMES, policy_named
-from benchwright.decide.peak.search import next_peak_step
+from benchwright.decide.peak.reading import read_runs
+from benchwright.decide.peak.search import generator_limit, next_peak_step
 from hand_written import run_of
 
 MEAN = Criterion("response_ms_mean", 40.0)
@@ -276,3 +279,41 @@ def test_every_policy_answers_with_a_rate_that_the_generator_offers(
         history.append(noisy(step, next(numbers), queue(step)))
     assert step.peak_rate is not None
     assert step.peak_rate % 30 == 0
+
+
+def test_a_percentile_that_is_never_reached_is_no_response() -> None:
+    """Operations failed in half of the seconds; the other half is quick."""
+    column = [5.0, math.inf] * 30
+    seconds = msgspec.structs.replace(
+        run_of(100, [5.0] * 60).series, values={"p99": tuple(column)}
+    )
+    p99 = Criterion("p99", 40.0, "ms", "lower", "percentile", 0.99)
+    one = msgspec.structs.replace(
+        run_of(100, [5.0] * 60), series=seconds, values={"p99": math.inf}
+    )
+    assert not read_runs(p99, [one])[0].steady
+
+
+def test_a_trial_that_failed_does_not_hide_the_generators_limit() -> None:
+    goal = PeakGoal(criteria=(MEAN,), claim=RATE)
+    behind = [
+        trial(Probe(rate, 10.0, "double"), values={MEAN.key: 5.0}, offered=1500)
+        for rate in (300.0, 600.0)
+    ]
+    died = trial(
+        Probe(900.0, 10.0, "double"), offered=0, ending=LoadEnding.FAILED, lasted_s=0.5
+    )
+    assert generator_limit(goal, [*behind, died]) == 150.0
+
+
+@pytest.mark.parametrize(("estimate", "answer"), [(212.0, 200.0), (208.0, 200.0)])
+def test_an_answer_in_steps_is_below_one_that_most_trials_exceeded(
+    monkeypatch: pytest.MonkeyPatch, estimate: float, answer: float
+) -> None:
+    state = object.__new__(_MonotoneState)
+    state.goal = PeakGoal(criteria=(MEAN,), claim=RATE, rate_step=10.0)
+    state.claim = RATE
+    monkeypatch.setattr(_MonotoneState, "_estimate", lambda _: estimate)
+    held = [(210.0, False), (210.0, False), (210.0, True)]
+    monkeypatch.setattr(_MonotoneState, "_held", lambda _: held)
+    assert state.rate() == answer

@@ -160,6 +160,13 @@ def test_an_interval_is_widened_to_what_held_and_to_what_failed() -> None:
     assert stepped.peak_rate == 180
 
 
+def test_an_answer_beyond_a_failure_is_above_what_held_below_it() -> None:
+    """The lowest rate exceeded a limit too, so that nothing held without a contradiction."""
+    known = trials(r100="f", r150="h", r200="f")
+    found = weighed(LIMITS, answer(300, 250, 400), known)
+    assert found.peak_rate == 173.21
+
+
 def test_a_single_failure_below_what_held_widens_nothing() -> None:
     result = answer(190, 185, 195)
     known = trials(r100="f", r180="hh", r200="ff")

@@ -104,16 +104,21 @@ def test_refusals_after_a_burst_are_void() -> None:
         assert is_void((errors,), one) == void
 
 
-@pytest.mark.parametrize(("errors", "void"), [(0.02, True), (0.06, False)])
+@pytest.mark.parametrize("allowed", [0.001, 0.0])
+@pytest.mark.parametrize(("wrong", "void"), [(0.02, True), (0.06, False)])
+@pytest.mark.parametrize("share", [False, True])
 def test_a_burst_may_cost_as_many_operations_as_come_in_it(
-    errors: float, void: bool
+    allowed: float, wrong: float, void: bool, share: bool
 ) -> None:
     """One in a hundred came later than the p99: for a limit of one in a thousand that is many limits."""
-    limit = Criterion("error_ratio", 0.001, unit="", statistic="ratio")
+    limit, value = Criterion("error_ratio", allowed, "", "lower", "ratio"), wrong
+    if share:
+        limit = Criterion("within_40ms_share", 1 - allowed, "", "higher", "share")
+        value = 1 - wrong
     late = msgspec.structs.replace(
         trial(1000.0, 20.0),
-        values={limit.key: errors},
-        target_values={limit.key: errors},
+        values={limit.key: value},
+        target_values={limit.key: value},
         late_p99_ms=40.0,
     )
     assert is_void((limit,), late) == void

@@ -100,7 +100,7 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
     use std::os::fd::AsFd;
     use std::os::unix::net::UnixStream;
-    use std::time::Duration;
+    use std::time::{Duration, Instant};
 
     fn pair() -> (TcpStream, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -116,11 +116,14 @@ mod tests {
         let late = Duration::from_millis(30);
         // What was sent may arrive late, on a machine that is behind, but not each time.
         let waited = (0..20).any(|_| {
+            let sent = Instant::now();
             far.write_all(b"answer").unwrap();
             std::thread::sleep(late);
             let received = receive(near.as_fd(), &mut buffer).unwrap();
             assert_eq!((received.length, &buffer[..6]), (6, &b"answer"[..]));
-            u128::from(received.unseen_ns.unwrap_or_default()) >= late.as_nanos()
+            let unseen = Duration::from_nanos(received.unseen_ns.unwrap_or_default());
+            assert!(unseen <= sent.elapsed());
+            unseen >= late
         });
         assert!(waited);
         drop(far);

@@ -99,7 +99,7 @@ def region_crossing(
     """Return where the response crosses a region of this half-width without a run in it; None
     if a run had a response in the region, or if one side has no run."""
     longest_s = max((r.run.lasts_s for r in runs if r.run.near), default=0.0)
-    long_s = longest_s / tuning.CONTRARY_LONGER
+    long_s = 0.9 * longest_s / tuning.CONTRARY_LONGER
     sure = [
         r
         for r in runs

@@ -101,12 +101,15 @@ def _only_late(criterion: Criterion, trial: LoadTrial) -> bool:
         return False
     if criterion.holds(value):
         return True
-    beyond = tuning.VOID_BEYOND
-    if criterion.statistic == "ratio" and criterion.limit > 0:
+    if late_share(criterion, trial) <= tuning.LATE_MUCH:
+        return False
+    if criterion.statistic in ("ratio", "share"):
         # One in a hundred operations came later than the p99, in a burst that may have made each of them fail.
-        beyond *= 1 + 0.01 / criterion.limit
-    much = late_share(criterion, trial) > tuning.LATE_MUCH
-    return much and float(share_of_limit(criterion, value)) < beyond
+        wrong, allowed = value, criterion.limit
+        if criterion.statistic == "share":
+            wrong, allowed = 1 - value, 1 - criterion.limit
+        return wrong < tuning.VOID_BEYOND * (allowed + 0.01)
+    return float(share_of_limit(criterion, value)) < tuning.VOID_BEYOND
 
 
 def late_share(criterion: Criterion, trial: LoadTrial) -> float:
@@ -198,8 +201,10 @@ def weighed(
         rate = min(rate, rates[-1].rate)
         if bounds.failed is not None and rate >= bounds.failed:
             # A rate that exceeded a limit is no answer: the middle to the one that held.
-            middle = math.sqrt((bounds.held or bounds.failed) * bounds.failed)
-            rate = max(rounded_bound(middle, step, math.floor), bounds.held or 0.0)
+            below = [t.rate for t in rates if not t.fails and t.rate < bounds.failed]
+            held = max(below, default=bounds.failed)
+            middle = math.sqrt(held * bounds.failed)
+            rate = max(rounded_bound(middle, step, math.floor), held)
     changed = rate != result.peak_rate
     return msgspec.structs.replace(
         result,

@@ -78,7 +78,7 @@ class LateTrials(msgspec.Struct, frozen=True):
     ended: bool = False
     """Whether no rate above those that held can be tested with this generator, here and now."""
     untestable: float = math.inf
-    """The lowest rate that was void `VOID_TRIALS` times, and never usable [1/s]."""
+    """The lowest rate that was void `ENOUGH_TRIALS` times, and never usable [1/s]."""
 
 
 def late_trials(goal: PeakGoal, history: Sequence[LoadTrial]) -> LateTrials:

@@ -25,6 +25,7 @@ from benchwright.core.search import (
     ClaimResult,
     Criterion,
     CurvePoint,
+    LoadEnding,
     LoadTrial,
     PeakGoal,
     PeakStatus,
@@ -241,10 +242,10 @@ class _MonotoneState:
             return rate
         nearest = rounded_rate(rate, step)
         here = [held for at, held in self._held() if math.isclose(at, nearest)]
-        exceeds = 2 * sum(here) < len(here)
-        if exceeds or self.claim.kind is ClaimKind.SLO:
-            return rounded_bound(rate, step, math.floor)
-        return nearest
+        lower = rounded_bound(rate, step, math.floor)
+        if 2 * sum(here) < len(here):
+            return lower if lower < nearest else rounded_rate(nearest - step, step)
+        return lower if self.claim.kind is ClaimKind.SLO else nearest
 
     def _estimate(self) -> float:
         """Return the estimate of the peak, or the rate that the peak exceeds with the probability of `slo` [1/s]."""
@@ -365,6 +366,7 @@ class _MonotoneState:
             curve=curve,
             detail=f"no rate has a response near the limit: {evidence}; a claim of the "
             "rate, such as rate:5%, can hold here",
+            check=(),
             peak_rate=rounded_rate(gap.low),
             interval=Estimate(
                 value=gap.low,
@@ -416,12 +418,12 @@ class _MonotoneState:
         return tuple(check_side(share, rate, apart, long) for share, rate in sides)
 
     def _held(self, least_s: float = 0.0) -> list[tuple[float, bool]]:
-        """Return the rate of each run of at least this length [s] and whether it held, without the begin that is left out of
-        it."""
+        """Return the rate of each run and whether it held, without the begin that is left out of it; of those that did not
+        fail the ones of about this length [s] at least."""
         return [
             (counted_rate(trial), run.value <= 1)
             for trial, run in zip(self.history, self.known.runs, strict=True)
-            if trial.lasted_s >= 0.99 * least_s
+            if trial.lasted_s >= 0.9 * least_s or trial.ending is LoadEnding.FAILED
         ]
 
     def _longer_s(self) -> float:
@@ -470,10 +472,10 @@ class _MonotoneState:
             evidence = f"the trials beside the answer contradict it: {text}"
             result = self.unless_moved(self.result(PeakStatus.UNDECIDED))
             return _undecided(result, "check-contradicts", evidence)
-        result = self.result(PeakStatus.FOUND)
+        result = self.unless_moved(self.result(PeakStatus.FOUND))
         if self.seen.stays_cold:
             return _undecided(result, WARM_UP_CODE, self.seen.cold)
-        return self.unless_moved(result)
+        return result
 
     def _check_s(self) -> float:
         """Return the length of a run of the check: its noise is half the difference of its response from the

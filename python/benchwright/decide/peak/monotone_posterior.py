@@ -70,18 +70,6 @@ class LoadEstimate(msgspec.Struct, frozen=True):
     key: str = ""
     """Key of the criterion that binds here."""
 
-    def below(self, bound: float) -> float:
-        """Return the probability that the true value is below a bound."""
-        if math.isinf(self.value):
-            return 1 - tuning.LOAD_SURE
-        if self.value < tuning.IDLE_SHARE:
-            return tuning.LOAD_SURE
-        from scipy.special import stdtr
-
-        t = (math.log(bound) - math.log(self.value)) / self.error
-        below = float(stdtr(self.freedom, t))
-        return min(max(below, 1 - tuning.LOAD_SURE), tuning.LOAD_SURE)
-
 
 def loads_by_criterion(
     criterion: Criterion, history: Sequence[LoadTrial]
@@ -107,7 +95,7 @@ def growing_levels(
 
     if not loads:
         return []
-    values = np.array([max(load.value, tuning.LEAST_SHARE_OF_LIMIT) for load in loads])
+    values = np.array([max(load.value, 1e-9) for load in loads])
     errors = np.array([max(load.error, tuning.LEAST_ERROR) for load in loads])
     weights = errors**-2.0
     fit = isotonic_regression(np.log(values), weights=weights)
@@ -232,7 +220,7 @@ class MonotoneRun(msgspec.Struct, frozen=True):
         if math.isinf(self.value):
             return 1 - tuning.LOAD_SURE
         relative_s = (
-            self.noise.relative_s if self.noise.freedom >= 2 else tuning.BLIND_NOISE_S
+            self.noise.relative_s if self.noise.freedom >= 1 else tuning.BLIND_NOISE_S
         )
         error = math.sqrt(max(relative_s, 0.1) / self.lasts_s)
         z = -math.log(max(self.value, tuning.IDLE_SHARE)) / error

@@ -5,7 +5,7 @@ a mean over part of a period depends on how many pauses it met by chance.
 Decision: the distances must be even. One huge operation stops a single server like a pause, and
 with heavy tails such operations are as frequent as pauses, but their distances vary.
 Rejected: a count of alike gaps against chance, and a comb laid over each run. They saw pauses near the peak, between the
-high moments of the queue itself, but saved no load on any server but one that pauses twice a minute (a sixth).
+high moments of the queue itself, but saved no load on any server but one that pauses twice a minute.
 """
 
 from __future__ import annotations

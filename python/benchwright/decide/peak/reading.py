@@ -176,7 +176,8 @@ def _read_run(
         steady = math.isfinite(total) and total <= tuning.UNSTEADY_LIMITS
         value = max(total, tuning.LEAST_SHARE_OF_LIMIT) if steady else math.nan
         return RunEstimate(trial.offered_rate, trial.lasted_s, value)
-    if _never_empties(bins.values):
+    never = criterion.statistic == "percentile" and math.isinf(total)
+    if never or _never_empties(bins.values):
         return RunEstimate(trial.offered_rate, trial.lasted_s, math.nan)
     skip = _first_counted(bins, trial, left_out)
     periods = 0
@@ -268,11 +269,13 @@ class LongRuns(msgspec.Struct, frozen=True):
     """Whether the longest runs that are possible are cold too."""
     left_out: float = tuning.WARM_UP_SHARE
     """Share of each run that is left out at its begin, at least."""
+    longest_s: float = math.inf
+    """Length of the longest run that is possible [s]."""
 
     @property
     def least_s(self) -> float:
         """The least length of the next runs; 0: any [s]."""
-        return tuning.CONTRARY_LONGER * self.too_short_s
+        return min(tuning.CONTRARY_LONGER * self.too_short_s, self.longest_s)
 
 
 _LONG_RUNS: TrialCache[LongRuns] = TrialCache(64)
@@ -361,18 +364,26 @@ def is_much_longer(one_s: float, other_s: float) -> bool:
 def _without_cold(criterion: Criterion, seen: LongRuns, longest_s: float) -> LongRuns:
     """Return the runs without those that a cold start may have made fail, where the longest runs are cold."""
     left, short_s, left_out = list(seen.trials), seen.too_short_s, seen.left_out
-    cold, tested_s, stays = "", 0.0, False
+    cold, cold_s, stays = "", 0.0, False
     while found := _still_cold(criterion, _longer(left, short_s), left_out):
         cold, tested_s = found
+        cold_s = max(cold_s, tested_s)
         if left_out == tuning.COLD_LEFT_OUT:
-            stays = tuning.CONTRARY_LONGER * tested_s > longest_s
+            stays = tested_s >= 0.9 * longest_s
             if stays:
                 break
             short_s = max(short_s, tested_s)
             left = _surely_right(criterion, left, tested_s)
         left_out = tuning.COLD_LEFT_OUT
     return LongRuns(
-        tuple(left), short_s, seen.evidence, cold, tested_s, stays, left_out
+        tuple(left),
+        short_s,
+        seen.evidence,
+        cold,
+        cold_s,
+        stays,
+        left_out,
+        longest_s if cold else math.inf,
     )
 
 

@@ -549,7 +549,8 @@ def all_hold(goal: PeakGoal, trials: Sequence[LoadTrial]) -> bool:
 def generator_limit(goal: PeakGoal, trials: Sequence[LoadTrial]) -> float | None:
     """Return the highest rate that the generator offered [1/s], if it was behind twice while every
     criterion held; None where the server was the limit or no trial was behind."""
-    behind = [trial for trial in trials if is_behind(trial)]
+    ended = [trial for trial in trials if trial.ending is not LoadEnding.FAILED]
+    behind = [trial for trial in ended if is_behind(trial)]
     if len(behind) >= 2 and all_hold(goal, behind):
         return max(trial.offered_rate for trial in behind)
     return _most_ended(goal, trials)
@@ -557,7 +558,7 @@ def generator_limit(goal: PeakGoal, trials: Sequence[LoadTrial]) -> float | None
 
 def _most_ended(goal: PeakGoal, trials: Sequence[LoadTrial]) -> float | None:
     """Return the highest rate of ended operations [1/s], where only these are counted, every
-    criterion held, and a rate 1.5 times as high did not end more of them; else None.
+    criterion held, and a rate that is not near did not end more of them; else None.
 
     One rate alone shows nothing, because operations in flight at the end are missing too.
     """

@@ -1,11 +1,11 @@
 """Every tuned constant of the peak search with its reason, in the order in which a search uses them.
 
 Purpose: one table in which a constant can be found and discussed. The modules that use the constants
-contain no numbers of their own. Constants with the same prefix belong together.
+contain only numbers that are no choice, and rounding. Constants with the same prefix belong together.
 Decision: the constants were set on the simulated servers of tests/sim (docs/peak-method.md, "Simulated servers");
 the calibration tests measure their effect. The parameters of the workbench paper's policies are
 published and not tuned; they are in published.py.
-Units: `_S` is seconds, `_Z` standard errors, `_SD` a standard deviation; every other constant is a
+Units: `_S` is seconds, `_Z` standard errors; every other constant is a
 share, a ratio or a count, as its text says. A text that begins with `...` continues the one above.
 """
 
@@ -18,13 +18,13 @@ import math
 CERTAIN_Z = 4.0
 """Standard errors from which a difference is certain."""
 CONFIRMED_TRIALS = 2
-"""Trials more on one side than on the other by which a thing is confirmed;"""
+"""Trials, or pairs of them, that confirm each other; trials at a rate by which one side must exceed the other;"""
 ENOUGH_TRIALS = 3
-"""... trials at a rate after which their majority decides;"""
+"""... trials of one kind (at a rate, on a side, void) after which their majority decides;"""
 MANY_TRIALS = 9
-"""... trials that are made while there is none."""
+"""... trials that are made at most while they contradict the answer, or are void."""
 SAME_RATE = 0.02
-"""Rates that differ by at most this share are the same: less is interpolation, and rounding of a generator."""
+"""Rates, and responses of a curve, that differ by at most this share are the same: less is interpolation, and rounding of a generator."""
 NEAR_RATES = 1.25
 """Rates within this ratio are beside each other."""
 FAR_LIMITS = 2.0
@@ -58,7 +58,8 @@ BUDGET_USEFUL_SHARE = 0.25
 BUDGET_CLIMB_SHARE = 0.02
 """A probe far from the limit takes at most this share of a budget,"""
 BUDGET_RUN_SHARE = 0.04
-"""... and one near the limit this one; where shorter runs contradict each other `CONTRARY_LONGER` times as much."""
+"""... and one near the limit this one; `CONTRARY_LONGER` times as much where shorter runs contradict each other, began cold, or show too
+few operations that are worse than a limit."""
 MOST_AT_BOUND = 4
 """Trials at a bound after which the search ends if the policy stays there."""
 MOST_BETWEEN_STEPS = 24
@@ -87,7 +88,7 @@ VOID_MOST_SHARE = 0.34
 LATE_SHARE = 0.1
 """Lateness (p99) that is reported, as a share of the smallest limit;"""
 LATE_MUCH = 0.5
-"""... and that makes an answer doubtful,"""
+"""... and that makes a trial void, and an answer doubtful."""
 LATE_BURST = 20.0
 """Operations that come at once after a lateness, which a server may refuse where it would not refuse them in time."""
 
@@ -157,14 +158,14 @@ out, and the next runs are so much longer."""
 LOAD_SURE = 0.995
 """Maximum probability from a single load: one run may be exceptional."""
 IDLE_SHARE = 0.05
-"""A value below this share of its limit holds without a t-interval of its logarithm."""
+"""A value below this share of its limit counts as this share."""
 LEAST_ERROR = 0.01
 """A curve takes no load's value to be more certain: its error comes from few values."""
 
 # -- the monotone search: its posterior (monotone_posterior.py) -------------------------------------------------------
 
 PARABOLA_NEAR = (0.55, 1.8)
-"""Responses for which the parabola is used, as shares of the limit."""
+"""Responses near the limit, as shares of it: for them the parabola is used, and one above contradicts one below at a higher rate."""
 BEND_ERROR = 0.12
 """Relative error of the parabola at a response e times the limit; it grows with the squared logarithm."""
 STEEPNESS_RANGE = (0.7, 70.0, 18)
@@ -186,7 +187,7 @@ PEAK_POINTS = 120
 MONOTONE_FEWEST_NEAR = 6
 """Minimum of runs near the limit, so that the variation between runs is visible."""
 MONOTONE_CLIMB_S = 20.0
-"""Length of a probe far from the limit."""
+"""Length of a probe far from the limit, and of one at the lowest rate."""
 MONOTONE_RUNS_S = (60.0, 180.0)
 """Minimum and maximum length of a run near the limit,"""
 MONOTONE_RELAXATIONS = 80.0
@@ -205,9 +206,9 @@ simulated queues took 1.4 to 2.0 times as long; 0.2 to 0.4 are equal, 1.0 takes 
 
 CHECK_APART = 0.05
 """Distance of the check from the answer, as a share of the rate; farther where the response differs less than the claim
-allows,"""
+allows. Runs so near a jump show the responses on its sides. At most"""
 CHECK_MOST_APART = 0.25
-"""... at most this share."""
+"""... this share."""
 ANSWER_UNSEEN = 0.03
 """Half width of every interval at least: what runs of one length do not show (the bias of short ones, the bend)."""
 ROUGH_ANSWER = 0.1
@@ -215,10 +216,10 @@ ROUGH_ANSWER = 0.1
 MOVED_LEAST_RUNS = 4
 """Runs before and after a change with time, at least."""
 
-# -- a jump of the response across the region (monotone.py) ----------------------------------------------------------------
+# -- a jump of the response across the region (crossing.py) ----------------------------------------------------------------
 
 JUMP_NARROW = 0.01
-"""Maximum relative distance of two rates for a jump between them."""
+"""Maximum relative distance of two rates for a jump between them, and the least one from a rate that failed."""
 
 # -- diagnosis: overload completes less than was served before; errors while the response is flat (diagnostics.py) ---
 
@@ -236,7 +237,7 @@ PAUSE_FEWEST_BINS = 8
 PAUSE_FEWEST_GAPS = 6
 """Minimum of gaps between spikes, over all runs."""
 PAUSE_EVEN = 0.85
-"""Share of the gaps that must be alike;"""
+"""Share of the gaps that must be alike."""
 PAUSE_SAME = 1.01
 """Gaps that differ by at most this many bins are alike."""
 PAUSE_LEAST_BINS = 5.0
