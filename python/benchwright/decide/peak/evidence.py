@@ -218,9 +218,11 @@ def weighed(
 
 
 def bound_result(result: ClaimResult, bound: str, rate: float) -> ClaimResult:
-    """Return a result whose rate is only a bound: `lower` or `upper`. It has no check, which is beside an answer."""
+    """Return a result whose rate is only a bound: `lower` or `upper`. It has no check, which is beside an answer, and no
+    curve of another answer."""
     return msgspec.structs.replace(
         result,
+        curve=result.curve if rate == result.peak_rate else (),
         peak_rate=rate,
         bound=bound,
         interval=None,
