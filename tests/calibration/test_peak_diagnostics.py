@@ -53,6 +53,8 @@ CLEAN = (
 SMALL_TOLD = {"kink": 2, "stalls": 5}
 SELDOM_TOLD = {"kink": 0.4}
 """Share of searches that make overloaded trials long enough to show it."""
+WANDERS = {"slow-noise": {"drift"}}
+"""Its speed wanders by 1 %, which is about the width of a claim of the region."""
 SMALL_CLEAN = ("A-mm4", "B-mg1", "mg1-heavy", "per-trial", "slow-noise")
 ANSWERED = ("kink", "stalls", "batching")
 """Servers whose answer can be right: those that drift have none."""
@@ -118,9 +120,13 @@ def test_the_right_thing_is_told(name: str) -> None:
 
 @pytest.mark.parametrize("name", CLEAN if FULL else SMALL_CLEAN)
 def test_nothing_wrong_is_told_of_a_steady_queue(name: str) -> None:
-    wrong = [ended.codes for ended in played(name) if ended.warnings]
+    wrong = [
+        ended.codes - WANDERS.get(name, set())
+        for ended in played(name)
+        if ended.warnings
+    ]
     print(row(name), wrong)
-    assert len(wrong) <= max(0.02 * SEARCHES, 1)
+    assert sum(bool(codes) for codes in wrong) <= max(0.02 * SEARCHES, 1)
 
 
 @pytest.mark.parametrize("name", ANSWERED if FULL else ("kink",))

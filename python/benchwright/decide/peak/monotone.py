@@ -165,8 +165,10 @@ def _with_findings(
     result: ClaimResult, goal: PeakGoal, history: Sequence[LoadTrial], seen: LongRuns
 ) -> ClaimResult:
     """Return a result with the findings about the server."""
+    # Another reason why a claim does not hold is a longer check's, or a change that cold starts do not explain.
+    unexplained = not result.findings and result.status is not PeakStatus.FOUND
     findings = (*result.findings, *server_findings(goal, history, seen))
-    if seen.cold and result.status is not PeakStatus.FOUND:
+    if seen.cold and unexplained:
         findings = (make_finding(WARM_UP_CODE, SEARCH_SUBJECT, seen.cold), *findings)
     findings = tuple(dict.fromkeys(findings))
     return msgspec.structs.replace(result, findings=findings)
