@@ -19,7 +19,7 @@ import msgspec
 from benchwright.core.numeric import np
 from benchwright.decide.peak import tuning
 from benchwright.decide.peak.monotone_posterior import STEEPNESS_GRID, MonotoneRun
-from benchwright.decide.peak.reading import is_much_longer
+from benchwright.decide.peak.reading import is_as_long, is_much_longer
 
 
 class IntendedRun(msgspec.Struct, frozen=True):
@@ -99,11 +99,12 @@ def region_crossing(
     """Return where the response crosses a region of this half-width without a run in it; None
     if a run had a response in the region, or if one side has no run."""
     longest_s = max((r.run.lasts_s for r in runs if r.run.near), default=0.0)
-    long_s = 0.9 * longest_s / tuning.CONTRARY_LONGER
+    long_s = longest_s / tuning.CONTRARY_LONGER
     sure = [
         r
         for r in runs
-        if not (r.run.near and r.run.lasts_s < long_s) and not _in_doubt(r, runs)
+        if (is_as_long(r.run.lasts_s, long_s) or not r.run.near)
+        and not _in_doubt(r, runs)
     ]
     below = tuple(r for r in sure if r.run.value < 1 - tolerance)
     above = tuple(r for r in sure if r.run.value > 1 + tolerance)

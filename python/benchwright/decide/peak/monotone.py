@@ -59,6 +59,7 @@ from benchwright.decide.peak.monotone_posterior import (
     growing_levels,
     loads_by_criterion,
     monotone_posterior,
+    monotone_runs,
     worst_load,
 )
 from benchwright.decide.peak.pauses import pause_period_s
@@ -69,9 +70,9 @@ from benchwright.decide.peak.policy import (
 )
 from benchwright.decide.peak.reading import (
     LongRuns,
+    is_as_long,
     long_runs,
     longest_run_s,
-    read_runs,
 )
 from benchwright.decide.peak.trials import lowest_failed
 from benchwright.findings.codes import make_finding
@@ -150,10 +151,9 @@ class Monotone:
         for criterion in goal.criteria:
             if criterion.better != "lower" or not criterion.limit > 0:
                 continue
-            period_s = pause_period_s(criterion, seen.trials)
-            runs = read_runs(criterion, seen.trials, period_s, seen.left_out)
+            runs = monotone_runs(criterion, seen.trials, seen.left_out)
             for at, run in enumerate(runs):
-                if run.steady and criterion.key in trials[at].values:
+                if math.isfinite(run.value) and criterion.key in trials[at].values:
                     value = {criterion.key: run.value * criterion.limit}
                     trials[at] = msgspec.structs.replace(
                         trials[at], values=trials[at].values | value
@@ -425,7 +425,7 @@ class _MonotoneState:
         return [
             (counted_rate(trial), run.value <= 1)
             for trial, run in zip(self.history, self.known.runs, strict=True)
-            if trial.lasted_s >= 0.9 * least_s or trial.ending is LoadEnding.FAILED
+            if is_as_long(trial.lasted_s, least_s) or trial.ending is LoadEnding.FAILED
         ]
 
     def _longer_s(self) -> float:

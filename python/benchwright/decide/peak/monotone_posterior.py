@@ -241,12 +241,12 @@ def monotone_posterior(
 def _computed_posterior(
     goal: PeakGoal, history: Sequence[LoadTrial], left_out: float
 ) -> MonotonePosterior:
-    columns = [_monotone_runs(one, history, left_out) for one in goal.criteria]
+    columns = [monotone_runs(one, history, left_out) for one in goal.criteria]
     runs = [max(each, key=lambda run: run.value) for each in zip(*columns, strict=True)]
     return MonotonePosterior(runs, lowest_failed(history))
 
 
-def _monotone_runs(
+def monotone_runs(
     criterion: Criterion, history: Sequence[LoadTrial], left_out: float
 ) -> list[MonotoneRun]:
     """Return the trials by one criterion."""

@@ -349,6 +349,11 @@ def _without_contrary(
     return LongRuns(tuple(kept), too_short_s, evidence)
 
 
+def is_as_long(one_s: float, other_s: float) -> bool:
+    """Return whether a run is as long as another length; a generator may end it a little early [s]."""
+    return one_s >= 0.9 * other_s
+
+
 def _doubted_s(one_s: float, other_s: float) -> float:
     """Return up to which length runs are in doubt if two of these lengths contradict each other [s]."""
     shorter_s, longer_s = sorted((one_s, other_s))
@@ -369,21 +374,23 @@ def _without_cold(criterion: Criterion, seen: LongRuns, longest_s: float) -> Lon
         cold, tested_s = found
         cold_s = max(cold_s, tested_s)
         if left_out == tuning.COLD_LEFT_OUT:
-            stays = tested_s >= 0.9 * longest_s
+            stays = is_as_long(tested_s, longest_s)
             if stays:
                 break
             short_s = max(short_s, tested_s)
             left = _surely_right(criterion, left, tested_s)
         left_out = tuning.COLD_LEFT_OUT
-    return LongRuns(
-        tuple(left),
-        short_s,
-        seen.evidence,
-        cold,
-        cold_s,
-        stays,
-        left_out,
-        longest_s if cold else math.inf,
+    if not cold:
+        return seen
+    return msgspec.structs.replace(
+        seen,
+        trials=tuple(left),
+        too_short_s=short_s,
+        cold=cold,
+        cold_s=cold_s,
+        stays_cold=stays,
+        left_out=left_out,
+        longest_s=longest_s,
     )
 
 
