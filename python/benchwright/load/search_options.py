@@ -350,7 +350,7 @@ class PeakRequest(msgspec.Struct, frozen=True, kw_only=True):
             "RATE",
             _rate,
             "lowest_rate",
-            default="0.5 or a 1024th of the first rate; less where the first rate is below 4 or a limit is seconds long",
+            default="0.5 or a 1024th of the first rate; less where the first rate is below 4 or a limit is longer than 0.5 s",
         ),
     ] = None
     highest: Annotated[
