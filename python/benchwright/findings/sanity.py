@@ -26,6 +26,7 @@ from benchwright.findings import thresholds as t
 from benchwright.findings.limit import StatedCapacity, unit_factor
 from benchwright.findings.limiter_io import speed_of
 from benchwright.findings.programs import is_storage, plain
+from benchwright.stats.resolution import resolution
 
 # --------------------------------------------------------------------------------------
 # Work that is too short: its start takes much of the time, or the clock is too
@@ -84,7 +85,7 @@ def grain_text(name: str, unit: str, values: Sequence[float]) -> str:
     if 2 * len(distinct) > len(values):
         return ""
     scale = _TIMES.get(unit, 1.0)
-    step = _step(distinct, scale) if kind == "time" else _rate_step(distinct)
+    step = _step(values, distinct, scale) if kind == "time" else _rate_step(distinct)
     if step is None or step < t.GRAIN:
         return ""
     return (
@@ -103,20 +104,24 @@ def kind_of(name: str, unit: str) -> str:
     return ""
 
 
-def _step(distinct: Sequence[float], unit_s: float) -> float | None:
-    """Return the step of times as a share of the smallest: one unit if all are whole, else the
-    smallest distance if a clock can have it. None for a single value that may be a requested length: one of more than
+def _step(
+    values: Sequence[float], distinct: Sequence[float], unit_s: float
+) -> float | None:
+    """Return the step of times as a share of the smallest: one unit if all are whole, else their
+    resolution if a clock can have it. None for a single value that may be a requested length: one of more than
     two steps."""
     if len(distinct) == 1 and distinct[0] > 2:
         return None
     if all(value == int(value) for value in distinct):
         return 1 / distinct[0]
-    if len(distinct) < 2:
-        return None
-    step = min(high - low for low, high in pairwise(distinct))
     # Of values that are written rounded the step is known to one last digit.
-    error = _last_digit(distinct) / step
-    is_clock = _is_clock_step(step * unit_s) and all(
+    digit = _last_digit(distinct)
+    step = resolution(values, digit)
+    if not step or not _is_clock_step(step * unit_s):
+        return None
+    # The values of a clock are multiples of its step, and not only their distances.
+    error = digit / step
+    is_clock = all(
         _is_nearly_whole(ticks, max(t.WHOLE_STEPS, ticks * error))
         for ticks in (value / step for value in distinct)
     )
