@@ -146,6 +146,31 @@ def test_bad_input_is_refused_at_its_place(
     assert capsys.readouterr().err.startswith((f"{place}:", f"bw: {place}:"))
 
 
+@pytest.mark.parametrize("gate", [[], ["--gate", "5%"]])
+@pytest.mark.parametrize(
+    ("text", "status"),
+    [
+        ("time,commit,p50\n2026-11-01,a,fast\n2026-11-02,b,slow\n", 2),
+        ("commit,p50\na1,fast\na2,slow\n", 2),
+        ("time,commit,p50\n2026-11-01,a,1.5\n2026-11-02,b,1.6\n", 3),
+    ],
+)
+def test_a_file_without_a_number_is_bad_input_and_one_with_few_is_undecided(
+    here: Path,
+    capsys: pytest.CaptureFixture[str],
+    text: str,
+    status: int,
+    gate: list[str],
+) -> None:
+    (here / "runs.csv").write_text(text)
+    assert main(["history", "runs.csv", *gate]) == (
+        status if gate or status == 2 else 0
+    )
+    said = capsys.readouterr()
+    assert ("is a number" in said.err) == (status == 2)
+    assert "gate passed" not in said.out
+
+
 @pytest.mark.parametrize(
     ("text", "start_ns"),
     [

@@ -406,7 +406,10 @@ class _OtavaParser:
                         complaints.not_read(line, what)
                 found.append(
                     msgspec.structs.replace(
-                        one, blocks=(block,), skipped=(), origin=origins[line]
+                        one,
+                        blocks=(block,),
+                        skipped=() if measured else one.skipped,
+                        origin=origins[line],
                     )
                 )
         return complaints.results(found, _TIME_HINT)
