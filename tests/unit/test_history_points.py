@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import tarfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
 import msgspec
+import numpy as np
 import pytest
 
 from benchwright.cli.main import main
@@ -17,7 +19,13 @@ from benchwright.findings.history import (
     environment_of,
     installed_memory,
     machine_fingerprint,
+    machine_text,
     segments_of,
+)
+from benchwright.report.history import (
+    HistoryAnswer,
+    HistoryQuestion,
+    history_answer,
 )
 from benchwright.report.history_newest import direction
 from benchwright.report.history_points import (
@@ -153,6 +161,59 @@ def test_a_changed_fact_or_command_starts_a_segment() -> None:
         points, {old.id: old, new.id: new}, {"kernel.release", "command"}.__contains__
     )
     assert [(one.first, one.last) for one in ignoring] == [(0, 4)]
+
+
+def answered(runs: Sequence[tuple[MachineCapture, float]]) -> HistoryAnswer:
+    """Return the answer about runs, each a capture of its machine and a value."""
+    found = []
+    for place, (machine, value) in enumerate(runs):
+        environment = environment_of(machine)
+        one = msgspec.structs.replace(point(place, environment), estimate=value)
+        key = SeriesKey("sort", "elapsed", machine_fingerprint(machine))
+        found.append(
+            Run(
+                points=((key, one),),
+                environment=environment,
+                machine=machine_text(machine),
+            )
+        )
+    return history_answer(history_of(found, ()), HistoryQuestion())
+
+
+@pytest.mark.parametrize("at", [20, 37, 55])
+def test_a_level_of_another_environment_is_no_step(at: int) -> None:
+    """20 % slower with another kernel, noise 1 %: a step within one environment, and none between two."""
+    rng = np.random.default_rng(at)
+    values = np.exp(0.01 * rng.standard_normal(60) + 0.2 * (np.arange(60) >= at))
+    old, new = capture(), capture(kernel__release="6.19")
+    (one,) = answered([(old, value) for value in values]).series
+    assert [step.index for step in one.steps] == [at]
+    both = [old] * at + [new] * (60 - at)
+    (two,) = answered(list(zip(both, values, strict=True))).series
+    assert two.steps == ()
+    assert [(part.first, part.last) for part in two.segments] == [(0, at - 1), (at, 59)]
+    assert two.segments[1].changes == ("kernel.release: 6.18.44, then 6.19",)
+    for first, last, _ in two.levels:
+        assert last < at or first >= at
+    assert two.newest.verdict in ("no difference", "undecided")
+
+
+def test_two_machines_are_two_series() -> None:
+    """Runs on two machines by turns, one 20 % slower: no point of one is in the series of the other."""
+    rng = np.random.default_rng(3)
+    machines = capture(), capture(cpu__model="Intel", cpu__threads="4")
+    runs = [
+        (machines[at % 2], float(np.exp(0.01 * rng.standard_normal() + 0.2 * (at % 2))))
+        for at in range(80)
+    ]
+    found = answered(runs).series
+    assert [one.key.machine for one in found] == sorted(
+        map(machine_fingerprint, machines)
+    )
+    for one in found:
+        assert len(one.series.points) == 40
+        assert len({point.session % 2 for point in one.series.points}) == 1
+        assert (len(one.segments), one.steps) == (1, ())
 
 
 def test_a_fact_that_could_not_be_read_starts_no_segment() -> None:
