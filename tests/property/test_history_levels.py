@@ -317,7 +317,7 @@ def test_what_is_stored_is_that_of_this_version_of_the_method(tmp_path: Path) ->
         cache = file.level_cache()
     assert cache is not None
     found = hashlib.sha256(cache.levels).hexdigest()[:16]
-    assert (METHOD, found) == (2, "e2d8ea6832547275")
+    assert (METHOD, found) == (3, "e2d8ea6832547275")
 
 
 def test_a_metric_that_is_asked_for_again_has_the_answers_of_all_its_points(

@@ -12,6 +12,7 @@ import pytest
 from benchwright.stats.steps import (
     MIN_VALUES,
     TAIL,
+    LevelVerdict,
     NewestComparison,
     find_steps,
     newest_comparisons,
@@ -91,25 +92,100 @@ def test_correlated_values_are_no_steps() -> None:
     assert (fit.steps, fit.wanders) == ((), False)
 
 
-def test_a_slope_is_no_staircase() -> None:
+def test_a_slope_is_a_drift_and_no_staircase() -> None:
     fit = find_steps(0.01 * np.arange(100) + noise(100, 0.02))
-    assert (fit.steps, fit.wanders) == ((), True)
+    assert (fit.steps, fit.wanders) == ((), False)
+    (drift,) = fit.patterns
+    assert (drift.kind, drift.first, drift.last) == ("drift", 0, 99)
+    assert drift.size == pytest.approx(1.0, abs=0.05)
+    assert not drift.is_alternative
+
+
+def test_a_step_that_a_slope_explains_about_as_well_says_so() -> None:
+    fit = find_steps(0.001 * np.arange(100) + noise(100, seed=0))
+    assert len(fit.steps) == 1
+    (drift,) = fit.patterns
+    assert (drift.kind, drift.is_alternative) == ("drift", True)
+    assert find_steps(stepped(0.3)).patterns == ()
+
+
+@pytest.mark.parametrize("long", [4, 5, 8])
+def test_a_few_values_after_which_the_series_is_back_are_an_excursion(
+    long: int,
+) -> None:
+    values = noise(100)
+    values[40 : 40 + long] += 0.7
+    fit = find_steps(values)
+    assert (fit.steps, fit.undecided_from) == ((), None)
+    (found,) = fit.patterns
+    assert (found.kind, found.first, found.last) == ("excursion", 40, 39 + long)
+    assert found.size == pytest.approx(0.7, abs=0.06)
+
+
+def test_a_step_beside_an_excursion_is_where_it_is() -> None:
+    values = noise(100)
+    values[20:25] += 0.7
+    values[60:] += 0.3
+    fit = find_steps(values)
+    assert [step.index for step in fit.steps] == [60]
+    assert [(one.kind, one.first, one.last) for one in fit.patterns] == [
+        ("excursion", 20, 24)
+    ]
+
+
+def test_the_end_is_undecided_where_the_level_had_an_excursion_as_long() -> None:
+    values = noise(100)
+    values[40:45] += 0.7
+    values[95:] += 0.7
+    fit = find_steps(values)
+    assert (fit.steps, fit.undecided_from) == ((), 95)
+    longer = np.concatenate([values, 0.7 + noise(2, seed=4)])
+    assert [step.index for step in find_steps(longer).steps] == [95]
+
+
+def test_two_levels_at_the_same_time_are_modes() -> None:
+    rng = np.random.default_rng(SEED)
+    fit = find_steps(noise(100, 0.01) + 0.3 * (rng.random(100) < 0.3))
+    assert fit.steps == ()
+    (modes,) = fit.patterns
+    assert modes.kind == "modes"
+    assert modes.size == pytest.approx(0.3, abs=0.02)
+    assert modes.share == pytest.approx(0.3, abs=0.1)
+
+
+@pytest.mark.parametrize("factor", [0.2, 5.0])
+def test_noise_that_changes_is_no_step(factor: float) -> None:
+    values = noise(120)
+    values[60:] *= factor
+    fit = find_steps(values)
+    assert fit.steps == ()
+    (spread,) = fit.patterns
+    assert spread.kind == "spread"
+    assert abs(spread.first - 60) <= 8
+    assert spread.size == pytest.approx(factor, rel=0.5)
+
+
+def test_values_of_a_coarse_clock_are_no_level_without_noise() -> None:
+    values = np.log([30.0] * 40 + [31.0, 30.0, 31.0] + [30.0] * 57)
+    assert find_steps(values, logarithms=True).steps == ()
+    changed = np.log([30.0] * 40 + [32.0] * 20 + [30.0, 33.0] * 2)
+    (step,) = find_steps(changed, logarithms=True).steps
+    assert step.index == 40
 
 
 def test_large_moves_of_a_level_that_wanders_have_no_p() -> None:
-    wave = 0.1 * np.sin(np.arange(120) / 6) + noise(120, 0.01)
+    wave = 0.1 * np.sin(np.arange(120) / 12) + noise(120, 0.01)
     fit = find_steps(wave)
     assert fit.wanders
     assert fit.steps
     assert all(math.isnan(step.p) for step in fit.steps)
 
 
-def test_counts_that_are_nearly_always_equal_change_with_two_values() -> None:
-    assert [s.index for s in find_steps([1.0] * 20 + [2.0] * 2).steps] == [20]
-    one = find_steps([1.0] * 20 + [2.0])
-    assert (one.steps, one.undecided_from) == ((), 20)
-    spike = find_steps([1.0] * 10 + [2.0] + [1.0] * 10)
-    assert (spike.steps, spike.spikes) == ((), (10,))
+def test_counts_that_are_nearly_always_equal_change_with_three_values() -> None:
+    assert [s.index for s in find_steps([1.0] * 20 + [2.0] * 3).steps] == [20]
+    assert find_steps([1.0] * 20 + [2.0] * 2).steps == ()
+    one = find_steps([1.0] * 10 + [2.0] + [1.0] * 10)
+    assert (one.steps, one.patterns) == ((), ())
 
 
 def test_values_less_certain_than_the_step_show_none() -> None:
@@ -121,9 +197,10 @@ def test_values_less_certain_than_the_step_show_none() -> None:
 def test_a_few_uncertain_values_make_no_step() -> None:
     values, errors = noise(60, 0.01), np.full(60, 0.005)
     values[40:46] += 0.06
-    assert len(find_steps(values, standard_errors=errors).steps) == 2
+    assert len(find_steps(values, standard_errors=errors).patterns) == 1
     errors[40:46] = 0.06
-    assert find_steps(values, standard_errors=errors).steps == ()
+    fit = find_steps(values, standard_errors=errors)
+    assert (fit.steps, fit.patterns) == ((), ())
 
 
 @pytest.mark.parametrize("tick", [0.004, 0.01])
@@ -217,6 +294,38 @@ def test_many_series_have_the_verdicts_of_each() -> None:
     single = [repr(newest_differs(values)) for values in series]
     assert [repr(verdict) for verdict in newest_verdicts(series)] == single
     assert newest_verdicts([]) == []
+
+
+def watched(values: npt.NDArray[np.float64]) -> list[LevelVerdict]:
+    """Return the verdict after each value."""
+    found = [LevelVerdict("short", 0)]
+    for end in range(1, values.size + 1):
+        found += newest_verdicts(
+            [values[:end]],
+            level_starts=[found[-1].level_start],
+            befores=[found[-1].before],
+        )
+    return found[1:]
+
+
+def test_after_a_burst_the_level_before_it_goes_on() -> None:
+    values = noise(200)
+    values[60:65] += 0.7
+    found = watched(values)
+    assert "differs" in {one.state for one in found[60:65]}
+    assert {one.state for one in found[70:]} <= {"same", "unclear"}
+    assert (found[-1].level_start, found[-1].before) == (0, 0)
+
+
+def test_a_burst_like_an_earlier_one_raises_no_alarm_and_a_longer_one_does() -> None:
+    values = noise(200)
+    values[60:65] += 0.7
+    values[120:125] += 0.7
+    states = [one.state for one in watched(values)[118:]]
+    assert "differs" not in states
+    assert "unclear" in states
+    values[125:] += 0.7
+    assert "differs" in {one.state for one in watched(values)[125:130]}
 
 
 def test_one_far_value_is_unclear_and_no_change() -> None:

@@ -30,6 +30,7 @@ from benchwright.core.numeric import np
 from benchwright.core.results import Estimate, Finding
 from benchwright.core.text import (
     list_text,
+    number_text,
     percent_text,
     plural,
     quantity_text,
@@ -42,6 +43,7 @@ from benchwright.report.history_newest import (
     LevelStart,
     NewestAnswer,
     NewestLook,
+    direction,
     gone_text,
     lasts,
     logs_of,
@@ -54,7 +56,10 @@ from benchwright.stats.intervals import t_half_width
 from benchwright.stats.moments import moments
 from benchwright.stats.steps import (
     FALSE_ALARMS,
+    MIN_VALUES,
     LevelStep,
+    Pattern,
+    PatternKind,
     StepFit,
     find_steps,
     newest_verdicts,
@@ -81,6 +86,22 @@ class StepAnswer(msgspec.Struct, frozen=True, kw_only=True):
     not made good for it."""
 
 
+class PatternAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """What a series has that is no step of its level, within a segment."""
+
+    kind: PatternKind
+    first: int
+    """The first point of the series that it concerns."""
+    last: int
+    ratio: float
+    """Of an excursion: its level / that around it; of a drift: its end / its beginning; of modes: the upper one / the
+    lower one; of a spread: the standard deviation since `first` / that before."""
+    share: float
+    """The share of the points that the upper mode has; else 1."""
+    is_alternative: bool
+    """Whether this drift fits about as well as the steps."""
+
+
 class SeriesAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """The answer of one series."""
 
@@ -97,6 +118,8 @@ class SeriesAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """Places of single runs far from the level around them."""
     undecided_from: int | None
     """The points from here on may have a new level: too few to decide."""
+    patterns: tuple[PatternAnswer, ...]
+    """What is no step."""
     newest: NewestAnswer
     findings: tuple[Finding, ...]
 
@@ -196,11 +219,14 @@ def history_answer(
     names = series_names([one.key for one in chosen])
     levels = [_levels_of(one, history, asked) for one in chosen]
     gone = gone_series(history.without, (one.key for one in chosen))
-    looks = [
-        gone_text(one.newest) if one.key in gone else look or NO_RATIO
-        for one, look in zip(chosen, _newest_looks(chosen, levels, starts), strict=True)
-    ]
-    newest = newest_answers(looks, asked.false_alarms)
+    looks = _newest_looks(chosen, levels, starts)
+    newest = newest_answers(
+        [
+            gone_text(one.newest) if one.key in gone else look or NO_RATIO
+            for one, look in zip(chosen, looks, strict=True)
+        ],
+        asked.false_alarms,
+    )
     found = [
         SeriesAnswer(
             id=series_id(one.key),
@@ -211,11 +237,12 @@ def history_answer(
             steps=of_levels.steps,
             outliers=of_levels.outliers,
             undecided_from=of_levels.undecided_from,
+            patterns=of_levels.patterns,
             newest=of_newest,
-            findings=tuple(_findings(name, one.points, of_levels)),
+            findings=tuple(_findings(name, one.points, of_levels, look)),
         )
-        for one, name, of_levels, of_newest in zip(
-            chosen, names, levels, newest, strict=True
+        for one, name, of_levels, of_newest, look in zip(
+            chosen, names, levels, newest, looks, strict=True
         )
     ]
     return HistoryAnswer(
@@ -237,6 +264,7 @@ class _Levels(msgspec.Struct, frozen=True, kw_only=True):
     steps: tuple[StepAnswer, ...]
     outliers: tuple[int, ...]
     undecided_from: int | None
+    patterns: tuple[PatternAnswer, ...]
     wanders: tuple[Segment, ...]
     """Segments without a level to return to."""
     start: int
@@ -254,15 +282,27 @@ def _levels_of(series: Series, history: RunHistory, asked: HistoryQuestion) -> _
     steps: list[StepAnswer] = []
     outliers: list[int] = []
     undecided = None
+    patterns: list[PatternAnswer] = []
     wanders = []
     decided = max((at for at, p in enumerate(points) if p.run in accepted), default=0)
     for segment in segments:
         fit = _fit(points[segment.first : segment.last + 1], asked.false_alarms)
         outliers += (segment.first + one for one in fit.spikes)
+        own = [_pattern_answer(segment, one) for one in fit.patterns]
+        patterns += own
+        away = [
+            *outliers,
+            *(
+                at
+                for one in own
+                if one.kind == "excursion"
+                for at in range(one.first, one.last + 1)
+            ),
+        ]
         starts = [segment.first, *(segment.first + one.index for one in fit.steps)]
         ends = [*(one - 1 for one in starts[1:]), segment.last]
         levels += (
-            (first, last, _level(points, first, last, outliers))
+            (first, last, _level(points, first, last, away))
             for first, last in zip(starts, ends, strict=True)
         )
         for at, step in enumerate(fit.steps):
@@ -280,6 +320,7 @@ def _levels_of(series: Series, history: RunHistory, asked: HistoryQuestion) -> _
         steps=tuple(steps),
         outliers=tuple(outliers),
         undecided_from=None if undecided is None else last + undecided,
+        patterns=tuple(patterns),
         wanders=tuple(wanders),
         start=max(
             (at for at in range(last, len(points)) if points[at].run in accepted),
@@ -293,15 +334,28 @@ def _fit(points: Sequence[HistoryPoint], false_alarms: float) -> StepFit:
     if logs is None:
         return StepFit()
     values, errors = logs
-    return find_steps(values, standard_errors=errors, false_alarms=false_alarms)
+    return find_steps(
+        values, standard_errors=errors, false_alarms=false_alarms, logarithms=True
+    )
+
+
+def _pattern_answer(segment: Segment, one: Pattern) -> PatternAnswer:
+    return PatternAnswer(
+        kind=one.kind,
+        first=segment.first + one.first,
+        last=segment.first + one.last,
+        ratio=one.size if one.kind == "spread" else math.exp(one.size),
+        share=one.share,
+        is_alternative=one.is_alternative,
+    )
 
 
 def _level(
-    points: Sequence[HistoryPoint], first: int, last: int, outliers: Sequence[int]
+    points: Sequence[HistoryPoint], first: int, last: int, away: Sequence[int]
 ) -> Estimate | None:
-    """Return a level: the geometric mean of its points without outliers, with Student's interval
+    """Return a level: the geometric mean of its points without outliers and excursions, with Student's interval
     of their logarithms."""
-    inner = [points[at] for at in range(first, last + 1) if at not in outliers]
+    inner = [points[at] for at in range(first, last + 1) if at not in away]
     logs = logs_of(inner)
     if logs is None or not inner:
         return None
@@ -385,7 +439,11 @@ def _newest_looks(
             level_starts = [one.level_start - start for one, start in stored]
             befores = [one.before - start for one, start in stored]
         verdicts = newest_verdicts(
-            values, standard_errors=errors, level_starts=level_starts, befores=befores
+            values,
+            standard_errors=errors,
+            level_starts=level_starts,
+            befores=befores,
+            logarithms=True,
         )
         for at, of_values, of_errors, verdict in zip(
             places, values, errors, verdicts, strict=True
@@ -402,10 +460,21 @@ def _newest_looks(
 
 
 def _findings(
-    name: str, points: Sequence[HistoryPoint], of: _Levels
+    name: str, points: Sequence[HistoryPoint], of: _Levels, look: NewestLook | None
 ) -> Iterator[Finding]:
     if outliers := _outliers_text(points, of):
         yield make_finding("outlier-run", name, outliers)
+    for kind, code in _CODES.items():
+        some = [one for one in of.patterns if one.kind == kind]
+        if some:
+            heads = (pattern_text(points, one) for one in some)
+            details = (_runs_text(points, one) for one in some)
+            evidence = "; ".join(
+                some_text([*texts], _MOST_CHANGES) for texts in (heads, details)
+            )
+            yield make_finding(code, name, evidence)
+    if different := _disagreement(points, of, look):
+        yield make_finding("steps-and-looks-differ", name, different)
     for segment in of.wanders:
         runs = points[segment.first], points[segment.last]
         evidence = (
@@ -419,6 +488,70 @@ def _findings(
             f"{run_text(points[segment.first])}, after {plural(segment.first, 'run')}"
         )
         yield make_finding("environment-changed-between-runs", name, evidence)
+
+
+_CODES: dict[PatternKind, str] = {
+    "excursion": "level-excursion",
+    "drift": "level-drifts",
+    "modes": "several-levels",
+    "spread": "spread-changed",
+}
+
+
+def pattern_text(points: Sequence[HistoryPoint], one: PatternAnswer) -> str:
+    """Return what is no step in words: `runs 40 to 44 were 100 % slower, then as before`."""
+    first, last = one.first + 1, one.last + 1
+    word = direction(points[-1], rises=one.ratio > 1)
+    change = f"{percent_text(abs(one.ratio - 1), 2)} {word}"
+    span = f"run {first} to run {last}"
+    if one.kind == "excursion":
+        return f"runs {first} to {last} were {change}, then as before"
+    if one.kind == "drift" and one.is_alternative:
+        return f"a steady change fits about as well as the step, {change} from {span}"
+    if one.kind == "drift":
+        return f"{change} from {span}, steadily and not in a step"
+    if one.kind == "modes":
+        count = round(one.share * (last - first + 1))
+        return f"two levels at the same time, {count} of {span} are {change}"
+    times = number_text(max(one.ratio, 1 / one.ratio), 2)
+    than = "as much as" if one.ratio > 1 else "less than"
+    return f"since run {first} the runs vary {times} times {than} before"
+
+
+def _runs_text(points: Sequence[HistoryPoint], one: PatternAnswer) -> str:
+    return f"{run_text(points[one.first])} to {run_text(points[one.last])}"
+
+
+def _disagreement(
+    points: Sequence[HistoryPoint], of: _Levels, look: NewestLook | None
+) -> str:
+    """Return that the steps and the looks put the beginning of the present level at different places; else empty."""
+    if look is None or of.wanders:
+        return ""
+    verdict = look.verdict
+    begins = verdict.level_start if verdict.since is None else verdict.since
+    starts = {verdict.level_start + look.offset, begins + look.offset}
+    steps = [one for one in of.steps if one.index > of.start]
+    if steps and any(_is_at(steps[-1], one) for one in starts):
+        return ""
+    start = verdict.level_start + look.offset
+    if start > (steps[-1].index if steps else of.start):
+        return (
+            f"a look after a run found a change at run {start + 1} where all runs together have no step; "
+            f"{run_text(points[start])}"
+        )
+    if not steps:
+        return ""
+    at = steps[-1].index
+    return (
+        f"all runs together have a step at run {at + 1} that no look after a run found, so the newest run is compared "
+        f"with those since run {start + 1}; {run_text(points[at])}"
+    )
+
+
+def _is_at(step: StepAnswer, start: int) -> bool:
+    """Return whether a level that begins there may begin with a step: a look is less exact by some values."""
+    return step.first - MIN_VALUES <= start <= step.last + MIN_VALUES
 
 
 def _outliers_text(points: Sequence[HistoryPoint], of: _Levels) -> str:

@@ -58,7 +58,7 @@ from benchwright.study.history import (
     history_point,
 )
 
-METHOD = 2
+METHOD = 3
 """Version of what is stored and of how it is computed; a golden test shows when it must change."""
 
 Ints = npt.NDArray[np.int32]
@@ -591,6 +591,7 @@ class _Levels:
             standard_errors=errors,
             level_starts=(at.old_level_start[series] - offset).tolist(),
             befores=(at.old_before[series] - offset).tolist(),
+            logarithms=True,
         )
         at.level_start[series] = offset + [one.level_start for one in verdicts]
         at.before[series] = offset + [one.before for one in verdicts]

@@ -85,8 +85,8 @@ class NewestAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """The number of further runs like the doubtful ones that would decide; 0 if it is decided, or if
     `MOST_MORE` would not."""
     why: str
-    """Why it is undecided, or why there is no difference although the interval of the ratio excludes 1;
-    empty otherwise."""
+    """Why it is undecided, or why there is no difference although the interval of the ratio excludes 1, or that a
+    difference is of so few runs that it may end; empty otherwise."""
     open_step: OpenStep | None = None
     """None where there is none that is clear among all series."""
 
@@ -339,7 +339,10 @@ def _open_step(look: NewestLook, first: int, false_alarms: float) -> Iterator[Op
     worse = 1 if look.newest.better == "lower" else -1
     values = look.values[first:]
     fit = find_steps(
-        values, standard_errors=look.errors[first:], false_alarms=false_alarms
+        values,
+        standard_errors=look.errors[first:],
+        false_alarms=false_alarms,
+        logarithms=True,
     )
     places = [
         at
@@ -400,6 +403,7 @@ def _further_runs(
             standard_errors=[left[at].errors for at in now],
             level_starts=[left[at].verdict.level_start for at in now],
             befores=[left[at].verdict.before for at in now],
+            logarithms=True,
         )
         for at, verdict in zip(now, verdicts, strict=True):
             left[at] = msgspec.structs.replace(left[at], verdict=verdict)
@@ -431,6 +435,7 @@ def _answers(looks: Sequence[NewestLook]) -> list[NewestAnswer]:
         [one.values for one in looks],
         [one.verdict for one in looks],
         standard_errors=[one.errors for one in looks],
+        logarithms=True,
     )
     return list(map(_answer, looks, compared))
 
@@ -447,6 +452,8 @@ def _answer(look: NewestLook, compared: NewestComparison | None) -> NewestAnswer
     verdict, why = direction(look.newest, rises=ratio.value > 1), ""
     if found.state == "same":
         verdict, why = _no_step(ratio, compared)
+    elif look.values.size - found.level_start <= MIN_VALUES:
+        why = "so few runs may also be a disturbance that ends"
     return NewestAnswer(
         verdict=verdict,
         ratio=ratio,

@@ -223,7 +223,9 @@ def sentence(one: JudgedSeries) -> str:
         how = newest.why or f"the newest run has its level, {size}"
         return f"{name}: no difference: {how}"
     runs = plural(one.runs_since, "run")
-    return f"{name}: {newest.verdict}: {size} since {_run(one.since_point)}, {runs}"
+    but = f"; {newest.why}" if newest.why else ""
+    since = f"since {_run(one.since_point)}, {runs}"
+    return f"{name}: {newest.verdict}: {size} {since}{but}"
 
 
 def _run(point: HistoryPoint) -> str:

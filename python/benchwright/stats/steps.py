@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, TypeVar
 
 import msgspec
 
 from benchwright.core.numeric import np, npt
 from benchwright.stats import special
-from benchwright.stats.arrays import FloatArray, SampleValues
+from benchwright.stats.arrays import FloatArray, IntArray, SampleValues
+from benchwright.stats.distribution import two_modes
 from benchwright.stats.intervals import t_quantile
 from benchwright.stats.moments import Moments, moments
+from benchwright.stats.resolution import resolution
 
 # Purpose: a history of runs has steps (a commit made the program slower), spikes (one disturbed
 # run) and neighbours that resemble each other (a machine that is slow for a week). Only the first
@@ -93,6 +95,31 @@ class LevelStep(msgspec.Struct, frozen=True):
         return math.exp(self.high)
 
 
+PatternKind = Literal["excursion", "drift", "modes", "spread"]
+
+
+class Pattern(msgspec.Struct, frozen=True):
+    """What a series has that is no step of its level.
+
+    `excursion`: a few values of another level, after which the series is back. `drift`: a slope. `modes`: the values
+    have two levels at once. `spread`: the noise is larger, or smaller, from some value on.
+    """
+
+    kind: PatternKind
+    first: int
+    """The first value that it concerns, from 0."""
+    last: int
+    """The last one."""
+    size: float
+    """In the unit of the values: by how much the values of an excursion are above the level around them, the last
+    value of a slope above the first one, the upper mode above the lower one. Of a spread the ratio of the standard
+    deviations."""
+    share: float = 1.0
+    """The share of the values that the upper mode has."""
+    is_alternative: bool = False
+    """Whether a step is reported too that fits about as well as this slope."""
+
+
 class StepFit(msgspec.Struct, frozen=True):
     """The steps and the spikes of a series."""
 
@@ -111,6 +138,8 @@ class StepFit(msgspec.Struct, frozen=True):
     explains that. `steps` are then the few largest moves, which no error rate holds for."""
     size: int = 0
     """The number of values."""
+    patterns: tuple[Pattern, ...] = ()
+    """What is no step of the level."""
 
     def change_since(self, at: int) -> tuple[float, float, float]:
         """Return by how much the last level is above the level before step `at`, from 0, with the ends of its
@@ -129,12 +158,14 @@ def find_steps(
     *,
     standard_errors: SampleValues | None = None,
     false_alarms: float = FALSE_ALARMS,
+    logarithms: bool = False,
 ) -> StepFit:
     """Return the steps of finite values, shape `(n,)`, in the order of runs.
 
     `false_alarms` is the share of stationary series with any step. `standard_errors`, shape `(n,)`,
     are those of the single values (NaN where unknown): the noise is at least as large as they are,
-    and a value that is less certain than the others counts less.
+    and a value that is less certain than the others counts less. The noise is also at least that of rounding to the
+    values' resolution, which is that of the numbers themselves where the values are their `logarithms`.
     """
     data = np.asarray(values, dtype=np.float64)
     assert data.ndim == 1
@@ -145,12 +176,23 @@ def find_steps(
     scaled, unit = _scaled(data)
     if not unit:
         return StepFit((), (), None, 0.0, 0.0)
-    errors = _errors(standard_errors, unit, n)
-    price = threshold(n, false_alarms)
-    base = _running_median(_certain(scaled, errors))
-    limited = _limited(scaled, base, errors)
-    cuts, wanders = _best_cuts(limited, errors.floor, price)
-    return _described(scaled, limited, errors, cuts, price, unit, wanders)
+    grid = _grid(data, logarithms=logarithms) / unit
+    errors = _errors(standard_errors, unit, n).at_least(grid * grid / 12)
+    left = np.arange(n)
+    excursions: list[tuple[int, int]] = []
+    while True:
+        fit = _fit(scaled[left], errors.of(left), false_alarms)
+        found = _excursions(fit)
+        # Values of which most are away have no level to be back at.
+        away = sum(last - first for first, last in found) + n - left.size
+        if not found or 2 * away >= n:
+            break
+        excursions += ((int(left[first]), int(left[last - 1])) for first, last in found)
+        stays = np.ones(left.size, dtype=np.bool_)
+        for first, last in found:
+            stays[first:last] = False
+        left = left[stays]
+    return _described(fit, scaled, left, excursions, unit)
 
 
 def may_step(table: FloatArray) -> npt.NDArray[np.bool_]:
@@ -194,7 +236,7 @@ def _p_value(gain: float, n: int) -> float:
     return min(1.0, FALSE_ALARMS * math.exp((threshold(n) - gain) / _PER_E))
 
 
-_AT_5_PERCENT = 13.2
+_AT_5_PERCENT = 12.4
 """For at most 100 values."""
 _PER_LENGTH = 3.0
 """Increase of the threshold where the series is e times as long,"""
@@ -231,22 +273,34 @@ def _fitted(data: FloatArray, cuts: Sequence[int]) -> FloatArray:
 
 
 def _minus_twice_log(data: FloatArray, cuts: Sequence[int], floor: float) -> float:
-    rest = data - _fitted(data, cuts)
+    return _of_rest(data - _fitted(data, cuts), floor)[0]
+
+
+def _of_rest(rest: FloatArray, floor: float) -> tuple[float, float]:
+    """Return minus twice the log-likelihood of residuals, and their correlation."""
     squares = rest * rest
-    value, _ = _criterion(
-        squares.sum(), rest[1:] @ rest[:-1], squares[1:-1].sum(), data.size, floor
+    value, phi = _criterion(
+        squares.sum(), rest[1:] @ rest[:-1], squares[1:-1].sum(), rest.size, floor
     )
-    return float(value)
+    return float(value), float(phi)
 
 
 # -- Partitions -------------------------------------------------------------------------------
 
 
-def _best_cuts(data: FloatArray, floor: float, price: float) -> tuple[list[int], bool]:
-    """Return the starts of levels, without the first, and whether the series wanders.
+class _Partition(msgspec.Struct, frozen=True):
+    """What explains a series best."""
 
-    They maximize gain - price * steps. If no step remains in a series that wanders, they are its
-    few large moves.
+    cuts: list[int]
+    """The starts of levels, without the first."""
+    wanders: bool = False
+    has_line: bool = False
+    """Whether a straight line through all values explains them better, or about as well."""
+
+
+def _best(data: FloatArray, floor: float, price: float) -> _Partition:
+    """Return the partition that maximizes gain - price * steps, or none where a straight line, at the price of a
+    step, is as good. If no step remains in a series that wanders, they are its few large moves.
     """
     width = -(-data.size // MAX_VALUES)
     means = data[: data.size // width * width].reshape(-1, width).mean(axis=1)
@@ -254,12 +308,33 @@ def _best_cuts(data: FloatArray, floor: float, price: float) -> tuple[list[int],
     paths = [[cut * width for cut in cuts] for cuts in paths]
     scores = [_minus_twice_log(data, cuts, floor) + price * len(cuts) for cuts in paths]
     cuts = _without_slopes(data, paths[int(np.argmin(scores))])
-    if cuts or _neighbours_correlation(data) < _WANDERS:
-        return cuts, False
+    straight = data - _line(data)
+    line = _of_rest(straight, floor)[0] + price
+    if cuts:
+        stairs = _minus_twice_log(data, cuts, floor) + price * len(cuts)
+        if line <= stairs:
+            return _Partition([], has_line=True)
+        return _Partition(cuts, has_line=line <= min(stairs + _ALIKE, scores[0]))
+    has_line = line <= scores[0]
+    if _neighbours_correlation(data) < _WANDERS:
+        return _Partition([], has_line=has_line)
     rests = [data - _fitted(data, cuts) for cuts in paths]
     share = _MOVE * math.log(data.size) / data.size * float(rests[0] @ rests[0])
     left = [float(rest @ rest) + share * m for m, rest in enumerate(rests)]
-    return _without_slopes(data, paths[int(np.argmin(left))]), True
+    cuts = _without_slopes(data, paths[int(np.argmin(left))])
+    if not cuts and has_line and _neighbours_correlation(straight) < _WANDERS:
+        return _Partition([], has_line=True)
+    return _Partition(cuts, wanders=True)
+
+
+def _line(data: FloatArray) -> FloatArray:
+    """Return the straight line with the least squared error, at each value."""
+    ramp = np.arange(data.size) - (data.size - 1) / 2
+    return np.asarray(data.mean() + ramp * (ramp @ data) / (ramp @ ramp))
+
+
+_ALIKE = 2 * math.log(19)
+"""A line whose likelihood is at least 5 % of that of itself and the steps together fits about as well as they do."""
 
 
 def _neighbours_correlation(data: FloatArray) -> float:
@@ -324,12 +399,28 @@ def _partitions(data: FloatArray, most: int) -> list[list[int]]:
 
 
 class _Errors(msgspec.Struct, frozen=True):
-    """What the values' own standard errors say about the noise, in scaled units."""
+    """What the values' own standard errors and their resolution say about the noise, in scaled units."""
 
     floor: float
     """Minimum of the noise's variance."""
     excess: FloatArray | None = None
     """Variance of each value beyond that of a typical one, shape `(n,)`."""
+
+    def at_least(self, floor: float) -> _Errors:
+        """Return these with a minimum of the floor."""
+        return _Errors(max(self.floor, floor), self.excess)
+
+    def of(self, places: IntArray) -> _Errors:
+        """Return those of some values."""
+        return _Errors(self.floor, None if self.excess is None else self.excess[places])
+
+
+def _grid(data: FloatArray, *, logarithms: bool) -> float:
+    """Return the resolution of values, shape `(n,)`, at their median; 0 where they hardly repeat."""
+    if not logarithms:
+        return resolution(data)
+    with np.errstate(over="ignore"):
+        return resolution(np.exp(data - np.median(data)))
 
 
 def _scaled(data: FloatArray) -> tuple[FloatArray, float]:
@@ -379,7 +470,7 @@ def _limited(data: FloatArray, base: FloatArray, errors: _Errors) -> FloatArray:
     Where all values but one and those of steps are equal, the one is replaced by its base.
     """
     rest = data - base
-    scale = _MAD * float(np.median(np.abs(rest)))
+    scale = float(_row_spreads(rest[None])[0, 0])
     if scale <= 1e-9:
         alone = _alone(rest[None])[0]
         if alone.sum() < _TWO_ALONE:
@@ -403,24 +494,100 @@ _TWO_ALONE = 2
 """So many single deviations among equal values are noise."""
 
 
+def _row_spreads(rest: FloatArray, earlier: int | None = None) -> FloatArray:
+    """Return the robust standard deviation of each row of deviations, shape `(series, 1)`.
+
+    It is that of their median size, or of the size that a tenth of them (of the first ones, of which there are
+    `earlier`) exceed if that is larger: a mode that more than a tenth of the values have is noise, and not a sequence
+    of spikes. It is 0 where more than half of them are 0.
+    """
+    sizes = np.abs(rest)
+    middle = _row_medians(sizes)
+    some = np.sort(sizes[:, :earlier], axis=1)
+    large = some[:, int(_LARGE * (some.shape[1] - 1)), None]
+    wider = np.maximum(_MAD * middle, large / _LARGE_SDEVS)
+    return np.asarray(np.where(middle > 0, wider, 0.0))
+
+
+_LARGE = 0.9
+_LARGE_SDEVS = 1.6448536269514722
+"""The size that a tenth of normal values exceed, in standard deviations."""
+
+
 # -- What is reported of a fit ----------------------------------------------------------------
 
 
-def _described(
-    data: FloatArray,
-    limited: FloatArray,
-    errors: _Errors,
-    cuts: list[int],
-    price: float,
-    unit: float,
-    wanders: bool,
-) -> StepFit:
-    """Return a partition's steps, with intervals, its spikes and its undecided end."""
-    n, floor = data.size, errors.floor
-    gains = _gains(limited, cuts, floor)
-    while gains and min(gains) < price and not wanders:
+class _Fit(msgspec.Struct, frozen=True):
+    """The levels of values without excursions, in scaled units."""
+
+    data: FloatArray
+    limited: FloatArray
+    errors: _Errors
+    price: float
+    cuts: list[int]
+    gains: list[float]
+    wanders: bool
+    has_line: bool
+
+
+def _fit(data: FloatArray, errors: _Errors, false_alarms: float) -> _Fit:
+    """Return the levels whose steps are clear, also beside the noise around each."""
+    price = threshold(data.size, false_alarms)
+    limited = _limited(data, _running_median(_certain(data, errors)), errors)
+    best = _best(limited, errors.floor, price)
+    cuts = best.cuts
+    gains = _gains(limited, cuts, errors.floor)
+    while gains and min(gains) < price and not best.wanders:
         del cuts[int(np.argmin(gains))]
-        gains = _gains(limited, cuts, floor)
+        gains = _gains(limited, cuts, errors.floor)
+    return _Fit(data, limited, errors, price, cuts, gains, best.wanders, best.has_line)
+
+
+def _excursions(fit: _Fit) -> list[tuple[int, int]]:
+    """Return the first value of each excursion, and the first one after it: a level of no more values than an answer
+    needs, between two others that are one level, or at the beginning."""
+    if fit.wanders:
+        return []
+    found: list[tuple[int, int]] = []
+    edges = [0, *fit.cuts, fit.data.size]
+    if 0 < edges[1] <= MIN_VALUES < fit.data.size - edges[1]:
+        found.append((0, edges[1]))
+    at = 1 + len(found)
+    while at < len(edges) - 2:
+        before, first, last, after = edges[at - 1 : at + 3]
+        is_short = last - first <= min(MIN_VALUES, after - last + first - before - 1)
+        if is_short and _is_back(fit, before, first, last, after):
+            found.append((first, last))
+            at += 1
+        at += 1
+    return found
+
+
+def _is_back(fit: _Fit, before: int, first: int, last: int, after: int) -> bool:
+    places = np.r_[before:first, last:after]
+    values, lengths = fit.data[places], (first - before, after - last)
+    # The running median beside an excursion is that of the excursion.
+    levels = [np.median(values[: lengths[0]]), np.median(values[lengths[0] :])]
+    around = _limited(values, np.repeat(levels, lengths), fit.errors.of(places))
+    floor = fit.errors.floor
+    change = _minus_twice_log(around, [], floor)
+    change -= _minus_twice_log(around, [lengths[0]], floor)
+    return change < fit.price
+
+
+def _described(
+    fit: _Fit,
+    whole: FloatArray,
+    left: IntArray,
+    excursions: list[tuple[int, int]],
+    unit: float,
+) -> StepFit:
+    """Return a fit's steps, with intervals, its spikes, its undecided end, and what is no step.
+
+    `left` are the places of its values among the `whole` ones, of which the others are excursions.
+    """
+    data, limited, errors, cuts = fit.data, fit.limited, fit.errors, fit.cuts
+    n, floor, wanders = data.size, errors.floor, fit.wanders
     placed = _between_levels(data, cuts)
     intervals = []
     for at in range(len(cuts)):
@@ -428,18 +595,17 @@ def _described(
         intervals.append([min(cuts[at], ends[0]), max(cuts[at], ends[1])])
         if not wanders:
             cuts[at], intervals[at] = place, ends
+    doubtful = None
+    if cuts and not wanders and _is_too_short(whole, left, cuts):
+        doubtful = cuts.pop()
     edges = [0, *cuts, n]
     if cuts:
         # The running median follows a step late, so the limits move to the levels.
         medians = [np.median(data[a:b]) for a, b in itertools.pairwise(edges)]
         limited = _limited(data, np.repeat(medians, np.diff(edges)), errors)
     rest = limited - _fitted(limited, cuts)
-    squares = rest * rest
-    _, phi = _criterion(
-        squares.sum(), rest[1:] @ rest[:-1], squares[1:-1].sum(), n, floor
-    )
-    correlation = float(phi)
-    variance = max(float(squares.sum()) / max(n - len(cuts) - 1, 1), floor)
+    _, correlation = _of_rest(rest, floor)
+    variance = max(float(rest @ rest) / max(n - len(cuts) - 1, 1), floor)
     steps = tuple(
         _step(
             limited,
@@ -448,35 +614,182 @@ def _described(
             variance,
             correlation,
             intervals[at],
-            math.nan if wanders else _p_value(gain, n),
+            math.nan if wanders else _p_value(fit.gains[at], n),
             unit,
         )
-        for at, gain in enumerate(gains)
+        for at in range(len(cuts))
     )
     far = np.abs(data - _fitted(limited, cuts)) > _spike_limit(n) * math.sqrt(variance)
     spikes = [int(place) for place in np.flatnonzero(far)]
     alone = n - int(far[::-1].argmin()) if far[-1] and not far.all() else n
-    since = _undecided(data, limited, cuts, floor, price, n - max(alone, n - 2))
+    since = doubtful or _undecided(
+        data, limited, cuts, floor, fit.price, n - max(alone, n - 2)
+    )
     if since is not None:
         spikes = [place for place in spikes if place < since]
+    level = np.interp(np.arange(whole.size), left, _fitted(limited, cuts))
+    patterns = (
+        *_excursion_patterns(whole, level, sorted(excursions), unit),
+        *_patterns(fit, steps, spikes, since, rest, left, unit),
+    )
     return StepFit(
-        steps,
-        tuple(spikes),
-        since,
+        tuple(_moved(step, left) for step in steps),
+        tuple(int(left[place]) for place in spikes),
+        None if since is None else int(left[since]),
         math.sqrt(variance) * unit,
         correlation,
         wanders,
-        n,
+        whole.size,
+        patterns,
     )
 
 
+def _moved(step: LevelStep, left: IntArray) -> LevelStep:
+    """Return a step at the places of values among all."""
+    first, index, last = (int(left[at]) for at in (step.first, step.index, step.last))
+    return msgspec.structs.replace(step, first=first, index=index, last=last)
+
+
+def _is_too_short(whole: FloatArray, left: IntArray, cuts: list[int]) -> bool:
+    """Return whether the last level has too few values for a step: two, which may be spikes, or no more than
+    the level before it had in a row that were as far from it."""
+    values = whole[left]
+    before = cuts[-2] if len(cuts) > 1 else 0
+    old, new = (
+        float(np.median(one)) for one in (values[before : cuts[-1]], values[cuts[-1] :])
+    )
+    earlier = whole[left[before] : left[cuts[-1]]]
+    count = values.size - cuts[-1]
+    return count <= max(MIN_SEGMENT, _longest_run(earlier, old, new - old))
+
+
+def _longest_run(values: FloatArray, level: float, change: float) -> int:
+    """Return how many values in a row are nearer to a changed level than to the level."""
+    near = ~_is_far(values, level, change)
+    ends = np.flatnonzero(np.concatenate([[True], near, [True]]))
+    return int(np.diff(ends).max()) - 1
+
+
+def _is_far(values: FloatArray, level: float, change: float) -> npt.NDArray[np.bool_]:
+    """Return which values are nearer to a changed level than to the level."""
+    return (values - level) * math.copysign(1.0, change) > abs(change) / 2
+
+
+# -- What is no step --------------------------------------------------------------------------
+
+
+def _excursion_patterns(
+    whole: FloatArray,
+    level: FloatArray,
+    excursions: list[tuple[int, int]],
+    unit: float,
+) -> Iterator[Pattern]:
+    for first, last in excursions:
+        size = float((whole - level)[first : last + 1].mean())
+        yield Pattern("excursion", first, last, size * unit)
+
+
+def _patterns(
+    fit: _Fit,
+    steps: Sequence[LevelStep],
+    spikes: Sequence[int],
+    since: int | None,
+    rest: FloatArray,
+    left: IntArray,
+    unit: float,
+) -> Iterator[Pattern]:
+    """Yield what values without excursions have beside their steps; `rest` are the limited deviations from
+    the levels."""
+    if fit.wanders:
+        return
+    if fit.has_line:
+        line = _line(fit.limited)
+        size = float(line[-1] - line[0])
+        alike = bool(steps)
+        yield Pattern(
+            "drift", int(left[0]), int(left[-1]), size * unit, is_alternative=alike
+        )
+        if not alike:
+            rest = fit.limited - line
+    end = rest.size if since is None else since
+    decided = np.setdiff1d(np.arange(end), spikes)
+    levels = fit.limited - rest
+    modes = two_modes((fit.data - levels)[decided]) if decided.size else None
+    if modes is not None:
+        share = modes.n_high / (modes.n_low + modes.n_high)
+        size = modes.high - modes.low
+        yield Pattern("modes", int(left[0]), int(left[decided[-1]]), size * unit, share)
+    found = _spread_change(rest[:end], fit.errors.floor, fit.price)
+    if found is not None:
+        cut, ratio = found
+        yield Pattern("spread", int(left[cut]), int(left[-1]), ratio)
+
+
+def _spread_change(
+    rest: FloatArray, floor: float, price: float
+) -> tuple[int, float] | None:
+    """Return from which value on deviations are larger, or smaller, and how many times; None if they are not.
+
+    It is the clearest step of the logarithms of their sizes, if that is as clear as a step of the level must be.
+    """
+    n = rest.size
+    typical = float(rest @ rest) / max(n, 1)
+    if n < 2 * MIN_VALUES or typical <= floor:
+        return None
+    # Sizes near 0 have no logarithm: below a tenth of the deviation they are alike.
+    sizes = np.log(rest * rest + max(typical / 100, floor)) / 2
+    sums = np.cumsum(sizes - sizes.mean())[MIN_VALUES - 1 : n - MIN_VALUES]
+    after = np.arange(MIN_VALUES, n - MIN_VALUES + 1)
+    cut = MIN_VALUES + int(np.argmax(sums * sums / (after * (n - after))))
+    gain = _minus_twice_log(sizes, [], _TINY) - _minus_twice_log(sizes, [cut], _TINY)
+    if gain < price:
+        return None
+    return cut, math.exp(float(sizes[cut:].mean() - sizes[:cut].mean()))
+
+
+# -- How clear a step is ----------------------------------------------------------------------
+
+
 def _gains(data: FloatArray, cuts: list[int], floor: float) -> list[float]:
-    """Return what each step adds to the likelihood if the others stay."""
-    whole = _minus_twice_log(data, cuts, floor)
-    return [
-        _minus_twice_log(data, cuts[:at] + cuts[at + 1 :], floor) - whole
-        for at in range(len(cuts))
-    ]
+    """Return what each step adds to the likelihood if the others stay, with the noise around it where that is
+    larger than in the whole series."""
+    rest = data - _fitted(data, cuts)
+    whole, _ = _of_rest(rest, floor)
+    squares = rest * rest
+    variance = max(float(squares.mean()), floor)
+    edges = [0, *cuts, data.size]
+    found = []
+    for at, cut in enumerate(cuts):
+        gain = _minus_twice_log(data, cuts[:at] + cuts[at + 1 :], floor) - whole
+        # As many values on each side; at an end of the series the nearest ones.
+        old = squares[max(cut - _AROUND, 0) : max(cut, _AROUND)]
+        new = squares[max(min(cut, data.size - _AROUND), 0) : cut + _AROUND]
+        before, after = edges[at + 1] - edges[at], edges[at + 2] - edges[at + 1]
+        share = after / (before + after)
+        ratio = share * _noise_ratio(old, variance) + (1 - share) * _noise_ratio(
+            new, variance
+        )
+        found.append(float(_with_noise(gain, ratio, data.size)))
+    return found
+
+
+def _noise_ratio(squares: FloatArray, variance: float) -> float:
+    """Return the noise's variance at a place / that of all values, at least 1, from squared deviations there."""
+    return max(float(squares.mean()) / variance, 1.0)
+
+
+def _with_noise(
+    gain: float | FloatArray, ratio: float | FloatArray, n: int
+) -> FloatArray:
+    """Return the gain of a step where the variance around it is this many times that of all n values; a ratio
+    below 1 changes nothing."""
+    ratio = np.maximum(ratio, 1.0)
+    share = np.minimum(gain / n, 30.0)
+    return np.asarray(gain + n * (np.log1p(np.expm1(share) / ratio) - share))
+
+
+_AROUND = 20
+"""The noise of a level beside a step is that of its nearest values, so many."""
 
 
 def _spike_limit(n: int) -> float:
@@ -680,6 +993,7 @@ def newest_differs(
     *,
     standard_errors: SampleValues | None = None,
     level_start: int | None = None,
+    logarithms: bool = False,
 ) -> LevelVerdict:
     """Return whether the newest of finite values, shape `(n,)`, has the present level.
 
@@ -688,7 +1002,9 @@ def newest_differs(
     """
     errors = None if standard_errors is None else [standard_errors]
     starts = None if level_start is None else [level_start]
-    return newest_verdicts([values], standard_errors=errors, level_starts=starts)[0]
+    return newest_verdicts(
+        [values], standard_errors=errors, level_starts=starts, logarithms=logarithms
+    )[0]
 
 
 def newest_verdicts(
@@ -697,17 +1013,19 @@ def newest_verdicts(
     standard_errors: Sequence[SampleValues | None] | None = None,
     level_starts: Sequence[int] | None = None,
     befores: Sequence[int] | None = None,
+    logarithms: bool = False,
 ) -> list[LevelVerdict]:
     """Return `newest_differs` of many series; those of one length are computed together.
 
     `level_starts` and `befores` are those of the verdicts before the newest value, and may be
-    negative: only the last `TAIL` values of a series are needed.
+    negative: only the last `TAIL` values of a series are needed. `logarithms` as in `find_steps`.
     """
     data = [np.asarray(values, dtype=np.float64) for values in series]
     errors = _error_arrays(standard_errors, len(data))
     if level_starts is not None:
         ends = [values.size for values in data]
-        return _looks(data, errors, ends, level_starts, befores or [0] * len(data))
+        before = befores or [0] * len(data)
+        return _looks(data, errors, ends, level_starts, before, logarithms=logarithms)
     verdicts = [LevelVerdict("short", 0) for _ in data]
     for end in range(1, max((values.size for values in data), default=0) + 1):
         long = [at for at, values in enumerate(data) if values.size >= end]
@@ -717,6 +1035,7 @@ def newest_verdicts(
             [end] * len(long),
             [verdicts[at].level_start for at in long],
             [verdicts[at].before for at in long],
+            logarithms=logarithms,
         )
         for at, verdict in zip(long, found, strict=True):
             verdicts[at] = verdict
@@ -749,36 +1068,66 @@ def _looks(
     ends: Sequence[int],
     starts: Sequence[int],
     befores: Sequence[int],
+    *,
+    logarithms: bool,
 ) -> list[LevelVerdict]:
-    """Return one look at each series, at its values from its start to its end."""
-    verdicts: list[LevelVerdict | None] = [None] * len(data)
+    """Return one look at each series, at its values from its start to its end.
+
+    A level of a few values may be an excursion: where the level before it goes on, it is the present one again.
+    """
+    spans = {}
+    for at, (end, start, before) in enumerate(zip(ends, starts, befores, strict=True)):
+        is_over = before < start and _is_over(data[at][:end], start, before)
+        spans[at] = (end, before, before) if is_over else (end, start, before)
+    found = dict(_looks_at(data, errors, spans, logarithms=logarithms))
+    return [found[at] for at in range(len(data))]
+
+
+def _is_over(values: FloatArray, start: int, before: int) -> bool:
+    """Return whether the last values are back at the level before a start, after a few of another level."""
+    if not _BACK < values.size - start <= MIN_VALUES + _BACK:
+        return False
+    level = float(np.median(values[max(before, start - WINDOW, 0) : start]))
+    change = float(np.median(values[start : start + _BACK])) - level
+    return not _is_far(values[-_BACK:], level, change).any()
+
+
+def _looks_at(
+    data: Sequence[FloatArray],
+    errors: Sequence[FloatArray | None],
+    spans: Mapping[int, tuple[int, int, int]],
+    *,
+    logarithms: bool,
+) -> Iterator[tuple[int, LevelVerdict]]:
+    """Yield the look at each of some series, given the end, the start of its level and that of the level before."""
     alike: dict[int, list[int]] = {}
-    for at, (end, start) in enumerate(zip(ends, starts, strict=True)):
+    for at, (end, start, before) in spans.items():
         n = end - start
         if n <= MIN_VALUES:
-            verdicts[at] = LevelVerdict("short", start, before=befores[at])
+            yield at, LevelVerdict("short", start, before=before)
         else:
             alike.setdefault(min(n, WINDOW), []).append(at)
     unknown = np.full(WINDOW, math.nan)
     for n, same in alike.items():
         for places in _batches(same):
-            table = np.array([data[at][ends[at] - n : ends[at]] for at in places])
+            cut = [slice(spans[at][0] - n, spans[at][0]) for at in places]
+            table = np.array(
+                [data[at][one] for at, one in zip(places, cut, strict=True)]
+            )
             own = None
             if any(errors[at] is not None for at in places):
                 own = np.array(
                     [
-                        unknown[:n] if of is None else of[ends[at] - n : ends[at]]
-                        for at in places
+                        unknown[:n] if of is None else of[one]
+                        for at, one in zip(places, cut, strict=True)
                         for of in (errors[at],)
                     ]
                 )
                 own = own if np.isfinite(own).any() else None
-            found = _look(table, own)
-            for at, row in zip(places, found.rows(), strict=True):
-                verdicts[at] = _verdict(
-                    *row, starts[at], befores[at], data[at][: ends[at]]
-                )
-    return [verdict for verdict in verdicts if verdict is not None]
+            seen = _look(table, own, logarithms=logarithms)
+            for at, row in zip(places, seen.rows(), strict=True):
+                end, start, before = spans[at]
+                yield at, _verdict(*row, start, before, data[at][:end])
 
 
 class _Look(msgspec.Struct, frozen=True):
@@ -815,29 +1164,42 @@ def _verdict(
     """Return the verdict on a row of looks; `values` end with the newest."""
     n = values.size
     limit = look_threshold(n - start)
+    same = LevelVerdict("same", start, None, level, math.nan, gain, limit, before)
     doubtful = gain >= _DOUBT * limit
     if not doubtful:
         if not far:
-            return LevelVerdict(
-                "same", start, None, level, math.nan, gain, limit, before
-            )
+            return same
         tail = 1
     since = n - tail
-    level = float(np.median(values[max(start, since - WINDOW) : since]))
+    earlier = values[max(start, since - WINDOW) : since]
+    level = float(np.median(earlier))
     change = float(np.median(values[since:])) - level
-    if gain >= limit:
+    if doubtful:
+        new = _is_far(values[since:], level, change)
+        if tail > _BACK and not new[-_BACK:].any():
+            # The values are back at the level.
+            return same
+        if np.count_nonzero(new) <= _longest_run(earlier, level, change):
+            # The level had as many such values before.
+            doubtful = False
+            if gain < limit:
+                return same
+    if doubtful and gain >= limit:
         return LevelVerdict("differs", since, since, level, change, gain, limit, start)
     return LevelVerdict("unclear", start, since, level, change, gain, limit, before)
 
 
-def _look(table: FloatArray, errors: FloatArray | None) -> _Look:
+def _look(table: FloatArray, errors: FloatArray | None, *, logarithms: bool) -> _Look:
     """Return the best step among the last values of each row, shape `(series, n)`."""
     n = table.shape[1]
-    middle = _row_medians(table)
+    ordered = np.sort(table, axis=1)
+    middle = _middles(ordered)
     x = table - middle
-    scale = _MAD * _row_medians(np.abs(x))
-    tiny = 1e-12 * np.abs(table).max(axis=1, keepdims=True)
+    # A few newest values of another level are no mode yet.
+    scale = _row_spreads(x, earlier=n - MIN_VALUES)
+    tiny = 1e-12 * np.abs(ordered[:, [0, -1]]).max(axis=1, keepdims=True)
     x, floor = _limited_rows(x, scale, tiny, errors)
+    floor = np.maximum(floor, _row_grids(ordered, middle, logarithms=logarithms))
     x -= x.mean(axis=1, keepdims=True)
     most = min(_TAIL_LOOK, n // 2)
     tails = np.arange(MIN_SEGMENT, most + 1)
@@ -866,20 +1228,51 @@ def _look(table: FloatArray, errors: FloatArray | None) -> _Look:
     gains = without - value
     best = gains.argmax(axis=1)
     rows = np.arange(best.size)
-    spread = np.sqrt(np.maximum(rest[rows, best] / n, floor[:, 0]))
+    variance = np.maximum(rest[rows, best] / n, floor[:, 0])
+    spread = np.sqrt(variance)
     from_level = table[:, -1] - middle[:, 0]
+    # The noise of the newest values, which decides for a new level that is short.
+    count = np.minimum(np.maximum(tails[best], _AROUND), n)
+    from_end = np.arange(n, 0, -1)
+    is_new = from_end <= tails[best, None]
+    off = x - np.where(is_new, new[rows, best, None], old[rows, best, None])
+    near = np.where(from_end <= count[:, None], off * off, 0.0).sum(axis=1)
+    local = np.maximum(near / count / variance, 1.0)
+    share = tails[best] / n
     return _Look(
-        gains[rows, best],
+        _with_noise(gains[rows, best], share + (1 - share) * local, n),
         tails[best],
         np.abs(from_level) > _spike_limit(n) * np.maximum(spread, tiny[:, 0]),
         middle[:, 0],
     )
 
 
+_BACK = 3
+"""An excursion is over after so many values that are back."""
+
+
+def _row_grids(
+    ordered: FloatArray, middle: FloatArray, *, logarithms: bool
+) -> FloatArray:
+    """Return the variance of rounding of each row in ascending order, shape `(series, 1)`; 0 where values hardly
+    repeat."""
+    found = np.zeros_like(middle)
+    different = 1 + np.count_nonzero(ordered[:, 1:] != ordered[:, :-1], axis=1)
+    rough = (different > 1) & (2 * different <= ordered.shape[1])
+    for row in np.flatnonzero(rough):
+        step = _grid(ordered[row], logarithms=logarithms)
+        found[row] = step * step / 12
+    return found
+
+
 def _row_medians(table: FloatArray) -> FloatArray:
     """Return the median of each row, shape `(series, 1)`. Sorting takes a tenth of the time of
     `np.median`, which partitions without SIMD instructions."""
-    ordered, n = np.sort(table, axis=1), table.shape[1]
+    return _middles(np.sort(table, axis=1))
+
+
+def _middles(ordered: FloatArray) -> FloatArray:
+    n = ordered.shape[1]
     low, high = ordered[:, (n - 1) // 2, None], ordered[:, n // 2, None]
     return np.where(low == high, low, (low + high) / 2)
 
@@ -958,6 +1351,7 @@ def newest_comparisons(
     verdicts: Sequence[LevelVerdict],
     *,
     standard_errors: Sequence[SampleValues | None] | None = None,
+    logarithms: bool = False,
 ) -> list[NewestComparison | None]:
     """Return what the verdicts of `newest_verdicts` about the same values compare.
 
@@ -979,14 +1373,9 @@ def newest_comparisons(
             changed.append(at)
         spans.setdefault(end - max(begin, end - WINDOW), []).append((at, end))
     short = [at for at in changed if verdicts[at].state == "short"]
-    again = _looks(
-        [data[at] for at in short],
-        [errors[at] for at in short],
-        [data[at].size for at in short],
-        [verdicts[at].before for at in short],
-        [0] * len(short),
-    )
-    p = {at: verdict.p for at, verdict in zip(short, again, strict=True)}
+    again = {at: (data[at].size, verdicts[at].before, 0) for at in short}
+    looks = _looks_at(data, errors, again, logarithms=logarithms)
+    p = {at: verdict.p for at, verdict in looks}
     found: list[NewestComparison | None] = [None] * len(data)
     for n, alike in spans.items():
         for rows in _batches(alike):
@@ -1011,7 +1400,7 @@ def _level_moments(table: FloatArray) -> list[Moments]:
     n = table.shape[1]
     middle = _row_medians(table)
     x = table - middle
-    scale = _MAD * _row_medians(np.abs(x))
+    scale = _row_spreads(x)
     tiny = 1e-12 * np.abs(table).max(axis=1, keepdims=True)
     limited, _ = _limited_rows(x, scale, tiny, None)
     limited -= limited.mean(axis=1, keepdims=True)
