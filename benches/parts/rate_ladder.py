@@ -22,7 +22,7 @@ STEP = 1.05
 NEARLY_ALL = 0.85
 """Of the runs at a rate, or at rates that are pooled: all of up to six, all but one of seven."""
 ENOUGH_RUNS = 2
-"""A bound of the region is based on at least so many runs."""
+"""So many runs at a bound of the region or beyond it show it: one that held is chance where the next are late."""
 RUNGS = 4
 """Rates of a round."""
 SPREAD = (0.15, 0.4, 0.7, 1.0)
@@ -107,16 +107,36 @@ def pools(runs: Iterable[Run]) -> list[Pool]:
 
 
 def region(runs: Sequence[Run], enough: int = ENOUGH_RUNS) -> Region:
-    """Return the region that the runs leave open; its bounds have at least `enough` runs."""
+    """Return the region that the runs leave open; at least `enough` runs show each of its bounds."""
     pooled = pools(runs)
     held = [one for one in pooled if one.share <= 1 - NEARLY_ALL and one.runs >= enough]
     failed = [one for one in pooled if one.share >= NEARLY_ALL and one.runs >= enough]
     return Region(
-        low=held[-1].high if held else None,
-        high=failed[0].low if failed else None,
+        low=_beyond(runs, Outcome.HELD, enough, at_most=held[-1].high) if held else None,
+        high=_beyond(runs, Outcome.FAILED, enough, at_least=failed[0].low) if failed else None,
         runs=sum(one.runs for one in pooled),
         late=sum(run.outcome is Outcome.LATE for run in runs),
     )
+
+
+def _beyond(
+    runs: Sequence[Run],
+    outcome: Outcome,
+    enough: int,
+    *,
+    at_most: float = math.inf,
+    at_least: float = 0.0,
+) -> float:
+    """Return the rate within limits at which, or beyond which, so many runs had an outcome."""
+    rates = sorted(
+        (
+            run.rate
+            for run in runs
+            if run.outcome is outcome and at_least <= run.rate <= at_most
+        ),
+        reverse=outcome is Outcome.HELD,
+    )
+    return rates[min(enough, len(rates)) - 1]
 
 
 def is_open(runs: Sequence[Run]) -> bool:

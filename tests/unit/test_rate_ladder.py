@@ -71,8 +71,9 @@ def answer(
         (runs(r100="ff", r200="ff"), None, 100),
         # A single run is not enough for a bound.
         (runs(r100="h", r200="f"), None, None),
-        # Two at neighbouring rates are.
-        (runs(r100="h", r200="h", r300="f", r400="f"), 200, 300),
+        # A bound is where two runs show it, at that rate or beyond.
+        (runs(r100="h", r200="h", r300="f", r400="f"), 100, 400),
+        (runs(r100="hh", r200="hlll", r300="llll", r400="ff"), 100, 400),
         # What the generator spoiled is no evidence.
         (runs(r100="hh", r200="hhll", r300="llll", r400="ffl"), 200, 400),
         ([], None, None),
