@@ -112,8 +112,12 @@ def region(runs: Sequence[Run], enough: int = ENOUGH_RUNS) -> Region:
     held = [one for one in pooled if one.share <= 1 - NEARLY_ALL and one.runs >= enough]
     failed = [one for one in pooled if one.share >= NEARLY_ALL and one.runs >= enough]
     return Region(
-        low=_beyond(runs, Outcome.HELD, enough, at_most=held[-1].high) if held else None,
-        high=_beyond(runs, Outcome.FAILED, enough, at_least=failed[0].low) if failed else None,
+        low=_beyond(runs, Outcome.HELD, enough, at_most=held[-1].high)
+        if held
+        else None,
+        high=_beyond(runs, Outcome.FAILED, enough, at_least=failed[0].low)
+        if failed
+        else None,
         runs=sum(one.runs for one in pooled),
         late=sum(run.outcome is Outcome.LATE for run in runs),
     )

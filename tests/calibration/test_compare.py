@@ -82,7 +82,7 @@ def comparisons(
     in turn; `drift` is in standard deviations over the whole session; metrics correlate by a half."""
     rng = np.random.default_rng(seed)
     names = [f"arm{place}" for place in range(rule.arms)]
-    each = rule.arms * rule.trials_per_block * rule.maximum
+    each = rule.arms * rule.design.trials_per_block * rule.maximum
     trend = 1 + drift * SDEV[noise] * np.arange(each) / each
     for number in range(replications):
         own = msgspec.structs.replace(rule, seed=number % ORDERS)

@@ -109,14 +109,14 @@ def oracle(cv: float) -> float:
 def test_independent_trials_cost_little_more_than_their_variance_needs(
     mode: str,
 ) -> None:
-    """Ten trials where one would do, twice the oracle's ten, 1.25 times its forty."""
+    """Ten trials where one would do, 2.2 times the oracle's ten, 1.35 times its forty."""
     series = {cv: normal(cv).series(SEED, (1000, LENGTH)) for cv in (0.02, 0.08, 0.16)}
     player = ours(RULES[mode], TRIAL_NS.get(mode, 0))
     trials = {cv: player(one, 1.0).trials for cv, one in series.items()}
     pilot = 10 if mode.startswith("long") else 30
-    assert trials[0.02] == pytest.approx(pilot, rel=0.02)
-    assert trials[0.08] < max(pilot * 1.03, 2 * oracle(0.08))
-    assert trials[0.16] < 1.25 * oracle(0.16)
+    assert trials[0.02] == pytest.approx(pilot, rel=0.05)
+    assert trials[0.08] < max(pilot * 1.03, 2.2 * oracle(0.08))
+    assert trials[0.16] < 1.35 * oracle(0.16)
 
 
 @pytest.mark.parametrize("population", EVERY, ids=lambda p: p.name)

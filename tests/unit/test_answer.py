@@ -19,13 +19,14 @@ from benchwright.core.plan import (
     TestPlan,
     UntilPrecise,
 )
-from benchwright.core.results import Estimate, Finding, Severity
+from benchwright.core.results import Estimate, Finding, Severity, SlowRuns
 from benchwright.decide.history import History
 from benchwright.decide.precision import decide_precise
-from benchwright.decide.stopping import progress_of
+from benchwright.decide.stopping import current_estimate, progress_of
 from benchwright.findings.codes import CHANGE_CODES, CODES, WHOLE_CODES
 from benchwright.report.answer import (
     AnswerInput,
+    Unseen,
     answer_entries,
     answer_of,
     answer_sentence,
@@ -33,6 +34,7 @@ from benchwright.report.answer import (
     half_width_percent,
     input_of_contents,
     ratio_of,
+    unseen_of,
 )
 from benchwright.study.contents import TestContents, VoidBatch
 
@@ -117,7 +119,7 @@ def test_sentences_of_each_state() -> None:
     ).tests
     assert answer_sentence(answered) == "a: 1 s ± 9.8 % (95 %, 5 trials)"
     assert answer_sentence(undecided) == (
-        "b: undecided: 1 s ± 12 % (95 %, 5 trials; target 2 %: 5 trials, the maximum)"
+        "b: undecided: 1 s ± 14 % (95 %, 5 trials; target 2 %: 5 trials, the maximum)"
     )
     cut = AnswerInput(name="c", rule=FixedCount(9), trials=trials_of(STEADY[:2]))
     (one,) = answer_of([cut], status="interrupted").tests
@@ -163,9 +165,8 @@ def test_an_undecided_test_names_the_target_that_it_missed() -> None:
 
     assert told(0.02) == "target 2 %: 9 s of 9 s spent)"
     assert told(0.2) == "target 20 % needs the whole pilot: 9 s of 9 s spent)"
-    assert (
-        told(0.02, tps=5.0) == "target 2 % not reached for elapsed: 9 s of 9 s spent)"
-    )
+    # Equal values are no interval, so tps has not reached it either.
+    assert told(0.02, tps=5.0) == "target 2 %: 9 s of 9 s spent)"
 
 
 def test_progress_and_answer_have_the_interval_of_the_rule() -> None:
@@ -456,3 +457,68 @@ def test_a_failed_trial_that_ended_its_session_is_failed_and_not_void() -> None:
     )
     (test,) = answer_of([input_of_contents(contents)], status="failed").tests
     assert (test.trials, test.failed, test.void) == (2, 1, 1)
+
+
+# -- what the trials may have missed ---------------------------------------------------------
+
+
+def unseen(
+    values: int = 30, rule: StoppingRule | None = None, **more: str
+) -> Unseen | None:
+    """Return what so many values between 0.99 and 1.01 may have missed."""
+    steady = [1 + 0.01 * (-1) ** place for place in range(values)]
+    estimate = msgspec.structs.replace(
+        current_estimate(rule, more.get("metric", "elapsed"), steady, "s"),
+        unit=more.get("unit", "s"),
+    )
+    better = "higher" if more.get("better") == "higher" else "lower"
+    return unseen_of(more.get("metric", "elapsed"), estimate, rule, better)
+
+
+def test_thirty_trials_do_not_show_what_one_in_ten_does() -> None:
+    """The share of which 30 trials show none with a probability of 5 %: 0.95 of 1 is 0.905 ** 30."""
+    found = unseen()
+    assert found is not None
+    assert (1 - found.share) ** 30 == pytest.approx(0.05)
+    assert found.shift == pytest.approx(found.share)
+    assert found.sentence == (
+        "slow runs rarer than 1 in 10 may not have been seen: at twice the time they would make the mean 9.5 % higher"
+    )
+
+
+def test_a_rate_would_be_lower_and_other_values_are_not_times() -> None:
+    rate = unseen(metric="ops", unit="1/s", better="higher")
+    assert rate is not None
+    assert rate.sentence.endswith(
+        "at half the rate they would make the mean 4.8 % lower"
+    )
+    size = unseen(metric="rss", unit="B")
+    assert size is not None
+    assert size.sentence.startswith("high values rarer than 1 in 10")
+    assert "at twice the value" in size.sentence
+
+
+def test_it_is_said_where_it_would_move_the_mean_out_of_its_interval() -> None:
+    assert unseen(59, UntilPrecise(0.05)) is not None
+    assert unseen(10_000) is not None
+    assert unseen(30_000) is None
+    slower = unseen(59, UntilPrecise(0.05, rare=SlowRuns(0.05, 3.0)))
+    assert slower is not None
+    assert (
+        "at 3 times the time they would make the mean 9.9 % higher" in slower.sentence
+    )
+
+
+def test_a_median_does_not_depend_on_rare_runs() -> None:
+    assert unseen(30, UntilPrecise(0.01, share=0.5)) is None
+
+
+def test_equal_values_have_no_interval_before_they_are_many() -> None:
+    """Of 58 equal values 1 in 20 others may have been missed with more than 5 %."""
+    for rule in (FixedCount(58), UntilPrecise(0.05), UntilPrecise(0.05, mode="watch")):
+        few = current_estimate(rule, "elapsed", [1.0] * 58)
+        assert (few.value, few.n) == (1.0, 58)
+        assert math.isnan(few.low)
+        assert math.isnan(few.high)
+        many = current_estimate(rule, "elapsed", [1.0] * 59)
+        assert many.low == many.high == 1.0

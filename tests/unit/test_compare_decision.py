@@ -21,6 +21,7 @@ from benchwright.core.comparison import (
     Verdict,
 )
 from benchwright.core.plan import StopDecision
+from benchwright.core.results import SlowRuns
 from benchwright.decide.compare.conclusion import (
     comparison_progress,
     conclude,
@@ -82,9 +83,21 @@ def test_blocks_are_shuffled_by_seed_and_number_alone() -> None:
     assert orders != [block_order(rule_of(arms=3, seed=8), b) for b in range(60)]
 
 
-def test_the_other_designs_have_fixed_orders() -> None:
-    assert block_order(rule_of(design=ComparisonDesign.ABBA), 5) == (0, 1, 1, 0)
-    assert block_order(rule_of(design=ComparisonDesign.ROUND_ROBIN), 5) == (0, 1)
+def test_every_design_begins_its_blocks_at_random() -> None:
+    abba = rule_of(arms=2, design=ComparisonDesign.ABBA)
+    turns = rule_of(arms=3, design=ComparisonDesign.ROUND_ROBIN)
+    assert {block_order(abba, block) for block in range(40)} == {
+        (0, 1, 1, 0),
+        (1, 0, 0, 1),
+    }
+    assert {block_order(turns, block) for block in range(40)} == {
+        (0, 1, 2),
+        (1, 2, 0),
+        (2, 0, 1),
+    }
+
+
+def test_a_sequence_and_a_stored_baseline_have_fixed_orders() -> None:
     sequence = rule_of(design=ComparisonDesign.SEQUENCE, maximum=3, warmup=1)
     assert block_order(sequence, 0) == (0, 0, 0, 0, 1, 1, 1, 1)
     stored = rule_of(stored=StoredArm("old", "study", {}))
@@ -318,7 +331,8 @@ def test_a_stored_baseline_is_welch_on_logs_with_a_little_for_dependence() -> No
     stored = StoredArm("old", "study:old", {"elapsed": tuple(values.tolist())})
     rule = rule_of(mode="plan", stored=stored, minimum=10, maximum=10)
     builder = ComparisonBuilder(rule)
-    candidate = alternating(noisy(10, 1.1, seed=1))
+    # Noisier than the baseline: a quieter one would get the deviation of both.
+    candidate = alternating(noisy(10, 1.1, cv=0.06, seed=1))
     for value in candidate:
         builder.add([[], [{"elapsed": value}]])
     (verdict,) = answer(rule, builder.history()).verdicts
@@ -570,6 +584,38 @@ def test_nothing_is_ruled_out_before_thirty_blocks() -> None:
     abba = rule_of(margin=0.05, design=ComparisonDesign.ABBA)
     assert (abba.blocks_for_sameness, rule.blocks_for_sameness) == (15, 30)
     assert rule_of(maximum=12).blocks_for_sameness == 12
+    rare = rule_of(maximum=500, rare=SlowRuns(0.01))
+    assert rare.blocks_for_sameness == 299
+
+
+def test_what_is_ruled_out_says_which_slow_runs_may_be_unseen() -> None:
+    rule = rule_of(
+        margin=0.05, gates=(Gate("elapsed", "slower", 0.05, "slower by 5%"),)
+    )
+    found = answer(rule, history_of(rule, noisy(40), noisy(40, seed=1)))
+    assert found.verdicts[0].verdict is Verdict.EQUIVALENT
+    text = "40 trials of each may miss slow runs rarer than 1 in 13"
+    assert found.verdicts[0].reason == text
+    assert found.verdicts[0].unseen_share == pytest.approx(0.0722, abs=1e-4)
+    (gate,) = found.gates
+    assert gate.outcome is GateOutcome.PASSED
+    assert text in gate.detail
+
+
+def test_nothing_is_ruled_out_before_the_rare_runs_would_have_been_seen() -> None:
+    rule = rule_of(
+        margin=0.05,
+        maximum=500,
+        rare=SlowRuns(0.02),
+        gates=(Gate("elapsed", "slower", 0.05, "slower by 5%"),),
+    )
+    found = answer(rule, history_of(rule, noisy(148), noisy(148, seed=1)))
+    assert found.verdicts[0].verdict is Verdict.UNDECIDED
+    assert found.gates[0].outcome is GateOutcome.UNDECIDED
+    assert "148 blocks, a gate passes from 149 on" in found.gates[0].detail
+    found = answer(rule, history_of(rule, noisy(149), noisy(149, seed=1)))
+    assert found.verdicts[0].verdict is Verdict.EQUIVALENT
+    assert found.gates[0].outcome is GateOutcome.PASSED
 
 
 def test_failures_end_it_when_they_outnumber_the_rest() -> None:
@@ -740,7 +786,7 @@ def test_a_gate_that_passed_says_why(gate: Any, shift: float, beginning: str) ->
     assert judged.outcome is GateOutcome.PASSED
     assert judged.detail.startswith(beginning), judged.detail
     way = "slower" if shift > 0 else "faster"
-    assert f" % {way}; ratio " in judged.detail
+    assert f" % {way}; 60 trials of each may miss" in judged.detail
 
 
 def test_a_gate_before_the_first_interval_says_so() -> None:

@@ -5,14 +5,21 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from benchwright.cli.compare_stored import ComparedTest, chosen, compared_together
-from benchwright.core.comparison import ComparisonProgress, ComparisonResult, Verdict
+from benchwright.core.comparison import (
+    ComparisonProgress,
+    ComparisonResult,
+    GateOutcome,
+    Verdict,
+)
 from benchwright.core.errors import BenchError
+from benchwright.core.machine import Fact, FactWeight, MachineCapture
 from benchwright.core.plan import Pairs, StopDecision
 from benchwright.decide.stopping import TestProgress, TestsProgress
 from benchwright.run.ledger import Ledger
@@ -20,7 +27,12 @@ from benchwright.run.performer import Performer
 from benchwright.run.recovery import CRASH_CAUSE, recover
 from benchwright.run.session import Session
 from benchwright.run.session import SessionVerdict as Ended
-from benchwright.study.contents import NULL_KIND, last_null, tests_of
+from benchwright.study.contents import (
+    NULL_KIND,
+    last_null,
+    record_capture,
+    tests_of,
+)
 from benchwright.study.journal import SessionInfo, Study
 from benchwright.study.parsers.api import ParsedInput
 from benchwright.suite.comparison import ComparisonRequest, program_from_comparison
@@ -221,6 +233,37 @@ def test_a_gate_that_fails_is_exit_status_1_and_one_that_passes_0(
         assert verdict.exit_status == expected
         assert verdict.status == "complete", "there is nothing to resume"
         assert result_of(session).exit_status == expected
+
+
+def test_a_machine_that_changed_before_the_last_block_holds_the_gate(
+    tmp_path: Path,
+) -> None:
+    """What the session captures at its very end is too late for a gate, which is decided before."""
+    request = msgspec.structs.replace(REQUEST, fail_if=("slower by 20%",))
+    states = iter(("1", "2"))
+
+    def capture(study: Study, session: int) -> None:
+        fact = Fact("cpu.model", next(states), weight=FactWeight.FATAL)
+        record_capture(study, session, MachineCapture(1, (fact,)))
+
+    program = program_from_comparison(request)
+    with contextlib.closing(Study.create_or_open(tmp_path / "study")) as study:
+        number = study.begin_session(info())
+        capture(study, number)
+        performer = Performer(
+            FakeBench(elapsed),
+            ExecEnvironment("/", ()),
+            study.path,
+            number,
+            capture=partial(capture, study, number),
+        )
+        ledger = Ledger(study, number)
+        session = Session(program, ledger, performer, Recorder(), ())
+        assert session.run({}, {}).exit_status == 3
+    (gate,) = result_of(session).gates
+    assert gate.outcome is GateOutcome.UNDECIDED
+    assert gate.otherwise is GateOutcome.PASSED
+    assert gate.held_by == ("environment-changed-between-trials",)
 
 
 def test_undecided_is_exit_status_3(tmp_path: Path) -> None:

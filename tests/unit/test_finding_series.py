@@ -244,8 +244,15 @@ def test_a_metric_that_some_trials_lack_keeps_their_epochs() -> None:
 
 
 @pytest.mark.parametrize("value", [0.0, 0.1, 1e300])
-def test_constant_values_raise_no_doubt(value: float) -> None:
-    assert found(elapsed=np.full(30, value), user=np.zeros(30)) == ()
+def test_a_few_constant_values_are_noted_and_many_raise_no_doubt(value: float) -> None:
+    (note,) = found(elapsed=np.full(58, value), user=np.zeros(58))
+    assert (note.code, note.severity, note.metric) == (
+        "constant",
+        Severity.NOTE,
+        "elapsed",
+    )
+    assert "in all of 58 trials" in note.evidence
+    assert found(elapsed=np.full(59, value), user=np.zeros(59)) == ()
 
 
 @pytest.mark.parametrize("scale", [1e-300, 1e300])

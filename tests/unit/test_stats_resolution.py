@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from benchwright.stats.resolution import resolution
+from benchwright.stats.resolution import resolution, rounding_error
 
 
 @pytest.mark.parametrize(
@@ -47,3 +47,11 @@ def test_values_that_are_written_rounded_have_the_step_within_their_last_digit()
     thirds = [0.33, 0.67, 1.0, 0.33, 0.67, 0.33]
     assert resolution(thirds) == 0
     assert resolution(thirds, rounding=0.01) == pytest.approx(1 / 3, abs=0.01)
+
+
+def test_a_clock_moves_a_mean_by_half_a_step_where_the_values_hardly_vary() -> None:
+    steady = [12.0] * 57 + [11.0, 13.0, 12.0]
+    assert 0.2 < rounding_error(steady) < 0.3
+    assert rounding_error([0.3, 0.1, 0.2, 0.2, 0.1, 0.3, 0.2, 0.2]) < 0.01
+    assert rounding_error([10.5, 15.5] * 10) == 0, "no clock has a step of 5 and 10.5"
+    assert rounding_error([1.0] * 20) == 0, "no step is known"

@@ -20,6 +20,7 @@ from benchwright.core.plan import (
     TestPlan,
     UntilPrecise,
 )
+from benchwright.core.results import SlowRuns
 from benchwright.suite import effects as effect
 from benchwright.suite.command_line import CommandRequest, program_from_command
 from benchwright.suite.interpret import execute
@@ -146,6 +147,14 @@ def test_everything_else() -> None:
         (
             {"precision": "1%", "metrics": ("ops=/x", "user")},
             precise(0.01, ("elapsed", "ops", "user"), 30, long_minimum=10),
+        ),
+        (
+            {"precision": "5%", "rare": "0.2%:3x"},
+            precise(0.05, minimum=1497, maximum=1497, rare=SlowRuns(0.002, 3.0)),
+        ),
+        (
+            {"precision": "5%", "rare": "50%", "min_runs": "9"},
+            precise(0.05, minimum=9, rare=SlowRuns(0.5)),
         ),
     ],
 )

@@ -17,7 +17,7 @@ from benchwright.core.plan import (
     UntilPrecise,
     UntilPredicate,
 )
-from benchwright.core.results import Estimate
+from benchwright.core.results import Estimate, SlowRuns
 from benchwright.core.text import duration_ns_text, percent_text, plural
 
 # -- The question and the answer of a comparison ---------------------------------------
@@ -41,9 +41,9 @@ class ComparisonDesign(enum.StrEnum):
     BLOCKS = "blocks"
     """Each arm once, in random order."""
     ABBA = "abba"
-    """Each arm twice, forwards and backwards; the two log ratios of a block are averaged."""
+    """Each arm twice, in random order and back; the two log ratios of a block are averaged."""
     ROUND_ROBIN = "round-robin"
-    """Each arm once, in the order given."""
+    """Each arm once, in the order given, from a random one on."""
     SEQUENCE = "sequence"
     """All of the first arm, then all of the next: drift looks like a difference."""
     STORED = "stored"
@@ -53,6 +53,15 @@ class ComparisonDesign(enum.StrEnum):
     def paired(self) -> bool:
         """Whether the arms of one block belong together."""
         return self not in (ComparisonDesign.SEQUENCE, ComparisonDesign.STORED)
+
+    @property
+    def trials_per_block(self) -> int:
+        """Trials of each arm in one block."""
+        return 2 if self is ComparisonDesign.ABBA else 1
+
+    def blocks_for(self, trials: int) -> int:
+        """Return the number of blocks in which each arm has so many trials."""
+        return -(-trials // self.trials_per_block)
 
 
 class Verdict(enum.StrEnum):
@@ -121,6 +130,8 @@ class ComparisonRule(msgspec.Struct, frozen=True):
     """Whether there is only one look, because the blocks are stored ones."""
     stored: StoredArm | None = None
     """The baseline, if it was measured at another time: only candidates run."""
+    rare: SlowRuns | None = None
+    """Slow runs without which no candidate is equivalent and no gate passes."""
 
     @property
     def error(self) -> float:
@@ -145,17 +156,13 @@ class ComparisonRule(msgspec.Struct, frozen=True):
     @property
     def blocks_for_sameness(self) -> int:
         """The number of blocks before which no candidate is equivalent and no gate passes: 30
-        trials of each arm, or all that are allowed.
+        trials of each arm, those that `rare` takes, or all that are allowed.
 
         A slow mode with a probability of 15 % is missing from 10 trials with 20 %, from 30 with
         0.8 %; a mode that did not occur cannot be excluded.
         """
-        return min(-(-EQUIVALENCE_MIN_TRIALS // self.trials_per_block), self.maximum)
-
-    @property
-    def trials_per_block(self) -> int:
-        """Trials of each arm in one block."""
-        return 2 if self.design is ComparisonDesign.ABBA else 1
+        trials = max(EQUIVALENCE_MIN_TRIALS, self.rare.trials if self.rare else 0)
+        return min(self.design.blocks_for(trials), self.maximum)
 
     @property
     def paired(self) -> bool:
@@ -235,6 +242,9 @@ class MetricVerdict(msgspec.Struct, frozen=True):
     """Codes of the findings that leave it undecided."""
     otherwise: Verdict | None = None
     """What it would be without them."""
+    unseen_share: float | None = None
+    """Slow runs that are rarer than this share may have been missed in an arm, with a probability of 5 %; None
+    without trials."""
     test: str = ""
     """The test that both arms ran, where a comparison is of several tests."""
     unit: str = ""
@@ -394,6 +404,8 @@ def _describe_precise(rule: UntilPrecise) -> str:
         f"{percent_text(rule.confidence, 10)} confidence{looks}, "
         f"{pilot} to {rule.maximum} trials"
     )
+    if rule.rare is not None:
+        words += f", enough for slow runs of {percent_text(rule.rare.share, 10)}"
     if rule.max_time_ns is not None:
         words += f", at most {duration_ns_text(rule.max_time_ns)}"
     if rule.give_up_ns is not None:

@@ -6,11 +6,11 @@ import enum
 import re
 import shlex
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
-from benchwright.core.results import ReachedPrecision
+from benchwright.core.results import ReachedPrecision, SlowRuns
 
 # -- Commands, phases, samples, tests and their stopping rules -------------------------
 #
@@ -157,6 +157,8 @@ class UntilPrecise(msgspec.Struct, frozen=True, tag="precise"):
     give_up_ns: int | None = None
     """Time from which on the test stops if its target is known to be out of reach of its limits
     [ns]; None: never (rules of earlier versions)."""
+    rare: SlowRuns | None = None
+    """Slow runs that the trials must not miss; `minimum` has as many as that takes."""
 
     @property
     def statistic(self) -> str:
@@ -166,11 +168,30 @@ class UntilPrecise(msgspec.Struct, frozen=True, tag="precise"):
         return "median" if self.share == 0.5 else f"p{100 * self.share:.10g}"
 
 
-def long_minimum(minimum: int | None, mode: str, share: float | None) -> int | None:
-    """Return the size of a pilot that takes long: for a mean by plan, unless a minimum is given."""
-    if minimum or mode == "watch" or share is not None:
-        return None
-    return LONG_PILOT_TRIALS
+def precision_rule(
+    *,
+    target: float,
+    minimum: int | None = None,
+    maximum: int | None = None,
+    mode: Literal["plan", "watch"] = "plan",
+    share: float | None = None,
+    rare: SlowRuns | None = None,
+    **others: Any,
+) -> UntilPrecise:
+    """Return the rule of what a user gave; numbers of trials that are not given follow from the others."""
+    first = FIRST_LOOK_TRIALS if mode == "watch" else PILOT_TRIALS
+    least = max(minimum or min(first, maximum or first), rare.trials if rare else 0)
+    is_shortened = mode == "plan" and share is None and not (minimum or rare)
+    return UntilPrecise(
+        target=target,
+        minimum=least,
+        maximum=maximum or max(1000, least),
+        mode=mode,
+        share=share,
+        rare=rare,
+        long_minimum=LONG_PILOT_TRIALS if is_shortened else None,
+        **others,
+    )
 
 
 StoppingRule = FixedCount | UntilPredicate | UntilProgram | UntilPrecise

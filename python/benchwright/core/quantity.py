@@ -11,6 +11,8 @@ import re
 from collections.abc import Callable
 from fractions import Fraction
 
+from benchwright.core.results import SlowRuns
+
 _NUMBER = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*+([A-Za-z%µ]*)\s*\Z")
 _TIME_NS = {
     "ns": 1,
@@ -89,6 +91,18 @@ def parse_statistic(text: str) -> float | None:
             f"{text!r} is not supported: must be one of mean, median, p90, p99.9 and so on"
         )
     return float(Fraction(match[1]) / 100)
+
+
+def parse_slow_runs(text: str) -> SlowRuns:
+    """Return slow runs such as `1%:2x`: their share, and how many times as long they take; `1%` means twice."""
+    share, colon, size = text.partition(":")
+    runs = SlowRuns(parse_share(share, 0.5))
+    if not colon:
+        return runs
+    number, unit = _split(size, "a size such as 2x")
+    if unit != "x" or not 1 < number <= MOST_CHANGE:
+        raise ValueError(f"{size.strip()!r} is not a size above 1 such as 2x")
+    return SlowRuns(runs.share, float(number))
 
 
 def parse_duration_ns(text: str) -> int:

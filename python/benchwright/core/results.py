@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import math
 from typing import Literal
 
 import msgspec
@@ -25,6 +26,50 @@ class Estimate(msgspec.Struct, frozen=True):
     def half_width(self) -> float:
         """Half the interval's width, in the value's unit."""
         return (self.high - self.low) / 2
+
+
+# -- What a number of trials cannot show -------------------------------------------------
+#
+# No interval knows of a mode that did not occur: of n independent trials none is slow with probability
+# (1 - share)^n. So beside a mean stands the most frequent mode that may be unseen.
+# Source: J. Hanley and A. Lippman-Hand 1983, If nothing goes wrong, is everything all right?, JAMA 249(13)
+# (for 95 % the share is about 3 / n).
+
+UNSEEN_SIZE = 2.0
+"""How slow the runs are whose effect is stated where nobody asked for another size."""
+_UNSEEN_ERROR = 0.05
+"""Probability with which the stated share of slow runs would have been missed."""
+
+
+class SlowRuns(msgspec.Struct, frozen=True):
+    """Slow runs among others: `1%:2x`, one in a hundred, each of twice the time."""
+
+    share: float
+    """Of all runs, in (0, 1)."""
+    size: float = UNSEEN_SIZE
+    """How many times as long they take, above 1."""
+
+    @classmethod
+    def unseen(cls, n: int, size: float = UNSEEN_SIZE) -> SlowRuns:
+        """Return the most frequent ones of which `n` trials, at least one, may have shown none: with a probability
+        of 5 %."""
+        return cls(1 - _UNSEEN_ERROR ** (1 / n), size)
+
+    @property
+    def trials(self) -> int:
+        """The number of trials of which at least one is slow, with a probability of 95 %."""
+        return math.ceil(math.log(_UNSEEN_ERROR) / math.log1p(-self.share))
+
+    @property
+    def frequency(self) -> str:
+        """Their share as text: `1 in 10`. It is a little above the share where that is no whole number."""
+        return f"1 in {math.floor(1 / self.share)}"
+
+    def shift(self, better: Literal["lower", "higher"] = "lower") -> float:
+        """Return by how much they change the mean, as a share of the other runs' mean: of a time by default, where
+        `better` is `higher` of a rate."""
+        each = self.size - 1 if better == "lower" else 1 / self.size - 1
+        return self.share * each
 
 
 class Alternative(msgspec.Struct, frozen=True):

@@ -31,9 +31,11 @@ from benchwright.stats.intervals import (
     t_interval,
     t_mixture_interval,
     t_quantile,
+    unless_too_equal,
 )
 from benchwright.stats.metric_rules import MetricRules
 from benchwright.stats.moments import kurtosis, moments, skewness
+from benchwright.stats.resolution import rounding_error
 
 # -- a mean by plan: an interval that holds where the test stops ---------------------------------
 #
@@ -45,6 +47,10 @@ from benchwright.stats.moments import kurtosis, moments, skewness
 # A test of skewed trials stops where few of the slow ones were seen: its mean and its spread are too small together. The
 # interval is moved towards the longer tail by half of Johnson's correction, which makes it no wider; the other half
 # would cost symmetric values with a few far ones (t with 3 degrees of freedom) as much as it wins where a mode is slow.
+# A warm-up of a few trials that no test finds moves the mean by as much as the interval is wide. So the interval reaches
+# as far as three quarters of that of the trials after the first ten (of fewer than 30, after the first third): of trials
+# without a warm-up both are much alike, and where ten are few among all this changes nothing.
+# Times of a coarse clock that hardly vary are known no better than its step: their mean is off by up to half of it.
 # Where trials take long the pilot has 10 trials. These show few things reliably, so every correlation
 # above -0.1 counts, and no interval is narrower than a quarter of the target: a rare mode, of which a pilot
 # of ten shows nothing, is narrower than that where ten trials are enough.
@@ -65,6 +71,10 @@ _LOOKS = 1.25
 """By this / n every interval is wider, for the looks."""
 _SKEW = 0.5
 """Share of the correction for skewness by which the interval is moved."""
+_LATER = 0.75
+"""The interval reaches this far into that of the later trials,"""
+_EARLY = 10
+"""... which are those after so many, at most a third."""
 _MOST_VALUES = 10**9
 """A plan that needs more values counts as impossible."""
 
@@ -78,8 +88,21 @@ def sequential_interval(
     `target` is the half width that the plan wants, as a share of the mean. The interval is NaN
     for n < 2.
     """
+    few = len(values) < PILOT_TRIALS
+    whole = _skewed_interval(values, confidence, few)
+    later = _skewed_interval(values[min(len(values) // 3, _EARLY) :], confidence, few)
+    low = min(whole.low, later.value - _LATER * (later.value - later.low))
+    high = max(whole.high, later.value + _LATER * (later.high - later.value))
+    least = rounding_error(values)
+    if few and high > low:
+        least = max(least, _FINEST * target * abs(whole.value))
+    more = max(least - (high - low) / 2, 0.0)
+    return msgspec.structs.replace(whole, low=low - more, high=high + more)
+
+
+def _skewed_interval(values: Sequence[float], confidence: float, few: bool) -> Estimate:
+    """Return the mean with Student's interval, wider for looks and dependence, moved towards the longer tail."""
     plain = t_interval(values, confidence)
-    few = plain.n < PILOT_TRIALS
     factor = ar1_inflation(values, _CHANCE_OF_FEW if few else _CHANCE)
     half = plain.half_width * factor * (1 + _LOOKS / max(plain.n, 1))
     middle = plain.value
@@ -89,8 +112,6 @@ def sequential_interval(
         t = t_quantile(confidence, plain.n - 1)
         share = (1 + 2 * t * t) / (6 * t * math.sqrt(plain.n))
         middle += _SKEW * skewness(values) * share * plain.half_width
-    if few and half > 0:
-        half = max(half, _FINEST * target * abs(plain.value))
     return msgspec.structs.replace(
         plain,
         low=middle - half,
@@ -155,11 +176,13 @@ def stages(rule: UntilPrecise, history: History) -> tuple[MetricStage, ...]:
 
 def estimate_of(rule: UntilPrecise, values: Sequence[float]) -> Estimate:
     """Return what the rule estimates from values, with the interval by which it decides."""
-    if rule.mode == "watch":
-        return _sequence_interval(values, rule)
+    if rule.share is not None and rule.mode == "watch":
+        return quantile_sequence_interval(values, rule.share, rule.confidence)
     if rule.share is not None:
         return quantile_interval(values, rule.share, rule.confidence)
-    return sequential_interval(values, rule.target, rule.confidence)
+    if rule.mode == "watch":
+        return unless_too_equal(_sequence_interval(values, rule.confidence))
+    return unless_too_equal(sequential_interval(values, rule.target, rule.confidence))
 
 
 def _metric_stage(
@@ -228,11 +251,9 @@ def _expected(estimate: Estimate, target: float) -> int | None:
     return max(estimate.n + 1, math.ceil(estimate.n * ratio * ratio))
 
 
-def _sequence_interval(values: Sequence[float], rule: UntilPrecise) -> Estimate:
-    if rule.share is not None:
-        return quantile_sequence_interval(values, rule.share, rule.confidence)
-    plain = t_mixture_interval(values, rule.confidence)
-    wider = inflation(values) * plain.half_width
+def _sequence_interval(values: Sequence[float], confidence: float) -> Estimate:
+    plain = t_mixture_interval(values, confidence)
+    wider = max(inflation(values) * plain.half_width, rounding_error(values))
     return msgspec.structs.replace(
         plain, low=plain.value - wider, high=plain.value + wider
     )

@@ -32,7 +32,7 @@ from benchwright.core.plan import (
 from benchwright.core.results import Estimate
 from benchwright.core.text import plural
 from benchwright.decide.history import History, missing_text, watched_summaries
-from benchwright.stats.intervals import t_interval
+from benchwright.stats.intervals import t_interval, unless_too_equal
 from benchwright.stats.metric_rules import MetricRules
 from benchwright.stats.predicate import (
     evaluate_predicate,
@@ -221,8 +221,8 @@ def current_estimate(
 
             found = estimate_of(rule, values)
             return msgspec.structs.replace(found, unit=unit)
-        return t_interval(values, rule.confidence, unit)
-    return t_interval(values, unit=unit)
+        return unless_too_equal(t_interval(values, rule.confidence, unit))
+    return unless_too_equal(t_interval(values, unit=unit))
 
 
 # -- progress: only displayed, never used for a decision -------------------------------------------

@@ -397,6 +397,10 @@ _CODES: dict[str, Code] = {
         "Runs before and after are not compared. To compare them, measure an old commit again in "
         "the new environment (bw compare). --ignore FACT if the change cannot matter.",
     ),
+    "constant": Code(
+        Severity.NOTE,
+        "Run more trials (59 equal ones exclude another value that 1 of 20 has), or use a finer clock or metric.",
+    ),
     "outliers": Code(
         Severity.NOTE,
         "Read the logs of those trials. The table includes them; they do not affect the median "

@@ -9,9 +9,10 @@ from itertools import accumulate
 import msgspec
 
 from benchwright.core.plan import StoppingRule, UntilPrecise
-from benchwright.core.results import Finding, Severity
+from benchwright.core.results import Finding, Severity, SlowRuns
 from benchwright.core.text import (
     epochs_text,
+    exact_text,
     p_text,
     percent_text,
     quantity_text,
@@ -36,7 +37,7 @@ from benchwright.stats.drift import (
     mser_truncation,
     theil_sen,
 )
-from benchwright.stats.intervals import t_interval
+from benchwright.stats.intervals import ENOUGH_EQUAL, t_interval
 from benchwright.stats.metric_rules import MetricRules
 from benchwright.stats.moments import dot, median, moments, standardized
 
@@ -79,7 +80,8 @@ def outlier_finding(one: ExaminedSeries, apart: Sequence[Outlier]) -> Finding:
     values, places = one.column.values, [o.place for o in apart]
     apart_at = set(places)
     rest = moments([v for at, v in enumerate(values) if at not in apart_at]).mean
-    every = moments(values).mean
+    mean = t_interval(values)
+    is_moved = abs(mean.value - rest) > t.MOVED_MEAN * mean.half_width
     worst = max(apart, key=lambda o: abs(o.score))
     kind = "extreme" if any(o.extreme for o in apart) else "mild"
     epochs = epochs_text([one.column.epochs[p] for p in places], len(values))
@@ -88,11 +90,13 @@ def outlier_finding(one: ExaminedSeries, apart: Sequence[Outlier]) -> Finding:
         f"{one.column.name}: {kind} {'outlier' if len(apart) == 1 else 'outliers'} in {epochs}, "
         f"up to {quantity_text(worst.value, one.unit)}, {abs(worst.score):.1f} scaled MADs "
         f"{'above' if worst.score > 0 else 'below'} the median (threshold {limit:.1f}); "
-        f"mean {quantity_text(every, one.unit)} with, {quantity_text(rest, one.unit)} without"
+        f"mean {quantity_text(mean.value, one.unit)} with, {quantity_text(rest, one.unit)} without, median "
+        f"{quantity_text(median(values), one.unit)}"
     )
     if places == list(range(len(places))) and one.column.epochs[0] == 1:
         evidence += "; no later trial is like that, so it can be a warm-up, or chance"
-    return make_finding("outliers", one.test, evidence)
+    severity = Severity.WARNING if is_moved else None
+    return make_finding("outliers", one.test, evidence, severity)
 
 
 def modes_finding(one: ExaminedSeries, residuals: Sequence[float]) -> Finding | None:
@@ -373,6 +377,8 @@ def _others(book: MetricRules, found: Mapping[str, MetricColumn]) -> list[str]:
 
 def examine_series(one: ExaminedSeries) -> list[Finding]:
     """Return every finding about one metric, in the order of causes."""
+    if constant := _constant_finding(one):
+        return [constant]
     far = outliers(one.column.values, t.LEVEL_OUTLIERS * one.share)
     warm = _warm_up(one, far, t.LEVEL_DRIFT * one.share)
     cut = 0 if warm is None else warm.removed
@@ -394,6 +400,19 @@ def examine_series(one: ExaminedSeries) -> list[Finding]:
         for finding in found
         if finding is not None
     ]
+
+
+def _constant_finding(one: ExaminedSeries) -> Finding | None:
+    """Return the finding about equal values that are too few for an interval."""
+    values = one.column.values
+    if min(values) < max(values) or len(values) >= ENOUGH_EQUAL:
+        return None
+    evidence = (
+        f"{one.column.name} is {exact_text(values[0], one.unit)} in all of {len(values)} trials: equal values have no "
+        f"interval, and what is rarer than {SlowRuns.unseen(len(values)).frequency} may not have been seen"
+    )
+    finding = make_finding("constant", one.test, evidence)
+    return msgspec.structs.replace(finding, metric=one.column.name)
 
 
 def _drift_of_other(examined_series: ExaminedSeries) -> list[Finding]:

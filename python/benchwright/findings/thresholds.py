@@ -272,6 +272,8 @@ FEWEST_TRIALS = 10
 """With fewer trials nothing is reported about their values: findings at these levels are unlikely."""
 LEVEL_OUTLIERS = 0.02
 """Largest of the levels: one value at 8 MAD in 30 trials is the hardest to detect."""
+MOVED_MEAN = 0.5
+"""Share of its interval's half width by which outliers move a mean that depends on them: one does at most by 0.49."""
 LEVEL_WARM_UP = 0.006
 LEVEL_WARM_UP_ORDER = 0.01
 """Level of the permutation test that confirms a warm-up, also where a few trials are slow: 3 of 10, 2 of

@@ -68,6 +68,7 @@ from benchwright.report.answer import (
     estimate_text,
     half_width_percent,
     input_of_contents,
+    unseen_text,
 )
 from benchwright.study.contents import stored_baseline
 from benchwright.study.journal import StoredSession, Study
@@ -197,6 +198,8 @@ def _verdict(
             yield test_sentence(rows[0], status)
         elif len(rows) > 1:
             yield from _of_several(rows, status)
+        if (unseen := unseen_text(rows)) and not loads and not failed:
+            yield f"{unseen}."
     if rows and status in ("interrupted", "crashed"):
         yield broken
 

@@ -29,7 +29,14 @@ from benchwright.core.plan import (
     UntilPrecise,
     usual_direction,
 )
-from benchwright.core.results import Alternative, Estimate, Finding, Severity
+from benchwright.core.results import (
+    UNSEEN_SIZE,
+    Alternative,
+    Estimate,
+    Finding,
+    Severity,
+    SlowRuns,
+)
 from benchwright.core.text import (
     duration_ns_text,
     duration_text,
@@ -43,6 +50,7 @@ from benchwright.core.text import (
 )
 from benchwright.decide.stopping import current_estimate, main_metric, statistic_label
 from benchwright.findings.codes import BROKEN_CODES, CHANGE_CODES, WHOLE_CODES
+from benchwright.findings.sanity import kind_of
 from benchwright.report.documents import EstimateEntry, entry
 from benchwright.report.parts import ending_text
 from benchwright.stats.aggregate import (
@@ -164,6 +172,18 @@ class MetricAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """None where no trial has it."""
 
 
+class Unseen(msgspec.Struct, frozen=True):
+    """What the trials of a test may have missed, at 95 %: it is not in the interval of the mean."""
+
+    share: float
+    """Slow runs that are rarer may not have occurred."""
+    size: float
+    """How slow these are, for what follows: the size that the rule asks about, else twice as slow."""
+    shift: float
+    """By how much they would change the mean, as a share of it."""
+    sentence: str
+
+
 class TestAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """The answer of one test: a row."""
 
@@ -196,6 +216,9 @@ class TestAnswer(msgspec.Struct, frozen=True, kw_only=True):
     where their times are unknown. What changes more slowly is not in the interval."""
     failed: int
     void: int
+    unseen: Unseen | None
+    """Slow runs that these trials may have missed, where they would move the mean out of its interval; None where they
+    would not, and for another statistic."""
     target: float | None
     """The half width that the rule asks for, as a share of the value."""
     state: State
@@ -492,6 +515,7 @@ def _test_answer(
     ]
     completed = sum(trial.ending is TrialEnding.OK for trial in counted)
     column = figure.columns.get(figure.metric)
+    estimate = figure.estimates.get(figure.metric)
     cut = sum(trial.ending is TrialEnding.INTERRUPTED for trial in one.trials)
     state, reason = _ending(one, completed, *session)
     return TestAnswer(
@@ -502,7 +526,7 @@ def _test_answer(
         threads=one.threads,
         metric=figure.metric,
         label=statistic_label(one.rule, figure.metric),
-        estimate=figure.estimates.get(figure.metric),
+        estimate=estimate,
         minimum=None if column is None else min(column.values),
         maximum=None if column is None else max(column.values),
         relative=relative,
@@ -516,6 +540,9 @@ def _test_answer(
         ),
         trials=completed,
         span_s=trial_span_s(counted),
+        unseen=None
+        if estimate is None
+        else unseen_of(figure.metric, estimate, one.rule, figure.better),
         failed=len(counted) - completed + one.broken,
         void=one.void + cut,
         target=getattr(one.rule, "target", None),
@@ -525,6 +552,36 @@ def _test_answer(
         limit=_reached_limit(one, figure) if state == "undecided" else None,
         is_arm=one.is_arm,
     )
+
+
+def unseen_of(
+    metric: str, estimate: Estimate, rule: StoppingRule | None, better: str = "lower"
+) -> Unseen | None:
+    """Return what the trials behind a metric's estimate may have missed; None where it matters little to the mean,
+    and for other statistics."""
+    asked = rule if isinstance(rule, UntilPrecise) else None
+    if (
+        not math.isfinite(estimate.half_width)
+        or not estimate.value
+        or (asked and asked.share)
+    ):
+        return None
+    rare = asked.rare if asked else None
+    runs = SlowRuns.unseen(estimate.n, rare.size if rare else UNSEEN_SIZE)
+    is_rate = better == "higher"
+    shift = runs.shift("higher" if is_rate else "lower")
+    if abs(shift) <= half_width_percent(estimate) / 100:
+        return None
+    kind = kind_of(metric, estimate.unit)
+    what = "slow runs" if kind else ("low values" if is_rate else "high values")
+    times = {2.0: "half" if is_rate else "twice"}.get(
+        runs.size, f"1 / {runs.size:g} of" if is_rate else f"{runs.size:g} times"
+    )
+    sentence = (
+        f"{what} rarer than {runs.frequency} may not have been seen: at {times} the {kind or 'value'} they would make "
+        f"the mean {percent_text(abs(shift), 2)} {'lower' if is_rate else 'higher'}"
+    )
+    return Unseen(runs.share, runs.size, shift, sentence)
 
 
 def trial_span_s(counted: Sequence[Trial]) -> float | None:
@@ -855,6 +912,22 @@ def _exceeds(estimate: Estimate, target: float) -> bool:
     return not math.isfinite(percent) or float(f"{percent:.2g}") > 100 * target
 
 
+def unseen_text(tests: Sequence[TestAnswer]) -> str:
+    """Return what the trials may have missed, of several tests that of the one whose trials show least; empty where
+    it does not matter."""
+    having = [(test, test.unseen) for test in tests if test.unseen is not None]
+    if not having:
+        return ""
+    worst, unseen = max(having, key=lambda one: abs(one[1].shift))
+    text = f"{unseen.sentence[0].upper()}{unseen.sentence[1:]}"
+    if len({one.sentence for _, one in having}) > 1:
+        text = f"{worst.name}: {unseen.sentence}"
+    elif len(having) < len(tests):
+        names = [test.name for test, _ in having]
+        text = f"{concerned_text(names, len(tests))}: {unseen.sentence}"
+    return f"{text} (--rare asks for more trials)" if worst.target else text
+
+
 # -- JSON ------------------------------------------------------------------------------
 
 
@@ -889,6 +962,8 @@ class AnswerEntry(msgspec.Struct, frozen=True, kw_only=True):
     trials: int
     span_s: float | None
     """The time within which they lie; null where it is unknown."""
+    unseen: Unseen | None
+    """Slow runs that its trials may have missed, where they would matter to the mean."""
     failed: int
     void: int
     target: float | None

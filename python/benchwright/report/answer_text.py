@@ -54,6 +54,7 @@ from benchwright.report.answer import (
     concerned_text,
     estimate_text,
     half_width_percent,
+    unseen_text,
     value_digits,
 )
 from benchwright.stats.intervals import SEQUENCE_MEAN_METHOD, SEQUENTIAL_METHOD
@@ -87,7 +88,7 @@ def answer_lines(
     for constant in answer.constants:
         value = exact_text(constant.value, constant.unit)
         lines.append(visible(f"{constant.metric} is {value} in every trial"))
-    sentences = list(_sentences(tests, width))
+    sentences = [*_sentences(tests, width), *wrapped(unseen_text(tests), width)]
     sentences += _limit_lines(answer.groups, tests, width)
     if lines and sentences:
         lines.append("")

@@ -551,6 +551,8 @@ class VerdictEntry(msgspec.Struct, frozen=True, kw_only=True):
     widened: float
     held_by: tuple[str, ...]
     otherwise: Verdict | None
+    unseen_share: float | None
+    """Slow runs rarer than this share may have been missed in an arm, with a probability of 5 %."""
     test: str | UnsetType = UNSET
     """The test that both arms ran, where stored results of several tests are compared."""
 

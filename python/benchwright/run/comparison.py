@@ -35,7 +35,6 @@ from benchwright.run.findings import findings_of_comparison, findings_of_test
 from benchwright.run.ledger import Ledger
 from benchwright.run.performer import Performer
 from benchwright.run.test import RunningTest
-from benchwright.run.viewer import Viewer
 from benchwright.stats.aggregate import aggregate_trial
 from benchwright.stats.metric_rules import MetricRules
 from benchwright.study.findings import session_findings
@@ -55,7 +54,7 @@ def start_comparison(
         RunningTest(keys.next("test"), plan.name, plan.stopping, ledger, performer)
         for plan in request.plans
     ]
-    return RunningComparison(key, request, tests, ledger, performer.viewer)
+    return RunningComparison(key, request, tests, ledger, performer)
 
 
 def _with_name(request: RunComparison, name: str) -> RunComparison:
@@ -81,14 +80,14 @@ class RunningComparison:
         request: RunComparison,
         tests: Sequence[RunningTest],
         ledger: Ledger,
-        viewer: Viewer,
+        performer: Performer,
     ) -> None:
         self.key = key
         self.request = request
         self.tests = tests
         self.result: ComparisonResult | None = None
         self._ledger = ledger
-        self._viewer = viewer
+        self._performer = performer
         self._builder = ComparisonBuilder(request.rule)
         self._book = MetricRules(request.plans[0].metrics)
         self._blocks: list[list[list[dict[str, float] | None]]] = []
@@ -163,7 +162,7 @@ class RunningComparison:
             test, plan = self.tests[place - stored], self.request.plans[place - stored]
             before = len(test.trials)
             if is_between_blocks and not test.has_recorded(before + 1):
-                self._viewer.give_turn()
+                self._performer.viewer.give_turn()
             is_between_blocks = self.rule.design is ComparisonDesign.SEQUENCE
             while len(test.trials) == before:
                 test.run(plan, before + 1, 1)
@@ -188,6 +187,9 @@ class RunningComparison:
             test.stopped(stop)
             test.close()
         if result.gates or not self.rule.paired:
+            if not self.is_recorded:
+                # What changed since the session began concerns its gates.
+                self._performer.capture()
             kept = (self._ledger.study, self._ledger.session)
             findings = list(session_findings(*kept))
             findings += findings_of_comparison(self, result, *kept)

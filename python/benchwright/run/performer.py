@@ -5,6 +5,7 @@ A session waits only here, so interrupts are handled here too.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -38,8 +39,11 @@ class Performer:
         *,
         watching: BatchWatcher | None = None,
         viewer: Viewer | None = None,
+        capture: Callable[[], None] = lambda: None,
     ) -> None:
+        """`capture` records the machine as it is now."""
         self._bench = bench
+        self.capture = capture
         self.viewer = viewer or Viewer(study)
         self._watching = watching
         self.surroundings = around

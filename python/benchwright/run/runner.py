@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import signal
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from shlex import quote
 from typing import Protocol, TypeVar
@@ -101,6 +102,8 @@ class SessionSite(msgspec.Struct, frozen=True):
     """The live view of the study, if there is one."""
     recovery: Recovery
     """What to clean up after a crash; empty in a new session."""
+    capture: Callable[[], None]
+    """Records the machine as it is now."""
     gangs: Gangs | None = None
     """The pool that runs the session's parts; None: they run here."""
 
@@ -275,17 +278,25 @@ def _run(
                 _notify_on_error(experiment, ledger, output),
                 quiet,
             ):
-                record_machine(study, ledger.session, programs)
+                capture_now = partial(record_machine, study, ledger.session, programs)
+                capture_now()
                 with pool as gangs:
                     site = SessionSite(
-                        ledger, bench, watching, stop, viewer, recovery, gangs
+                        ledger,
+                        bench,
+                        watching,
+                        stop,
+                        viewer,
+                        recovery,
+                        capture_now,
+                        gangs,
                     )
                     verdict = experiment.run(site, output)
                 found = () if gangs is None else gangs.findings()
                 if not experiment.is_search:
                     # Again: a fact that differs now changed between trials.
                     with _after_the_end("the machine as it is now", output):
-                        record_machine(study, ledger.session, programs)
+                        capture_now()
         recorded = (*quiet.findings, *watching.findings(), *found)
         findings = experiment.findings(ledger, verdict, recorded)
         _store_findings(ledger, findings, recorded, output)

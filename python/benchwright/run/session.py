@@ -212,6 +212,7 @@ class ProgramExperiment:
             ledger.session,
             watching=site.watching,
             viewer=site.viewer,
+            capture=site.capture,
         )
         site.stop.pass_to(performer.interrupt)
         make_directory(

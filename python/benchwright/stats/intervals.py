@@ -8,9 +8,11 @@ from collections.abc import Sequence
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
-from benchwright.core.results import Estimate
+import msgspec
+
+from benchwright.core.results import Estimate, SlowRuns
 from benchwright.stats import special
-from benchwright.stats.dependence import long_run_sdev
+from benchwright.stats.dependence import ar1_inflation, long_run_sdev
 from benchwright.stats.moments import (
     Moments,
     finite_values,
@@ -71,6 +73,17 @@ def t_interval(
         n=found.n,
         unit=unit,
     )
+
+
+ENOUGH_EQUAL = SlowRuns(0.05).trials
+"""So many equal values show, at 95 %, that fewer than 1 of 20 differ: 59."""
+
+
+def unless_too_equal(estimate: Estimate) -> Estimate:
+    """Return the estimate of a mean; without its ends where all values are equal and too few."""
+    if estimate.half_width or estimate.n >= ENOUGH_EQUAL:
+        return estimate
+    return msgspec.structs.replace(estimate, low=math.nan, high=math.nan)
 
 
 # -- Confidence sequences: intervals of a mean that hold at every look at once ---------
@@ -196,6 +209,8 @@ QUANTILE_SEQUENCE_METHOD = "order-statistics-sequence"
 QUANTILE_TUNED_FOR = 30
 MIN_VALUES_FOR_WIDENING = 20
 """Minimum of values to distinguish dependence from chance."""
+_SCATTER = 0.1
+"""A correlation of neighbours' distances from the median up to this is not counted."""
 UNDERESTIMATE = 1.1
 """The slow cosines underestimate a correlated series' long-run deviation by about 10 %."""
 
@@ -249,9 +264,12 @@ def quantile(values: SampleValues, share: float) -> float:
 
 def _widening(values: Sequence[float], share: float) -> float:
     """Return the factor, at least 1, by which dependence widens the ranks."""
-    bound = quantile(values, share)
+    bound, middle = quantile(values, share), median(values)
     spread = long_run_sdev([float(value <= bound) for value in values])
-    return max(1.0, UNDERESTIMATE * spread / math.sqrt(share * (1 - share)))
+    own = UNDERESTIMATE * spread / math.sqrt(share * (1 - share))
+    # Bursts of variance hardly show in these indicators. They move a quantile as far as it is from the median.
+    scatter = ar1_inflation([abs(value - middle) for value in values], _SCATTER)
+    return max(1.0, own, 1 + abs(2 * share - 1) * (scatter - 1))
 
 
 def _stretched(ordered: Ranks, values: Sequence[float], share: float) -> Ranks:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from benchwright.stats.moments import finite_values
+from benchwright.stats.moments import finite_values, moments
 
 if TYPE_CHECKING:
     from benchwright.stats.arrays import SampleValues
@@ -45,3 +46,17 @@ def resolution(values: SampleValues, rounding: float = 0.0) -> float:
         if abs(times - round(times)) > max(_ROUNDING, (times + 1) * error):
             return 0.0
     return step
+
+
+def rounding_error(values: SampleValues) -> float:
+    """Return by how much the mean of finite values, shape `(n,)`, can be off because a clock rounded them, in their unit; 0
+    where they lie on no grid that begins at 0.
+
+    It is half a step where they hardly vary, and vanishes with their standard deviation: rounding moves the mean of normal
+    values by at most step / pi * exp(-2 (pi sdev / step)**2), and rounded down they are half a step lower anyway.
+    """
+    step = resolution(values)
+    data = finite_values(values)
+    if not step or abs(math.remainder(min(data), step)) > _ROUNDING * step:
+        return 0.0
+    return step / 2 * math.exp(-2 * (math.pi * moments(data).sdev / step) ** 2)

@@ -18,20 +18,18 @@ import msgspec
 
 from benchwright.core.errors import InputError
 from benchwright.core.plan import (
-    FIRST_LOOK_TRIALS,
     GIVE_UP_NS,
-    PILOT_TRIALS,
     CommandMode,
     FixedCount,
     MetricSpec,
     StoppingRule,
-    UntilPrecise,
-    long_minimum,
+    precision_rule,
 )
 from benchwright.core.quantity import (
     parse_confidence,
     parse_duration_ns,
     parse_share,
+    parse_slow_runs,
     parse_statistic,
 )
 from benchwright.core.untrusted import shell_text
@@ -176,6 +174,17 @@ class CommandRequest(msgspec.Struct, frozen=True):
             _COUNT,
             default="1000 with --precision",
             hint="write --max-runs 30",
+            rare=True,
+        ),
+    ] = None
+    rare: Annotated[
+        Text,
+        _stopping(
+            "slow runs that the trials must not miss: their share, and how slow",
+            "1%:2x",
+            parse_slow_runs,
+            hint="write --rare 1%:2x",
+            needs="precision",
             rare=True,
         ),
     ] = None
@@ -514,18 +523,19 @@ class _CommandOptions(OptionReader[CommandRequest]):
         only_measured = bool(names) and set(names) <= set(ALWAYS)
         if request.instructions is None and not only_measured:
             names.insert(0, "elapsed")
-        mode = precise_mode(request.mode)
-        first = FIRST_LOOK_TRIALS if mode == "watch" else PILOT_TRIALS
-        return UntilPrecise(
+        rare = self.value("rare")
+        if rare is not None and maximum and rare.trials > maximum:
+            self.wrong("--max-runs", str(maximum), values.too_few_for(rare, maximum))
+        return precision_rule(
             target=self.value("precision") or 0.05,
             metrics=tuple(dict.fromkeys(names)),
-            minimum=minimum or min(first, maximum or first),
-            maximum=maximum or max(1000, minimum or 0),
+            minimum=minimum,
+            maximum=maximum,
             max_time_ns=self.value("max_time"),
             confidence=self.value("confidence") or 0.95,
-            mode=mode,
-            share=(share := self.value("of")),
-            long_minimum=long_minimum(minimum, mode, share),
+            mode=precise_mode(request.mode),
+            share=self.value("of"),
+            rare=rare,
             give_up_ns=self.value("give_up") if request.give_up else GIVE_UP_NS,
         )
 
@@ -537,6 +547,7 @@ class _CommandOptions(OptionReader[CommandRequest]):
             ("--min-runs", request.min_runs),
             ("--max-runs", request.max_runs),
             ("--max-time", request.max_time),
+            ("--rare", request.rare),
         ):
             if text is not None:
                 hint = f"leave out --runs or {option}"
@@ -552,6 +563,7 @@ class _CommandOptions(OptionReader[CommandRequest]):
             ("--give-up", request.give_up, "is a limit for --precision"),
             ("--of", request.of, "is the statistic of --precision"),
             ("--confidence", request.confidence, "is the confidence of --precision"),
+            ("--rare", request.rare, "sets the least number of trials of --precision"),
         ):
             if text is not None:
                 hint = "add --precision 5%, or give --runs N alone"

@@ -26,6 +26,7 @@ from benchwright.core.quantity import (
     MOST_CHANGE,
     parse_confidence,
     parse_duration_ns,
+    parse_slow_runs,
     share_within,
 )
 from benchwright.core.results import current_code
@@ -130,6 +131,18 @@ class ComparisonRequest(msgspec.Struct, frozen=True):
             names="finding",
         ),
     ] = ()
+    rare: Annotated[
+        Text,
+        _question(
+            "slow runs without which nothing is equivalent and no gate passes: their share, and how slow",
+            "1%:2x",
+            parse_slow_runs,
+            "rare",
+            hint="write --rare 1%:2x",
+            key=True,
+            rare=True,
+        ),
+    ] = None
     metrics: common.Metrics = ()
     instructions: common.Instructions = None
     confidence: Annotated[
@@ -389,7 +402,14 @@ class ComparisonRuleOptions(OptionReader[ComparisonRequest]):
         if minimum and maximum and minimum > maximum:
             message = f"--max-blocks {maximum} is less than --min-blocks {minimum}"
             self.wrong("--max-blocks", str(maximum), message)
-        maximum = maximum or max(usual, minimum)
+        least = 0
+        if (rare := self.value("rare")) is not None:
+            least = ComparisonDesign(design).blocks_for(rare.trials)
+            if maximum and maximum < least and request.stored is None:
+                self.wrong(
+                    "--max-blocks", str(maximum), values.too_few_for(rare, maximum)
+                )
+        maximum = maximum or max(usual, minimum, least)
         return minimum or min(first, maximum), maximum
 
     def _gates(self, specs: list[MetricSpec]) -> tuple[Gate, ...]:
@@ -544,7 +564,7 @@ class _ComparisonOptions(ComparisonRuleOptions):
         before, after = body
         line = fixed(command, where)
         phase = self.exec_phase(command, line, "--", self.request.shell)
-        limit = FixedCount((rule.warmup + rule.maximum) * rule.trials_per_block)
+        limit = FixedCount((rule.warmup + rule.maximum) * rule.design.trials_per_block)
         heading = fixed(name, Where("--name", text=name))
         return step.Test(heading, limit, (*before, phase, *after), where, directory)
 

@@ -274,7 +274,7 @@ def compared(interpreter: StepInterpreter, one: step.Compare) -> Effects:
 
 
 def _arm(compare: step.Compare, names: tuple[str, ...], place: int) -> ComparisonArm:
-    each = compare.rule.trials_per_block
+    each = compare.rule.design.trials_per_block
     return ComparisonArm(
         comparison=compare.token,
         place=place,

@@ -355,7 +355,7 @@ class _Suite:
         if "exec" not in arm:
             message = "this arm has no exec: it would measure nothing"
             arm.wrong(arm.where, "suite-no-exec", message, 'add exec = "COMMAND"')
-        limit = FixedCount((rule.warmup + rule.maximum) * rule.trials_per_block)
+        limit = FixedCount((rule.warmup + rule.maximum) * rule.design.trials_per_block)
         body = (*around, *self._commands(arm, "exec"))
         return step.Test(self._heading(arm), limit, body, arm.where)
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Literal
 
 from benchwright.core.comparison import ComparisonRule
 from benchwright.core.plan import (
-    FIRST_LOOK_TRIALS,
     GIVE_UP_NS,
-    PILOT_TRIALS,
     Command,
     FixedCount,
     MetricSpec,
@@ -18,9 +17,14 @@ from benchwright.core.plan import (
     UntilPrecise,
     UntilPredicate,
     UntilProgram,
-    long_minimum,
+    precision_rule,
 )
-from benchwright.core.quantity import parse_duration_ns, parse_share, parse_statistic
+from benchwright.core.quantity import (
+    parse_duration_ns,
+    parse_share,
+    parse_slow_runs,
+    parse_statistic,
+)
 from benchwright.suite import rules, values
 from benchwright.suite.comparison import ComparisonRequest, rule_and_mistakes
 from benchwright.suite.form import (
@@ -115,11 +119,18 @@ def stopping(table: TomlTable, declared: Sequence[MetricSpec]) -> StoppingRule:
 
 
 def _check_limits(table: TomlTable, least: int) -> None:
-    """Report a `max_runs` below `min_runs`, or below its default `least`."""
+    """Report a `max_runs` below `min_runs`, or below its default `least`, or below the trials of `rare`."""
     minimum, maximum = table.values.get("min_runs", least), table.values.get("max_runs")
     if type(minimum) is type(maximum) is int and 0 < maximum < minimum:
         message = f"max_runs {maximum} is less than min_runs {minimum}"
         table.wrong(table.at("max_runs"), "suite-range", message)
+    elif type(maximum) is int and maximum > 0 and type(table.values.get("rare")) is str:
+        # A mistake in `rare` itself is reported where it is read.
+        with contextlib.suppress(ValueError):
+            rare = parse_slow_runs(table.values["rare"])
+            if maximum < rare.trials:
+                message = values.too_few_for(rare, maximum)
+                table.wrong(table.at("max_runs"), "suite-range", message)
 
 
 def _rules(declared: Sequence[MetricSpec]) -> dict[str, Form]:
@@ -143,6 +154,7 @@ def _rules(declared: Sequence[MetricSpec]) -> dict[str, Form]:
         optional("mode", read=of_type(Literal["plan", "watch"])),
         # In a tuple: the mean is None, which a reader returns for a mistake.
         optional("of", read=_text(lambda text: (parse_statistic(text),))),
+        optional("rare", read=_text(parse_slow_runs)),
     )
     predicate = Key("predicate", read=_checked(predicate_faults))
     return {
@@ -164,15 +176,10 @@ def _rules(declared: Sequence[MetricSpec]) -> dict[str, Form]:
 def _precise(declared: Sequence[MetricSpec], **said: Any) -> UntilPrecise:
     """Return a precision rule; values that are not given follow from the others."""
     wanted = said.pop("metrics", ()) or ["elapsed", *(spec.name for spec in declared)]
-    minimum, maximum = said.pop("minimum", None), said.pop("maximum", None)
     (share,) = said.pop("of", (None,))
     (give_up_ns,) = said.pop("give_up", (GIVE_UP_NS,))
-    first = FIRST_LOOK_TRIALS if said.get("mode") == "watch" else PILOT_TRIALS
-    return UntilPrecise(
+    return precision_rule(
         metrics=tuple(dict.fromkeys(wanted)),
-        minimum=minimum or min(first, maximum or first),
-        long_minimum=long_minimum(minimum, said.get("mode", "plan"), share),
-        maximum=maximum or max(1000, minimum or 0),
         share=share,
         give_up_ns=give_up_ns,
         **said,

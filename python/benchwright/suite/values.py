@@ -16,10 +16,19 @@ from benchwright.core.errors import InputError
 from benchwright.core.expression import EvaluationError, Expression, parse
 from benchwright.core.plan import Command, OutputPolicy
 from benchwright.core.quantity import parse_duration_ns, parse_size_bytes
+from benchwright.core.results import SlowRuns
+from benchwright.core.text import percent_text
 from benchwright.suite.mistakes import Fault, mistake, raised
 from benchwright.suite.program import Where
 
 T = TypeVar("T")
+
+
+def too_few_for(rare: SlowRuns, most: int) -> str:
+    """Return that so many trials may show none of these slow runs."""
+    share = percent_text(rare.share, 10)
+    return f"{most} may show no slow run of {share}: that takes {rare.trials}"
+
 
 # -- The values of `FOR V=A TO B [FACTOR M|ADD I]` -------------------------------------
 #

@@ -27,7 +27,7 @@ from benchwright.core.comparison import (
 )
 from benchwright.core.plan import StopDecision
 from benchwright.core.quantity import finite
-from benchwright.core.results import Estimate
+from benchwright.core.results import Estimate, SlowRuns
 from benchwright.core.text import percent_text
 from benchwright.decide.compare.decision import (
     ALONE,
@@ -44,6 +44,7 @@ from benchwright.decide.compare.decision import (
     judged_pairs,
     may_rule_out,
     too_few_to_see_dependence,
+    trials_of_each,
     verdicts_of,
     why_unanswerable,
 )
@@ -164,6 +165,7 @@ def _metric_verdict(
         verdict=answer.verdict,
         reason=answer.reason,
         widened=dependence_factor(evidence),
+        unseen_share=_unseen_share(evidence),
     )
 
 
@@ -248,6 +250,11 @@ def _reason(
         if undecided:
             return f"{text}; called different from {CONSTANT_FROM} on"
         return text
+    if judged is not None and judged.verdict is Verdict.EQUIVALENT:
+        return _unseen_text(evidence)
+    is_within = log_ratio_interval(rule, evidence).within(math.log1p(rule.margin))
+    if undecided and is_within and not may_rule_out(rule, evidence):
+        return _too_few(rule, evidence, "equivalent")
     return ""
 
 
@@ -265,15 +272,35 @@ def _gate_detail(
     ratio = ratio_estimate(rule, evidence)
     log_limit = gate_limit(rule, judged.gate)
     limit = _exp(log_limit)
-    why = _why_passed(judged.gate, ratio, log_limit)
+    why = _why_passed(judged.gate, ratio, log_limit) + f"{_unseen_text(evidence)}; "
     if judged.outcome is not GateOutcome.PASSED:
         why = ""
         if judged.outcome is GateOutcome.UNDECIDED and not may_rule_out(rule, evidence):
-            why = f"{evidence.n} blocks, a gate passes from {rule.blocks_for_sameness} on; "
+            why = f"{_too_few(rule, evidence, 'a gate passes')}; "
     return (
         f"{why}ratio {ratio.value:.4g} ({percent_text(rule.confidence, 10)} interval "
         f"{ratio.low:.4g} to {ratio.high:.4g}), limit {limit:.4g}"
     )
+
+
+def _too_few(rule: ComparisonRule, evidence: MetricEvidence, for_what: str) -> str:
+    """Return that there are too few trials to rule a difference out."""
+    if rule.paired:
+        return f"{evidence.n} blocks, {for_what} from {rule.blocks_for_sameness} on"
+    assert rule.rare is not None, "else any number is enough"
+    return f"{trials_of_each(evidence)} trials, {for_what} from {rule.rare.trials} on"
+
+
+def _unseen_share(evidence: MetricEvidence) -> float | None:
+    """Return the largest share of slow runs of which an arm may have shown none."""
+    n = trials_of_each(evidence)
+    return SlowRuns.unseen(n).share if n else None
+
+
+def _unseen_text(evidence: MetricEvidence) -> str:
+    """Return what the trials cannot rule out."""
+    n = trials_of_each(evidence)
+    return f"{n} trials of each may miss slow runs rarer than {SlowRuns.unseen(n).frequency}"
 
 
 def _why_passed(gate: Gate, ratio: Estimate, log_limit: float) -> str:

@@ -347,8 +347,15 @@ def _verdict(
 
 
 def may_rule_out(rule: ComparisonRule, evidence: MetricEvidence) -> bool:
-    """Return whether there are enough blocks to rule a difference out: fewer may all miss a slow mode."""
-    return not rule.paired or evidence.n >= rule.blocks_for_sameness
+    """Return whether there are enough trials to rule a difference out: fewer may all miss a slow mode."""
+    if rule.paired:
+        return evidence.n >= rule.blocks_for_sameness
+    return rule.rare is None or trials_of_each(evidence) >= rule.rare.trials
+
+
+def trials_of_each(evidence: MetricEvidence) -> int:
+    """Return how many trials the arm with fewer has, of those with a positive value."""
+    return min(evidence.baseline.n, evidence.candidate.n)
 
 
 def _better(rule: ComparisonRule, name: str) -> str:
@@ -392,8 +399,7 @@ class JudgedLimit(msgspec.Struct, frozen=True):
 def too_few_to_see_dependence(evidence: MetricEvidence) -> bool:
     """Return whether unpaired arms have too few trials to show whether neighbouring trials
     depend on each other; then no gate is decided."""
-    fewest = min(evidence.baseline.n, evidence.candidate.n)
-    return not evidence.paired and fewest < MIN_VALUES_FOR_DEPENDENCE
+    return not evidence.paired and trials_of_each(evidence) < MIN_VALUES_FOR_DEPENDENCE
 
 
 def gate_limit(rule: ComparisonRule, gate: Gate) -> float:
@@ -426,7 +432,8 @@ def _outcome(
 # -- the order in which the arms of a block run -------------------------------------------------------
 #
 # The order depends only on the seed and the block's number, so that a resumed comparison
-# continues in the same order.
+# continues in the same order. Decision: every design begins its blocks at random. With a fixed order a machine that
+# is slow at every second trial (at every fourth with ABBA) is a difference between the arms, in all comparisons.
 # Source: R. A. Fisher 1935, The Design of Experiments, on randomised blocks; ABBA cancels
 # a linear drift within a block.
 
@@ -442,10 +449,13 @@ def block_order(rule: ComparisonRule, block: int) -> tuple[int, ...]:
     if rule.design is ComparisonDesign.SEQUENCE:
         each = rule.warmup + rule.maximum
         return tuple(arm for arm in range(rule.arms) for _ in range(each))
-    if rule.design is ComparisonDesign.BLOCKS:
-        return _shuffled(rule.arms, rule.seed, block)
-    forth = tuple(range(rule.arms))
-    return forth + forth[::-1] if rule.design is ComparisonDesign.ABBA else forth
+    shuffled = _shuffled(rule.arms, rule.seed, block)
+    match rule.design:
+        case ComparisonDesign.BLOCKS:
+            return shuffled
+        case ComparisonDesign.ABBA:
+            return shuffled + shuffled[::-1]
+    return tuple((shuffled[0] + arm) % rule.arms for arm in range(rule.arms))
 
 
 @lru_cache(maxsize=65536)

@@ -191,7 +191,13 @@ def _standard_error(
     degrees = _welch(
         known, of_baseline.degrees, own, min(pilot - 1, of_candidate.degrees)
     )
-    return _StandardError(math.sqrt(known + own), degrees)
+    # If both arms vary alike, the shorter one may have missed what the longer one shows: rare slow trials.
+    squares = [(arm.n - 1) * arm.sdev**2 for arm in (baseline, candidate)]
+    common = sum(squares) / (baseline.n + candidate.n - 2)
+    alike = common * (
+        of_candidate.factor**2 / candidate.n + of_baseline.factor**2 / baseline.n
+    )
+    return _StandardError(math.sqrt(max(known + own, alike)), degrees)
 
 
 def dependence_factor(evidence: MetricEvidence) -> float:
