@@ -181,8 +181,8 @@ def test_large_moves_of_a_level_that_wanders_have_no_p() -> None:
     assert all(math.isnan(step.p) for step in fit.steps)
 
 
-def test_counts_that_are_nearly_always_equal_change_with_three_values() -> None:
-    assert [s.index for s in find_steps([1.0] * 20 + [2.0] * 3).steps] == [20]
+def test_counts_that_are_nearly_always_equal_change_with_a_few_values() -> None:
+    assert [s.index for s in find_steps([1.0] * 20 + [2.0] * 5).steps] == [20]
     assert find_steps([1.0] * 20 + [2.0] * 2).steps == ()
     one = find_steps([1.0] * 10 + [2.0] + [1.0] * 10)
     assert (one.steps, one.patterns) == ((), ())
@@ -304,6 +304,7 @@ def watched(values: npt.NDArray[np.float64]) -> list[LevelVerdict]:
             [values[:end]],
             level_starts=[found[-1].level_start],
             befores=[found[-1].before],
+            logarithms=True,
         )
     return found[1:]
 
@@ -438,3 +439,14 @@ def test_the_change_since_a_step_is_that_of_the_levels_around_the_later_ones() -
     assert change == pytest.approx(first.change + last.change)
     assert low < 0.15 < high
     assert 0 < high - low < 2 * (first.high - first.low)
+
+
+@pytest.mark.parametrize("size", [1.0, 2.0])
+def test_a_look_sees_a_step_of_whole_numbers_that_hardly_vary(size: float) -> None:
+    values = np.full(80, 30.0)
+    values[[7, 31]] = 31.0
+    assert newest_differs(np.log(values), logarithms=True).state == "same"
+    values[60:] += size
+    states = [one.state for one in watched(np.log(values))]
+    assert "differs" in states[60:66]
+    assert set(states[71:]) == {"same"}

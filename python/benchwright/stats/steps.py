@@ -177,7 +177,7 @@ def find_steps(
     if not unit:
         return StepFit((), (), None, 0.0, 0.0)
     grid = _grid(data, logarithms=logarithms) / unit
-    errors = _errors(standard_errors, unit, n).at_least(grid * grid / 12)
+    errors = _errors(standard_errors, unit, n).rounded(grid * grid / 12)
     left = np.arange(n)
     excursions: list[tuple[int, int]] = []
     while True:
@@ -272,15 +272,20 @@ def _fitted(data: FloatArray, cuts: Sequence[int]) -> FloatArray:
     return np.repeat(np.add.reduceat(data, starts) / lengths, lengths)
 
 
-def _minus_twice_log(data: FloatArray, cuts: Sequence[int], floor: float) -> float:
+def _minus_twice_log(data: FloatArray, cuts: Sequence[int], floor: _Floor) -> float:
     return _of_rest(data - _fitted(data, cuts), floor)[0]
 
 
-def _of_rest(rest: FloatArray, floor: float) -> tuple[float, float]:
+def _of_rest(rest: FloatArray, floor: _Floor) -> tuple[float, float]:
     """Return minus twice the log-likelihood of residuals, and their correlation."""
     squares = rest * rest
+    rounding = rest.size * floor.rounding
     value, phi = _criterion(
-        squares.sum(), rest[1:] @ rest[:-1], squares[1:-1].sum(), rest.size, floor
+        squares.sum() + rounding,
+        rest[1:] @ rest[:-1],
+        squares[1:-1].sum() + rounding,
+        rest.size,
+        floor.least,
     )
     return float(value), float(phi)
 
@@ -298,7 +303,7 @@ class _Partition(msgspec.Struct, frozen=True):
     """Whether a straight line through all values explains them better, or about as well."""
 
 
-def _best(data: FloatArray, floor: float, price: float) -> _Partition:
+def _best(data: FloatArray, floor: _Floor, price: float) -> _Partition:
     """Return the partition that maximizes gain - price * steps, or none where a straight line, at the price of a
     step, is as good. If no step remains in a series that wanders, they are its few large moves.
     """
@@ -398,17 +403,30 @@ def _partitions(data: FloatArray, most: int) -> list[list[int]]:
 # -- Preparation ------------------------------------------------------------------------------
 
 
+class _Floor(msgspec.Struct, frozen=True):
+    """How small the noise can be, in scaled units."""
+
+    least: float = _TINY
+    """Minimum of its variance."""
+    rounding: float = 0.0
+    """Variance of the rounding of values, which has no correlation: it is added to what the values show, because
+    values that are rounded alike show none of it."""
+
+    def raised(self, variance: float) -> float:
+        """Return a variance that values show, with this floor."""
+        return max(variance, self.least) + self.rounding
+
+
 class _Errors(msgspec.Struct, frozen=True):
     """What the values' own standard errors and their resolution say about the noise, in scaled units."""
 
-    floor: float
-    """Minimum of the noise's variance."""
+    floor: _Floor = _Floor()
     excess: FloatArray | None = None
     """Variance of each value beyond that of a typical one, shape `(n,)`."""
 
-    def at_least(self, floor: float) -> _Errors:
-        """Return these with a minimum of the floor."""
-        return _Errors(max(self.floor, floor), self.excess)
+    def rounded(self, variance: float) -> _Errors:
+        """Return these with a variance of rounding."""
+        return _Errors(_Floor(self.floor.least, variance), self.excess)
 
     def of(self, places: IntArray) -> _Errors:
         """Return those of some values."""
@@ -435,14 +453,14 @@ def _scaled(data: FloatArray) -> tuple[FloatArray, float]:
 
 def _errors(standard_errors: SampleValues | None, unit: float, n: int) -> _Errors:
     if standard_errors is None:
-        return _Errors(_TINY)
+        return _Errors()
     variances = (np.asarray(standard_errors, dtype=np.float64) / unit) ** 2
     assert variances.shape == (n,)
     known = variances[np.isfinite(variances)]
     if not known.size:
-        return _Errors(_TINY)
+        return _Errors()
     typical = float(np.median(known))
-    return _Errors(max(typical, _TINY), np.fmax(variances - typical, 0.0))
+    return _Errors(_Floor(max(typical, _TINY)), np.fmax(variances - typical, 0.0))
 
 
 def _certain(data: FloatArray, errors: _Errors) -> FloatArray:
@@ -605,7 +623,7 @@ def _described(
         limited = _limited(data, np.repeat(medians, np.diff(edges)), errors)
     rest = limited - _fitted(limited, cuts)
     _, correlation = _of_rest(rest, floor)
-    variance = max(float(rest @ rest) / max(n - len(cuts) - 1, 1), floor)
+    variance = floor.raised(float(rest @ rest) / max(n - len(cuts) - 1, 1))
     steps = tuple(
         _step(
             limited,
@@ -726,7 +744,7 @@ def _patterns(
 
 
 def _spread_change(
-    rest: FloatArray, floor: float, price: float
+    rest: FloatArray, floor: _Floor, price: float
 ) -> tuple[int, float] | None:
     """Return from which value on deviations are larger, or smaller, and how many times; None if they are not.
 
@@ -734,14 +752,16 @@ def _spread_change(
     """
     n = rest.size
     typical = float(rest @ rest) / max(n, 1)
-    if n < 2 * MIN_VALUES or typical <= floor:
+    if n < 2 * MIN_VALUES or typical <= max(floor.least, floor.rounding):
         return None
     # Sizes near 0 have no logarithm: below a tenth of the deviation they are alike.
-    sizes = np.log(rest * rest + max(typical / 100, floor)) / 2
+    sizes = np.log(rest * rest + max(typical / 100, floor.least) + floor.rounding) / 2
     sums = np.cumsum(sizes - sizes.mean())[MIN_VALUES - 1 : n - MIN_VALUES]
     after = np.arange(MIN_VALUES, n - MIN_VALUES + 1)
     cut = MIN_VALUES + int(np.argmax(sums * sums / (after * (n - after))))
-    gain = _minus_twice_log(sizes, [], _TINY) - _minus_twice_log(sizes, [cut], _TINY)
+    gain = _minus_twice_log(sizes, [], _Floor()) - _minus_twice_log(
+        sizes, [cut], _Floor()
+    )
     if gain < price:
         return None
     return cut, math.exp(float(sizes[cut:].mean() - sizes[:cut].mean()))
@@ -750,13 +770,13 @@ def _spread_change(
 # -- How clear a step is ----------------------------------------------------------------------
 
 
-def _gains(data: FloatArray, cuts: list[int], floor: float) -> list[float]:
+def _gains(data: FloatArray, cuts: list[int], floor: _Floor) -> list[float]:
     """Return what each step adds to the likelihood if the others stay, with the noise around it where that is
     larger than in the whole series."""
     rest = data - _fitted(data, cuts)
     whole, _ = _of_rest(rest, floor)
-    squares = rest * rest
-    variance = max(float(squares.mean()), floor)
+    squares = rest * rest + floor.rounding
+    variance = max(float(squares.mean()), floor.least)
     edges = [0, *cuts, data.size]
     found = []
     for at, cut in enumerate(cuts):
@@ -849,7 +869,7 @@ def _between_levels(data: FloatArray, cuts: list[int]) -> FloatArray:
 
 
 def _place(
-    data: FloatArray, cuts: list[int], at: int, floor: float
+    data: FloatArray, cuts: list[int], at: int, floor: _Floor
 ) -> tuple[int, int, int]:
     """Return the likeliest place of a step between its neighbours, and the ends of the smallest
     set of places with 95 % of the likelihood."""
@@ -891,7 +911,7 @@ def _undecided(
     raw: FloatArray,
     data: FloatArray,
     cuts: list[int],
-    floor: float,
+    floor: _Floor,
     price: float,
     far: int,
 ) -> int | None:
@@ -1199,7 +1219,7 @@ def _look(table: FloatArray, errors: FloatArray | None, *, logarithms: bool) -> 
     scale = _row_spreads(x, earlier=n - MIN_VALUES)
     tiny = 1e-12 * np.abs(ordered[:, [0, -1]]).max(axis=1, keepdims=True)
     x, floor = _limited_rows(x, scale, tiny, errors)
-    floor = np.maximum(floor, _row_grids(ordered, middle, logarithms=logarithms))
+    rounding = _row_grids(ordered, middle, logarithms=logarithms)
     x -= x.mean(axis=1, keepdims=True)
     most = min(_TAIL_LOOK, n // 2)
     tails = np.arange(MIN_SEGMENT, most + 1)
@@ -1222,6 +1242,7 @@ def _look(table: FloatArray, errors: FloatArray | None, *, logarithms: bool) -> 
         + (n - tails - 1) * old * old
         + (newer - new) * (older - old)
     )
+    squares, rest = squares + n * rounding, rest + n * rounding
     inner = rest - (first - old) ** 2 - (newest - new) ** 2
     without, _ = _criterion(squares, products, squares - first**2 - newest**2, n, floor)
     value, _ = _criterion(rest, lagged, inner, n, floor)
@@ -1237,7 +1258,7 @@ def _look(table: FloatArray, errors: FloatArray | None, *, logarithms: bool) -> 
     is_new = from_end <= tails[best, None]
     off = x - np.where(is_new, new[rows, best, None], old[rows, best, None])
     near = np.where(from_end <= count[:, None], off * off, 0.0).sum(axis=1)
-    local = np.maximum(near / count / variance, 1.0)
+    local = np.maximum((near / count + rounding[:, 0]) / variance, 1.0)
     share = tails[best] / n
     return _Look(
         _with_noise(gains[rows, best], share + (1 - share) * local, n),
