@@ -357,12 +357,12 @@ def undecided(reason: str, rule: StoppingRule, *codes: str, n: int = 1) -> Answe
 def test_an_undecided_test_names_the_limit_and_the_option_that_extends_it() -> None:
     precise = UntilPrecise(0.01, minimum=3, maximum=5)
     assert way_on(undecided("max-runs", precise)) == (
-        "n=1: the limit was 5 trials, and the answer needs about 750 trials: measure again with "
+        "n=1: the limit was 5 trials, and the answer needs about 1,000 trials: measure again with "
         "a larger --max-runs (max_runs in a suite)"
     )
     timed = UntilPrecise(0.01, minimum=3, maximum=500, max_time_ns=10**9)
     assert way_on(undecided("max-time", timed)).endswith(
-        "the limit was 1 s, and the answer needs about 750 trials: measure again with a larger "
+        "the limit was 1 s, and the answer needs about 1,000 trials: measure again with a larger "
         "--max-time and --max-runs (max_time, max_runs in a suite)"
     )
     enough = UntilPrecise(0.1, minimum=3, max_time_ns=10**9)
