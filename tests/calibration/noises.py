@@ -251,7 +251,7 @@ NOISES = (
     Noise("every second 20 % slower", every(2, 1.2)),
     Noise("bursts of 5, twice", bursts(0.01, 5, 2), "rare"),
     Noise("half 10 % slower", modes(0.5, 1.1)),
-    Noise("10 % three times", modes(0.1, 3)),
+    Noise("10 % three times", modes(0.1, 3), "rare"),
     Noise("0.3 % twenty times", modes(0.003, 20), "rare"),
     Noise("t3", student(3, 0.06)),
     Noise("Weibull 0.7", weibull(0.7)),
