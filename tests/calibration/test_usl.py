@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 
 from benchwright.core.ramp import ScalabilityModel, UslFit
-from benchwright.core.results import Estimate
-from benchwright.stats.usl import fit_usl, users_at_peak, usl_throughput
+from benchwright.stats.usl import fit_usl, usl_throughput
+from ramps import holds, maximum_holds
 
 FULL = os.environ.get("BW_CALIBRATION") == "full"
 REPLICATIONS = 1_000 if FULL else 150
@@ -82,20 +82,6 @@ def fits(cell: Cell) -> Iterator[UslFit]:
         yield fit_usl(users.tolist(), measured.tolist())
 
 
-def holds(estimate: Estimate, truth: float) -> bool:
-    """Return whether an interval holds the truth."""
-    return estimate.low <= truth <= estimate.high
-
-
-def maximum_holds(fit: UslFit, cell: Cell) -> bool:
-    """Return whether the interval of the users at the maximum holds the truth; no maximum is
-    an interval up to infinity."""
-    truth = users_at_peak(cell.sigma, cell.kappa)
-    if fit.users_at_peak is None:
-        return truth is None or fit.kappa.high >= cell.kappa
-    return holds(fit.users_at_peak, math.inf if truth is None else truth)
-
-
 def simplest(cell: Cell) -> ScalabilityModel:
     """Return the law that is true."""
     if cell.kappa:
@@ -111,7 +97,7 @@ def coverage_of(cell: Cell) -> Coverage:
             holds(fit.gamma, cell.gamma),
             holds(fit.sigma, cell.sigma),
             holds(fit.kappa, cell.kappa),
-            maximum_holds(fit, cell),
+            maximum_holds(fit, cell.sigma, cell.kappa),
             order.index(fit.preferred) > order.index(simplest(cell)),
             fit.refuted,
         )

@@ -197,7 +197,8 @@ def test_the_document_has_figures_and_no_nan() -> None:
     assert last["response_ms_p99"] is None, "infinite is not a number"
     assert last["infinite"] == ["response_ms_p99"]
     assert document["points"][0]["infinite"] == []
-    assert "response_ms_p99" in document["trials"][-1]["infinite"]
+    assert "response_ms_p99" in document["trials"][-2]["infinite"]
+    assert document["trials"][-1]["purpose"].startswith("control")
     assert document["usl"]["preferred"] == "usl"
     assert 20 < document["usl"]["users_at_peak"]["value"] < 30
     assert document["trials"][0]["users"] == 1

@@ -14,9 +14,11 @@ from benchwright.core.ramp import ScalabilityModel
 from benchwright.stats.arrays import FloatArray
 from benchwright.stats.usl import (
     LogRegression,
+    SaturatingLaw,
     ValueBounds,
     fit_usl,
     profile_interval,
+    saturating_law,
     users_at_peak,
     usl_band,
     usl_throughput,
@@ -135,6 +137,55 @@ def test_the_simplest_law_that_is_not_refuted_is_preferred(
     found = [fit_usl(LEVELS, noisy(seed, *law, noise=0.01)) for seed in range(20)]
     agreed = sum(one.preferred is preferred for one in found)
     assert agreed >= 17, "each step up is taken wrongly in 5 % of profiles"
+
+
+def levelling(throughput: FloatArray) -> SaturatingLaw:
+    """Return the saturating law fitted to throughputs of LEVELS."""
+    users = np.array(LEVELS)
+    return saturating_law(LogRegression(users / throughput, np.ones_like(users)), users)
+
+
+@pytest.mark.parametrize("sharpness", [1.0, 2.0, 6.0, 16.0])
+def test_a_saturating_law_is_found_again(sharpness: float) -> None:
+    users = np.array(LEVELS)
+    measured = ((100 * users) ** -sharpness + 1500**-sharpness) ** (-1 / sharpness)
+    law = levelling(measured)
+    assert law.squares == pytest.approx(0, abs=1e-9)
+    assert (law.gamma, law.limit, law.sharpness) == pytest.approx(
+        (100, 1500, sharpness), rel=1e-3
+    )
+
+
+def test_a_straight_line_and_a_constant_are_ends_of_the_saturating_law() -> None:
+    users = np.array(LEVELS)
+    line = levelling(50 * users)
+    assert (line.gamma, line.squares) == pytest.approx((50, 0), abs=1e-6)
+    assert line.limit > 1e4
+    constant = levelling(np.full_like(users, 70.0))
+    assert constant.limit == pytest.approx(70, rel=1e-3)
+    falling = levelling(70 / users)
+    assert falling.squares > 1
+
+
+def test_a_maximum_is_claimed_only_against_a_law_that_levels_off() -> None:
+    """A pool bends as the whole law does, and never falls."""
+    users = LEVELS * 3
+    random = np.random.default_rng(4)
+    noise = np.exp(random.normal(0, 0.03, len(users)))
+    pool = (100 * np.minimum(np.array(users), 12) * noise).tolist()
+    found = fit_usl(users, pool)
+    assert found.kappa.low > 0, "without kappa no knee is so sharp"
+    assert found.preferred is ScalabilityModel.SATURATING
+    assert found.law is not None
+    assert found.law.asymptote == pytest.approx(1200, rel=0.05)
+    assert found.law.sharpness is not None
+    assert found.users_at_peak is not None
+    assert math.isinf(found.users_at_peak.high)
+    assert fit_usl(users, pool, fell=True).preferred is ScalabilityModel.USL
+    law = (np.tile(throughputs(100, 0.03, 0.005), 3) * noise).tolist()
+    assert fit_usl(users, law).preferred is ScalabilityModel.USL
+    seen = fit_usl(users, law, fell=False)
+    assert seen.preferred is ScalabilityModel.SATURATING, "the levels have the say"
 
 
 def test_a_kink_refutes_the_law_and_noise_does_not() -> None:

@@ -16,8 +16,8 @@ examples:
   bw ramp --study DIR --plot profile.png              draw the ramp stored in DIR
 
 With users, the Universal Scalability Law is fitted: X(N) = gamma N /
-(1 + sigma (N-1) + kappa N (N-1)), with an interval of each parameter and of the number of
-users at its maximum.
+(1 + sigma (N-1) + kappa N (N-1)), with an interval of each parameter. A number of users at
+the maximum is reported only if throughput falls beyond it, and not merely levels off.
 
 exit status: 0 done; 1 the server or the generator failed; 2 bad input; 3 budget spent;
 130 interrupted (continue with `bw resume`)

@@ -21,6 +21,9 @@ class ScalabilityModel(enum.StrEnum):
     """sigma = kappa = 0: each user adds as much as the first."""
     AMDAHL = "amdahl"
     """kappa = 0: contention; throughput levels off."""
+    SATURATING = "saturating"
+    """Throughput levels off with a sharper knee than Amdahl's law has: a closed network of
+    queues, a pool."""
     USL = "usl"
     """kappa > 0: coherency as well; throughput has a maximum and then falls."""
 
@@ -40,9 +43,13 @@ class PreferredLaw(msgspec.Struct, frozen=True, kw_only=True):
     gamma: float
     """Throughput of one user [1/s]."""
     sigma: float
+    """Of the saturating law: gamma / asymptote, the share of a user's time at the bottleneck."""
     kappa: float
     asymptote: float | None
     """gamma / sigma, which throughput tends to where only kappa is 0; None: nowhere [1/s]."""
+    sharpness: float | None = None
+    """p of the saturating law X(N) = ((gamma N)^-p + asymptote^-p)^(-1/p), from 1, Amdahl's law;
+    None: another law."""
 
 
 class UslFit(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,8 +62,8 @@ class UslFit(msgspec.Struct, frozen=True, kw_only=True):
     kappa: Estimate
     """Coherency: the cost of each pair that has to agree."""
     users_at_peak: Estimate | None
-    """sqrt((1 - sigma) / kappa); its upper end is infinite where kappa may be 0. None
-    where throughput never falls: kappa is 0, or contention takes all."""
+    """sqrt((1 - sigma) / kappa); its upper end is infinite where another law than this is preferred.
+    None where throughput never falls: kappa is 0, or contention takes all."""
     peak_throughput: float | None
     """X at `users_at_peak` [1/s]."""
     asymptote: float | None
@@ -110,7 +117,7 @@ class RampGoal(msgspec.Struct, frozen=True, kw_only=True):
     hold_s: float = 10.0
     """Length of a trial [s]."""
     repeats: int = 1
-    """Trials at each level."""
+    """Trials at each level; those after the first in random order of the levels."""
     most_repeats: int = 3
     """Trials at a level whose growth the noise hides."""
     growth: float = 0.05
@@ -122,6 +129,8 @@ class RampGoal(msgspec.Struct, frozen=True, kw_only=True):
     budget_s: float | None = None
     """Cost after which no further trial begins [s]."""
     confidence: float = 0.95
+    seed: int = 1
+    """Random seed of the order of the repeats, and of the generator's arrivals."""
 
     def __post_init__(self) -> None:
         assert self.start > 0

@@ -35,7 +35,7 @@ def read_ramp(table: TomlTable, _spec: Spec, /) -> dict[str, Any]:
     return table.values_of(RampRequest)
 
 
-def ramp_goal_of(said: Mapping[str, Any], spec: Spec) -> RampGoal:
+def ramp_goal_of(said: Mapping[str, Any], spec: Spec, seed: int) -> RampGoal:
     """Return the goal for consistent fields; derive the missing ones from the others."""
     axis = said.get("axis") or default_axis(spec.load)
     start = said.get("start", RATE_START if axis is RampAxis.RATE else 1.0)
@@ -47,7 +47,9 @@ def ramp_goal_of(said: Mapping[str, Any], spec: Spec) -> RampGoal:
         fields["rate_step"] = rate_step_of(spec.load)
     repeats = said.get("repeats", 1)
     return RampGoal(
-        most_repeats=max(repeats, RampGoal().most_repeats), **_known(fields)
+        most_repeats=max(repeats, RampGoal().most_repeats),
+        seed=seed,
+        **_known(fields),
     )
 
 

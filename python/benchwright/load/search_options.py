@@ -184,7 +184,14 @@ class RampRequest(msgspec.Struct, frozen=True, kw_only=True):
         Text, _level("length of a trial", "10s", words.seconds, "hold_s", default="10s")
     ] = None
     repeats: Annotated[
-        Text, _level("trials at each level", "N", _up_to_1000, "repeats", default="1")
+        Text,
+        _level(
+            "trials at each level; those after the first in random order",
+            "N",
+            _up_to_1000,
+            "repeats",
+            default="1, and one low level again as a control",
+        ),
     ] = None
     growth: Annotated[
         Text,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import msgspec
 
-from benchwright.core.ramp import RampAxis, RampPoint
+from benchwright.core.ramp import RampAxis, RampPoint, ScalabilityModel
 from benchwright.core.results import Estimate, Finding
 from benchwright.core.search import (
     ClaimResult,
@@ -441,8 +441,13 @@ def _ramp_tiles(part: str, report: RampReport) -> Iterator[Tile]:
             link=link,
         )
         yield Tile(what, rate, level_text(point.level, result.axis))
-        if result.usl is not None and result.usl.users_at_peak is not None:
-            users = result.usl.users_at_peak
+        fit = result.usl
+        users = None if fit is None else fit.users_at_peak
+        if (
+            users is not None
+            and fit is not None
+            and fit.preferred is ScalabilityModel.USL
+        ):
             yield Tile(
                 "Users at the law's maximum",
                 estimate_number(

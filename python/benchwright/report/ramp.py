@@ -221,18 +221,25 @@ def _law_rows(result: RampResult, *, verbose: bool) -> Iterator[Field]:
     yield ("law", _law_sentence(fit, law, len(result.points)))
     if not verbose:
         return
-    yield ("gamma", f"{_figure(law.gamma, fit.gamma)} /s of one user")
-    yield ("sigma", f"{_figure(law.sigma, fit.sigma)} contention")
-    yield ("kappa", f"{_figure(law.kappa, fit.kappa)} coherency")
+    if law.sharpness is None:
+        yield ("gamma", f"{_figure(law.gamma, fit.gamma)} /s of one user")
+        yield ("sigma", f"{_figure(law.sigma, fit.sigma)} contention")
+        yield ("kappa", f"{_figure(law.kappa, fit.kappa)} coherency")
+    else:
+        yield ("gamma", f"{_short(law.gamma)} /s of one user")
+        yield ("sigma", f"{_short(law.sigma)} of a user's time at the bottleneck")
+        yield ("sharpness", f"{_short(law.sharpness)} (Amdahl's law: 1)")
     yield ("fit", _goodness(fit))
     if fit.preferred is not ScalabilityModel.USL:
+        reason = "the data do not ask for it"
+        if fit.preferred is ScalabilityModel.SATURATING:
+            reason = "the levels do not show its fall"
         whole = (fit.gamma.value, fit.sigma.value, fit.kappa.value)
         gamma, sigma, kappa = map(_short, whole)
         maximum = _maximum(fit)
         yield (
             "whole law",
-            f"gamma {gamma}, sigma {sigma}, kappa {kappa}{maximum and ': ' + maximum}; the data do "
-            "not ask for it",
+            f"gamma {gamma}, sigma {sigma}, kappa {kappa}{maximum and ': ' + maximum}; {reason}",
         )
 
 
@@ -256,6 +263,9 @@ def _law_sentence(fit: UslFit, law: PreferredLaw, levels: int) -> str:
                 f"{text}, because {percent_text(law.sigma)} of the work is done one at a time "
                 f"({ends} at {percent_text(share.confidence, 10)})"
             )
+        case ScalabilityModel.SATURATING:
+            top = "" if law.asymptote is None else f" at {rate_text(law.asymptote, 4)}"
+            return f"saturating law: throughput levels off{top}, more sharply than by Amdahl's law"
     maximum = _maximum(fit) or "the fitted throughput never falls"
     return f"Universal Scalability Law: {maximum}"
 
@@ -382,6 +392,8 @@ class PreferredLawEntry(msgspec.Struct, frozen=True):
     sigma: float
     kappa: float
     asymptote: float | None
+    sharpness: float | None
+    """Of the saturating law; null: another one is preferred."""
 
 
 class UslEntry(msgspec.Struct, frozen=True, kw_only=True):

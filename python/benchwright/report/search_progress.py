@@ -114,10 +114,17 @@ def ramp_opening_text(goal: RampGoal) -> str:
     """Return the line that opens a ramp."""
     rise = f"times {goal.factor:g}" if goal.step is None else f"by {goal.step:g}"
     highest = level_text(goal.highest, goal.axis)
+    after = "then a low level once more, as a control"
+    if goal.repeats > 1:
+        more = plural(goal.repeats - 1, "more time")
+        after = f"then each level {more}, in random order"
+    elif goal.axis is RampAxis.RATE:
+        after = ""
     return (
         f"ramping from {level_text(goal.start, goal.axis)}, rising {rise}, to at most "
         f"{highest}, {duration_text(goal.hold_s)} each; until throughput grows by less "
         f"than {percent_text(goal.growth, 10)} at {plural(goal.flat_levels, 'level')}"
+        f"{after and '; ' + after}"
     )
 
 

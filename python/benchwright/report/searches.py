@@ -171,7 +171,7 @@ def ramp_report(
     if result is None and shared["trials"]:
         result = best_so_far(plan.goal, [trial.trial for trial in shared["trials"]])
     return RampReport(
-        status=status, goal=plan.goal, result=result, seed=plan.seed, **shared
+        status=status, goal=plan.goal, result=result, seed=plan.goal.seed, **shared
     )
 
 

@@ -202,14 +202,13 @@ def _with_throughput(
     """Return the loads of a ramp, each with its throughput [1/s] and the interval that the ramp's
     report shows for its level; without a figure if no source reports it."""
     in_users = any(trial.probe.users is not None for trial in trials)
-    axis = RampAxis.USERS if in_users else RampAxis.RATE
-    levels = measured_levels((trial.trial for trial in trials), axis)
+    goal = _ramp_goal(info, RampAxis.USERS if in_users else RampAxis.RATE)
+    levels = measured_levels(goal, (trial.trial for trial in trials))
     by_level = {level.level: level for level in levels}
-    confidence = _ramp_confidence(info)
     found = []
     for rate, load in loads:
         level = by_level.get(rate)
-        figure = None if level is None else _throughput(level, confidence)
+        figure = None if level is None else _throughput(level, goal.confidence)
         found.append((rate, msgspec.structs.replace(load, figure=figure)))
     return found
 
@@ -228,11 +227,11 @@ def _throughput(level: RampLevel, confidence: float) -> Summary:
     )
 
 
-def _ramp_confidence(info: SessionInfo) -> float:
-    """Return the confidence of a ramp's intervals; the default if this version cannot read the
-    spec."""
+def _ramp_goal(info: SessionInfo, axis: RampAxis) -> RampGoal:
+    """Return a ramp's goal; the default of its axis if this version cannot read the spec."""
     try:
         experiment: Any = search_experiment(info)
     except InputError:
-        return RampGoal().confidence
-    return float(experiment.plan.goal.confidence)
+        return RampGoal(axis=axis)
+    goal: RampGoal = experiment.plan.goal
+    return goal

@@ -76,7 +76,7 @@ class RampExperiment(OneSearchExperiment[RampResult]):
             info,
             spec,
             criteria=wanted_of(spec),
-            seed=self.plan.seed,
+            seed=self.plan.goal.seed,
             plot=self.request.plot,
         )
 

@@ -123,8 +123,6 @@ class RampPlan(msgspec.Struct, frozen=True, kw_only=True):
 
     goal: RampGoal
     sample: Pairs = ()
-    seed: int = 1
-    """Random seed of the generator's arrivals."""
 
 
 def ramp_option_errors(request: RampRequest) -> list[Diagnostic]:
@@ -160,7 +158,7 @@ class _RampReader(SampleReader[RampRequest]):
             self._contradiction(fault)
         if self.found:
             return None
-        return RampPlan(goal=ramp_goal_of(said, spec), sample=sample, seed=seed)
+        return RampPlan(goal=ramp_goal_of(said, spec, seed), sample=sample)
 
     def _check_throughput(self, axis: RampAxis) -> None:
         fault = throughput_fault(axis, self._spec)

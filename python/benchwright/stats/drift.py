@@ -21,7 +21,7 @@ from benchwright.stats.moments import (
 
 if TYPE_CHECKING:
     from benchwright.core.numeric import NDArray
-    from benchwright.stats.arrays import SampleValues
+    from benchwright.stats.arrays import FloatArray, IntArray, SampleValues
 
 # -- Warm-up: how many of the first trials differ from the rest ------------------------
 #
@@ -123,6 +123,43 @@ def chance_of_order(values: SampleValues) -> float:
         rows = min(left, max(_VALUES_AT_ONCE // n, 1))
         orders = rng.permuted(np.tile(scaled, (rows, 1)), axis=1)
         as_far += int((largest(orders) >= least).sum())
+        left -= rows
+    return as_far / (ORDERS + 1)
+
+
+def chance_of_wandering(values: FloatArray, groups: IntArray) -> float:
+    """Return the probability that values in order of time wander as much as here, over all orders
+    within their groups; NaN where all are 0.
+
+    Both have shape `(n,)`; the values of each group have the mean 0. The statistic is the sum of
+    the products of all pairs, weighted by exp(-distance / 2): it sees a drift, a step and values
+    that are like their neighbours. It assumes nothing of the distribution in a group, which may
+    differ from that of another. Rejected: the sum of the squares of the partial sums, which sees
+    a drift as well, and a correlation of 0.7 between neighbours in a third of the series of 21
+    instead of in half of them.
+    """
+    from benchwright.core.numeric import np
+
+    def wandering(rows: FloatArray) -> FloatArray:
+        pairs, near = np.zeros(len(rows)), np.zeros(len(rows))
+        for column in rows.T:
+            pairs += near * column
+            near = (near + column) * math.exp(-1 / 2)
+        return pairs
+
+    if not (values != 0).any():
+        return math.nan
+    seen = float(wandering(values[None, :])[0])
+    least = seen - 1e-9 * float(values @ values)
+    rng = np.random.default_rng(_ORDERS_SEED)
+    as_far, left = 1, ORDERS
+    while left:
+        rows = min(left, max(_VALUES_AT_ONCE // len(values), 1))
+        orders = np.tile(values, (rows, 1))
+        for group in range(int(groups.max()) + 1):
+            places = groups == group
+            orders[:, places] = rng.permuted(orders[:, places], axis=1)
+        as_far += int((wandering(orders) >= least).sum())
         left -= rows
     return as_far / (ORDERS + 1)
 

@@ -216,6 +216,10 @@ def _crossing(
 # Decision: gamma is fitted, not taken from N = 1, where one noisy run would change the whole
 # curve. Rejected: the bootstrap of residuals, whose 95 % intervals over 7 levels have a coverage
 # of 73 to 80 %.
+# Decision: kappa > 0 alone claims no maximum. The throughput of a closed network of queues bends more
+# sharply than Amdahl's law, and a law with kappa > 0 is the nearest one that bends so, although
+# nothing falls: the saturating law below has as many parameters and never falls
+# (docs/decisions).
 # Non-goals: N as a random variable (rates of an open loop), two laws in one profile.
 # Sources: N. Gunther 2007, Guerrilla Capacity Planning, chapters 4 and 5; M. Moeding's R
 # package `usl` for names; tests/calibration/test_usl.py measures the coverage.
@@ -238,6 +242,58 @@ def usl_throughput(
     )
 
 
+# -- The saturating law: throughput that levels off with a knee of any sharpness ---------
+#
+# X(N) = ((gamma N)^-p + limit^-p)^(-1/p), p from 1 (Amdahl's law) towards infinity, where it is
+# the smaller of gamma N and the limit: the bounds of a closed network (J. Zahorjan et al. 1982,
+# CACM 25(2)). (N/X)^p = gamma^-p + limit^-p N^p is linear, so each p is a problem as above.
+
+_SHARPNESS = (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0)
+"""With the last one, throughput at the knee is 4 % below both bounds."""
+
+
+class SaturatingLaw(msgspec.Struct, frozen=True):
+    """The fitted saturating law, and its weighted sum of squares."""
+
+    gamma: float
+    """Throughput per user of few users [1/s]."""
+    limit: float
+    """Which throughput tends to; infinite where the levels show none [1/s]."""
+    sharpness: float
+    """p."""
+    squares: float
+
+
+def saturating_law(problem: LogRegression, n: FloatArray) -> SaturatingLaw:
+    """Return the saturating law fitted to N/X; `n` are the users, shape `(n,)`."""
+    return min(
+        (_saturating_at(problem, n, sharpness) for sharpness in _SHARPNESS),
+        key=lambda law: law.squares,
+    )
+
+
+def _saturating_at(
+    problem: LogRegression, n: FloatArray, sharpness: float
+) -> SaturatingLaw:
+    """Return the best law of one sharpness, with gamma and limit above 0 or infinite."""
+    # In units that keep the powers small.
+    unit, most = float(np.median(problem.z)), float(n.max())
+    raised = LogRegression((problem.z / unit) ** sharpness, problem.weights)
+    both = np.stack([np.ones_like(n), (n / most) ** sharpness], axis=1)
+    found, kept = raised.solve(both), [0, 1]
+    if (found.theta <= 0).any():
+        kept = [int(np.argmax(found.theta))]
+        found = raised.solve(both[:, kept])
+    theta = np.zeros(2)
+    theta[kept] = found.theta
+    each, all_together = (
+        math.inf if part <= 0 else float(part) ** (-1 / sharpness) / unit
+        for part in theta
+    )
+    squares = found.squares / sharpness**2
+    return SaturatingLaw(each, all_together * most, sharpness, squares)
+
+
 def why_no_fit(users: Sequence[float], throughput: Sequence[float]) -> str:
     """Return why the law cannot be fitted; empty if it can."""
     levels = len(set(users))
@@ -257,14 +313,18 @@ def fit_usl(
     throughput: Sequence[float],
     variances: Sequence[float] | None = None,
     confidence: float = 0.95,
+    *,
+    fell: bool | None = None,
 ) -> UslFit:
     """Return the fit to trials, one element per trial; `why_no_fit` must be empty.
 
     Throughput is in 1/s; `variances` are relative (squared coefficients of variation), up to
-    a common factor; without them all trials have the same weight.
+    a common factor; without them all trials have the same weight. `fell`: whether the levels
+    by themselves show that throughput falls, without which no maximum is claimed; None: that is
+    not known, and the whole law has to fit better than the saturating one, beyond noise.
     """
     assert not why_no_fit(users, throughput)
-    return _UslProfile.of(users, throughput, variances, confidence).result()
+    return _UslProfile.of(users, throughput, variances, confidence).result(fell=fell)
 
 
 def usl_band(
@@ -309,18 +369,23 @@ class _UslProfile(msgspec.Struct, frozen=True):
         free = problem.solve(_usl_columns(n))
         return cls(n, problem, free, _fit_within_bounds(problem, n, free), confidence)
 
-    def result(self) -> UslFit:
+    def result(self, *, fell: bool | None) -> UslFit:
         gamma, sigma, kappa = _parameters(self.held)
         peak = users_at_peak(sigma, kappa)
+        saturating = saturating_law(self.problem, self.n)
+        preferred = self._preferred(saturating, fell=fell)
+        maximum = None if peak is None else self._peak(peak)
+        if maximum is not None and preferred is not ScalabilityModel.USL:
+            maximum = msgspec.structs.replace(maximum, high=math.inf)
         return UslFit(
             gamma=self._gamma(gamma),
             sigma=self._sigma(sigma),
             kappa=self._kappa(kappa),
-            users_at_peak=None if peak is None else self._peak(peak),
+            users_at_peak=maximum,
             peak_throughput=None if peak is None else self._curve(peak),
             asymptote=gamma / sigma if sigma > 0 and kappa == 0 else None,
-            preferred=self._preferred(),
-            law=self._law(self._preferred()),
+            preferred=preferred,
+            law=self._law(preferred, saturating),
             residual=math.sqrt(self.held.squares / self._degrees),
             r_squared=self._r_squared(),
             n=int(self.n.size),
@@ -440,15 +505,22 @@ class _UslProfile(msgspec.Struct, frozen=True):
         curve = usl_throughput(self.n, gamma, sigma, kappa)
         return 1 - float(np.sum((measured - curve) ** 2)) / total if total else None
 
-    def _preferred(self) -> ScalabilityModel:
-        """Return the simplest law that is not refuted at the confidence's level."""
+    def _preferred(
+        self, saturating: SaturatingLaw, *, fell: bool | None
+    ) -> ScalabilityModel:
+        """Return the simplest law that is not refuted at the confidence's level.
+
+        The saturating law and the whole one have as many parameters, so the fall decides.
+        """
         one, a, _ = _usl_columns(self.n).T
         without_kappa = self.problem.solve(np.stack([one, a], axis=1))
         if (
             self.held.theta[2] > 0
             and without_kappa.squares - self.free.squares > self._allowed
         ):
-            return ScalabilityModel.USL
+            if fell is None:
+                fell = saturating.squares - self.held.squares > self._allowed
+            return ScalabilityModel.USL if fell else ScalabilityModel.SATURATING
         straight = self.problem.solve(one[:, None])
         degrees = self._degrees + 1
         t = t_quantile(self.confidence, degrees)
@@ -460,8 +532,20 @@ class _UslProfile(msgspec.Struct, frozen=True):
             return ScalabilityModel.AMDAHL
         return ScalabilityModel.LINEAR
 
-    def _law(self, preferred: ScalabilityModel) -> PreferredLaw:
+    def _law(
+        self, preferred: ScalabilityModel, saturating: SaturatingLaw
+    ) -> PreferredLaw:
         """Return the parameters of a law, fitted without the terms that it does not have."""
+        if preferred is ScalabilityModel.SATURATING:
+            limit = saturating.limit
+            gamma = min(saturating.gamma, limit)
+            return PreferredLaw(
+                gamma=gamma,
+                sigma=gamma / limit,
+                kappa=0.0,
+                asymptote=limit if math.isfinite(limit) else None,
+                sharpness=saturating.sharpness,
+            )
         if preferred is ScalabilityModel.USL:
             gamma, sigma, kappa = _parameters(self.held)
             return PreferredLaw(gamma=gamma, sigma=sigma, kappa=kappa, asymptote=None)

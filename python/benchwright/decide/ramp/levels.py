@@ -1,7 +1,8 @@
 """The throughput of each level with its interval, and whether throughput grew.
 
-Three steps: a trial's throughput and its noise; a level's throughput from all its runs; the climb,
-which is the growth of throughput from level to level, beyond noise.
+Four steps: a trial's throughput and its noise; a level's throughput from all its runs; the climb,
+which is the growth of throughput from level to level, beyond noise; the change of the machine's
+speed meanwhile.
 """
 
 from __future__ import annotations
@@ -13,14 +14,16 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from benchwright.core.numeric import np
-from benchwright.core.ramp import RampAxis, RampGoal
+from benchwright.core.ramp import RampAxis, RampGoal, UslFit
 from benchwright.core.results import Estimate
 from benchwright.core.search import LoadEnding, LoadTrial
 from benchwright.decide.ramp import tuning
 from benchwright.stats.arrays import FloatArray
 from benchwright.stats.dependence import cosine_count, inflation, long_run_sdev
-from benchwright.stats.drift import mser_truncation
+from benchwright.stats.drift import chance_of_wandering, mser_truncation
 from benchwright.stats.intervals import t_quantile
+from benchwright.stats.special import f_tail
+from benchwright.stats.usl import PARAMETERS
 
 # -- the throughput of a trial, and its noise ---------------------------------------------------------
 #
@@ -184,6 +187,26 @@ class RampLevel(msgspec.Struct, frozen=True):
         return Estimate(middle, low, high, confidence, method, len(self.runs), "1/s")
 
 
+class SortedTrials(msgspec.Struct, frozen=True):
+    """The trials of a ramp that succeeded, in order of time."""
+
+    of_levels: tuple[LoadTrial, ...]
+    control: LoadTrial | None
+    """The second run of a low level at the end of a ramp that runs each level once. It is in no
+    level's throughput: it only shows whether the machine has changed."""
+
+
+def sort_trials(goal: RampGoal, trials: Iterable[LoadTrial]) -> SortedTrials:
+    """Return a ramp's trials, with its control run apart."""
+    good = [trial for trial in trials if trial.ending is not LoadEnding.FAILED]
+    if goal.repeats > 1:
+        return SortedTrials(tuple(good), None)
+    for place in range(1, len(good)):
+        if good[place].rate < good[place - 1].rate:
+            return SortedTrials(tuple(good[:place]), good[place])
+    return SortedTrials(tuple(good), None)
+
+
 def levels_of(runs: Sequence[TrialThroughput]) -> list[RampLevel]:
     """Return the levels in ascending order; `runs` are all trials that succeeded."""
     by_level: dict[float, list[TrialThroughput]] = {}
@@ -193,13 +216,12 @@ def levels_of(runs: Sequence[TrialThroughput]) -> list[RampLevel]:
     return [_level(by_level[level], between) for level in sorted(by_level)]
 
 
-def measured_levels(trials: Iterable[LoadTrial], axis: RampAxis) -> list[RampLevel]:
-    """Return the levels of a ramp's trials in ascending order, without those that failed.
+def measured_levels(goal: RampGoal, trials: Iterable[LoadTrial]) -> list[RampLevel]:
+    """Return the levels of a ramp's trials in ascending order.
 
     A level's interval depends on all of them, because the noise between runs is pooled.
     """
-    good = [trial for trial in trials if trial.ending is not LoadEnding.FAILED]
-    return levels_of(trial_throughputs(good, axis))
+    return levels_of(trial_throughputs(sort_trials(goal, trials).of_levels, goal.axis))
 
 
 def between_runs(groups: Sequence[Sequence[TrialThroughput]]) -> BetweenRuns:
@@ -217,6 +239,33 @@ def between_runs(groups: Sequence[Sequence[TrialThroughput]]) -> BetweenRuns:
     if not degrees:
         return BetweenRuns(0.0, 0)
     return BetweenRuns(max(squares - within, 0.0) / degrees, degrees)
+
+
+def noise_exponent(groups: Sequence[Sequence[TrialThroughput]]) -> float:
+    """Return b where the variance of a run is a power of its level, exp(a + b log level), by the
+    runs of repeated levels; 0 where they do not show that it changes.
+
+    The likelihood is that of normal logarithms; b is drawn towards 0, because a weight of the
+    fit that is taken from few runs makes its intervals too narrow.
+    """
+    logs = [
+        (group[0].level, np.log([run.throughput for run in group]))
+        for group in groups
+        if len(group) > 1 and all(run.throughput > 0 for run in group)
+    ]
+    degrees = np.array([len(values) - 1 for _, values in logs])
+    squares = np.array([float(np.var(values)) * len(values) for _, values in logs])
+    if degrees.sum() < tuning.FEWEST_REPETITIONS or not squares.sum() > 0:
+        return 0.0
+    places = np.log([level for level, _ in logs])
+    places -= float(degrees @ places) / degrees.sum()
+    tried = np.linspace(-4.0, 4.0, 321)
+    misfits = degrees.sum() * np.log(np.exp(-np.outer(tried, places)) @ squares)
+    unchanged = degrees.sum() * math.log(squares.sum())
+    if unchanged - misfits.min() < tuning.UNEQUAL_NOISE:
+        return 0.0
+    drawn = misfits + (tried / tuning.USUAL_EXPONENT) ** 2
+    return float(tried[int(np.argmin(drawn))])
 
 
 def _within(group: Sequence[TrialThroughput]) -> float | None:
@@ -330,3 +379,58 @@ def error_of_ratio(pair: Iterable[RampLevel], confidence: float) -> float:
     total = sum(level.variance or 0.0 for level in levels)
     degrees = min(level.degrees for level in levels)
     return t_quantile(confidence, degrees) * math.sqrt(total)
+
+
+# -- did the machine's speed change over the ramp? --------------------------------------------------------
+#
+# The runs of one level differ by noise alone unless the machine changed between them. Levels
+# that are repeated in random order show a change over the whole ramp, and no law has to hold for it:
+# a permutation test keeps its level with noise of any distribution, also where it differs between
+# levels. One run of each level shows nothing of it, because throughput changes from level to level:
+# then a low level is run again at the end, and compared with what the runs scatter around the law.
+
+
+class SpeedChange(msgspec.Struct, frozen=True):
+    """How much the throughput of a level changed over the ramp."""
+
+    share: float
+    """Relative change, from the first trial to the last by a straight line, or of the control."""
+    scatter: float
+    """Relative standard deviation of runs of one level."""
+    p: float
+    """Probability of so much order in time if the machine does not change; NaN: unknown."""
+
+
+def speed_change(runs: Sequence[TrialThroughput]) -> SpeedChange | None:
+    """Return the change over repeated levels, `runs` in order of time; None where no level was
+    run twice."""
+    known = [run for run in runs if run.throughput > 0]
+    _, group = np.unique([run.level for run in known], return_inverse=True)
+    numbers = np.bincount(group) if known else np.empty(0)
+    repeated = len(known) - len(numbers)
+    if not repeated:
+        return None
+
+    def inside(values: FloatArray) -> FloatArray:
+        means = np.bincount(group, values) / numbers
+        return np.asarray(values - means[group])
+
+    away = inside(np.log([run.throughput for run in known]))
+    at = inside(np.linspace(0.0, 1.0, len(known)))
+    return SpeedChange(
+        share=math.expm1(float(away @ at) / float(at @ at)),
+        scatter=math.sqrt(float(away @ away) / repeated),
+        p=chance_of_wandering(away, group),
+    )
+
+
+def control_change(
+    again: TrialThroughput, level: RampLevel, fit: UslFit
+) -> SpeedChange | None:
+    """Return the change from a level to its control run; None where either is 0."""
+    if not (again.throughput > 0 and level.throughput > 0):
+        return None
+    change = math.log(again.throughput / level.throughput)
+    variance = fit.residual**2 * (1 + 1 / len(level.runs))
+    p = f_tail(1, fit.n - PARAMETERS, change**2 / variance) if variance else math.nan
+    return SpeedChange(math.expm1(change), fit.residual, p)

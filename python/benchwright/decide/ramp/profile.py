@@ -20,17 +20,29 @@ from benchwright.core.ramp import (
 )
 from benchwright.core.results import Finding
 from benchwright.core.search import LoadEnding, LoadTrial
-from benchwright.core.text import percent_text, plural, was
+from benchwright.core.text import (
+    p_text,
+    percent_text,
+    plural,
+    signed_percent_text,
+    was,
+)
 from benchwright.decide.ramp import tuning
 from benchwright.decide.ramp.levels import (
     Climb,
     RampLevel,
+    SpeedChange,
     TrialThroughput,
     between_runs,
     climb_of,
+    control_change,
     error_of_ratio,
     falls,
     levels_of,
+    noise_exponent,
+    sort_trials,
+    speed_change,
+    trial_throughput,
     trial_throughputs,
 )
 from benchwright.findings.codes import make_finding
@@ -55,8 +67,20 @@ def result_of(
     measured = _measured(goal, history)
     levels, points = measured.levels, measured.points
     climb = climb_of(levels, goal) if levels else None
-    fitted, absent = _fit(goal, measured.fitted)
-    outcome = RampOutcome(goal, end.status, points, levels, climb, fitted)
+    fell = climb is not None and falls(climb.best, levels[-1], goal)
+    # Between single runs a fall may be chance: the noise between runs is not known.
+    shown = None if fell and _repetitions(levels) < tuning.FEWEST_REPETITIONS else fell
+    fitted, absent = _fit(goal, measured.fitted, fell=shown)
+    outcome = RampOutcome(
+        goal=goal,
+        status=end.status,
+        points=points,
+        levels=levels,
+        climb=climb,
+        fell=fell,
+        usl=fitted,
+        change=_speed_change(goal, measured, fitted),
+    )
     return RampResult(
         status=end.status,
         detail=end.detail,
@@ -78,7 +102,7 @@ def band_of(goal: RampGoal, history: Sequence[LoadTrial]) -> tuple[BandPoint, ..
     The band is not part of the result because it takes forty times as long as the fit.
     """
     fitted = _measured(goal, history).fitted
-    if goal.axis is not RampAxis.USERS or _why_no_fit(fitted):
+    if why_no_law(goal, fitted):
         return ()
     return usl_band(*_columns(fitted), confidence=goal.confidence)
 
@@ -90,10 +114,12 @@ class _Measured(msgspec.Struct, frozen=True):
     points: tuple[RampPoint, ...]
     fitted: tuple[TrialThroughput, ...]
     """The trials that the law is fitted to, without levels with many errors."""
+    control: TrialThroughput | None
 
 
 def _measured(goal: RampGoal, history: Sequence[LoadTrial]) -> _Measured:
-    good = [trial for trial in history if trial.ending is not LoadEnding.FAILED]
+    trials = sort_trials(goal, history)
+    good, again = trials.of_levels, trials.control
     runs = trial_throughputs(good, goal.axis)
     levels = tuple(levels_of(runs))
     points = tuple(_point(level, levels[0], good, goal) for level in levels)
@@ -103,7 +129,25 @@ def _measured(goal: RampGoal, history: Sequence[LoadTrial]) -> _Measured:
         if point.error_share is not None and point.error_share > goal.most_errors
     }
     fitted = tuple(run for run in runs if run.level not in wrong)
-    return _Measured(levels, points, fitted)
+    control = None if again is None else trial_throughput(again, goal.axis)
+    return _Measured(levels, points, fitted, control)
+
+
+def _speed_change(
+    goal: RampGoal, measured: _Measured, fit: UslFit | None
+) -> SpeedChange | None:
+    """Return how the machine's speed changed, by the repeated levels or the control run."""
+    if goal.repeats > 1:
+        return speed_change(measured.fitted)
+    if measured.control is None or fit is None:
+        return None
+    by_level = {level.level: level for level in measured.levels}
+    return control_change(measured.control, by_level[measured.control.level], fit)
+
+
+def _repetitions(levels: Sequence[RampLevel]) -> int:
+    """Return the number of trials that repeated a level."""
+    return sum(len(level.runs) - 1 for level in levels)
 
 
 def errors_of(trials: Sequence[LoadTrial]) -> float | None:
@@ -172,19 +216,20 @@ def _saturation(
 # -- the law ---------------------------------------------------------------------------------
 
 
-def _fit(goal: RampGoal, runs: Sequence[TrialThroughput]) -> tuple[UslFit | None, str]:
+def _fit(
+    goal: RampGoal, runs: Sequence[TrialThroughput], *, fell: bool | None
+) -> tuple[UslFit | None, str]:
     """Return the fit, or None and why there is none."""
-    if goal.axis is not RampAxis.USERS:
-        return None, (
-            "the law is one of users, and this ramp raises a rate: use axis = users"
-        )
-    absent = _why_no_fit(runs)
+    absent = why_no_law(goal, runs)
     if absent:
         return None, absent
-    return fit_usl(*_columns(runs), confidence=goal.confidence), ""
+    return fit_usl(*_columns(runs), confidence=goal.confidence, fell=fell), ""
 
 
-def _why_no_fit(runs: Sequence[TrialThroughput]) -> str:
+def why_no_law(goal: RampGoal, runs: Sequence[TrialThroughput]) -> str:
+    """Return why no law can be fitted; empty if one can."""
+    if goal.axis is not RampAxis.USERS:
+        return "the law is one of users, and this ramp raises a rate: use axis = users"
     return why_no_fit([run.level for run in runs], [run.throughput for run in runs])
 
 
@@ -199,16 +244,20 @@ def _columns(
 def _variances(runs: Sequence[TrialThroughput]) -> list[float] | None:
     """Return each trial's relative variance; None where it is unknown for any trial.
 
-    Half of each is the median over the trials: a variance from ten bins may be small by chance,
-    and such a trial must not dominate the fit.
+    Where repeated levels show that noise changes with the number of users, it is a power of that.
+    Else half of each variance is the median over the trials: a variance from ten bins may be
+    small by chance, and such a trial must not dominate the fit.
     """
+    groups: dict[float, list[TrialThroughput]] = {}
+    for run in runs:
+        groups.setdefault(run.level, []).append(run)
+    exponent = noise_exponent(list(groups.values()))
+    if exponent:
+        return [run.level**exponent for run in runs]
     within = [run.variance for run in runs if run.variance is not None]
     middle = float(np.median(within)) if within else 0.0
     if len(within) < len(runs) or not middle > 0:
         return None
-    groups: dict[float, list[TrialThroughput]] = {}
-    for run in runs:
-        groups.setdefault(run.level, []).append(run)
     between = between_runs(list(groups.values())).variance
     return [(one + middle) / 2 + between for one in within]
 
@@ -219,7 +268,7 @@ RAMP_SUBJECT = "ramp"
 CLOSED_LOOP_MARK = "closed-loop-generator"
 
 
-class RampOutcome(msgspec.Struct, frozen=True):
+class RampOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """A ramp's result, before its findings."""
 
     goal: RampGoal
@@ -227,7 +276,11 @@ class RampOutcome(msgspec.Struct, frozen=True):
     points: tuple[RampPoint, ...]
     levels: tuple[RampLevel, ...]
     climb: Climb | None
+    fell: bool
+    """Whether throughput at the highest level is below that of the best one, beyond noise."""
     usl: UslFit | None
+    change: SpeedChange | None
+    """Of the machine's speed; None: unknown."""
 
 
 def ramp_findings(
@@ -238,6 +291,7 @@ def ramp_findings(
         *_end_findings(outcome),
         *_profile_findings(outcome),
         *_law_findings(outcome),
+        *_change_findings(outcome),
         *_noise_findings(outcome),
         *_trial_findings(outcome, history),
     )
@@ -257,7 +311,7 @@ def _profile_findings(outcome: RampOutcome) -> Iterator[Finding]:
     if outcome.climb is None:
         return
     best, last = outcome.climb.best, outcome.levels[-1]
-    if falls(best, last, outcome.goal):
+    if outcome.fell:
         share = 100 * (1 - last.throughput / best.throughput)
         evidence = (
             f"throughput falls beyond {best.level:g}: {best.throughput:.4g}/s there, "
@@ -301,9 +355,14 @@ def _law_findings(outcome: RampOutcome) -> Iterator[Finding]:
         )
         yield make_finding("usl-misfit", RAMP_SUBJECT, evidence)
     if fit.preferred is not ScalabilityModel.USL:
+        why = (
+            f"the {percent_text(fit.kappa.confidence, 10)} interval of kappa is 0 to "
+            f"{fit.kappa.high:.3g}"
+        )
+        if fit.preferred is ScalabilityModel.SATURATING:
+            why = "a law that only levels off fits them as well as one that falls"
         evidence = (
-            f"the levels do not show whether throughput falls at more users: the "
-            f"{percent_text(fit.kappa.confidence, 10)} interval of kappa is 0 to {fit.kappa.high:.3g}"
+            f"the levels do not show whether throughput falls at more users: {why}"
         )
         yield make_finding("kappa-not-identified", RAMP_SUBJECT, evidence)
     elif fit.users_at_peak is not None:
@@ -314,6 +373,26 @@ def _law_findings(outcome: RampOutcome) -> Iterator[Finding]:
                 f"measured level is {highest:g}"
             )
             yield make_finding("usl-extrapolated", RAMP_SUBJECT, evidence)
+
+
+def _change_findings(outcome: RampOutcome) -> Iterator[Finding]:
+    change = outcome.change
+    if change is None or not change.p < tuning.DRIFT_P:
+        return
+    if max(change.scatter, abs(change.share)) < tuning.RELEVANT_CHANGE:
+        return
+    if outcome.goal.repeats > 1:
+        evidence = (
+            f"runs of one level differ by when they ran: {signed_percent_text(change.share, 1)} over the ramp "
+            f"by a straight line, and by ±{percent_text(change.scatter)} from run to run "
+            f"(permutation test, {p_text(change.p)})"
+        )
+    else:
+        evidence = (
+            f"the control run at the end differs by {signed_percent_text(change.share, 1)} from the "
+            f"first run of its level; runs are within ±{percent_text(change.scatter)} of the fitted law ({p_text(change.p)})"
+        )
+    yield make_finding("drift", RAMP_SUBJECT, evidence)
 
 
 def _noise_findings(outcome: RampOutcome) -> Iterator[Finding]:
@@ -328,7 +407,7 @@ def _noise_findings(outcome: RampOutcome) -> Iterator[Finding]:
         )
         yield make_finding("throughput-noise-unknown", RAMP_SUBJECT, evidence)
         return
-    again = sum(len(level.runs) - 1 for level in levels)
+    again = _repetitions(levels)
     if levels and again < tuning.FEWEST_REPETITIONS:
         evidence = (
             "each level was run once: intervals contain only the noise within a run"
