@@ -101,7 +101,7 @@ ADDED = (
     *("groups", "finding_groups", "unit", "left_out", "answer"),
     *("deadline_s", "missing", "held_by", "otherwise", "gang", "gangs"),
     *("span_s", "word", "findings", "claim_held", "bound", "rough"),
-    *("check", "users", "void", "late_p99_ms"),
+    *("check", "users", "void", "late_p99_ms", "unseen_share"),
 )
 """Members that documents have since."""
 ESTIMATES = re.compile(
@@ -124,9 +124,11 @@ UNFINISHED = re.compile(
 )
 """Of a surface: no claim of its searches held, so that nothing is measured since, and its model is of rough peaks."""
 UNKNOWN = re.compile(
-    r"^(/verdicts/\d+/p(_adjusted)?: 1\.0 became None|/shape: .* became None)$"
+    r"^(/verdicts/\d+/p(_adjusted)?: 1\.0 became None|/shape: .* became None"
+    r"|/results/\d+/figure/(low|high|half_width_percent): \S+ became None)$"
 )
-"""Where there is no interval there is no P-value since, and no search has the shape of a queue's curve."""
+"""Where there is no interval there is no P-value since, no search has the shape of a queue's curve, and a few equal
+values have no interval."""
 MADE_IN = "/tmp/old-studies"
 CPUS = 2
 """Those of the machine that made the studies."""
