@@ -289,6 +289,14 @@ def test_progress_has_a_line_for_each_trial() -> None:
     assert ramp_opening_text(GOAL).startswith(
         "ramping from 1 user, rising times 2, to at"
     )
+    assert ramp_opening_text(GOAL).endswith(
+        "; then a low level once more, as a control"
+    )
+    repeated = msgspec.structs.replace(GOAL, repeats=3)
+    assert ramp_opening_text(repeated).endswith(
+        "; then each level 2 more times, in random order"
+    )
+    assert ramp_opening_text(RATES).endswith("at 2 levels")
     assert (
         ramp_probe_text(1, trials[0].probe, RampAxis.USERS)
         == "trial 1: 1 user for 12 s (begin)"

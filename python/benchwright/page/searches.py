@@ -534,7 +534,7 @@ def _law_table(part: str, report: RampReport) -> Iterator[TableBlock]:
     )
     yield table_of(
         f"{part}-law",
-        f"Universal Scalability Law, fitted to {plural(fit.n, 'level')}",
+        f"Universal Scalability Law, fitted to {plural(fit.n, 'trial')}",
         [(f"{part}.law.{one[0]}", one) for one in parameters],
         (
             (Column("Parameter"), lambda _, one: Words(one[0], code=True)),
