@@ -47,15 +47,20 @@ CHOSEN = (
     BURSTS[0],
 )
 NOISES = GRID if FULL else CHOSEN
-STEPS_NOT_REACHED = {"bursts": 0.4, "sd x 4 in the last 20%": 0.1, "wave": 0.2}
+STEPS_NOT_REACHED = {
+    "bursts": 0.5,
+    "sd x 4 in the last 20%": 0.15,
+    "wave of 28": 0.12,
+}
 LOOKS_NOT_REACHED = {
     "bursts": 1.0,
-    "sd x 4": 0.4,
-    "AR(1) 0.5, t3": 0.2,
-    "modes 0.05": 0.15,
-    "modes 0.1": 0.15,
-    "0.85 + Pareto": 0.1,
-    "wave": 0.1,
+    "sd x 4": 0.2,
+    "AR(1) 0.5, t3": 0.17,
+    "wave of 28": 0.15,
+    "modes 0.1": 0.12,
+    "modes 0.2": 0.07,
+    "Pareto 2.5": 0.1,
+    "0.85 + Pareto": 0.12,
 }
 """The largest shares of the noises whose names begin like this, where 5 % is not reached. The first burst at the newest
 end is like a step, whatever the method."""
