@@ -467,7 +467,10 @@ def _findings(
     for kind, code in _CODES.items():
         some = [one for one in of.patterns if one.kind == kind]
         if some:
-            heads = (pattern_text(points, one) for one in some)
+            begins = {segment.first for segment in of.segments}
+            heads = (
+                pattern_text(points, one, begins=one.first in begins) for one in some
+            )
             details = (_runs_text(points, one) for one in some)
             evidence = "; ".join(
                 some_text([*texts], _MOST_CHANGES) for texts in (heads, details)
@@ -498,14 +501,18 @@ _CODES: dict[PatternKind, str] = {
 }
 
 
-def pattern_text(points: Sequence[HistoryPoint], one: PatternAnswer) -> str:
-    """Return what is no step in words: `runs 40 to 44 were 100 % slower, then as before`."""
+def pattern_text(
+    points: Sequence[HistoryPoint], one: PatternAnswer, *, begins: bool = False
+) -> str:
+    """Return what is no step in words: `runs 40 to 44 were 100 % slower, then as before`. `begins`: whether a segment
+    begins with it."""
     first, last = one.first + 1, one.last + 1
     word = direction(points[-1], rises=one.ratio > 1)
     change = f"{percent_text(abs(one.ratio - 1), 2)} {word}"
     span = f"run {first} to run {last}"
     if one.kind == "excursion":
-        return f"runs {first} to {last} were {change}, then as before"
+        rest = " than those after" if begins else ", then as before"
+        return f"runs {first} to {last} were {change}{rest}"
     if one.kind == "drift" and one.is_alternative:
         return f"a steady change fits about as well as the step, {change} from {span}"
     if one.kind == "drift":
