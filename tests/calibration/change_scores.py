@@ -139,7 +139,8 @@ def no_change(series: Sequence[Array]) -> list[list[int]]:
 
 
 def _standard(values: Array) -> Array:
-    return np.asarray((values - values.mean()) / values.std(ddof=1))
+    deviation = float(values.std(ddof=1))
+    return np.asarray((values - values.mean()) / (deviation or 1.0))
 
 
 def binseg(series: Sequence[Array]) -> list[list[int]]:
