@@ -21,7 +21,7 @@ from benchwright.core.plan import (
 )
 from benchwright.core.results import Estimate, Finding, Severity, SlowRuns
 from benchwright.decide.history import History
-from benchwright.decide.precision import decide_precise
+from benchwright.decide.precision import decide_precise, needed_trials
 from benchwright.decide.stopping import current_estimate, progress_of
 from benchwright.findings.codes import CHANGE_CODES, CODES, WHOLE_CODES
 from benchwright.report.answer import (
@@ -522,3 +522,20 @@ def test_equal_values_have_no_interval_before_they_are_many() -> None:
         assert math.isnan(few.high)
         many = current_estimate(rule, "elapsed", [1.0] * 59)
         assert many.low == many.high == 1.0
+
+
+def test_the_frequency_of_what_a_few_trials_miss_is_no_certainty() -> None:
+    assert [SlowRuns.unseen(n).frequency for n in (1, 3, 5, 30)] == [
+        "1 in 2",
+        "1 in 2",
+        "1 in 2",
+        "1 in 10",
+    ]
+
+
+def test_equal_values_need_as_many_as_show_that_they_are() -> None:
+    rule = UntilPrecise(0.05, minimum=5, maximum=10)
+    stop = decide_precise(rule, History(10, series={"elapsed": (1.0,) * 10}))
+    assert isinstance(stop, StopDecision)
+    assert not stop.answered
+    assert needed_trials(rule, {"elapsed": [1.0] * 10}) == 59

@@ -800,3 +800,32 @@ def test_a_gate_before_the_first_interval_says_so() -> None:
         GateOutcome.UNDECIDED,
         "no interval yet: 5 of at least 6 blocks",
     )
+
+
+def test_a_stored_baseline_that_is_noisier_is_planned_for() -> None:
+    """The error of both, if they vary alike, is more than Welch's for a quieter candidate."""
+    stored = StoredArm("old", "s:old", {"elapsed": tuple(noisy(1000, cv=0.05))})
+    rule = rule_of(mode="plan", stored=stored, minimum=20, maximum=400, margin=0.01)
+    builder = ComparisonBuilder(rule)
+    for value in noisy(400, cv=0.005, seed=1):
+        builder.add([[], [{"elapsed": value}]])
+        if not isinstance(decide_comparison(rule, builder.history()), NextBlock):
+            break
+    assert builder.history().blocks > 100
+    (verdict,) = answer(rule, builder.history()).verdicts
+    assert verdict.ratio.high / verdict.ratio.low < 1.03
+
+
+def test_a_stored_baseline_is_planned_for_rare_runs() -> None:
+    stored = StoredArm("old", "s:old", {"elapsed": tuple(noisy(200, cv=0.001))})
+    rule = rule_of(
+        mode="plan", stored=stored, minimum=20, maximum=400, rare=SlowRuns(0.02)
+    )
+    builder = ComparisonBuilder(rule)
+    for value in noisy(400, cv=0.001, seed=1):
+        builder.add([[], [{"elapsed": value}]])
+        if not isinstance(decide_comparison(rule, builder.history()), NextBlock):
+            break
+    assert builder.history().blocks == 149
+    (verdict,) = answer(rule, builder.history()).verdicts
+    assert verdict.verdict is Verdict.EQUIVALENT

@@ -357,6 +357,23 @@ def test_a_machine_that_slows_down_between_repeats_is_told() -> None:
         assert ("drift" in codes(step)) is told
 
 
+def test_a_control_that_fails_leaves_the_climbs_answer() -> None:
+    levels, law = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0), usl(100, 0.03, 0.001)
+    climb = [reported(level, law(level)) for level in levels]
+    goal = RampGoal(highest=64, flat_levels=9)
+    broken = msgspec.structs.replace(
+        reported(1.0, 100.0), ending=LoadEnding.FAILED, failure="refused"
+    )
+    again = next_ramp_step(goal, [*climb, broken])
+    assert isinstance(again, Probe)
+    assert again.rate == 1
+    result = next_ramp_step(goal, [*climb, broken, broken])
+    assert isinstance(result, RampResult)
+    assert result.status is RampStatus.SATURATED
+    assert "a repeat of a level failed" in result.detail
+    assert len(result.points) == 7
+
+
 def test_a_failed_trial_is_run_again_and_two_end_the_ramp() -> None:
     curve = usl(100, 0.05, 0.001)
     again, history = play(GOAL, Server(curve, fails_at=(8.0,)))

@@ -11,7 +11,7 @@ import pytest
 
 from benchwright.core.errors import BenchError
 from benchwright.core.observation import TrialEnding
-from benchwright.core.plan import Pairs, StopDecision
+from benchwright.core.plan import Pairs, RunMore, StopDecision
 from benchwright.decide.stopping import TestProgress, TestsProgress
 from benchwright.run.ledger import Ledger
 from benchwright.run.performer import Performer
@@ -210,6 +210,20 @@ def test_a_complete_session_replays_without_the_bench(tmp_path: Path) -> None:
     assert figures(second) == figures(first)
     assert verdict.exit_status == 0
     assert "over" not in listener.notes, "ECHO is told once"
+
+
+def test_what_has_ended_gets_no_trial_from_a_version_that_wants_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _verdict, first, _ = run(tmp_path / "study", FakeBench(elapsed))
+    monkeypatch.setattr(
+        "benchwright.run.session.decide", lambda _rule, _history: RunMore(1)
+    )
+    bench = FakeBench(elapsed)
+    verdict, second, _ = run(tmp_path / "study", bench, again=True)
+    assert bench.requests == []
+    assert figures(second) == figures(first)
+    assert verdict.exit_status == 0
 
 
 def test_a_warm_up_is_run_first_kept_marked_and_in_no_figure(tmp_path: Path) -> None:

@@ -62,8 +62,8 @@ class SlowRuns(msgspec.Struct, frozen=True):
 
     @property
     def frequency(self) -> str:
-        """Their share as text: `1 in 10`. It is a little above the share where that is no whole number."""
-        return f"1 in {math.floor(1 / self.share)}"
+        """Their share as text: `1 in 10`, `1 in 2` at most. It is a little above the share where that is no whole number."""
+        return f"1 in {max(math.floor(1 / self.share), 2)}"
 
     def shift(self, better: Literal["lower", "higher"] = "lower") -> float:
         """Return by how much they change the mean, as a share of the other runs' mean: of a time by default, where

@@ -25,6 +25,8 @@ from benchwright.core.text import duration_ns_text, percent_text, plural
 from benchwright.decide.history import History, missing_text
 from benchwright.stats.dependence import ar1_inflation, inflation
 from benchwright.stats.intervals import (
+    ENOUGH_EQUAL,
+    SEQUENCE_MEAN_METHOD,
     SEQUENTIAL_METHOD,
     quantile_interval,
     quantile_sequence_interval,
@@ -242,7 +244,10 @@ def _resized(estimate: Estimate, target: float) -> int | None:
 def _expected(estimate: Estimate, target: float) -> int | None:
     """Return roughly how many values a metric needs; used only to show progress."""
     if not math.isfinite(estimate.half_width):
-        return 2 * estimate.n
+        is_mean = estimate.method in (SEQUENTIAL_METHOD, SEQUENCE_MEAN_METHOD)
+        # A mean of two values or more has no ends where all are equal.
+        are_equal = is_mean and estimate.n > 1 and math.isnan(estimate.half_width)
+        return ENOUGH_EQUAL if are_equal else 2 * estimate.n
     if not estimate.value:
         return None
     ratio = estimate.half_width / abs(estimate.value) / target

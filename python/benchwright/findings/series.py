@@ -60,6 +60,8 @@ class ExaminedSeries(msgspec.Struct, frozen=True):
     least_change: float
     """The smallest change over the test that is a drift, as a share of the median; 0 if none was
     stated."""
+    is_mean: bool = True
+    """Whether the test is about its mean, which outliers move."""
 
     def after(self, cut: int) -> ExaminedSeries:
         """Return the series without its first `cut` values."""
@@ -81,7 +83,8 @@ def outlier_finding(one: ExaminedSeries, apart: Sequence[Outlier]) -> Finding:
     apart_at = set(places)
     rest = moments([v for at, v in enumerate(values) if at not in apart_at]).mean
     mean = t_interval(values)
-    is_moved = abs(mean.value - rest) > t.MOVED_MEAN * mean.half_width
+    shift = abs(mean.value - rest)
+    is_moved = one.is_mean and shift > t.MOVED_MEAN * mean.half_width
     worst = max(apart, key=lambda o: abs(o.score))
     kind = "extreme" if any(o.extreme for o in apart) else "mild"
     epochs = epochs_text([one.column.epochs[p] for p in places], len(values))
@@ -347,7 +350,8 @@ def series_findings(
 
     def series(name: str, among: int) -> ExaminedSeries:
         unit, change = book.row(name).unit, least.get(name, book.least_change(name))
-        return ExaminedSeries(test, found[name], unit, 1 / among, change)
+        is_mean = not (isinstance(rule, UntilPrecise) and rule.share is not None)
+        return ExaminedSeries(test, found[name], unit, 1 / among, change, is_mean)
 
     result: list[Finding] = []
     for name in about:

@@ -485,6 +485,10 @@ class Session:
         self.tests.insert(bisect.bisect(at, step.place), test)
 
     def _next_epochs(self, test: RunningTest) -> int:
+        if (ended := test.recorded_end) is not None:
+            # A later version may want more trials; what ended stays ended.
+            test.stopped(ended)
+            return 0
         while True:
             match decide(test.rule, test.history()):
                 case RunMore(epochs):

@@ -345,6 +345,13 @@ class RunningTest:
             )
         return Command((*command.argv, str(results)))
 
+    @property
+    def recorded_end(self) -> StopDecision | None:
+        """Why the test ended before the session was resumed, once all its recorded trials are here."""
+        if self.has_recorded(len(self.trials) + 1):
+            return None
+        return self._ledger.recorded(self._keys.stop, StopDecision)
+
     def stopped(self, stop: StopDecision) -> None:
         """Record why the test ended; after a resume the first record holds."""
         key = self._keys.stop

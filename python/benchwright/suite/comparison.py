@@ -134,11 +134,11 @@ class ComparisonRequest(msgspec.Struct, frozen=True):
     rare: Annotated[
         Text,
         _question(
-            "slow runs without which nothing is equivalent and no gate passes: their share, and how slow",
-            "1%:2x",
+            "slow runs of this share must have had a chance before anything is equivalent or a gate passes",
+            "1%",
             parse_slow_runs,
             "rare",
-            hint="write --rare 1%:2x",
+            hint="write --rare 1%",
             key=True,
             rare=True,
         ),
@@ -407,9 +407,12 @@ class ComparisonRuleOptions(OptionReader[ComparisonRequest]):
             least = ComparisonDesign(design).blocks_for(rare.trials)
             if maximum and maximum < least and request.stored is None:
                 self.wrong(
-                    "--max-blocks", str(maximum), values.too_few_for(rare, maximum)
+                    "--max-blocks",
+                    str(maximum),
+                    values.too_few_for(rare, maximum, least),
                 )
-        maximum = maximum or max(usual, minimum, least)
+        # A tenth more, because some may fail.
+        maximum = maximum or max(usual, minimum, least + least // 10)
         return minimum or min(first, maximum), maximum
 
     def _gates(self, specs: list[MetricSpec]) -> tuple[Gate, ...]:

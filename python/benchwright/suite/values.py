@@ -24,10 +24,10 @@ from benchwright.suite.program import Where
 T = TypeVar("T")
 
 
-def too_few_for(rare: SlowRuns, most: int) -> str:
-    """Return that so many trials may show none of these slow runs."""
+def too_few_for(rare: SlowRuns, most: int, needed: int | None = None) -> str:
+    """Return that so many trials, or blocks, may show none of these slow runs; `needed`: how many do."""
     share = percent_text(rare.share, 10)
-    return f"{most} may show no slow run of {share}: that takes {rare.trials}"
+    return f"{most} may show no slow run of {share}: that takes {needed or rare.trials}"
 
 
 # -- The values of `FOR V=A TO B [FACTOR M|ADD I]` -------------------------------------

@@ -149,7 +149,10 @@ def planned_size(
     of_baseline, of_pilot = evidence.pilot_errors
     known = (of_baseline.factor * evidence.baseline.sdev) ** 2 / evidence.baseline.n
     spread *= of_pilot.factor
-    need = rule.minimum
+    least = rule.minimum
+    if rule.rare is not None and evidence.baseline.n >= rule.rare.trials:
+        least = max(least, rule.rare.trials)
+    need = least
     # The degrees of freedom depend on the size that they lead to; this converges quickly.
     for _ in range(5):
         own = spread**2 / need
@@ -159,8 +162,20 @@ def planned_size(
         room = (limit / detectable_errors(rule, error, degrees)) ** 2 - known
         if room <= 0:
             return _NEVER
-        need = max(rule.minimum, min(_NEVER, math.ceil(spread**2 / room)))
+        common = _pooled(evidence.baseline, Moments(need, 0.0, evidence.pilot_sdev))
+        alike = (limit / detectable_errors(rule, error, degrees)) ** 2
+        alike -= common * of_baseline.factor**2 / evidence.baseline.n
+        if alike <= 0:
+            return _NEVER
+        wanted = max(spread**2 / room, common * of_pilot.factor**2 / alike)
+        need = max(least, min(_NEVER, math.ceil(wanted)))
     return need
+
+
+def _pooled(one: Moments, other: Moments) -> float:
+    """Return the variance of both, if they vary alike."""
+    squares = (one.n - 1) * one.sdev**2 + (other.n - 1) * other.sdev**2
+    return squares / (one.n + other.n - 2)
 
 
 _NEVER = 10**9
@@ -192,9 +207,7 @@ def _standard_error(
         known, of_baseline.degrees, own, min(pilot - 1, of_candidate.degrees)
     )
     # If both arms vary alike, the shorter one may have missed what the longer one shows: rare slow trials.
-    squares = [(arm.n - 1) * arm.sdev**2 for arm in (baseline, candidate)]
-    common = sum(squares) / (baseline.n + candidate.n - 2)
-    alike = common * (
+    alike = _pooled(baseline, candidate) * (
         of_candidate.factor**2 / candidate.n + of_baseline.factor**2 / baseline.n
     )
     return _StandardError(math.sqrt(max(known + own, alike)), degrees)

@@ -60,9 +60,11 @@ def _next_step(goal: RampGoal, history: Sequence[LoadTrial]) -> Probe | RampEndi
         return _probe(goal, first_level(goal), "begin")
     failed, spent = _failure(goal, history), _budget(goal, history)
     if failed is not None:
-        return failed
+        return _ended_climb(goal, history) or failed
     if history[-1].ending is LoadEnding.FAILED:
-        return spent or _probe(goal, history[-1].rate, "again after a failure")
+        ended = _ended_climb(goal, history) if spent else None
+        retried = _probe(goal, history[-1].rate, "again after a failure")
+        return ended or spent or retried
     state = _ramp_state(goal, history)
     climb, again = _climb(goal, state), _repeat(goal, state)
     if isinstance(climb, Probe):
@@ -75,6 +77,17 @@ def _next_step(goal: RampGoal, history: Sequence[LoadTrial]) -> Probe | RampEndi
         return climb
     detail = f"{climb.detail}; no time was left for every repeat"
     return RampEnding(climb.status, detail)
+
+
+def _ended_climb(goal: RampGoal, history: Sequence[LoadTrial]) -> RampEnding | None:
+    """Return how the climb ended, if the trial that failed only repeated a level; None where it climbed."""
+    good = [trial for trial in history if trial.ending is not LoadEnding.FAILED]
+    if not measured_levels(goal, good) or why_unusable(goal, good[-1]):
+        return None
+    climb = _climb(goal, _ramp_state(goal, good))
+    if isinstance(climb, Probe):
+        return None
+    return RampEnding(climb.status, f"{climb.detail}; a repeat of a level failed")
 
 
 def best_so_far(goal: RampGoal, history: Sequence[LoadTrial]) -> RampResult:
