@@ -91,7 +91,7 @@ class PatternAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
     kind: PatternKind
     first: int
-    """The first point of the series that it concerns."""
+    """The first point of the series that it concerns, from 0."""
     last: int
     ratio: float
     """Of an excursion: its level / that around it; of a drift: its end / its beginning; of modes: the upper one / the

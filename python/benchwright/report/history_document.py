@@ -16,6 +16,7 @@ from benchwright.report.documents import (
 )
 from benchwright.report.history import (
     HistoryAnswer,
+    PatternAnswer,
     SeriesAnswer,
     StepAnswer,
 )
@@ -26,7 +27,6 @@ from benchwright.report.history_newest import (
     NewestVerdict,
 )
 from benchwright.report.history_text import headline, sentence
-from benchwright.stats.steps import PatternKind
 
 
 class HistoryPointEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -131,22 +131,6 @@ class NewestSeriesEntry(msgspec.Struct, frozen=True, kw_only=True):
     newest: NewestEntry
 
 
-class PatternEntry(msgspec.Struct, frozen=True):
-    """What is no step of the level."""
-
-    kind: PatternKind
-    first: int
-    """The first point that it concerns, from 0."""
-    last: int
-    ratio: float
-    """Of an excursion: its level / that around it; of a drift: its end / its beginning; of modes: the upper one / the
-    lower one; of a spread: the standard deviation since `first` / that before."""
-    share: float
-    """The share of the points that the upper mode has; else 1."""
-    is_alternative: bool
-    """Whether this drift fits about as well as the steps."""
-
-
 class HistorySeriesEntry(NewestSeriesEntry, frozen=True, kw_only=True):
     """One series."""
 
@@ -157,7 +141,7 @@ class HistorySeriesEntry(NewestSeriesEntry, frozen=True, kw_only=True):
     segments: tuple[SegmentEntry, ...]
     undecided_from: int | None
     """The points from here on may have a new level."""
-    patterns: tuple[PatternEntry, ...]
+    patterns: tuple[PatternAnswer, ...]
     """What is no step of the level."""
     findings: tuple[FindingEntry, ...]
     points: tuple[HistoryPointEntry, ...]
@@ -275,7 +259,7 @@ def _series_entry(one: SeriesAnswer) -> HistorySeriesEntry:
         ),
         segments=entries(SegmentEntry, one.segments),
         undecided_from=one.undecided_from,
-        patterns=entries(PatternEntry, one.patterns),
+        patterns=one.patterns,
         findings=entries(FindingEntry, one.findings),
         points=tuple(
             entry(HistoryPointEntry, point, outlier=at in one.outliers)

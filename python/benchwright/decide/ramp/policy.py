@@ -59,12 +59,17 @@ def _next_step(goal: RampGoal, history: Sequence[LoadTrial]) -> Probe | RampEndi
     if not history:
         return _probe(goal, first_level(goal), "begin")
     failed, spent = _failure(goal, history), _budget(goal, history)
-    if failed is not None:
-        return _ended_climb(goal, history) or failed
     if history[-1].ending is LoadEnding.FAILED:
-        ended = _ended_climb(goal, history) if spent else None
-        retried = _probe(goal, history[-1].rate, "again after a failure")
-        return ended or spent or retried
+        over = failed or spent
+        if over is None:
+            return _probe(goal, history[-1].rate, "again after a failure")
+        climbed = _ended_climb(goal, history)
+        if climbed is None:
+            return over
+        detail = f"{climbed.detail}; a repeat of a level failed"
+        return RampEnding(climbed.status, detail)
+    if failed is not None:
+        return failed
     state = _ramp_state(goal, history)
     climb, again = _climb(goal, state), _repeat(goal, state)
     if isinstance(climb, Probe):
@@ -80,25 +85,18 @@ def _next_step(goal: RampGoal, history: Sequence[LoadTrial]) -> Probe | RampEndi
 
 
 def _ended_climb(goal: RampGoal, history: Sequence[LoadTrial]) -> RampEnding | None:
-    """Return how the climb ended, if the trial that failed only repeated a level; None where it climbed."""
-    good = [trial for trial in history if trial.ending is not LoadEnding.FAILED]
-    if not measured_levels(goal, good) or why_unusable(goal, good[-1]):
+    """Return how the climb ended, by the trials that did not fail; None where it has not."""
+    if not measured_levels(goal, history):
         return None
-    climb = _climb(goal, _ramp_state(goal, good))
-    if isinstance(climb, Probe):
-        return None
-    return RampEnding(climb.status, f"{climb.detail}; a repeat of a level failed")
+    climb = _climb(goal, _ramp_state(goal, history))
+    return None if isinstance(climb, Probe) else climb
 
 
 def best_so_far(goal: RampGoal, history: Sequence[LoadTrial]) -> RampResult:
     """Return the profile so far, for when the time is up or the user stops the ramp."""
     detail = "the ramp was ended before throughput stopped growing"
-    end = RampEnding(RampStatus.BUDGET, detail)
-    if measured_levels(goal, history):
-        climb = _climb(goal, _ramp_state(goal, history))
-        if isinstance(climb, RampEnding):
-            # The rest would have repeated levels.
-            end = climb
+    # What was left of a climb that had ended would have repeated levels.
+    end = _ended_climb(goal, history) or RampEnding(RampStatus.BUDGET, detail)
     return result_of(goal, history, end)
 
 
