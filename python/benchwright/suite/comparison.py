@@ -134,7 +134,7 @@ class ComparisonRequest(msgspec.Struct, frozen=True):
     rare: Annotated[
         Text,
         _question(
-            "slow runs of this share must have had a chance before anything is equivalent or a gate passes",
+            "nothing is equivalent and no gate passes before slow runs of this share would have been seen",
             "1%",
             parse_slow_runs,
             "rare",
