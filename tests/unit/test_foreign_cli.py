@@ -91,13 +91,13 @@ def test_a_column_of_texts_that_tells_no_tests_apart_is_named(
     path = tmp_path / "t.csv"
     rows = "c,1.5\npy,8.5\nc,1.6\npy,8.9\n"
     path.write_text(f"lang,elapsed\n{rows}")
-    (notice,) = document(capsys, "stats", str(path))["notices"]
-    assert "lang" in notice["text"]
-    assert "factor:NAME" in notice["text"]
+    (found,) = not_read(document(capsys, "stats", str(path)))
+    assert f"{path}:1: no cell of lang is a number" in found
+    assert "factor:NAME" in found
     path.write_text(f"factor:lang,elapsed\n{rows}")
     shown = document(capsys, "stats", str(path))
     assert [one["quantities"][0]["count"] for one in shown["inputs"]] == [2, 2]
-    assert shown["notices"] == []
+    assert not_read(shown) == []
 
 
 def test_a_comparison_of_files_counts_arms(
@@ -395,6 +395,58 @@ def test_a_plot_draws_what_a_file_states(
 
 
 # -- What a parser does not understand ---------------------------------------------------
+
+
+def not_read(shown: dict[str, Any]) -> list[str]:
+    """Return the evidence of the findings about what was not read."""
+    found = shown["findings"]
+    return [one["evidence"] for one in found if one["code"] == "results-not-read"]
+
+
+@pytest.mark.parametrize("time", ["", "2026-01-0{},"])
+@pytest.mark.parametrize(
+    ("cells", "what"),
+    [
+        (("8 ms", "9 ms", "8 ms"), ["1: no cell of link is a number"]),
+        (
+            ("8", "9 ms", "n/a"),
+            ["3: link is '9 ms', not a number", "4: link is 'n/a', not a number"],
+        ),
+        (("8", "", "9"), []),
+        (("", "", ""), []),
+    ],
+)
+def test_a_cell_of_csv_without_a_number_is_named_by_every_command(
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    time: str,
+    cells: tuple[str, ...],
+    what: list[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = [f"{time.format(at + 1)}12.{at},{cell}\n" for at, cell in enumerate(cells)]
+    head = f"{'date,' if time else ''}parse,link\n"
+    Path("good.csv").write_text(head + "".join(rows).replace(" ms", ""))
+    Path("some.csv").write_text(head + "".join(rows))
+    for command in (["stats"], ["compare", "good.csv"], ["why"]):
+        found = not_read(document(capsys, *command, "some.csv"))
+        for one in what:
+            assert f"some.csv:{one}" in found[-1]
+        assert bool(found) == bool(what)
+    found = document(capsys, "history", "some.csv")["skipped"]
+    assert all(f"some.csv:{one}" in found[0] for one in what)
+    assert any("not read" in one for one in found) == bool(what)
+
+
+def test_a_file_without_a_number_is_no_history(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("parse,link\n8 ms,9 ms\n")
+    status, _, err = bw(capsys, "history", str(path))
+    assert status == 2
+    assert f"{path}:1: no cell of parse, link is a number" in err
 
 
 def test_a_result_that_is_not_read_is_named_by_every_command(

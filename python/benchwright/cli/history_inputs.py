@@ -20,7 +20,7 @@ from benchwright.core.history import (
     SeriesKey,
 )
 from benchwright.core.plan import SUCCESS
-from benchwright.core.text import list_text, plural
+from benchwright.core.text import plural
 from benchwright.study.directory import JOURNAL
 from benchwright.study.history import (
     HISTORY_FILE,
@@ -305,23 +305,18 @@ def _inputs_of_other_tool(path: Path, found: _Reading) -> list[ParsedInput]:
             hint = f"name them: bw history {pattern}"
         raise argument_error("PATH", str(path), message, hint)
     inputs = read_history([str(path)], found.ok_status)
-    if inputs and all(_has_no_number(one, found.ok_status) for one in inputs):
-        columns = list_text(
-            list(dict.fromkeys(n for one in inputs for n in one.skipped))
-        )
-        message = f"{path}: no cell of {columns} is a number"
+    about = [each.evidence for one in inputs for each in one.session_findings]
+    if about and all(_has_no_number(one, found.ok_status) for one in inputs):
         hint = "write one number in each row: 12.5, without a unit"
-        raise argument_error("PATH", str(path), message, hint)
-    found.skipped += [
-        about.evidence for one in inputs for about in one.session_findings
-    ]
+        raise argument_error("PATH", str(path), "; ".join(about), hint)
+    found.skipped += about
     return inputs
 
 
 def _has_no_number(one: ParsedInput, ok_status: Sequence[int]) -> bool:
-    """Return whether a test has columns, none of which has a number, and did not fail."""
-    is_empty = not any(each.values or each.failed(ok_status) for each in one.blocks)
-    return bool(one.skipped) and is_empty
+    """Return whether a test has no value, and did not fail."""
+    has_values = any(each.values or each.failed(ok_status) for each in one.blocks)
+    return not has_values and not one.summaries
 
 
 def _files_of_tools(folder: Path) -> str:

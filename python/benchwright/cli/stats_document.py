@@ -187,7 +187,6 @@ def _reported(
             *input_findings(parsed_input, questions, observed),
         ),
         [
-            *_skipped(parsed_input),
             *high_z_scores(
                 parsed_input.name,
                 present,
@@ -200,18 +199,6 @@ def _reported(
         {column.name: column.values for column in present},
         _stated(parsed_input, given),
     )
-
-
-def _skipped(parsed_input: ParsedInput) -> list[StatsNotice]:
-    """Return a notice of the columns that are not in the table."""
-    if not parsed_input.skipped:
-        return []
-    names = ", ".join(parsed_input.skipped)
-    text = (
-        f"Left out, without any number: {names}. Such a column tells tests apart only with the "
-        "heading factor:NAME or test."
-    )
-    return [StatsNotice(parsed_input.name, text, math.inf)]
 
 
 def stated_row(summary: Summary, book: MetricRules) -> Summary:

@@ -365,21 +365,23 @@ class _OtavaParser:
 
     def read(self, path: Path) -> list[ParsedInput]:
         """Return the rows as the trials of one test. Raises InputError with file:line:column."""
-        return [
+        complaints = ParseErrors(path, "otava-syntax")
+        tests = _measured(path, read_text(path, _CSV), complaints)
+        found = [
             msgspec.structs.replace(one, origin=FileOrigin(tool="Otava"))
-            for one, _ in _measured(path, read_text(path, _CSV))
+            for one, _ in tests
         ]
+        return complaints.results(found, _TIME_HINT)
 
     def history(self, path: Path) -> list[ParsedInput]:
         """Return each row as one run with its time and commit. Raises InputError with
         file:line:column."""
         text = read_text(path, _CSV)
-        tests = _measured(path, text)
         complaints = ParseErrors(path, "otava-syntax")
+        tests = _measured(path, text, complaints)
         reader = csv.reader(io.StringIO(text, newline=""))
         names = next(reader)
         origins: dict[int, FileOrigin] = {}
-        cells: dict[int, list[str]] = {}
         for row in reader:
             if not any(cell.strip() for cell in row):
                 continue
@@ -390,54 +392,28 @@ class _OtavaParser:
                 place = (reader.line_num, 1)
                 complaints.add(place, ",".join(row), what, _TIME_HINT)
             commit = _cell(names, row, _COMMIT_COLUMNS)
-            cells[reader.line_num] = row
             origins[reader.line_num] = FileOrigin(
                 tool="Otava", commit=commit, started_ns=started_ns
             )
         complaints.check()
-        found = []
-        for one, lines in tests:
-            measured = {name.lower() for each in one.blocks for name in each.values}
-            for block, line in zip(one.blocks, lines, strict=True):
-                there = {name.lower() for name in block.values}
-                for name, cell in zip(names, cells[line], strict=True):
-                    if cell.strip() and name.strip().lower() in measured - there:
-                        what = f"{name} is {cell.strip()!r}, not a number"
-                        complaints.not_read(line, what)
-                found.append(
-                    msgspec.structs.replace(
-                        one,
-                        blocks=(block,),
-                        skipped=() if measured else one.skipped,
-                        origin=origins[line],
-                    )
-                )
+        found = [
+            msgspec.structs.replace(one, blocks=(block,), origin=origins[line])
+            for one, lines in tests
+            for block, line in zip(one.blocks, lines, strict=True)
+        ]
         return complaints.results(found, _TIME_HINT)
 
 
 _CSV = "csv-syntax"
 
 
-def _measured(path: Path, text: str) -> list[tuple[ParsedInput, list[int]]]:
+def _measured(
+    path: Path, text: str, complaints: ParseErrors
+) -> list[tuple[ParsedInput, list[int]]]:
     """Return the tests of the CSV file without the columns of times and commits, with the lines of their
     blocks."""
     about = (*_TIME_COLUMNS, *_COMMIT_COLUMNS)
-    return [
-        (_without_columns(one, about), lines)
-        for one, lines in CSV_PARSER.with_lines(path, text)
-    ]
-
-
-def _without_columns(one: ParsedInput, about: tuple[str, ...]) -> ParsedInput:
-    blocks = (
-        msgspec.structs.replace(
-            block,
-            values={n: v for n, v in block.values.items() if not _is_one(n, about)},
-        )
-        for block in one.blocks
-    )
-    skipped = tuple(name for name in one.skipped if not _is_one(name, about))
-    return msgspec.structs.replace(one, skipped=skipped, blocks=tuple(blocks))
+    return CSV_PARSER.with_lines(path, text, complaints, about)
 
 
 def _cell(names: list[str], row: list[str], wanted: tuple[str, ...]) -> str:

@@ -93,8 +93,6 @@ class ParsedInput(msgspec.Struct, frozen=True):
     full_name: str = ""
     """Its name with its package or class, which `name` has only where the file needs it; empty if the
     source has none. What matches the tests of two sources."""
-    skipped: tuple[str, ...] = ()
-    """Columns without numbers, which are in no table."""
     findings: tuple[Finding, ...] | None = None
     """Findings about the test, as its session stored them; None if they must be computed
     (study/findings.py), as after a transformation of the trials."""

@@ -140,7 +140,7 @@ RES_PARSER = _ResParser()
 #
 # The columns thread, epoch, command, status and test are recognised by name; any other cell
 # with a number is a value of the quantity that its column names. An empty cell is absent, not
-# zero. A column without numbers is in no table; its name is kept for a message.
+# zero. A cell of text in a column of numbers, and a column without a number, are not read: a finding names them.
 # Decision: a row of hyperfine's export summarizes one command, so each row is a test of one
 # block, whose elapsed time is hyperfine's mean; its spread keeps hyperfine's names. Rows with
 # one command are as many tests.
@@ -205,16 +205,22 @@ class _CsvParser:
 
     def parse(self, path: Path, text: str) -> list[ParsedInput]:
         """Return the tests of a file's text. Raises InputError as `read`."""
-        return [one for one, _ in self.with_lines(path, text)]
-
-    def with_lines(self, path: Path, text: str) -> list[tuple[ParsedInput, list[int]]]:
-        """Return the tests of a file's text, each with the lines of its blocks. Raises InputError as `read`."""
         complaints = ParseErrors(path, "csv-syntax")
+        tests = [one for one, _ in self.with_lines(path, text, complaints)]
+        return complaints.results(tests, "")
+
+    def with_lines(
+        self, path: Path, text: str, complaints: ParseErrors, about: Sequence[str] = ()
+    ) -> list[tuple[ParsedInput, list[int]]]:
+        """Return the tests of a file's text, each with the lines of its blocks; add what was not read to `complaints`.
+
+        `about` are columns, in lower case, that are not results. Raises InputError as `read`.
+        """
         _check_separator(text, complaints)
         reader = csv.reader(io.StringIO(text, newline=""), strict=True)
         table: _CsvTable | None = None
         try:
-            table = _CsvTable(next(reader, []), path.name, complaints)
+            table = _CsvTable(next(reader, []), path.name, complaints, about)
             for row in reader:
                 if any(cell.strip() for cell in row):
                     table.add(reader.line_num, row)
@@ -234,17 +240,22 @@ class _CsvTest:
         self.blocks: list[MeasurementBlock] = []
         self.lines: list[int] = []
         self.sample = sample
-        self.without: dict[str, None] = {}
-        """Columns with text and no number so far."""
 
 
 class _CsvTable:
     """Collects the rows under one header line."""
 
     def __init__(
-        self, header: Sequence[str], file: str, complaints: ParseErrors
+        self,
+        header: Sequence[str],
+        file: str,
+        complaints: ParseErrors,
+        about: Sequence[str],
     ) -> None:
         self._complaints = complaints
+        self._about = about
+        self._texts: list[tuple[int, str, str]] = []
+        """Line, column and text of each cell that is not a number."""
         self._file = file
         self._header = list(header)
         self._columns = _columns(header, complaints)
@@ -261,6 +272,7 @@ class _CsvTable:
     def tests(self) -> list[tuple[ParsedInput, list[int]]]:
         """Return the tests in the order of their first rows, each with the lines of its blocks."""
         self._check_statuses()
+        self._name_texts()
         names = Counter(name for name, *_ in self._tests)
         found = []
         commands = {(name, command) for name, _, command, _ in self._tests}
@@ -268,16 +280,31 @@ class _CsvTable:
         for (name, levels, command, _), test in self._tests.items():
             if several[name] > 1:
                 levels = ",".join(filter(None, (levels, command)))
-            numbers = {name for block in test.blocks for name in block.values}
-            skipped = [n for n in test.without if self._quantity(n) not in numbers]
             one = ParsedInput(
                 f"{name}:{levels}" if names[name] > 1 and levels else name,
                 tuple(test.blocks),
                 sample=tuple(test.sample.items()),
-                skipped=tuple(skipped),
             )
             found.append((one, test.lines))
         return found
+
+    def _name_texts(self) -> None:
+        """Name the columns without a number, and in the others each cell that is none."""
+        numbers = {
+            name
+            for test in self._tests.values()
+            for block in test.blocks
+            for name in block.values
+        }
+        without = dict.fromkeys(
+            name for _, name, _ in self._texts if self._quantity(name) not in numbers
+        )
+        if without:
+            what = f"no cell of {', '.join(without)} is a number (the heading factor:NAME makes texts levels)"
+            self._complaints.not_read(1, what)
+        for line, name, text in self._texts:
+            if name not in without:
+                self._complaints.not_read(line, f"{name} is {text!r}, not a number")
 
     def _check_statuses(self) -> None:
         """Add a mistake if the column `status` has the statuses of HTTP responses; never in a table of
@@ -305,7 +332,6 @@ class _CsvTable:
         known: dict[str, str] = {}
         values: dict[str, float] = {}
         sample: dict[str, str] = {}
-        texts: dict[str, None] = {}
         for index, (name, cell) in enumerate(zip(self._columns, row, strict=True)):
             role = self._roles.get(name.lower())
             if (factor := self._factor(name)) is not None:
@@ -313,10 +339,12 @@ class _CsvTable:
                     sample[factor] = cell
             elif role is not None and role not in known:
                 known[role] = cell if role == "command" else cell.strip()
+            elif name.lower() in self._about:
+                continue
             elif (value := self._value(name, cell, (line, index, row))) is not None:
                 values[self._quantity(name)] = value
-            else:
-                texts[name] = None
+            elif text := cell.strip():
+                self._texts.append((line, name, text))
         place = {role: self._whole(role, known, line, row) for role in _CSV_WHOLE}
         command = known.get("command", "")
         apart = "" if self._blocks else command.strip()
@@ -324,7 +352,6 @@ class _CsvTable:
         test = known.get("test") or apart or self._file
         key = (test, levels, apart, line if self._hyperfine else 0)
         found = self._tests.setdefault(key, _CsvTest(sample))
-        found.without.update(texts)
         found.lines.append(line)
         epoch = place["epoch"] if known.get("epoch") else len(found.blocks) + 1
         found.blocks.append(
