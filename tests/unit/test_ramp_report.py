@@ -275,13 +275,40 @@ def test_the_picture_has_points_with_intervals_the_law_and_what_is_left_out() ->
     curves = {curve.label: curve for curve in throughput.curves}
     assert list(curves["measured"].x) == [1, 2, 4, 8, 16, 32, 64]
     assert len(curves["measured"].low) == 7
-    assert len(curves["fitted law, with its band"].high) == len(band)
+    assert len(curves["Universal Scalability Law, with its band"].high) == len(band)
     assert throughput.spans[0].low == 32
     assert {curve.label for curve in response.curves} == {"mean", "p99"}
     assert (
         "p99 longer than any response that was waited for at 64"
         in ramp_sheet(report, band).note
     )
+
+
+@pytest.mark.parametrize(
+    ("law", "curve"),
+    [
+        ("Amdahl's law", lambda users: 100 * users / (1 + 0.05 * (users - 1))),
+        ("linear law", lambda users: 100 * users),
+        ("saturating law", lambda users: ((100 * users) ** -4 + 900**-4) ** -0.25),
+    ],
+)
+def test_the_picture_has_the_law_that_the_text_states(
+    law: str, curve: Callable[[float], float]
+) -> None:
+    report = report_of(curve=curve)
+    assert report.result is not None
+    assert report.result.usl is not None
+    stated = report.result.usl.law
+    assert stated is not None
+    assert law.split()[0] in ramp_text(report)
+    band = band_of(GOAL, [one.trial for one in report.trials])
+    curves = {one.label: one for one in ramp_sheet(report, band).panels[0].curves}
+    assert curves["whole law, with its band"].low
+    drawn = curves[law]
+    assert not drawn.low, "the band is that of the whole law"
+    for users, value in zip(drawn.x, drawn.y, strict=True):
+        assert value == pytest.approx(curve(users), rel=0.1)
+    assert drawn.y[-1] == max(value or 0 for value in drawn.y), "it never falls"
 
 
 def test_progress_has_a_line_for_each_trial() -> None:

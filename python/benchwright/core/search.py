@@ -229,6 +229,13 @@ class LoadTrial(msgspec.Struct, frozen=True, kw_only=True):
     """Where CPU time went meanwhile, if that was requested; no policy looks at it."""
 
     @property
+    def why_failed(self) -> str:
+        """Why it failed, never empty then; empty where it did not."""
+        if self.ending is not LoadEnding.FAILED:
+            return ""
+        return self.failure or "it failed"
+
+    @property
     def offered_rate(self) -> float:
         """The realised arrival rate, or the intended one where no count exists [1/s]."""
         if self.offered is None or not self.lasted_s:

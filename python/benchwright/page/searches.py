@@ -413,8 +413,8 @@ def _ramp_answer(part: str, report: RampReport, head: StoredSearch) -> SearchAns
                 id=f"{part}-ramp",
                 title=visible(sheet.title),
                 sheet=sheet,
-                reading="The points are measured levels with their intervals. The band contains the "
-                "fitted law. Below the dashed line, a unit of load adds less throughput than at the "
+                reading="The points are measured levels with their intervals. The line is the law that the "
+                "answer states; the band is that of the Universal Scalability Law. Below the dashed line, a unit of load adds less throughput than at the "
                 "first level.",
             ),
             *_levels_table(part, report),

@@ -480,7 +480,7 @@ def ramp_document(
     plots: Sequence[FileEntry] = (),
     **stored: Unpack[StoredSearch],
 ) -> str:
-    """Return the document as JSON. `band` is the fitted curve."""
+    """Return the document as JSON. `band` is the whole law's curve."""
     result = report.result
     saturation = None if result is None else result.saturation
     law = None if result is None else result.usl

@@ -294,6 +294,17 @@ def _saturating_at(
     return SaturatingLaw(each, all_together * most, sharpness, squares)
 
 
+def law_throughput(law: PreferredLaw, users: FloatArray) -> FloatArray:
+    """Return the throughput of a law [1/s], in the shape of `users`, each at least 1."""
+    if law.sharpness is None:
+        return usl_throughput(users, law.gamma, law.sigma, law.kappa)
+    limit = math.inf if law.asymptote is None else law.asymptote
+    # Beside the lower of the two bounds, so that the powers stay small.
+    lower = np.minimum(law.gamma * users, limit)
+    ratio = lower / np.maximum(law.gamma * users, limit)
+    return np.asarray(lower * (1 + ratio**law.sharpness) ** (-1 / law.sharpness))
+
+
 def why_no_fit(users: Sequence[float], throughput: Sequence[float]) -> str:
     """Return why the law cannot be fitted; empty if it can."""
     levels = len(set(users))

@@ -66,8 +66,8 @@ def lowest_failed(trials: Sequence[LoadTrial]) -> float:
 
 def why_unusable(goal: PeakGoal, trial: LoadTrial) -> str:
     """Return why a trial cannot be used; empty where it can."""
-    if trial.ending is LoadEnding.FAILED:
-        return trial.failure or "it failed"
+    if trial.why_failed:
+        return trial.why_failed
     # An infinite value is usable: a percentile beyond the longest wait.
     absent = [
         criterion.key

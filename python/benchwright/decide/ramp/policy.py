@@ -161,8 +161,8 @@ def _failure(goal: RampGoal, history: Sequence[LoadTrial]) -> RampEnding | None:
 
 def why_unusable(goal: RampGoal, trial: LoadTrial) -> str:
     """Return why a trial cannot be used; empty where it can."""
-    if trial.ending is LoadEnding.FAILED:
-        return trial.failure or "it failed"
+    if trial.why_failed:
+        return trial.why_failed
     run = trial_throughput(trial, goal.axis)
     if run is None:
         return "the generator reports no throughput: neither a number nor a count"

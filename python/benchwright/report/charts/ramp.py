@@ -10,7 +10,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from benchwright.core.ramp import BandPoint, RampAxis, RampPoint, RampResult
+from benchwright.core.numeric import np
+from benchwright.core.ramp import (
+    BandPoint,
+    RampAxis,
+    RampPoint,
+    RampResult,
+    ScalabilityModel,
+    UslFit,
+)
 from benchwright.core.search_text import sample_text
 from benchwright.core.text import number_text, percent_text, rate_text
 from benchwright.report.charts.sheet import (
@@ -22,6 +30,7 @@ from benchwright.report.charts.sheet import (
     Sheet,
 )
 from benchwright.report.ramp import RampReport, level_text
+from benchwright.stats.usl import law_throughput
 
 _LOG_FROM = 30.0
 """Levels, or responses, that differ by this factor are drawn on a logarithmic axis."""
@@ -33,7 +42,7 @@ _RESPONSES = (
 
 
 def ramp_sheet(report: RampReport, band: Sequence[BandPoint]) -> Sheet:
-    """Return the page of a ramp; `band` is the fitted curve, empty if there is none."""
+    """Return the page of a ramp; `band` is the whole law's curve, empty if there is none."""
     points = () if report.result is None else report.result.points
     along = _along(report, points)
     panels = (
@@ -71,7 +80,8 @@ def _throughput_panel(
     band: Sequence[BandPoint],
     along: PanelAxis,
 ) -> Panel:
-    curves = [*_law(band), *_linear(points), *_measured(points)]
+    fit = None if result is None else result.usl
+    curves = [*_laws(fit, band), *_linear(points), *_measured(points)]
     return Panel(
         title="Throughput",
         x=along,
@@ -133,19 +143,35 @@ def _linear(points: Sequence[RampPoint]) -> list[PanelCurve]:
     ]
 
 
-def _law(band: Sequence[BandPoint]) -> list[PanelCurve]:
-    if not band:
+_STATED = {
+    ScalabilityModel.LINEAR: "linear law",
+    ScalabilityModel.AMDAHL: "Amdahl's law",
+    ScalabilityModel.SATURATING: "saturating law",
+}
+
+
+def _laws(fit: UslFit | None, band: Sequence[BandPoint]) -> list[PanelCurve]:
+    """Return the law that the text states, and the whole one with its band, which may be another."""
+    if fit is None or not band:
         return []
-    return [
-        PanelCurve(
-            "fitted law, with its band",
-            tuple(point.users for point in band),
-            tuple(point.middle for point in band),
-            colour=2,
-            low=tuple(point.low for point in band),
-            high=tuple(point.high for point in band),
-        )
-    ]
+    users = tuple(point.users for point in band)
+    # A result of an earlier version has the whole law alone.
+    other = None if fit.law is None else _STATED.get(fit.preferred)
+    whole = PanelCurve(
+        "whole law, with its band"
+        if other
+        else "Universal Scalability Law, with its band",
+        users,
+        tuple(point.middle for point in band),
+        colour=3 if other else 2,
+        dash=2 if other else 0,
+        low=tuple(point.low for point in band),
+        high=tuple(point.high for point in band),
+    )
+    if fit.law is None or not other:
+        return [whole]
+    stated = law_throughput(fit.law, np.asarray(users))
+    return [PanelCurve(other, users, tuple(stated.tolist()), colour=2), whole]
 
 
 def _spans(result: RampResult | None) -> tuple[ShadedRange, ...]:
