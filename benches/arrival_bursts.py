@@ -92,9 +92,7 @@ class Response(NamedTuple):
         return self.throughput_per_s > 0.9 * self.rate_per_s
 
 
-def ramp(
-    case: ServerCase, arrival: str, repetition: int, *levels: str
-) -> list[Response]:
+def ramp(case: ServerCase, arrival: str, repetition: int, *levels: str) -> list[Response]:
     """Run one ramp on a new server."""
     factors = {"arrival": arrival, **case.factors}
     chosen = [word for name in factors for word in ("-P", f"{name}={factors[name]}")]
@@ -169,25 +167,19 @@ def sheet(found: list[Response]) -> Sheet:
     ):
         for case in CASES:
             of = [one for one in found if one.server == case.name]
-            most = statistics.median(
-                one.throughput_per_s for one in of if one.arrival == CLOSED
-            )
+            most = statistics.median(one.throughput_per_s for one in of if one.arrival == CLOSED)
             curves = []
             # Every panel has all names, so that one legend is enough.
             for number, arrival in enumerate(NAMES):
                 runs = [one for one in of if one.arrival == arrival and one.kept_up]
                 rates = sorted({one.rate_per_s for one in runs})
                 medians = [
-                    statistics.median(
-                        getattr(one, field) for one in runs if one.rate_per_s == rate
-                    )
+                    statistics.median(getattr(one, field) for one in runs if one.rate_per_s == rate)
                     for rate in rates
                 ]
                 x = tuple(rate / most for rate in rates)
                 y = tuple(value * 1e6 for value in medians)
-                curves.append(
-                    PanelCurve(NAMES[arrival], x, y, CurveForm.MARKED, number, number)
-                )
+                curves.append(PanelCurve(NAMES[arrival], x, y, CurveForm.MARKED, number, number))
                 x = tuple(one.rate_per_s / most for one in runs)
                 y = tuple(getattr(one, field) * 1e6 for one in runs)
                 curves.append(PanelCurve("", x, y, CurveForm.VALUES, number))

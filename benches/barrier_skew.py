@@ -47,9 +47,7 @@ class Launcher:
             self.stamps.write_text("")
             record = self._epoch(threads, epoch + 1)
             gate.append(record["release_skew_ns"] / 1e3)
-            stamps = [
-                int(line.split()[1]) for line in self.stamps.read_text().splitlines()
-            ]
+            stamps = [int(line.split()[1]) for line in self.stamps.read_text().splitlines()]
             assert len(stamps) == threads, record
             assert record["ending"] == "ok", record
             barrier.append((max(stamps) - min(stamps)) / 1e3)
@@ -139,9 +137,7 @@ def main() -> int:
         launcher = Launcher(Path(folder))
         for threads in map(int, arguments.threads.split(",")):
             barrier, gate = launcher.skews_us(threads, arguments.epochs)
-            print(
-                f"{threads:4} {percentiles(barrier)}   {percentiles(gate)}", flush=True
-            )
+            print(f"{threads:4} {percentiles(barrier)}   {percentiles(gate)}", flush=True)
         launcher.close()
     floor = futex_floor_us(arguments.epochs)
     if floor is None:

@@ -1,21 +1,24 @@
 """Record long series of trials of real programs, for calibration on noise that nobody simulated.
 
-Each program of parts/corpus_programs.py runs thousands of times under `bw run`, with its watching, under each of five
-conditions: quiet, with a real-time priority; beside a neighbour that comes and goes (parts/neighbour.py); under a CPU quota, as
-in a container; on a host where others use more and more of the CPUs; spread over
-the better part of an hour. Except in the first and the last, server, neighbour and `bw` share a
-cgroup with a large share of the CPUs, so that whatever else runs on the machine matters less than the condition. Where there is
-no cgroup of version 1 they run without it, which the record says, and there is no series under a quota.
+Each program of parts/corpus_programs.py runs thousands of times under `bw run`, with its watching,
+under each of five conditions: quiet, with a real-time priority; beside a neighbour that comes and
+goes (parts/neighbour.py); under a CPU quota, as in a container; on a host where others use more and
+more of the CPUs; spread over the better part of an hour. Except in the first and the last, server,
+neighbour and `bw` share a cgroup with a large share of the CPUs, so that whatever else runs on the
+machine matters less than the condition. Where there is no cgroup of version 1 they run without it,
+which the record says, and there is no series under a quota.
 
-One series at a time, each in a study of its own (OUT/PROGRAM-CONDITION/study) that becomes one file in
-tests/corpus/MACHINE (tests/calibration/recorded.py describes it). A series whose file exists is not recorded again, so the
-same command goes on where it was stopped. What a machine does not have is skipped, and reported. Needs root for file
-systems and cgroups. A series takes half a minute to three minutes, of fio ten.
+One series at a time, each in a study of its own (OUT/PROGRAM-CONDITION/study) that becomes one file
+in tests/corpus/MACHINE (tests/calibration/recorded.py describes it). A series whose file exists is
+not recorded again, so the same command goes on where it was stopped. What a machine does not have
+is skipped, and reported. Needs root for file systems and cgroups. A series takes half a minute to
+three minutes, of fio ten.
 
-The condition `spread` is one session of all programs: their trials alternate, with a pause before each, so that a program has one
-about every second. It takes 40 minutes.
+The condition `spread` is one session of all programs: their trials alternate, with a pause before
+each, so that a program has one about every second. It takes 40 minutes.
 
-Usage: corpus.py [--machine NAME] [--only PROGRAM] [--condition NAME] [--trials N] [--out DIR] [--to DIR] [--again]
+Usage: corpus.py [--machine NAME] [--only PROGRAM] [--condition NAME] [--trials N] [--out DIR] [--to
+DIR] [--again]
 """
 
 from __future__ import annotations
@@ -36,9 +39,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
-sys.path[:0] = [
-    str(ROOT / "tests" / place) for place in ("calibration", "limiters", "stand_ins")
-]
+sys.path[:0] = [str(ROOT / "tests" / place) for place in ("calibration", "limiters", "stand_ins")]
 
 from parts import busy_machine  # noqa: E402
 from parts.corpus_programs import PROGRAMS, Place, Program, version  # noqa: E402
@@ -50,7 +51,8 @@ TOOL = Path(sys.executable).parent / "bw"
 SHARES = 262144
 """The most; 256 times those of a session outside."""
 FIRST = {"policy": "fifo", "priority": "10"}
-"""Before every other process: what else runs has the other CPUs, and caches and memory in common."""
+"""Before every other process: what else runs has the other CPUs, and caches and memory in common.
+"""
 QUOTA_US = 60_000
 """Of each 100 ms."""
 PRELUDE = 100
@@ -67,7 +69,8 @@ class Condition(NamedTuple):
     neighbour: str = ""
     """What parts/neighbour.py does; empty: there is none."""
     rest: str = ""
-    """Pause before each trial of all programs, whose trials alternate in one session; empty: no pause, each program alone."""
+    """Pause before each trial of all programs, whose trials alternate in one session; empty: no
+    pause, each program alone."""
 
 
 class Recording(NamedTuple):
@@ -156,12 +159,11 @@ def beside(
             yield log
 
 
-def record(
-    programs: Sequence[Program], condition: Condition, trials: int, out: Path
-) -> None:
+def record(programs: Sequence[Program], condition: Condition, trials: int, out: Path) -> None:
     """Record the series of one program, or of several whose trials alternate, into a new study.
 
-    Raises Lacking if the machine has none of the programs, or not the condition; RuntimeError if a trial failed.
+    Raises Lacking if the machine has none of the programs, or not the condition; RuntimeError if a
+    trial failed.
     """
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
@@ -188,9 +190,7 @@ def record(
             raise Lacking("none of the programs")
 
         def run(trials: int, study: str) -> None:
-            run_trials(
-                place, list(commands.values()), trials, condition.rest, out / study
-            )
+            run_trials(place, list(commands.values()), trials, condition.rest, out / study)
 
         begun = time.monotonic()
         prelude = PRELUDE // len(commands)
@@ -249,15 +249,11 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
         help="name of this machine's folder",
     )
     parser.add_argument("--only", action="append", choices=names, metavar="PROGRAM")
-    parser.add_argument(
-        "--condition", action="append", choices=[c.name for c in CONDITIONS]
-    )
+    parser.add_argument("--condition", action="append", choices=[c.name for c in CONDITIONS])
     parser.add_argument("--trials", type=int, help="of each series")
     parser.add_argument("--out", type=Path, default=ROOT / "target" / "corpus")
     parser.add_argument("--to", type=Path, default=CORPUS)
-    parser.add_argument(
-        "--again", action="store_true", help="convert stored studies again"
-    )
+    parser.add_argument("--again", action="store_true", help="convert stored studies again")
     return parser.parse_args(words)
 
 
@@ -268,9 +264,7 @@ def recordings(asked: argparse.Namespace) -> Iterator[Recording]:
             continue
         programs = [p for p in PROGRAMS if not asked.only or p.name in asked.only]
         if condition.rest:
-            yield Recording(
-                condition.name, programs, condition, asked.trials or SPREAD_TRIALS
-            )
+            yield Recording(condition.name, programs, condition, asked.trials or SPREAD_TRIALS)
             continue
         for program in programs:
             yield Recording(

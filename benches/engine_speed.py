@@ -37,16 +37,12 @@ DEPTHS = (1, 8, 32, 128)
 AIM_NULL_PER_S = 10_000_000
 
 
-def as_fast_as_possible(
-    target: Document, depth: int, cpus: list[int], s: float
-) -> float:
+def as_fast_as_possible(target: Document, depth: int, cpus: list[int], s: float) -> float:
     """Return the operations a second of a closed loop, `depth` in flight on each processor."""
     users = {"type": "closed", "users": depth * len(cpus)}
     think = {"type": "constant", "value": 0}
     how = {"workers": len(cpus), "cpus": cpus, "depth": depth}
-    request = load_request(
-        target, {**users, "think": think}, duration_ns=round(s * 1e9), **how
-    )
+    request = load_request(target, {**users, "think": think}, duration_ns=round(s * 1e9), **how)
     return float(ask(request)["achieved_rate_per_s"])
 
 

@@ -10,13 +10,14 @@ the same processor by the same stamps and the same rule (parts/grid.py). What ca
 known of fio's Poisson arrivals is when they were meant: their rate and the dispersion of their
 gaps are shown instead.
 
-Then closed loops of reads, with 1 and 32 in flight: how far the engine's own stamps of starts are before
-the device's, of each operation. Stamps that operations share, or that are taken early, would spread this.
+Then closed loops of reads, with 1 and 32 in flight: how far the engine's own stamps of starts are
+before the device's, of each operation. Stamps that operations share, or that are taken early, would
+spread this.
 
-Then several workers, on Poisson arrivals at that rate and on bursts of ten times as many (on for
-1 ms, off for 9 ms on average): an operation that is due while a worker submits another is
-issued by the next worker. As many workers as there are processors besides the device's; then up to 8 in
-a simulation, whose calls take as long as those of one worker took in the bursts.
+Then several workers, on Poisson arrivals at that rate and on bursts of ten times as many (on for 1
+ms, off for 9 ms on average): an operation that is due while a worker submits another is issued by
+the next worker. As many workers as there are processors besides the device's; then up to 8 in a
+simulation, whose calls take as long as those of one worker took in the bursts.
 
 Last, neighbours: 0, 1, 2 and 4 processes that compute without end on the generator's processor,
 ours and fio at the same rate by the device's stamps.
@@ -58,7 +59,7 @@ from parts.stand import (
     storage,
 )
 
-from benchwright.load.samples import NEVER, read_samples
+from benchwright.features.load.samples import NEVER, read_samples
 
 FLOOR_RATES = (10_000, 100_000)
 DEVICE_RATE = 10_000
@@ -200,9 +201,7 @@ def against_witness(arguments: argparse.Namespace) -> None:
         f"\nclosed loops, loop device: from the engine's stamp of a start to the device's [us], "
         f"beyond the 1st percentile, medians of {arguments.rounds} rounds"
     )
-    print(
-        "| in flight | operations | p50 | p98 | p99 | p99.9 |\n|---|---|---|---|---|---|"
-    )
+    print("| in flight | operations | p50 | p98 | p99 | p99.9 |\n|---|---|---|---|---|---|")
     with loop_device(DEVICE_BYTES) as device, tempfile.TemporaryDirectory() as scratch:
         for depth in (1, 32):
             runs = []
@@ -218,7 +217,8 @@ def against_witness(arguments: argparse.Namespace) -> None:
 def apart_ns(
     device: str, scratch: Path, depth: int, arguments: argparse.Namespace
 ) -> NDArray[np.int64]:
-    """Return how much later the device saw each operation of a closed loop `(n,)`, beyond the 1st percentile [ns].
+    """Return how much later the device saw each operation of a closed loop `(n,)`, beyond the 1st
+    percentile [ns].
 
     The two clocks have different zeros: what is the same for all is left out.
     """
@@ -299,7 +299,8 @@ def with_workers(arguments: argparse.Namespace) -> None:
 def one_worker(
     device: str, filament: Document, cpu: int, arguments: argparse.Namespace
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the intended starts of a run on one worker, and how long its calls took that others waited for [ns]."""
+    """Return the intended starts of a run on one worker, and how long its calls took that others
+    waited for [ns]."""
     with tempfile.TemporaryDirectory() as scratch:
         samples = Path(scratch) / "samples"
         how = {"duration_ns": round(arguments.seconds * 1e9), "cpus": [cpu]}
@@ -308,8 +309,8 @@ def one_worker(
     rows = rows[rows["issued"] != NEVER]
     rows = rows[np.argsort(rows["issued"], kind="stable")]
     intended, issued = (rows[key].astype(np.int64) for key in ("intended", "issued"))
-    # What was due already when the one before was handed over waited for that call alone. Two that share a call
-    # share a stamp: the first of them took no time, the second all of it.
+    # What was due already when the one before was handed over waited for that call alone. Two that
+    # share a call share a stamp: the first of them took no time, the second all of it.
     waited = intended[1:] <= issued[:-1]
     return np.sort(intended), np.diff(issued)[waited]
 
@@ -317,7 +318,8 @@ def one_worker(
 def waits_ns(
     arrivals: NDArray[np.int64], calls: NDArray[np.int64], workers: int
 ) -> NDArray[np.int64]:
-    """Return how late operations are that go to workers in turn, whose calls take times drawn from `calls` [ns]."""
+    """Return how late operations are that go to workers in turn, whose calls take times drawn from
+    `calls` [ns]."""
     drawn = np.random.default_rng(1).choice(calls, len(arrivals))
     late = np.zeros(len(arrivals), np.int64)
     free = [0] * workers
@@ -376,9 +378,7 @@ def _print_late(who: str, runs: list[Seen]) -> None:
     print(f"| {who} | {figures} | {median[5]:+.1f} | {own} |", flush=True)
 
 
-def _poisson(
-    path: str, device: str, scratch: Path, arguments: argparse.Namespace
-) -> None:
+def _poisson(path: str, device: str, scratch: Path, arguments: argparse.Namespace) -> None:
     sides = {
         "bw": partial(ours, path, arguments, "poisson"),
         "fio": partial(theirs, path, arguments, "poisson"),

@@ -1,12 +1,15 @@
-"""What it takes to add one more run to a history file of 10,000 series of 500 points, and to judge it.
+"""What it takes to add one more run to a history file of 10,000 series of 500 points, and to judge
+it.
 
-    python benches/history_append.py [--series 10000] [--points 500] [--appends 5] [--keep FILE] [--anew] [--whole]
+    python benches/history_append.py [--series 10000] [--points 500] [--appends 5] [--keep FILE]
+    [--anew] [--whole]
 
-Makes the file, and results of `go test -bench` with the next runs. Then it prints the time of commands, from
-the start of the process to its end: `bw history add FILE`, which stores, `bw history add FILE --gate 5%`, which
-also judges the newest run of every series. The first of these computes all levels anew, because the made file
-stores none. `--anew` does so again at the end, and reports whether both answers are the same bytes; `--whole` also runs `bw history --gate 5%`, which analyses every series
-again (many minutes). `--keep` uses a file that was made before, or keeps the made one.
+Makes the file, and results of `go test -bench` with the next runs. Then it prints the time of
+commands, from the start of the process to its end: `bw history add FILE`, which stores, `bw history
+add FILE --gate 5%`, which also judges the newest run of every series. The first of these computes
+all levels anew, because the made file stores none. `--anew` does so again at the end, and reports
+whether both answers are the same bytes; `--whole` also runs `bw history --gate 5%`, which analyses
+every series again (many minutes). `--keep` uses a file that was made before, or keeps the made one.
 """
 
 from __future__ import annotations
@@ -26,8 +29,8 @@ from pathlib import Path
 
 import msgspec
 
-from benchwright.cli.history_inputs import read_runs
-from benchwright.study.history import HistoryFile
+from benchwright.features.history.inputs import read_runs
+from benchwright.features.history.store import HistoryFile
 
 START_S = 1_790_000_000
 HOUR_S = 3600
@@ -65,8 +68,7 @@ def make(path: Path, folder: Path, series: int, points: int) -> None:
                                     point,
                                     run=f"{number:016x}",
                                     started_ns=(START_S + number * HOUR_S) * 10**9,
-                                    estimate=point.estimate
-                                    * rng.lognormvariate(0, 0.02),
+                                    estimate=point.estimate * rng.lognormvariate(0, 0.02),
                                 ),
                             )
                             for key, point in first.points
@@ -135,9 +137,7 @@ def main() -> None:
         if asked.anew:
             forget(path)
             anew = timed("without what is stored", judge)
-            same = (
-                again == anew and judged.partition("\n")[2] == anew.partition("\n")[2]
-            )
+            same = again == anew and judged.partition("\n")[2] == anew.partition("\n")[2]
             print("the answers are the same bytes" if same else "THE ANSWERS DIFFER")
         if asked.whole:
             timed("bw history", [bw, "history", str(path), "--gate", "5%"])

@@ -1,4 +1,5 @@
-"""How fast and how punctual the engine requests over HTTP/1.1: beside wrk, shb and oha on the same nginx.
+"""How fast and how punctual the engine requests over HTTP/1.1: beside wrk, shb and oha on the same
+nginx.
 
 A closed loop first: one thread on one processor, keep-alive, a body of 13 bytes, nginx on the other
 processors; wrk, shb and the engine in turn, with the CPU time of client and server for a request
@@ -152,10 +153,7 @@ def beside(server: Nginx, arguments: argparse.Namespace) -> float:
     print("|---|---|---|---|---|---|")
     rate = 0.0
     for connections in CONNECTIONS:
-        runs = [
-            partial(run, server, connections, arguments.seconds)
-            for run in clients.values()
-        ]
+        runs = [partial(run, server, connections, arguments.seconds) for run in clients.values()]
         rounds = in_turn(
             arguments.rounds,
             *(partial(Cost.of, run, server.workers, arguments.seconds) for run in runs),
@@ -182,9 +180,7 @@ CLOSED: dict[str, Callable[[Nginx, int, float], float]] = {"wrk": wrk, "shb": sh
 @contextlib.contextmanager
 def stamping() -> Iterator[socket.socket]:
     """Let the kernel stamp the packets on loopback; they wait in the socket until they are read."""
-    with socket.socket(
-        socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(ETH_P_IP)
-    ) as s:
+    with socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(ETH_P_IP)) as s:
         s.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 1 << 30)
         s.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
         s.bind(("lo", ETH_P_IP))
@@ -234,14 +230,10 @@ def late(server: Nginx, rate_per_s: int, arguments: argparse.Namespace) -> None:
     print("| client | requests seen | p50 | p98 | p99 | p99.9 | own p99 |")
     print("|---|---|---|---|---|---|---|")
     for name, side in zip(sides, zip(*rounds, strict=True), strict=True):
-        median = [
-            statistics.median(run[0][place] for run in side) for place in range(5)
-        ]
+        median = [statistics.median(run[0][place] for run in side) for place in range(5)]
         own = "none"
         if name == "bw":
-            errors = [
-                run[1]["kinds"]["exchange"]["issue_error_ns"]["p99"] for run in side
-            ]
+            errors = [run[1]["kinds"]["exchange"]["issue_error_ns"]["p99"] for run in side]
             own = f"{statistics.median(errors) / 1e3:.2f}"
         figures = " | ".join(f"{value:.2f}" for value in median[1:])
         print(f"| {name} | {median[0]:,.0f} | {figures} | {own} |", flush=True)
@@ -255,9 +247,7 @@ def nginx(servers: int) -> Iterator[Nginx]:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
         configuration = Path(name) / "conf"
-        configuration.write_text(
-            NGINX.format(servers=servers, folder=name, port=port, body=BODY)
-        )
+        configuration.write_text(NGINX.format(servers=servers, folder=name, port=port, body=BODY))
         process = subprocess.Popen(["nginx", "-p", name, "-c", configuration])
         try:
             workers = _workers(process.pid, port, servers)

@@ -122,9 +122,7 @@ def _cases(seconds: float, scratch: Path) -> Iterator[tuple[Case, Path]]:
                 yield Case(stretch.name, speed, target), path
 
 
-def against_rate(
-    bench: Bench, arguments: argparse.Namespace
-) -> dict[tuple[str, int, str], Errors]:
+def against_rate(bench: Bench, arguments: argparse.Namespace) -> dict[tuple[str, int, str], Errors]:
     """Issue at every rate in every way, the pacers in turn; return the medians."""
     found: dict[tuple[str, int, str], list[Errors]] = {}
     for run in range(arguments.runs):
@@ -154,9 +152,7 @@ def print_replayed(found: dict[tuple[Case, str], Errors]) -> None:
     )
     print("|---|---|---|---|---:|---:|---:|---:|---:|---:|---:|---:|")
     for (case, pacer), errors in found.items():
-        shares = " | ".join(
-            f"{errors.within(us * 1000):.1%}" for us in (10, 50, 100, 1000)
-        )
+        shares = " | ".join(f"{errors.within(us * 1000):.1%}" for us in (10, 50, 100, 1000))
         times = " | ".join(short(errors.us(q)) for q in ("p50", "p98", "p99.9"))
         print(
             f"| {case.trace} | {case.speed}x | {case.target} | {pacer} | {errors.count:,} "
@@ -171,9 +167,7 @@ def print_rates(found: dict[tuple[str, int, str], Errors]) -> None:
     print("|---|---:|" + "---:|" * len(PACERS))
     for target, rate in dict.fromkeys(key[:2] for key in found):
         cells = [
-            " / ".join(
-                short(found[target, rate, pacer].us(q)) for q in ("p50", "mean", "p98")
-            )
+            " / ".join(short(found[target, rate, pacer].us(q)) for q in ("p50", "mean", "p98"))
             for pacer in PACERS
         ]
         print(f"| {target} | {rate:,} | " + " | ".join(cells) + " |")
@@ -182,11 +176,7 @@ def print_rates(found: dict[tuple[str, int, str], Errors]) -> None:
 
 def replayed_sheet(found: dict[tuple[Case, str], Errors], target: str) -> Sheet:
     """Return Figures 4 and 5: a CDF for each pacer, a panel for each trace and speed."""
-    cases = [
-        case
-        for case in dict.fromkeys(case for case, _ in found)
-        if case.target == target
-    ]
+    cases = [case for case in dict.fromkeys(case for case, _ in found) if case.target == target]
     return Sheet("", tuple(_cdf_panel(found, case) for case in cases))
 
 
@@ -241,9 +231,7 @@ def target(scratch: Path) -> Iterator[str]:
 
 def draw(sheet: Sheet, path: Path, width_in: float) -> None:
     """Write a page of panels as an image."""
-    draw_sheet(sheet, ChartStyle(width_in=width_in, height_in=width_in * 0.68)).savefig(
-        path
-    )
+    draw_sheet(sheet, ChartStyle(width_in=width_in, height_in=width_in * 0.68)).savefig(path)
     print(f"wrote {path}")
 
 
@@ -257,9 +245,7 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--cpu", type=int, default=1, help="where the engine is pinned")
     parser.add_argument("--plots", type=Path, help="folder for the figures")
-    parser.add_argument(
-        "--first", action="store_true", help="at the highest priority (root)"
-    )
+    parser.add_argument("--first", action="store_true", help="at the highest priority (root)")
     arguments = parser.parse_args()
     engine.build_with_pacers()
     print(machine())

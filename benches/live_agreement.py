@@ -1,18 +1,21 @@
 #!/usr/bin/env python3
-"""Does `bw compare` keep its promises on this machine? A command with itself, and one that is slower by the stated smallest effect.
+"""Does `bw compare` keep its promises on this machine? A command with itself, and one that is
+slower by the stated smallest effect.
 
-The command counts in a loop, so the same count is the same work. Each round makes four comparisons under each noise:
-a watched one of the command with itself, whose stated smallest effect is E; a watched one with a command that is slower by
-exactly E; and both again by a plan with a margin of E. Called different: at most 5 % of the first; called slower:
-the stated power of 80 % of the second. A watched comparison has a margin of nearly 0, so that equivalence hides no difference.
+The command counts in a loop, so the same count is the same work. Each round makes four comparisons
+under each noise: a watched one of the command with itself, whose stated smallest effect is E; a
+watched one with a command that is slower by exactly E; and both again by a plan with a margin of E.
+Called different: at most 5 % of the first; called slower: the stated power of 80 % of the second. A
+watched comparison has a margin of nearly 0, so that equivalence hides no difference.
 
-Noises: `none` (what the machine has itself); `neighbours` (two busy CPUs, a user of memory bandwidth and a writer of a
-disk, each of which starts and ends at random every few tenths of a second; a process that this bench starts and ends by its id);
-`quota` (bw and its trials in a group that has 60 % of a CPU, as a container; needs root).
+Noises: `none` (what the machine has itself); `neighbours` (two busy CPUs, a user of memory
+bandwidth and a writer of a disk, each of which starts and ends at random every few tenths of a
+second; a process that this bench starts and ends by its id); `quota` (bw and its trials in a group
+that has 60 % of a CPU, as a container; needs root).
 
-One line for each comparison is added to OUT; the same command goes on where it was stopped. Files of different rounds
-(--first) can be joined. The table has exact binomial
-intervals (Clopper and Pearson). Exit status: 1 if the data exclude that at most 5 % are called different.
+One line for each comparison is added to OUT; the same command goes on where it was stopped. Files
+of different rounds (--first) can be joined. The table has exact binomial intervals (Clopper and
+Pearson). Exit status: 1 if the data exclude that at most 5 % are called different.
 
 Usage: live_agreement.py [--rounds 70] [--first 0] [--only NOISE] [--out FILE] [--draw]
 """
@@ -39,8 +42,8 @@ from typing import Any, NamedTuple
 import msgspec
 from parts import busy_machine
 
-from benchwright.machine.quiet import cgroups
-from benchwright.machine.quiet.host import Host
+from benchwright.features.quiet import cgroups
+from benchwright.features.quiet.host import Host
 from benchwright.stats import special
 
 SEED = 20_261_127
@@ -50,7 +53,8 @@ WATCHED_BLOCKS = 30
 MOST_PLANNED = 60
 NO_MARGIN = 1e-6
 LARGEST_MARGIN = 0.9
-"""A margin must be below 100 %; a machine whose smallest effect is larger has no planned comparison."""
+"""A margin must be below 100 %; a machine whose smallest effect is larger has no planned
+comparison."""
 LEVEL = 0.05
 """Largest share of comparisons of a command with itself that may be called different."""
 POWER = 0.8
@@ -119,7 +123,8 @@ class Neighbours:
         self._running: dict[int, subprocess.Popen[bytes]] = {}
 
     def disturb(self, process: subprocess.Popen[str]) -> None:
-        """Start and end neighbours until a process has ended. Raises TimeoutExpired after `PATIENCE_S`."""
+        """Start and end neighbours until a process has ended. Raises TimeoutExpired after
+        `PATIENCE_S`."""
         left_s = float(PATIENCE_S)
         try:
             while True:
@@ -154,8 +159,7 @@ class Neighbours:
 def _escaped(words: Sequence[str]) -> list[str]:
     """Return words in which only `{file}` is a field."""
     return [
-        word if "{file}" in word else word.replace("{", "{{").replace("}", "}}")
-        for word in words
+        word if "{file}" in word else word.replace("{", "{{").replace("}", "}}") for word in words
     ]
 
 
@@ -196,11 +200,10 @@ def command(turns: int) -> str:
 def compared(
     words: Sequence[str], chance: random.Random, noise: str
 ) -> tuple[dict[str, Any], busy_machine.Busy]:
-    """Return the document of `bw compare` under a noise, and how busy the machine was. Raises SystemExit if it has no result."""
+    """Return the document of `bw compare` under a noise, and how busy the machine was. Raises
+    SystemExit if it has no result."""
     with contextlib.ExitStack() as stack:
-        place = Path(
-            stack.enter_context(tempfile.TemporaryDirectory(prefix="bw-live-"))
-        )
+        place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bw-live-")))
         argv = [sys.executable, "-m", "benchwright.cli.main", "compare", "--json"]
         argv += ["--quiet", "--study", str(place / "study"), *words]
         if noise == "quota":
@@ -238,16 +241,15 @@ def start_up_turns() -> float:
 
 
 def _elapsed(document: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = next(
-        one for one in document["verdicts"] if one["metric"] == "elapsed"
-    )
+    found: dict[str, Any] = next(one for one in document["verdicts"] if one["metric"] == "elapsed")
     return found
 
 
 def compare(
     noise: str, number: int, mode: str, stated: float, is_slower: bool, start_up: float
 ) -> Row:
-    """Compare the command with itself, or with one slower by `stated`, which is a plan's margin too."""
+    """Compare the command with itself, or with one slower by `stated`, which is a plan's margin
+    too."""
     effect = stated if is_slower else 0.0
     # The start takes as long in both, so only the loop can make up for it.
     turns = round(WORK + effect * (WORK + start_up))
@@ -257,9 +259,7 @@ def compare(
     most = MOST_PLANNED if mode == "plan" else WATCHED_BLOCKS
     words = ["--mode", mode, "--margin", f"{100 * margin:.6f}%", "--power", str(POWER)]
     words += ["--max-blocks", str(most), "--seed", str(chance.randrange(2**31))]
-    document, busy = compared(
-        (*words, "--", command(WORK), command(turns)), chance, noise
-    )
+    document, busy = compared((*words, "--", command(WORK), command(turns)), chance, noise)
     one = _elapsed(document)
     figures = one["ratio"] | {
         "p": one["p_adjusted"],
@@ -302,7 +302,8 @@ def missing(
 
 
 def kept(file: Path) -> dict[Any, Row]:
-    """Return the comparisons of a file, by their places; a line that was cut is left out. Raises SystemExit."""
+    """Return the comparisons of a file, by their places; a line that was cut is left out. Raises
+    SystemExit."""
     if not file.exists():
         return {}
     found = {}
@@ -363,8 +364,8 @@ HEADER = (
 def table(rows: Sequence[Row]) -> str:
     """Return the shares of each noise and mode, and of all noises together, as Markdown.
 
-    An effect that a comparison with fewer blocks stated is not that of all blocks, so those rounds do not count
-    for the power.
+    An effect that a comparison with fewer blocks stated is not that of all blocks, so those rounds
+    do not count for the power.
     """
     lines = [HEADER]
     stated = {
@@ -376,9 +377,7 @@ def table(rows: Sequence[Row]) -> str:
         row
         for row in rows
         if not row.effect
-        or math.isclose(
-            row.effect, stated.get((row.noise, row.round), 0.0), rel_tol=1e-3
-        )
+        or math.isclose(row.effect, stated.get((row.noise, row.round), 0.0), rel_tol=1e-3)
     ]
     noises = [noise for noise in NOISES if any(row.noise == noise for row in rows)]
     for mode in MODES:
@@ -417,16 +416,12 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     """Return the options of a command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rounds", type=int, default=70, help="of each noise")
-    parser.add_argument(
-        "--first", type=int, default=0, help="number of the first round"
-    )
+    parser.add_argument("--first", type=int, default=0, help="number of the first round")
     parser.add_argument("--only", action="append", choices=NOISES, help="this noise")
     parser.add_argument(
         "--out", type=Path, default=Path("target/live-agreement.csv"), help="a CSV file"
     )
-    parser.add_argument(
-        "--draw", action="store_true", help="print the table, run nothing"
-    )
+    parser.add_argument("--draw", action="store_true", help="print the table, run nothing")
     return parser.parse_args(words)
 
 

@@ -2,12 +2,14 @@
 
 Usage: python benches/live_cost.py [--blocks 100] [--client curl|browser|none]
 
-A block is four batches of trials of the same work, by the code that sessions use: two of a study with a
-viewer and an open page, two of a study without. Their order is V N N V or N V V N: a drift of the
-machine's speed falls out of it, and neighbours of a shared machine meet both. Before its batch the session gives the
-viewer its turn, in which it renders and sends what the last batches changed. A value is the mean elapsed time of a
-batch's trials, and their mean CPU time, which other programs on the machine change less; the statistics and the criterion (within 1 %, two one-sided tests at 5 %) are those
-of watching_cost.py. Also printed: how often the viewer had a turn, and how long the session waited for it.
+A block is four batches of trials of the same work, by the code that sessions use: two of a study
+with a viewer and an open page, two of a study without. Their order is V N N V or N V V N: a drift
+of the machine's speed falls out of it, and neighbours of a shared machine meet both. Before its
+batch the session gives the viewer its turn, in which it renders and sends what the last batches
+changed. A value is the mean elapsed time of a batch's trials, and their mean CPU time, which other
+programs on the machine change less; the statistics and the criterion (within 1 %, two one-sided
+tests at 5 %) are those of watching_cost.py. Also printed: how often the viewer had a turn, and how
+long the session waited for it.
 """
 
 from __future__ import annotations
@@ -96,9 +98,7 @@ class Side:
             ledger.session,
             viewer=self.viewer,
         )
-        self._test = RunningTest(
-            "0.1/test", self.plan.name, self.plan.stopping, ledger, performer
-        )
+        self._test = RunningTest("0.1/test", self.plan.name, self.plan.stopping, ledger, performer)
 
     def batch(self, count: int) -> dict[str, float]:
         """Run trials after the viewer's turn; return the logs of their mean elapsed and CPU time."""
@@ -108,9 +108,7 @@ class Side:
         processes = [t.processes[0] for t in self._test.trials[first - 1 :]]
         return {
             "elapsed": math.log(statistics.mean(p.elapsed_ns for p in processes)),
-            "CPU": math.log(
-                statistics.mean(p.user_us + p.system_us for p in processes)
-            ),
+            "CPU": math.log(statistics.mean(p.user_us + p.system_us for p in processes)),
         }
 
     def close(self) -> None:
@@ -122,9 +120,7 @@ class Side:
 @contextlib.contextmanager
 def page_of(study: Path, client: str) -> Iterator[None]:
     """Show a study while the body runs: its viewer, and a client that reads the page."""
-    viewer = subprocess.Popen(
-        (*VIEWER, str(study), "0"), stdout=subprocess.PIPE, text=True
-    )
+    viewer = subprocess.Popen((*VIEWER, str(study), "0"), stdout=subprocess.PIPE, text=True)
     assert viewer.stdout is not None
     url = viewer.stdout.readline().strip()
     reader = None
@@ -174,12 +170,8 @@ def blocks_of(
                         side = viewed if with_view else plain
                         times[with_view].append(side.batch(trials))
                     for name in ratios:
-                        seen, unseen = (
-                            [t[name] for t in times[k]] for k in (True, False)
-                        )
-                        ratios[name].append(
-                            statistics.mean(seen) - statistics.mean(unseen)
-                        )
+                        seen, unseen = ([t[name] for t in times[k]] for k in (True, False))
+                        ratios[name].append(statistics.mean(seen) - statistics.mean(unseen))
                         floor[name].append(unseen[0] - unseen[1])
                 waits += viewed.viewer.waited_s
     return ratios, floor, waits
@@ -194,18 +186,14 @@ def main() -> None:
     arguments = parser.parse_args()
     place = Path(tempfile.mkdtemp(prefix="bw-live-", dir="/dev/shm"))
     try:
-        print(
-            f"{arguments.blocks} blocks, {os.cpu_count()} CPUs, client: {arguments.client}"
-        )
+        print(f"{arguments.blocks} blocks, {os.cpu_count()} CPUs, client: {arguments.client}")
         print("| work | with live view / without | 95 % interval | mean | 1 % |")
         print("|---|---|---|---|---|")
         for name in arguments.work or WORK:
             argv, trials = WORK[name]
             here = place / name.replace(" ", "")
             here.mkdir()
-            ratios, floor, waits = blocks_of(
-                here, argv, trials, arguments.blocks, arguments.client
-            )
+            ratios, floor, waits = blocks_of(here, argv, trials, arguments.blocks, arguments.client)
             for quantity, found in ratios.items():
                 print(line(f"{name}, {quantity}", found))
                 print(line(f"{name}, {quantity}, floor", floor[quantity]), flush=True)

@@ -89,9 +89,7 @@ def neighbours(
             one.wait()
 
 
-def once(
-    side: str, rate: int, number: int, kind: str, arguments: argparse.Namespace
-) -> Found:
+def once(side: str, rate: int, number: int, kind: str, arguments: argparse.Namespace) -> Found:
     """Run the engine beside neighbours, who run as long as it does."""
     # Its set-up is within the neighbours' time on all sides, and takes some tenths of a second.
     whole = arguments.seconds + 2 * SETTLED_S
@@ -125,9 +123,7 @@ def compare(number: int, kind: str, rate: int, arguments: argparse.Namespace) ->
     for place, side in enumerate(SIDES):
         runs = [one[place] for one in rounds]
         late = " | ".join(
-            ""
-            if side == "none"
-            else f"{np.median([run.lateness_us[at] for run in runs]):,.1f}"
+            "" if side == "none" else f"{np.median([run.lateness_us[at] for run in runs]):,.1f}"
             for at in range(3)
         )
         gives = ""
@@ -136,9 +132,7 @@ def compare(number: int, kind: str, rate: int, arguments: argparse.Namespace) ->
         elif number:
             shares = [one[place].neighbours / one[0].neighbours for one in rounds]
             gives = f"{statistics.median(shares):.1%} of its work"
-        print(
-            f"| {number} {kind} | {rate:,}/s | {side} | {late} | {gives} |", flush=True
-        )
+        print(f"| {number} {kind} | {rate:,}/s | {side} | {late} | {gives} |", flush=True)
 
 
 def main() -> int:

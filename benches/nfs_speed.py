@@ -1,12 +1,13 @@
-"""How fast the engine reads over NFS: beside libnfs on the same server, and on one that does nothing.
+"""How fast the engine reads over NFS: beside libnfs on the same server, and on one that does
+nothing.
 
-Random 4 KiB reads of one cached file over one connection, with 8 and 32 outstanding; the engine
-and libnfs (parts/libnfs_reads.c, its raw asynchronous calls) in turn. Aims: 1.5 times libnfs's
-rate, and 300,000 reads a second from the null server (crates/bw-load/examples/nfs_null_server.rs).
-The CPU time of client and server for a read is beside them: it shows which of the two is the limit.
+Random 4 KiB reads of one cached file over one connection, with 8 and 32 outstanding; the engine and
+libnfs (parts/libnfs_reads.c, its raw asynchronous calls) in turn. Aims: 1.5 times libnfs's rate,
+and 300,000 reads a second from the null server (crates/bw-load/examples/nfs_null_server.rs). The
+CPU time of client and server for a read is beside them: it shows which of the two is the limit.
 NFS-Ganesha has four threads for requests: with its default of 200 it is slower on few cores. Then
-the issue error of the engine at 5,000 reads a second, beside the null target's and a bare spin loop's (aim: p99 of 10 us).
-Rates are medians over the rounds, ratios medians of the rounds' ratios.
+the issue error of the engine at 5,000 reads a second, beside the null target's and a bare spin
+loop's (aim: p99 of 10 us). Rates are medians over the rounds, ratios medians of the rounds' ratios.
 
 Everything runs in network and mount namespaces of its own, because rpcbind has fixed ports and
 files in /run.
@@ -141,7 +142,8 @@ def beside_libnfs(
     files: tuple[int, int, str],
     arguments: argparse.Namespace,
 ) -> None:
-    """Print both rates on a server that has a set of so many files of this size; libnfs reads the one at a path."""
+    """Print both rates on a server that has a set of so many files of this size; libnfs reads the
+    one at a path."""
     count, file_bytes, path = files
     print(
         f"\n{name}, thousand 4 KiB reads/s, and CPU time for a read in us, median of {arguments.rounds} rounds"
@@ -154,9 +156,7 @@ def beside_libnfs(
     # The first run makes the file set.
     engine_reads_per_s(server.target, count, file_bytes, 1, seconds / 10)
     for depth in DEPTHS:
-        engine = partial(
-            engine_reads_per_s, server.target, count, file_bytes, depth, seconds
-        )
+        engine = partial(engine_reads_per_s, server.target, count, file_bytes, depth, seconds)
         libnfs = partial(
             libnfs_reads_per_s,
             program,
@@ -186,7 +186,8 @@ def beside_libnfs(
 
 
 def lateness(server: Server, arguments: argparse.Namespace) -> None:
-    """Print how late operations are issued at 5,000 a second, with the server on the worker's CPU or on another one."""
+    """Print how late operations are issued at 5,000 a second, with the server on the worker's CPU
+    or on another one."""
     cpus = sorted(os.sched_getaffinity(0))
     cpu = cpus[-1]
     rate = {"micro_per_s": LATE_RATE * 10**6}
@@ -217,14 +218,11 @@ def lateness(server: Server, arguments: argparse.Namespace) -> None:
             f"NFS-Ganesha, {arrival}, server on the other CPUs": other,
         }
     rounds = in_turn(arguments.rounds, *cases.values())
-    print(
-        f"\nissue error at {LATE_RATE:,} reads/s, us, median of {arguments.rounds} rounds"
-    )
+    print(f"\nissue error at {LATE_RATE:,} reads/s, us, median of {arguments.rounds} rounds")
     print("| target | p50 | p99 |\n|---|---|---|")
     for name, found in zip(cases, zip(*rounds, strict=True), strict=True):
         figures = (
-            statistics.median(one[figure] for one in found) / 1e3
-            for figure in ("p50", "p99")
+            statistics.median(one[figure] for one in found) / 1e3 for figure in ("p50", "p99")
         )
         print(f"| {name} | {' | '.join(f'{figure:.2f}' for figure in figures)} |")
 
@@ -238,9 +236,7 @@ def ganesha(folder: Path) -> Iterator[Server]:
         subprocess.run(["mount", "-t", "tmpfs", "tmpfs", private], check=True)
     Path("/run/ganesha").mkdir()
     configuration, log = folder / "conf", folder / "log"
-    configuration.write_text(
-        GANESHA.format(port=PORT, mount_port=MOUNT_PORT, export=export)
-    )
+    configuration.write_text(GANESHA.format(port=PORT, mount_port=MOUNT_PORT, export=export))
     with contextlib.ExitStack() as running:
 
         def start(*words: str) -> int:
@@ -316,9 +312,7 @@ def main() -> int:
         return 0
     if INSIDE not in os.environ:
         inside = ["unshare", "--net", "--mount", sys.executable, *sys.argv]
-        return subprocess.run(
-            inside, env={**os.environ, INSIDE: "1"}, check=False
-        ).returncode
+        return subprocess.run(inside, env={**os.environ, INSIDE: "1"}, check=False).returncode
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     print(machine())
     with tempfile.TemporaryDirectory(prefix="bw-nfs-speed-") as name:

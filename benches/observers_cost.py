@@ -22,11 +22,11 @@ import time
 from collections import defaultdict
 from pathlib import Path
 
-from benchwright.report.flame_graph import flame_svg
+from benchwright.features.profile.flame_graph import flame_svg
+from benchwright.features.profile.observer import Characterizer
+from benchwright.features.profile.profiler import Profiler
 from benchwright.trial.programs import find_engine
-from benchwright.watch.characterize.observer import Characterizer
 from benchwright.watch.observer import Observer, Watch
-from benchwright.watch.profile import Profiler
 
 SPIN = "i = 0\nwhile i < 8_000_000: i += 1"
 WORK = {

@@ -88,9 +88,7 @@ def main() -> None:
                     figures.append(
                         f"{statistics.median(here):8.3f} ms ({statistics.median(more):+.3f})"
                     )
-                print(
-                    f"{size:>7} {name:<10} elapsed {figures[0]:<24} system {figures[1]}"
-                )
+                print(f"{size:>7} {name:<10} elapsed {figures[0]:<24} system {figures[1]}")
 
 
 if __name__ == "__main__":

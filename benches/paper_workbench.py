@@ -1,8 +1,8 @@
 """The workbench paper's figures 3 to 10 and table 4, reproduced in simulation.
 
-The policies are the product's own (decide/peak/published.py, and the default one beside them), the
-servers simulated ones with known peaks (parts/nfs_servers.py), time is virtual. What comes
-out is told beside the paper's in docs/workbench-paper.md. Nothing is asserted.
+The policies are the product's own (features/search/peak/policies/published.py, and the default one
+beside them), the servers simulated ones with known peaks (parts/nfs_servers.py), time is virtual.
+What comes out is told beside the paper's in docs/workbench-paper.md. Nothing is asserted.
 
 Usage: python3 benches/paper_workbench.py [--only 3,7,t4,measured] [--out docs/images] [--full]
 """
@@ -94,9 +94,7 @@ class Bench:
         for seed in range(1, self.repeats + 1):
             key = (workload, line, targets, len(chosen), seed)
             if key not in self._known:
-                self._known[key] = mapped(
-                    simulated(workload), line, targets, chosen, seed
-                )
+                self._known[key] = mapped(simulated(workload), line, targets, chosen, seed)
             found.append(self._known[key])
         return found
 
@@ -201,10 +199,7 @@ def figure_7(bench: Bench) -> None:
 def figure_8(bench: Bench) -> None:
     """The cost of mapping three surfaces by each policy."""
     found = {
-        workload: {
-            line.label: bench.maps(workload, line)
-            for line in (*LINES, *POLYNOMIAL_LINES)
-        }
+        workload: {line.label: bench.maps(workload, line) for line in (*LINES, *POLYNOMIAL_LINES)}
         for workload in WORKLOADS
     }
     lowest = seconds(found["DB_TP"][BINSEARCH_SEEDED.label])
@@ -245,9 +240,7 @@ def table_4(bench: Bench) -> None:
             "the same in logarithms": [
                 quadratic(simulated(workload), m.results, logs=True) for m in published
             ],
-            "adaptive, over monotone": [
-                adaptive(simulated(workload), m.results) for m in ours
-            ],
+            "adaptive, over monotone": [adaptive(simulated(workload), m.results) for m in ours],
         }
         for way, errors in ways.items():
             means = [mean(list(column)) for column in zip(*errors, strict=True)]
@@ -276,8 +269,7 @@ def measured(_bench: Bench) -> None:
         print(f"  measured | {document['load_s'] / 3600:.2f} | {document['trials']}")
         for one in policy_costs(peaks):
             print(
-                f"  {one.label} | {one.hours:.3g} | {one.trials} | {one.found} "
-                f"| {one.near}",
+                f"  {one.label} | {one.hours:.3g} | {one.trials} | {one.found} | {one.near}",
                 flush=True,
             )
 
@@ -309,9 +301,7 @@ def figure_10(bench: Bench) -> None:
     """The cost of mapping part of DB_TP over the width of the peak region."""
     costs = {
         line: [seconds(bench.maps("DB_TP", line, Targets(s), FEW)) for s in WIDTHS]
-        for line in LINES[
-            :-1
-        ]  # Seeded, monotone costs nearly the same, and minutes of CPU.
+        for line in LINES[:-1]  # Seeded, monotone costs nearly the same, and minutes of CPU.
     }
     lowest = min(costs[BINSEARCH_SEEDED])
     regions = [100 * (1 - s) for s in WIDTHS]
@@ -319,9 +309,7 @@ def figure_10(bench: Bench) -> None:
         Curve(line.label, regions, [value / lowest for value in cost])
         for line, cost in costs.items()
     ]
-    labels = Labels(
-        "target accuracy of the peak region, 100 - s [%]", "cost, normalised"
-    )
+    labels = Labels("target accuracy of the peak region, 100 - s [%]", "cost, normalised")
     curves([(labels, lines)], bench.path("figure-10"))
     _tell(lines)
     print("  answers in their region [%]")

@@ -1,19 +1,21 @@
 """Peak rates of real servers, alone and beside a neighbour, beside what the servers really sustain.
 
-Each server of parts/real_servers.py runs twice: alone, and beside a process that uses one CPU, on and off for 10 to
-30 s each. There `bw peak` searches it several times. The truth is measured over the same time: before, between and after
-the searches each a round of fixed-rate runs (`bw load --rate`) in random order on a ladder of rates; the ladder begins
-with rates by what a closed loop completes, and every later round has its rates where runs turned from held to failed
-(parts/rate_ladder.py). With --bw and --policy other versions and policies search the same server in turn, with the same
-budget. Only the JSON of `bw` is read, and every fixed-rate run is made by the first `bw`.
+Each server of parts/real_servers.py runs twice: alone, and beside a process that uses one CPU, on
+and off for 10 to 30 s each. There `bw peak` searches it several times. The truth is measured over
+the same time: before, between and after the searches each a round of fixed-rate runs (`bw load
+--rate`) in random order on a ladder of rates; the ladder begins with rates by what a closed loop
+completes, and every later round has its rates where runs turned from held to failed
+(parts/rate_ladder.py). With --bw and --policy other versions and policies search the same server in
+turn, with the same budget. Only the JSON of `bw` is read, and every fixed-rate run is made by the
+first `bw`.
 
-The machine must be quiet otherwise. Every run is a line of OUT/runs.jsonl as it ends, the whole document of each search is
-in OUT/documents, and the report is OUT/report.md. The same command goes on where it was stopped.
-The exit status is 1 if an answer is off by more than 20 % without a serious finding, if a server was not measured, or
-if a run has no result.
+The machine must be quiet otherwise. Every run is a line of OUT/runs.jsonl as it ends, the whole
+document of each search is in OUT/documents, and the report is OUT/report.md. The same command goes
+on where it was stopped. The exit status is 1 if an answer is off by more than 20 % without a
+serious finding, if a server was not measured, or if a run has no result.
 
-Usage: peak_real.py [--only nginx-static] [--place alone] [--bw [NAME=]PATH]... [--policy NAME]... [--repetitions N]
-[--budget 60s] [--out DIR] [--report] [--quick]
+Usage: peak_real.py [--only nginx-static] [--place alone] [--bw [NAME=]PATH]... [--policy NAME]...
+[--repetitions N] [--budget 60s] [--out DIR] [--report] [--quick]
 """
 
 from __future__ import annotations
@@ -117,10 +119,9 @@ class Step(NamedTuple):
 
     @property
     def key(self) -> str:
-        """Return what must be the same for a run on record to count; the address of the server is not."""
-        return json.dumps(
-            [self.cell.name, self.name, self.bw, self.command, *self.words]
-        )
+        """Return what must be the same for a run on record to count; the address of the server is
+        not."""
+        return json.dumps([self.cell.name, self.name, self.bw, self.command, *self.words])
 
 
 # -- what is on record ---------------------------------------------------------------------------
@@ -183,7 +184,8 @@ class Stage:
         self._stack.close()
 
     def do(self, step: Step) -> Document:
-        """Return the run of a step, from the record or made now. Raises Refused if there can be no server."""
+        """Return the run of a step, from the record or made now. Raises Refused if there can be no
+        server."""
         known = self._record.get(step)
         if known is not None:
             return known
@@ -224,14 +226,13 @@ class Stage:
                 words = ("one", "--log", self._log, "--turn", str(self._asked.turn))
                 seed = ("--seed", str(self._asked.seed))
                 self._stack.enter_context(
-                    real_servers.process(
-                        self._place, sys.executable, NEIGHBOUR, *words, *seed
-                    )
+                    real_servers.process(self._place, sys.executable, NEIGHBOUR, *words, *seed)
                 )
         return self._running
 
     def _bw(self, step: Step, running: Running) -> tuple[Document, int, str]:
-        """Run `bw`; return its document, its exit status and the end of what it said where there is no document."""
+        """Run `bw`; return its document, its exit status and the end of what it said where there is
+        no document."""
         words = [*running.prefix, step.bw, step.command, *running.words, *step.words]
         process = subprocess.Popen(
             [*words, "--json", "--quiet"],
@@ -269,8 +270,7 @@ def _load(document: Document) -> Document:
     return {
         "outcome": outcome(document),
         "limits": [
-            {key: one.get(key) for key in ("limit", "outcome", "value", "bound")}
-            for one in limits
+            {key: one.get(key) for key in ("limit", "outcome", "value", "bound")} for one in limits
         ],
         "offered_rate": result.get("offered_rate_per_s"),
         "achieved_rate": result.get("achieved_rate_per_s"),
@@ -291,9 +291,10 @@ def _percentiles(recorded: Document | None) -> Document:
 def outcome(document: Document) -> Outcome:
     """Return whether a run at a fixed rate held its limits.
 
-    It is late, and no evidence, if a limit of a response time is exceeded only by the lateness of the generator: neither the
-    time from the real start of an operation to its end exceeds it, nor what is left of the response without the lateness
-    of the operations that did not wait for the server, or most of those that did were late before.
+    It is late, and no evidence, if a limit of a response time is exceeded only by the lateness of
+    the generator: neither the time from the real start of an operation to its end exceeds it, nor
+    what is left of the response without the lateness of the operations that did not wait for the
+    server, or most of those that did were late before.
     """
     result = document.get("result") or {}
     counts, limits = result.get("counts") or {}, document.get("limits") or []
@@ -385,7 +386,8 @@ def measure(cell: Cell, asked: argparse.Namespace, record: Record) -> None:
 
 
 def _capacity(stage: Stage, cell: Cell, asked: argparse.Namespace) -> float:
-    """Return what a closed loop completes [1/s], or the rate by which the ladder of a server begins."""
+    """Return what a closed loop completes [1/s], or the rate by which the ladder of a server
+    begins."""
     if not cell.server.depth:
         return cell.server.begin_rate
     words = ("--depth", str(cell.server.depth), "--duration", PROBE, "--no-fail")
@@ -415,7 +417,8 @@ def _fixed(
 
 
 def _length_s(usual_s: float, rate: float, limits: tuple[str, ...]) -> float:
-    """Return the length of a run at a rate [s]: longer, up to `LONGEST` times, where a percentile needs more operations."""
+    """Return the length of a run at a rate [s]: longer, up to `LONGEST` times, where a percentile
+    needs more operations."""
     if not any("p99" in limit for limit in limits):
         return usual_s
     return round(min(max(usual_s, FOR_P99 / rate), LONGEST * usual_s), 1)
@@ -479,11 +482,7 @@ def lines(record: Record) -> list[Line]:
 
 def truth_of(runs: Sequence[Document]) -> Region:
     """Return the region that the fixed-rate runs of a cell leave open."""
-    ladder = [
-        Run(run["rate"], Outcome(run["outcome"]))
-        for run in runs
-        if run["rate"] is not None
-    ]
+    ladder = [Run(run["rate"], Outcome(run["outcome"])) for run in runs if run["rate"] is not None]
     return region(ladder)
 
 
@@ -654,9 +653,7 @@ def row(run: Document) -> str:
     elif not said:
         said = f"{_rate(run.get('achieved_rate'))}/s completed"
     values = " ".join(
-        f"{one['value']:.3g}"
-        for one in run.get("limits", ())
-        if one["value"] is not None
+        f"{one['value']:.3g}" for one in run.get("limits", ()) if one["value"] is not None
     )
     codes = ",".join(code for code, _ in run["findings"])
     return (
@@ -683,9 +680,7 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--run", type=float, help="length of a fixed-rate run [s]")
     parser.add_argument("--before", type=int, default=ROUNDS_BEFORE, help="rounds")
     parser.add_argument("--after", type=int, default=ROUNDS_AFTER, help="rounds")
-    parser.add_argument(
-        "--turn", type=float, default=TURN_S, help="of the neighbour [s]"
-    )
+    parser.add_argument("--turn", type=float, default=TURN_S, help="of the neighbour [s]")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", type=Path, default=Path("target/peak-real"))
     parser.add_argument("--report", action="store_true", help="print it, run nothing")

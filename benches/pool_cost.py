@@ -1,13 +1,16 @@
-"""What a pool costs: decisions of its controller, and the time of a map on gangs beside that of one after the other.
+"""What a pool costs: decisions of its controller, and the time of a map on gangs beside that of one
+after the other.
 
 Usage: python benches/pool_cost.py [--gangs 64] [--tasks 10000] [--void 5%]
        python benches/pool_cost.py --sessions [--pace 4] [--samples 32]
 
-Without --sessions: the plan of the controller (decide/pool.py) in virtual time, with tasks of random length, of which a share is void at
-random; decisions per second of CPU time, and the peak of memory.
+Without --sessions: the plan of the controller (features/pool/planning.py) in virtual time, with
+tasks of random length, of which a share is void at random; decisions per second of CPU time, and
+the peak of memory.
 
-With --sessions: `bw surface` of a computed server whose trials sleep for --pace seconds, one search after the other and on four local
-gangs; the ratio of the elapsed times. Each search has three trials. Mostly waiting, so a busy machine changes little.
+With --sessions: `bw surface` of a computed server whose trials sleep for --pace seconds, one search
+after the other and on four local gangs; the ratio of the elapsed times. Each search has three
+trials. Mostly waiting, so a busy machine changes little.
 """
 
 from __future__ import annotations
@@ -26,7 +29,8 @@ from pathlib import Path
 
 import msgspec
 
-from benchwright.core.pool import (
+from benchwright.features.pool.planning import AssignTask, GiveUp, OpenLease, PoolPlan
+from benchwright.features.pool.types import (
     Attempt,
     Lease,
     LeaseState,
@@ -35,7 +39,6 @@ from benchwright.core.pool import (
     Task,
     VoidReason,
 )
-from benchwright.decide.pool import AssignTask, GiveUp, OpenLease, PoolPlan
 
 GENERATOR = """
 sleep "$PACE"
@@ -70,8 +73,7 @@ def simulate(gangs: int, tasks: int, void: float) -> Counter[str]:
     settings = PoolSettings(engine=PoolKind.LOCAL, gangs=gangs, retries=20)
     plan, rng = PoolPlan(settings, seed=1), random.Random(1)
     plan.add(
-        Task(place=str(one), name=f"task {one}", prefixes=(f"{one}/",))
-        for one in range(tasks)
+        Task(place=str(one), name=f"task {one}", prefixes=(f"{one}/",)) for one in range(tasks)
     )
     running: list[tuple[int, int, AssignTask]] = []
     counts: Counter[str] = Counter()

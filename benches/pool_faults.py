@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
-"""What a pool on Slurm makes of faults: rounds of one surface, each with every fault once, at random moments.
+"""What a pool on Slurm makes of faults: rounds of one surface, each with every fault once, at
+random moments.
 
-For each round: a surface of 12 simulated samples on three real Slurm nodes of this machine, with a deadline of 8 to 18 s, and leases of 6 to 12 s. In random
-order: kill -9 of an agent, of the controller, of a slurmd (started again 2 s later), of slurmctld (started again at once), an orderly restart
-of slurmctld, scancel, scontrol suspend and resume, an attempt to requeue, a host's disk that is full for some seconds. At a deadline no job
-may be left; then the session is resumed, until all samples are searched. The table must be that of an undisturbed session, each sample
-recorded once, no agent lost that was not killed, and no job left. A trial that was stopped reports another value, so a recorded
-hole changes the table.
-Usage: python3 benches/pool_faults.py [--rounds 25] [--seed 1]
-Needs slurmctld, slurmd, slurm-client, munge, and root for the disks; half a minute to two minutes for each round.
+For each round: a surface of 12 simulated samples on three real Slurm nodes of this machine, with a
+deadline of 8 to 18 s, and leases of 6 to 12 s. In random order: kill -9 of an agent, of the
+controller, of a slurmd (started again 2 s later), of slurmctld (started again at once), an orderly
+restart of slurmctld, scancel, scontrol suspend and resume, an attempt to requeue, a host's disk
+that is full for some seconds. At a deadline no job may be left; then the session is resumed, until
+all samples are searched. The table must be that of an undisturbed session, each sample recorded
+once, no agent lost that was not killed, and no job left. A trial that was stopped reports another
+value, so a recorded hole changes the table. Usage: python3 benches/pool_faults.py [--rounds 25]
+[--seed 1] Needs slurmctld, slurmd, slurm-client, munge, and root for the disks; half a minute to
+two minutes for each round.
 """
 
 from __future__ import annotations
@@ -30,7 +33,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "tests" / "stand_ins")]
 
-from benchwright.core.pool import VoidReason  # noqa: E402
+from benchwright.features.pool.types import VoidReason  # noqa: E402
 from pool_sessions import PoolSession, check_counts, table, write_surface  # noqa: E402
 from slurm_cluster import SlurmCluster, missing, slurm_cluster  # noqa: E402
 
@@ -86,7 +89,8 @@ class Round:
                 self.log.append((began_ns, f"{fault.__name__} {met}"))
 
     def _complete(self) -> dict[str, Any] | None:
-        """Wait for the end of the session and return its document; resume it after a deadline, and return None."""
+        """Wait for the end of the session and return its document; resume it after a deadline, and
+        return None."""
         document = self.session.ended()
         if document["status"] == "complete":
             return document
@@ -189,7 +193,8 @@ def undisturbed(place: Path) -> dict[str, Row]:
 
 
 def results(document: dict[str, Any]) -> dict[str, Row]:
-    """Return the result of each sample: a deadline changes their order, and whether all gangs search the anchor."""
+    """Return the result of each sample: a deadline changes their order, and whether all gangs
+    search the anchor."""
     found: dict[str, Row] = {}
     for row in table(document):
         assert found.setdefault(str(row["sample"]), row) == row, "another anchor"

@@ -63,9 +63,7 @@ class Ours:
         samples.unlink()
 
 
-def stretches(
-    arguments: argparse.Namespace, scratch: Path
-) -> list[tuple[int, Stretch]]:
+def stretches(arguments: argparse.Namespace, scratch: Path) -> list[tuple[int, Stretch]]:
     """Return every speed with its stretch, at that speed and fitted to the device."""
     found = []
     for name in ("windows-mssql", "linux-webserver-2"):
@@ -80,8 +78,7 @@ def stretches(
         found = [(speed, bursty) for speed in arguments.speeds]
     faster = ((speed, traces.faster(stretch, speed)) for speed, stretch in found)
     return [
-        (speed, traces.fitted(stretch, DEVICE_BYTES, SECTOR_BYTES))
-        for speed, stretch in faster
+        (speed, traces.fitted(stretch, DEVICE_BYTES, SECTOR_BYTES)) for speed, stretch in faster
     ]
 
 
@@ -149,9 +146,7 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--speeds", type=speeds, default=[1, 4, 60])
     parser.add_argument("--cpu", type=int, default=1, help="where the engine is pinned")
-    parser.add_argument(
-        "--first", action="store_true", help="at the highest priority (root)"
-    )
+    parser.add_argument("--first", action="store_true", help="at the highest priority (root)")
     arguments = parser.parse_args()
     if os.geteuid() != 0:
         print("SKIPPED: a loop device and the kernel's events take root")

@@ -1,15 +1,19 @@
-"""Mean responses of a real NFS server over load and over run length: the workbench paper's figures 4, 5 and 6.
+"""Mean responses of a real NFS server over load and over run length: the workbench paper's figures
+4, 5 and 6.
 
-NFS-Ganesha with one disk and 4 threads, as in the paper, under DB_TP and Mail. For each load factor one long run at
-that share of the known peak. The run is cut into windows, and each window is a trial of its length: their means
-are figure 4 (over load) and figure 5 (over length), and figure 6 draws from them until a mean is accurate, as in the
-simulation (parts/paper_scatter.py). Windows of one run follow each other without a restart, so they do not differ by
-what differs from start to start. The first 20 s are left out.
+NFS-Ganesha with one disk and 4 threads, as in the paper, under DB_TP and Mail. For each load factor
+one long run at that share of the known peak. The run is cut into windows, and each window is a
+trial of its length: their means are figure 4 (over load) and figure 5 (over length), and figure 6
+draws from them until a mean is accurate, as in the simulation (parts/paper_scatter.py). Windows of
+one run follow each other without a restart, so they do not differ by what differs from start to
+start. The first 20 s are left out.
 
-Nobody else should use the machine meanwhile. The same command with the same --out goes on where it was stopped; with
+Nobody else should use the machine meanwhile. The same command with the same --out goes on where it
+was stopped; with
 --draw it draws what is there. The means are written to OUT/run-lengths.json.
 
-Usage: run_lengths.py [--peak db_tp=343] [--peak mail=352] [--short 8m] [--long 20m] [--out DIR] [--draw]
+Usage: run_lengths.py [--peak db_tp=343] [--peak mail=352] [--short 8m] [--long 20m] [--out DIR]
+[--draw]
 """
 
 from __future__ import annotations
@@ -53,7 +57,8 @@ def step_at(workload: str, factor: float, asked: argparse.Namespace) -> Step:
 
 
 def seconds_of(step: Step, out: Path) -> tuple[Values, Values]:
-    """Return operations and mean response [ms] of each second of a run, both `(seconds,)`; empty without a run."""
+    """Return operations and mean response [ms] of each second of a run, both `(seconds,)`; empty
+    without a run."""
     study = out / step.server.name / step.name / "study"
     file = study / "results" / "s1" / "series.csv"
     rows = list(csv.DictReader(file.open())) if file.exists() else []
@@ -165,9 +170,7 @@ def main() -> int:
                 print(step.server.name, step.name, outcome.trouble, flush=True)
             found.setdefault(workload, {})[factor] = seconds_of(step, out)
     drawn(found, out)
-    return (
-        0 if all(len(one[0]) for runs in found.values() for one in runs.values()) else 1
-    )
+    return 0 if all(len(one[0]) for runs in found.values() for one in runs.values()) else 1
 
 
 if __name__ == "__main__":

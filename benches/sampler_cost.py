@@ -135,9 +135,7 @@ def measure(seconds: float, directory: Path) -> list[Cost]:
     try:
         running = [
             start_sampler(directory, tree.pid),
-            start_peer(
-                [str(SADC), "-S", "ALL", "1", str(directory / "sa")], "sadc", directory
-            ),
+            start_peer([str(SADC), "-S", "ALL", "1", str(directory / "sa")], "sadc", directory),
             start_peer(pidstat, "pidstat", directory),
         ]
         time.sleep(seconds)
@@ -150,9 +148,7 @@ def measure(seconds: float, directory: Path) -> list[Cost]:
 def show(costs: list[Cost]) -> None:
     """Print a table: ours, theirs, theirs at our rate, and the ratio at equal rates."""
     ours = costs[0]
-    print(
-        f"{'':12}{'per s':>6}{'core %':>9}{'at 10/s %':>11}{'us/sample':>11}{'RSS MiB':>9}"
-    )
+    print(f"{'':12}{'per s':>6}{'core %':>9}{'at 10/s %':>11}{'us/sample':>11}{'RSS MiB':>9}")
     for cost in costs:
         at_ours = cost.share * ours.samples_per_s / cost.samples_per_s
         print(

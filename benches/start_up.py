@@ -19,9 +19,7 @@ RUNS = 21
 
 def wall_ms(command: list[str]) -> float:
     """Return the wall-clock time of a command [ms]."""
-    environment = {
-        k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"
-    }
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     begun = time.monotonic()
     subprocess.run(command, env=environment, check=True, capture_output=True)
     return (time.monotonic() - begun) * 1e3

@@ -60,7 +60,7 @@ from parts.bw_steps import (  # noqa: E402
 )
 from parts.long_runs import LongRun, confirmed  # noqa: E402
 
-from benchwright.core.surface import SampleResult  # noqa: E402
+from benchwright.features.search.surface.types import SampleResult  # noqa: E402
 
 WORKLOADS = {"specsfs97": "SPECsfs97", "db_tp": "DB_TP"}
 """Those of the workbench paper's figure 2 that this measures, by their files in examples/."""
@@ -120,9 +120,7 @@ def measure(workload: str, asked: argparse.Namespace) -> Measured:
     return Measured(server, mapped, truths, errors)
 
 
-def _mapped(
-    server: Server, name: str, asked: argparse.Namespace, seed: int
-) -> Document:
+def _mapped(server: Server, name: str, asked: argparse.Namespace, seed: int) -> Document:
     """Search every sample by `bw surface`; return its document."""
     words = ("--seed", str(seed), *search_words(asked))
     if asked.samples:
@@ -148,17 +146,14 @@ def _truths(server: Server, asked: argparse.Namespace) -> list[Truth]:
     with ThreadPoolExecutor(asked.at_once) as executor:
         runs = list(executor.map(run_at, sides))
     each = len(SHARES)
-    return [
-        Truth(one, tuple(runs[each * n : each * (n + 1)]))
-        for n, one in enumerate(found)
-    ]
+    return [Truth(one, tuple(runs[each * n : each * (n + 1)])) for n, one in enumerate(found)]
 
 
 def _run_at(
     server: Server, one: SampleResult, share: float, asked: argparse.Namespace
 ) -> tuple[LongRun, float]:
-    """Run for long at a share of the answer of a sample; return the run and its mean response as a multiple of its
-    limit, NaN without one."""
+    """Run for long at a share of the answer of a sample; return the run and its mean response as a
+    multiple of its limit, NaN without one."""
     peak = one.found.peak_rate
     assert peak is not None, "a result without a peak is no truth"
     at = tuple(word for pair in one.sample for word in ("-P", "=".join(pair)))
@@ -175,11 +170,9 @@ def _run_at(
     return long, response / limits[0] if limits else math.nan
 
 
-def _truths_by_runs(
-    server: Server, mapped: Document, asked: argparse.Namespace
-) -> list[Truth]:
-    """Run for long on both sides of each answer of a map; return where the response meets its limit. A sample
-    of which no run holds, or none fails, has no truth."""
+def _truths_by_runs(server: Server, mapped: Document, asked: argparse.Namespace) -> list[Truth]:
+    """Run for long on both sides of each answer of a map; return where the response meets its
+    limit. A sample of which no run holds, or none fails, has no truth."""
 
     def truth_of(one: SampleResult) -> Truth | None:
         runs: dict[float, tuple[LongRun, float]] = {}
@@ -215,9 +208,7 @@ def summary(workload: str, measured: Measured) -> Iterator[str]:
     document = measured.surface
     yield f"\n{measured.server.name}: {document.get('detail', 'no map')}"
     if document:
-        yield (
-            f"{document['load_s'] / 3600:.2f} h of load, {document['trials']} trials"
-        )
+        yield (f"{document['load_s'] / 3600:.2f} h of load, {document['trials']} trials")
     true = {one.found.sample: one for one in measured.truths}
     yield "\n| disks | threads | map's search | interval | truth | interval | long runs |"
     yield "|---" * 7 + "|"
@@ -226,9 +217,7 @@ def summary(workload: str, measured: Measured) -> Iterator[str]:
         if (truth := true.get(one.sample)) is not None:
             cells += _peak_cells(truth.found)
             words = {True: "holds", False: "fails", None: "not known"}
-            cells.append(
-                ", ".join(f"{each.share:g} {words[each.holds]}" for each in truth.runs)
-            )
+            cells.append(", ".join(f"{each.share:g} {words[each.holds]}" for each in truth.runs))
         yield "| " + " | ".join(cells) + " |"
     if measured.errors:
         against = "the truth" if true else "the same searches"
@@ -285,9 +274,7 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     add_search_options(parser, claim="rate:5%", budget="8m")
     parser.add_argument("--truth-claim", default="rate:2%")
     parser.add_argument("--truth-budget", default="20m")
-    parser.add_argument(
-        "--truth", choices=("searches", "runs", "none"), default="searches"
-    )
+    parser.add_argument("--truth", choices=("searches", "runs", "none"), default="searches")
     parser.add_argument("--pool", help="of both maps, such as local:gangs=2")
     parser.add_argument("--at-once", type=int, default=1, help="long runs side by side")
     parser.add_argument("--seed", type=int, default=1)
@@ -311,9 +298,7 @@ def main() -> int:
         written(everything, out)
     for workload, one in everything.items():
         print("\n".join(summary(WORKLOADS.get(workload, workload), one)), flush=True)
-    complete = all(
-        one.surface.get("status") == "complete" for one in everything.values()
-    )
+    complete = all(one.surface.get("status") == "complete" for one in everything.values())
     held = asked.truth == "none" or all(one.confirmed for one in everything.values())
     return 0 if complete and held else 1
 

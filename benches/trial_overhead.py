@@ -85,9 +85,7 @@ def floor_us() -> float:
     with tempfile.TemporaryDirectory(prefix="bw-bench-") as directory:
         words = bw(SHORT, directory)
         words.insert(words.index("--"), "--json")
-        done = subprocess.run(
-            words, env=ENVIRONMENT, check=True, capture_output=True, text=True
-        )
+        done = subprocess.run(words, env=ENVIRONMENT, check=True, capture_output=True, text=True)
     (test,) = json.loads(done.stdout)["tests"]
     (elapsed,) = (q for q in test["quantities"] if q["name"] == "elapsed")
     return float(elapsed["median"]) * 1e6

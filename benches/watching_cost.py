@@ -89,9 +89,7 @@ class Bench:
         self._bench.close()
 
 
-def blocks_of(
-    bench: Bench, argv: tuple[str, ...], blocks: int
-) -> tuple[list[float], list[float]]:
+def blocks_of(bench: Bench, argv: tuple[str, ...], blocks: int) -> tuple[list[float], list[float]]:
     """Return log(watched / not) of each block, and log(not / not) of its two."""
     rng = random.Random(1)
     ratios, floor = [], []

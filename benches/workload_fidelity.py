@@ -1,4 +1,5 @@
-"""What a replayer's late issue does to the measured workload: Figures 2, 8, 9, 10 and 11 of Buttress.
+"""What a replayer's late issue does to the measured workload: Figures 2, 8, 9, 10 and 11 of
+Buttress.
 
 Every pacer replays the busiest seconds of three real traces (a user without them: a generated
 Poisson and on/off trace) at two speeds to two loop devices: in memory, and on a disk past the
@@ -23,7 +24,8 @@ Also of each replay: operations missing or added (kind, place and size are compa
 means equal counts and bytes), the share in their millisecond, how far off the others arrive.
 Rounds are in turn; nothing is asserted. Needs root; PostMark needs postmark.
 
-Usage: workload_fidelity.py [--rounds 3] [--seconds 3] [--disk /var/tmp] [--first] [--out pacers.csv]
+Usage: workload_fidelity.py [--rounds 3] [--seconds 3] [--disk /var/tmp] [--first] [--out
+pacers.csv]
        workload_fidelity.py --tables pacers.csv
        workload_fidelity.py --plot docs/images/pacers-ratios.png pacers.csv
        (or pacers-responses.png, pacers-altered.png, pacers-postmark.png)
@@ -52,7 +54,7 @@ from parts.judged import bytes_of, judged
 from parts.stand import in_turn
 from parts.traces import Stretch
 
-from benchwright.load.samples import read_samples
+from benchwright.features.load.samples import read_samples
 from benchwright.report.charts.draw import draw_sheet
 from benchwright.report.charts.sheet import (
     AxisUnit,
@@ -227,9 +229,7 @@ class Replays:
         """Record PostMark on the device, then replay what was recorded."""
         recorded = self._scratch / "postmark.bw"
         recorded.unlink(missing_ok=True)
-        lost = postmark.record(self._device, self._arguments.transactions, recorded)[
-            "lost_events"
-        ]
+        lost = postmark.record(self._device, self._arguments.transactions, recorded)["lost_events"]
         stretch = Stretch(POSTMARK, read_samples(recorded))
         own = engine.compared(recorded, recorded, 0)
         exact = Observed(0, lost, 1.0, 0.0, 0.0)
@@ -280,9 +280,7 @@ def store(found: list[Run], out: Path) -> None:
         rows.writerow([*Run._fields[:-1], *(f"p{share}_us" for share in SHARES)])
         for run in found:
             cells = (*run[:-1], *run.responses_us)
-            rows.writerow(
-                f"{cell:.5g}" if isinstance(cell, float) else cell for cell in cells
-            )
+            rows.writerow(f"{cell:.5g}" if isinstance(cell, float) else cell for cell in cells)
 
 
 def stored(data: Path) -> list[Run]:
@@ -316,8 +314,7 @@ def ratios(found: list[Run], key: Key, side: str, field: str) -> Ratios:
     original = [run for run in of if run.side == ORIGINAL]
     reference = {run.round: getattr(run, field) for run in of if run.side == SPIN}
     values = [
-        getattr(run, field)
-        / (getattr(original[0], field) if original else reference[run.round])
+        getattr(run, field) / (getattr(original[0], field) if original else reference[run.round])
         for run in of
         if run.side == side
     ]
@@ -343,18 +340,13 @@ def print_tables(found: list[Run]) -> None:
     print("|---|---|---|---|---|---|---|---|---|---|---|---|")
     for key in keys(found):
         of = [run for run in found if key == run[:3]]
-        print(
-            f"| {_row(key, of[-1], 'trace')} | | | | | | {_burstiness(of, 'trace')} | | |"
-        )
+        print(f"| {_row(key, of[-1], 'trace')} | | | | | | {_burstiness(of, 'trace')} | | |")
         for side in dict.fromkeys(run.side for run in of):
             runs = [run for run in of if run.side == side]
             both = (ratios(found, key, side, field) for field in FOUND.values())
             cells = [_ratio_text(one) for one in both]
             cells += [f"{_median(runs, 'in_their_ms'):.1%}"]
-            cells += [
-                f"{_median(runs, name):,.0f} us"
-                for name in ("off_p50_us", "off_p98_us")
-            ]
+            cells += [f"{_median(runs, name):,.0f} us" for name in ("off_p50_us", "off_p98_us")]
             cells += [_burstiness(runs, "dispersion")]
             most = [
                 str(max(getattr(run, name) for run in runs))
@@ -495,14 +487,10 @@ def main() -> int:
     )
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=3, help="of each trace at 1x")
-    parser.add_argument(
-        "--transactions", type=int, default=600, help="of each copy of PostMark"
-    )
+    parser.add_argument("--transactions", type=int, default=600, help="of each copy of PostMark")
     parser.add_argument("--disk", type=Path, default=Path("/var/tmp"))
     parser.add_argument("--cpu", type=int, default=1, help="where the engine is pinned")
-    parser.add_argument(
-        "--first", action="store_true", help="at the highest priority (root)"
-    )
+    parser.add_argument("--first", action="store_true", help="at the highest priority (root)")
     parser.add_argument("--out", type=Path, default=Path("pacers.csv"))
     parser.add_argument("--tables", type=Path, metavar="DATA")
     parser.add_argument("--plot", type=Path, nargs=2, metavar=("IMAGE", "DATA"))

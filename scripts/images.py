@@ -100,9 +100,7 @@ def main() -> int:
                 print(f"{image}: not drawn: {why}")
                 continue
             program = shutil.which(words[0], path=str(PROGRAMS)) or words[0]
-            done = subprocess.run(
-                [program, *words[1:]], cwd=directory, stdout=subprocess.DEVNULL
-            )
+            done = subprocess.run([program, *words[1:]], cwd=directory, stdout=subprocess.DEVNULL)
             print(f"{image}: {'drawn' if done.returncode == 0 else 'failed'}")
             status |= done.returncode
     return status

@@ -20,19 +20,19 @@ import msgspec
 from benchwright.cli.ls import LsOptions
 from benchwright.cli.stats_options import STEPS, StatsOptions
 from benchwright.cli.why import WhyOptions
-from benchwright.load.file_toml import CHAIN, FILES, chain_keys, files_filament
-from benchwright.load.generators.adapter import ProgramGenerator
-from benchwright.load.options import LoadOptions
-from benchwright.load.remote_toml import REMOTE_OF_SPEC
-from benchwright.load.resources_toml import IO, RESOURCES
-from benchwright.load.search_options import PeakRequest, RampRequest
-from benchwright.load.spec_toml import SERVER
-from benchwright.load.surface_spec import SURFACE
-from benchwright.load.workload_toml import access_keys, access_of
+from benchwright.features.generators.adapter import ProgramGenerator
+from benchwright.features.load.file_toml import CHAIN, FILES, chain_keys, files_filament
+from benchwright.features.load.options import LoadOptions
+from benchwright.features.load.workload_toml import access_keys, access_of
+from benchwright.features.pool.toml import POOL
+from benchwright.features.search.options import PeakRequest, RampRequest
+from benchwright.features.search.server.remote_toml import REMOTE_OF_SPEC
+from benchwright.features.search.server.resources_toml import IO, RESOURCES
+from benchwright.features.search.spec_toml import SERVER
+from benchwright.features.search.surface.spec import SURFACE
 from benchwright.suite.comparison import ComparisonRequest
 from benchwright.suite.form import Form
 from benchwright.suite.options import options_of
-from benchwright.suite.pool import POOL
 
 DOCS = Path(__file__).parents[1] / "docs"
 TABLES: dict[str, tuple[str, Form | type[msgspec.Struct]]] = {
@@ -53,9 +53,7 @@ TABLES: dict[str, tuple[str, Form | type[msgspec.Struct]]] = {
     "why": ("why.md", WhyOptions),
     "ls": ("studies.md", LsOptions),
     "transformations": ("stats.md", StatsOptions),
-    **{
-        kind.name: ("generators.md", kind) for kind in ProgramGenerator.__subclasses__()
-    },
+    **{kind.name: ("generators.md", kind) for kind in ProgramGenerator.__subclasses__()},
 }
 """The name of a marker: the page, and the request or the form whose keys the table lists."""
 COMMANDS = {"why": "", "ls": "", "transformations": STEPS}
@@ -143,9 +141,7 @@ def page_of(name: str) -> str:
     """Return the page of a table with the table as it is declared."""
     text = (DOCS / TABLES[name][0]).read_text()
     marked = rf"(<!-- options: {name} -->\n).*?(\n<!-- end -->)"
-    found, count = re.subn(
-        marked, lambda m: m[1] + table_of(name) + m[2], text, flags=re.DOTALL
-    )
+    found, count = re.subn(marked, lambda m: m[1] + table_of(name) + m[2], text, flags=re.DOTALL)
     assert count == 1, f"{TABLES[name][0]} has no place for the table {name}"
     return found
 

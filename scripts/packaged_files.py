@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""The files of the wheel that are made from the declarations of options: manual pages and completions.
+"""The files of the wheel that are made from the declarations of options: manual pages and
+completions.
 
-`scripts/packaged_files.py [DIRECTORY]` writes them below packaging/data/data/share (or DIRECTORY), from where
-maturin takes them into the wheel. scripts/setup.sh runs it before each build, so they are never stale,
-and they are not in git. `pip install` puts them into the share/ beside the bin/ of `bw`, where `man` and
-the shells look.
+`scripts/packaged_files.py [DIRECTORY]` writes them below packaging/data/data/share (or DIRECTORY),
+from where maturin takes them into the wheel. scripts/setup.sh runs it before each build, so they
+are never stale, and they are not in git. `pip install` puts them into the share/ beside the bin/ of
+`bw`, where `man` and the shells look.
 
-Decision: our own writer of pages, from the same parsers as `--help`. Rejected: argparse-manpage, which prints
-examples as a paragraph below COMMENTS, repeats all commands of `bw trace` in its page, and has no
-sections for exit statuses and related pages.
+Decision: our own writer of pages, from the same parsers as `--help`. Rejected: argparse-manpage,
+which prints examples as a paragraph below COMMENTS, repeats all commands of `bw trace` in its page,
+and has no sections for exit statuses and related pages.
 """
 
 from __future__ import annotations
@@ -75,9 +76,7 @@ def manual_pages() -> dict[str, str]:
     return pages
 
 
-def summaries_of(
-    command: CommandParser, *words: str
-) -> dict[tuple[str, ...], str | None]:
+def summaries_of(command: CommandParser, *words: str) -> dict[tuple[str, ...], str | None]:
     """Return the summary of each command below this one, by its words."""
     found: dict[tuple[str, ...], str | None] = {}
     for action in command._actions:
@@ -131,9 +130,7 @@ def head(name: str, summary: str) -> list[str]:
     seconds = os.environ.get("SOURCE_DATE_EPOCH")
     now = float(seconds) if seconds else time.time()
     day = datetime.fromtimestamp(now, UTC).date()
-    title = (
-        f'.TH {escaped(name.upper())} 1 {day} "Benchwright {__version__}" Benchwright'
-    )
+    title = f'.TH {escaped(name.upper())} 1 {day} "Benchwright {__version__}" Benchwright'
     return [title, ".SH NAME", f"{escaped(name)} \\- {escaped(summary)}"]
 
 

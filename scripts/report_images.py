@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Draw docs/images/report-*.png again: the first screens of the report page of each kind of study.
 
-Makes a small study of each kind in a temporary directory, writes its page and photographs it with the
-browser of the tests, 1280 and 360 pixels wide, light and dark. Takes ten minutes; the numbers in the
-pictures are those of this machine and differ each time. Pillow comes with matplotlib.
+Makes a small study of each kind in a temporary directory, writes its page and photographs it with
+the browser of the tests, 1280 and 360 pixels wide, light and dark. Takes ten minutes; the numbers
+in the pictures are those of this machine and differ each time. Pillow comes with matplotlib.
 
 Usage: scripts/report_images.py [--keep DIR] [--out DIR] [KIND...]
 """
@@ -120,9 +120,7 @@ def make_page(here: Path, kind: str) -> Path:
     """Write the page of a kind and return its path."""
     page = here / f"{kind}.html"
     studies = ("run", "compare@1", "compare") if kind == "several" else (kind,)
-    subprocess.run(
-        [*BW, "report", *studies, "-o", page], cwd=here, check=True, capture_output=True
-    )
+    subprocess.run([*BW, "report", *studies, "-o", page], cwd=here, check=True, capture_output=True)
     return page
 
 
@@ -168,9 +166,7 @@ def main() -> int:
             page = make_page(here, kind)
             for dark in (False, True):
                 name = f"report-{kind}{'-dark' if dark else ''}.png"
-                picture(browser, page, dark=dark).save(
-                    arguments.out / name, optimize=True
-                )
+                picture(browser, page, dark=dark).save(arguments.out / name, optimize=True)
                 print(name, (arguments.out / name).stat().st_size, "bytes", flush=True)
         browser.close()
     return 0

@@ -107,9 +107,7 @@ def document_page(kind: str) -> str:
             ]
             lines += table(("member", "type", "meaning"), rows)
         elif "enum" in part:
-            lines.append(
-                "One of " + ", ".join(f"`{one}`" for one in part["enum"]) + "."
-            )
+            lines.append("One of " + ", ".join(f"`{one}`" for one in part["enum"]) + ".")
     return "\n".join([*lines, ""])
 
 
@@ -127,9 +125,7 @@ def type_text(schema: dict[str, Any]) -> str:
         return f"array of {type_text(items)}" if items else "array"
     if schema.get("type") == "object":
         values = schema.get("additionalProperties")
-        return (
-            f"object of {type_text(values)}" if isinstance(values, dict) else "object"
-        )
+        return f"object of {type_text(values)}" if isinstance(values, dict) else "object"
     return str(schema.get("type", "any"))
 
 
@@ -221,9 +217,7 @@ def pages() -> Iterator[tuple[str, str]]:
         "What `--json` prints, and what a study stores.",
         "",
     ]
-    lines += [
-        "Generated from the types of the documents. Members may be added to a document;"
-    ]
+    lines += ["Generated from the types of the documents. Members may be added to a document;"]
     lines += ["a member that is removed or changed raises the number in `schema`.", ""]
     yield (
         "documents/index.md",
@@ -249,9 +243,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Fill the lists of the navigation that are not written by hand."""
     docs = ROOT / "docs"
     written = (ROOT / "mkdocs.yml").read_text()
-    others = [
-        page for page in sorted(docs.glob("*.md")) if f": {page.name}" not in written
-    ]
+    others = [page for page in sorted(docs.glob("*.md")) if f": {page.name}" not in written]
     lists = {
         "reference/": [
             {"All commands": "reference/index.md"},
@@ -285,7 +277,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, files: Files, **_others: object) -> str:
-    """Link to the pages from outside docs/ where they are on the site; name other files without a link."""
+    """Link to the pages from outside docs/ where they are on the site; name other files without a
+    link."""
     below = "../" * page.file.src_uri.count("/")
 
     def linked(match: re.Match[str]) -> str:

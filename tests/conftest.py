@@ -11,13 +11,14 @@ from hypothesis import settings
 # The configuration files of whoever runs the tests decide nothing.
 os.environ["BW_CONFIG"] = os.devnull
 
-# How long an example takes depends on what else the machine does, and is no property of the code. The examples
-# are those of every run, as the seeds of all other tests are: a run says what the change does, not what chance does.
+# How long an example takes depends on what else the machine does, and is no property of the code.
+# The examples are those of every run, as the seeds of all other tests are: a run says what the
+# change does, not what chance does.
 settings.register_profile("shared-machine", deadline=None, derandomize=True)
 settings.load_profile("shared-machine")
 
-# A shell without job control starts its background jobs with SIGINT and SIGQUIT ignored, nohup ignores
-# SIGHUP, and programs inherit that: then no test could interrupt what it started.
+# A shell without job control starts its background jobs with SIGINT and SIGQUIT ignored, nohup
+# ignores SIGHUP, and programs inherit that: then no test could interrupt what it started.
 for _number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
     if signal.getsignal(_number) is signal.SIG_IGN:
         signal.signal(
@@ -26,16 +27,13 @@ for _number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
         )
 
 # Tests of these files need the machine to themselves: they measure, or they look at or change what
-# all programs of the machine share. `make test` runs them one after the other, the rest in parallel.
+# all programs of the machine share. `make test` runs them one after the other, the rest in
+# parallel.
 ALONE = {
     "e2e": "limiters load_http load_stall observers peak_real quiet why_servers",
     "kernel": "chill engine_abilities machine_real profile quiet_real resource_use sampler",
 }
-_ALONE = {
-    f"{folder}/test_{name}.py"
-    for folder, names in ALONE.items()
-    for name in names.split()
-}
+_ALONE = {f"{folder}/test_{name}.py" for folder, names in ALONE.items() for name in names.split()}
 
 # Tests that take seconds each, by file: `make check` leaves them out.
 SLOW = {

@@ -101,10 +101,7 @@ def best_shift_ns(matched: Matched) -> int:
     errors = matched.arrived_ns - matched.intended_ns
     candidates = np.unique(np.percentile(errors, np.linspace(0, 100, 201)).astype(int))
     ours = _counts(_bins(matched.intended_ns))
-    agreed = [
-        _common(ours, _counts(_bins(matched.arrived_ns - shift)))
-        for shift in candidates
-    ]
+    agreed = [_common(ours, _counts(_bins(matched.arrived_ns - shift))) for shift in candidates]
     return int(candidates[int(np.argmax(agreed))])
 
 

@@ -1,4 +1,5 @@
-"""Steps of a long measurement of servers: runs of `bw peak` and `bw surface` whose results are kept.
+"""Steps of a long measurement of servers: runs of `bw peak` and `bw surface` whose results are
+kept.
 
 Purpose: what benches/surface_servers.py, benches/run_lengths.py and the test of their
 small forms have in common. A step has a folder of its own, OUT/SERVER/NAME: its study, its
@@ -92,9 +93,7 @@ def spec_of(server: Server, out: Path) -> Path:
         return EXAMPLES / server.spec
     text = (EXAMPLES / server.spec).read_text()
     for name, levels in server.levels.items():
-        text, n = re.subn(
-            rf"(?m)^{name} = \[.*\]$", f"{name} = {list(levels)}", text, count=1
-        )
+        text, n = re.subn(rf"(?m)^{name} = \[.*\]$", f"{name} = {list(levels)}", text, count=1)
         assert n, f"{server.spec} has no factor {name}"
     # Of the levels that the example has.
     text = re.sub(r"(?m)^samples = \d+$", "", text)
@@ -150,9 +149,7 @@ def _done(step: Step, place: Path, kept: Document) -> Outcome | None:
     return Outcome(step, document, kept["trouble"], busy_machine.Busy(**kept["busy"]))
 
 
-def _document_of(
-    words: Sequence[str], progress: Path, command: str
-) -> tuple[Document, str]:
+def _document_of(words: Sequence[str], progress: Path, command: str) -> tuple[Document, str]:
     """Run bw and return its document, and what is wrong where there is none."""
     patience_s = SURFACE_PATIENCE_S if command == "surface" else PATIENCE_S
     with progress.open("a") as log:
@@ -202,9 +199,7 @@ def criteria_words(asked: Namespace) -> tuple[str, ...]:
     return tuple(word for limit in asked.limit for word in ("--limit", limit))
 
 
-def add_search_options(
-    parser: ArgumentParser, claim: str | None, budget: str | None
-) -> None:
+def add_search_options(parser: ArgumentParser, claim: str | None, budget: str | None) -> None:
     """Add the options of `search_words`, with the claim and the budget of a bench."""
     parser.add_argument("--policy", help="of our searches (default: the product's own)")
     parser.add_argument("--claim", default=claim, help="(default: the spec's)")

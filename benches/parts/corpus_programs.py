@@ -1,7 +1,8 @@
-"""The real programs of the corpus of recorded series: what each needs, and the command of one trial.
+"""The real programs of the corpus of recorded series: what each needs, and the command of one
+trial.
 
-Each is prepared in a folder of its own in memory, and its command takes 2 to 60 ms. Servers run beside the trials, under
-the same condition as they.
+Each is prepared in a folder of its own in memory, and its command takes 2 to 60 ms. Servers run
+beside the trials, under the same condition as they.
 """
 
 from __future__ import annotations
@@ -51,9 +52,7 @@ class Program(NamedTuple):
 def text(size_bytes: int) -> str:
     """Return a text of words that compresses and sorts like one; always the same."""
     rng = random.Random(size_bytes)
-    words = [
-        "".join(rng.choices("etaoinshrdlu", k=rng.randint(2, 9))) for _ in range(2000)
-    ]
+    words = ["".join(rng.choices("etaoinshrdlu", k=rng.randint(2, 9))) for _ in range(2000)]
     lines: list[str] = []
     size = 0
     while size < size_bytes:
@@ -135,9 +134,7 @@ def _postmark(kind: str) -> Callable[[Place], AbstractContextManager[list[str]]]
 def _redis(place: Place) -> Iterator[list[str]]:
     port = str(free_port())
     words = ["redis-server", "--port", port, "--bind", "127.0.0.1", "--save", ""]
-    with _server(
-        place, [*words, "--dir", str(place.folder)], ["redis-cli", "-p", port, "ping"]
-    ):
+    with _server(place, [*words, "--dir", str(place.folder)], ["redis-cli", "-p", port, "ping"]):
         yield ["redis-benchmark", "-p", port, "-n", "100", "-c", "1", "-t", "get", "-q"]
 
 
@@ -158,9 +155,7 @@ def _nginx(place: Place) -> Iterator[list[str]]:
 @contextlib.contextmanager
 def _postgres(place: Place) -> Iterator[list[str]]:
     port, run = str(free_port()), str(EXAMPLES / "postgres" / "run.sh")
-    if subprocess.run(
-        [run, "sh", "-c", "command -v initdb"], capture_output=True
-    ).returncode:
+    if subprocess.run([run, "sh", "-c", "command -v initdb"], capture_output=True).returncode:
         needs("initdb")
     state = place.folder / "postgres"
     state.mkdir(mode=0o755)

@@ -1,4 +1,5 @@
-"""What one run of a client cost: its rate, and the CPU time of client and server for each operation."""
+"""What one run of a client cost: its rate, and the CPU time of client and server for each
+operation."""
 
 from __future__ import annotations
 
@@ -19,9 +20,7 @@ class Cost(NamedTuple):
     """CPU time of the server for an operation."""
 
     @classmethod
-    def of(
-        cls, rate_per_s: Callable[[], float], servers: Sequence[int], seconds: float
-    ) -> Cost:
+    def of(cls, rate_per_s: Callable[[], float], servers: Sequence[int], seconds: float) -> Cost:
         """Run a client for so many seconds on the server with these process ids."""
         server_s, client_s = sum(map(cpu_s, servers)), children_cpu_s()
         rate = rate_per_s()

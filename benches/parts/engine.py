@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchwright.load.samples import NEVER, read_samples
+from benchwright.features.load.samples import NEVER, read_samples
 from benchwright.trial.programs import find_engine
 
 Document = dict[str, Any]
@@ -56,9 +56,7 @@ def ask(request: Document) -> Document:
     return _result(done.stdout.splitlines(), done.stderr)
 
 
-def convert(
-    source: Path, output: Path, output_format: str, **policies: Any
-) -> Document:
+def convert(source: Path, output: Path, output_format: str, **policies: Any) -> Document:
     """Write a trace in another format; return the engine's account of it."""
     return ask(
         {
@@ -116,9 +114,7 @@ def issue_errors_ns(samples: Path) -> NDArray[np.int64]:
     samples.unlink()
     issued, never = rows["issued"], rows["issued"] == NEVER
     last = issued[~never].max() if not never.all() else rows["intended"].max()
-    return np.where(never, last, issued).astype(np.int64) - rows["intended"].astype(
-        np.int64
-    )
+    return np.where(never, last, issued).astype(np.int64) - rows["intended"].astype(np.int64)
 
 
 @contextlib.contextmanager

@@ -26,9 +26,7 @@ class Errors(NamedTuple):
         """Return the figures of one run; every operation was issued."""
         ordered = np.sort(errors_ns)
         shares = np.searchsorted(ordered, GRID_NS, side="right") / len(ordered)
-        figures = {
-            name: float(np.percentile(ordered, q)) for name, q in _QUANTILES.items()
-        }
+        figures = {name: float(np.percentile(ordered, q)) for name, q in _QUANTILES.items()}
         return cls(len(ordered), shares, figures | {"mean": float(ordered.mean())})
 
     def within(self, bound_ns: int) -> float:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from benchwright.load.samples import read_samples
+from benchwright.features.load.samples import read_samples
 from parts import engine
 from parts.agreement import Agreement, agreement
 from parts.device import depth_of
@@ -32,9 +32,7 @@ class Judgement(NamedTuple):
         return float(self.compared["counts"]["overlap_share"])
 
 
-def judged(
-    replay: Callable[[], object], stretch: Stretch, trace: Path, device: str
-) -> Judgement:
+def judged(replay: Callable[[], object], stretch: Stretch, trace: Path, device: str) -> Judgement:
     """Replay once under observation; `trace` is the file of the stretch."""
     seen = trace.with_suffix(".seen")
     seen.unlink(missing_ok=True)

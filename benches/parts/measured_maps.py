@@ -33,9 +33,9 @@ from paper_searches import (
 from scipy.optimize import isotonic_regression
 
 from benchwright.core.results import Estimate
-from benchwright.core.search import Claim, ClaimKind, ClaimResult, PeakStatus
-from benchwright.core.surface import Factor, Sample, SampleResult, make_factor
-from benchwright.decide.surface.coding import candidates
+from benchwright.features.search.surface.coding import candidates
+from benchwright.features.search.surface.types import Factor, Sample, SampleResult, make_factor
+from benchwright.features.search.types import Claim, ClaimKind, ClaimResult, PeakStatus
 
 PUBLISHED = {
     "DB_TP": (14, 14, 15),
@@ -69,8 +69,8 @@ def factors_of(document: dict[str, Any]) -> tuple[Factor, ...]:
 
 
 def results_of(document: dict[str, Any]) -> tuple[SampleResult, ...]:
-    """Return the searches with a peak, their samples reduced to the factors that vary. Of a sample that every gang of a
-    pool searched, the first one."""
+    """Return the searches with a peak, their samples reduced to the factors that vary. Of a sample
+    that every gang of a pool searched, the first one."""
     names = [factor.name for factor in factors_of(document)]
     found: dict[Sample, SampleResult] = {}
     for one in document["samples"]:
@@ -105,9 +105,7 @@ def peaks_of(name: str, results: Sequence[SampleResult], like: dict[str, Any]) -
     factors = factors_of(like)
     rates = {one.sample: one.found.peak_rate for one in results}
     ordered = {
-        sample: rate
-        for sample in candidates(factors)
-        if (rate := rates.get(sample)) is not None
+        sample: rate for sample in candidates(factors) if (rate := rates.get(sample)) is not None
     }
     return Peaks(name, factors, ordered)
 
@@ -115,15 +113,14 @@ def peaks_of(name: str, results: Sequence[SampleResult], like: dict[str, Any]) -
 def crossing(responses: dict[float, float], limit: float) -> float:
     """Return the rate at which a response meets its limit, from the responses of runs at rates.
 
-    Between the highest rate below the limit and the lowest above it the logarithm of the response is a line; responses
-    are made to grow with the rate first (isotonic regression). There are runs on both sides.
+    Between the highest rate below the limit and the lowest above it the logarithm of the response
+    is a line; responses are made to grow with the rate first (isotonic regression). There are runs
+    on both sides.
     """
     rates = sorted(rate for rate, value in responses.items() if value > 0)
     logs = isotonic_regression([math.log(responses[rate]) for rate in rates]).x.tolist()
     wanted = math.log(limit)
-    above = next(
-        (at for at, value in enumerate(logs) if value > wanted), len(rates) - 1
-    )
+    above = next((at for at, value in enumerate(logs) if value > wanted), len(rates) - 1)
     above = max(above, 1)
     low, high = rates[above - 1], rates[above]
     rise = logs[above] - logs[above - 1]
@@ -131,8 +128,9 @@ def crossing(responses: dict[float, float], limit: float) -> float:
 
 
 def map_errors(truth: Peaks, results: Sequence[SampleResult]) -> dict[str, list[float]]:
-    """Return the mean absolute errors of maps from 6, 8 and 10 of the searches [%]. A search that ended before its
-    claim held counts as measured, as in the published maps, which have no claims."""
+    """Return the mean absolute errors of maps from 6, 8 and 10 of the searches [%]. A search that
+    ended before its claim held counts as measured, as in the published maps, which have no claims.
+    """
     assert len(results) >= max(SIZES), "a map needs more samples than it is made from"
     results = [
         msgspec.structs.replace(

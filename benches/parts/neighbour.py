@@ -1,8 +1,10 @@
-"""A neighbour on the machine: CPU and disk, or one CPU, by turns that a seed draws, or CPU that slowly grows.
+"""A neighbour on the machine: CPU and disk, or one CPU, by turns that a seed draws, or CPU that
+slowly grows.
 
-`random`: on for 1.5 s and off for 3 s in the mean, both exponential; while on, one process for each CPU computes and one
-writes 1 MiB at a time to a file and waits for the disk. `rising`: one process for each CPU computes during a share of each
-10 ms, from 5 % at the start to 75 % after --seconds, then without change. `one`: a single process computes, on and off for
+`random`: on for 1.5 s and off for 3 s in the mean, both exponential; while on, one process for each
+CPU computes and one writes 1 MiB at a time to a file and waits for the disk. `rising`: one process
+for each CPU computes during a share of each 10 ms, from 5 % at the start to 75 % after --seconds,
+then without change. `one`: a single process computes, on and off for
 0.5 to 1.5 times --turn each. It runs until SIGTERM, and ends with its parent.
 
 Usage: neighbour.py random|rising|one --log FILE [--seed N] [--seconds S] [--turn S] [--file PATH]
@@ -66,9 +68,7 @@ def write(file: Path, until: float) -> None:
                 out.seek(0)
 
 
-def by_turns(
-    began: float, on_s: Sequence[tuple[float, float]], file: Path | None
-) -> None:
+def by_turns(began: float, on_s: Sequence[tuple[float, float]], file: Path | None) -> None:
     """Be on in each phase; with a file it writes, without it computes."""
     for begin, end in on_s:
         wait_until(began + begin)

@@ -13,8 +13,8 @@ import functools
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from benchwright.core.surface import Factor, Sample
-from benchwright.decide.surface.coding import candidates
+from benchwright.features.search.surface.coding import candidates
+from benchwright.features.search.surface.types import Factor, Sample
 from servers import SimServer, queue_with_peak
 from surfaces import Bottlenecks, factors
 
@@ -62,9 +62,7 @@ class Peaks(NamedTuple):
 def simulated(workload: str) -> Peaks:
     """Return the peaks of one of `WORKLOADS`."""
     surface = WORKLOADS[workload]
-    rates = {
-        sample: surface.peak(*(int(level) for _, level in sample)) for sample in SAMPLES
-    }
+    rates = {sample: surface.peak(*(int(level) for _, level in sample)) for sample in SAMPLES}
     return Peaks(workload, FACTORS, rates)
 
 

@@ -1,4 +1,5 @@
-"""An HTTP server with one thread, as many small services are: each request takes it 2 to 5 ms of CPU time.
+"""An HTTP server with one thread, as many small services are: each request takes it 2 to 5 ms of
+CPU time.
 
 Usage: one_thread_server.py PORT
 """

@@ -13,8 +13,9 @@ import msgspec
 import numpy as np
 from nfs_servers import Peaks
 
-from benchwright.core.search import PeakGoal
-from benchwright.core.surface import (
+from benchwright.features.search.surface.design import next_sample
+from benchwright.features.search.surface.result import fit_surface
+from benchwright.features.search.surface.types import (
     DesignKind,
     ModelKind,
     Sample,
@@ -22,15 +23,12 @@ from benchwright.core.surface import (
     SurfaceGoal,
     Transform,
 )
-from benchwright.decide.surface.design import next_sample
-from benchwright.decide.surface.result import fit_surface
+from benchwright.features.search.types import PeakGoal
 
 SIZES = (6, 8, 10)
 
 
-def quadratic(
-    peaks: Peaks, results: Sequence[SampleResult], *, logs: bool
-) -> list[float]:
+def quadratic(peaks: Peaks, results: Sequence[SampleResult], *, logs: bool) -> list[float]:
     """Return the errors of a quadratic over D-optimal samples [%]: `bw surface --design d-optimal
     --spread 0%`, with transforms and the logarithm of the rate, or without any."""
     goal = _goal(peaks)
@@ -57,9 +55,7 @@ def _goal(peaks: Peaks) -> SurfaceGoal:
     return SurfaceGoal(factors=peaks.factors, peak=goal, samples=SIZES[0])
 
 
-def _errors(
-    peaks: Peaks, goal: SurfaceGoal, results: Sequence[SampleResult]
-) -> list[float]:
+def _errors(peaks: Peaks, goal: SurfaceGoal, results: Sequence[SampleResult]) -> list[float]:
     """Return the mean absolute errors of the goal's model over all samples, with each number
     of samples [%]."""
     by_sample: dict[Sample, SampleResult] = {one.sample: one for one in results}

@@ -173,11 +173,7 @@ def clouds(panels: Sequence[tuple[Labels, Sequence[Cloud]]], path: Path) -> None
     for axes, (labels, groups) in zip(all_axes, panels, strict=True):
         for place, cloud in enumerate(groups):
             style = look_of(place)
-            pairs = [
-                (x, y)
-                for x, ys in zip(cloud.places, cloud.values, strict=True)
-                for y in ys
-            ]
+            pairs = [(x, y) for x, ys in zip(cloud.places, cloud.values, strict=True) for y in ys]
             axes.scatter(
                 *zip(*pairs, strict=True),
                 label=cloud.label,

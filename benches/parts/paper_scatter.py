@@ -62,15 +62,13 @@ def trials_needed(server: SimServer, factor: float) -> list[float]:
     rate = factor * server.peak_rate
     random = np.random.default_rng(11)
     return [
-        trials_until_accurate(runs_ms(server, rate, length, RUNS), random)
-        for length in LENGTHS_S
+        trials_until_accurate(runs_ms(server, rate, length, RUNS), random) for length in LENGTHS_S
     ]
 
 
-def trials_until_accurate(
-    means_ms: Values, random: np.random.Generator | None = None
-) -> float:
-    """Return the mean number of trials, drawn with replacement, until accurate; NaN where 100 are too few."""
+def trials_until_accurate(means_ms: Values, random: np.random.Generator | None = None) -> float:
+    """Return the mean number of trials, drawn with replacement, until accurate; NaN where 100 are
+    too few."""
     most = 100
     random = random or np.random.default_rng(11)
     drawn = random.choice(means_ms, (SEQUENCES, most))

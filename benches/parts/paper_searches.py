@@ -11,7 +11,10 @@ from typing import NamedTuple
 import msgspec
 from nfs_servers import Peaks
 
-from benchwright.core.search import (
+from benchwright.features.search.peak.policies.policy import policy_named
+from benchwright.features.search.surface.design import sample_wanted
+from benchwright.features.search.surface.types import DesignKind, Sample, SampleResult, SurfaceGoal
+from benchwright.features.search.types import (
     Claim,
     ClaimKind,
     LoadSeries,
@@ -19,9 +22,6 @@ from benchwright.core.search import (
     PeakGoal,
     PeakStatus,
 )
-from benchwright.core.surface import DesignKind, Sample, SampleResult, SurfaceGoal
-from benchwright.decide.peak.policy import policy_named
-from benchwright.decide.surface.design import sample_wanted
 from servers import SimServer
 from world import Search, play
 
@@ -93,9 +93,7 @@ class Mapping(NamedTuple):
         return len(self.results)
 
 
-def goal_for(
-    policy: str, targets: Targets, peaks: Peaks, step: float | None = None
-) -> PeakGoal:
+def goal_for(policy: str, targets: Targets, peaks: Peaks, step: float | None = None) -> PeakGoal:
     """Return the goal of one search from the low seed, with the figure's targets."""
     return PeakGoal(
         criteria=peaks.server(peaks.samples[0]).criteria,
@@ -119,7 +117,8 @@ def mapped(
 ) -> Mapping:
     """Return the cost of finding the peak at each of `among` (default: all), by Algorithm 1.
 
-    Unseeded, every search begins at the low seed; seeded, at the peak of the nearest sample before it.
+    Unseeded, every search begins at the low seed; seeded, at the peak of the nearest sample before
+    it.
     """
     policy = policy_named(line.policy)
     goal = goal_for(line.policy, targets, peaks, step)

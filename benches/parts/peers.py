@@ -47,9 +47,7 @@ def installed() -> dict[str, str]:
     return {name: place for name, place in places.items() if place is not None}
 
 
-def _run(
-    command: list[str], stretch: Stretch, stdin: object = subprocess.DEVNULL
-) -> None:
+def _run(command: list[str], stretch: Stretch, stdin: object = subprocess.DEVNULL) -> None:
     patience = stretch.seconds + PATIENCE_S
     with subprocess.Popen(
         command,

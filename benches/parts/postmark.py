@@ -15,8 +15,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchwright.machine.quiet.cgroups import hierarchy
-from benchwright.machine.quiet.host import Host
+from benchwright.features.quiet.cgroups import hierarchy
+from benchwright.features.quiet.host import Host
 from parts import engine
 from parts.stand import mounted
 
@@ -38,8 +38,7 @@ def record(device: str, transactions: int, output: Path) -> engine.Document:
         tempfile.TemporaryDirectory(prefix="bw-postmark-") as scratch,
     ):
         configurations = [
-            _configuration(Path(scratch), folder, copy, transactions)
-            for copy in range(COPIES)
+            _configuration(Path(scratch), folder, copy, transactions) for copy in range(COPIES)
         ]
         with engine.capturing(device, output) as account:
             running = [_started(one, group) for one in configurations]

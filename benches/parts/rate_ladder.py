@@ -22,7 +22,8 @@ STEP = 1.05
 NEARLY_ALL = 0.85
 """Of the runs at a rate, or at rates that are pooled: all of up to six, all but one of seven."""
 ENOUGH_RUNS = 2
-"""So many runs at a bound of the region or beyond it show it: one that held is chance where the next are late."""
+"""So many runs at a bound of the region or beyond it show it: one that held is chance where the
+next are late."""
 RUNGS = 4
 """Rates of a round."""
 SPREAD = (0.15, 0.4, 0.7, 1.0)
@@ -82,8 +83,9 @@ class Region(NamedTuple):
     """Runs that are no evidence, not in `runs`."""
 
     def factor_off(self, low: float | None, high: float | None) -> float:
-        """Return the factor between an answer and the region, at least 1: an answer from `low` to `high`, where
-        None is unbounded. A region that is open at a side contradicts nothing there."""
+        """Return the factor between an answer and the region, at least 1: an answer from `low` to
+        `high`, where None is unbounded. A region that is open at a side contradicts nothing there.
+        """
         below = self.low / high if self.low and high else 1.0
         above = low / self.high if self.high and low else 1.0
         return max(1.0, below, above)
@@ -112,12 +114,8 @@ def region(runs: Sequence[Run], enough: int = ENOUGH_RUNS) -> Region:
     held = [one for one in pooled if one.share <= 1 - NEARLY_ALL and one.runs >= enough]
     failed = [one for one in pooled if one.share >= NEARLY_ALL and one.runs >= enough]
     return Region(
-        low=_beyond(runs, Outcome.HELD, enough, at_most=held[-1].high)
-        if held
-        else None,
-        high=_beyond(runs, Outcome.FAILED, enough, at_least=failed[0].low)
-        if failed
-        else None,
+        low=_beyond(runs, Outcome.HELD, enough, at_most=held[-1].high) if held else None,
+        high=_beyond(runs, Outcome.FAILED, enough, at_least=failed[0].low) if failed else None,
         runs=sum(one.runs for one in pooled),
         late=sum(run.outcome is Outcome.LATE for run in runs),
     )
@@ -133,23 +131,18 @@ def _beyond(
 ) -> float:
     """Return the rate within limits at which, or beyond which, so many runs had an outcome."""
     rates = sorted(
-        (
-            run.rate
-            for run in runs
-            if run.outcome is outcome and at_least <= run.rate <= at_most
-        ),
+        (run.rate for run in runs if run.outcome is outcome and at_least <= run.rate <= at_most),
         reverse=outcome is Outcome.HELD,
     )
     return rates[min(enough, len(rates)) - 1]
 
 
 def is_open(runs: Sequence[Run]) -> bool:
-    """Return whether more runs can give the region an end that it lacks: not where the generator is late."""
+    """Return whether more runs can give the region an end that it lacks: not where the generator is
+    late."""
     now = region(runs)
     late = [run.rate for run in runs if run.outcome is Outcome.LATE]
-    ends = now.high is not None or (
-        now.low is not None and now.low < max(late, default=0.0)
-    )
+    ends = now.high is not None or (now.low is not None and now.low < max(late, default=0.0))
     return now.low is None or not ends
 
 
@@ -165,8 +158,8 @@ def first_rates(capacity: float) -> list[float]:
 
 
 def next_rates(runs: Sequence[Run], chance: random.Random) -> list[float]:
-    """Return the rates of the next round in random order: both bounds of the region, and rates inside it; beyond
-    the runs as long as none held, or none failed."""
+    """Return the rates of the next round in random order: both bounds of the region, and rates
+    inside it; beyond the runs as long as none held, or none failed."""
     now = region(runs, enough=1)
     rates = [run.rate for run in runs]
     lowest, highest = min(rates), max(rates)
@@ -216,8 +209,8 @@ class Answer(NamedTuple):
 
     @property
     def states(self) -> tuple[float | None, float | None]:
-        """What it states about the peak rate, from and to: its answer if the claim holds, a bound, or else its
-        interval."""
+        """What it states about the peak rate, from and to: its answer if the claim holds, a bound,
+        or else its interval."""
         if self.bound == "lower":
             return self.peak, None
         if self.bound == "upper":

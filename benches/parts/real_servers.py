@@ -2,8 +2,8 @@
 
 Decision: a server runs for a whole series of searches and fixed-rate runs, so `bw` meets it as any
 server that runs already (--target), and both kinds of runs meet the same server. All are on the
-loopback, with files of their own. A limited disk is the product's own ([server.resources] of a spec):
-a loop device whose operations a cgroup limits (io.max, or blkio.throttle of version 1).
+loopback, with files of their own. A limited disk is the product's own ([server.resources] of a
+spec): a loop device whose operations a cgroup limits (io.max, or blkio.throttle of version 1).
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchwright.core.errors import BenchError
-from benchwright.core.server_resources import IoLimits, ServerDisks, ServerResources
-from benchwright.load.private_network import PrivateNetwork
-from benchwright.load.resources import ServerResourcesHeld
+from benchwright.features.quiet.server_resources_types import IoLimits, ServerDisks, ServerResources
+from benchwright.features.search.server.private_network import PrivateNetwork
+from benchwright.features.search.server.resources import ServerResourcesHeld
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 READY_S = 60.0
@@ -96,7 +96,8 @@ class RealServer(NamedTuple):
     run_s: float = 5.0
     """Length of a run at a fixed rate [s]."""
     depth: int = 64
-    """Operations in progress in the closed loop by which the ladder begins; 0: it begins at `begin_rate`."""
+    """Operations in progress in the closed loop by which the ladder begins; 0: it begins at
+    `begin_rate`."""
     begin_rate: float = 0.0
     fixed: tuple[str, ...] = ()
     """Further words of a run at a fixed rate."""
@@ -129,7 +130,8 @@ def free_port() -> int:
 def process(
     place: Path, *words: str | Path, groups: Sequence[str] = ()
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a server until the end of the block, in these cgroups; its output is in the place's `log`.
+    """Run a server until the end of the block, in these cgroups; its output is in the place's
+    `log`.
 
     It has a session of its own: Ctrl-C does not end it before its searches."""
     argv = [str(word) for word in words]
@@ -163,9 +165,7 @@ def stop(one: subprocess.Popen[bytes] | subprocess.Popen[str]) -> None:
             one.wait()
 
 
-def wait_until(
-    ready: Callable[[], bool], one: subprocess.Popen[bytes], place: Path
-) -> None:
+def wait_until(ready: Callable[[], bool], one: subprocess.Popen[bytes], place: Path) -> None:
     """Wait until a server is ready. Raises Refused if it ends, or does not get ready in time."""
     end_s = time.monotonic() + READY_S
     while not ready():
@@ -223,9 +223,7 @@ def nginx_proxy(place: Path) -> Iterator[Running]:
         port = free_port()
         kinds = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
         temporary = " ".join(f"{kind}_temp_path {front}/{kind};" for kind in kinds)
-        conf = PROXY.format(
-            place=front, port=port, upstream=upstream, temporary=temporary
-        )
+        conf = PROXY.format(place=front, port=port, upstream=upstream, temporary=temporary)
         (front / "nginx.conf").write_text(conf)
         with process(front, "nginx", "-p", front, "-c", front / "nginx.conf") as one:
             wait_until(lambda: accepts(port), one, front)
@@ -244,9 +242,7 @@ def postgres_select(place: Path) -> Iterator[Running]:
 def postgres_disk(place: Path) -> Iterator[Running]:
     """Run PostgreSQL on a disk of 150 operations a second, for which each commit waits."""
     limits = IoLimits(read_iops=IOPS, write_iops=IOPS)
-    disks = ServerDisks(
-        count=1, size_bytes=DISK_BYTES, limits=limits, directory=str(place)
-    )
+    disks = ServerDisks(count=1, size_bytes=DISK_BYTES, limits=limits, directory=str(place))
     with limited(ServerResources(disks=disks)) as held:
         disk = Path(held.names(ServerResources(disks=disks))["disk1"])
         with _postgres(disk, "on", held.groups, held.io_unlimited) as target:
@@ -259,9 +255,7 @@ def _postgres(
     place: Path,
     synchronous: str,
     groups: Sequence[str],
-    unlimited: Callable[
-        [], contextlib.AbstractContextManager[object]
-    ] = contextlib.nullcontext,
+    unlimited: Callable[[], contextlib.AbstractContextManager[object]] = contextlib.nullcontext,
 ) -> Iterator[tuple[str, ...]]:
     """Run a private PostgreSQL with pgbench's tables and `tpcb`; yield its target."""
     scripts, port = EXAMPLES / "postgres", free_port()
@@ -296,7 +290,8 @@ def memcached_udp(place: Path) -> Iterator[Running]:
     ports = ("-l", "127.0.0.1", "-p", str(port), "-U", str(port))
     with process(place, "memcached", *ports, "-u", "nobody", "-t", "1") as one:
         wait_until(lambda: accepts(port), one, place)
-        # The frame of a datagram (protocol.txt, "UDP protocol"): ID, number, count, reserved; then the command.
+        # The frame of a datagram (protocol.txt, "UDP protocol"): ID, number, count, reserved; then
+        # the command.
         payload = "hex:0001 0000 0001 0000 " + b"get a\r\n".hex()
         yield Running(("--target", f"udp://127.0.0.1:{port}", "--payload", payload))
 
@@ -312,14 +307,16 @@ def python_one_thread(place: Path) -> Iterator[Running]:
 
 
 class Nfs(NamedTuple):
-    """NFS-Ganesha under one of Fstress's workloads, with 8 threads and one disk as in examples/workbench."""
+    """NFS-Ganesha under one of Fstress's workloads, with 8 threads and one disk as in
+    examples/workbench."""
 
     workload: str
     """A file in examples/load."""
     iops: int
     set_rate: int = 0
-    """The file set is that for this rate at all rates, where it grows with the rate. It is made at the start, while the
-    disk is not limited: a search that made a larger one for each higher rate would wait for the disk."""
+    """The file set is that for this rate at all rates, where it grows with the rate. It is made at
+    the start, while the disk is not limited: a search that made a larger one for each higher rate
+    would wait for the disk."""
     memory: int = 64 << 20
     sync: bool = True
 
@@ -378,7 +375,8 @@ def _make_file_set(prefix: Sequence[str], words: Sequence[str]) -> None:
 
 @contextlib.contextmanager
 def limited(resources: ServerResources) -> Iterator[ServerResourcesHeld]:
-    """Give a server its resources until the end of the block. Raises Refused where this machine cannot."""
+    """Give a server its resources until the end of the block. Raises Refused where this machine
+    cannot."""
     held = ServerResourcesHeld()
     if refusals := held.refusals(resources):
         raise Refused("; ".join(refusals))
@@ -435,9 +433,7 @@ MATRIX = (
     ),
     RealServer("redis-get", redis_get, ("redis-server",), P99),
     RealServer("memcached-udp", memcached_udp, ("memcached",), P99),
-    RealServer(
-        "python-one-thread", python_one_thread, (), ("p99 < 50ms", "errors < 1%")
-    ),
+    RealServer("python-one-thread", python_one_thread, (), ("p99 < 50ms", "errors < 1%")),
     nfs(Nfs("specsfs97.toml", 150, set_rate=400, memory=128 << 20)),
 )
 """The servers that are measured unless others are named."""

@@ -71,7 +71,8 @@ def storage() -> Iterator[dict[str, tuple[str, str]]]:
 
 @contextlib.contextmanager
 def file_on_disk() -> Iterator[str]:
-    """Make a file on the disk that has /var/tmp. Raises OSError if that is no disk, or does not do O_DIRECT."""
+    """Make a file on the disk that has /var/tmp. Raises OSError if that is no disk, or does not do
+    O_DIRECT."""
     with tempfile.TemporaryDirectory(prefix="bw-stand-", dir="/var/tmp") as name:
         file = Path(name) / "file"
         _write(file)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from benchwright.load.samples import (
+from benchwright.features.load.samples import (
     NEVER,
     ROW,
     blocks_of,

@@ -24,9 +24,7 @@ class Files:
     def __init__(self, argv: list[str], seed: int) -> None:
         state, (read, anywhere, metadata, piece) = argv[0], map(float, argv[1:])
         lines = Path(state, "files.txt").read_text().splitlines()
-        self.files = [
-            (int(n), path) for n, _, path in (x.partition(" ") for x in lines)
-        ]
+        self.files = [(int(n), path) for n, _, path in (x.partition(" ") for x in lines)]
         self.chance = random.Random(seed)
         self.read, self.anywhere, self.metadata = read, anywhere, metadata
         self.piece = int(piece * 1024)
@@ -72,10 +70,7 @@ class Load:
 
     async def run(self) -> dict[str, object]:
         """Drive the load, and return its figures."""
-        pairs = [
-            await asyncio.open_connection("127.0.0.1", self.port)
-            for _ in range(CONNECTIONS)
-        ]
+        pairs = [await asyncio.open_connection("127.0.0.1", self.port) for _ in range(CONNECTIONS)]
         self.clock = asyncio.get_running_loop().time
         self.zero = self.clock()
         users = [asyncio.create_task(self.user(*pair)) for pair in pairs]
@@ -97,9 +92,7 @@ class Load:
             at += self.files.chance.expovariate(self.rate)
         await asyncio.sleep(max(0.0, self.zero + self.duration_s - self.clock()))
 
-    async def user(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> None:
+    async def user(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Send what is due, one request at a time."""
         try:
             while True:
@@ -107,9 +100,7 @@ class Load:
                 self.begun.add(at)
                 writer.write(request)
                 head = await reader.readuntil(b"\r\n\r\n")
-                fields = dict(
-                    line.lower().split(b": ", 1) for line in head.split(b"\r\n")[1:-2]
-                )
+                fields = dict(line.lower().split(b": ", 1) for line in head.split(b"\r\n")[1:-2])
                 await reader.readexactly(int(fields.get(b"content-length", 0)))
                 self.begun.remove(at)
                 self.errors += not head.startswith(b"HTTP/1.1 2")
@@ -142,11 +133,7 @@ def main() -> None:
     """Run the load that the command line asks for."""
     port, state, rate, duration_s, seed, *mix = sys.argv[1:]
     files = Files([state, *mix], int(seed))
-    print(
-        json.dumps(
-            asyncio.run(Load(int(port), float(rate), float(duration_s), files).run())
-        )
-    )
+    print(json.dumps(asyncio.run(Load(int(port), float(rate), float(duration_s), files).run())))
 
 
 main()

@@ -58,9 +58,7 @@ def sizes(data: int, mean: int, distribution: str, chance: random.Random) -> lis
 def main() -> None:
     """Make what the command line describes."""
     mounts, state, port, daemons, data, size, distribution, per, depth = sys.argv[1:]
-    disks = sorted(Path(mounts).glob("disk[0-9]*[0-9]")) or sorted(
-        Path(mounts).glob("disk[0-9]")
-    )
+    disks = sorted(Path(mounts).glob("disk[0-9]*[0-9]")) or sorted(Path(mounts).glob("disk[0-9]"))
     for made in (disks[0] / ".tmp", Path(state, "tmp")):
         made.mkdir(exist_ok=True)
         made.chmod(0o777)

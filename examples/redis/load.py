@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""Open-loop load on Redis: load.py PORT RATE DURATION_S SEED [KEYS VALUE_BYTES]; prints one JSON document.
+"""Open-loop load on Redis: load.py PORT RATE DURATION_S SEED [KEYS VALUE_BYTES]; prints one JSON
+document.
 
-Each operation writes a value of VALUE_BYTES (1024) to one of KEYS (1) keys and reads a long list. Arrivals are Poisson and wait for nobody: a
-response counts from when its operation should have begun, also while all connections are taken.
-What has not ended when the time is up counts with its age.
+Each operation writes a value of VALUE_BYTES (1024) to one of KEYS (1) keys and reads a long list.
+Arrivals are Poisson and wait for nobody: a response counts from when its operation should have
+begun, also while all connections are taken. What has not ended when the time is up counts with its
+age.
 """
 
 import asyncio
@@ -33,9 +35,7 @@ REPLY_BYTES = len(b"+OK\r\n" + b"*%d\r\n" % ELEMENTS) + sum(
 class Load:
     """One run."""
 
-    def __init__(
-        self, port: int, rate: float, duration_s: float, keys: int, value: bytes
-    ) -> None:
+    def __init__(self, port: int, rate: float, duration_s: float, keys: int, value: bytes) -> None:
         self.port, self.rate, self.duration_s = port, rate, duration_s
         self.keys, self.value = keys, value
         self.due: asyncio.Queue[float] = asyncio.Queue()
@@ -48,10 +48,7 @@ class Load:
         await self.fill()
         chance = random.Random(seed)
         self.chance = random.Random(seed + 1)
-        pairs = [
-            await asyncio.open_connection("127.0.0.1", self.port)
-            for _ in range(CONNECTIONS)
-        ]
+        pairs = [await asyncio.open_connection("127.0.0.1", self.port) for _ in range(CONNECTIONS)]
         self.clock = asyncio.get_running_loop().time
         self.zero = self.clock()
         users = [asyncio.create_task(self.user(*pair)) for pair in pairs]
@@ -91,9 +88,7 @@ class Load:
             at += chance.expovariate(self.rate)
         await asyncio.sleep(max(0.0, self.zero + self.duration_s - self.clock()))
 
-    async def user(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> None:
+    async def user(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Do what is due, one operation at a time."""
         try:
             while True:

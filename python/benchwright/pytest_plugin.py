@@ -49,9 +49,7 @@ def bw_gate(request: pytest.FixtureRequest) -> Callable[..., CompareResult]:
         else:
             commands = [baseline, command]
         result = compare(*commands, fail_if=fail_if, **options)
-        gates = [
-            f"{gate.condition}: {gate.outcome}: {gate.detail}" for gate in result.gates
-        ]
+        gates = [f"{gate.condition}: {gate.outcome}: {gate.detail}" for gate in result.gates]
         text = "\n".join(gates or [result.document.detail])
         if result.exit_status == 1:
             pytest.fail(text, pytrace=False)

@@ -27,8 +27,8 @@ def browser() -> Iterator[Browser]:
 def visit(browser: Browser) -> Iterator[VisitMaker]:
     """Make pages: `visit(offline=True, scripts=True, width=1280, height=900, dark=False)`.
 
-    A page is offline unless the test says otherwise: a report needs no network. A test of a server gives
-    `offline=False` and looks at `requests`.
+    A page is offline unless the test says otherwise: a report needs no network. A test of a server
+    gives `offline=False` and looks at `requests`.
     """
     contexts = []
 

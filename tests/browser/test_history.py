@@ -8,18 +8,16 @@ from pathlib import Path
 import pytest
 
 from benchwright.cli.main import main
-from benchwright.core.history import Environment, HistoryPoint, Run, SeriesKey
 from benchwright.core.machine import Fact
-from benchwright.page.history import history_page
+from benchwright.features.history.answer import HistoryQuestion, history_answer
+from benchwright.features.history.page import history_page
+from benchwright.features.history.store import HistoryFile, history_of
+from benchwright.features.history.types import Environment, HistoryPoint, Run, SeriesKey
 from benchwright.report.documents import encode
-from benchwright.report.history import HistoryQuestion, history_answer
-from benchwright.study.history import HistoryFile, history_of
 from test_report import HOSTILE_NAME, numbers_of, shown_numbers
 
 VALUES = (1.00, 1.02, 0.99, 1.01, 0.98, 1.00, 1.03, 0.97, 1.01, 0.99)
-KERNELS = [
-    Environment(name, (Fact("kernel.release", name),)) for name in ("6.1", HOSTILE_NAME)
-]
+KERNELS = [Environment(name, (Fact("kernel.release", name),)) for name in ("6.1", HOSTILE_NAME)]
 
 
 def runs() -> list[Run]:
@@ -76,9 +74,7 @@ def test_the_page_has_the_numbers_of_its_document(visit, place: Path) -> None:
     assert len(seen.requests) == 1
 
 
-def test_charts_of_runs_are_as_wide_as_the_text_and_explained_once(
-    visit, place: Path
-) -> None:
+def test_charts_of_runs_are_as_wide_as_the_text_and_explained_once(visit, place: Path) -> None:
     page = visit().open(place / "history.html")
     charts = page.locator("figure.wide svg.chart")
     boxes = [charts.nth(at).bounding_box() for at in range(charts.count())]
@@ -94,9 +90,7 @@ def test_names_are_text_and_a_point_says_which_commit_it_is(visit, place: Path) 
     assert page.title() == "History of 40 runs"
     assert page.locator("img").count() == 0
     assert HOSTILE_NAME in (page.locator("main").text_content() or "")
-    titles = page.eval_on_selector_all(
-        "svg title", "all => all.map(one => one.textContent)"
-    )
+    titles = page.eval_on_selector_all("svg title", "all => all.map(one => one.textContent)")
     assert any("0000003" in title and "v1" in title for title in titles)
 
 
@@ -104,9 +98,7 @@ def test_names_are_text_and_a_point_says_which_commit_it_is(visit, place: Path) 
 def test_nothing_serious_keeps_a_reader_out(visit, place: Path, dark: bool) -> None:
     seen = visit(dark=dark)
     seen.open(place / "history.html")
-    seen.page.eval_on_selector_all(
-        "details", "all => all.forEach(one => one.open = true)"
-    )
+    seen.page.eval_on_selector_all("details", "all => all.forEach(one => one.open = true)")
     assert seen.serious_violations() == []
 
 

@@ -40,9 +40,7 @@ class LiveRun:
         self._log = place / f"{words[0]}.log"
         self.hold = place / HOLD
         with self._log.open("w") as log:
-            self.process = subprocess.Popen(
-                bw_words(*words), cwd=place, stdout=log, stderr=log
-            )
+            self.process = subprocess.Popen(bw_words(*words), cwd=place, stdout=log, stderr=log)
         runs.append(self)
         self.url = wait_for(self._printed_url, "the address")
 
@@ -93,9 +91,7 @@ def held(
     work = f"HOLD_AT={hold_at}; {WORK}"
     words = ("--min-runs", str(trials), "--max-runs", str(trials), "--name", name)
     command = ("sh", "-c", work, MARKUP)
-    return LiveRun(
-        runs, place, "run", "--live", "--study", "study", *words, "--", *command
-    )
+    return LiveRun(runs, place, "run", "--live", "--study", "study", *words, "--", *command)
 
 
 def state(page: Page) -> str | None:
@@ -103,9 +99,7 @@ def state(page: Page) -> str | None:
 
 
 def wait_for_state(page: Page, wanted: str) -> None:
-    page.wait_for_selector(
-        f"#live-state[data-state={wanted}]", timeout=DEADLINE_S * 1000
-    )
+    page.wait_for_selector(f"#live-state[data-state={wanted}]", timeout=DEADLINE_S * 1000)
 
 
 def row_of(page: Page) -> int:
@@ -120,7 +114,8 @@ def wait_for_row_after(page: Page, row: int) -> None:
 
 
 def wait_for_all_rows(page: Page, study: Path) -> None:
-    """Wait until the page shows every row of the journal, so that nothing changes while a trial waits."""
+    """Wait until the page shows every row of the journal, so that nothing changes while a trial
+    waits."""
     journal = sqlite3.connect(f"file:{study}/journal.sqlite?mode=ro", uri=True)
     with contextlib.closing(journal):
         ((last,),) = journal.execute("SELECT max(seq) FROM entry")
@@ -261,9 +256,7 @@ def test_who_is_refused(runs: list[LiveRun], tmp_path: Path) -> None:
     assert bound == ["0100007F"], "it listens on 127.0.0.1 only"
 
 
-def test_a_page_keeps_what_a_reader_opened(
-    visit, runs: list[LiveRun], tmp_path: Path
-) -> None:
+def test_a_page_keeps_what_a_reader_opened(visit, runs: list[LiveRun], tmp_path: Path) -> None:
     run = held(tmp_path, runs)
     _, page = open_live(visit, run)
     run.release()
@@ -326,9 +319,7 @@ def test_short_trials_get_few_events(runs: list[LiveRun], tmp_path: Path) -> Non
     words = ("--min-runs", "600", "--max-runs", "600", "--study", "study", "--quiet")
     begun = time.monotonic()
     run = LiveRun(runs, tmp_path, "run", "--live", *words, "--", "sleep", "0.005")
-    connection = http.client.HTTPConnection(
-        urlsplit(run.url).netloc, timeout=DEADLINE_S
-    )
+    connection = http.client.HTTPConnection(urlsplit(run.url).netloc, timeout=DEADLINE_S)
     with contextlib.closing(connection):
         connection.request("GET", urlsplit(run.url).path + "events")
         text = connection.getresponse().read().decode()

@@ -150,9 +150,7 @@ def test_all_numbers_of_the_document_are_on_the_page(
     if not scripts:
         text = page.content()
         reader = visit()
-        reader.page.set_content(
-            re.sub(r"<script(?! type).*?</script>", "", text, flags=re.DOTALL)
-        )
+        reader.page.set_content(re.sub(r"<script(?! type).*?</script>", "", text, flags=re.DOTALL))
         page = reader.page
     document = json.loads(bw(studies, "report", "--json", kind))
     numbers = numbers_of(document)
@@ -161,9 +159,7 @@ def test_all_numbers_of_the_document_are_on_the_page(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_page_makes_one_request_and_reports_no_error(
-    visit, studies: Path, kind: str
-) -> None:
+def test_a_page_makes_one_request_and_reports_no_error(visit, studies: Path, kind: str) -> None:
     seen = visit()
     page = seen.open(studies / f"{kind}.html")
     page.keyboard.press("End")
@@ -197,9 +193,7 @@ def test_the_policy_permits_only_the_page_itself(studies: Path, kind: str) -> No
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_no_element_has_a_handler_or_a_style_of_its_own(
-    visit, studies: Path, kind: str
-) -> None:
+def test_no_element_has_a_handler_or_a_style_of_its_own(visit, studies: Path, kind: str) -> None:
     page = visit().open(studies / f"{kind}.html")
     names = page.evaluate(
         "[...new Set([...document.querySelectorAll('*')].flatMap("
@@ -211,14 +205,10 @@ def test_no_element_has_a_handler_or_a_style_of_its_own(
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_nothing_serious_keeps_a_reader_out(
-    visit, studies: Path, kind: str, dark: bool
-) -> None:
+def test_nothing_serious_keeps_a_reader_out(visit, studies: Path, kind: str, dark: bool) -> None:
     seen = visit(dark=dark)
     seen.open(studies / f"{kind}.html")
-    seen.page.eval_on_selector_all(
-        "details", "all => all.forEach(one => one.open = true)"
-    )
+    seen.page.eval_on_selector_all("details", "all => all.forEach(one => one.open = true)")
     assert seen.serious_violations() == []
 
 
@@ -241,9 +231,7 @@ def test_the_answer_is_in_the_first_screen(visit, studies: Path, kind: str) -> N
 @pytest.mark.parametrize("kind", KINDS)
 def test_two_renderings_are_the_same_bytes(studies: Path, kind: str) -> None:
     bw(studies, "report", kind, "-o", "again.html")
-    assert (studies / "again.html").read_bytes() == (
-        studies / f"{kind}.html"
-    ).read_bytes()
+    assert (studies / "again.html").read_bytes() == (studies / f"{kind}.html").read_bytes()
 
 
 def test_the_page_of_an_interrupted_study_says_so(visit, studies: Path) -> None:
@@ -278,10 +266,7 @@ def test_the_theme_can_be_chosen(visit, studies: Path) -> None:
 def test_paper_is_light(visit, studies: Path) -> None:
     page = visit(dark=True).open(studies / "run.html")
     page.emulate_media(media="print", color_scheme="dark")
-    assert (
-        page.evaluate("getComputedStyle(document.body).backgroundColor")
-        == "rgb(255, 255, 255)"
-    )
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
 
 
 def test_paper_has_every_section(visit, studies: Path, tmp_path: Path) -> None:
@@ -313,9 +298,7 @@ def long_document(count: int, one: ReportDocument) -> ReportDocument:
     return msgspec.structs.replace(one, parts=(part,))
 
 
-def test_a_long_series_has_zoom_and_cursor(
-    visit, studies: Path, tmp_path: Path
-) -> None:
+def test_a_long_series_has_zoom_and_cursor(visit, studies: Path, tmp_path: Path) -> None:
     document = long_document(100_000, gather_document([StudyPart(studies / "run")]))
     text = render_page(document)
     assert len(text.encode()) <= LONG_BYTES
@@ -337,9 +320,7 @@ def test_a_long_series_has_zoom_and_cursor(
     page.mouse.down()
     page.mouse.move(box["x"] + box["width"] / 2, middle, steps=5)
     page.mouse.up()
-    low, high = (
-        int(place.get_attribute(name) or "") for name in ("data-from", "data-to")
-    )
+    low, high = (int(place.get_attribute(name) or "") for name in ("data-from", "data-to"))
     assert low == pytest.approx(25_000, rel=0.05)
     assert high == pytest.approx(50_000, rel=0.05)
     page.mouse.dblclick(box["x"] + 20, middle)
@@ -349,9 +330,7 @@ def test_a_long_series_has_zoom_and_cursor(
     assert len(seen.requests) == 1
 
 
-def test_a_page_is_small(
-    tmp_path: Path, studies: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_page_is_small(tmp_path: Path, studies: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Budgets: the shell with uPlot; 20 tests with 30 trials. A long series has its own test."""
     one = gather_document([StudyPart(studies / "run")])
     empty = msgspec.structs.replace(

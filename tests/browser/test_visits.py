@@ -40,9 +40,7 @@ def test_axe_finds_an_image_without_a_text(visit, tmp_path: Path) -> None:
     )
     seen = visit()
     seen.open(page)
-    assert [rule.partition(":")[0] for rule in seen.serious_violations()] == [
-        "image-alt"
-    ]
+    assert [rule.partition(":")[0] for rule in seen.serious_violations()] == ["image-alt"]
 
 
 def test_a_missing_browser_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

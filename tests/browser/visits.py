@@ -1,8 +1,8 @@
 """A page as a browser shows it, and what the browser reported about it.
 
 The browser is Debian's chromium-headless-shell, driven by Playwright; Playwright's own browsers are
-downloads that a test must not make. Without the browser, or without the libraries of the page, a test
-of the page fails: a skipped test would look like one that passed.
+downloads that a test must not make. Without the browser, or without the libraries of the page, a
+test of the page fails: a skipped test would look like one that passed.
 """
 
 from __future__ import annotations

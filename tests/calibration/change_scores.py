@@ -1,10 +1,10 @@
 """Scores of change points against several annotators, and the peers that are scored beside ours.
 
-F1 with a margin of 5 values and covering are those of TCPDBench (van den Burg and Williams,
-arXiv 2003.06222): 0 is a change point of every annotator; precision counts a change that any annotator
-has, recall is the mean over annotators. BinSeg and PELT are those of `ruptures` with
-TCPDBench's defaults: values in standard deviations, squared error, penalty 3 log n, BinSeg at most 5
-changes. Otava 0.8 runs in a Python of its own, as it needs other versions: BW_OTAVA is that Python.
+F1 with a margin of 5 values and covering are those of TCPDBench (van den Burg and Williams, arXiv
+2003.06222): 0 is a change point of every annotator; precision counts a change that any annotator
+has, recall is the mean over annotators. BinSeg and PELT are those of `ruptures` with TCPDBench's
+defaults: values in standard deviations, squared error, penalty 3 log n, BinSeg at most 5 changes.
+Otava 0.8 runs in a Python of its own, as it needs other versions: BW_OTAVA is that Python.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from benchwright.stats.steps import find_steps
+from benchwright.features.history.steps import find_steps
 
 Array = npt.NDArray[np.float64]
 Detector = Callable[[Sequence[Array]], list[list[int]]]
@@ -51,8 +51,8 @@ def own_series() -> dict[str, Annotated]:
 
 
 def all_series() -> dict[str, Annotated]:
-    """Return the series of the Turing Change Point Dataset in the folder BW_TCPD: the first dimension
-    of each file in `series`, without missing values."""
+    """Return the series of the Turing Change Point Dataset in the folder BW_TCPD: the first
+    dimension of each file in `series`, without missing values."""
     folder = Path(os.environ["BW_TCPD"])
     annotations = json.loads((folder / "annotations.json").read_text())
     found = {}
@@ -87,17 +87,12 @@ def _matched(truth: set[int], changes: set[int]) -> int:
     return matched
 
 
-def covering(
-    annotations: Iterable[Iterable[int]], changes: Iterable[int], n: int
-) -> float:
+def covering(annotations: Iterable[Iterable[int]], changes: Iterable[int], n: int) -> float:
     ours = _segments(changes, n)
 
     def cover(truth: Iterable[int]) -> float:
         return sum(
-            (b - a)
-            * max(
-                max(min(b, d) - max(a, c), 0) / (max(b, d) - min(a, c)) for c, d in ours
-            )
+            (b - a) * max(max(min(b, d) - max(a, c), 0) / (max(b, d) - min(a, c)) for c, d in ours)
             for a, b in _segments(truth, n)
         )
 
@@ -114,11 +109,7 @@ def scores(series: dict[str, Annotated], detector: Detector) -> tuple[float, flo
     pairs = list(zip(series.values(), found, strict=True))
     return (
         float(np.mean([f1(one.annotations, at) for one, at in pairs])),
-        float(
-            np.mean(
-                [covering(one.annotations, at, len(one.values)) for one, at in pairs]
-            )
-        ),
+        float(np.mean([covering(one.annotations, at, len(one.values)) for one, at in pairs])),
     )
 
 

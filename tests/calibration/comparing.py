@@ -31,9 +31,7 @@ GATE = Gate("elapsed", "slower", 0.02, "slower by 2%")
 Array = npt.NDArray[np.float64]
 
 
-def rule_of(
-    design: ComparisonDesign = ComparisonDesign.BLOCKS, **more: Any
-) -> ComparisonRule:
+def rule_of(design: ComparisonDesign = ComparisonDesign.BLOCKS, **more: Any) -> ComparisonRule:
     """Return a rule for at most PAIRS pairs of trials, without warm-up."""
     given = {
         "arms": 2,
@@ -61,9 +59,7 @@ def one_comparison(
         block: list[list[dict[str, float]]] = [[] for _ in names]
         for place in decision.order:
             factor = effect if place == last else 1.0
-            block[place].append(
-                {m: v * factor for m, v in zip(metrics, values[at], strict=True)}
-            )
+            block[place].append({m: v * factor for m, v in zip(metrics, values[at], strict=True)})
             at += 1
         builder.add(block)
 

@@ -1,8 +1,9 @@
 """Kinds of noise that no rule was tuned on, for the calibration of stopping rules and comparisons.
 
-Each draws series of shape `(replications, length)` of the trials of one test in order, most with mean 1. Where an interval
-of these trials cannot hold the long-run mean, the kind says why: its slow runs are too rare for the number of trials
-(`rare`), or its machine changes more slowly than a visit lasts (`slow`).
+Each draws series of shape `(replications, length)` of the trials of one test in order, most with
+mean 1. Where an interval of these trials cannot hold the long-run mean, the kind says why: its slow
+runs are too rare for the number of trials (`rare`), or its machine changes more slowly than a visit
+lasts (`slow`).
 """
 
 from __future__ import annotations
@@ -84,9 +85,7 @@ def weibull(form: float) -> Draw:
 
 def ticks(mean: float, sdev: float, step: float) -> Draw:
     """Times that a coarse clock writes."""
-    return lambda rng, shape: (
-        step * np.floor((mean + sdev * rng.standard_normal(shape)) / step)
-    )
+    return lambda rng, shape: step * np.floor((mean + sdev * rng.standard_normal(shape)) / step)
 
 
 def zeros(share: float) -> Draw:
@@ -125,25 +124,19 @@ def states(stay: float, apart: float = 0.25, cv: float = 0.03) -> Draw:
     return draw
 
 
-def autoregressive(
-    rho: float, cv: float, white: float = 0.0, degrees: float = math.inf
-) -> Draw:
+def autoregressive(rho: float, cv: float, white: float = 0.0, degrees: float = math.inf) -> Draw:
     def draw(rng: np.random.Generator, shape: tuple[int, int]) -> Array:
         steps = _steps(rng, shape, degrees)
         values = np.empty(shape)
         values[:, 0] = steps[:, 0]
         for at in range(1, shape[1]):
-            values[:, at] = (
-                rho * values[:, at - 1] + math.sqrt(1 - rho * rho) * steps[:, at]
-            )
+            values[:, at] = rho * values[:, at - 1] + math.sqrt(1 - rho * rho) * steps[:, at]
         return 1 + cv * values + white * rng.standard_normal(shape)
 
     return draw
 
 
-def _steps(
-    rng: np.random.Generator, shape: tuple[int, int], degrees: float = math.inf
-) -> Array:
+def _steps(rng: np.random.Generator, shape: tuple[int, int], degrees: float = math.inf) -> Array:
     """Return normal values, or Student's of variance 1."""
     if math.isinf(degrees):
         return rng.standard_normal(shape)
@@ -214,7 +207,8 @@ def louder(factor: float, cv: float = 0.03) -> Draw:
 
 
 def sawtooth(period: int, height: float, cv: float = 0.02) -> Draw:
-    """A heap that fills and is collected: each trial a little slower than the one before, up to the next collection."""
+    """A heap that fills and is collected: each trial a little slower than the one before, up to the
+    next collection."""
 
     def draw(rng: np.random.Generator, shape: tuple[int, int]) -> Array:
         first = rng.integers(period, size=(shape[0], 1))

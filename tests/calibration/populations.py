@@ -44,9 +44,7 @@ def _quantile(population: Population, share: float) -> float:
 
 
 def normal(cv: float) -> Population:
-    return Population(
-        f"normal {cv:.0%}", lambda rng, shape: 1 + cv * rng.normal(size=shape)
-    )
+    return Population(f"normal {cv:.0%}", lambda rng, shape: 1 + cv * rng.normal(size=shape))
 
 
 def lognormal(cv: float) -> Population:
@@ -58,9 +56,7 @@ def lognormal(cv: float) -> Population:
 
 
 def gamma(cv: float) -> Population:
-    return Population(
-        f"gamma {cv:.0%}", lambda rng, shape: rng.gamma(cv**-2, cv**2, shape)
-    )
+    return Population(f"gamma {cv:.0%}", lambda rng, shape: rng.gamma(cv**-2, cv**2, shape))
 
 
 def bimodal(cv: float) -> Population:

@@ -1,8 +1,8 @@
 """Ramps of simulated servers, with noise of many kinds between their trials.
 
-A ramp is played by the policy of `bw ramp`. A trial reports one throughput: the server's curve times the
-machine's speed in this trial. The speed is a function of the trial's number and of its level, drawn
-once for each ramp. Where it changes with time, gamma is that of the mean speed.
+A ramp is played by the policy of `bw ramp`. A trial reports one throughput: the server's curve
+times the machine's speed in this trial. The speed is a function of the trial's number and of its
+level, drawn once for each ramp. Where it changes with time, gamma is that of the mean speed.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import msgspec
 import numpy as np
 from numpy.random import Generator
 
-from benchwright.core.ramp import RampGoal, RampResult, UslFit
 from benchwright.core.results import Estimate
-from benchwright.core.search import LoadTrial
-from benchwright.decide.ramp.levels import THROUGHPUT_KEY
-from benchwright.decide.ramp.policy import next_ramp_step
-from benchwright.stats.usl import users_at_peak, usl_throughput
+from benchwright.features.search.ramp.levels import THROUGHPUT_KEY
+from benchwright.features.search.ramp.policy import next_ramp_step
+from benchwright.features.search.ramp.scalability import users_at_peak, usl_throughput
+from benchwright.features.search.ramp.types import RampGoal, RampResult, UslFit
+from benchwright.features.search.types import LoadTrial
 
 Curve = Callable[[float], float]
 """Users to throughput [1/s]."""
@@ -41,15 +41,13 @@ def usl(gamma: float, sigma: float, kappa: float) -> Curve:
 
 def network(demands_ms: tuple[float, ...], think_ms: float = 0.0) -> Curve:
     """Return the throughput of a closed network of queues by exact mean value analysis: it rises
-    to the bottleneck's rate and never falls. Source: M. Reiser and S. Lavenberg 1980, JACM 27(2)."""
+    to the bottleneck's rate and never falls. Source: M. Reiser and S. Lavenberg 1980, JACM 27(2).
+    """
 
     def throughput(users: float) -> float:
         queues, rate = [0.0] * len(demands_ms), 0.0
         for number in range(1, int(users) + 1):
-            waits = [
-                demand * (1 + queue)
-                for demand, queue in zip(demands_ms, queues, strict=True)
-            ]
+            waits = [demand * (1 + queue) for demand, queue in zip(demands_ms, queues, strict=True)]
             rate = number / (think_ms + sum(waits))
             queues = [rate * wait for wait in waits]
         return 1e3 * rate
@@ -135,14 +133,10 @@ def _fading(trials: int) -> np.ndarray:
 
 INDEPENDENT: dict[str, Noise] = {
     "normal": _of_time(lambda random, _: random.normal(0, SDEV, MOST)),
-    "Student's t3": _of_time(
-        lambda random, _: SDEV / math.sqrt(3) * random.standard_t(3, MOST)
-    ),
+    "Student's t3": _of_time(lambda random, _: SDEV / math.sqrt(3) * random.standard_t(3, MOST)),
     "one run of ten 30 % slow": _of_time(lambda random, _: _slow(random, 0.1, 0.3)),
     "5 % of runs 50 % slow": _of_time(lambda random, _: _slow(random, 0.05, 0.5)),
-    "exponential": _of_time(
-        lambda random, _: SDEV * (1 - random.exponential(1.0, MOST))
-    ),
+    "exponential": _of_time(lambda random, _: SDEV * (1 - random.exponential(1.0, MOST))),
     "x10 to many users": _unequal(1.0),
     "x10 to few users": _unequal(-1.0),
     "level's own 3 %": _own_effect,
@@ -168,9 +162,7 @@ DEPENDENT: dict[str, Noise] = {
     ),
     "slow at first, 20 % fading": _with_drift(lambda _, trials: _fading(trials)),
     "wave of 10 trials, 5 %": _with_drift(
-        lambda random, trials: (
-            0.05 * np.sin(2 * np.pi * (np.arange(trials) / 10 + random.random()))
-        )
+        lambda random, trials: 0.05 * np.sin(2 * np.pi * (np.arange(trials) / 10 + random.random()))
     ),
     "walk, 1.5 % a trial": _with_drift(
         lambda random, trials: np.cumsum(random.normal(0, 0.015, trials))

@@ -1,11 +1,13 @@
 """Recorded series: long runs of real programs, each one more population.
 
-A file tests/corpus/MACHINE/PROGRAM-CONDITION.json.xz is a `RecordedSeries`; benches/corpus.py records it, docs/corpus.md
-says how. A `Recorded` population draws contiguous blocks of it, and its truth is that of the whole series. `findings_of`
-judges a block as `bw` judges a test of these trials: by its values, and by what the sampler saw of the machine meanwhile.
+A file tests/corpus/MACHINE/PROGRAM-CONDITION.json.xz is a `RecordedSeries`; benches/corpus.py
+records it, docs/corpus.md says how. A `Recorded` population draws contiguous blocks of it, and its
+truth is that of the whole series. `findings_of` judges a block as `bw` judges a test of these
+trials: by its values, and by what the sampler saw of the machine meanwhile.
 
-Decision: one compressed JSON file for each series, integer nanoseconds in the order of recording: readable with `xz -dc`
-and any language, 20 to 40 kB. Parquet needs pyarrow, and npz has no place for the machine.
+Decision: one compressed JSON file for each series, integer nanoseconds in the order of recording:
+readable with `xz -dc` and any language, 20 to 40 kB. Parquet needs pyarrow, and npz has no place
+for the machine.
 """
 
 from __future__ import annotations
@@ -77,7 +79,8 @@ class Around(msgspec.Struct, frozen=True):
     program: str
     condition: str
     setting: dict[str, str]
-    """Of the scheduler, or limits of the cgroup (version 1), for `bw`, server and neighbour; empty: nothing was set."""
+    """Of the scheduler, or limits of the cgroup (version 1), for `bw`, server and neighbour; empty:
+    nothing was set."""
     neighbour: tuple[tuple[float, float], ...]
     """When the neighbour was on, from and to [s]; of a rising one, the time in which it rose."""
     neighbour_ns: int
@@ -134,9 +137,7 @@ def _rounded(value: Any) -> Any:
         return float(f"{value:.5g}")
     if isinstance(value, dict):
         return {key: _rounded(one) for key, one in value.items()}
-    return (
-        [_rounded(one) for one in value] if isinstance(value, list | tuple) else value
-    )
+    return [_rounded(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 def read(file: Path) -> RecordedSeries:
@@ -145,7 +146,8 @@ def read(file: Path) -> RecordedSeries:
 
 
 def from_study(path: Path, arounds: Sequence[Around]) -> list[RecordedSeries]:
-    """Return the series of a study's tests, in their order, in which every trial succeeded. Raises ValueError, StudyError."""
+    """Return the series of a study's tests, in their order, in which every trial succeeded. Raises
+    ValueError, StudyError."""
     study = Study.open_to_read(path)
     try:
         tests, started_ns = tests_of(study, 1), study.sessions()[0].info.started_ns
@@ -171,9 +173,7 @@ def from_study(path: Path, arounds: Sequence[Around]) -> list[RecordedSeries]:
         ]
         series = RecordedSeries(
             around=around,
-            command=test.plan.phases.exec[0].text.replace(
-                f"{workdir}/{around.program}/", ""
-            ),
+            command=test.plan.phases.exec[0].text.replace(f"{workdir}/{around.program}/", ""),
             recorded=day,
             facts=facts,
             first_ns=ran[0].start_ns,
@@ -263,11 +263,7 @@ def trials_of(series: RecordedSeries, first: int, count: int) -> list[Trial]:
                     {"elapsed": series.elapsed_ns[first + place] / 1e9},
                 ),
             ),
-            processes=(
-                ProcessRecord(
-                    "EXEC", 0, 1, 0, series.elapsed_ns[first + place], 0, 0, 0
-                ),
-            ),
+            processes=(ProcessRecord("EXEC", 0, 1, 0, series.elapsed_ns[first + place], 0, 0, 0),),
             use=uses.get(place),
         )
         for place in range(count)
@@ -284,9 +280,7 @@ def is_clean(findings: Iterable[Finding]) -> bool:
     return all(finding.severity is Severity.NOTE for finding in findings)
 
 
-def _uses(
-    series: RecordedSeries, first: int, count: int
-) -> Iterator[tuple[int, ResourceUse]]:
+def _uses(series: RecordedSeries, first: int, count: int) -> Iterator[tuple[int, ResourceUse]]:
     """Yield what the sampler saw of a block, by the place of a window's first trial in it.
 
     Of a window that reaches beyond the block, as long a part as lies in it.
@@ -303,11 +297,7 @@ def _uses(
         seconds = use.seconds * (high - low) / (use.end_ns - use.begin_ns)
         samples = min(use.samples, int(seconds * SAMPLES_PER_S))
         a, b = (min(max(epoch - first, 1), count) for epoch in use.epochs)
-        parts.append(
-            msgspec.structs.replace(
-                use, seconds=seconds, samples=samples, epochs=(a, b)
-            )
-        )
+        parts.append(msgspec.structs.replace(use, seconds=seconds, samples=samples, epochs=(a, b)))
     if parts and max(part.seconds for part in parts) < SHORTEST_S:
         parts = [_joined(parts)]
     for part in parts:
@@ -315,7 +305,8 @@ def _uses(
 
 
 def _joined(parts: list[ResourceUse]) -> ResourceUse:
-    """Return one window for parts of several, which a session would have sampled together: the figures of the longest."""
+    """Return one window for parts of several, which a session would have sampled together: the
+    figures of the longest."""
     seconds = sum(part.seconds for part in parts)
     return msgspec.structs.replace(
         max(parts, key=lambda part: part.seconds),

@@ -1,8 +1,9 @@
-"""Noises of histories: logarithms of the values of runs, as `bw history` has them, with fixed seeds.
+"""Noises of histories: logarithms of the values of runs, as `bw history` has them, with fixed
+seeds.
 
-The six `CALIBRATED` are those on which the thresholds of steps were set. The others are a grid: what runs of
-benchmarks have beside noise, each at several sizes. All are stationary but those of `CHANGING`, of which neither
-the level nor the noise is.
+The six `CALIBRATED` are those on which the thresholds of steps were set. The others are a grid:
+what runs of benchmarks have beside noise, each at several sizes. All are stationary but those of
+`CHANGING`, of which neither the level nor the noise is.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from benchwright.stats.steps import newest_verdicts
+from benchwright.features.history.steps import newest_verdicts
 
 Array = npt.NDArray[np.float64]
 Shape = tuple[int, int]
@@ -35,7 +36,8 @@ def drawn(noise: Noise, series: int, length: int = 100, seed: int = SEED) -> Arr
 
 
 def alarms(series: Array, *, logarithms: bool = True) -> npt.NDArray[np.bool_]:
-    """Return of each look at each series whether it is an alarm, shape `(looks, series)`: the verdict `differs`."""
+    """Return of each look at each series whether it is an alarm, shape `(looks, series)`: the
+    verdict `differs`."""
     count, looks = series.shape
     starts, befores = [0] * count, [0] * count
     found = np.zeros((looks, count), dtype=np.bool_)
@@ -109,8 +111,7 @@ def modes(share: float, distance: float) -> Noise:
     return Noise(
         f"modes {share} x {distance} sd",
         lambda rng, shape: (
-            0.01 * rng.standard_normal(shape)
-            + 0.01 * distance * (rng.random(shape) < share)
+            0.01 * rng.standard_normal(shape) + 0.01 * distance * (rng.random(shape) < share)
         ),
     )
 
@@ -134,8 +135,8 @@ def rounded(mean: float, sdev: float, step: float) -> Noise:
 
 
 def bursts(start: float, length: int, factor: float, *, fixed: bool = True) -> Noise:
-    """CV 5 %; a burst begins with this probability at each value, lasts so many, or a geometric number with this
-    mean, and multiplies them."""
+    """CV 5 %; a burst begins with this probability at each value, lasts so many, or a geometric
+    number with this mean, and multiplies them."""
 
     def draw(rng: np.random.Generator, shape: Shape) -> Array:
         values = 0.05 * rng.standard_normal(shape)

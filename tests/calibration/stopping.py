@@ -73,10 +73,9 @@ def play_every(rule: UntilPrecise, series: Array) -> list[Estimate | None]:
     return [stop_of(rule, one)[0].reached[0].estimate for one in series]
 
 
-def stop_of(
-    rule: UntilPrecise, one: Array, trial_ns: int = 0
-) -> tuple[StopDecision, int]:
-    """Return how a test of this series ends, and after how many trials, at most those of the series."""
+def stop_of(rule: UntilPrecise, one: Array, trial_ns: int = 0) -> tuple[StopDecision, int]:
+    """Return how a test of this series ends, and after how many trials, at most those of the
+    series."""
     values = tuple(one.tolist())
     done = 0
     while True:
@@ -89,9 +88,7 @@ def stop_of(
         if isinstance(step, RunMore) and done + step.epochs <= len(values):
             done += step.epochs
             continue
-        assert isinstance(step, StopDecision), (
-            "the series is shorter than the rule's maximum"
-        )
+        assert isinstance(step, StopDecision), "the series is shorter than the rule's maximum"
         return step, done
 
 

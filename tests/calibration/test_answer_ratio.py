@@ -13,9 +13,7 @@ ROUNDS = 4000
 
 @pytest.mark.parametrize("n", [5, 10, 30])
 @pytest.mark.parametrize("deviation", [0.02, 0.2])
-def test_the_interval_of_a_ratio_covers_the_true_ratio(
-    n: int, deviation: float
-) -> None:
+def test_the_interval_of_a_ratio_covers_the_true_ratio(n: int, deviation: float) -> None:
     random = np.random.default_rng(1000 * n + int(100 * deviation))
     covered = 0
     for _ in range(ROUNDS):

@@ -79,7 +79,8 @@ def comparisons(
     seed: int = SEED,
 ) -> Iterator[ComparisonResult]:
     """Yield simulated comparisons. `effect` multiplies the last arm's values, or each of `effects`
-    in turn; `drift` is in standard deviations over the whole session; metrics correlate by a half."""
+    in turn; `drift` is in standard deviations over the whole session; metrics correlate by a half.
+    """
     rng = np.random.default_rng(seed)
     names = [f"arm{place}" for place in range(rule.arms)]
     each = rule.arms * rule.design.trials_per_block * rule.maximum
@@ -129,9 +130,7 @@ CELLS = [
     (
         "blocks lognormal, 3 metrics, Holm",
         lognormal,
-        rule_of(
-            metrics=THREE, gates=(Gate("elapsed", "slower", 0.5, "slower by 50%"),)
-        ),
+        rule_of(metrics=THREE, gates=(Gate("elapsed", "slower", 0.5, "slower by 50%"),)),
         0.0,
         False,
     ),
@@ -203,9 +202,7 @@ def power_at_the_stated_effect(rule: ComparisonRule, noise: Noise) -> float:
 
 @pytest.mark.parametrize("blocks", [20, 60])
 @pytest.mark.parametrize("noise", [normal, lognormal] if FULL else [lognormal])
-def test_watched_power_at_the_smallest_effect_is_as_stated(
-    blocks: int, noise: Noise
-) -> None:
+def test_watched_power_at_the_smallest_effect_is_as_stated(blocks: int, noise: Noise) -> None:
     power = power_at_the_stated_effect(rule_of(maximum=blocks), noise)
     show(f"power watch, {blocks} blocks, {noise.__name__} (0.8 stated)", power)
     assert abs(power - 0.8) <= 0.03
@@ -249,9 +246,7 @@ SDEV[lognormal_mild] = 0.05
 @pytest.mark.parametrize("mode", ["watch", "plan"])
 @pytest.mark.parametrize("effect", [1.0, 1.02])
 @pytest.mark.parametrize("noise", [normal, bimodal] if FULL else [bimodal])
-def test_the_interval_of_the_ratio_covers(
-    noise: Noise, effect: float, mode: str
-) -> None:
+def test_the_interval_of_the_ratio_covers(noise: Noise, effect: float, mode: str) -> None:
     rule = rule_of(mode=mode, margin=0.02)
     verdicts = [c.verdicts[0] for c in comparisons(rule, noise, effect=effect)]
     covered = share([v.ratio.low <= effect <= v.ratio.high for v in verdicts])
@@ -263,9 +258,7 @@ def test_the_interval_of_the_ratio_covers(
         assert equivalent <= 0.05
 
 
-def with_stored(
-    baseline: Array, effect: float, values: Array, number: int
-) -> ComparisonResult:
+def with_stored(baseline: Array, effect: float, values: Array, number: int) -> ComparisonResult:
     """Run a comparison with a stored baseline."""
     stored = StoredArm("old", "study", {"elapsed": tuple(baseline.tolist())})
     rule = rule_of(mode="plan", margin=0.03, stored=stored, maximum=200, seed=number)
@@ -277,9 +270,7 @@ def with_stored(
 def test_a_stored_baseline_is_compared_honestly(effect: float) -> None:
     rng = np.random.default_rng(SEED)
     found = [
-        with_stored(
-            lognormal_mild(rng, (100,)), effect, lognormal_mild(rng, (200,)), number
-        )
+        with_stored(lognormal_mild(rng, (100,)), effect, lognormal_mild(rng, (200,)), number)
         for number in range(REPLICATIONS)
     ]
     verdicts = [c.verdicts[0] for c in found]
@@ -335,12 +326,11 @@ def test_a_slow_mode_in_one_arm_is_seldom_called_equivalent(mode: str) -> None:
 
 @pytest.mark.parametrize("mode", ["watch", "plan"])
 @pytest.mark.parametrize(("slow", "faster"), [(0.1, 0.0), (0.1, 0.02), (0.2, 0.1)])
-def test_a_gate_seldom_passes_a_slow_mode(
-    slow: float, faster: float, mode: str
-) -> None:
-    """A share of the candidate's trials takes four times as long, and the others are a little faster than
-    the baseline's: its mean is 13 to 19 % slower. In 35 and 11 % of comparisons the first 10
-    blocks do not show the mode, and their interval excludes that the candidate is slower."""
+def test_a_gate_seldom_passes_a_slow_mode(slow: float, faster: float, mode: str) -> None:
+    """A share of the candidate's trials takes four times as long, and the others are a little
+    faster than the baseline's: its mean is 13 to 19 % slower. In 35 and 11 % of comparisons the
+    first 10 blocks do not show the mode, and their interval excludes that the candidate is slower.
+    """
     gate = Gate("elapsed", "slower", 0.1, "slower by 10%")
     rule = rule_of(mode=mode, margin=0.01, maximum=100, gates=(gate,))
     rng = np.random.default_rng(SEED)

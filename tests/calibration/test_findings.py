@@ -97,9 +97,7 @@ def test_three_clean_metrics_together_are_rarely_accused() -> None:
 def test_what_is_measured_beside_is_rarely_accused_of_drift() -> None:
     """A plain `bw run`: CPU times in ticks of 4 ms, and memory, are only asked for a drift."""
     shape = (REPLICATIONS, 30)
-    ticks = [
-        0.004 * np.round(normal(0.16).series(SEED + k, shape) / 0.1) for k in (1, 2)
-    ]
+    ticks = [0.004 * np.round(normal(0.16).series(SEED + k, shape) / 0.1) for k in (1, 2)]
     memory = 1e8 * normal(0.02).series(SEED + 3, shape)
     counts = codes(
         normal(0.08).series(SEED, shape),
@@ -121,9 +119,7 @@ def test_rare_slow_trials_are_rarely_a_warm_up(share: float, n: int) -> None:
         slow = rng.random(values.shape) < share
         values *= 1 + slow * most * rng.random(values.shape)
         counts = codes(values)
-        told(
-            f"{share:.0%} slow, up to {1 + most}-fold, {n} trials", counts, len(values)
-        )
+        told(f"{share:.0%} slow, up to {1 + most}-fold, {n} trials", counts, len(values))
         assert at_most(counts["warm-up"], REPLICATIONS, LEVEL_WARM_UP_ORDER)
 
 

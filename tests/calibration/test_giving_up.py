@@ -1,9 +1,9 @@
 """A test whose precision is out of reach gives up; one that would have reached it does not.
 
-The time to give up is over at the end of the pilot, which is the hardest case: the pilot of 10 or 30
-trials alone decides. The true need of a mean is 0.6, 1 and 4 times the limit; with 1, about half
-of the tests would be answered. `make calibration` (BW_CALIBRATION=full) plays more replications
-and every population, and prints the table.
+The time to give up is over at the end of the pilot, which is the hardest case: the pilot of 10 or
+30 trials alone decides. The true need of a mean is 0.6, 1 and 4 times the limit; with 1, about half
+of the tests would be answered. `make calibration` (BW_CALIBRATION=full) plays more replications and
+every population, and prints the table.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ RULES = {
     "watch mean": (UntilPrecise(TARGET, mode="watch", minimum=20), 6, 1.6),
     "plan median": (UntilPrecise(TARGET, share=0.5), 4, 1.25),
 }
-"""By name: the rule, how long a trial takes [s], and how much wider than the normal interval of a mean
-its interval is."""
+"""By name: the rule, how long a trial takes [s], and how much wider than the normal interval of a
+mean its interval is."""
 POPULATIONS: dict[str, Callable[[float], Population]] = {
     "normal": normal,
     "lognormal": lognormal,
@@ -61,8 +61,8 @@ NAMES = tuple(POPULATIONS) if FULL else ("normal", "bimodal", "AR(1) 0.6", "t(3)
 
 
 def played(mode: str, name: str, need: float) -> tuple[float, float, float]:
-    """Return the share of tests that were given up although they would have been answered, the share
-    that was given up at all, and the mean number of trials of these."""
+    """Return the share of tests that were given up although they would have been answered, the
+    share that was given up at all, and the mean number of trials of these."""
     rule, trial_s, width = RULES[mode]
     cv = TARGET * math.sqrt(LIMIT * need) / 1.96 / width
     series = POPULATIONS[name](cv).series(SEED, (REPLICATIONS, LIMIT))

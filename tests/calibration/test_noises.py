@@ -1,8 +1,10 @@
-"""Do intervals and verdicts hold on noise that no rule was tuned on, or is it said where they do not?
+"""Do intervals and verdicts hold on noise that no rule was tuned on, or is it said where they do
+not?
 
-Every kind of noises.py through `decide` itself. A miss is *silent* if no finding is about it. Where a kind is beyond what
-the trials can show, the line of the answer says so: which slow runs may not have been seen, and how long the visit was.
-The small form runs in `make test`; BW_CALIBRATION=full plays every kind with every rule and prints the table.
+Every kind of noises.py through `decide` itself. A miss is *silent* if no finding is about it. Where
+a kind is beyond what the trials can show, the line of the answer says so: which slow runs may not
+have been seen, and how long the visit was. The small form runs in `make test`; BW_CALIBRATION=full
+plays every kind with every rule and prints the table.
 """
 
 from __future__ import annotations
@@ -95,21 +97,16 @@ def played(rule: UntilPrecise, noise: Noise, trial_ns: int, count: int) -> Cell:
         elif not is_flagged(one[:n], rule):
             silent += 1
             unsaid += unseen_of("elapsed", found, rule) is None
-    return Cell(
-        held / count, silent / count, unsaid / count, answered / count, trials / count
-    )
+    return Cell(held / count, silent / count, unsaid / count, answered / count, trials / count)
 
 
 def is_flagged(values: Array, rule: UntilPrecise) -> bool:
     """Return whether a finding says that these values are not what an interval assumes."""
     observed = [
-        TrialValues(epoch, {"elapsed": value})
-        for epoch, value in enumerate(values.tolist(), 1)
+        TrialValues(epoch, {"elapsed": value}) for epoch, value in enumerate(values.tolist(), 1)
     ]
     found = series_findings("t", observed, MetricRules([]), rule=rule)
-    return any(
-        one.code in ABOUT_VALUES or one.severity is not Severity.NOTE for one in found
-    )
+    return any(one.code in ABOUT_VALUES or one.severity is not Severity.NOTE for one in found)
 
 
 @pytest.mark.timeout(1200)
@@ -134,12 +131,8 @@ COMPARISONS = 600 if FULL else 120
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("kind", ["every second 20 % slower", "every fourth", "GARCH"])
 @pytest.mark.parametrize("mode", ["watch", "plan"])
-@pytest.mark.parametrize(
-    "design", ["blocks", "abba", "round-robin"], ids=lambda design: design
-)
-def test_a_period_of_the_machine_is_no_difference(
-    design: str, mode: str, kind: str
-) -> None:
+@pytest.mark.parametrize("design", ["blocks", "abba", "round-robin"], ids=lambda design: design)
+def test_a_period_of_the_machine_is_no_difference(design: str, mode: str, kind: str) -> None:
     """A command against itself on a machine that is slow at each second or fourth trial."""
     noise = BY_NAME.get(kind) or Noise(kind, every(4, 1.2))
     asked = ComparisonDesign(design)
@@ -187,18 +180,14 @@ def test_equivalence_says_which_slow_runs_it_may_have_missed(share: float) -> No
                 assert rare is None or verdict.unseen_share <= share
                 assert "may miss slow runs rarer than 1 in" in verdict.reason
         counts[rare is None] = same / COMPARISONS
-    print(
-        f"{share:.0%}: equivalent {counts[True]:.1%}, with --rare {counts[False]:.1%}"
-    )
+    print(f"{share:.0%}: equivalent {counts[True]:.1%}, with --rare {counts[False]:.1%}")
     assert at_most(round(counts[False] * COMPARISONS), COMPARISONS, 0.05)
 
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("sizes", [(20, 100), (100, 20), (50, 50), (12, 100)])
 @pytest.mark.parametrize("kind", ["3 % five times", "normal 10 %", "Pareto tail 2.5"])
-def test_stored_results_of_unequal_size_rarely_differ(
-    sizes: tuple[int, int], kind: str
-) -> None:
+def test_stored_results_of_unequal_size_rarely_differ(sizes: tuple[int, int], kind: str) -> None:
     """Two stored results of one process."""
     count = 4 * COMPARISONS
     values = BY_NAME[kind].series(SEED, (count, sum(sizes)))

@@ -1,8 +1,9 @@
 """How often the default search is right, and what it costs, by simulation.
 
 Small here: coverage is judged over all servers together, since few searches of one tell little.
-`BW_CALIBRATION=full` plays a thousand searches a server. Seconds are at most a fifth of what an honest binary search
-costs on the same server (5,656 s on A, 8,560 on B, 10,000 on C, 9,576 on `per-trial`).
+`BW_CALIBRATION=full` plays a thousand searches a server. Seconds are at most a fifth of what an
+honest binary search costs on the same server (5,656 s on A, 8,560 on B, 10,000 on C, 9,576 on
+`per-trial`).
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from functools import lru_cache
 
 import pytest
 
-from benchwright.core.search import Claim, ClaimKind, PeakStatus
-from benchwright.decide.peak.policy import policy_named
+from benchwright.features.search.peak.policies.policy import policy_named
+from benchwright.features.search.types import Claim, ClaimKind, PeakStatus
 from held_out import BY_NAME
 from servers import NOISES, WALLS, A, B, C, D, SimServer
 from world import search_of
@@ -38,15 +39,14 @@ HARD = tuple(
         *("kink", "stalls", "stalls-rare"),
     )
 )
-"""On which the claim was kept in 86 to 95 of 100 searches once, or took much load (docs/peak-method.md)."""
+"""On which the claim was kept in 86 to 95 of 100 searches once, or took much load
+(docs/peak-method.md)."""
 RATE = (A, B, D)
 FIRST_SEED = 41_000
 
 
 @lru_cache
-def _played(
-    server: SimServer, kind: ClaimKind, searches: int = SEARCHES
-) -> tuple[int, int, float]:
+def _played(server: SimServer, kind: ClaimKind, searches: int = SEARCHES) -> tuple[int, int, float]:
     """Return how many searches kept their claim, how many ended, and the mean seconds."""
     kept, ended, seconds = 0, 0, 0.0
     for seed in range(FIRST_SEED, FIRST_SEED + searches):

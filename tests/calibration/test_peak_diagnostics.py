@@ -1,8 +1,8 @@
 """How often the right thing is doubted of a server, and how often a wrong one: fixed seeds.
 
-Each search is the default policy on a simulated server, as a user runs it, played once for all tests.
-BW_CALIBRATION=full plays 100 searches each and prints the rows of docs/peak-method.md; the small form
-a few, with bounds that only a broken test would miss.
+Each search is the default policy on a simulated server, as a user runs it, played once for all
+tests. BW_CALIBRATION=full plays 100 searches each and prints the rows of docs/peak-method.md; the
+small form a few, with bounds that only a broken test would miss.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import msgspec
 import pytest
 
 from benchwright.core.results import Severity
-from benchwright.core.search import PeakStatus
-from benchwright.decide.peak.policy import policy_named
+from benchwright.features.search.peak.policies.policy import policy_named
+from benchwright.features.search.types import PeakStatus
 from outcomes import in_region
 from servers import SERVERS
 from world import search_of
@@ -102,10 +102,7 @@ def row(name: str) -> str:
     right = sum(one.in_region for one in ended)
     seconds = math.fsum(one.load_s for one in ended) / n
     told = sum(bool(one.codes & wanted) for one in ended)
-    shares = [
-        f"{100 * share / n:.0f}"
-        for share in (*([told] if wanted else []), found, right)
-    ]
+    shares = [f"{100 * share / n:.0f}" for share in (*([told] if wanted else []), found, right)]
     first = "" if wanted else f"| {100 * wrong / n:.0f} "
     return f"| {name} | {n} {first}| {' | '.join(shares)} | {seconds:.0f} |"
 
@@ -120,11 +117,7 @@ def test_the_right_thing_is_told(name: str) -> None:
 
 @pytest.mark.parametrize("name", CLEAN if FULL else SMALL_CLEAN)
 def test_nothing_wrong_is_told_of_a_steady_queue(name: str) -> None:
-    wrong = [
-        ended.codes - WANDERS.get(name, set())
-        for ended in played(name)
-        if ended.warnings
-    ]
+    wrong = [ended.codes - WANDERS.get(name, set()) for ended in played(name) if ended.warnings]
     print(row(name), wrong)
     assert sum(bool(codes) for codes in wrong) <= max(0.02 * SEARCHES, 1)
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 import os
 from collections import Counter
 
-from benchwright.core.search import PeakStatus
-from benchwright.decide.peak import tuning
-from benchwright.decide.peak.policy import policy_named
+from benchwright.features.search.peak.policies import tuning
+from benchwright.features.search.peak.policies.policy import policy_named
+from benchwright.features.search.types import PeakStatus
 from held_out import BY_NAME
 from world import search_of
 

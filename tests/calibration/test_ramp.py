@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from benchwright.core.ramp import RampGoal, RampResult, ScalabilityModel
+from benchwright.features.search.ramp.types import RampGoal, RampResult, ScalabilityModel
 from ramps import (
     INDEPENDENT,
     NOISES,
@@ -132,8 +132,8 @@ def test_three_runs_of_each_level_cover_or_are_doubted(
 
 @pytest.mark.parametrize("name", NOISES if FULL else ("normal",))
 def test_one_run_of_each_level(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """The control hardly ever doubts a machine that is steady, unless its own level has much more noise
-    than the others."""
+    """The control hardly ever doubts a machine that is steady, unless its own level has much more
+    noise than the others."""
     found = shares_of(ALL_LEVELS, NOISES[name])
     with capsys.disabled():
         print("\n" + found.row(f"one run, {name}"), end="")
@@ -175,7 +175,8 @@ def test_no_maximum_is_claimed_of_a_server_that_never_falls(
 def test_a_maximum_is_claimed_where_throughput_falls(
     server: str, goal: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Ramps up to 64 users do not see it where throughput falls by 4 % only, as that of the first server."""
+    """Ramps up to 64 users do not see it where throughput falls by 4 % only, as that of the first
+    server."""
     found = _claims(_GOALS[goal], FALLS[server])
     with capsys.disabled():
         print(f"\n| {server} | {goal} | {100 * found:.1f} |", end="")

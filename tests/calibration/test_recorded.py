@@ -1,10 +1,11 @@
 """Do intervals, verdicts and findings keep their promises on series that nobody simulated?
 
-The series of tests/corpus, recorded by benches/corpus.py. Tests and comparisons are contiguous blocks of a series, at random
-places with fixed seeds; the truth is the mean or the quantile of the whole series. Real machines change while a test
-runs and after it, so an interval can miss; then a finding must say that the machine or the trials were unsteady, or the
-line of the answer that the test was brief. Counted are the misses without either. BW_CALIBRATION=full plays every series with every rule,
-the peers beside, and prints the tables of docs/calibration.md.
+The series of tests/corpus, recorded by benches/corpus.py. Tests and comparisons are contiguous
+blocks of a series, at random places with fixed seeds; the truth is the mean or the quantile of the
+whole series. Real machines change while a test runs and after it, so an interval can miss; then a
+finding must say that the machine or the trials were unsteady, or the line of the answer that the
+test was brief. Counted are the misses without either. BW_CALIBRATION=full plays every series with
+every rule, the peers beside, and prints the tables of docs/calibration.md.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ import pytest
 
 from benchwright.core.plan import UntilPrecise
 from benchwright.core.results import Estimate, Finding
+from benchwright.features.history.steps import find_steps
 from benchwright.report.answer import trial_span_s
-from benchwright.stats.steps import find_steps
 from comparing import DIFFERENT, PAIRS, any_difference, both_stored, one_comparison
 from comparing import rule_of as comparison_rule
 from populations import Array, at_least, at_most
@@ -52,7 +53,8 @@ PLAYED = MODES if FULL else MODES[:1]
 COMPARED = ("watch", "plan") if FULL else ("watch",)
 CONDITIONS = ("quiet", "neighbour", "quota", "drift", "spread")
 SPREAD = "spread"
-"""The trials of all programs alternate, with rests: a test of 30 trials takes half a minute, not half a second."""
+"""The trials of all programs alternate, with rests: a test of 30 trials takes half a minute, not
+half a second."""
 UNSTEADY = frozenset(
     {
         "warm-up",
@@ -66,8 +68,8 @@ UNSTEADY = frozenset(
 )
 """Findings which say that other trials may differ from these."""
 BRIEF_S = 120.0
-"""The line of an answer has the time within which its trials lie: less than this shows little of what else the machine
-does (docs/corpus.md) [s]."""
+"""The line of an answer has the time within which its trials lie: less than this shows little of
+what else the machine does (docs/corpus.md) [s]."""
 FILES = sorted(CORPUS.glob("*/*.json.xz"))
 SMALL = (
     "2-cpus/gcc-quiet",
@@ -167,7 +169,8 @@ def play(file: Path, mode: str) -> Misses:
 
 
 def play_at(file: Path, rule: UntilPrecise, starts: Iterable[int]) -> Misses:
-    """Play a rule on the blocks of a series that begin at these trials, each judged by its findings."""
+    """Play a rule on the blocks of a series that begin at these trials, each judged by its
+    findings."""
     series, found = series_of(file), Misses()
     one = population(series)
     truth = one.truth(rule.share)
@@ -175,9 +178,7 @@ def play_at(file: Path, rule: UntilPrecise, starts: Iterable[int]) -> Misses:
         stop, count = stop_of(rule, one.values[first : first + LENGTH])
         trials = trials_of(series, first, count)
         findings, span_s = findings_of(series, trials), trial_span_s(trials)
-        found.add(
-            stop.reached[0].estimate, truth, stop.answered, count, findings, span_s
-        )
+        found.add(stop.reached[0].estimate, truth, stop.answered, count, findings, span_s)
     return found
 
 
@@ -234,12 +235,11 @@ def test_an_interval_that_misses_has_a_finding_that_says_why(file: Path) -> None
 def test_what_is_called_clean_is_clean() -> None:
     """Over all series the value of a test without a warning is within the target of the truth.
 
-    Its interval need not hold the truth: nearly all of these tests are brief, and their lines say so.
+    Its interval need not hold the truth: nearly all of these tests are brief, and their lines say
+    so.
     """
     found = [play(file, mode) for file in played() for mode in PLAYED]
-    clean, near = (
-        sum(getattr(one, what) for one in found) for what in ("clean", "clean_near")
-    )
+    clean, near = (sum(getattr(one, what) for one in found) for what in ("clean", "clean_near"))
     print(f"clean {clean} of {sum(one.tests for one in found)}, near {near}")
     assert clean > 0
     assert at_least(near, clean, 0.95)
@@ -247,8 +247,9 @@ def test_what_is_called_clean_is_clean() -> None:
 
 @functools.cache
 def covered_in_random_order(file: Path, mode: str) -> int:
-    """Return of how many tests of `SHUFFLED` the interval holds, where each trial is one of the series at random: a test that
-    is spread over the whole series, so that what changes slowly is in every test."""
+    """Return of how many tests of `SHUFFLED` the interval holds, where each trial is one of the
+    series at random: a test that is spread over the whole series, so that what changes slowly is in
+    every test."""
     one, rule = population(series_of(file)), RULES[mode]
     rng = np.random.default_rng([SEED, *one.name.encode()])
     tests = [rng.permutation(one.values)[:LENGTH] for _ in range(SHUFFLED)]
@@ -258,8 +259,8 @@ def covered_in_random_order(file: Path, mode: str) -> int:
 
 @pytest.mark.timeout(1800)
 def test_intervals_of_tests_that_are_spread_over_a_series_hold() -> None:
-    """The median on every series; the mean on those of `spread`. Elsewhere some series have a trial in a hundred that takes
-    ten times as long, and a mean of thirty trials cannot know it."""
+    """The median on every series; the mean on those of `spread`. Elsewhere some series have a trial
+    in a hundred that takes ten times as long, and a mean of thirty trials cannot know it."""
     pooled = 0
     spread = spread_files()
     for file in spread:
@@ -280,11 +281,9 @@ LONG = 240
 
 @pytest.mark.timeout(1800)
 def test_long_tests_of_a_machine_that_changes_have_a_finding_that_says_so() -> None:
-    """The machine of the spread series changes from minute to minute: in tests of half a minute nothing tells in one of
-    four, in tests of four minutes something does."""
-    rule = msgspec.structs.replace(
-        RULES["plan mean"], target=1e-4, minimum=LONG, maximum=LONG
-    )
+    """The machine of the spread series changes from minute to minute: in tests of half a minute
+    nothing tells in one of four, in tests of four minutes something does."""
+    rule = msgspec.structs.replace(RULES["plan mean"], target=1e-4, minimum=LONG, maximum=LONG)
     tests = silent = missed = 0
     for file in spread_files():
         last = len(series_of(file).elapsed_ns) - LONG
@@ -300,7 +299,8 @@ def test_long_tests_of_a_machine_that_changes_have_a_finding_that_says_so() -> N
 
 
 def test_without_its_findings_the_same_count_fails() -> None:
-    """On a machine with a neighbour most intervals miss; only the findings make them no silent ones."""
+    """On a machine with a neighbour most intervals miss; only the findings make them no silent
+    ones."""
     (file,) = (f for f in FILES if name_of(f) == "2-cpus/nginx-neighbour")
     found = play(file, "plan mean")
     misses = found.tests - found.covered
@@ -315,7 +315,8 @@ def test_without_its_findings_the_same_count_fails() -> None:
 def interleaved_differences(file: Path, mode: str) -> int:
     """Return how many interleaved comparisons of a program with itself differ.
 
-    Both arms are the trials of one stretch of the series, in the order in which a session runs them.
+    Both arms are the trials of one stretch of the series, in the order in which a session runs
+    them.
     """
     one, length = population(series_of(file)), 2 * PAIRS
     rule = comparison_rule(mode=mode)
@@ -331,7 +332,8 @@ def interleaved_differences(file: Path, mode: str) -> int:
 
 @functools.cache
 def stored_differences(file: Path) -> tuple[int, int]:
-    """Return how many comparisons of two stored blocks of a series differ, and how many without a finding.
+    """Return how many comparisons of two stored blocks of a series differ, and how many without a
+    finding.
 
     The blocks have 100 trials, and lie one before the other, as two sessions on one machine.
     """
@@ -355,8 +357,8 @@ def stored_differences(file: Path) -> tuple[int, int]:
 
 @functools.cache
 def histories_with_steps(file: Path, of_run: Callable[..., Array] = np.mean) -> int:
-    """Return how many histories have a step, of which each run is the mean of 30 trials somewhere in the series, or what
-    `of_run` makes of them."""
+    """Return how many histories have a step, of which each run is the mean of 30 trials somewhere
+    in the series, or what `of_run` makes of them."""
     blocks = population(series_of(file)).series(SEED, (COMPARISONS * POINTS, OF_POINT))
     histories = np.log(of_run(blocks, axis=1)).reshape(COMPARISONS, POINTS)
     return sum(bool(find_steps(history).steps) for history in histories)
@@ -365,9 +367,7 @@ def histories_with_steps(file: Path, of_run: Callable[..., Array] = np.mean) -> 
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("mode", COMPARED)
 @each
-def test_interleaved_a_program_rarely_differs_from_itself(
-    file: Path, mode: str
-) -> None:
+def test_interleaved_a_program_rarely_differs_from_itself(file: Path, mode: str) -> None:
     false = interleaved_differences(file, mode)
     print(f"{name_of(file)}, {mode}: {false} of {COMPARISONS} differ")
     assert at_most(false, COMPARISONS, 0.05)
@@ -389,8 +389,8 @@ def test_stored_a_difference_of_a_program_from_itself_has_a_finding_that_says_wh
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("condition", CONDITIONS)
 def test_histories_of_runs_at_random_times_rarely_have_a_step(condition: str) -> None:
-    """At most 5 % of the histories of each series have a step, also where one trial in a hundred takes several times as
-    long as the others."""
+    """At most 5 % of the histories of each series have a step, also where one trial in a hundred
+    takes several times as long as the others."""
     counts = {name_of(file): histories_with_steps(file) for file in played(condition)}
     print(f"of {COMPARISONS} histories each with a step: {counts}")
     assert at_most(sum(counts.values()), len(counts) * COMPARISONS, 0.02)
@@ -402,8 +402,8 @@ def test_histories_of_runs_at_random_times_rarely_have_a_step(condition: str) ->
 
 
 def row_of(file: Path) -> str:
-    """Return the coverage of each rule with the mean trials, that of the peers, and what is said of the tests of all
-    our rules [%]."""
+    """Return the coverage of each rule with the mean trials, that of the peers, and what is said of
+    the tests of all our rules [%]."""
     series = series_of(file)
     one = population(series)
     rows = {mode: play(file, mode) for mode in MODES}
@@ -450,15 +450,11 @@ def test_the_tables() -> None:
     for machine, condition in kinds:
         files = [file for file in played(condition) if file.parent.name == machine]
         counts = {
-            f"A/A {mode}, interleaved": [
-                interleaved_differences(file, mode) for file in files
-            ]
+            f"A/A {mode}, interleaved": [interleaved_differences(file, mode) for file in files]
             for mode in COMPARED
         }
         counts["A/A stored"] = [stored_differences(file)[0] for file in files]
-        counts["A/A stored, without a finding"] = [
-            stored_differences(file)[1] for file in files
-        ]
+        counts["A/A stored, without a finding"] = [stored_differences(file)[1] for file in files]
         counts["history with a step"] = [histories_with_steps(file) for file in files]
         for what, hits in counts.items():
             of = len(files) * COMPARISONS

@@ -2,8 +2,8 @@
 
 Stationary series of 100 values of six noises: how many have a step. A step at value 60: how often
 it is found, and after how many values. The coverage of the intervals. Looks at stationary series:
-how many have any alarm. BW_CALIBRATION=full has more series, and the peers beside; BW_TCPD is a folder
-with the Turing Change Point Dataset. Fixed seeds.
+how many have any alarm. BW_CALIBRATION=full has more series, and the peers beside; BW_TCPD is a
+folder with the Turing Change Point Dataset. Fixed seeds.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import os
 import numpy as np
 import pytest
 
-from benchwright.core.history import HistoryPoint
-from benchwright.report.history_newest import NewestLook, newest_answers
-from benchwright.stats.steps import (
+from benchwright.features.history.newest import NewestLook, newest_answers
+from benchwright.features.history.steps import (
     LevelVerdict,
     find_steps,
     may_step,
     newest_verdicts,
 )
+from benchwright.features.history.types import HistoryPoint
 from change_scores import (
     Detector,
     all_series,
@@ -93,14 +93,10 @@ def test_other_lengths_keep_the_level(noise: Noise, n: int) -> None:
     assert at_most(hits, len(series), LEVEL)
 
 
-@pytest.mark.parametrize(
-    ("sdevs", "rate"), [(1.0, 0.0), (1.5, 0.0), (2.0, 0.85), (3.0, 0.97)]
-)
+@pytest.mark.parametrize(("sdevs", "rate"), [(1.0, 0.0), (1.5, 0.0), (2.0, 0.85), (3.0, 0.97)])
 @pytest.mark.timeout(900)
 @by_name
-def test_a_step_is_found_within_two_values(
-    noise: Noise, sdevs: float, rate: float
-) -> None:
+def test_a_step_is_found_within_two_values(noise: Noise, sdevs: float, rate: float) -> None:
     if not FULL and (noise is not normal or not rate):
         pytest.skip("in the full form")
     series = stepped(noise, sdevs, SERIES // 2 if FULL else SERIES)
@@ -127,9 +123,7 @@ def test_a_step_is_found_soon(noise: Noise, sdevs: float, most: int) -> None:
     for name, detector in (peers() if beside else {"ours": ours}).items():
         delays = _delays(detector, series if name == "ours" else np.exp(series[:20]))
         median, slow = np.quantile(delays, [0.5, 0.9])
-        print(
-            f"{noise.name}, {sdevs} sd, {name}: delay {median:g}, p90 {slow:g} values"
-        )
+        print(f"{noise.name}, {sdevs} sd, {name}: delay {median:g}, p90 {slow:g} values")
         if name == "ours" and noise is normal:
             assert median <= most
 
@@ -207,9 +201,7 @@ def test_a_look_differs_soon_after_a_step(noise: Noise, sdevs: float) -> None:
     series = stepped(noise, sdevs, 400 if FULL else 100)
     delays = np.full(len(series), 40.0)
     for end in range(STEP_AT + 1, LENGTH + 1):
-        verdicts = newest_verdicts(
-            list(series[:, :end]), level_starts=[0] * len(series)
-        )
+        verdicts = newest_verdicts(list(series[:, :end]), level_starts=[0] * len(series))
         differs = np.array([verdict.state == "differs" for verdict in verdicts])
         delays[differs & (delays == 40)] = end - STEP_AT
     median, slow = np.quantile(delays, [0.5, 0.9])
@@ -221,13 +213,9 @@ def test_a_look_differs_soon_after_a_step(noise: Noise, sdevs: float) -> None:
 # -- a gate on the steps that nobody accepted -------------------------------------------------
 
 
-heavy = Noise(
-    "heavy", lambda rng, shape: 0.05 * rng.standard_t(4, shape) / math.sqrt(2)
-)
+heavy = Noise("heavy", lambda rng, shape: 0.05 * rng.standard_t(4, shape) / math.sqrt(2))
 """Student's t with 4 degrees of freedom, scaled to a deviation of 5 %."""
-POINT = HistoryPoint(
-    run="r", study="s", session=1, started_ns=0, estimate=1.0, trials=1, unit="s"
-)
+POINT = HistoryPoint(run="r", study="s", session=1, started_ns=0, estimate=1.0, trials=1, unit="s")
 
 
 def _open_ratio(values: Array, verdict: LevelVerdict) -> float:
@@ -264,14 +252,10 @@ def test_a_gate_rarely_fails_for_a_step_of_a_stationary_series(
     left = set(range(len(series)))
     starts, befores = [0] * len(series), [0] * len(series)
     for end in range(1, LENGTH + 1):
-        verdicts = newest_verdicts(
-            list(series[:, :end]), level_starts=starts, befores=befores
-        )
+        verdicts = newest_verdicts(list(series[:, :end]), level_starts=starts, befores=befores)
         starts = [one.level_start for one in verdicts]
         befores = [one.before for one in verdicts]
-        left -= {
-            at for at in left if _open_ratio(series[at, :end], verdicts[at]) > 1.05
-        }
+        left -= {at for at in left if _open_ratio(series[at, :end], verdicts[at]) > 1.05}
     hits = len(series) - len(left)
     print(f"{noise.name}, {sdev:.0%}: {hits / len(series):.1%} of series")
     assert at_most(hits, len(series), most)
@@ -280,7 +264,8 @@ def test_a_gate_rarely_fails_for_a_step_of_a_stationary_series(
 @pytest.mark.timeout(900)
 @by_name
 def test_the_interval_of_several_steps_holds_their_sum(noise: Noise) -> None:
-    """Two steps of 4 and 3 standard deviations, each after 20 values, from the first level to the last."""
+    """Two steps of 4 and 3 standard deviations, each after 20 values, from the first level to the
+    last."""
     if not FULL and noise is not normal:
         pytest.skip("in the full form")
     sdev = drawn(noise, 2000).std()
@@ -308,9 +293,7 @@ def test_annotated_series_are_divided_as_by_people() -> None:
 def test_the_turing_change_point_dataset() -> None:
     series = all_series()
     others = {"ours, logarithms": ours_on_logarithms, "no change": no_change}
-    found = {
-        name: scores(series, detector) for name, detector in (peers() | others).items()
-    }
+    found = {name: scores(series, detector) for name, detector in (peers() | others).items()}
     print(f"{len(series)} series")
     for name, (f1, cover) in found.items():
         print(f"{name}: F1 {f1:.3f}, cover {cover:.3f}")
@@ -324,6 +307,4 @@ def test_the_scores_are_those_of_the_benchmark() -> None:
 
     assert f1([[10, 20], [11, 20], [10], [0, 5]], [10, 20]) == pytest.approx(1.0)
     assert f1([[], [10], [50]], [10]) == pytest.approx(0.9090909090909091)
-    assert covering([[10, 20], [10], [0, 5]], [10, 20], 45) == pytest.approx(
-        0.7962962962962963
-    )
+    assert covering([[10, 20], [10], [0, 5]], [10, 20], 45) == pytest.approx(0.7962962962962963)

@@ -1,8 +1,9 @@
 """Are steps and looks as rarely wrong on noise on which their thresholds were not set?
 
-A grid (step_noises.py): two modes of six shares and five distances, values of a coarse clock, heavy tails, bursts, noise
-that changes, weeks, several machines. Stationary levels: how many series have a step, how many have an alarm of a look.
-BW_CALIBRATION=full plays all of it at three lengths, with the peers beside; else one noise of each kind. Fixed seeds.
+A grid (step_noises.py): two modes of six shares and five distances, values of a coarse clock, heavy
+tails, bursts, noise that changes, weeks, several machines. Stationary levels: how many series have
+a step, how many have an alarm of a look. BW_CALIBRATION=full plays all of it at three lengths, with
+the peers beside; else one noise of each kind. Fixed seeds.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import os
 import numpy as np
 import pytest
 
-from benchwright.stats.steps import find_steps
+from benchwright.features.history.steps import find_steps
 from change_scores import peers
 from populations import at_most
 from step_noises import (
@@ -62,8 +63,8 @@ LOOKS_NOT_REACHED = {
     "Pareto 2.5": 0.1,
     "0.85 + Pareto": 0.12,
 }
-"""The largest shares of the noises whose names begin like this, where 5 % is not reached. The first burst at the newest
-end is like a step, whatever the method."""
+"""The largest shares of the noises whose names begin like this, where 5 % is not reached. The first
+burst at the newest end is like a step, whatever the method."""
 
 
 def most(noise: Noise, not_reached: dict[str, float]) -> float:
@@ -77,10 +78,7 @@ by_name = pytest.mark.parametrize("noise", NOISES, ids=lambda noise: noise.name)
 
 
 def steps_of(series: Array) -> list[list[int]]:
-    return [
-        [step.index for step in find_steps(one, logarithms=True).steps]
-        for one in series
-    ]
+    return [[step.index for step in find_steps(one, logarithms=True).steps] for one in series]
 
 
 @pytest.mark.timeout(1800)

@@ -90,8 +90,8 @@ def test_intervals_cover(mode: str, population: Population) -> None:
 def least_coverage(mode: str, population: str) -> float:
     """Return the limit of a cell.
 
-    At a correlation of 0.6 the promise is 90 %; what is beyond is told by `dependent-trials`. Ten trials show
-    nothing of a slow mode of 15 % in one of five tests, and little of a correlation.
+    At a correlation of 0.6 the promise is 90 %; what is beyond is told by `dependent-trials`. Ten
+    trials show nothing of a slow mode of 15 % in one of five tests, and little of a correlation.
     """
     few = {"bimodal 8%": 0.85, "bimodal 16%": 0.82, "AR(1) 0.6, 8%": 0.87}
     few |= {"AR(1) 0.3, 8%": 0.91, "AR(1) 0.3, 16%": 0.92}
@@ -149,11 +149,7 @@ def test_the_simulation_can_fail() -> None:
     """A rule that reports half of its interval's width is caught by the same count."""
     series = normal(0.16).series(SEED, (REPLICATIONS, LENGTH))
     honest = play_every(RULES["plan mean"], series)
-    halved = [
-        abs(found.value - 1) <= found.half_width / 2
-        for found in honest
-        if found is not None
-    ]
+    halved = [abs(found.value - 1) <= found.half_width / 2 for found in honest if found is not None]
     assert len(halved) == REPLICATIONS
     assert sum(halved) / REPLICATIONS < 0.8
 
@@ -174,8 +170,7 @@ def test_the_table() -> None:
         print(f"| {population.name} | " + " | ".join(cells) + " |")
     # Where trials are neither normal nor skewed alone, only ours holds.
     assert all(
-        TABLE[population.name, "plan mean"].coverage
-        > TABLE[population.name, peer].coverage
+        TABLE[population.name, "plan mean"].coverage > TABLE[population.name, peer].coverage
         for population in EVERY
         for peer in PEERS
         if population.name.startswith(("bimodal", "AR(1)"))

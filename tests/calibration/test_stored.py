@@ -79,17 +79,13 @@ SHOWN = [
 
 
 @pytest.mark.parametrize(("sizes", "rho"), SHOWN, ids=str)
-def test_stored_results_of_one_population_rarely_differ(
-    sizes: tuple[int, int], rho: float
-) -> None:
+def test_stored_results_of_one_population_rarely_differ(sizes: tuple[int, int], rho: float) -> None:
     rng = np.random.default_rng(SEED)
     arms = (series(rng, rho, n, REPLICATIONS) for n in sizes)
     found = [both_stored(*pair) for pair in zip(*arms, strict=True)]
     rate = different(found)
     failed = sum(c.gates[0].outcome is GateOutcome.FAILED for c in found) / len(found)
-    print(
-        f"A/A stored, {sizes}, rho {rho}: {100 * rate:.1f} %, gate {100 * failed:.1f} %"
-    )
+    print(f"A/A stored, {sizes}, rho {rho}: {100 * rate:.1f} %, gate {100 * failed:.1f} %")
     assert rate <= allowed(REPLICATIONS)
     assert failed <= allowed(REPLICATIONS)
 
@@ -123,9 +119,7 @@ def test_the_power_that_it_costs_where_trials_are_independent(
     error = 0.05 * math.sqrt(sum(1 / n for n in sizes))
     effect = math.exp((t.ppf(0.98, degrees) + t.ppf(0.8, degrees)) * error)
     old, new = (series(rng, 0.0, n, REPLICATIONS) for n in sizes)
-    power = different(
-        [both_stored(a, b) for a, b in zip(old, effect * new, strict=True)]
-    )
+    power = different([both_stored(a, b) for a, b in zip(old, effect * new, strict=True)])
     print(f"power {sizes}: {100 * power:.0f} %, of 80 % by Welch")
     assert power >= least
 
@@ -155,17 +149,12 @@ def shares(old: Array, new: Array) -> tuple[float, float, float]:
     return ours, peers[0], peers[1]
 
 
-@pytest.mark.parametrize(
-    "n", [5, 6, 8, 9, 10, 12, 15, 20, 30, 50] if FULL else [5, 9, 10, 20]
-)
+@pytest.mark.parametrize("n", [5, 6, 8, 9, 10, 12, 15, 20, 30, 50] if FULL else [5, 9, 10, 20])
 def test_few_trials_beside_welch_and_ranks(n: int) -> None:
     """A row of the table in docs/calibration.md."""
     count = 2_000 if FULL else 400
     rng = np.random.default_rng(SEED + n)
-    same = [
-        shares(series(rng, rho, n, count), series(rng, rho, n, count))
-        for rho in CORRELATIONS
-    ]
+    same = [shares(series(rng, rho, n, count), series(rng, rho, n, count)) for rho in CORRELATIONS]
     old, new = series(rng, 0.0, n, count // 2), series(rng, 0.0, n, count // 2)
     power = [shares(old, ratio * new) for ratio in RATIOS]
     cells = [" / ".join(f"{100 * x:.3g}" for x in found) for found in same + power]

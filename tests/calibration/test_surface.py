@@ -17,8 +17,9 @@ import msgspec
 import numpy as np
 import pytest
 
-from benchwright.core.search import Criterion, PeakGoal
-from benchwright.core.surface import (
+from benchwright.features.search.surface.design import next_sample
+from benchwright.features.search.surface.result import surface_of
+from benchwright.features.search.surface.types import (
     DesignKind,
     ModelKind,
     Sample,
@@ -26,8 +27,7 @@ from benchwright.core.surface import (
     SurfaceGoal,
     SurfaceResult,
 )
-from benchwright.decide.surface.design import next_sample
-from benchwright.decide.surface.result import surface_of
+from benchwright.features.search.types import Criterion, PeakGoal
 from surfaces import (
     SURFACES,
     factors,
@@ -86,21 +86,15 @@ def scored(surface: str, seed: int, method: dict[str, Any]) -> Score:
     """Return how a method does on one surface, with the seed's parameters and noise."""
     peaks = true_peaks(randomised(surface, seed))
     rates = measured_peaks(peaks, NOISE, seed)
-    goal = SurfaceGoal(
-        factors=factors(), peak=PEAK, samples=SAMPLES, seed=seed, **method
-    )
+    goal = SurfaceGoal(factors=factors(), peak=PEAK, samples=SAMPLES, seed=seed, **method)
     result = played(goal, rates)
     assert result.fit is not None
     assert result.validation is not None
     held_out = [one for one in result.predictions if one.measured is None]
     return Score(
-        error=float(
-            np.mean([abs(p.value / peaks[p.sample] - 1) for p in result.predictions])
-        ),
+        error=float(np.mean([abs(p.value / peaks[p.sample] - 1) for p in result.predictions])),
         covered=float(np.mean([p.low <= rates[p.sample] <= p.high for p in held_out])),
-        covered_true=float(
-            np.mean([p.low <= peaks[p.sample] <= p.high for p in held_out])
-        ),
+        covered_true=float(np.mean([p.low <= peaks[p.sample] <= p.high for p in held_out])),
         width=float(np.median([p.high / p.low for p in held_out])),
         expected=result.fit.expected_error or 0.0,
         validated=result.validation.error.value,
@@ -134,9 +128,7 @@ def test_ten_adaptive_samples_tell_a_surface(surface: str) -> None:
 def test_adaptive_samples_beat_a_polynomial() -> None:
     """The order of the methods, which all else rests on."""
     means = {
-        method: np.mean(
-            [scored("db", seed, METHODS[method]).error for seed in SEEDS[:6]]
-        )
+        method: np.mean([scored("db", seed, METHODS[method]).error for seed in SEEDS[:6]])
         for method in ("adaptive", "D-optimal, polynomial")
     }
     assert means["adaptive"] < 0.7 * means["D-optimal, polynomial"]

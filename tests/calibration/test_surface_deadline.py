@@ -1,9 +1,9 @@
 """What a deadline makes of a map: time kept, error, and the same without sharing the time.
 
-Searches by the default policy of simulated servers in virtual time, ten adaptive samples of 32. *Shared* is the
-product's rule (decide/surface/deadline.py); *in order* searches each sample until its claim holds, and
-is cut at the deadline. The full form (BW_CALIBRATION=full) prints the table of docs/surface.md; the
-small one plays one surface.
+Searches by the default policy of simulated servers in virtual time, ten adaptive samples of 32.
+*Shared* is the product's rule (features/search/surface/deadline.py); *in order* searches each
+sample until its claim holds, and is cut at the deadline. The full form (BW_CALIBRATION=full) prints
+the table of docs/surface.md; the small one plays one surface.
 """
 
 from __future__ import annotations
@@ -16,12 +16,17 @@ import msgspec
 import numpy as np
 import pytest
 
-from benchwright.core.search import PeakGoal
-from benchwright.core.surface import Sample, SampleRequest, SampleResult, SurfaceGoal
-from benchwright.decide.peak.policy import policy_named
-from benchwright.decide.surface.deadline import TimeLeft
-from benchwright.decide.surface.design import next_sample
-from benchwright.decide.surface.result import surface_of
+from benchwright.features.search.peak.policies.policy import policy_named
+from benchwright.features.search.surface.deadline import TimeLeft
+from benchwright.features.search.surface.design import next_sample
+from benchwright.features.search.surface.result import surface_of
+from benchwright.features.search.surface.types import (
+    Sample,
+    SampleRequest,
+    SampleResult,
+    SurfaceGoal,
+)
+from benchwright.features.search.types import PeakGoal
 from servers import R_SAT, SimServer, queue_with_peak
 from surfaces import factors, randomised, true_peaks
 from world import play
@@ -104,9 +109,7 @@ def server_at(sample: Sample, peak: float) -> SimServer:
 def test_a_deadline_is_kept_and_its_time_is_better_shared() -> None:
     for deadline_s in DEADLINES_S:
         table = {
-            way.__name__: [
-                mapped(name, seed, deadline_s, way) for name in NAMES for seed in SEEDS
-            ]
+            way.__name__: [mapped(name, seed, deadline_s, way) for name in NAMES for seed in SEEDS]
             for way in (shared, in_order)
         }
         for way, maps in table.items():

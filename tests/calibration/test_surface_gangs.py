@@ -1,7 +1,8 @@
-"""Surfaces that the gangs of a pool search side by side: what it costs, and how well gangs are told apart.
+"""Surfaces that the gangs of a pool search side by side: what it costs, and how well gangs are told
+apart.
 
-Maps of the surfaces of `surfaces.py`, with every parameter, the design and the noise drawn anew for a
-seed. The full form (BW_CALIBRATION=full) prints the tables of docs/pool.md; the small one plays
+Maps of the surfaces of `surfaces.py`, with every parameter, the design and the noise drawn anew for
+a seed. The full form (BW_CALIBRATION=full) prints the tables of docs/pool.md; the small one plays
 fewer seeds. A seed fixes everything, so a test passes always or never.
 """
 
@@ -15,8 +16,11 @@ import msgspec
 import numpy as np
 import pytest
 
-from benchwright.core.search import Criterion, PeakGoal
-from benchwright.core.surface import (
+from benchwright.features.search.surface import batch
+from benchwright.features.search.surface.batch import ANCHOR, next_search
+from benchwright.features.search.surface.gangs import gang_effects, responses_of
+from benchwright.features.search.surface.result import surface_of
+from benchwright.features.search.surface.types import (
     DesignKind,
     GangNames,
     Sample,
@@ -24,10 +28,7 @@ from benchwright.core.surface import (
     SampleResult,
     SurfaceGoal,
 )
-from benchwright.decide.surface import batch
-from benchwright.decide.surface.batch import ANCHOR, next_search
-from benchwright.decide.surface.gangs import gang_effects, responses_of
-from benchwright.decide.surface.result import surface_of
+from benchwright.features.search.types import Criterion, PeakGoal
 from surfaces import (
     SURFACES,
     factors,
@@ -54,8 +55,8 @@ def mapped(
     noise: float,
     speeds: Mapping[str, float],
 ) -> tuple[SampleResult, ...]:
-    """Return the results of a map whose searches find these rates times the speed of their gang; each
-    search of the anchor with noise of its own."""
+    """Return the results of a map whose searches find these rates times the speed of their gang;
+    each search of the anchor with noise of its own."""
     rng = np.random.default_rng((goal.seed, 11))
     wanted: list[SampleRequest] = []
     ended: dict[int, SampleResult] = {}
@@ -110,9 +111,7 @@ def test_samples_in_batches_map_almost_as_well(samples: int) -> None:
             ]
         )
         each = ", ".join(f"{100 * one:.1f}" for one in errors.mean(axis=1))
-        print(
-            f"| {samples} | {name} | {each} | {100 * errors.mean():.2f} |", flush=True
-        )
+        print(f"| {samples} | {name} | {each} | {100 * errors.mean():.2f} |", flush=True)
         means[name] = errors.mean()
     assert means["on 4 gangs"] < means["one after another"] + 0.01
 
@@ -178,8 +177,7 @@ class PlayedPool(msgspec.Struct, frozen=True):
         return float(
             np.mean(
                 [
-                    corrected[one.sample] / (self.peaks[one.sample] * self.mean_gang)
-                    - 1
+                    corrected[one.sample] / (self.peaks[one.sample] * self.mean_gang) - 1
                     for one in self.results
                     if one.gang == "g1" and one.sample != anchor
                 ]
@@ -215,8 +213,9 @@ EQUAL = (
 )
 POOLS = 400 if FULL else 100
 MOST_CLAIMS = 12 if FULL else 1
-"""Of this many pools of equal gangs in which they are said to differ. If the probability were 5 %, so few
-claims would have one of less than 5 % (binomial: 3.6 % for 12 of 400, 3.7 % for 1 of 100)."""
+"""Of this many pools of equal gangs in which they are said to differ. If the probability were 5 %,
+so few claims would have one of less than 5 % (binomial: 3.6 % for 12 of 400, 3.7 % for 1 of 100).
+"""
 
 
 @pytest.mark.parametrize("pool", EQUAL)
@@ -246,9 +245,7 @@ def test_a_gang_slowed_by_3_per_cent_is_found_and_removed(pool: Pool) -> None:
     found = np.mean([one.differ() for one in played])
     on_slow = np.mean([one.bias_on_slow() for one in played])
     surfaces = {
-        corrected: np.mean(
-            [one.surface_error(corrected=corrected) for one in played], 0
-        )
+        corrected: np.mean([one.surface_error(corrected=corrected) for one in played], 0)
         for corrected in (False, True)
     }
     errors = " / ".join(f"{100 * surfaces[which][1]:.2f}" for which in surfaces)

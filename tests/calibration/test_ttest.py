@@ -42,11 +42,7 @@ def rate(
     """Return how often the question is answered with yes."""
     draw_a, draw_b, n_a, n_b = cell
     rng = np.random.default_rng(20261121)
-    return float(
-        np.mean(
-            [asked(draw_a(rng, n_a), draw_b(rng, n_b)) for _ in range(REPLICATIONS)]
-        )
-    )
+    return float(np.mean([asked(draw_a(rng, n_a), draw_b(rng, n_b)) for _ in range(REPLICATIONS)]))
 
 
 def rejects(a: np.ndarray, b: np.ndarray) -> bool:

@@ -16,8 +16,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from benchwright.core.ramp import ScalabilityModel, UslFit
-from benchwright.stats.usl import fit_usl, usl_throughput
+from benchwright.features.search.ramp.scalability import fit_usl, usl_throughput
+from benchwright.features.search.ramp.types import ScalabilityModel, UslFit
 from ramps import holds, maximum_holds
 
 FULL = os.environ.get("BW_CALIBRATION") == "full"
@@ -106,9 +106,7 @@ def coverage_of(cell: Cell) -> Coverage:
     return Coverage(*(float(share) for share in np.mean(rows, axis=0)))
 
 
-@pytest.mark.parametrize(
-    "cell", CELLS + MORE if FULL else CELLS, ids=lambda cell: str(cell.name)
-)
+@pytest.mark.parametrize("cell", CELLS + MORE if FULL else CELLS, ids=lambda cell: str(cell.name))
 def test_intervals_cover(cell: Cell, capsys: pytest.CaptureFixture[str]) -> None:
     """Each at least 95 %, less four standard errors of the count; and inside the bounds not
     much more, so that they are no wider than they must be."""

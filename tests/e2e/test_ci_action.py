@@ -1,9 +1,9 @@
 """The GitHub Action and the GitLab template, executed on a small repository.
 
-The steps of `action.yml` run as GitHub's runner runs them: expressions are replaced in `if`, `env`, `with` and
-`working-directory`, each `run` is a script of `bash --noprofile --norc -eo pipefail`, and the files that
-`GITHUB_OUTPUT`, `GITHUB_PATH` and `GITHUB_STEP_SUMMARY` name are read after each step. The actions of GitHub that
-store a cache and an artifact are copies here.
+The steps of `action.yml` run as GitHub's runner runs them: expressions are replaced in `if`, `env`,
+`with` and `working-directory`, each `run` is a script of `bash --noprofile --norc -eo pipefail`,
+and the files that `GITHUB_OUTPUT`, `GITHUB_PATH` and `GITHUB_STEP_SUMMARY` name are read after each
+step. The actions of GitHub that store a cache and an artifact are copies here.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ class Job:
 
     workspace: Path
     runner: Path
-    """What GitHub stores outside the job: caches and artifacts, and the job's temporary directory."""
+    """What GitHub stores outside the job: caches and artifacts, and the job's temporary directory.
+    """
     base_ref: str = ""
     """The target branch of the pull request that started the job."""
     number: int = 1
@@ -99,10 +100,7 @@ class Job:
             else:
                 self.use(
                     step["uses"].partition("@")[0],
-                    {
-                        key: self.filled(text, inputs)
-                        for key, text in step["with"].items()
-                    },
+                    {key: self.filled(text, inputs) for key, text in step["with"].items()},
                 )
             if self.status:
                 self.failed = step["name"]
@@ -111,9 +109,7 @@ class Job:
     def execute(self, step: dict[str, Any], inputs: dict[str, str]) -> None:
         """Run a step's script."""
         temp = self.runner / f"temp-{self.number}"
-        files = {
-            name: temp / name.lower() for name in ("OUTPUT", "PATH", "STEP_SUMMARY")
-        }
+        files = {name: temp / name.lower() for name in ("OUTPUT", "PATH", "STEP_SUMMARY")}
         temp.mkdir(exist_ok=True)
         for file in files.values():
             file.write_text("")
@@ -124,15 +120,10 @@ class Job:
             "GITHUB_WORKSPACE": str(self.workspace),
             "GITHUB_BASE_REF": self.base_ref,
             **{f"GITHUB_{name}": str(file) for name, file in files.items()},
-            **{
-                name: self.filled(text, inputs)
-                for name, text in step.get("env", {}).items()
-            },
+            **{name: self.filled(text, inputs) for name, text in step.get("env", {}).items()},
         }
         place = self.filled(step.get("working-directory", "."), inputs)
-        done = run_script(
-            step["run"], temp / "script.sh", self.workspace / place, environment
-        )
+        done = run_script(step["run"], temp / "script.sh", self.workspace / place, environment)
         self.log += done.stdout
         self.status = done.returncode
         self.summary += files["STEP_SUMMARY"].read_text()
@@ -167,16 +158,14 @@ class Job:
 
 def git(place: Path, *words: str) -> str:
     """Run git in a repository; return what it prints."""
-    done = subprocess.run(
-        ["git", *words], cwd=place, check=True, capture_output=True, text=True
-    )
+    done = subprocess.run(["git", *words], cwd=place, check=True, capture_output=True, text=True)
     return done.stdout.strip()
 
 
 @pytest.fixture
 def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Job:
-    """Return a job in a repository of three commits: `first`, then `noise` with another comment, then
-    `regression`; the job has `noise` checked out."""
+    """Return a job in a repository of three commits: `first`, then `noise` with another comment,
+    then `regression`; the job has `noise` checked out."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     for name in ("AUTHOR", "COMMITTER"):
         monkeypatch.setenv(f"GIT_{name}_NAME", "A")
@@ -237,9 +226,7 @@ def test_noise_is_not_stopped_and_histories_are_kept(job: Job) -> None:
     # The next job of the branch starts with the history of this one.
     (job.workspace / "history.db").unlink()
     later = Job(job.workspace, job.runner, number=2)
-    later.run(
-        **inputs(history="history.db", history_runs="3", max_time="2s", artifact="")
-    )
+    later.run(**inputs(history="history.db", history_runs="3", max_time="2s", artifact=""))
     assert later.status == 0, later.log
     assert "1 new run" in later.log
     shown = bw(job.workspace, "history", "history.db", "--json")
@@ -293,9 +280,7 @@ def test_an_undecided_gate_is_neutral_unless_it_is_to_fail(
         ({"base": "--output=stolen"}, "--output=stolen"),
     ],
 )
-def test_a_wrong_job_fails_with_its_reason(
-    job: Job, given: dict[str, str], message: str
-) -> None:
+def test_a_wrong_job_fails_with_its_reason(job: Job, given: dict[str, str], message: str) -> None:
     job.run(**inputs(**given))
     assert job.status not in (0, 3), job.log
     assert message in job.log
@@ -347,9 +332,7 @@ def test_no_input_is_a_part_of_a_script(step: dict[str, Any]) -> None:
     assert set(re.findall(r"\bBW_[A-Z_]+", step["run"])) == set(step["env"])
 
 
-@pytest.mark.skipif(
-    not shutil.which("shellcheck"), reason="shellcheck is not installed"
-)
+@pytest.mark.skipif(not shutil.which("shellcheck"), reason="shellcheck is not installed")
 def test_scripts_have_no_mistakes_of_the_shell(tmp_path: Path) -> None:
     scripts = [one["run"] for one in STEPS if "run" in one]
     assert shellcheck([*scripts, "\n".join(GITLAB["script"])], tmp_path) == ""
@@ -363,12 +346,8 @@ def test_every_input_and_output_is_used() -> None:
         assert one.get("required", False) or "default" in one
 
 
-@pytest.mark.parametrize(
-    ("head", "statuses"), [("regression", (1,)), ("noise", (0, 3))]
-)
-def test_the_template_for_gitlab(
-    job: Job, head: str, statuses: tuple[int, ...]
-) -> None:
+@pytest.mark.parametrize(("head", "statuses"), [("regression", (1,)), ("noise", (0, 3))])
+def test_the_template_for_gitlab(job: Job, head: str, statuses: tuple[int, ...]) -> None:
     base = git(job.workspace, "rev-parse", f"{head}^")
     git(job.workspace, "checkout", "-q", head)
     environment = {

@@ -103,9 +103,7 @@ def test_a_person_is_told_in_a_table_and_sentences(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("limit", "expected"), [("slower by 3%", 1), ("elapsed slower by 0.99", 3)]
 )
-def test_a_gate_is_an_exit_status_and_junit(
-    tmp_path: Path, limit: str, expected: int
-) -> None:
+def test_a_gate_is_an_exit_status_and_junit(tmp_path: Path, limit: str, expected: int) -> None:
     """sleep 0.4 takes about twice as long as sleep 0.2: 99 % more cannot be decided."""
     commands = SLOWER if expected == 1 else ("sleep 0.2", "sleep 0.4")
     done = bw(
@@ -251,9 +249,7 @@ def undisturbed(directory: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
-def test_a_comparison_goes_on_with_the_same_blocks(
-    tmp_path: Path, how: signal.Signals
-) -> None:
+def test_a_comparison_goes_on_with_the_same_blocks(tmp_path: Path, how: signal.Signals) -> None:
     whole = undisturbed(tmp_path / "whole")
     place = tmp_path / "cut"
     place.mkdir()
@@ -395,9 +391,7 @@ def test_results_of_different_environments_are_told(
     sleep = ("--", "sleep", "0.01")
     for study in ("old", "same"):
         assert bw(tmp_path, *run, study, *sleep).returncode == 0
-    assert "environments-differ" not in codes(
-        bw(tmp_path, "compare", "--json", "old", "same")
-    )
+    assert "environments-differ" not in codes(bw(tmp_path, "compare", "--json", "old", "same"))
     monkeypatch.setenv("MALLOC_ARENA_MAX", "1")
     assert bw(tmp_path, *run, "new", *sleep).returncode == 0
     against = ("--baseline", "old", "--max-blocks", "5", "--", "sleep 0.01")
@@ -506,9 +500,7 @@ def test_stored_results_without_a_completed_trial(tmp_path: Path) -> None:
     done = bw(tmp_path, "compare", good, "bad")
     assert done.returncode == 2
     assert "bad has no successful trial" in done.stderr
-    done = bw(
-        tmp_path, "compare", "--study", "new", "--baseline", "bad", "--", "touch ran"
-    )
+    done = bw(tmp_path, "compare", "--study", "new", "--baseline", "bad", "--", "touch ran")
     assert done.returncode == 2
     assert "bad has no successful trial" in done.stderr
     assert not (tmp_path / "ran").exists()

@@ -40,9 +40,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def git(place: Path, *words: str) -> str:
     """Run git in a repository; return what it prints."""
-    done = subprocess.run(
-        ["git", *words], cwd=place, check=True, capture_output=True, text=True
-    )
+    done = subprocess.run(["git", *words], cwd=place, check=True, capture_output=True, text=True)
     return done.stdout.strip()
 
 
@@ -223,9 +221,7 @@ def test_a_bisection_by_instructions_judges_them(repository: Path) -> None:
         git(repository, "commit", "-qam", f"loops {number}")
     commits = git(repository, "rev-list", "--reverse", "HEAD~3..HEAD").split()
     words = ("--instructions=callgrind", "--build", BUILD, "--study", "../study")
-    done = bw(
-        repository, "history", "bisect", "HEAD~2", *words, "--json", "--", "./prog"
-    )
+    done = bw(repository, "history", "bisect", "HEAD~2", *words, "--json", "--", "./prog")
     assert done.returncode == 0, done.stdout + done.stderr
     document = json.loads(done.stdout)
     assert document["metric"] == "instructions"

@@ -41,9 +41,7 @@ def test_no_example_shows_a_p_value_that_cannot_be() -> None:
     shown = re.findall(r"(\d+) blocks?, P = ([\de.-]+\d)", PAGE.read_text())
     assert shown
     for blocks, p in shown:
-        floor = t_mixture_p_of_moments(
-            Moments(int(blocks), 1.0, 1e-9), 0.0, confidence=0.95
-        )
+        floor = t_mixture_p_of_moments(Moments(int(blocks), 1.0, 1e-9), 0.0, confidence=0.95)
         assert float(p) >= 0.99 * floor, f"{blocks} blocks, P = {p}"
 
 

@@ -146,9 +146,7 @@ def test_zsh_completes_a_line(place: Path, typed: str, completed: str) -> None:
     functions = place / "functions"
     functions.mkdir()
     (functions / "_bw").write_text(completion_script("zsh"))
-    start = (
-        "PS1=READY; fpath=($PWD/functions $fpath); autoload -U compinit; compinit -u -D"
-    )
+    start = "PS1=READY; fpath=($PWD/functions $fpath); autoload -U compinit; compinit -u -D"
     (place / ".zshrc").write_text(f"{start}\nunsetopt beep\n")
     child, terminal = pty.fork()
     if child == 0:
@@ -175,8 +173,6 @@ def read_until(terminal: int, text: str) -> str:
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_the_command_prints_the_script(
-    capsys: pytest.CaptureFixture[str], shell: str
-) -> None:
+def test_the_command_prints_the_script(capsys: pytest.CaptureFixture[str], shell: str) -> None:
     assert main(["completion", shell]) == 0
     assert capsys.readouterr().out == completion_script(shell)

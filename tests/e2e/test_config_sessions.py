@@ -1,4 +1,5 @@
-"""Defaults from configuration files in real sessions: shown, stored, and independent of the files later."""
+"""Defaults from configuration files in real sessions: shown, stored, and independent of the files
+later."""
 
 from __future__ import annotations
 
@@ -32,9 +33,7 @@ def bw(place: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """Run bw with the files of a directory, which may be changed between calls."""
     environment = {**os.environ, "XDG_CONFIG_HOME": str(place)}
     del environment["BW_CONFIG"]
-    return subprocess.run(
-        [*BW, *words], cwd=place, capture_output=True, text=True, env=environment
-    )
+    return subprocess.run([*BW, *words], cwd=place, capture_output=True, text=True, env=environment)
 
 
 def session_of(study: Path) -> StoredSession:
@@ -74,9 +73,7 @@ def test_a_resumed_session_does_not_read_the_files_again(place: Path) -> None:
     done = bw(place, "resume", "results")
     assert done.returncode == 0, done.stderr
     (place / "pyproject.toml").unlink()
-    document = json.loads(
-        bw(place, "stats", "--metric", "n", "--json", "results").stdout
-    )
+    document = json.loads(bw(place, "stats", "--metric", "n", "--json", "results").stdout)
     (test,) = document["inputs"]
     counts = {one["name"]: one["count"] for one in test["quantities"]}
     assert (counts["elapsed"], counts["n"]) == (3, 3)

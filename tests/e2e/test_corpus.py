@@ -1,4 +1,5 @@
-"""benches/corpus.py records a short series, goes on where it was stopped, and reports what the machine does not have."""
+"""benches/corpus.py records a short series, goes on where it was stopped, and reports what the
+machine does not have."""
 
 from __future__ import annotations
 
@@ -49,9 +50,7 @@ def test_a_series_is_recorded_once(tmp_path: Path, condition: str) -> None:
     assert series.facts["kernel.release"] == os.uname().release
     assert bool(series.around.neighbour_ns) == (condition == "neighbour")
     assert population(series).values.mean() == pytest.approx(1)
-    codes = {
-        finding.code for finding in findings_of(series, trials_of(series, 0, TRIALS))
-    }
+    codes = {finding.code for finding in findings_of(series, trials_of(series, 0, TRIALS))}
     assert "work-too-short-for-the-clock" in codes or min(series.elapsed_ns) > 20e6
     written = file.stat().st_mtime_ns
     assert recorder(tmp_path, *words) == ""
@@ -62,8 +61,6 @@ def test_a_series_is_recorded_once(tmp_path: Path, condition: str) -> None:
 
 
 def test_a_program_that_is_absent_is_reported(tmp_path: Path) -> None:
-    printed = recorder(
-        tmp_path, "--only", "sqlite", "--condition", "neighbour", PATH=str(tmp_path)
-    )
+    printed = recorder(tmp_path, "--only", "sqlite", "--condition", "neighbour", PATH=str(tmp_path))
     assert printed == "sqlite-neighbour: SKIPPED: sqlite3 is not installed\n"
     assert not (tmp_path / "to").exists()

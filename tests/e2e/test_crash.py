@@ -157,9 +157,7 @@ def table(directory: Path) -> dict[str, tuple[object, ...]]:
     return rows
 
 
-def wait_for_no_orphan(
-    directory: Path, after: str, older: frozenset[int] = frozenset()
-) -> None:
+def wait_for_no_orphan(directory: Path, after: str, older: frozenset[int] = frozenset()) -> None:
     """Wait until nothing that the session started is alive; fail if something stays.
 
     `older` may stay: left by an earlier kill of everything, and `bw` was killed again
@@ -183,15 +181,11 @@ def has_session(directory: Path) -> bool:
 
 def run_to_the_end(directory: Path, words: tuple[str, ...]) -> None:
     """Run bw and expect success."""
-    done = subprocess.run(
-        bw_words(*words), cwd=directory, capture_output=True, timeout=120
-    )
+    done = subprocess.run(bw_words(*words), cwd=directory, capture_output=True, timeout=120)
     assert done.returncode == 0, done.stderr.decode()
 
 
-def killed_once(
-    directory: Path, words: tuple[str, ...], delay_s: float, how: str
-) -> bool:
+def killed_once(directory: Path, words: tuple[str, ...], delay_s: float, how: str) -> bool:
     """Run bw, kill it after a delay; return False when it had ended by itself before."""
     process = subprocess.Popen(
         bw_words(*words),

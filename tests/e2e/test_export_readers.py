@@ -1,8 +1,8 @@
 """Exports are read by the programs that they are for; one that is not installed is a skip.
 
-Each export is of the session of `exported_session`, which has what formats get wrong, or of a stored
-study. `scripts/export_readers.sh` installs what Debian and PyPI do not; the other readers are in the
-virtual environment, or Debian packages (`scripts/setup.sh`).
+Each export is of the session of `exported_session`, which has what formats get wrong, or of a
+stored study. `scripts/export_readers.sh` installs what Debian and PyPI do not; the other readers
+are in the virtual environment, or Debian packages (`scripts/setup.sh`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import msgspec
 import pytest
 
 import exported_session
-from benchwright.report.export import FORMATS, ExportView
+from benchwright.features.exchange.export import FORMATS, ExportView
 
 COMPARE_PY = Path("/usr/share/benchmark/compare.py")
 TIMES = 'sort -k 2 "a\\b" | uniq:level=9:file size=4 k/2'
@@ -69,9 +69,7 @@ def test_pyperf_shows_the_runs(tmp_path: Path) -> None:
     shown = output_of(sys.executable, "-m", "pyperf", "stats", file, place=tmp_path)
     assert "Number of run with values: 12" in shown
     assert re.search(r"Mean \+- std dev: 165 ms", shown)
-    metadata = output_of(
-        sys.executable, "-m", "pyperf", "metadata", file, place=tmp_path
-    )
+    metadata = output_of(sys.executable, "-m", "pyperf", "metadata", file, place=tmp_path)
     assert f"name: {TIMES}" in metadata
     assert "command_max_rss: 1104.0 KiB" in metadata
 
@@ -79,12 +77,9 @@ def test_pyperf_shows_the_runs(tmp_path: Path) -> None:
 def test_pyperf_compares_two_sessions(tmp_path: Path) -> None:
     pytest.importorskip("pyperf")
     files = [
-        written(tmp_path / f"{slower}.json", "pyperf", times_of(slower))
-        for slower in (1.0, 1.5)
+        written(tmp_path / f"{slower}.json", "pyperf", times_of(slower)) for slower in (1.0, 1.5)
     ]
-    shown = output_of(
-        sys.executable, "-m", "pyperf", "compare_to", *files, place=tmp_path
-    )
+    shown = output_of(sys.executable, "-m", "pyperf", "compare_to", *files, place=tmp_path)
     assert "1.50x slower" in shown
 
 
@@ -93,8 +88,7 @@ def test_benchstat_compares_two_sessions_in_one_table(tmp_path: Path) -> None:
     before = exported_session.session()
     after = msgspec.structs.replace(exported_session.session(1.5), session=3)
     files = [
-        written(tmp_path / f"{view.session}.txt", "benchfmt", view)
-        for view in (before, after)
+        written(tmp_path / f"{view.session}.txt", "benchfmt", view) for view in (before, after)
     ]
     shown = output_of("benchstat", *files, place=tmp_path)
     assert "+50.00% (p=0.000 n=12)" in shown
@@ -104,9 +98,7 @@ def test_benchstat_compares_two_sessions_in_one_table(tmp_path: Path) -> None:
 
 def test_benchstat_finds_the_keys_and_units(tmp_path: Path) -> None:
     file = written(tmp_path / "one.txt", "benchfmt", exported_session.session())
-    shown = output_of(
-        "benchstat", "-format", "csv", "-row", ".name,/level", file, place=tmp_path
-    )
+    shown = output_of("benchstat", "-format", "csv", "-row", ".name,/level", file, place=tmp_path)
     assert re.search(r'^ *"Sort_-k_2_.* 9",0\.1646', shown, re.MULTILINE), shown
     assert "delay-sec" in shown
     # Digits of 1130496 with a binary prefix: benchstat knows that they are bytes.
@@ -133,9 +125,7 @@ def test_google_benchmarks_compare_py_tests_two_sessions(tmp_path: Path) -> None
     )
     compared = json.loads(report.read_text())
     (found,) = [
-        one
-        for one in compared
-        if one["run_type"] == "iteration" and one["name"].startswith("sort")
+        one for one in compared if one["run_type"] == "iteration" and one["name"].startswith("sort")
     ]
     assert [round(one["time"], 3) for one in found["measurements"]] == [0.5] * 12
     assert found["utest"]["time_pvalue"] < 0.001
@@ -192,8 +182,8 @@ class JmhEntry(msgspec.Struct, forbid_unknown_fields=True):
     secondaryMetrics: dict[str, JmhMetric]
     params: dict[str, str] = {}
     bwMetric: str = ""
-    """The one member of ours: JMH has no name of the primary metric. Its readers (jmh-visualizer, Bencher's
-    adapter java_jmh) skip members that they do not know."""
+    """The one member of ours: JMH has no name of the primary metric. Its readers (jmh-visualizer,
+    Bencher's adapter java_jmh) skip members that they do not know."""
 
 
 def test_an_export_for_jmh_has_its_shape() -> None:
@@ -219,9 +209,7 @@ def test_otava_reads_the_sessions_of_a_study(tmp_path: Path) -> None:
         for at in range(1, 11)
     ]
     *earlier, last = sessions
-    found = FORMATS["otava"].write(
-        msgspec.structs.replace(last, earlier=tuple(earlier))
-    )
+    found = FORMATS["otava"].write(msgspec.structs.replace(last, earlier=tuple(earlier)))
     for name, text in (("otava.yaml", found.text), *found.beside):
         (tmp_path / name).write_text(text)
     config = ("--config-file", "otava.yaml")
@@ -250,9 +238,7 @@ class Bench(msgspec.Struct, forbid_unknown_fields=True):
 
 def test_github_action_benchmark_has_its_shape_and_one_direction() -> None:
     view = exported_session.session()
-    smaller = msgspec.json.decode(
-        exported("github-action-benchmark", view), type=list[Bench]
-    )
+    smaller = msgspec.json.decode(exported("github-action-benchmark", view), type=list[Bench])
     assert [one.name for one in smaller if "ops" in one.name] == []
     assert len({one.name for one in smaller}) == len(smaller) == 5
 
@@ -268,9 +254,7 @@ class Measure(msgspec.Struct, forbid_unknown_fields=True):
 def test_bencher_metric_format_has_its_shape() -> None:
     found = msgspec.json.decode(
         exported("bencher", exported_session.session()),
-        type=dict[
-            str, dict[Annotated[str, msgspec.Meta(pattern="^[a-z0-9-]+$")], Measure]
-        ],
+        type=dict[str, dict[Annotated[str, msgspec.Meta(pattern="^[a-z0-9-]+$")], Measure]],
     )
     assert found[TIMES]["latency"].value == 164765000
     assert found["count"]["delay"].value == 0.0142
@@ -349,9 +333,7 @@ def test_the_parsers_of_prometheus_read_names_labels_and_values(name: str) -> No
 def test_xmllint_reads_the_cases(tmp_path: Path) -> None:
     file = written(tmp_path / "junit.xml", "junit", exported_session.session())
     assert output_of("xmllint", "--noout", file, place=tmp_path) == ""
-    count = output_of(
-        *("xmllint", "--xpath", "count(//testcase[error])", file), place=tmp_path
-    )
+    count = output_of(*("xmllint", "--xpath", "count(//testcase[error])", file), place=tmp_path)
     assert count.strip() == "1"
 
 
@@ -371,11 +353,10 @@ def test_the_buckets_of_a_load_are_cumulative_and_complete() -> None:
     family = families["bw_load_response_seconds"]
     assert (family.type, family.unit) == ("histogram", "seconds")
     buckets = {
-        one.labels["le"]: one.value
-        for one in family.samples
-        if one.name.endswith("_bucket")
+        one.labels["le"]: one.value for one in family.samples if one.name.endswith("_bucket")
     }
-    # Of the eight response times three are at most 90 us, six at most 120 us, all at most 2 ms and a little.
+    # Of the eight response times three are at most 90 us, six at most 120 us, all at most 2 ms and
+    # a little.
     assert (buckets["5e-05"], buckets["0.0001"], buckets["0.0002"]) == (0, 5, 6)
     assert (buckets["0.002"], buckets["0.005"], buckets["+Inf"]) == (7, 8, 8)
     (total,) = [one.value for one in family.samples if one.name.endswith("_sum")]
@@ -394,16 +375,10 @@ def test_each_label_has_its_own_histogram_and_counts(name: str) -> None:
     response = families["bw_load_label_response_seconds"]
     assert response.type == "histogram"
     totals = {
-        one.labels["label"]: one.value
-        for one in response.samples
-        if one.name.endswith("_count")
+        one.labels["label"]: one.value for one in response.samples if one.name.endswith("_count")
     }
     assert totals == {every: 5, odd: 3}
-    sums = {
-        one.labels["label"]: one.value
-        for one in response.samples
-        if one.name.endswith("_sum")
-    }
+    sums = {one.labels["label"]: one.value for one in response.samples if one.name.endswith("_sum")}
     for label, first in ((every, 0), (odd, 1)):
         own = sum(sum(times[first::2]) for times in exported_session.LOAD_NS)
         assert sums[label] == pytest.approx(own / 1e9)

@@ -120,8 +120,7 @@ def test_hyperfine_reports_the_same_in_csv(tmp_path: Path) -> None:
         found = read_inputs([str(tmp_path / name)])
         assert [one.test for one in found] == ["true", "true#2", "sleep 0.01"]
         rows = [
-            {row.name: row for row in summarise_trials(trials_of(one), one.specs)}
-            for one in found
+            {row.name: row for row in summarise_trials(trials_of(one), one.specs)} for one in found
         ]
         means.append([row["elapsed"].mean for row in rows])
     assert means[0] == pytest.approx(means[1])

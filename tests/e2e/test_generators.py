@@ -16,19 +16,19 @@ from pathlib import Path
 
 import pytest
 
-from benchwright.core.search import LoadEnding, LoadTrial
-from benchwright.load.criteria import parse_criteria
-from benchwright.load.generators.adapter import Generator, GeneratorRequest
-from benchwright.load.generators.command import command_generator
-from benchwright.load.generators.fio import Fio
-from benchwright.load.generators.k6 import K6
-from benchwright.load.generators.memtier import Memtier
-from benchwright.load.generators.oha import Oha
-from benchwright.load.generators.pgbench import Pgbench
-from benchwright.load.generators.redis_benchmark import RedisBenchmark
-from benchwright.load.generators.run import GeneratorPlace, LeaveEarly, run_generator
-from benchwright.load.generators.vegeta import Vegeta
-from benchwright.load.generators.wrk2 import Wrk2
+from benchwright.features.generators.adapter import Generator, GeneratorRequest
+from benchwright.features.generators.command import command_generator
+from benchwright.features.generators.fio import Fio
+from benchwright.features.generators.k6 import K6
+from benchwright.features.generators.memtier import Memtier
+from benchwright.features.generators.oha import Oha
+from benchwright.features.generators.pgbench import Pgbench
+from benchwright.features.generators.redis_benchmark import RedisBenchmark
+from benchwright.features.generators.run import GeneratorPlace, LeaveEarly, run_generator
+from benchwright.features.generators.vegeta import Vegeta
+from benchwright.features.generators.wrk2 import Wrk2
+from benchwright.features.load.criteria import parse_criteria
+from benchwright.features.search.types import LoadEnding, LoadTrial
 from benchwright.trial.bench import LocalBench
 from postgres_server import postgres
 
@@ -69,9 +69,7 @@ class Runner:
             criteria=CRITERIA,
             directory=str(scratch),
         )
-        place = GeneratorPlace(
-            directory=str(self._directory), scratch=str(scratch), look_s=0.2
-        )
+        place = GeneratorPlace(directory=str(self._directory), scratch=str(scratch), look_s=0.2)
         return run_generator(self._bench, generator, asked, place, leaves)
 
 
@@ -114,10 +112,7 @@ def ended(server: subprocess.Popen[bytes]) -> None:
 
 
 def test_command_runs_any_program(run: Runner) -> None:
-    text = (
-        'printf \'{"mean": %s, "rows": [[0, %s, 1.5]]}\' {duration} {rate} '
-        "&& echo done >&2"
-    )
+    text = 'printf \'{"mean": %s, "rows": [[0, %s, 1.5]]}\' {duration} {rate} && echo done >&2'
     trial = run(command_generator(text, "/mean", "/rows"), 100.0, duration_s=0.5)
     assert trial.ending is LoadEnding.WHOLE, trial.failure
     assert trial.values == {"response_ms_mean": 0.5}
@@ -187,9 +182,7 @@ def test_fio_keeps_a_rate_on_a_file(run: Runner, tmp_path: Path) -> None:
     assert "hides-lateness" in trial.marks
 
 
-def test_fio_beyond_the_device_offers_less_than_was_asked(
-    run: Runner, tmp_path: Path
-) -> None:
+def test_fio_beyond_the_device_offers_less_than_was_asked(run: Runner, tmp_path: Path) -> None:
     generator = Fio(filename=str(tmp_path / "data"), size="4M", engine="psync")
     trial = run(generator, 5e7)
     assert trial.ending is LoadEnding.WHOLE, trial.failure
@@ -262,9 +255,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     need("nginx")
     home, port = tmp_path_factory.mktemp("nginx"), free_port()
     (home / "nginx.conf").write_text(NGINX.format(home=home, port=port))
-    server = subprocess.Popen(
-        ["nginx", "-e", str(home / "errors"), "-c", str(home / "nginx.conf")]
-    )
+    server = subprocess.Popen(["nginx", "-e", str(home / "errors"), "-c", str(home / "nginx.conf")])
     try:
         wait_for(port, server)
         yield f"http://127.0.0.1:{port}/"

@@ -76,16 +76,12 @@ def test_the_slower_commit_is_found_and_stops_the_gate(
     assert series["newest"]["verdict"] == "slower"
     assert [point["commit"] for point in series["points"]] == commits
     assert not any(point["dirty"] for point in series["points"])
-    assert len(series["segments"]) == 1, (
-        "the program that is measured is no environment"
-    )
+    assert len(series["segments"]) == 1, "the program that is measured is no environment"
     # A busy machine can make the program slower too, so there may be other steps.
     worse = [
         step["ratio"]["value"]
         for step in series["steps"]
-        if commits.index(step["after_commit"])
-        <= 11
-        < commits.index(step["up_to_commit"])
+        if commits.index(step["after_commit"]) <= 11 < commits.index(step["up_to_commit"])
     ]
     assert len(worse) == 1
     assert worse[0] > 2

@@ -106,9 +106,7 @@ DAEMON = """
         pytest.param('rm -rf "$TESTROOT"', id="testroot"),
     ],
 )
-def test_what_a_command_starts_and_closes_harms_nothing(
-    tmp_path: Path, script: str
-) -> None:
+def test_what_a_command_starts_and_closes_harms_nothing(tmp_path: Path, script: str) -> None:
     seen = hostile(tmp_path, script)
     assert seen.code == 0, seen.err
     assert trials(tmp_path / "u") == [1, 2, 3]
@@ -136,9 +134,7 @@ def test_escapes_reach_no_terminal(tmp_path: Path) -> None:
             id="ignores-signals",
         ),
         pytest.param("touch started; sleep 600", (("HUP", "started"),), id="hangup"),
-        pytest.param(
-            "kill -STOP $PPID; touch started; sleep 600", (INT, INT), id="stops-worker"
-        ),
+        pytest.param("kill -STOP $PPID; touch started; sleep 600", (INT, INT), id="stops-worker"),
         pytest.param(
             "kill -STOP $(ps -o ppid= $PPID); touch started; sleep 600",
             (INT,),
@@ -155,9 +151,7 @@ def test_an_interrupt_ends_what_hangs(
 
 
 @pytest.mark.parametrize("whom", ["$PPID", "$(ps -o ppid= $PPID)"])
-def test_a_command_that_kills_the_launcher_is_suspected(
-    tmp_path: Path, whom: str
-) -> None:
+def test_a_command_that_kills_the_launcher_is_suspected(tmp_path: Path, whom: str) -> None:
     seen = hostile(tmp_path, f"kill -KILL {whom}; sleep 5")
     if whom == "$PPID":
         assert seen.code == 1
@@ -280,9 +274,7 @@ def test_a_disk_that_is_full_at_the_end_costs_no_table(tmp_path: Path) -> None:
 
 
 def test_a_log_that_was_deleted_costs_no_output(tmp_path: Path) -> None:
-    seen = hostile(
-        tmp_path, "touch started; echo first; sleep 600", ("KILL", "started")
-    )
+    seen = hostile(tmp_path, "touch started; echo first; sleep 600", ("KILL", "started"))
     assert seen.code == -9
     (old,) = (tmp_path / "u" / "logs" / "s1").rglob("exec-1.out")
     (tmp_path / "u" / "journal.sqlite-wal").unlink()

@@ -21,9 +21,7 @@ COUNTS = "i=0; while [ $i -lt {n} ]; do i=$((i + 1)); done"
 @needs_valgrind
 def test_a_comparison_judges_instructions_and_only_shows_time(tmp_path: Path) -> None:
     commands = [COUNTS.format(n=n) for n in (1000, 1100)]
-    done = bw(
-        tmp_path, "compare", "--instructions=callgrind", "--json", "--", *commands
-    )
+    done = bw(tmp_path, "compare", "--instructions=callgrind", "--json", "--", *commands)
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
     judged = {v["metric"]: v for v in document["verdicts"] if v["judged"]}

@@ -14,9 +14,7 @@ import benchwright
 from benchwright.core.errors import BenchError, InputError, StudyError
 
 PAGE = Path(__file__).parents[2] / "docs" / "library.md"
-BLOCK = re.compile(
-    r'^```python(?: title="(?P<title>\S+)")?\n(?P<text>.*?)^```$', re.M | re.S
-)
+BLOCK = re.compile(r'^```python(?: title="(?P<title>\S+)")?\n(?P<text>.*?)^```$', re.M | re.S)
 
 
 def pytest_run(place: Path, *words: str) -> subprocess.CompletedProcess[str]:
@@ -91,9 +89,7 @@ def test_a_stored_load_is_read_from_its_study(tmp_path: Path) -> None:
 
 
 def test_a_search_that_ends_early_is_an_undecided_result() -> None:
-    peak = benchwright.peak(
-        target="null", limit=["p99 < 5ms"], max_trials=1, run_length="1s"
-    )
+    peak = benchwright.peak(target="null", limit=["p99 < 5ms"], max_trials=1, run_length="1s")
     assert (peak.exit_status, peak.is_decided) == (3, False)
     assert len(peak.document.trials) == 1
     study = peak.open_study()

@@ -57,9 +57,7 @@ def _named_of(mixed: Mixed) -> Named:
         shutil.rmtree(place, ignore_errors=True)
 
 
-def _tried(
-    wanted: str, once: Callable[[], Named], true: Set[str] = frozenset()
-) -> None:
+def _tried(wanted: str, once: Callable[[], Named], true: Set[str] = frozenset()) -> None:
     """Try until `wanted` is named first; on a crowded machine `true` limits may come first."""
     seen: list[Named] = []
     for _ in range(TRIES):
@@ -70,8 +68,7 @@ def _tried(
         if seen[-1].first(wanted) == wanted:
             return
     text = f"{wanted or 'nothing'} was wanted first; " + "; ".join(
-        f"{one.causes} beside {one.strangers.cores:.2f} processors of strangers"
-        for one in seen
+        f"{one.causes} beside {one.strangers.cores:.2f} processors of strangers" for one in seen
     )
     if all(
         one.strangers.cores >= CROWDED

@@ -1,4 +1,5 @@
-"""benches/live_agreement.py with few short comparisons: it runs, goes on where it was stopped, and leaves nothing running.
+"""benches/live_agreement.py with few short comparisons: it runs, goes on where it was stopped, and
+leaves nothing running.
 
 The rates that it measures are statements about a machine, so no test makes any.
 """
@@ -15,8 +16,8 @@ import pytest
 from scipy.stats import binomtest
 
 from benchwright.core.processes import all_processes
-from benchwright.machine.quiet import cgroups
-from benchwright.machine.quiet.host import Host
+from benchwright.features.quiet import cgroups
+from benchwright.features.quiet.host import Host
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benches"))
 import live_agreement as bench
@@ -34,9 +35,7 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def children() -> set[str]:
     """Return the commands of this process's children."""
-    return {
-        one.name for one in all_processes(Path("/proc")) if one.parent == os.getpid()
-    }
+    return {one.name for one in all_processes(Path("/proc")) if one.parent == os.getpid()}
 
 
 def test_it_goes_on_where_it_was_stopped(

@@ -67,12 +67,8 @@ def test_the_report_is_for_a_person(tmp_path: Path) -> None:
         assert part in done.stdout
 
 
-@pytest.mark.parametrize(
-    ("low", "policy"), [("nice", "SCHED_OTHER"), ("idle", "SCHED_IDLE")]
-)
-def test_a_low_priority_is_told_as_the_kernel_has_it(
-    tmp_path: Path, low: str, policy: str
-) -> None:
+@pytest.mark.parametrize(("low", "policy"), [("nice", "SCHED_OTHER"), ("idle", "SCHED_IDLE")])
+def test_a_low_priority_is_told_as_the_kernel_has_it(tmp_path: Path, low: str, policy: str) -> None:
     words = ("load", *CONSTANT, "--target", "null", "--low-priority", low)
     (worker,) = document(bw(tmp_path, *words, "--json"))["result"]["workers"]
     assert worker["scheduling"]["policy"] == policy
@@ -201,9 +197,7 @@ def test_writes_over_data_are_refused(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_cannot_be_done_is_told(
-    tmp_path: Path, words: tuple[str, ...], part: str
-) -> None:
+def test_what_cannot_be_done_is_told(tmp_path: Path, words: tuple[str, ...], part: str) -> None:
     done = bw(tmp_path, "load", "--rate", "10", "--duration", "100ms", *words)
     assert done.returncode in (1, 2), done.stdout
     assert part in done.stderr

@@ -84,9 +84,7 @@ def test_a_set_is_used_again_and_grows(tmp_path: Path) -> None:
     run = (str(path), "--target", "dir:data", "--duration", "300ms")
 
     def made(*words: str) -> dict[str, int]:
-        entry: dict[str, int] = document(tmp_path, *run, *words)["result"]["file_set"][
-            "made"
-        ]
+        entry: dict[str, int] = document(tmp_path, *run, *words)["result"]["file_set"]["made"]
         return entry
 
     first, again, grown = made(), made(), made("--rate", "25")
@@ -122,9 +120,7 @@ def test_sizes_and_names_are_restored_and_what_was_written_stays(
     ]
 
 
-@pytest.mark.parametrize(
-    ("operation", "error"), [("mkdir", "EEXIST"), ("create", None)]
-)
+@pytest.mark.parametrize(("operation", "error"), [("mkdir", "EEXIST"), ("create", None)])
 def test_operations_without_a_usable_object_are_counted(
     tmp_path: Path, operation: str, error: str | None
 ) -> None:

@@ -1,7 +1,9 @@
-"""One load of each network protocol, split over two hosts: the server's own count is exactly the result.
+"""One load of each network protocol, split over two hosts: the server's own count is exactly the
+result.
 
-A protocol is a row of `CASES`: a server that counts what arrived, and the workload. The hosts are network
-namespaces of this machine with an sshd each (`load_hosts.py`), so a server sees two clients.
+A protocol is a row of `CASES`: a server that counts what arrived, and the workload. The hosts are
+network namespaces of this machine with an sshd each (`load_hosts.py`), so a server sees two
+clients.
 """
 
 from __future__ import annotations
@@ -25,9 +27,9 @@ import numpy as np
 import pytest
 
 import ssh_server
+from benchwright.features.load.engine_values import merged
+from benchwright.features.load.hdr_histogram import decode_histogram
 from benchwright.load import read_samples
-from benchwright.load.engine_values import merged
-from benchwright.stats.hdr_histogram import decode_histogram
 from bw_command import Done
 from load_hosts import ArrivalServer, Hosts, running_hosts, until
 from postgres_server import postgres
@@ -157,9 +159,7 @@ def running_nginx(
             )
 
         scheme = "https" if tls else "http"
-        options = f'http = "{http}"\n' + (
-            f'ca = "{directory}/server.pem"\n' if tls else ""
-        )
+        options = f'http = "{http}"\n' + (f'ca = "{directory}/server.pem"\n' if tls else "")
         yield Counting(f"{scheme}://{address}:{port}/", seen, options)
     finally:
         process.terminate()
@@ -219,9 +219,7 @@ def running_postgres(directory: Path, address: str) -> Iterator[Counting]:
     del directory
     with postgres(address) as one:
         one.admit("host all bench 127.0.0.1/32 trust", "host all bench all trust")
-        one.execute(
-            "CREATE TABLE counted (what text, client inet DEFAULT inet_client_addr())"
-        )
+        one.execute("CREATE TABLE counted (what text, client inet DEFAULT inet_client_addr())")
 
         insert = "INSERT INTO counted (what) VALUES"
         labels = {"one": f"{insert} ('one')", "two": f"{insert} ($1)"}
@@ -237,12 +235,9 @@ def running_postgres(directory: Path, address: str) -> Iterator[Counting]:
             )
 
         statements = (
-            f'statements = ["{labels["one"]}", '
-            f'{{sql = "{labels["two"]}", parameters = ["two"]}}]\n'
+            f'statements = ["{labels["one"]}", {{sql = "{labels["two"]}", parameters = ["two"]}}]\n'
         )
-        yield Counting(
-            f"postgres://bench@{address}:{one.port}/postgres", seen, statements
-        )
+        yield Counting(f"postgres://bench@{address}:{one.port}/postgres", seen, statements)
 
 
 @contextlib.contextmanager
@@ -400,8 +395,7 @@ def test_the_result_of_two_hosts_is_what_the_server_counted(
         halves = dict.fromkeys(hosts.addresses.values(), OPERATIONS // 2)
         assert seen.clients == halves
     statuses = {
-        one: result["target"].get(f"status_{one}", 0)
-        for one in ("2xx", "3xx", "4xx", "5xx")
+        one: result["target"].get(f"status_{one}", 0) for one in ("2xx", "3xx", "4xx", "5xx")
     }
     assert {one: count for one, count in statuses.items() if count} == seen.statuses
     rows = read_samples(tmp_path / "rows")
@@ -430,9 +424,7 @@ def test_labels_of_two_hosts_are_those_of_one(tmp_path: Path, hosts: Hosts) -> N
             words = ("w.toml", "--workers", workers, "--json")
             result = document_of(hosts.load(tmp_path, *words, hosts=names))["result"]
             assert result["counts"]["completed"] == OPERATIONS
-            found.append(
-                {name: one["operations"] for name, one in result["labels"].items()}
-            )
+            found.append({name: one["operations"] for name, one in result["labels"].items()})
     assert found == [found[0]] * 4
     assert sum(found[0].values()) == OPERATIONS
 
@@ -456,9 +448,7 @@ def test_failed_requests_are_errors_of_their_label_on_both_hosts(
     assert "operations-failed" in {one["code"] for one in document["findings"]}
 
 
-def test_several_servers_share_requests_labels_and_values(
-    tmp_path: Path, hosts: Hosts
-) -> None:
+def test_several_servers_share_requests_labels_and_values(tmp_path: Path, hosts: Hosts) -> None:
     """Two HTTP servers have a request in common, and each one of its own; Redis has the values."""
     for name in ("web", "api", "store"):
         (tmp_path / name).mkdir()
@@ -469,13 +459,11 @@ def test_several_servers_share_requests_labels_and_values(
     ):
         servers = {"web": (web, 200), "api": (api, 100), "store": (store, 100)}
         targets = "".join(
-            f'[[target]]\nname = "{name}"\nto = "{one.target}"\nconnections = 4\n'
-            + one.options
+            f'[[target]]\nname = "{name}"\nto = "{one.target}"\nconnections = 4\n' + one.options
             for name, (one, _) in servers.items()
         )
         filaments = "".join(
-            f'[[filament]]\ntype = "open"\nrate = "300"\ncount = {count}\n'
-            f'target = "{name}"\n'
+            f'[[filament]]\ntype = "open"\nrate = "300"\ncount = {count}\ntarget = "{name}"\n'
             for name, (_, count) in servers.items()
         )
         requests = (
@@ -506,17 +494,14 @@ def test_several_servers_share_requests_labels_and_values(
 # -- a recorded load -----------------------------------------------------------------------
 
 
-def test_recorded_requests_are_replayed_by_two_hosts(
-    tmp_path: Path, hosts: Hosts
-) -> None:
+def test_recorded_requests_are_replayed_by_two_hosts(tmp_path: Path, hosts: Hosts) -> None:
     place = tmp_path / "server"
     place.mkdir()
     paths = [f"/page/{number % 7}" for number in range(OPERATIONS)]
     stamp = "[10/Oct/2025:13:55:{:02} +0000]"
     (tmp_path / "recorded.log").write_text(
         "".join(
-            f"192.0.2.7 - - {stamp.format(number // 200)} "
-            f'"GET {path} HTTP/1.1" 200 6 "-" "curl"\n'
+            f'192.0.2.7 - - {stamp.format(number // 200)} "GET {path} HTTP/1.1" 200 6 "-" "curl"\n'
             for number, path in enumerate(paths)
         )
     )

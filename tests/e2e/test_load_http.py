@@ -69,9 +69,7 @@ class Server:
                 return
             time.sleep(0.01)
 
-    def wait_until_it_has_answered(
-        self, requests: int, load: subprocess.Popen[str]
-    ) -> None:
+    def wait_until_it_has_answered(self, requests: int, load: subprocess.Popen[str]) -> None:
         """Return once so many requests are in its log."""
         while not self.log.exists() or self.log.read_bytes().count(b"\n") < requests:
             assert load.poll() is None, "the load has ended too early"
@@ -127,9 +125,7 @@ def document(process: subprocess.Popen[str]) -> dict[str, Any]:
     return found
 
 
-def test_a_paused_server_is_in_the_response_times_in_full(
-    tmp_path: Path, nginx: Server
-) -> None:
+def test_a_paused_server_is_in_the_response_times_in_full(tmp_path: Path, nginx: Server) -> None:
     words = ("--rate", str(RATE), "--arrival", "constant")
     process = start(tmp_path, nginx.port, *words)
     nginx.wait_until_it_has_answered(RATE // 2, process)
@@ -148,9 +144,7 @@ def test_a_paused_server_is_in_the_response_times_in_full(
     assert nginx.log.read_bytes().count(b"\n") == 5 * RATE
 
 
-def test_a_closed_loop_of_the_same_server_hides_it(
-    tmp_path: Path, nginx: Server
-) -> None:
+def test_a_closed_loop_of_the_same_server_hides_it(tmp_path: Path, nginx: Server) -> None:
     process = start(tmp_path, nginx.port, "--depth", "4", "--connections", "4")
     nginx.wait_until_it_has_answered(500, process)
     stood_s = nginx.pause(1.0)

@@ -28,7 +28,8 @@ pytestmark = pytest.mark.skipif(
     reason="nginx or openssl is not installed (apt-get install nginx-light openssl)",
 )
 MEGABYTE = 1_000_000
-# It ends a connection after `requests` requests; the format has what a request was, and what it took.
+# It ends a connection after `requests` requests; the format has what a request was, and what it
+# took.
 CONFIGURATION = """
 daemon off;
 worker_processes 1;
@@ -96,9 +97,7 @@ class Server:
         self.authority = str(directory / "server.pem")
         command = [str(NGINX), "-e", "error.log", "-c", "conf", "-p", str(directory)]
         # A group of its own: the master replaces a worker that is killed before it.
-        self.process = subprocess.Popen(
-            command, stderr=subprocess.DEVNULL, start_new_session=True
-        )
+        self.process = subprocess.Popen(command, stderr=subprocess.DEVNULL, start_new_session=True)
         while True:
             assert self.process.poll() is None, "nginx did not start"
             with contextlib.suppress(OSError):
@@ -146,7 +145,8 @@ class Server:
         return f"{scheme}://localhost:{port}{path}"
 
     def open_loop(self, count: int) -> str:
-        """Write a workload of so many operations, 500 a second, with TLS; however late they are, it has all of them."""
+        """Write a workload of so many operations, 500 a second, with TLS; however late they are, it
+        has all of them."""
         keys = {
             "to": self.url("https", "/small"),
             "http": "2",
@@ -228,9 +228,7 @@ def test_the_requests_of_one_connection_are_those_of_the_log(
     assert len({row[6] for row in rows}) == 1, "one connection"
 
 
-def test_a_hundred_streams_at_once_on_one_connection(
-    nginx: Server, tmp_path: Path
-) -> None:
+def test_a_hundred_streams_at_once_on_one_connection(nginx: Server, tmp_path: Path) -> None:
     # Each response takes two seconds, and the load one: no stream is the successor of another one.
     url = nginx.url("http", "/slow")
     words = nginx.closed(url, 100, connections=1, outstanding=100)
@@ -260,9 +258,7 @@ def test_statuses_are_errors_by_name(nginx: Server, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["https", "http"])
-def test_megabytes_in_both_directions(
-    scheme: str, nginx: Server, tmp_path: Path
-) -> None:
+def test_megabytes_in_both_directions(scheme: str, nginx: Server, tmp_path: Path) -> None:
     several = {"connections": 2, "outstanding": 4}
     words = nginx.closed(nginx.url(scheme, "/large"), 8, **several)
     got, target = sound(document(load(tmp_path, *words)))
@@ -326,14 +322,10 @@ def test_a_reload_in_the_middle_loses_nothing(nginx: Server, tmp_path: Path) -> 
     assert target["reconnects"] > 0
     assert target["failed_connects"] == 0
     rows = nginx.wait_for_rows(2500)
-    assert collections.Counter((row[0], row[3]) for row in rows) == {
-        ("HTTP/2.0", "200"): 2500
-    }
+    assert collections.Counter((row[0], row[3]) for row in rows) == {("HTTP/2.0", "200"): 2500}
 
 
-def test_a_killed_server_is_in_the_counts_and_the_findings(
-    nginx: Server, tmp_path: Path
-) -> None:
+def test_a_killed_server_is_in_the_counts_and_the_findings(nginx: Server, tmp_path: Path) -> None:
     running = start(tmp_path, nginx.open_loop(1000))
     wait_until(nginx, 500, running)
     nginx.end()
@@ -352,9 +344,7 @@ def test_a_killed_server_is_in_the_counts_and_the_findings(
     assert running.returncode == 1
 
 
-def test_a_server_without_http_2_is_an_error_with_what_to_do(
-    nginx: Server, tmp_path: Path
-) -> None:
+def test_a_server_without_http_2_is_an_error_with_what_to_do(nginx: Server, tmp_path: Path) -> None:
     words = ("--http", "2", "--rate", "10", "--duration", "1s")
     secure = f"https://localhost:{nginx.secure_1}/small"
     done = load(tmp_path, *words, "--target", secure, "--ca", nginx.authority)

@@ -95,9 +95,7 @@ def errors_of(found: dict[str, Any]) -> dict[str, int]:
     return errors
 
 
-def test_the_default_is_a_query_without_a_table(
-    server: Postgres, tmp_path: Path
-) -> None:
+def test_the_default_is_a_query_without_a_table(server: Postgres, tmp_path: Path) -> None:
     found = document(load(tmp_path, url_of(server), *SHORT))
     counts = found["result"]["counts"]
     assert counts["completed"] == counts["intended"] > 0
@@ -122,9 +120,7 @@ def test_as_many_rows_are_inserted_as_operations_completed(
     assert found["result"]["target"]["outstanding"] == int(outstanding)
 
 
-def test_each_statement_has_its_share_and_its_figures(
-    server: Postgres, tmp_path: Path
-) -> None:
+def test_each_statement_has_its_share_and_its_figures(server: Postgres, tmp_path: Path) -> None:
     server.execute("TRUNCATE counted")
     (tmp_path / "w.toml").write_text(
         """
@@ -146,9 +142,7 @@ def test_each_statement_has_its_share_and_its_figures(
     words = ("w.toml", "--connections", "2", "--limit", "p90 < 10s of insert")
     found = document(load(tmp_path, url_of(server), *words))
     rows = int(server.execute("SELECT count(*) FROM counted"))
-    labels = {
-        name: one["operations"] for name, one in found["result"]["labels"].items()
-    }
+    labels = {name: one["operations"] for name, one in found["result"]["labels"].items()}
     assert labels == {"insert": rows, "SELECT 1; SELECT 2": 400 - rows}
     assert 250 < rows < 350
     assert [one["outcome"] for one in found["limits"]] == ["passed"]
@@ -197,9 +191,7 @@ def test_a_search_has_commands_as_statements(server: Postgres, tmp_path: Path) -
     assert set(server.execute("SELECT text FROM counted").splitlines()) == {"ramp"}
 
 
-def test_a_list_of_statements_is_one_transaction(
-    server: Postgres, tmp_path: Path
-) -> None:
+def test_a_list_of_statements_is_one_transaction(server: Postgres, tmp_path: Path) -> None:
     server.execute("TRUNCATE counted")
     good = f"[{INSERT}, {INSERT}]"
     bad = f'[{INSERT}, "INSERT INTO single VALUES (1)"]'
@@ -214,9 +206,7 @@ def test_a_list_of_statements_is_one_transaction(
     assert found["result"]["target"]["reconnects"] == 0
 
 
-def test_parameters_with_values_are_those_of_the_seed(
-    server: Postgres, tmp_path: Path
-) -> None:
+def test_parameters_with_values_are_those_of_the_seed(server: Postgres, tmp_path: Path) -> None:
     insert = "INSERT INTO counted VALUES ($1, $2)"
     (tmp_path / "w.toml").write_text(
         f"""
@@ -363,9 +353,7 @@ def test_statements_are_refused_before_the_run(
         assert message in done.stderr
 
 
-def test_too_many_connections_and_an_unknown_database(
-    server: Postgres, tmp_path: Path
-) -> None:
+def test_too_many_connections_and_an_unknown_database(server: Postgres, tmp_path: Path) -> None:
     many = load(tmp_path, url_of(server), "--duration", "1s", "--connections", "200")
     assert many.returncode == 2
     assert "53300" in many.stderr
@@ -391,9 +379,7 @@ def _after_rows(server: Postgres, rows: int, act: Any) -> threading.Thread:
     return thread
 
 
-def test_connections_that_the_server_ends_are_made_again(
-    server: Postgres, tmp_path: Path
-) -> None:
+def test_connections_that_the_server_ends_are_made_again(server: Postgres, tmp_path: Path) -> None:
     server.execute("TRUNCATE counted")
     file = statements(tmp_path, INSERT, filament='type = "closed"\nusers = 8')
     end = (

@@ -1,4 +1,5 @@
-"""`bw load` on Debian's redis-server: exact totals, pipelining, logins, errors, and a server that dies."""
+"""`bw load` on Debian's redis-server: exact totals, pipelining, logins, errors, and a server that
+dies."""
 
 from __future__ import annotations
 
@@ -44,8 +45,7 @@ class Redis:
         # In a file: a password would be in the process list.
         (directory / "redis.conf").write_text(
             f"port {self.port}\nbind 127.0.0.1\nunixsocket {self.unix_socket}\n"
-            f'dir {directory}\nsave ""\nlogfile {directory}/redis.log\n'
-            + "\n".join(settings)
+            f'dir {directory}\nsave ""\nlogfile {directory}/redis.log\n' + "\n".join(settings)
         )
         self.process = subprocess.Popen((str(SERVER), str(directory / "redis.conf")))
         while True:
@@ -53,9 +53,7 @@ class Redis:
                 self.connection = socket.create_connection(("127.0.0.1", self.port))
                 break
             except ConnectionRefusedError:
-                assert self.process.poll() is None, (
-                    directory / "redis.log"
-                ).read_text()
+                assert self.process.poll() is None, (directory / "redis.log").read_text()
                 time.sleep(0.02)
         self.replies = self.connection.makefile("rb")
 
@@ -96,9 +94,7 @@ def redis(tmp_path: Path) -> Iterator[Redis]:
 @pytest.fixture
 def protected(tmp_path: Path) -> Iterator[Redis]:
     """Yield a server whose default user and whose user `app` have the password."""
-    one = Redis(
-        tmp_path, f"requirepass {PASSWORD}", f"user app on >{PASSWORD} ~* +@all"
-    )
+    one = Redis(tmp_path, f"requirepass {PASSWORD}", f"user app on >{PASSWORD} ~* +@all")
     assert one("AUTH", PASSWORD) == "+OK"
     yield one
     one.close()
@@ -134,9 +130,7 @@ def url(redis: Redis, more: str = "") -> str:
 RATE = ("--rate", "1k", "--duration", "1s", "--connections", "4")
 
 
-def test_the_server_executed_exactly_what_the_load_counts(
-    redis: Redis, tmp_path: Path
-) -> None:
+def test_the_server_executed_exactly_what_the_load_counts(redis: Redis, tmp_path: Path) -> None:
     redis("SET", "key:1", "0123456789")
     before = redis.calls()
     words = ("--commands", "GET key:1; SET 'key 2' 'a b;c'; INCR count")
@@ -268,9 +262,7 @@ def test_a_command_without_a_value_is_counted(redis: Redis, tmp_path: Path) -> N
     assert result["target"]["nil_replies"] == result["counts"]["completed"] > 0
 
 
-def test_counts_of_replies_do_not_have_the_warm_up(
-    redis: Redis, tmp_path: Path
-) -> None:
+def test_counts_of_replies_do_not_have_the_warm_up(redis: Redis, tmp_path: Path) -> None:
     words = ("--warm-up", "1s", "--commands", "GET nokey", "--arrival", "constant")
     found = document(load(tmp_path, url(redis), *RATE, *words))["result"]
     assert redis.calls()["get"] > found["counts"]["completed"] > 0
@@ -289,9 +281,7 @@ def test_error_replies_are_errors_with_their_word(redis: Redis, tmp_path: Path) 
     done = load(tmp_path, url(redis), *RATE, "--commands", commands)
     found = document(done, 1)
     errors, counts = errors_of(found), found["result"]["counts"]
-    assert set(errors) == {
-        *("Redis WRONGTYPE", "Redis ERR", "Redis NOSCRIPT", "Redis error")
-    }
+    assert set(errors) == {*("Redis WRONGTYPE", "Redis ERR", "Redis NOSCRIPT", "Redis error")}
     assert sum(errors.values()) == counts["errors"] < counts["completed"]
     assert errors["Redis WRONGTYPE"] == redis.calls()["lpush"]
     (failed,) = (one for one in found["findings"] if one["code"] == "operations-failed")
@@ -343,9 +333,7 @@ def test_words_with_values_are_those_of_the_seed(redis: Redis, tmp_path: Path) -
     assert len(set(one)) == 500
 
 
-def test_replies_of_the_third_version_of_the_protocol(
-    redis: Redis, tmp_path: Path
-) -> None:
+def test_replies_of_the_third_version_of_the_protocol(redis: Redis, tmp_path: Path) -> None:
     redis("HSET", "hash", "field", "value")
     (tmp_path / "w.toml").write_text(
         f"""
@@ -399,9 +387,7 @@ def test_the_password_of_the_environment_logs_in_and_is_nowhere(
     assert [p for p in stored if PASSWORD.encode() in p.read_bytes()] == []
 
 
-def test_the_password_of_a_file_and_wrong_ones(
-    protected: Redis, tmp_path: Path
-) -> None:
+def test_the_password_of_a_file_and_wrong_ones(protected: Redis, tmp_path: Path) -> None:
     (tmp_path / "right").write_text(f"{PASSWORD}\n")
     (tmp_path / "wrong").write_text("other-Word")
     (tmp_path / "w.toml").write_text(

@@ -1,4 +1,5 @@
-"""Requests with labels on a real nginx, with HTTP/1.1 and HTTP/2: its log has what was sent, the result what was answered."""
+"""Requests with labels on a real nginx, with HTTP/1.1 and HTTP/2: its log has what was sent, the
+result what was answered."""
 
 from __future__ import annotations
 
@@ -162,9 +163,7 @@ def test_the_log_of_the_server_and_the_labels_agree(
     assert len(lines) == OPERATIONS
     assert result["target"]["http"] == http
     assert {line[5] for line in lines} == {"HTTP/1.1" if http == "1.1" else "HTTP/2.0"}
-    by_path: Counter[str] = Counter(
-        line[1].partition("?")[0].split("/")[1] for line in lines
-    )
+    by_path: Counter[str] = Counter(line[1].partition("?")[0].split("/")[1] for line in lines)
     labels = result["labels"]
     assert {name: one["operations"] for name, one in labels.items()} == by_path
     # Of 6 : 3 : 1 : 1; the seed is fixed.

@@ -58,9 +58,7 @@ class Server:
                 connection = self.listener.accept()[0]
             except OSError:
                 return
-            threading.Thread(
-                target=self._serve, args=(connection,), daemon=True
-            ).start()
+            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
 
     def _serve(self, connection: socket.socket) -> None:
         try:

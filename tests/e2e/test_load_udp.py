@@ -1,5 +1,5 @@
-"""`bw load` on UDP servers: totals that Debian's memcached and dnsmasq count themselves, lost and late
-answers, and a server that is not there."""
+"""`bw load` on UDP servers: totals that Debian's memcached and dnsmasq count themselves, lost and
+late answers, and a server that is not there."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from bw_command import Done, bw
 MEMCACHED = shutil.which("memcached")
 DNSMASQ = shutil.which("dnsmasq", path=f"{os.environ['PATH']}:/usr/sbin")
 FRAME = "hex:${id} 0000 0001 0000 "
-"""What precedes a command of memcached over UDP: the request's ID, which its answer has too, the number
-of the datagram and their count (protocol.txt of memcached, "UDP protocol")."""
+"""What precedes a command of memcached over UDP: the request's ID, which its answer has too, the
+number of the datagram and their count (protocol.txt of memcached, "UDP protocol")."""
 
 
 def free_port() -> int:
@@ -186,14 +186,10 @@ def test_memcached_executed_exactly_what_the_load_counts(
     expected = calls["cmd_get"] * lengths[0] + calls["cmd_set"] * lengths[1]
     assert target["received_bytes"] == expected
     sent = [8 + len(one) for one in commands]
-    assert (
-        target["sent_bytes"] == calls["cmd_get"] * sent[0] + calls["cmd_set"] * sent[1]
-    )
+    assert target["sent_bytes"] == calls["cmd_get"] * sent[0] + calls["cmd_set"] * sent[1]
 
 
-def test_dnsmasq_answered_exactly_what_the_load_counts(
-    dns: int, tmp_path: Path
-) -> None:
+def test_dnsmasq_answered_exactly_what_the_load_counts(dns: int, tmp_path: Path) -> None:
     first = answered_locally(dns)
     before = answered_locally(dns)
     own = before - first
@@ -311,9 +307,7 @@ def test_what_no_datagram_can_be_is_refused(tmp_path: Path) -> None:
 def test_several_servers_and_ip_version_6(tmp_path: Path) -> None:
     with (
         socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as other,
-        server(
-            lambda datagrams, _, data, sender: datagrams.sendto(data, sender)
-        ) as one,
+        server(lambda datagrams, _, data, sender: datagrams.sendto(data, sender)) as one,
     ):
         other.bind(("::1", 0))
         path = tmp_path / "two.toml"

@@ -23,7 +23,7 @@ from typing import Any
 
 import pytest
 
-from benchwright.load.private_network import PrivateNetwork
+from benchwright.features.search.server.private_network import PrivateNetwork
 
 SCRIPTS = Path(__file__).parents[2] / "examples" / "workbench" / "nfs-ganesha"
 PATH = os.environ.get("PATH", os.defpath) + ":/usr/sbin:/sbin"
@@ -56,9 +56,7 @@ class Ganesha:
 
     def start(self, fsal: str = "VFS") -> None:
         """Start the server, and wait until it answers."""
-        subprocess.run(
-            [SCRIPTS / "prepare.sh", self.place, self.export, "4", fsal], check=True
-        )
+        subprocess.run([SCRIPTS / "prepare.sh", self.place, self.export, "4", fsal], check=True)
         with (self.place / "ganesha.conf").open("a") as settings:
             # What changes behind its back is seen at once.
             settings.write("EXPORT_DEFAULTS { Attr_Expiration_Time = 0; }\n")
@@ -69,9 +67,7 @@ class Ganesha:
                 stderr=log,
             )
         ready = [*self.network.prefix, "rpcinfo", "-T", "tcp", "127.0.0.1", "100005"]
-        until(
-            lambda: subprocess.run([*ready, "3"], capture_output=True).returncode == 0
-        )
+        until(lambda: subprocess.run([*ready, "3"], capture_output=True).returncode == 0)
 
     def stop(self) -> None:
         """End the server."""
@@ -181,10 +177,9 @@ def counted(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
     for chain in result["sequences"].values():
         ended = chain["completed"] + chain["errors"] + chain["unfinished"]
         assert chain["started"] == ended
-    assert (
-        sum(one["started"] for one in result["sequences"].values())
-        == (counts["intended"])
-    ), "each chain of this workload is one operation"
+    assert sum(one["started"] for one in result["sequences"].values()) == (counts["intended"]), (
+        "each chain of this workload is one operation"
+    )
     return document
 
 
@@ -301,9 +296,7 @@ def test_a_server_that_stops_answering(ganesha: Ganesha) -> None:
     document = counted(done)
     assert done.returncode == 1
     target = document["result"]["target"]
-    assert document["result"]["kinds"]["all"]["errors"] == {
-        "ETIMEDOUT": target["timeouts"]
-    }
+    assert document["result"]["kinds"]["all"]["errors"] == {"ETIMEDOUT": target["timeouts"]}
     assert target["timeouts"] > 0
     assert "operations-failed" in codes(document)
     # Without a limit in the run, operations are unfinished instead.
@@ -345,9 +338,7 @@ class Meddler:
                 return
             there = ("127.0.0.1", self._real)
             server = self._network.run(lambda: socket.create_connection(there))
-            back = threading.Thread(
-                target=self._back, args=[server, client], daemon=True
-            )
+            back = threading.Thread(target=self._back, args=[server, client], daemon=True)
             back.start()
             while data := client.recv(1 << 16):
                 server.sendall(data)
@@ -448,9 +439,7 @@ def test_the_claim_of_a_killed_run_is_taken_over(ganesha: Ganesha) -> None:
     with contextlib.suppress(AssertionError):
         ganesha.load(
             *("--duration", "60s"),
-            meanwhile=lambda: os.kill(
-                json.loads(lock.read_text())["pid"], signal.SIGKILL
-            ),
+            meanwhile=lambda: os.kill(json.loads(lock.read_text())["pid"], signal.SIGKILL),
         )
     assert lock.exists()
     document = counted(ganesha.load("--duration", "1s"))

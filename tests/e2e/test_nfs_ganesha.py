@@ -1,4 +1,5 @@
-"""A spec that starts NFS-Ganesha on limited disks in a network of its own, and what is left of it: nothing."""
+"""A spec that starts NFS-Ganesha on limited disks in a network of its own, and what is left of it:
+nothing."""
 
 from __future__ import annotations
 
@@ -15,11 +16,11 @@ from pathlib import Path
 
 import pytest
 
-from benchwright.core.server_resources import IoLimits, ServerDisks, ServerResources
-from benchwright.load.resources import ServerResourcesHeld
-from benchwright.load.spec_toml import read_spec
-from benchwright.load.surface_spec import read_surface
-from benchwright.machine.quiet.server_resources import MOUNTS_PREFIX
+from benchwright.features.quiet.server_resources import MOUNTS_PREFIX
+from benchwright.features.quiet.server_resources_types import IoLimits, ServerDisks, ServerResources
+from benchwright.features.search.server.resources import ServerResourcesHeld
+from benchwright.features.search.spec_toml import read_spec
+from benchwright.features.search.surface.spec import read_surface
 
 HERE = Path(__file__).parents[2] / "examples/workbench/nfs-ganesha"
 PROGRAMS = (
@@ -89,12 +90,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     missing = [name for name in PROGRAMS if shutil.which(name, path=PATH) is None]
     if missing:
         pytest.skip(f"not installed: {', '.join(missing)}")
-    disks = ServerDisks(
-        count=2, file_system="btrfs", striped=True, limits=IoLimits(read_iops=500)
-    )
-    refusals = ServerResourcesHeld().refusals(
-        ServerResources(memory_bytes=1 << 28, disks=disks)
-    )
+    disks = ServerDisks(count=2, file_system="btrfs", striped=True, limits=IoLimits(read_iops=500))
+    refusals = ServerResourcesHeld().refusals(ServerResources(memory_bytes=1 << 28, disks=disks))
     if os.geteuid() != 0 or refusals:
         pytest.skip(f"needs root; {'; '.join(refusals)}")
     state = tmp_path / "state"
@@ -111,9 +108,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 def remains(place: Path) -> dict[str, list[str]]:
     """Return what a search in this directory has on the machine."""
-    loops = subprocess.run(
-        ["losetup", "-n", "-O", "BACK-FILE"], capture_output=True, text=True
-    )
+    loops = subprocess.run(["losetup", "-n", "-O", "BACK-FILE"], capture_output=True, text=True)
     mounts = Path("/proc/mounts").read_text().splitlines()
     return {
         "processes": sorted(servers(place)),
@@ -134,9 +129,7 @@ def processes(place: Path) -> Iterator[Path]:
     for one in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             said = (one / "environ").read_bytes()
-            if f"BW_STATE={place}/state\0".encode() in said and one.name != str(
-                os.getpid()
-            ):
+            if f"BW_STATE={place}/state\0".encode() in said and one.name != str(os.getpid()):
                 yield one
 
 

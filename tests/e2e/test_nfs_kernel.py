@@ -1,7 +1,7 @@
 """The kernel's NFS server, in a machine of QEMU's: what libnfs writes there and reads again.
 
-Functional only: an emulated processor has no times of interest. Where the machine cannot be made (no
-QEMU, no network for apt), the test is skipped with the reason.
+Functional only: an emulated processor has no times of interest. Where the machine cannot be made
+(no QEMU, no network for apt), the test is skipped with the reason.
 """
 
 from __future__ import annotations
@@ -65,10 +65,7 @@ class Machine:
         """Run one of libnfs's programs; a word `//NAME` is a path of the export."""
         ports = f"version=3&nfsport={self.port}&mountport={self.mount_port}"
         export = "nfs://127.0.0.1/work/export/"
-        named = [
-            f"{export}{one[2:]}?{ports}" if one.startswith("//") else one
-            for one in words
-        ]
+        named = [f"{export}{one[2:]}?{ports}" if one.startswith("//") else one for one in words]
         return subprocess.run([program, *named], capture_output=True, timeout=60)
 
     def told(self) -> str:
@@ -164,9 +161,7 @@ fsstat = 1
 """
 
 
-def test_every_operation_works_on_the_kernels_server(
-    machine: Machine, tmp_path: Path
-) -> None:
+def test_every_operation_works_on_the_kernels_server(machine: Machine, tmp_path: Path) -> None:
     (tmp_path / "workload.toml").write_text(WORKLOAD)
     target = f"nfs://127.0.0.1:{machine.port}/work/export"
     ports = ("--mount-port", str(machine.mount_port))
@@ -174,16 +169,10 @@ def test_every_operation_works_on_the_kernels_server(
         *(BW, "load", "workload.toml", "--target", target, *ports),
         *("--json", "--max-errors", "50%"),
     )
-    done = subprocess.run(
-        command, cwd=tmp_path, capture_output=True, text=True, timeout=200
-    )
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=200)
     assert done.returncode == 0, (done.stderr, machine.told())
     kinds = json.loads(done.stdout)["result"]["kinds"]
-    named = {
-        line.split()[0]
-        for line in WORKLOAD.partition("operations]")[2].split("\n")
-        if line
-    }
+    named = {line.split()[0] for line in WORKLOAD.partition("operations]")[2].split("\n") if line}
     assert named - {"commit"} <= kinds.keys()
     # Operations that were chosen while no object was in the right state fail on any server.
     failed = {name for name, kind in kinds.items() if kind["errors"]} - {"all"}

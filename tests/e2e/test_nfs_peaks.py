@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from benchwright.core.server_resources import IoLimits, ServerDisks, ServerResources
-from benchwright.load.resources import ServerResourcesHeld
+from benchwright.features.quiet.server_resources_types import IoLimits, ServerDisks, ServerResources
+from benchwright.features.search.server.resources import ServerResourcesHeld
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benches"))
 import surface_servers
@@ -70,9 +70,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def nothing_is_left(place: Path) -> bool:
     """Return whether no disk of a server in this directory is left."""
-    loops = subprocess.run(
-        ["losetup", "-n", "-O", "BACK-FILE"], capture_output=True, text=True
-    )
+    loops = subprocess.run(["losetup", "-n", "-O", "BACK-FILE"], capture_output=True, text=True)
     mounts = Path("/proc/mounts").read_text()
     return str(place) not in loops.stdout + mounts
 
@@ -84,7 +82,8 @@ def test_a_peak_on_one_slow_disk_is_found_and_not_searched_again(place: Path) ->
     assert document["status"] == "found", document["detail"]
     low, high = document["interval"]
     assert 0 < low <= document["peak_rate"] <= high
-    # Without a limit of the disk the peak is in the thousands; the kernel reads ahead and groups commits.
+    # Without a limit of the disk the peak is in the thousands; the kernel reads ahead and groups
+    # commits.
     assert document["peak_rate"] < 2 * IOPS / MISSES
     # What has run is not run again; the document is beside the study.
     assert bw_steps.run(step, place) == outcome
@@ -107,9 +106,7 @@ def test_a_map_over_disks_and_threads_shows_that_the_disks_limit(place: Path) ->
     }
     assert len(searched) == 4
     assert all(searched.values())
-    assert searched[min(searched)] < searched[max(searched)], (
-        "more disks, a higher peak"
-    )
+    assert searched[min(searched)] < searched[max(searched)], "more disks, a higher peak"
     predicted = {
         (int(one["sample"]["disks"]), int(one["sample"]["threads"])): one["value"]
         for one in document["predictions"]

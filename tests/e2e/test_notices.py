@@ -58,9 +58,7 @@ def kept(directory: Path) -> list[Any]:
     ("command", "event", "status"),
     [("true", "done", 0), ('sh -c "exit 5"', "fail-fast", 1)],
 )
-def test_an_end_is_told_once(
-    tmp_path: Path, command: str, event: str, status: int
-) -> None:
+def test_an_end_is_told_once(tmp_path: Path, command: str, event: str, status: int) -> None:
     suite(tmp_path, command)
     done = bw(tmp_path, "run", "s.toml")
     assert done.returncode == status, done.stderr
@@ -77,9 +75,7 @@ def test_an_end_is_told_once(
         assert {one["quantity"] for one in document["results"]} == {"elapsed"}
         assert "it: " in document["summary"]
     (line,) = kept(tmp_path)
-    assert line["deliveries"] == [
-        {"target": "command /bin/sh", "tries": 1, "error": ""}
-    ]
+    assert line["deliveries"] == [{"target": "command /bin/sh", "tries": 1, "error": ""}]
 
 
 def test_failures_without_fail_fast_and_no_answer_are_told_at_the_end(
@@ -115,10 +111,7 @@ def test_a_notice_that_nobody_takes_changes_no_result(tmp_path: Path) -> None:
     done = bw(tmp_path, "run", "s.toml", "--json")
     assert done.returncode == 0
     assert json.loads(done.stdout)["status"] == "complete"
-    assert (
-        "bw: notice not delivered: command false: ended with exit status 1\n"
-        in done.stderr
-    )
+    assert "bw: notice not delivered: command false: ended with exit status 1\n" in done.stderr
     assert "webhook of variable URL: the environment variable URL is" in done.stderr
     assert [one["error"] != "" for one in kept(tmp_path)[0]["deliveries"]] == [True] * 2
 
@@ -139,9 +132,7 @@ def test_only_the_events_asked_for_are_told(tmp_path: Path) -> None:
     suite(tmp_path, "true", head=TELL.replace("[notify]", "[notify]\non = ['failure']"))
     assert bw(tmp_path, "run", "s.toml").returncode == 0
     assert not (tmp_path / "bw-study" / "notices.jsonl").exists()
-    suite(
-        tmp_path, "false", head=TELL.replace("[notify]", "[notify]\non = ['failure']")
-    )
+    suite(tmp_path, "false", head=TELL.replace("[notify]", "[notify]\non = ['failure']"))
     assert bw(tmp_path, "run", "s.toml").returncode == 1
     assert told(tmp_path)["event"] == "fail-fast"
 

@@ -16,7 +16,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from benchwright.watch.folded import read_folded
+from benchwright.features.profile.folded import read_folded
 from bw_command import Done, bw
 from needs_perf import needs_perf
 
@@ -55,9 +55,7 @@ def test_a_profiled_comparison_ends_with_a_difference(tmp_path: Path) -> None:
     told = document["profile_differences"]
     [picture] = (study / "watched" / "s1").glob("difference-*.svg")
     assert told[-1].endswith(f"difference flame graph watched/s1/{picture.name}")
-    assert "(candidate) against" in "".join(
-        ElementTree.parse(picture).getroot().itertext()
-    )
+    assert "(candidate) against" in "".join(ElementTree.parse(picture).getroot().itertext())
     assert len(told) > 1
 
 

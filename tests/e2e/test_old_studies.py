@@ -107,28 +107,29 @@ ADDED = (
 ESTIMATES = re.compile(
     r"(/claims/\d+)?/(claim_probability|interval|peak_rate|curve|components|shape)(/|$)"
 )
-"""Members of a search that has not ended: what it would answer now, by the version that reads it."""
+"""Members of a search that has not ended: what it would answer now, by the version that reads it.
+"""
 ESTIMATED_ELSE = re.compile(
     r"(/policy: |/detail: |(/claims/\d+)?/(bound|interval|claim_probability|curve|check|interval_method|findings|components))"
 )
 """What else it says now: the policy is another one."""
 RESTATED = re.compile(r"/(smallest_effect|noise_floor)$")
 """Figures that are computed in another way since: up to a sixth larger at ten blocks."""
-OF_STORED = re.compile(
-    r"^/verdicts/\d+/(ratio/(low|high)|p|p_adjusted|smallest_effect|widened): "
-)
-"""Figures of stored results that are compared now: the allowance for dependence is another one since."""
+OF_STORED = re.compile(r"^/verdicts/\d+/(ratio/(low|high)|p|p_adjusted|smallest_effect|widened): ")
+"""Figures of stored results that are compared now: the allowance for dependence is another one
+since."""
 UNFINISHED = re.compile(
     r"^/(exit_status: 0 became 3|status: 'complete' became 'undecided'|validation: |policy: "
     r"|model/(residual_share|expected_error)|(predictions|asked)/\d+/(value|low|high|measured): )"
 )
-"""Of a surface: no claim of its searches held, so that nothing is measured since, and its model is of rough peaks."""
+"""Of a surface: no claim of its searches held, so that nothing is measured since, and its model is
+of rough peaks."""
 UNKNOWN = re.compile(
     r"^(/verdicts/\d+/p(_adjusted)?: 1\.0 became None|/shape: .* became None"
     r"|/results/\d+/figure/(low|high|half_width_percent): \S+ became None)$"
 )
-"""Where there is no interval there is no P-value since, no search has the shape of a queue's curve, and a few equal
-values have no interval."""
+"""Where there is no interval there is no P-value since, no search has the shape of a queue's curve,
+and a few equal values have no interval."""
 MADE_IN = "/tmp/old-studies"
 CPUS = 2
 """Those of the machine that made the studies."""
@@ -144,11 +145,7 @@ def differences(old: Any, new: Any, where: str = "") -> list[str]:
     """Return where two documents differ in more than the wording of their prose."""
     if isinstance(old, dict) and isinstance(new, dict):
         lost = [f"{where}/{key} is missing" for key in old if key not in new]
-        more = [
-            f"{where}/{key} is new"
-            for key in new
-            if key not in old and key not in ADDED
-        ]
+        more = [f"{where}/{key} is new" for key in new if key not in old and key not in ADDED]
         inner = [
             one
             for key in old

@@ -68,9 +68,7 @@ def test_the_study_is_private_and_his_own(user: User, study: dict[str, Any]) -> 
 def test_stats_why_and_export_read_it(user: User, study: dict[str, Any]) -> None:
     stats = user.bw("stats", "bw-study", "--json")
     assert stats.returncode == 0, stats.stderr
-    assert evidence(json.loads(stats.stdout), "not-watched") == evidence(
-        study, "not-watched"
-    )
+    assert evidence(json.loads(stats.stdout), "not-watched") == evidence(study, "not-watched")
     why = user.bw("why", "bw-study", "--json")
     assert why.returncode == 0, why.stderr
     assert json.loads(why.stdout)["schema"].startswith("benchwright/why/")
@@ -81,17 +79,13 @@ def test_commands_are_compared(user: User) -> None:
     done = user.bw("compare", *words)
     assert done.returncode == 0, done.stderr
     (verdict,) = [
-        one
-        for one in json.loads(done.stdout)["verdicts"]
-        if one.get("metric") == "elapsed"
+        one for one in json.loads(done.stdout)["verdicts"] if one.get("metric") == "elapsed"
     ]
     assert verdict["verdict"] == "slower"
 
 
 @pytest.mark.parametrize("target", ["null", "data"])
-def test_loads_are_generated_and_what_was_not_locked_is_named(
-    user: User, target: str
-) -> None:
+def test_loads_are_generated_and_what_was_not_locked_is_named(user: User, target: str) -> None:
     (user.home / "data").write_bytes(bytes(1 << 20))
     (user.home / "data").chmod(0o666)
     done = user.bw("load", "--json", "--duration", "200ms", "--target", target)
@@ -135,9 +129,7 @@ def test_quiet_that_must_be_had_is_refused_before_the_command(user: User) -> Non
         (("--method", "reboot"), "add --yes"),
     ],
 )
-def test_chill_is_refused_clearly(
-    user: User, words: tuple[str, ...], told: str
-) -> None:
+def test_chill_is_refused_clearly(user: User, words: tuple[str, ...], told: str) -> None:
     done = user.bw("chill", *words)
     assert done.returncode in (1, 2), done.stdout
     assert told in done.stderr

@@ -116,15 +116,9 @@ def test_a_resume_goes_on_as_the_run_began(tmp_path: Path) -> None:
 
 
 def test_a_killed_run_is_resumed_with_its_output(tmp_path: Path) -> None:
-    script = (
-        'seq 300000; if [ $APEPOCH = 2 ] && [ ! -e k ]; then touch k; kill -9 "$P"; fi'
-    )
-    shell = (
-        f"P=$$ exec {BW} run --quiet --no-watch --min-runs 3 --output file -- sh -c "
-    )
-    killed = subprocess.run(
-        ["sh", "-c", shell + '"$0"', script], cwd=tmp_path, timeout=60
-    )
+    script = 'seq 300000; if [ $APEPOCH = 2 ] && [ ! -e k ]; then touch k; kill -9 "$P"; fi'
+    shell = f"P=$$ exec {BW} run --quiet --no-watch --min-runs 3 --output file -- sh -c "
+    killed = subprocess.run(["sh", "-c", shell + '"$0"', script], cwd=tmp_path, timeout=60)
     assert killed.returncode in (-signal.SIGKILL, 128 + signal.SIGKILL)
     done = bw(tmp_path, "resume", "--quiet")
     assert done.returncode == 0, done.stderr
@@ -202,9 +196,7 @@ def test_a_failed_command_shows_the_end_of_its_stderr(tmp_path: Path) -> None:
         assert done.returncode == 1
         file = "logs/s1/sh/exec-1.err" + (".gz" if output == "file" else "")
         told = [f"sh: the last lines of {output}/{file} (trial 1):"]
-        told += [
-            f"    {line}" for line in ("6", "7", "8", "9", "\\x1b[2Jcannot \u00e4")
-        ]
+        told += [f"    {line}" for line in ("6", "7", "8", "9", "\\x1b[2Jcannot \u00e4")]
         assert "\n".join(told) in done.stdout.decode()
         assert "NAME" not in done.stdout.decode()
         assert b"too-few-trials" not in done.stdout

@@ -47,9 +47,7 @@ def peak(*words: str) -> list[str]:
 
 def run(directory: Path, *words: str) -> Done:
     """Run a command line in a directory and return what it did."""
-    return subprocess.run(
-        words, cwd=directory, capture_output=True, text=True, timeout=600
-    )
+    return subprocess.run(words, cwd=directory, capture_output=True, text=True, timeout=600)
 
 
 def started(directory: Path, *words: str) -> subprocess.Popen[str]:

@@ -93,7 +93,8 @@ def test_refusals_that_a_series_leaves_out_are_not_held(tmp_path: Path) -> None:
 
 
 def test_refusals_that_nothing_shows_leave_no_bound(tmp_path: Path) -> None:
-    """A server that got quicker at a multiple of the first rate may have refused: no rate is known to be answered."""
+    """A server that got quicker at a multiple of the first rate may have refused: no rate is known
+    to be answered."""
     found = searched(tmp_path, "mean")
     assert found["status"] == "undecided"
     assert found["peak_rate"] is None

@@ -1,8 +1,8 @@
-"""benches/peak_real.py in its short form: searches of real servers, alone and beside a neighbour that comes and goes,
-beside what fixed-rate runs show over the same time.
+"""benches/peak_real.py in its short form: searches of real servers, alone and beside a neighbour
+that comes and goes, beside what fixed-rate runs show over the same time.
 
-What must hold on any machine: a search never states a rate that is off by a factor without a serious finding, and
-ends as docs/peak.md says. Nothing here asserts a rate of the machine.
+What must hold on any machine: a search never states a rate that is off by a factor without a
+serious finding, and ends as docs/peak.md says. Nothing here asserts a rate of the machine.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ sys.path.pop(0)
 
 BENCH = Path(peak_real.__file__)
 FACTOR = 1.5
-"""A statement further off than this is an error on any machine; the full form counts from 1.2 on."""
+"""A statement further off than this is an error on any machine; the full form counts from 1.2 on.
+"""
 PATIENCE_S = 1500.0
 EXIT_STATUS = {"found": 0, "fails-at-lowest": 1, "failed": 1}
 """Of the other endings it is 3 (docs/peak.md)."""
@@ -94,9 +95,7 @@ def test_every_server_was_measured_alone_and_beside_the_neighbour(
     measured: Measured,
 ) -> None:
     cells = [
-        f"{server}/{place}"
-        for server in real_servers.QUICK_ONES
-        for place in peak_real.PLACES
+        f"{server}/{place}" for server in real_servers.QUICK_ONES for place in peak_real.PLACES
     ]
     assert measured.record.cells() == cells, measured.printed
     assert len(measured.searches) == len(cells)

@@ -124,9 +124,7 @@ class Place:
         if not (self.directory / "study" / "journal.sqlite").exists():
             return 0
         with contextlib.closing(Study.open_to_read(self.directory / "study")) as study:
-            keys = [
-                key for s in study.sessions() for key in study.load_outcomes(s.number)
-            ]
+            keys = [key for s in study.sessions() for key in study.load_outcomes(s.number)]
         return sum("/trial/" in key for key in keys)
 
     def assert_nothing_runs(self) -> None:
@@ -261,9 +259,7 @@ def test_an_example_ends_with_its_best_answer_and_no_server(
     spec = str(EXAMPLES / f"peak-{server}.toml")
     status, document, progress = place.run("peak", spec, *OPTIONS, *SHORT)
     # How far it gets in so little time is the machine's; that it tells it is ours.
-    assert document["status"] in ("found", "budget", "undecided", "never-fails"), (
-        progress
-    )
+    assert document["status"] in ("found", "budget", "undecided", "never-fails"), progress
     assert status == (0 if document["status"] == "found" else 3)
     assert document["peak_rate"] > 0
     assert document["trials"]

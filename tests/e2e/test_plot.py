@@ -54,9 +54,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
 SERIES = ("Ext2", "s:t:fs=ext2*", "Xfs", "s:t:fs=xfs*")
 
 
-@pytest.mark.parametrize(
-    "mode", ["line", "bar", "ecdf", "violin", "strip", "epochs", "ratio"]
-)
+@pytest.mark.parametrize("mode", ["line", "bar", "ecdf", "violin", "strip", "epochs", "ratio"])
 def test_every_mode_draws_a_real_study(study: Path, mode: str) -> None:
     done = python(
         study,

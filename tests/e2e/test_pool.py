@@ -1,7 +1,7 @@
 """Pools of local gangs with real processes: surfaces, kills, resumes.
 
-The generator is a formula that sleeps for a fixed time, so that kills meet running trials. Nothing here asserts a time:
-only what is recorded, what is void and why, and that nothing is left running.
+The generator is a formula that sleeps for a fixed time, so that kills meet running trials. Nothing
+here asserts a time: only what is recorded, what is void and why, and that nothing is left running.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from typing import Any
 import pytest
 
 from benchwright.core.processes import process_ids
+from benchwright.features.pool.stored import PoolRecord, pool_record
 from benchwright.page.stream import JournalFollower
 from benchwright.study.journal import Study
-from benchwright.study.pool import PoolRecord, pool_record
 from own_network import cpu_ticks
 
 BW = (sys.executable, "-m", "benchwright.cli.main")
@@ -103,14 +103,9 @@ def processes_of(place: Path, module: str = "") -> list[int]:
     found = []
     for pid in process_ids():
         with contextlib.suppress(OSError):
-            words = (
-                Path(f"/proc/{pid}/cmdline")
-                .read_bytes()
-                .decode(errors="replace")
-                .split("\0")
-            )
+            words = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
             named = any(word.startswith(str(place)) for word in words)
-            if named and f"benchwright.pool.{module}" in " ".join(words):
+            if named and f"benchwright.features.pool.{module}" in " ".join(words):
                 found.append(pid)
     return found
 
@@ -293,9 +288,7 @@ def test_status_shows_gangs_and_void_attempts(place: Path) -> None:
     assert document["schema"] == "benchwright/pool/1"
     assert [one["gang"] for one in document["gangs"]] == ["g1", "g2"]
     assert {one["void"] for one in document["attempts"]} == {"server-failed"}
-    text = subprocess.run(
-        [*BW, "pool", "status", "cut"], cwd=place, capture_output=True, text=True
-    )
+    text = subprocess.run([*BW, "pool", "status", "cut"], cwd=place, capture_output=True, text=True)
     assert "void server-failed" in text.stdout
 
 
@@ -504,7 +497,8 @@ def test_a_gang_whose_disk_is_full_is_excluded(place: Path) -> None:
 
 
 def test_an_agent_uses_no_cpu_while_a_task_runs(place: Path) -> None:
-    """It wakes once a second; a tick of CPU time is 10 ms. tests/kernel/test_pool_silence.py captures its packets."""
+    """It wakes once a second; a tick of CPU time is 10 ms. tests/kernel/test_pool_silence.py
+    captures its packets."""
     words = ("surface", "s.toml", "--pool", "local:gangs=1", "--study", "a")
     process = begin(place, *words, pace="4")
     wait_until(lambda: trials_begun(place) >= 1)

@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
-from benchwright.core.pool import VoidReason
 from benchwright.core.processes import Process, all_processes
+from benchwright.features.pool.types import VoidReason
 from benchwright.trial.programs import find_engine
 from bw_command import bw
 from pool_sessions import PoolSession, check_counts
@@ -87,9 +87,7 @@ def begin(session: PoolSession, pool: str) -> None:
 def results(session: PoolSession) -> dict[str, list[dict[str, Any]]]:
     """Return the results of the engines' loads, by the attempt that measured them."""
     found: dict[str, list[dict[str, Any]]] = {}
-    for file in sorted(
-        session.study.glob("pool/s1/*/study/logs/s1/trial-*/result.json")
-    ):
+    for file in sorted(session.study.glob("pool/s1/*/study/logs/s1/trial-*/result.json")):
         attempt = file.relative_to(session.study).parts[2]
         found.setdefault(attempt, []).append(json.loads(file.read_text()))
     return found
@@ -112,17 +110,14 @@ def engines(place: Path) -> list[Process]:
 
 
 @needs_nginx
-def test_the_clients_of_two_gangs_map_one_surface(
-    tmp_path: Path, session: PoolSession
-) -> None:
+def test_the_clients_of_two_gangs_map_one_surface(tmp_path: Path, session: PoolSession) -> None:
     begin(session, "local:gangs=2,clients=2")
     document = session.ended()
     assert {one["peak_rate"] for one in document["samples"]} == {100.0}
     assert not check_counts(session)
     attempts = session.attempts()
     assert all(
-        one.hosts == (one.gang, f"{one.gang}-c1", f"{one.gang}-c2")
-        for one in attempts.values()
+        one.hosts == (one.gang, f"{one.gang}-c1", f"{one.gang}-c2") for one in attempts.values()
     )
     issued = 0
     for place, loads in results(session).items():
@@ -156,7 +151,8 @@ def test_a_sample_whose_client_is_killed_is_tried_again(
     write_spec(tmp_path, "3s")
     begin(session, "local:gangs=1,clients=2")
     session.wait_for(lambda: len(engines(tmp_path)) == 4)
-    # Each client's first engine is the echo of its clock, and the last one has its part of the load.
+    # Each client's first engine is the echo of its clock, and the last one has its part of the
+    # load.
     os.kill(engines(tmp_path)[-1].pid, signal.SIGKILL)
     document = session.ended()
     assert {one["peak_rate"] for one in document["samples"]} == {100.0}

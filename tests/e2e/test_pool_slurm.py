@@ -1,4 +1,5 @@
-"""Sessions on a real Slurm of three nodes, undisturbed and disturbed: nothing is lost, and nothing counted twice."""
+"""Sessions on a real Slurm of three nodes, undisturbed and disturbed: nothing is lost, and nothing
+counted twice."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from typing import Any
 import pytest
 
 import slurm_cluster
-from benchwright.core.pool import VoidReason
+from benchwright.features.pool.types import VoidReason
 from bw_command import bw
 from pool_sessions import PoolSession, check_counts, table, write_surface
 from slurm_cluster import SlurmCluster
@@ -120,9 +121,7 @@ def test_a_surface_is_measured_by_three_jobs(
     begin(session)
     session.wait_for_running(3)
     names = slurm.ask("squeue", "--noheader", "--format=%j %T").splitlines()
-    assert {one.rpartition("-")[2] for one in names} == {
-        f"g{n} RUNNING" for n in (1, 2, 3)
-    }
+    assert {one.rpartition("-")[2] for one in names} == {f"g{n} RUNNING" for n in (1, 2, 3)}
     assert table(session.ended()) == undisturbed
     assert not check_counts(session)
     assert {one.hosts for one in session.attempts().values()} == {
@@ -136,9 +135,7 @@ def test_a_surface_is_measured_by_three_jobs(
     wait_for_none(lambda: [str(one) for one in Path("/tmp").glob(f"{of_session}-g*-*")])
 
 
-def nginx_session(
-    slurm: SlurmCluster, place: Path, spec: str, pool: str
-) -> PoolSession:
+def nginx_session(slurm: SlurmCluster, place: Path, spec: str, pool: str) -> PoolSession:
     """Return a session that maps a real nginx."""
     if shutil.which("nginx", path=PATH) is None:
         pytest.skip("nginx is not installed (apt-get install nginx-light)")
@@ -165,9 +162,7 @@ def clients_session(slurm: SlurmCluster, place: Path) -> PoolSession:
     return nginx_session(slurm, place, OF_CLIENTS, pool)
 
 
-def test_the_clients_of_a_job_load_its_server(
-    slurm: SlurmCluster, tmp_path: Path
-) -> None:
+def test_the_clients_of_a_job_load_its_server(slurm: SlurmCluster, tmp_path: Path) -> None:
     session = clients_session(slurm, tmp_path)
     (attempt,) = session.wait_for_running(1)
     job = session.lease_of(attempt).job
@@ -199,9 +194,7 @@ def test_a_client_that_is_lost_is_replaced(slurm: SlurmCluster, tmp_path: Path) 
     assert session.attempts()[lost.id].failed_host == lost.hosts[2]
 
 
-def test_a_suite_and_its_comparison_run_in_jobs(
-    slurm: SlurmCluster, tmp_path: Path
-) -> None:
+def test_a_suite_and_its_comparison_run_in_jobs(slurm: SlurmCluster, tmp_path: Path) -> None:
     (tmp_path / "suite.toml").write_text(SUITE)
     session = PoolSession(tmp_path, slurm.environment)
     session.begin("run", "suite.toml", "--study", "st", "--pool", POOL)
@@ -247,9 +240,7 @@ def test_jobs_that_are_cancelled_suspended_and_requeued(
     slurm: SlurmCluster, session: PoolSession, undisturbed: list[dict[str, Any]]
 ) -> None:
     begin(session)
-    first, second, third = (
-        session.lease_of(one).job for one in session.wait_for_running(3)
-    )
+    first, second, third = (session.lease_of(one).job for one in session.wait_for_running(3))
     slurm.ask("scancel", first)
     slurm.ask("scontrol", "suspend", second)
     assert slurm.run("scontrol", "requeue", third).returncode != 0
@@ -302,9 +293,7 @@ def test_an_interrupt_ends_the_jobs_and_resume_continues(
     check_counts(session)
 
 
-def test_a_deadline_ends_the_jobs_and_resume_continues(
-    slurm: SlurmCluster, tmp_path: Path
-) -> None:
+def test_a_deadline_ends_the_jobs_and_resume_continues(slurm: SlurmCluster, tmp_path: Path) -> None:
     write_surface(tmp_path, samples=8, sleep_s=1.5, deadline_s=5)
     session = PoolSession(tmp_path, slurm.environment)
     begin(session)
@@ -342,9 +331,7 @@ def test_a_host_whose_slurmd_is_killed_finishes_its_samples(
     check_counts(session)
 
 
-def test_a_pool_that_slurm_refuses_starts_nothing(
-    slurm: SlurmCluster, tmp_path: Path
-) -> None:
+def test_a_pool_that_slurm_refuses_starts_nothing(slurm: SlurmCluster, tmp_path: Path) -> None:
     write_surface(tmp_path)
     for pool, complaint in (
         ("slurm:partition=nope,gangs=1", "invalid partition specified: nope"),
@@ -360,9 +347,7 @@ def test_a_pool_that_slurm_refuses_starts_nothing(
         assert not (tmp_path / "st").exists()
 
 
-def test_slurmctld_that_is_down_is_reported(
-    slurm: SlurmCluster, tmp_path: Path
-) -> None:
+def test_slurmctld_that_is_down_is_reported(slurm: SlurmCluster, tmp_path: Path) -> None:
     write_surface(tmp_path)
     slurm.kill("slurmctld")
     done = bw(

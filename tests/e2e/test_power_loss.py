@@ -146,9 +146,7 @@ def test_a_power_cut_loses_no_acknowledged_trial(tmp_path: Path) -> None:
         shutil.copy(disk, crashed)
         after_recovery(disk, tmp_path / "out")
         counts.append(check(tmp_path / "out", entries[:at]))
-        print(
-            f"cut at {at}: {kept} kept, {lost} lost of the cache; {counts[-1]} trials"
-        )
+        print(f"cut at {at}: {kept} kept, {lost} lost of the cache; {counts[-1]} trials")
         if number >= CUTS - RESUMES:
             said = guest.boot([crashed], timeout_s=240)
             after_recovery(crashed, tmp_path / "out")

@@ -17,9 +17,7 @@ PROGRAMS = ("bw", "getstats", "graphit")
 
 def answer(*words: str) -> subprocess.CompletedProcess[str]:
     """Run a program of the installation and return what it answered."""
-    return subprocess.run(
-        [BIN / words[0], *words[1:]], capture_output=True, text=True, timeout=60
-    )
+    return subprocess.run([BIN / words[0], *words[1:]], capture_output=True, text=True, timeout=60)
 
 
 @pytest.mark.parametrize("words", [("bw",), ("bw", "run"), ("getstats",), ("graphit",)])

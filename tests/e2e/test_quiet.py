@@ -39,9 +39,7 @@ class User:
         self.state = place / "state"
         wrapper = place / "bin" / "bw"
         wrapper.parent.mkdir()
-        wrapper.write_text(
-            f'#!/bin/sh\nexec {sys.executable} -m benchwright.cli.main "$@"\n'
-        )
+        wrapper.write_text(f'#!/bin/sh\nexec {sys.executable} -m benchwright.cli.main "$@"\n')
         wrapper.chmod(0o755)
         path = os.pathsep.join((str(wrapper.parent), os.environ["PATH"], "/usr/sbin"))
         self.environment = {**os.environ, "BW_STATE": str(self.state), "PATH": path}
@@ -211,9 +209,7 @@ def test_what_is_wrong_is_told_before_anything_is_done(user: User) -> None:
 
 
 @pytest.mark.parametrize("word", ["aslr=7", "isolation=4000"])
-def test_a_suites_wrong_value_is_told_before_anything_is_done(
-    user: User, word: str
-) -> None:
+def test_a_suites_wrong_value_is_told_before_anything_is_done(user: User, word: str) -> None:
     """At its place where the suite says it; and where a script of the suite asks."""
     (user.place / "s.toml").write_text(
         f'quiet = ["swappiness=5",\n  "{word}"]\n[[test]]\nexec = "touch ran"\n'
@@ -316,9 +312,7 @@ def kill_all(process: subprocess.Popen[str], user: User) -> None:
         more = set()
         for entry in Path("/proc").iterdir():
             with contextlib.suppress(OSError, IndexError, ValueError):
-                parent = int(
-                    (entry / "stat").read_text().rpartition(") ")[2].split()[1]
-                )
+                parent = int((entry / "stat").read_text().rpartition(") ")[2].split()[1])
                 environment = (entry / "environ").read_bytes()
                 mine = f"BW_STATE={user.state}".encode() in environment
                 if parent in doomed or mine:
@@ -434,8 +428,6 @@ def test_kept_until_it_is_restored(user: User) -> None:
     assert busy.returncode == 2
     assert "quiet-busy" in busy.stderr
     told = user.bw("quiet", "--status").stdout
-    assert (
-        "/proc/sys/vm/swappiness: 60 -> 7, now 7".replace("60", before.strip()) in told
-    )
+    assert "/proc/sys/vm/swappiness: 60 -> 7, now 7".replace("60", before.strip()) in told
     assert user.bw("quiet", "--restore").returncode == 0
     assert path.read_text() == before

@@ -51,17 +51,14 @@ def result_of(text: str) -> dict[str, Any]:
     document["findings"] = [
         finding
         for finding in document["findings"]
-        if finding["code"] not in LIMITER_CODES
-        and finding["code"] != "errors-in-kernel-log"
+        if finding["code"] not in LIMITER_CODES and finding["code"] != "errors-in-kernel-log"
     ]
     return document
 
 
 def run(directory: Path, *words: str) -> str:
     """Run a command line to its good end and return what it printed."""
-    done = subprocess.run(
-        words, cwd=directory, capture_output=True, text=True, timeout=600
-    )
+    done = subprocess.run(words, cwd=directory, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -70,9 +70,5 @@ def test_a_suite_that_reboots_between_its_epochs_ends_complete(tmp_path: Path) -
     told = {name: (out / name).read_text() for name in ("first.log", RESUMED)}
     assert (out / "finished").exists(), (console, told)
     starts = (out / "boots").read_text().split()
-    assert len(set(starts)) == len(starts) == 4, (
-        "three restarts, each a boot of its own"
-    )
-    assert guest.rows(out / "study") == [("1", 11), ("2", 22), ("3", 33), ("4", 44)], (
-        told
-    )
+    assert len(set(starts)) == len(starts) == 4, "three restarts, each a boot of its own"
+    assert guest.rows(out / "study") == [("1", 11), ("2", 22), ("3", 33), ("4", 44)], told

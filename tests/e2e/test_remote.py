@@ -15,9 +15,7 @@ import ssh_server
 from ssh_server import SshServer
 from web_server import nginx
 
-pytestmark = pytest.mark.skipif(
-    bool(ssh_server.missing()), reason=ssh_server.missing() or "-"
-)
+pytestmark = pytest.mark.skipif(bool(ssh_server.missing()), reason=ssh_server.missing() or "-")
 
 BW = [sys.executable, "-m", "benchwright.cli.main"]
 EXAMPLES = Path(__file__).parents[2] / "examples"

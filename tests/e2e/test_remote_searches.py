@@ -14,9 +14,7 @@ import ssh_server
 from bw_command import bw
 from ssh_server import SshServer
 
-pytestmark = pytest.mark.skipif(
-    bool(ssh_server.missing()), reason=ssh_server.missing() or "-"
-)
+pytestmark = pytest.mark.skipif(bool(ssh_server.missing()), reason=ssh_server.missing() or "-")
 SERVER = """
 import http.server, os, sys, time
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -79,9 +77,7 @@ class Place:
         self.sshd = SshServer(directory / "ssh")
         self.sshd.write()
         config = self.sshd.config
-        config.write_text(
-            config.read_text().replace("Host server\n", "Host server other\n")
-        )
+        config.write_text(config.read_text().replace("Host server\n", "Host server other\n"))
         (directory / "server.py").write_text(SERVER)
 
     def document(
@@ -96,15 +92,14 @@ class Place:
             factors=factors,
         )
         (self.directory / "spec.toml").write_text(text + table)
-        done = bw(
-            self.directory, command, "spec.toml", "--seed", "1", "--json", "--quiet"
-        )
+        done = bw(self.directory, command, "spec.toml", "--seed", "1", "--json", "--quiet")
         assert done.returncode in (0, 3), done.stderr
         document: dict[str, Any] = json.loads(done.stdout)
         return document
 
     def starts(self) -> list[list[str]]:
-        """Return, of each server that was started, its delay, the port of its sshd and its directory."""
+        """Return, of each server that was started, its delay, the port of its sshd and its
+        directory."""
         lines = (self.directory / "started").read_text().splitlines()
         return [line.split() for line in lines]
 

@@ -22,9 +22,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from benchwright.features.load.filament import Batch
+from benchwright.features.load.samples import blocks_of, encode_header, end_block, rows_of
 from benchwright.load import read_samples
-from benchwright.load.filament import Batch
-from benchwright.load.samples import blocks_of, encode_header, end_block, rows_of
 
 Operations = list[tuple[int, int, int, int]]
 FIELDS = ("intended", "kind", "offset", "size")
@@ -128,9 +128,7 @@ def loop_device(directory: Path) -> Iterator[str]:
     """Attach a file as a loop device on which an operation is one request."""
     image = directory / "disk.img"
     image.write_bytes(bytes(BYTES))
-    done = subprocess.run(
-        ["losetup", "-f", "--show", str(image)], capture_output=True, text=True
-    )
+    done = subprocess.run(["losetup", "-f", "--show", str(image)], capture_output=True, text=True)
     if done.returncode != 0:
         pytest.skip(f"no loop device: {done.stderr.strip()}")
     device = done.stdout.strip()
@@ -215,9 +213,7 @@ def test_what_postmark_did_to_a_device_is_done_again(
         with file_system(device, tmp_path) as place:
             configuration = tmp_path / "postmark.conf"
             configuration.write_text(POSTMARK.format(location=place))
-            recorded = bw(
-                tmp_path, *capture, "pm.bw", "--", "postmark", str(configuration)
-            )
+            recorded = bw(tmp_path, *capture, "pm.bw", "--", "postmark", str(configuration))
         replay = (sys.executable, "-m", "benchwright.cli.main", "replay", "pm.bw")
         words = ("--direct", "--overwrite", "--depth", depth, "--speed", speed)
         replay = (*replay, *words, "--quiet", "--target", device)

@@ -1,8 +1,9 @@
 """`bw replay` of recorded HTTP requests to real servers, nginx and Apache, whose own logs say what
 arrived.
 
-The original logs are theirs, too, in the formats `combined` and `common`. Nothing here asserts a time
-but what the engine itself reports: a request is in nginx' log between its issue and its completion.
+The original logs are theirs, too, in the formats `combined` and `common`. Nothing here asserts a
+time but what the engine itself reports: a request is in nginx' log between its issue and its
+completion.
 """
 
 from __future__ import annotations
@@ -143,7 +144,8 @@ class Server:
 
 
 class Nginx(Server):
-    """An nginx of one process: HTTP/1.1 on a port and a Unix socket, HTTP/2 on another port, and TLS."""
+    """An nginx of one process: HTTP/1.1 on a port and a Unix socket, HTTP/2 on another port, and
+    TLS."""
 
     def __init__(self, directory: Path) -> None:
         port, self.http2_port, self.tls_port = free_ports(3)
@@ -184,9 +186,7 @@ def nginx(tmp_path: Path) -> Iterator[Nginx]:
         server.end()
 
 
-def bw(
-    directory: Path, *words: str, status: int = 0
-) -> subprocess.CompletedProcess[str]:
+def bw(directory: Path, *words: str, status: int = 0) -> subprocess.CompletedProcess[str]:
     """Run bw in a directory."""
     done = subprocess.run(
         [sys.executable, "-m", "benchwright.cli.main", *words],
@@ -199,17 +199,13 @@ def bw(
     return done
 
 
-def replay(
-    directory: Path, server: Server, *words: str, url: str = ""
-) -> dict[str, Any]:
+def replay(directory: Path, server: Server, *words: str, url: str = "") -> dict[str, Any]:
     """Replay a trace on one connection, so that it is in order; return the document."""
     url = url or f"http://127.0.0.1:{server.port}/"
     target = ("--target", url, "--connections", "1")
     written = ("--samples", "rows.bw", "--json")
     (directory / "rows.bw").unlink(missing_ok=True)
-    found: dict[str, Any] = json.loads(
-        bw(directory, "replay", *words, *target, *written).stdout
-    )
+    found: dict[str, Any] = json.loads(bw(directory, "replay", *words, *target, *written).stdout)
     return found
 
 
@@ -218,9 +214,7 @@ def findings(document: dict[str, Any]) -> dict[str, str]:
     return {one["code"]: one["evidence"] for one in document["findings"]}
 
 
-def check_times(
-    document: dict[str, Any], directory: Path, seen: list[dict[str, Any]]
-) -> list[int]:
+def check_times(document: dict[str, Any], directory: Path, seen: list[dict[str, Any]]) -> list[int]:
     """Check that the server logged each request between its issue and its completion; return the
     intended starts."""
     rows = read_samples(directory / "rows.bw")
@@ -282,9 +276,7 @@ def test_a_log_of_nginx_is_replayed_to_nginx(tmp_path: Path, nginx: Nginx) -> No
 
 
 def test_unsafe_methods_are_replayed_on_request(tmp_path: Path, nginx: Nginx) -> None:
-    line = (
-        '10.0.0.1 - - [10/Oct/2000:13:55:36 +0000] "{} /order HTTP/1.1" 201 4 "-" "-"\n'
-    )
+    line = '10.0.0.1 - - [10/Oct/2000:13:55:36 +0000] "{} /order HTTP/1.1" 201 4 "-" "-"\n'
     methods = ("POST", "PUT", "DELETE")
     (tmp_path / "access.log").write_text("".join(map(line.format, methods)))
     without = bw(
@@ -292,9 +284,7 @@ def test_unsafe_methods_are_replayed_on_request(tmp_path: Path, nginx: Nginx) ->
         f"http://127.0.0.1:{nginx.port}/",
     )
     assert json.loads(without.stdout)["result"]["counts"]["intended"] == 0
-    document = replay(
-        tmp_path, nginx, "access.log", "--unsafe-methods", "--speed", "10"
-    )
+    document = replay(tmp_path, nginx, "access.log", "--unsafe-methods", "--speed", "10")
     assert [one["method"] for one in nginx.seen(3)] == list(methods)
     assert document["result"]["target"]["status_2xx"] == 3
     assert "2 with an empty body" in findings(document)["trace-requests-changed"]
@@ -323,11 +313,7 @@ def har() -> str:
                 "url": f"https://elsewhere.example{path}#part",
                 "httpVersion": "HTTP/2",
                 "headers": HEADERS,
-                **(
-                    {"postData": {"mimeType": "text/plain", "text": body}}
-                    if body
-                    else {}
-                ),
+                **({"postData": {"mimeType": "text/plain", "text": body}} if body else {}),
             },
             "response": {"status": 200, "content": {"text": "x" * 1000}},
         }
@@ -430,9 +416,7 @@ def test_a_log_is_replayed_by_tls_http_2_and_a_unix_socket(
     found = [(one["method"], one["path"], one["status"]) for one in seen]
     assert found == REPLAYED
     assert {one["protocol"] for one in seen} == {protocol}
-    assert all(
-        one["tls"].startswith("TLSv1") == way.startswith("https") for one in seen
-    )
+    assert all(one["tls"].startswith("TLSv1") == way.startswith("https") for one in seen)
     if protocol == "HTTP/1.1":
         assert {one["host"] for one in seen} == {url.split("/")[2]}
     check_times(document, tmp_path, seen)
@@ -454,9 +438,7 @@ def test_headers_and_bodies_are_sent_by_http_2(tmp_path: Path, nginx: Nginx) -> 
         ("GET", "/c"),
     ]
     assert {one["kind"] for one in seen} == {"recorded"}
-    assert {(one["cookie"], one["token"]) for one in seen} == {
-        ("secret=1", "Bearer secret")
-    }
+    assert {(one["cookie"], one["token"]) for one in seen} == {("secret=1", "Bearer secret")}
     assert {one["hop"] for one in seen} == {""}
     assert seen[1]["body"] == "größe=1"
     assert document["result"]["counts"]["errors"] == 0
@@ -557,9 +539,7 @@ def apache() -> Iterator[Server]:
 
 
 @pytest.mark.parametrize("kind", ["combined", "common"])
-def test_a_log_of_apache_is_replayed_to_it(
-    tmp_path: Path, apache: Server, kind: str
-) -> None:
+def test_a_log_of_apache_is_replayed_to_it(tmp_path: Path, apache: Server, kind: str) -> None:
     for request in APACHE_SENT:
         apache.send(request)
     logs = {
@@ -620,9 +600,7 @@ def test_malformed_lines_have_numbers_and_most_of_them_are_refused(
 
 
 def test_the_statistics_of_a_log(tmp_path: Path) -> None:
-    line = (
-        '10.0.0.1 - - [10/Oct/2000:13:55:3{} +0000] "GET /{} HTTP/1.1" 200 4 "-" "-"\n'
-    )
+    line = '10.0.0.1 - - [10/Oct/2000:13:55:3{} +0000] "GET /{} HTTP/1.1" 200 4 "-" "-"\n'
     lines = [line.format(number // 10, number % 3) for number in range(40)]
     lines += [lines[-1].replace("GET /0", "POST /0").replace(" 200 4 ", " 503 2048 ")]
     (tmp_path / "access.log").write_text("".join(lines))

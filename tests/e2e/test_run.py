@@ -38,9 +38,7 @@ def quantity(test: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def test_a_command_is_measured_without_a_file(tmp_path: Path) -> None:
-    done = bw(
-        tmp_path, "run", "--json", "-P", "n=1,2", "--min-runs", "3", "--", "echo", "{n}"
-    )
+    done = bw(tmp_path, "run", "--json", "-P", "n=1,2", "--min-runs", "3", "--", "echo", "{n}")
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
     assert document["schema"] == "benchwright/run/1"
@@ -313,9 +311,7 @@ def test_a_checkpoint_survives_what_a_reboot_does(command: str, tmp_path: Path) 
     for _boot in range(3):
         assert done.returncode == 0, done.stderr
         # As from a boot script: another directory, another environment.
-        bare = {
-            k: v for k, v in os.environ.items() if k in ("PYTHONPATH", "BW_LAUNCHER")
-        }
+        bare = {k: v for k, v in os.environ.items() if k in ("PYTHONPATH", "BW_LAUNCHER")}
         done = bw(Path("/"), command, str(tmp_path / "point"), "--json", env=bare)
     assert done.returncode == 0, done.stderr
     (test,) = by_name(done).values()
@@ -433,9 +429,7 @@ def test_barrier_hands_a_measured_command_to_the_launcher_at_once(
     """No Python starts between the release and what is measured."""
     script(tmp_path, "parent", 'tr "\\0" " " < /proc/$PPID/cmdline\n')
     program = script(tmp_path, "program", "bw barrier -- bw measure -- ./parent\n")
-    done = bw(
-        tmp_path, "run", "--min-runs", "1", "--", str(program), env=with_bw(tmp_path)
-    )
+    done = bw(tmp_path, "run", "--min-runs", "1", "--", str(program), env=with_bw(tmp_path))
     assert done.returncode == 0, done.stderr
     log = (tmp_path / "bw-study/results/s1/program.log").read_text()
     assert "bw-launcher" in log
@@ -469,9 +463,7 @@ def test_the_report_of_a_failed_run_says_what_failed(tmp_path: Path) -> None:
     done = bw(tmp_path, "run", "--json", "--", "sh", "-c", "exit 3")
     assert done.returncode == 1
     (found,) = [
-        one
-        for one in json.loads(done.stdout)["findings"]
-        if one["code"] == "command-failed"
+        one for one in json.loads(done.stdout)["findings"] if one["code"] == "command-failed"
     ]
     assert "exited with status 3" in found["evidence"]
 
@@ -526,11 +518,7 @@ def test_a_scan_is_interleaved_and_resumed_and_listed_as_given(tmp_path: Path) -
 
 def without_overhead(tests: list[Any]) -> list[str]:
     """Return the names of the tests that overheads refer to: they have none."""
-    return [
-        one["name"]
-        for one in tests
-        if quantity(one, "elapsed")["overhead_percent"] is None
-    ]
+    return [one["name"] for one in tests if quantity(one, "elapsed")["overhead_percent"] is None]
 
 
 @pytest.mark.parametrize(
@@ -611,8 +599,7 @@ def test_a_baseline_is_named_in_full_in_short_or_by_its_command(
 def test_the_baseline_of_a_suite_is_a_test(tmp_path: Path) -> None:
     suite = tmp_path / "s.toml"
     tests = "".join(
-        f'[[test]]\nname = "{one}"\nexec = "echo {one}"\nuntil = {{ count = 2 }}\n'
-        for one in "ab"
+        f'[[test]]\nname = "{one}"\nexec = "echo {one}"\nuntil = {{ count = 2 }}\n' for one in "ab"
     )
     suite.write_text(f'baseline = "b"\n{tests}')
     done = bw(tmp_path, "run", "--quiet", "--json", "s.toml")
@@ -636,9 +623,7 @@ def test_stats_of_a_session_that_runs_says_so(tmp_path: Path) -> None:
     """A trial is recorded, and the next one runs: no summary says interrupted."""
     words = [sys.executable, "-m", "benchwright.cli.main", "run", "--runs", "2"]
     gate = tmp_path / "gate"
-    command = (
-        f"[ $APEPOCH = 1 ] || until [ -e {gate} ]; do sleep 0.05; done; sleep 1.05"
-    )
+    command = f"[ $APEPOCH = 1 ] || until [ -e {gate} ]; do sleep 0.05; done; sleep 1.05"
     with subprocess.Popen([*words, command], cwd=tmp_path) as running:
         try:
             while "trials" not in (shown := bw(tmp_path, "stats").stdout):

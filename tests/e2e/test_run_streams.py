@@ -139,9 +139,7 @@ def test_resume_says_why_there_is_nothing_to_resume(tmp_path: Path) -> None:
             capture_output=True,
             timeout=60,
         )
-    done = subprocess.run(
-        [*BW, "resume"], cwd=tmp_path, capture_output=True, text=True, timeout=60
-    )
+    done = subprocess.run([*BW, "resume"], cwd=tmp_path, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0
     assert "its last session, 2, has ended: complete" in done.stderr
     assert "cannot be resumed: 1" in done.stderr

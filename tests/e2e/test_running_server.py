@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from benchwright.core.search import LoadEnding, LoadTrial, Probe
-from benchwright.load.workbench import LocalWorkbench
+from benchwright.features.search.server.workbench import LocalWorkbench
+from benchwright.features.search.types import LoadEnding, LoadTrial, Probe
 from bw_command import bw
 from ssh_server import free_port
 from workbenches import workbench_of
@@ -64,9 +64,7 @@ class RunningServer:
     def start(self) -> int:
         """Start it; return its process id once it listens."""
         argv = [sys.executable, "server.py", str(self.port)]
-        self.process = subprocess.Popen(
-            argv, cwd=self.directory, stdout=subprocess.PIPE
-        )
+        self.process = subprocess.Popen(argv, cwd=self.directory, stdout=subprocess.PIPE)
         assert self.process.stdout is not None
         self.process.stdout.readline()
         return self.process.pid
@@ -94,9 +92,7 @@ def server(tmp_path: Path) -> Iterator[RunningServer]:
     running.end()
 
 
-def workbench(
-    server: RunningServer, more: str = ""
-) -> AbstractContextManager[LocalWorkbench]:
+def workbench(server: RunningServer, more: str = "") -> AbstractContextManager[LocalWorkbench]:
     """Return a workbench of a spec that names the server's port."""
     return workbench_of(server.spec(more=more), server.directory)
 
@@ -107,9 +103,7 @@ def run(workbench: LocalWorkbench) -> LoadTrial:
 
 
 @pytest.mark.parametrize("by", ["pid", "pid file", "port", "name"])
-def test_a_named_server_is_the_target_and_goes_on_running(
-    server: RunningServer, by: str
-) -> None:
+def test_a_named_server_is_the_target_and_goes_on_running(server: RunningServer, by: str) -> None:
     assert server.process is not None
     named = {
         "pid": f"pid = {server.process.pid}",
@@ -149,10 +143,7 @@ def test_a_server_that_ended_between_trials_fails_the_trial(
         server.end()
         trial = run(made)
         assert (trial.ending, trial.marks) == (LoadEnding.FAILED, ("server-not-found",))
-        assert (
-            trial.failure
-            == f"between two trials the server (port {server.port}) has ended"
-        )
+        assert trial.failure == f"between two trials the server (port {server.port}) has ended"
         again = run(made)
         assert "was not ready within 1 s (no process listens on port" in again.failure
         server.start()

@@ -73,9 +73,7 @@ def ramp(fault: str) -> subprocess.CompletedProcess[str]:
         ("'{{{['", "stdout is not JSON"),
     ],
 )
-def test_figures_that_cannot_be_end_a_ramp_with_what_was_measured(
-    fault: str, told: str
-) -> None:
+def test_figures_that_cannot_be_end_a_ramp_with_what_was_measured(fault: str, told: str) -> None:
     done = ramp(fault)
     assert done.returncode == 1, done.stderr
     found = json.loads(done.stdout)

@@ -17,7 +17,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from benchwright.watch.folded import read_folded
+from benchwright.features.profile.folded import read_folded
 from bw_command import bw
 from needs_perf import needs_perf
 
@@ -79,9 +79,7 @@ def peak(*words: str) -> tuple[str, ...]:
 def interrupted(directory: Path, words: tuple[str, ...], trials: int) -> None:
     """Begin a session, and interrupt it in its so many-th trial."""
     marks = directory / "begun"
-    with subprocess.Popen(
-        [*BW, *words], cwd=directory, stdout=subprocess.DEVNULL
-    ) as process:
+    with subprocess.Popen([*BW, *words], cwd=directory, stdout=subprocess.DEVNULL) as process:
         try:
             until = time.monotonic() + PATIENCE_S
             while not marks.exists() or marks.stat().st_size < trials:
@@ -126,9 +124,7 @@ def test_a_search_and_its_resume_are_profiled_as_asked(place: Path) -> None:
     (best,) = (one for one in document["profiles"] if one["next_to_answer"])
     found = document["peak_rate"]
     assert found is not None, document["detail"]
-    assert best["load"] == max(
-        one["load"] for one in document["profiles"] if one["load"] <= found
-    )
+    assert best["load"] == max(one["load"] for one in document["profiles"] if one["load"] <= found)
     shown = bw(place, "stats", "bw-study").stdout
     assert f"\ntrial {best['trial']} at " in shown
     assert f"flame graph {best['svg']}\n" in shown

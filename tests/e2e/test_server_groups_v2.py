@@ -27,8 +27,8 @@ import json, mmap, os, signal, subprocess, sys, time
 from pathlib import Path
 
 sys.path.insert(0, "/work/python")
-from benchwright.core.server_resources import DeviceLimits, IoLimits, ServerResources
-from benchwright.load.resources import ServerResourcesHeld
+from benchwright.features.quiet.server_resources_types import DeviceLimits, IoLimits, ServerResources
+from benchwright.features.search.server.resources import ServerResourcesHeld
 
 TOP = Path("/sys/fs/cgroup")
 WANTED = ServerResources(

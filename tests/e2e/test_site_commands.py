@@ -45,7 +45,8 @@ PAGES = [
     and page.name not in OTHERWISE_TESTED
 ]
 CAUSES_FINDINGS = {"mistakes.md"}
-"""Pages whose commands cause the findings that they show. Findings of other pages depend on what else runs."""
+"""Pages whose commands cause the findings that they show. Findings of other pages depend on what
+else runs."""
 
 BLOCK = re.compile(
     r'^```(?P<language>\w+)(?: title="(?P<title>[^"\n]+)")?\n(?P<text>.*?)^```$'
@@ -128,9 +129,7 @@ def test_the_commands_of_a_page_work(page: Path, tmp_path: Path) -> None:
     assert not wrong, "\n\n".join(wrong)
 
 
-def typed(
-    script: str, place: Path, environment: dict[str, str]
-) -> list[tuple[str, int]]:
+def typed(script: str, place: Path, environment: dict[str, str]) -> list[tuple[str, int]]:
     """Return output and exit status of each command of a script; end what it leaves running."""
     with (place.parent / "output").open("w+") as output:
         shell = subprocess.Popen(
@@ -151,10 +150,7 @@ def typed(
         output.seek(0)
         text = output.read()
     *parts, _rest = re.split(r"^@@@ (\d+)\n", text, flags=re.MULTILINE)
-    return [
-        (said, int(status))
-        for said, status in zip(parts[::2], parts[1::2], strict=True)
-    ]
+    return [(said, int(status)) for said, status in zip(parts[::2], parts[1::2], strict=True)]
 
 
 def environment_with_bw(directory: Path) -> dict[str, str]:
@@ -189,18 +185,12 @@ def test_each_block_of_commands_is_executed_or_says_why_not(page: Path) -> None:
     unmarked = []
     for block in CODE_BLOCK.finditer(page.read_text()):
         language, fenced, indented = block.groups()
-        shown = (fenced or "").strip() or re.sub(
-            "^ {4}", "", indented or "", flags=re.M
-        )
+        shown = (fenced or "").strip() or re.sub("^ {4}", "", indented or "", flags=re.M)
         reason = re.search("<!-- not run: (.*) -->", block[0])
         if reason and len(reason[1].split()) >= 3:
             continue
         typed_in = language == "console" or "<!-- executed -->" in block[0]
-        if (
-            OURS.search(shown)
-            and not typed_in
-            and language not in ("text", "toml", "yaml")
-        ):
+        if OURS.search(shown) and not typed_in and language not in ("text", "toml", "yaml"):
             unmarked.append(shown)
     assert unmarked == []
 
@@ -208,8 +198,7 @@ def test_each_block_of_commands_is_executed_or_says_why_not(page: Path) -> None:
 def test_the_commands_are_found() -> None:
     """A search that no longer finds the commands would pass the other tests."""
     found = {
-        page.stem: sum(isinstance(one, Step) for one in files_and_steps(page))
-        for page in PAGES
+        page.stem: sum(isinstance(one, Step) for one in files_and_steps(page)) for page in PAGES
     }
     assert found["mistakes"] >= 25
     assert found["tutorial"] >= 12

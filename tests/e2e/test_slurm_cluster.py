@@ -75,8 +75,7 @@ def test_nothing_is_left_even_of_a_killed_test() -> None:
         [sys.executable, "-c", HELD],
         stdout=subprocess.PIPE,
         text=True,
-        env=os.environ
-        | {"PYTHONPATH": str(Path(slurm_cluster.__file__).resolve().parent)},
+        env=os.environ | {"PYTHONPATH": str(Path(slurm_cluster.__file__).resolve().parent)},
     )
     assert held.stdout is not None
     home, *ports = held.stdout.readline().split()

@@ -38,8 +38,8 @@ mean = 10 / left if left > 0 else 500 * seconds * -left + 500
 count = round(rate * seconds)
 print(json.dumps({"mean_ms": mean, "offered": count, "completed": count}))
 """
-"""A queue without noise. The peak of all samples is near the start rate of the first search, which two trials show;
-where the server is `fast`, they do not."""
+"""A queue without noise. The peak of all samples is near the start rate of the first search, which
+two trials show; where the server is `fast`, they do not."""
 SPEC = """
 [load]
 generator = "command"
@@ -175,9 +175,7 @@ def test_a_sample_whose_search_ended_too_early_is_measured_nowhere(place: Path) 
     assert {one["claim_held"] for one in fast} == {False}
     assert {one["claim_held"] for one in others} == {True}
     assert all(one["seeded_from"] is None for one in fast)
-    measured = {
-        one["sample"]["server"] for one in document["predictions"] if one["measured"]
-    }
+    measured = {one["sample"]["server"] for one in document["predictions"] if one["measured"]}
     assert measured <= {"A"}
     again = subprocess.run([*BW, "surface"], cwd=place, capture_output=True, text=True)
     assert "the highest or the lowest peak rate is not established" in again.stdout
@@ -229,9 +227,7 @@ def test_the_example_maps_a_real_postgres(tmp_path: Path) -> None:
         "budget",
         "undecided",
     }
-    state = [
-        one.read_text().strip() for one in tmp_path.glob("s/logs/*/state-directory")
-    ]
+    state = [one.read_text().strip() for one in tmp_path.glob("s/logs/*/state-directory")]
     assert state
     left = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True)
     assert not [line for line in left.stdout.splitlines() if state[0] in line]

@@ -61,9 +61,7 @@ RUN = (
 
 
 @pytest.mark.parametrize("columns", [60, 80, 120])
-def test_progress_fits_the_width_and_shows_the_users_metric(
-    tmp_path: Path, columns: int
-) -> None:
+def test_progress_fits_the_width_and_shows_the_users_metric(tmp_path: Path, columns: int) -> None:
     text = on_terminal(tmp_path, columns, *RUN, "--", "sh", "-c", SLOW)
     statuses = [line for line in states_of(text) if ": trial " in line]
     assert statuses

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchwright.stats.hdr_histogram import decode_histogram
+from benchwright.features.load.hdr_histogram import decode_histogram
 
 Done = subprocess.CompletedProcess[str]
 ROW = np.dtype(
@@ -83,9 +83,7 @@ def rows(path: Path) -> np.ndarray[Any, Any]:
 def test_even_arrivals_are_told(tmp_path: Path) -> None:
     # 10 ms apart, each takes 5 ms: half an operation is under way on average.
     stamps = [place * 10_000 for place in range(1001)]
-    (tmp_path / "even.csv.gz").write_bytes(
-        gzip.compress(msr(stamps, response_us=5000).encode())
-    )
+    (tmp_path / "even.csv.gz").write_bytes(gzip.compress(msr(stamps, response_us=5000).encode()))
     (found,) = document(bw(tmp_path, "stat", "even.csv.gz", "--json"))["traces"]
     assert (found["operations"], found["duration_ns"]) == (1001, 10 * 10**9)
     assert found["rate_per_s"] == pytest.approx(100)
@@ -127,9 +125,7 @@ def test_conversion_keeps_every_operation(tmp_path: Path) -> None:
     again = bw(tmp_path, *words)
     assert again.returncode == 2
     assert "the file already exists" in again.stderr
-    document(
-        bw(tmp_path, "convert", "a.bw", "-o", "a.log", "--to", "fio-iolog", "--json")
-    )
+    document(bw(tmp_path, "convert", "a.bw", "-o", "a.log", "--to", "fio-iolog", "--json"))
     assert (tmp_path / "a.log").read_text().startswith("fio version 3 iolog\n")
     (same,) = document(bw(tmp_path, "stat", "a.log", "--json"))["traces"]
     assert same["operations"] == 5
@@ -164,9 +160,7 @@ def test_a_part_that_was_replayed_is_compared_with_that_part(tmp_path: Path) -> 
     words = ("compare", "a.csv", "b.csv", "--speed", "1x", "--shift", "0", "--json")
     whole = document(bw(tmp_path, *words))
     assert whole["result"]["unmatched_a"] == 400
-    (remedy,) = (
-        one["remedy"] for one in whole["findings"] if one["code"] == "trace-unmatched"
-    )
+    (remedy,) = (one["remedy"] for one in whole["findings"] if one["code"] == "trace-unmatched")
     assert "(--from, --for: of A)" in remedy
     part = document(bw(tmp_path, *words, "--for", "200ms"))
     assert (part["result"]["matched"], part["result"]["unmatched_a"]) == (100, 0)
@@ -189,9 +183,7 @@ def loop_device(directory: Path) -> Iterator[str]:
     """Attach a file of 8 MiB as a loop device, and detach it."""
     image = directory / "disk.img"
     image.write_bytes(bytes(8 << 20))
-    done = subprocess.run(
-        ["losetup", "-f", "--show", str(image)], capture_output=True, text=True
-    )
+    done = subprocess.run(["losetup", "-f", "--show", str(image)], capture_output=True, text=True)
     if done.returncode != 0:
         pytest.skip(f"no loop device: {done.stderr.strip()}")
     device = done.stdout.strip()
@@ -221,9 +213,7 @@ print("read")
 """
 
 
-STRANGER = READS.replace(
-    "print(", "while True: os.preadv(device, [page], 2097152)\nprint("
-)
+STRANGER = READS.replace("print(", "while True: os.preadv(device, [page], 2097152)\nprint(")
 
 
 @contextlib.contextmanager

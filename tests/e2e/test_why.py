@@ -13,9 +13,7 @@ import pytest
 from bw_command import bw
 from needs_perf import needs_perf
 
-needs_perl = pytest.mark.skipif(
-    shutil.which("perl") is None, reason="perl is not installed"
-)
+needs_perl = pytest.mark.skipif(shutil.which("perl") is None, reason="perl is not installed")
 QUEUE = """\
 import json, sys, time
 load, seconds = float(sys.argv[1]), float(sys.argv[2])
@@ -46,9 +44,7 @@ def test_a_run_is_explained(tmp_path: Path) -> None:
     sleeping one by nothing."""
     # Of processor time, not of turns: a quick machine would be watched too briefly.
     spin = "while ((times)[0] < 0.6) { $i++ for 1..1e5 }"
-    assert (
-        bw(tmp_path, "run", "--min-runs", "2", "--", "perl", "-e", spin).returncode == 0
-    )
+    assert bw(tmp_path, "run", "--min-runs", "2", "--", "perl", "-e", spin).returncode == 0
     (one,) = why(tmp_path)
     assert one["limited_by"] in {
         *("single-threaded-cpu-bound", "noisy-neighbour", "cpu-saturated", "steal"),

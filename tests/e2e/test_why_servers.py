@@ -89,11 +89,7 @@ def busy(results: list[dict[str, Any]], of: str) -> set[str]:
 def all_cpus_busy(results: list[dict[str, Any]]) -> bool:
     """Return whether every window had all CPUs busy, with some distance to the threshold."""
     for one in results:
-        (cpu,) = (
-            row
-            for row in one["use"]
-            if row["name"] == "all" and row["resource"] == "cpu"
-        )
+        (cpu,) = (row for row in one["use"] if row["name"] == "all" and row["resource"] == "cpu")
         (used,) = (value for value in cpu["utilization"] if value["name"] == "busy")
         if used["value"] < 0.95 * used["of"]:
             return False
@@ -305,19 +301,13 @@ until = {{ count = 1 }}
         done = bw(tmp_path, "run", "--json", "s.toml")
         assert server.wait(PATIENCE_S)
     assert done.returncode == 0, done.stderr
-    told = [
-        one
-        for one in json.loads(done.stdout)["findings"]
-        if one["code"] == "server-not-found"
-    ]
+    told = [one for one in json.loads(done.stdout)["findings"] if one["code"] == "server-not-found"]
     assert [one["severity"] for one in told] == ["warning"]
     assert f"there is no process {pid} when trials began" in told[0]["evidence"]
     assert "--target-port" in told[0]["remedy"]
 
 
-def test_the_server_of_a_comparison_is_the_server(
-    tmp_path: Path, web: tuple[int, int]
-) -> None:
+def test_the_server_of_a_comparison_is_the_server(tmp_path: Path, web: tuple[int, int]) -> None:
     need("wrk")
     port, _ = web
     arms = (f"wrk -t1 -c8 -d1s http://127.0.0.1:{port}/port", "sleep 0.3")
@@ -332,9 +322,7 @@ def test_the_server_of_a_comparison_is_the_server(
     assert "wrk" not in busy([other], "own")
 
 
-def test_the_server_of_a_surface_is_the_server(
-    tmp_path: Path, web: tuple[int, int]
-) -> None:
+def test_the_server_of_a_surface_is_the_server(tmp_path: Path, web: tuple[int, int]) -> None:
     port, _ = web
     (tmp_path / "s.toml").write_text(
         f"target = {{ port = {port} }}\n"
@@ -374,19 +362,14 @@ def test_a_suite_names_servers_in_four_ways_and_its_mistakes_are_placed(
         ("s.toml:1:56:", "a target is one of pid, port, unit and name"),
     ):
         assert any(
-            line.startswith(place) and message in line
-            for line in done.stderr.splitlines()
+            line.startswith(place) and message in line for line in done.stderr.splitlines()
         ), (place, done.stderr)
 
 
 @contextlib.contextmanager
-def running(
-    words: list[Any], directory: Path, **more: Any
-) -> Iterator[subprocess.Popen[bytes]]:
+def running(words: list[Any], directory: Path, **more: Any) -> Iterator[subprocess.Popen[bytes]]:
     """Run a program in a session of its own, which is ended at the end."""
-    with subprocess.Popen(
-        words, cwd=directory, start_new_session=True, **more
-    ) as process:
+    with subprocess.Popen(words, cwd=directory, start_new_session=True, **more) as process:
         try:
             yield process
         finally:

@@ -23,17 +23,17 @@ import pytest
 
 from benchwright.core.errors import InputError, Interrupted
 from benchwright.core.processes import descendants_of, is_alive, read_process
-from benchwright.core.search import (
+from benchwright.features.search.server.cpus import SHARED
+from benchwright.features.search.server.life import MonotonicClock, ServerClock
+from benchwright.features.search.server.workbench import LocalWorkbench, WorkbenchConfig
+from benchwright.features.search.spec_toml import read_spec
+from benchwright.features.search.types import (
     LoadEnding,
     LoadTrial,
     Probe,
     decode_stored,
     encode_stored,
 )
-from benchwright.load.cpus import SHARED
-from benchwright.load.server import MonotonicClock, ServerClock
-from benchwright.load.spec_toml import read_spec
-from benchwright.load.workbench import LocalWorkbench, WorkbenchConfig
 from benchwright.trial.bench import LocalBench
 from benchwright.trial.protocol import ExecEnvironment
 
@@ -108,9 +108,7 @@ class Place:
         self, more: str = "", delay: str = "0", recorded: int = 0
     ) -> contextlib.closing[LocalWorkbench]:
         """Return a workbench with a server of ours."""
-        text = SERVED.format(
-            python=sys.executable, here=self.directory, more=more, delay=delay
-        )
+        text = SERVED.format(python=sys.executable, here=self.directory, more=more, delay=delay)
         return self.workbench(text, recorded=recorded)
 
     def running(self) -> list[str]:
@@ -153,9 +151,7 @@ def test_a_trial_has_a_value_for_each_criterion(place: Place) -> None:
         "error_ratio",
     }
     # What ends after the last arrival is in no second of the load, and no throughput of it.
-    assert (
-        (trial.offered or 0) >= (trial.completed or 0) == sum(trial.series.counts) > 0
-    )
+    assert (trial.offered or 0) >= (trial.completed or 0) == sum(trial.series.counts) > 0
     assert set(trial.series.values) == set(trial.values) - {
         "response_ms_p50",
         "response_ms_p99",
@@ -500,8 +496,7 @@ def test_a_stop_command_that_hangs_does_not_hold_the_end_up(place: Place) -> Non
 
 def test_a_daemon_that_parts_late_is_found(place: Place) -> None:
     (place.directory / "daemon.sh").write_text(
-        "#!/bin/sh\n"
-        f"(sleep 0.3; {sys.executable} {place.directory}/server.py $1 & sleep 0.1) &\n"
+        f"#!/bin/sh\n(sleep 0.3; {sys.executable} {place.directory}/server.py $1 & sleep 0.1) &\n"
     )
     (place.directory / "daemon.sh").chmod(0o755)
     text = spec_of('"./daemon.sh {port}"', "daemon = true").replace("300ms", "20s")
@@ -562,9 +557,7 @@ def test_an_interrupt_before_a_start_starts_nothing(place: Place) -> None:
 
 
 def test_the_users_stop_command_is_asked_first(place: Place) -> None:
-    more = (
-        "stop = [['sh', '-c', 'echo asked > {state}.stop; kill $(cat \"$0\")', '%s']]"
-    )
+    more = "stop = [['sh', '-c', 'echo asked > {state}.stop; kill $(cat \"$0\")', '%s']]"
     more = more.replace("[[", "[").replace("]]", "]") % (place.logs / "server.pid")
     with place.served(more) as workbench:
         run(workbench)
@@ -655,8 +648,7 @@ def test_nothing_outlives_a_killed_search(place: Place) -> None:
     ("load", "words"),
     [
         (
-            "generator = 'command'\ncommand = 'gen {rate} {duration}'\n"
-            "values = { other = '/x' }",
+            "generator = 'command'\ncommand = 'gen {rate} {duration}'\nvalues = { other = '/x' }",
             "command has no value for response_ms_mean: its values are: other",
         ),
         ("target = 'null'\ncpus = '999'", "CPU 999 not available"),
@@ -742,9 +734,7 @@ def test_the_example_with_nginx(place: Place, monkeypatch: pytest.MonkeyPatch) -
         assert descendants_of(bench.hello.pid) == []
 
 
-@pytest.mark.skipif(
-    shutil.which("redis-server") is None, reason="redis-server is not installed"
-)
+@pytest.mark.skipif(shutil.which("redis-server") is None, reason="redis-server is not installed")
 def test_the_example_with_redis(place: Place) -> None:
     file = EXAMPLES / "peak-redis.toml"
     spec = read_spec(file.read_text(), str(file))

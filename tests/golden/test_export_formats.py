@@ -9,9 +9,9 @@ import os
 from pathlib import Path
 
 import pytest
+from benchwright.report.export import FORMATS, ExportView
 
 import exported_session
-from benchwright.report.export import FORMATS, ExportView
 
 GOLDEN = Path(__file__).parent / "exports"
 SUFFIX = {
@@ -73,8 +73,6 @@ def check_golden(file: str, text: str) -> None:
 def test_every_golden_file_belongs_to_a_format() -> None:
     named = {f"{name}.{suffix}" for name, suffix in (SUFFIX | OF_LOADS).items()}
     beside = {
-        file
-        for name in ("otava", "hgrm")
-        for file, _ in FORMATS[name].write(view_of(name)).beside
+        file for name in ("otava", "hgrm") for file, _ in FORMATS[name].write(view_of(name)).beside
     }
     assert {file.name for file in GOLDEN.iterdir()} == named | beside | {LOADS}

@@ -17,11 +17,11 @@ from typing import Any
 
 import msgspec
 import pytest
+from benchwright.study.foreign import imported_runs
 
 from benchwright.cli.stats_inputs import parsers, read_history, read_inputs
 from benchwright.core.results import Summary
 from benchwright.stats.aggregate import summarise, summarise_trials
-from benchwright.study.foreign import imported_runs
 from benchwright.study.parsers.api import ParsedInput, ResultParser, trials_of
 from benchwright.study.parsers.content import content_head
 
@@ -145,9 +145,7 @@ def test_pyperf() -> None:
     for name, text in zip(parts[1::2], parts[2::2], strict=True):
         summary = row(found[name])
         assert f"Mean +- std dev: {ns(summary.mean)} +- {ns(summary.sdev)}" in text
-        assert re.search(
-            rf"^Median \+- MAD: +{ns(summary.median)} ", text, re.MULTILINE
-        )
+        assert re.search(rf"^Median \+- MAD: +{ns(summary.median)} ", text, re.MULTILINE)
         assert f"Total number of values: {summary.count}" in text
     assert found == {
         name: msgspec.structs.replace(one, source=found[name].source)
@@ -159,9 +157,7 @@ def ns(seconds: float) -> str:
     return f"{seconds * 1e9:.0f} ns"
 
 
-@pytest.mark.parametrize(
-    "file", ["pytest-benchmark.json", "pytest-benchmark-summary.json"]
-)
+@pytest.mark.parametrize("file", ["pytest-benchmark.json", "pytest-benchmark-summary.json"])
 def test_pytest_benchmark(file: str) -> None:
     found = tests_of(file)
     for said in stored(file)["benchmarks"]:
@@ -178,11 +174,7 @@ def test_asv() -> None:
         file = f"asv/vm/{commit}-py3.11.json"
         found, said = tests_of(file), stored(file)["results"]
         medians = said["b.Sums.time_sum"]
-        names = [
-            f"b.Sums.time_sum({n}, {kind})"
-            for n in (10, 1000)
-            for kind in ("'a'", "'b'")
-        ]
+        names = [f"b.Sums.time_sum({n}, {kind})" for n in (10, 1000) for kind in ("'a'", "'b'")]
         for at, name in enumerate(names):
             summary = row(found[name])
             # asv rounds what it writes to 5 digits, except the result.
@@ -192,9 +184,7 @@ def test_asv() -> None:
                 assert (summary.low, summary.high) == ends
                 assert summary.confidence == 0.99
             assert summary.count == medians[10][at]
-        assert (
-            row(found["b.peakmem_list"], "memory").mean == said["b.peakmem_list"][0][0]
-        )
+        assert row(found["b.peakmem_list"], "memory").mean == said["b.peakmem_list"][0][0]
         assert found["b.track_size"].specs[0].unit == "widgets"
         # Failed and skipped benchmarks have no result.
         assert not {"b.time_broken", "b.Skipped.time_skipped"} & set(found)
@@ -240,9 +230,7 @@ def test_jmh() -> None:
         assert figures(summary)[:4] == near(tuple(factor * one for one in expected))
         if said["mode"] == "sample":
             ends = tuple(factor * end for end in metric["scoreConfidence"])
-            assert (summary.low, summary.high, summary.confidence) == near(
-                (*ends, 0.999)
-            )
+            assert (summary.low, summary.high, summary.confidence) == near((*ends, 0.999))
             assert summary.count == sum(
                 count
                 for fork in metric["rawDataHistogram"]
@@ -268,10 +256,7 @@ def test_google_benchmark() -> None:
 
 def test_google_benchmark_of_aggregates_alone() -> None:
     found = tests_of("google-benchmark-aggregates.json")
-    said = {
-        one["name"]: one
-        for one in stored("google-benchmark-aggregates.json")["benchmarks"]
-    }
+    said = {one["name"]: one for one in stored("google-benchmark-aggregates.json")["benchmarks"]}
     summary = row(found["Sum/n:100"])
     assert summary.mean == said["Sum/n:100_mean"]["real_time"] * 1e-9
     assert summary.sdev == said["Sum/n:100_stddev"]["real_time"] * 1e-9
@@ -367,16 +352,12 @@ def test_k6_points_give_the_summary_of_the_same_run() -> None:
     (points,) = tests_of("k6-points.ndjson").values()
     said = stored("k6-summary.json")["metrics"]
     stated, computed = summary.blocks[0].values, points.blocks[0].values
-    assert stated["http_req_duration_p95"] == near(
-        said["http_req_duration"]["p(95)"] / 1e3
-    )
+    assert stated["http_req_duration_p95"] == near(said["http_req_duration"]["p(95)"] / 1e3)
     assert stated["http_reqs_rate"] == said["http_reqs"]["rate"]
     # Trends of the script have a unit only where k6 writes it.
     assert computed["own_time_avg"] == near(stated["own_time_avg"] / 1e3)
     shared = [
-        name
-        for name in computed
-        if name in stated and not name.startswith(("own_time", "vus"))
+        name for name in computed if name in stated and not name.startswith(("own_time", "vus"))
     ]
     assert len(shared) > 40
     assert {name: computed[name] for name in shared} == near(
@@ -402,9 +383,7 @@ def test_k6_has_the_statistics_that_were_chosen(file: str) -> None:
         said = metrics[name].get("values", metrics[name])
         expected[f"{name}_count"] = said["count"]
         for key in ("p(99)", "p(99.9)"):
-            expected[f"{name}_{key.replace('(', '').replace(')', '')}"] = (
-                said[key] * 1e-3
-            )
+            expected[f"{name}_{key.replace('(', '').replace(')', '')}"] = said[key] * 1e-3
     found = one.blocks[0].values
     assert {name: found[name] for name in expected} == near(expected)
 
@@ -474,9 +453,7 @@ def test_a_directory_of_asv_is_a_history_of_its_commits() -> None:
 def test_rows_of_otava_are_points() -> None:
     points = list(points_of("otava.csv"))
     elapsed = [
-        (value, str(commit)[:8], at)
-        for _, name, value, commit, at in points
-        if name == "elapsed"
+        (value, str(commit)[:8], at) for _, name, value, commit, at in points if name == "elapsed"
     ]
     day = 86_400 * 10**9
     assert elapsed == [
@@ -492,8 +469,7 @@ def test_a_store_of_github_action_benchmark_is_a_history() -> None:
     runs = imported_runs(read_history([str(HERE / "data.js")]))
     points = [pair for run in runs for pair in run.points]
     assert [
-        (key.test, key.metric, point.estimate, point.unit, point.better)
-        for key, point in points
+        (key.test, key.metric, point.estimate, point.unit, point.better) for key, point in points
     ] == [
         ("throughput", "throughput", 1.5e6, "B/s", "higher"),
         ("throughput", "throughput", 1.7e6, "B/s", "higher"),

@@ -31,9 +31,7 @@ _spec.loader.exec_module(make_figures)
 
 R = 0.0005
 """Half of the last printed digit."""
-TABLES = {
-    figure: make_figures.tables(text) for figure, text in make_figures.FIGURES.items()
-}
+TABLES = {figure: make_figures.tables(text) for figure, text in make_figures.FIGURES.items()}
 LINES = [
     pytest.param(line, id=f"{figure}-{name}-{quantity}")
     for figure, inputs in TABLES.items()
@@ -83,9 +81,9 @@ def test_the_mean_wait_is_elapsed_without_the_cpu_times(name: str) -> None:
 
 
 def test_the_papers_warning_belongs_to_its_smallest_value() -> None:
-    _n, mean, _md, _low, _high, smallest, largest, share, _hw = TABLES["figure2"][
-        "ext2:1.res"
-    ]["Elapsed"]
+    _n, mean, _md, _low, _high, smallest, largest, share, _hw = TABLES["figure2"]["ext2:1.res"][
+        "Elapsed"
+    ]
     sdev = share / 100 * mean
     # |z| = (mean - min) / sdev: both ends rounded by R, sdev by R % of itself.
     room = 2 * R / sdev + 2.22 * R / share
@@ -97,15 +95,10 @@ def test_the_papers_warning_belongs_to_its_smallest_value() -> None:
 def test_data_with_the_printed_statistics_print_the_papers_lines(figure: str) -> None:
     data = json.loads((HERE / "figures.json").read_text())[figure]
     entries = [
-        StatsInput(
-            name, tuple(summarise(q, values) for q, values in quantities.items())
-        )
+        StatsInput(name, tuple(summarise(q, values) for q, values in quantities.items()))
         for name, quantities in data.items()
     ]
-    found = [
-        line.split()
-        for line in render_stats(compose_report(entries), "table").splitlines()
-    ]
+    found = [line.split() for line in render_stats(compose_report(entries), "table").splitlines()]
     head = [
         "NAME",
         "COUNT",
@@ -132,9 +125,7 @@ def test_data_with_the_printed_statistics_print_the_papers_lines(figure: str) ->
 def test_the_table_looks_like_the_papers() -> None:
     """Figure 2's own spacing for its widest line: one space between full columns."""
     data = json.loads((HERE / "figures.json").read_text())["figure2"]["ext2:1.res"]
-    entry = StatsInput(
-        "ext2:1.res", tuple(summarise(q, values) for q, values in data.items())
-    )
+    entry = StatsInput("ext2:1.res", tuple(summarise(q, values) for q, values in data.items()))
     assert render_stats(compose_report([entry]), "table") == (
         "ext2:1.res\n"
         "NAME      COUNT   MEAN MEDIAN    LOW   HIGH    MIN    MAX  SDEV%    HW%\n"

@@ -1,8 +1,8 @@
 """Files that others left, read: one golden document per format.
 
-The .txt files, hyperfine.csv and hyperfine-1.12.csv were written by GNU time 1.9 and hyperfine themselves;
-autopilot.res follows Auto-pilot's manual, with raw text that means to mislead.
-To accept a change that is meant: BW_UPDATE_GOLDEN=1 make test-python, and read the diff.
+The .txt files, hyperfine.csv and hyperfine-1.12.csv were written by GNU time 1.9 and hyperfine
+themselves; autopilot.res follows Auto-pilot's manual, with raw text that means to mislead. To
+accept a change that is meant: BW_UPDATE_GOLDEN=1 make test-python, and read the diff.
 """
 
 from __future__ import annotations

@@ -58,23 +58,18 @@ def test_figures(name: str, confidence: float) -> None:
 def test_z_scores(name: str) -> None:
     data, _ = oracle(SAMPLES[name])
     expected = np.abs(stats.zscore(data, ddof=1))
-    assert z_scores(np.array(SAMPLES[name])) == pytest.approx(
-        expected, rel=1e-9, abs=1e-9
-    )
+    assert z_scores(np.array(SAMPLES[name])) == pytest.approx(expected, rel=1e-9, abs=1e-9)
 
 
 @pytest.mark.parametrize("degrees", [1, 2, 3, 9, 19, 99, 10_000])
 @pytest.mark.parametrize("confidence", [0.5, 0.9, 0.95, 0.999])
 def test_quantiles(degrees: int, confidence: float) -> None:
-    assert t_quantile(confidence, degrees) == close(
-        stats.t.ppf(0.5 + confidence / 2, degrees)
-    )
+    assert t_quantile(confidence, degrees) == close(stats.t.ppf(0.5 + confidence / 2, degrees))
 
 
 def test_percentages_of_the_mean_and_overheads() -> None:
     entries = [
-        StatsInput(name, (summarise("elapsed", SAMPLES[name]),))
-        for name in ("ties", "skewed")
+        StatsInput(name, (summarise("elapsed", SAMPLES[name]),)) for name in ("ties", "skewed")
     ]
     first, second = (section.lines[0] for section in compose_report(entries).sections)
     ties, skewed = np.array(SAMPLES["ties"]), np.array(SAMPLES["skewed"])

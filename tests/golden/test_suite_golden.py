@@ -89,6 +89,4 @@ def test_figure_1_is_the_papers_own_text() -> None:
 @pytest.mark.skipif(not PAPER.exists(), reason="the paper is not on this machine")
 def test_figure_1_runs_with_the_papers_own_indentation() -> None:
     texts = {"f.ap": figure_1_of_the_paper(), "common.inc": "", "ok.inc": ""}
-    assert (
-        len(describe(load("f.ap", texts.__getitem__), defines={}, environment={})) == 18
-    )
+    assert len(describe(load("f.ap", texts.__getitem__), defines={}, environment={})) == 18

@@ -131,9 +131,7 @@ def test_the_level_is_that_of_the_interval() -> None:
 def test_every_form_has_the_comparison() -> None:
     found = document("equal")
     assert "### remount (u1) compared to chill (u2)" in render_stats(found, "markdown")
-    assert "| Elapsed s | -0.567 | 0.769 | pooled | 0.377 |" in render_stats(
-        found, "markdown"
-    )
+    assert "| Elapsed s | -0.567 | 0.769 | pooled | 0.377 |" in render_stats(found, "markdown")
     latex = render_stats(found, "latex")
     assert r"Elapsed s & -0.567 & 0.769 & pooled & 0.377" in latex
     assert r"P u1\textless{}=u2" in latex
@@ -152,9 +150,7 @@ def test_too_few_or_no_values_are_not_tested() -> None:
     assert "Elapsed: 95%CI for single - chill = (-, -)" in single
     assert single.count("-  not tested: two trials of each are needed") == 3
     assert "Welch's t-test\n" in single
-    same = compare_inputs(
-        [("a", {"x": np.ones(3)}), ("b", {"x": np.ones(3)})], {"x": ("X", "")}
-    )
+    same = compare_inputs([("a", {"x": np.ones(3)}), ("b", {"x": np.ones(3)})], {"x": ("X", "")})
     text = render_stats(compose_report([], comparisons=same), "table")
     assert "Student's t-test, variances pooled: neither sample has any variance" in text
     negative = render_stats(document(negative=[-1.0, 0.0, 1.0]), "table")

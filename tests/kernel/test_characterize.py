@@ -18,17 +18,17 @@ from pathlib import Path
 
 import pytest
 
-from benchwright.core.characterization import (
+from benchwright.features.profile.bpftrace_program import Depth
+from benchwright.features.profile.kernel_counter import CountingTask
+from benchwright.features.profile.observer import Characterizer, Counting
+from benchwright.features.profile.tree import ThreadTree
+from benchwright.features.profile.types import (
     Characterization,
     MappedFiles,
     Transfer,
     sizes_of,
 )
 from benchwright.trial.programs import find_engine
-from benchwright.watch.characterize.bpftrace_program import Depth
-from benchwright.watch.characterize.kernel_counter import CountingTask
-from benchwright.watch.characterize.observer import Characterizer, Counting
-from benchwright.watch.characterize.tree import ThreadTree
 from benchwright.watch.observer import ObserverError, Watch
 
 needs_bpftrace = pytest.mark.skipif(
@@ -44,9 +44,7 @@ dd if=/dev/zero of=synchronous bs=2k count=7 oflag=sync
 (dd if=pages of=/dev/null bs=5000; cat pages) | wc -c
 sh -c 'i=0; while [ $i -lt 200 ]; do echo x >small$i; i=$((i+1)); done'
 """
-MAPPING = (
-    "import mmap; f = open('pages', 'r+b'); m = mmap.mmap(f.fileno(), 0); m[0] = 1"
-)
+MAPPING = "import mmap; f = open('pages', 'r+b'); m = mmap.mmap(f.fileno(), 0); m[0] = 1"
 FAR = 1 << 40
 COPYING = f"""
 import os
@@ -111,9 +109,7 @@ def _shell(script: str, place: Path) -> subprocess.Popen[bytes]:
 @pytest.fixture(scope="module")
 def known(tmp_path_factory: pytest.TempPathFactory) -> tuple[Characterization, Path]:
     engines = [e for e in ("libaio", "io_uring") if shutil.which("fio")]
-    script = "".join(
-        (WORK, *(f'{sys.executable} -c "{one}"\n' for one in (MAPPING, COPYING)))
-    )
+    script = "".join((WORK, *(f'{sys.executable} -c "{one}"\n' for one in (MAPPING, COPYING))))
     script += "".join(FIO.replace("ENGINE", engine) for engine in engines)
     return characterized(tmp_path_factory.mktemp("io"), script)
 
@@ -152,9 +148,7 @@ def test_pipes_are_told_apart_from_files(counted: Characterization) -> None:
     for transfer in counted.transfers:
         if transfer.kind == "pipe":
             moved[transfer.direction] += transfer.bytes
-            assert (
-                sum(one.bytes * one.calls for one in transfer.sizes) == transfer.bytes
-            )
+            assert sum(one.bytes * one.calls for one in transfer.sizes) == transfer.bytes
     assert moved["write"] >= 200 * 4096
     assert moved["read"] >= 200 * 4096
     [fsync] = (one for one in counted.others if one.call == "fsync")
@@ -188,9 +182,7 @@ def test_files_and_mappings_are_told(counted: Characterization) -> None:
     # The first of all is not at the beginning of the file.
     [("sendfile64", 0.75), ("splice", 1.0), ("copy_file_range", 1.0), ("preadv2", 1.0)],
 )
-def test_a_call_is_where_it_says(
-    counted: Characterization, call: str, sequential: float
-) -> None:
+def test_a_call_is_where_it_says(counted: Characterization, call: str, sequential: float) -> None:
     [one] = files(counted, call)
     assert (one.calls, one.bytes, one.sequential) == (4, 4 * 4096, sequential)
     reached = [use.files_bytes or 0 for use in counted.file_systems]

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from benchwright.watch.characterize.tree import CPU_CLAUSES, ThreadTree, tree_clauses
+from benchwright.features.profile.tree import CPU_CLAUSES, ThreadTree, tree_clauses
 
 pytestmark = pytest.mark.skipif(
     os.geteuid() != 0 or shutil.which("bpftrace") is None,
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(
 )
 COUNTING = """
 import os, sys
-from benchwright.watch.characterize.kernel_counter import die_with_parent, tracefs
+from benchwright.features.profile.kernel_counter import die_with_parent, tracefs
 die_with_parent()
 tracefs()
 os.execvp("bpftrace", ["bpftrace", "-f", "json", "-e", sys.argv[1]])
@@ -28,8 +28,7 @@ os.execvp("bpftrace", ["bpftrace", "-f", "json", "-e", sys.argv[1]])
 RUNS = 100
 SHORT = f"i=0; while [ $i -lt {RUNS} ]; do /bin/true; i=$((i+1)); done"
 BY_A_THREAD = (
-    "import os, threading; "
-    "threading.Thread(target=os.execv, args=('/bin/true', ['true'])).start()"
+    "import os, threading; threading.Thread(target=os.execv, args=('/bin/true', ['true'])).start()"
 )
 """A thread that is not the first becomes another program, under the number of the first."""
 

@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 from benchwright.core.errors import BenchError
-from benchwright.machine.chill import residency
-from benchwright.machine.chill_remount import parse_mountinfo, remount
+from benchwright.features.quiet.chill import residency
+from benchwright.features.quiet.chill_remount import parse_mountinfo, remount
 
 MIB = 1 << 20
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
@@ -98,17 +98,13 @@ def test_a_file_is_evicted_and_nothing_else(data: Path, tmp_path: Path) -> None:
     assert (one["before_pages"], one["after_pages"]) == (10240, 0)
 
 
-def test_the_set_up_of_a_trial_evicts_what_its_command_names(
-    data: Path, tmp_path: Path
-) -> None:
+def test_the_set_up_of_a_trial_evicts_what_its_command_names(data: Path, tmp_path: Path) -> None:
     chill = " ".join([*BW, "--method", "files", "--strict"])
     for command in (["cat", str(data)], [f"cat {data} | wc -c"]):
         study = tmp_path / command[0][:3].strip("/")
         words = ("run", "--study", str(study), "--runs", "2", "--output", "null")
         end = ["--", *command] if len(command) > 1 else command
-        subprocess.run(
-            [*BW[:3], *words, "--setup", chill, *end], check=True, capture_output=True
-        )
+        subprocess.run([*BW[:3], *words, "--setup", chill, *end], check=True, capture_output=True)
         (log,) = study.glob("logs/s1/*/setup-0.out")
         told = log.read_text()
         assert told.count(f'"path": "{data}"') == 2
@@ -153,14 +149,12 @@ def test_chill_empties_the_cache_of_its_cgroup(data: Path) -> None:
     assert told["checked"][0]["before_pages"] == 10240
     assert told["checked"][0]["after_pages"] == 0
     assert told["squeeze"]["limit_bytes"] == 256 * MIB
-    assert (
-        told["squeeze"]["taken_bytes"] <= 256 * MIB - told["squeeze"]["reserve_bytes"]
-    )
+    assert told["squeeze"]["taken_bytes"] <= 256 * MIB - told["squeeze"]["reserve_bytes"]
 
 
 def test_the_squeeze_ends_with_its_parent() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "benchwright.machine.chill_squeeze", "/var/tmp", "1"],
+        [sys.executable, "-m", "benchwright.features.quiet.chill_squeeze", "/var/tmp", "1"],
         stdin=subprocess.DEVNULL,
         capture_output=True,
     )
@@ -210,9 +204,7 @@ def test_a_remounted_file_system_is_as_before_and_cold(mounted: Path) -> None:
     assert residency(file).resident == 0
     assert line_of(mounted) == before
     image = mounted.parent / "image"
-    assert residency(image).resident < 1024, (
-        "the file behind the loop device is cold too"
-    )
+    assert residency(image).resident < 1024, "the file behind the loop device is cold too"
 
 
 @needs_root
@@ -235,9 +227,7 @@ def test_a_mount_in_another_namespace_keeps_the_caches_and_is_told(
 ) -> None:
     (mounted / "file").write_bytes(os.urandom(MIB))
     words = ["unshare", "--mount", "--propagation", "private", "sh", "-c"]
-    with subprocess.Popen(
-        [*words, "echo; exec sleep 60"], stdout=subprocess.PIPE
-    ) as other:
+    with subprocess.Popen([*words, "echo; exec sleep 60"], stdout=subprocess.PIPE) as other:
         try:
             assert other.stdout is not None
             if not other.stdout.readline():

@@ -40,9 +40,7 @@ needs_filter = pytest.mark.skipif(
     platform.machine() not in ("x86_64", "aarch64"),
     reason="the number of io_uring_setup is known for x86-64 and ARM only",
 )
-needs_root = pytest.mark.skipif(
-    os.geteuid() != 0, reason="only root can become somebody else"
-)
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
 
 
 class _Program(ctypes.Structure):

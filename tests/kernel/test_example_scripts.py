@@ -121,9 +121,7 @@ def _require(file_system: str, scripts: Scripts) -> None:
 
 @pytest.mark.root
 @pytest.mark.parametrize("file_system", FILE_SYSTEMS)
-def test_a_file_system_is_mounted_and_undone(
-    file_system: str, scripts: Scripts
-) -> None:
+def test_a_file_system_is_mounted_and_undone(file_system: str, scripts: Scripts) -> None:
     _require(file_system, scripts)
     for _ in range(2):  # the second finds the first one's leavings
         scripts.works("fs-setup.sh", file_system)
@@ -138,9 +136,7 @@ def test_a_file_system_is_mounted_and_undone(
 
 @pytest.mark.root
 @pytest.mark.parametrize("file_system", ["ext4", "xfs"])
-def test_a_set_up_killed_at_any_moment_can_be_undone(
-    file_system: str, scripts: Scripts
-) -> None:
+def test_a_set_up_killed_at_any_moment_can_be_undone(file_system: str, scripts: Scripts) -> None:
     _require(file_system, scripts)
     moments = random.Random(20)
     for _ in range(20):
@@ -222,9 +218,7 @@ def device(tmp_path: Path) -> Iterator[str]:
     disk = tmp_path / "disk"
     with disk.open("wb") as file:
         file.truncate(320 << 20)
-    made = subprocess.run(
-        ["losetup", "--find", "--show", disk], capture_output=True, text=True
-    )
+    made = subprocess.run(["losetup", "--find", "--show", disk], capture_output=True, text=True)
     if made.returncode:
         pytest.skip(f"no loop device can be made: {made.stderr}")
     name = made.stdout.strip()
@@ -254,9 +248,7 @@ def test_a_partition_is_used_whole_and_known_again(
     assert (scripts.mount / "kept").exists()
     scripts.works("fs-setup.sh", "ext2", TESTDEV=device, FORMAT="no")
     assert not (scripts.mount / "kept").exists(), "of another type there was none"
-    assert [path.name for path in scripts.root.iterdir() if path.is_file()] == [
-        "testdev.uuid"
-    ]
+    assert [path.name for path in scripts.root.iterdir() if path.is_file()] == ["testdev.uuid"]
 
 
 PARTITIONS = "sh -c \"printf '\\\\125\\\\252' | dd of={} bs=1 seek=510 status=none\""
@@ -323,9 +315,7 @@ def test_a_file_is_no_partition(scripts: Scripts, tmp_path: Path) -> None:
 
 
 @pytest.mark.root
-def test_another_file_system_of_a_partition_is_not_unmounted(
-    scripts: Scripts, device: str
-) -> None:
+def test_another_file_system_of_a_partition_is_not_unmounted(scripts: Scripts, device: str) -> None:
     _require("ext4", scripts)
     scripts.works("fs-setup.sh", "ext4", TESTDEV=device)
     scripts.works("fs-cleanup.sh")
@@ -377,15 +367,11 @@ def hook(directory: Path, name: str, text: str) -> Path:
 
 
 @pytest.mark.root
-def test_hooks_of_several_directories_are_asked_in_order(
-    scripts: Scripts, tmp_path: Path
-) -> None:
+def test_hooks_of_several_directories_are_asked_in_order(scripts: Scripts, tmp_path: Path) -> None:
     _require("ext4", scripts)
     log = tmp_path / "log"
     say = f'echo "${{0##*/}} $1 $2 $3 $4" >>"{log}"\n'
-    first = hook(
-        tmp_path / "a b", "one", say + '[ "$1" = mkfs ] || exit 3\nmkfs.ext4 -q -F "$3"'
-    )
+    first = hook(tmp_path / "a b", "one", say + '[ "$1" = mkfs ] || exit 3\nmkfs.ext4 -q -F "$3"')
     second = hook(tmp_path / "c", "two", say + "exit 3\n")
     both = f"{first}:{second}:{tmp_path / 'nowhere'}:{first}"
     scripts.works("fs-setup.sh", "ext4", APLIB=both, FSSIZE="16M")
@@ -404,9 +390,7 @@ def test_hooks_of_several_directories_are_asked_in_order(
 
 
 @pytest.mark.root
-def test_a_hook_brings_a_file_system_of_its_own(
-    scripts: Scripts, tmp_path: Path
-) -> None:
+def test_a_hook_brings_a_file_system_of_its_own(scripts: Scripts, tmp_path: Path) -> None:
     _require("ext4", scripts)
     text = (
         'case "$1 $2" in\n'
@@ -539,15 +523,11 @@ def test_packages_are_configured_and_built_in_their_own_way(
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
-def test_a_package_without_a_script_is_only_made(
-    scripts: Scripts, tmp_path: Path
-) -> None:
+def test_a_package_without_a_script_is_only_made(scripts: Scripts, tmp_path: Path) -> None:
     tree = tmp_path / "tree"
     tree.mkdir()
     (tree / "Makefile").write_text("all:\n\ttrue\n")
-    subprocess.run(
-        ["tar", "-C", tmp_path, "-cf", tmp_path / "t.tar", "tree"], check=True
-    )
+    subprocess.run(["tar", "-C", tmp_path, "-cf", tmp_path / "t.tar", "tree"], check=True)
     scripts.works("fs-setup.sh", "plain")
     given = {"PACKAGE": str(tmp_path / "t.tar"), "CONFIGURE": "none"}
     scripts.works("compile.sh", **given)

@@ -1,4 +1,5 @@
-"""The clients of a gang as processes of this machine: what happens before a load if one does not answer."""
+"""The clients of a gang as processes of this machine: what happens before a load if one does not
+answer."""
 
 from __future__ import annotations
 
@@ -13,11 +14,11 @@ import pytest
 from benchwright.core.errors import HostError
 from benchwright.core.processes import all_processes, descendants_among
 from benchwright.core.remote import LocalProcesses, RemoteSettings
-from benchwright.load import hosts as load_hosts
-from benchwright.load import workload as w
-from benchwright.load.hosts import LoadHosts
-from benchwright.load.parse import parse_target
-from benchwright.load.plan import CommandLineLoad, plan_of_command
+from benchwright.features.load import hosts as load_hosts
+from benchwright.features.load import workload as w
+from benchwright.features.load.hosts import LoadHosts
+from benchwright.features.load.parse import parse_target
+from benchwright.features.load.plan import CommandLineLoad, plan_of_command
 from benchwright.suite.program import Where
 
 REQUEST = plan_of_command(

@@ -1,4 +1,5 @@
-"""The load engine against servers that misbehave: it ends, each operation ends once, memory stays small."""
+"""The load engine against servers that misbehave: it ends, each operation ends once, memory stays
+small."""
 
 from __future__ import annotations
 

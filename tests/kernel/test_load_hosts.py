@@ -77,18 +77,14 @@ def test_hosts_issue_the_schedule_of_one_host(
 ) -> None:
     number = len(names.split(","))
     what = ("--rate", "300", "--arrival", arrival, "--duration", "3s", "--seed", "7")
-    alone = bw(
-        *(tmp_path, "load", *what, "--target", "null", "--samples", "alone", "--quiet")
-    )
+    alone = bw(*(tmp_path, "load", *what, "--target", "null", "--samples", "alone", "--quiet"))
     assert alone.returncode == 0, alone.stderr
     schedule = np.sort(read_samples(tmp_path / "alone")["intended"].astype(np.int64))
     with ArrivalServer(hosts.address) as server:
         target = ("--target", f"tcp://{hosts.address}:{server.port}", "--block", "64")
         workers = ("--workers", "2", "--timeout", "none")
         kept = ("--samples", "together")
-        done = hosts.load(
-            tmp_path, *what, *target, *workers, *kept, "--json", hosts=names
-        )
+        done = hosts.load(tmp_path, *what, *target, *workers, *kept, "--json", hosts=names)
     result = document_of(done)["result"]
     rows = read_samples(tmp_path / "together")
     assert np.array_equal(rows["intended"].astype(np.int64), schedule)
@@ -132,15 +128,11 @@ def test_the_clocks_are_known_within_their_bounds(tmp_path: Path, hosts: Hosts) 
     assert "udp" in methods
 
 
-def test_without_packets_the_clocks_are_measured_through_ssh(
-    tmp_path: Path, hosts: Hosts
-) -> None:
+def test_without_packets_the_clocks_are_measured_through_ssh(tmp_path: Path, hosts: Hosts) -> None:
     space = hosts.spaces["b"]
     # Answers find no route.
     rule = "ipproto udp prohibit"
-    done = subprocess.run(
-        f"ip -n {space} rule add {rule}".split(), capture_output=True, text=True
-    )
+    done = subprocess.run(f"ip -n {space} rule add {rule}".split(), capture_output=True, text=True)
     if done.returncode:
         pytest.skip(f"packets cannot be refused here: {done.stderr.strip()}")
     try:
@@ -201,16 +193,11 @@ def test_hosts_load_one_nginx(tmp_path: Path, hosts: Hosts) -> None:
 # -- the silent interval -------------------------------------------------------------------
 
 
-def test_nothing_is_sent_between_the_hosts_while_they_load(
-    tmp_path: Path, hosts: Hosts
-) -> None:
+def test_nothing_is_sent_between_the_hosts_while_they_load(tmp_path: Path, hosts: Hosts) -> None:
     """The load has no target, so every packet is of bw or of ssh, which sends signs of life."""
     load = RunningLoad(tmp_path, hosts)
     with ExitStack() as stack:
-        captures = {
-            name: stack.enter_context(captured(f"{hosts.spaces[name]}a"))
-            for name in "ab"
-        }
+        captures = {name: stack.enter_context(captured(f"{hosts.spaces[name]}a")) for name in "ab"}
         seconds = 4.0
         time.sleep(seconds)
         for name, capture in captures.items():
@@ -294,9 +281,7 @@ def _sessions(space: str) -> list[int]:
     return found
 
 
-def test_an_interrupted_load_reports_what_all_hosts_measured(
-    tmp_path: Path, hosts: Hosts
-) -> None:
+def test_an_interrupted_load_reports_what_all_hosts_measured(tmp_path: Path, hosts: Hosts) -> None:
     load = RunningLoad(tmp_path, hosts)
     load.process.send_signal(signal.SIGINT)
     status, out, err = load.end()

@@ -82,9 +82,7 @@ def test_the_working_directory_s_mount_is_findmnt_s(facts: dict[str, Fact]) -> N
 @needs("lsblk")
 def test_the_disks_are_lsblk_s(facts: dict[str, Fact]) -> None:
     columns = "NAME,TYPE,SIZE,ROTA,SCHED"
-    told = json.loads(
-        out("lsblk", "--json", "--bytes", "--nodeps", "--output", columns)
-    )
+    told = json.loads(out("lsblk", "--json", "--bytes", "--nodeps", "--output", columns))
     disks = [d for d in told["blockdevices"] if d["type"] == "disk" and d["size"]]
     disks = [d for d in disks if f"block.{d['name']}.size_bytes" in facts]
     if not disks:

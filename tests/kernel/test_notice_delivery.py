@@ -86,18 +86,13 @@ def tls(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, ssl.SSLContext]
 def test_mail_arrives_whole() -> None:
     with serving(server := MailServer()):
         delivery = sent(mail_to(server, to=("me@example.org", "you@example.org")))
-    assert delivery == NoticeDelivery(
-        "mail to me@example.org, you@example.org by 127.0.0.1", 1
-    )
+    assert delivery == NoticeDelivery("mail to me@example.org, you@example.org by 127.0.0.1", 1)
     messages = [
-        email.message_from_bytes(raw, policy=email.policy.default)
-        for raw in server.messages
+        email.message_from_bytes(raw, policy=email.policy.default) for raw in server.messages
     ]
     assert [one["To"] for one in messages] == ["me@example.org", "you@example.org"]
     message = messages[0]
-    assert message["Subject"] == (
-        "bw: disk suite.toml stopped at its first failure on host"
-    )
+    assert message["Subject"] == ("bw: disk suite.toml stopped at its first failure on host")
     body = message.get_body()
     assert body is not None
     assert "exited with 4 — schlecht" in body.get_content()
@@ -181,9 +176,7 @@ def test_a_wrong_password_is_reported_without_it() -> None:
 @needs_apprise
 def test_mail_is_tried_again_when_the_server_asks_for_it() -> None:
     with serving(server := MailServer(answers=["450 later", "451 later"])):
-        assert sent(mail_to(server)) == NoticeDelivery(
-            "mail to me@example.org by 127.0.0.1", 3
-        )
+        assert sent(mail_to(server)) == NoticeDelivery("mail to me@example.org by 127.0.0.1", 3)
     with serving(server := MailServer(answers=["550 nobody of that name"])):
         delivery = sent(mail_to(server))
     assert delivery.tries == 1
@@ -237,9 +230,7 @@ def test_a_webhook_gets_the_document_and_a_token() -> None:
 
 
 @pytest.mark.parametrize(("status", "tries"), [(503, 2), (429, 2), (404, 1), (307, 1)])
-def test_a_webhook_is_tried_again_only_where_that_may_help(
-    status: int, tries: int
-) -> None:
+def test_a_webhook_is_tried_again_only_where_that_may_help(status: int, tries: int) -> None:
     with serving(server := Hook(status)):
         delivery = sent(WebhookTarget(server.url))
     assert delivery.tries == tries == len(server.posts)

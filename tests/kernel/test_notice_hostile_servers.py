@@ -160,11 +160,7 @@ def test_a_webhook_whose_tls_fails_is_given_up(name: str) -> None:
 def test_a_mail_server_that_misbehaves_is_given_up(name: str, security: str) -> None:
     with serving(MAILS[name]) as port:
         to, host = ("me@example.org",), "127.0.0.1"
-        undelivered(
-            MailTarget(
-                to=to, sender="bw@h.org", host=host, port=port, security=security
-            )
-        )
+        undelivered(MailTarget(to=to, sender="bw@h.org", host=host, port=port, security=security))
 
 
 def test_an_answer_without_end_is_read_in_part() -> None:
@@ -178,9 +174,7 @@ def test_an_answer_without_end_is_read_in_part() -> None:
 def test_a_banner_without_end_takes_little_memory() -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with serving(MAILS["banner"]) as port:
-        undelivered(
-            MailTarget(("m@e.org",), sender="b@h.org", host="127.0.0.1", port=port)
-        )
+        undelivered(MailTarget(("m@e.org",), sender="b@h.org", host="127.0.0.1", port=port))
     grown_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     assert grown_kib < 50_000
     sender_kib = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss

@@ -1,6 +1,7 @@
 """Nothing is sent, and no CPU is used, by a pool's agent and controller while a task runs.
 
-Each test has a network of its own, so every packet on its loopback is captured. Those of the load go to a known port.
+Each test has a network of its own, so every packet on its loopback is captured. Those of the load
+go to a known port.
 """
 
 from __future__ import annotations
@@ -63,7 +64,8 @@ samples = 2
 
 
 def processes(place: Path, module: str) -> list[int]:
-    """Return the processes of a module that belong to the session: their directory, or its job's, is in their words or environment."""
+    """Return the processes of a module that belong to the session: their directory, or its job's,
+    is in their words or environment."""
     found = []
     for pid in process_ids():
         try:
@@ -83,8 +85,9 @@ def check_silence(
     daemons: frozenset[int],
     listener: socket.socket,
 ) -> list[Packet]:
-    """Run a session with one gang; assert that its agent and its controller are silent during a trial, and that a packet
-    would be seen. Return the packets that the end of the controller causes."""
+    """Run a session with one gang; assert that its agent and its controller are silent during a
+    trial, and that a packet would be seen. Return the packets that the end of the controller
+    causes."""
     (tmp_path / "gen.py").write_text(GENERATOR)
     (tmp_path / "s.toml").write_text(SPEC)
     # Otherwise packets of the load would be answered by ICMP.
@@ -97,9 +100,9 @@ def check_silence(
     session.begin("surface", "s.toml", "--study", "st", "--pool", pool)
     session.wait_for((tmp_path / "running").exists)
     assert session.process is not None
-    (agent,) = processes(tmp_path, "benchwright.pool.agent")
+    (agent,) = processes(tmp_path, "benchwright.features.pool.agent")
     silent = {"agent": agent, "controller": session.process.pid}
-    silent |= dict(enumerate(processes(tmp_path, "benchwright.pool.connect")))
+    silent |= dict(enumerate(processes(tmp_path, "benchwright.features.pool.connect")))
 
     def ticks() -> dict[str | int, int]:
         return {name: cpu_ticks(pid) for name, pid in silent.items()}

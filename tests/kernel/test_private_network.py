@@ -1,4 +1,5 @@
-"""A server with `network = "private"` on the real kernel: its port is its own, and its generator is inside."""
+"""A server with `network = "private"` on the real kernel: its port is its own, and its generator is
+inside."""
 
 from __future__ import annotations
 
@@ -17,10 +18,10 @@ import pytest
 
 from benchwright.core.errors import InputError
 from benchwright.core.processes import descendants_of
-from benchwright.core.search import LoadEnding, LoadTrial, Probe
-from benchwright.load.private_network import PrivateNetwork
-from benchwright.load.spec_toml import read_spec
-from benchwright.load.workbench import LocalWorkbench, WorkbenchConfig
+from benchwright.features.search.server.private_network import PrivateNetwork
+from benchwright.features.search.server.workbench import LocalWorkbench, WorkbenchConfig
+from benchwright.features.search.spec_toml import read_spec
+from benchwright.features.search.types import LoadEnding, LoadTrial, Probe
 from benchwright.trial.bench import LocalBench
 from benchwright.trial.protocol import ExecEnvironment
 from bw_command import bw_words
@@ -206,7 +207,9 @@ def test_a_network_that_cannot_be_made_is_reported_at_its_line(
     def refused() -> int:
         raise PermissionError(1, "unshare: Operation not permitted")
 
-    monkeypatch.setattr("benchwright.load.private_network._new_namespace", refused)
+    monkeypatch.setattr(
+        "benchwright.features.search.server.private_network._new_namespace", refused
+    )
     with (
         contextlib.closing(LocalBench()) as bench,
         pytest.raises(InputError) as caught,

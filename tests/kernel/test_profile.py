@@ -17,10 +17,10 @@ from pathlib import Path
 
 import pytest
 
-from benchwright.report.flame_graph import flame_svg
-from benchwright.watch.folded import read_folded
+from benchwright.features.profile.flame_graph import flame_svg
+from benchwright.features.profile.folded import read_folded
+from benchwright.features.profile.profiler import Profiler
 from benchwright.watch.observer import ObserverError, Watch
-from benchwright.watch.profile import Profiler
 from needs_perf import needs_perf
 
 NOBODY = 65534
@@ -31,9 +31,7 @@ WORK = (sys.executable, "-c", "import sys\nsys.stdin.read()\nsum(range(20_000_00
 @pytest.fixture
 def worker() -> Iterator[subprocess.Popen[bytes]]:
     """Yield a process that waits, and begins a child that works once its stdin ends."""
-    script = (
-        'read line; "$@" </dev/null; dd if=/dev/zero of=/dev/null bs=1 count=500000'
-    )
+    script = 'read line; "$@" </dev/null; dd if=/dev/zero of=/dev/null bs=1 count=500000'
     process = subprocess.Popen(
         ["sh", "-c", script, "sh", *WORK],
         stdin=subprocess.PIPE,
@@ -66,9 +64,7 @@ def test_children_are_followed_and_files_kept(
     assert profile.samples >= 20
     folded = read_folded((tmp_path / profile.folded).read_text(), profile.folded)
     assert folded.samples == profile.samples
-    assert {"dd", Path(sys.executable).name[:15]} <= {
-        stack[0] for stack in folded.counts
-    }
+    assert {"dd", Path(sys.executable).name[:15]} <= {stack[0] for stack in folded.counts}
     if os.geteuid() == 0:
         assert 0 < profile.kernel_share < 1
     ET.parse(tmp_path / profile.svg)
@@ -121,9 +117,7 @@ def _profile_as_nobody(place: str, answer: multiprocessing.Queue[str]) -> None:
         work.communicate(b"go\n")
         profiler.end()
         [(_, profile)] = profiler.profiles([(1, begin, time.monotonic_ns())])
-        answer.put(
-            f"{profile.user_only} {profile.kernel_share:g} {profile.top[0].kernel}"
-        )
+        answer.put(f"{profile.user_only} {profile.kernel_share:g} {profile.top[0].kernel}")
     except ObserverError as why:
         answer.put(f"{why.code}: {why}")
 

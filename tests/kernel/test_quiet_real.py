@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from benchwright.core.quiet import RequestedSetting
-from benchwright.machine.quiet import cgroups
-from benchwright.machine.quiet.hold import Quieted, QuietRequest
-from benchwright.machine.quiet.host import Host
-from benchwright.machine.quiet.swap import devices
+from benchwright.features.quiet import cgroups
+from benchwright.features.quiet.hold import Quieted, QuietRequest
+from benchwright.features.quiet.host import Host
+from benchwright.features.quiet.swap import devices
+from benchwright.features.quiet.types import RequestedSetting
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 HUGE = Path("/sys/kernel/mm/transparent_hugepage")
@@ -36,9 +36,7 @@ def state(tmp_path: Path) -> Path:
     return place
 
 
-def quieted(
-    state: Path, *wanted: RequestedSetting, host: Host | None = None
-) -> Quieted:
+def quieted(state: Path, *wanted: RequestedSetting, host: Host | None = None) -> Quieted:
     return Quieted(QuietRequest(wanted, host=host or Host(), directory=state))
 
 
@@ -55,9 +53,7 @@ def loop(tmp_path: Path) -> Iterator[str]:
     image = tmp_path / "swap.img"
     image.write_bytes(bytes(4 << 20))
     image.chmod(0o600)
-    made = subprocess.run(
-        ["losetup", "-f", "--show", str(image)], capture_output=True, text=True
-    )
+    made = subprocess.run(["losetup", "-f", "--show", str(image)], capture_output=True, text=True)
     if made.returncode != 0:
         pytest.skip(f"no loop device: {made.stderr.strip()}")
     device = made.stdout.strip()
@@ -89,9 +85,7 @@ def test_swap_goes_off_and_returns_with_its_priority(state: Path, loop: str) -> 
         ("nologin", Path("/run/nologin"), "A benchmark is running"),
     ],
 )
-def test_a_knob_is_turned_and_turned_back(
-    state: Path, name: str, path: Path, value: str
-) -> None:
+def test_a_knob_is_turned_and_turned_back(state: Path, name: str, path: Path, value: str) -> None:
     before = path.read_text() if path.exists() else None
     with quieted(state, RequestedSetting(name)) as one:
         if one.quiet.lacking:
@@ -213,9 +207,7 @@ def test_isolated_processes_return_to_their_places(state: Path, room: Path) -> N
             other.stdin.flush()
             child = None
             while child is None:
-                child = next(
-                    (p for p in Host().processes() if p.parent == other.pid), None
-                )
+                child = next((p for p in Host().processes() if p.parent == other.pid), None)
             assert where(child.pid) == (str(room / "bw-others"), "0")
         assert [where(one.pid) for one in everyone] == before
         assert where(child.pid)[0] == str(room)

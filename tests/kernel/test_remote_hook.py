@@ -27,9 +27,7 @@ from web_server import fetched, nginx
 HOOK = Path(benchwright.__file__).parent / "hooks" / "remote"
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
-pytestmark = pytest.mark.skipif(
-    bool(ssh_server.missing()), reason=ssh_server.missing() or "-"
-)
+pytestmark = pytest.mark.skipif(bool(ssh_server.missing()), reason=ssh_server.missing() or "-")
 
 
 class Remote:
@@ -116,9 +114,7 @@ def tree(pid: int) -> list[int]:
 
 @pytest.mark.timeout(90)
 @pytest.mark.parametrize("place", ["loopback", "namespace"])
-def test_cpu_time_of_a_server_is_what_the_kernel_says(
-    place: str, tmp_path: Path
-) -> None:
+def test_cpu_time_of_a_server_is_what_the_kernel_says(place: str, tmp_path: Path) -> None:
     if shutil.which("nginx") is None:
         pytest.skip("there is no nginx here")
     with ExitStack() as stack:
@@ -135,9 +131,7 @@ def test_cpu_time_of_a_server_is_what_the_kernel_says(
         process = stack.enter_context(nginx(tmp_path, address, *prefix))
         stack.callback(process.terminate)
         spec = f"pid:{tmp_path}/nginx.pid"
-        hook = Remote(
-            server.config, tmp_path / "state", PROCESSES=spec, HOOKS="network"
-        )
+        hook = Remote(server.config, tmp_path / "state", PROCESSES=spec, HOOKS="network")
         pids = tree(int((tmp_path / "nginx.pid").read_text()))
         url = f"http://{address}:{(tmp_path / 'port').read_text()}/large"
         _check_case(hook, pids, url, place)
@@ -170,9 +164,7 @@ def _check_case(hook: Remote, pids: list[int], url: str, place: str) -> None:
 _BURN = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done"
 
 
-def test_children_that_came_and_went_are_counted(
-    server: SshServer, tmp_path: Path
-) -> None:
+def test_children_that_came_and_went_are_counted(server: SshServer, tmp_path: Path) -> None:
     """A parent that only waits, while its children burn: /proc shows it in the parent."""
     script = f"echo $$ >{tmp_path}/it.pid; read -r go; ({_BURN}); ({_BURN}); echo; read -r end"
     with subprocess.Popen(
@@ -227,9 +219,7 @@ def test_kernel_threads_are_processes_too(server: SshServer, tmp_path: Path) -> 
     hook("final")
 
 
-def test_what_is_not_there_is_absent_and_not_zero(
-    server: SshServer, tmp_path: Path
-) -> None:
+def test_what_is_not_there_is_absent_and_not_zero(server: SshServer, tmp_path: Path) -> None:
     with subprocess.Popen(["sleep", "600"]) as gone:
         (tmp_path / "gone.pid").write_text(f"{gone.pid}\n")
         processes = f"sshd nfsd-of-mars pid:{tmp_path}/gone.pid pid:/no/such.pid"
@@ -252,9 +242,7 @@ def test_what_is_not_there_is_absent_and_not_zero(
 # -- commands and hooks there ---------------------------------------------------------
 
 
-def test_commands_run_before_and_after_and_leave_nothing(
-    server: SshServer, tmp_path: Path
-) -> None:
+def test_commands_run_before_and_after_and_leave_nothing(server: SshServer, tmp_path: Path) -> None:
     (log := tmp_path / "log").write_text("")
     hook = Remote(
         server.config,
@@ -295,14 +283,10 @@ def _connections(state: Path) -> list[Path]:
 # -- trouble ---------------------------------------------------------------------------
 
 
-def test_a_host_that_is_not_known_is_not_trusted(
-    server: SshServer, tmp_path: Path
-) -> None:
+def test_a_host_that_is_not_known_is_not_trusted(server: SshServer, tmp_path: Path) -> None:
     known = server.known_hosts.read_text()
     (tmp_path / "known").write_text("")
-    text = server.config.read_text().replace(
-        str(server.known_hosts), f"{tmp_path}/known"
-    )
+    text = server.config.read_text().replace(str(server.known_hosts), f"{tmp_path}/known")
     (tmp_path / "config").write_text(text)
     hook = Remote(tmp_path / "config", tmp_path / "state", PROCESSES="sshd")
     assert hook.errors(hook("premeasure")) == ["Host key verification failed."]
@@ -349,12 +333,8 @@ def test_a_command_that_hangs_is_given_up_and_after_still_runs(
     assert (tmp_path / "log").read_text() == "after\n"
 
 
-def test_a_failing_command_is_told_with_its_last_words(
-    server: SshServer, tmp_path: Path
-) -> None:
-    hook = Remote(
-        server.config, tmp_path / "state", BEFORE="echo no module >&2; exit 7"
-    )
+def test_a_failing_command_is_told_with_its_last_words(server: SshServer, tmp_path: Path) -> None:
+    hook = Remote(server.config, tmp_path / "state", BEFORE="echo no module >&2; exit 7")
     assert hook.errors(hook("premeasure")) == ["before: exit status 7: no module"]
     hook("final")
 
@@ -404,9 +384,7 @@ def test_a_server_that_goes_away_is_told_once_and_holds_nobody_up(
         ({"HOOKS": "free-beer"}, "free-beer is no shipped hook"),
     ],
 )
-def test_settings_are_checked(
-    settings: dict[str, str], error: str, tmp_path: Path
-) -> None:
+def test_settings_are_checked(settings: dict[str, str], error: str, tmp_path: Path) -> None:
     hook = Remote(tmp_path / "none", tmp_path / "state", **settings)
     assert hook("premeasure").endswith(f": {error}\n")
     assert f": {error}\n" in hook("final")

@@ -19,8 +19,8 @@ import pytest
 
 import ssh_server
 from benchwright.core.processes import all_processes
-from benchwright.core.search import LoadEnding, LoadTrial, Probe
-from benchwright.load.workbench import LocalWorkbench
+from benchwright.features.search.server.workbench import LocalWorkbench
+from benchwright.features.search.types import LoadEnding, LoadTrial, Probe
 from bw_command import bw
 from load_hosts import until
 from ssh_server import SshServer, free_port, namespace
@@ -110,11 +110,7 @@ class Place:
         for process in all_processes():
             with contextlib.suppress(OSError):
                 where = os.readlink(f"/proc/{process.pid}/cwd")
-                words = (
-                    Path(f"/proc/{process.pid}/cmdline")
-                    .read_bytes()
-                    .decode(errors="replace")
-                )
+                words = Path(f"/proc/{process.pid}/cmdline").read_bytes().decode(errors="replace")
                 if str(self.sshd.temporary) in where + words and process.is_alive:
                     found.append(process.pid)
         return found
@@ -194,9 +190,7 @@ def test_nginx_on_a_host_with_its_own_network(tmp_path: Path) -> None:
         there = [one for one in results(tmp_path) if one["name"].endswith(" on server")]
         assert there
         for one in there:
-            tasks = {
-                task["name"]: task.get("of", "own") for task in one["window"]["tasks"]
-            }
+            tasks = {task["name"]: task.get("of", "own") for task in one["window"]["tasks"]}
             assert tasks["nginx"] == "target"
             # The interface of that namespace, and not those of this machine.
             rows = [row for row in one["use"] if row["resource"] == "network"]
@@ -366,9 +360,7 @@ def sessions(sshd: SshServer) -> list[int]:
 
 def started(place: Place, *words: str) -> subprocess.Popen[bytes]:
     """Start a search, and wait until its server runs there."""
-    process = subprocess.Popen(
-        [*BW, *words], cwd=place.directory, stderr=subprocess.PIPE
-    )
+    process = subprocess.Popen([*BW, *words], cwd=place.directory, stderr=subprocess.PIPE)
     ready = f"{place.sshd.temporary.name}/*/state/pid"
     assert until(lambda: list(place.sshd.temporary.parent.glob(ready)))
     return process

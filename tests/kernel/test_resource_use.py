@@ -132,9 +132,7 @@ def test_one_thread_that_only_computes(
     ) == pytest.approx(1.0, abs=0.25)
 
 
-def test_a_sleeper_uses_nothing(
-    observer: SamplerObserver, worker: Worker, tmp_path: Path
-) -> None:
+def test_a_sleeper_uses_nothing(observer: SamplerObserver, worker: Worker, tmp_path: Path) -> None:
     use, cpu_s = watched(observer, worker, tmp_path, "sleep", "0.7")
     assert use.cpu is not None
     assert use.cpu.own is not None
@@ -184,9 +182,7 @@ def test_direct_writes_are_those_of_the_kernels_own_counters(
     assert use.own_io.written_chars >= size * count
 
 
-def test_the_machine_is_seen(
-    observer: SamplerObserver, worker: Worker, tmp_path: Path
-) -> None:
+def test_the_machine_is_seen(observer: SamplerObserver, worker: Worker, tmp_path: Path) -> None:
     use, _ = watched(observer, worker, tmp_path, "sleep", "0.3")
     assert use.cpu is not None
     assert use.cpu.count == os.cpu_count()

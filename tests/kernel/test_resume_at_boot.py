@@ -79,9 +79,7 @@ def test_a_users_checkpoint_is_resumed_as_that_user(place: Path) -> None:
     nobody = pwd.getpwnam("nobody").pw_uid
     file = checkpoint_of(place, uid=nobody)
     done = called(place, file)
-    assert (done.returncode, done.stdout) == (0, f"{nobody}: resume {file}\n"), (
-        done.stderr
-    )
+    assert (done.returncode, done.stdout) == (0, f"{nobody}: resume {file}\n"), done.stderr
 
 
 @needs_root
@@ -99,9 +97,7 @@ def test_systemd_takes_the_unit(tmp_path: Path) -> None:
     assert "ExecStart=/usr/local/bin/bw-resume-at-boot %f" in text
     # The program need not be installed for the test: only it is replaced.
     instance = tmp_path / "bw-resume@var-lib-benchwright-checkpoint.service"
-    (tmp_path / UNIT.name).write_text(
-        text.replace("/usr/local/bin/bw-resume-at-boot", "/bin/true")
-    )
+    (tmp_path / UNIT.name).write_text(text.replace("/usr/local/bin/bw-resume-at-boot", "/bin/true"))
     words = ["systemd-analyze", "verify", "--man=no", instance]
     done = subprocess.run(words, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")

@@ -44,9 +44,7 @@ PATIENCE_S = 20.0
 class Sampler:
     """A sampler, and the file that it writes."""
 
-    def __init__(
-        self, out: Path, program: Path | None = SAMPLER, user: str | None = None
-    ) -> None:
+    def __init__(self, out: Path, program: Path | None = SAMPLER, user: str | None = None) -> None:
         self.out = out
         self.process = subprocess.Popen(
             [str(program), "serve"],
@@ -172,9 +170,7 @@ def test_columns_lie_between_the_copies_before_and_after(sampler: Sampler) -> No
 
 def keyed(text: str, key: str) -> int:
     """Return the number after a key."""
-    return next(
-        int(line.split()[1]) for line in text.splitlines() if line.startswith(key)
-    )
+    return next(int(line.split()[1]) for line in text.splitlines() if line.startswith(key))
 
 
 def test_every_disk_interface_and_processor_is_there(sampler: Sampler) -> None:
@@ -199,9 +195,7 @@ def test_what_short_lived_children_wrote_is_the_trees(
     sampler: Sampler, start: Callable[..., subprocess.Popen[bytes]], tmp_path: Path
 ) -> None:
     write = f"head -c 300000 /dev/zero > {tmp_path}/f"
-    root = start(
-        "sh", "-c", f"read go; for i in 1 2 3 4; do {write}; done; echo; read x"
-    )
+    root = start("sh", "-c", f"read go; for i in 1 2 3 4; do {write}; done; echo; read x")
     sampler.watch(root.pid)
     assert root.stdin is not None
     assert root.stdout is not None

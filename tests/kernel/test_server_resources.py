@@ -23,25 +23,25 @@ import pytest
 
 from benchwright.core.errors import InputError
 from benchwright.core.processes import descendants_of
-from benchwright.core.search import LoadEnding, LoadTrial, Probe
-from benchwright.core.server_resources import (
+from benchwright.features.quiet.hold import Quieted, QuietRequest, restore_dead
+from benchwright.features.quiet.host import Host, ProgramResult, run_program
+from benchwright.features.quiet.log_path import LOG, server_directories
+from benchwright.features.quiet.server_resources import (
+    MOUNTS_PREFIX,
+    server_wishes,
+)
+from benchwright.features.quiet.server_resources_types import (
     DeviceLimits,
     IoLimits,
     ServerDisks,
     ServerResources,
     ServerSetup,
 )
-from benchwright.load.resources import ServerResourcesHeld
-from benchwright.load.spec import Spec
-from benchwright.load.spec_toml import read_spec
-from benchwright.load.workbench import LocalWorkbench, WorkbenchConfig
-from benchwright.machine.quiet.hold import Quieted, QuietRequest, restore_dead
-from benchwright.machine.quiet.host import Host, ProgramResult, run_program
-from benchwright.machine.quiet.log_path import LOG, server_directories
-from benchwright.machine.quiet.server_resources import (
-    MOUNTS_PREFIX,
-    server_wishes,
-)
+from benchwright.features.search.server.resources import ServerResourcesHeld
+from benchwright.features.search.server.workbench import LocalWorkbench, WorkbenchConfig
+from benchwright.features.search.spec import Spec
+from benchwright.features.search.spec_toml import read_spec
+from benchwright.features.search.types import LoadEnding, LoadTrial, Probe
 from benchwright.trial.bench import LocalBench
 from benchwright.trial.protocol import ExecEnvironment
 
@@ -109,9 +109,7 @@ def stays(_so_far: LoadTrial) -> bool:
     return False
 
 
-def serving(
-    spec: Spec, directory: Path, bench: LocalBench
-) -> contextlib.closing[LocalWorkbench]:
+def serving(spec: Spec, directory: Path, bench: LocalBench) -> contextlib.closing[LocalWorkbench]:
     """Return the workbench of a spec."""
     assert spec.goal is not None
     setting = WorkbenchConfig(
@@ -152,9 +150,7 @@ def test_nginx_with_workers_and_a_share_of_the_cpus(
     text = with_resources(
         "peak-nginx.toml", 'cpu_share = "{share}"', "w = [1, 2]\nshare = [50, 200]"
     )
-    text = text.replace("{workers}", "{w}").replace(
-        "connections = 64", 'connections = "{w}6"'
-    )
+    text = text.replace("{workers}", "{w}").replace("connections = 64", 'connections = "{w}6"')
     spec = read_spec(text, str(EXAMPLES / "peak-nginx.toml"))
     with (
         contextlib.closing(LocalBench()) as bench,
@@ -173,9 +169,7 @@ def test_nginx_with_workers_and_a_share_of_the_cpus(
             assert not any("bw-server-" in str(one) for one in own)
 
 
-@pytest.mark.skipif(
-    shutil.which("redis-server") is None, reason="redis-server is not installed"
-)
+@pytest.mark.skipif(shutil.which("redis-server") is None, reason="redis-server is not installed")
 def test_redis_with_a_quota_of_the_cpus_on_limited_disks(tmp_path: Path) -> None:
     wanted = ServerResources(cpu_quota_us=50_000, disks=ServerDisks(count=1))
     needs(wanted)
@@ -231,9 +225,7 @@ def limits_of_writes(pid: int) -> list[str]:
     not list(Path("/usr/lib/postgresql").glob("*/bin/postgres")),
     reason="PostgreSQL is not installed",
 )
-def test_postgresql_with_a_limit_of_memory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_postgresql_with_a_limit_of_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     needs(ServerResources(memory_bytes=MIB))
     # The user postgres cannot enter a directory of pytest's.
     monkeypatch.setattr("tempfile.tempdir", "/tmp")
@@ -289,8 +281,7 @@ def test_a_file_server_at_samples_of_the_papers_table(
             assert trial.completed
             state = Path(workbench.values["state"])
             sizes = [
-                int(line.split()[0])
-                for line in (state / "files.txt").read_text().splitlines()
+                int(line.split()[0]) for line in (state / "files.txt").read_text().splitlines()
             ]
             assert sum(sizes) >= int(sample["data"]) << 20
             assert (len(set(sizes)) == 1) == (sample["sizes"] == "fixed")
@@ -450,9 +441,7 @@ def test_what_is_written_without_limits_is_on_the_disks_when_they_hold_again(
 def test_synchronous_disks_are_asynchronous_only_while_limits_are_lifted() -> None:
     for disks in (
         ServerDisks(count=2, size_bytes=64 * MIB, sync=True),
-        ServerDisks(
-            count=2, size_bytes=256 * MIB, file_system="btrfs", striped=True, sync=True
-        ),
+        ServerDisks(count=2, size_bytes=256 * MIB, file_system="btrfs", striped=True, sync=True),
     ):
         wanted = ServerResources(disks=disks)
         with given(wanted) as held:
@@ -547,9 +536,7 @@ WANTED = ServerResources(
     cpu_quota_us=50_000,
     cpu_share=50,
     memory_bytes=32 * MIB,
-    disks=ServerDisks(
-        count=2, size_bytes=4 * MIB, limits=IoLimits(read_iops=47, write_iops=47)
-    ),
+    disks=ServerDisks(count=2, size_bytes=4 * MIB, limits=IoLimits(read_iops=47, write_iops=47)),
 )
 
 
@@ -617,17 +604,13 @@ def _killed_at(number: int, setup: ServerSetup, state: Path) -> None:
         after()
         return result
 
-    request = QuietRequest(
-        server_wishes(setup), directory=state, host=Host(run=run), after=after
-    )
+    request = QuietRequest(server_wishes(setup), directory=state, host=Host(run=run), after=after)
     with Quieted(request) as held:
         assert held.quiet.lacking == ()
     os._exit(0)
 
 
-@pytest.mark.skipif(
-    shutil.which("redis-server") is None, reason="redis-server is not installed"
-)
+@pytest.mark.skipif(shutil.which("redis-server") is None, reason="redis-server is not installed")
 def test_the_next_bw_puts_back_what_a_killed_search_left(tmp_path: Path) -> None:
     needs(WANTED)
     (tmp_path / "spec.toml").write_text(
@@ -679,9 +662,7 @@ highest = 1
     assert len(server_directories()) == 1
     for _ in range(10):
         # The launcher ends the server; until then its disk is busy, and bw tries again.
-        told = subprocess.run(
-            [bw, "env"], cwd=tmp_path, capture_output=True, text=True
-        ).stderr
+        told = subprocess.run([bw, "env"], cwd=tmp_path, capture_output=True, text=True).stderr
         if "were undone" in told:
             break
     assert f"the changes of process {search.pid} were undone" in told

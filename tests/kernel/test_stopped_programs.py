@@ -1,4 +1,5 @@
-"""The launcher and the load engine stopped by SIGSTOP, and a journal that another program has locked."""
+"""The launcher and the load engine stopped by SIGSTOP, and a journal that another program has
+locked."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ import pytest
 from benchwright.cli.main import main
 from benchwright.core.errors import BenchError, StudyError
 from benchwright.core.processes import all_processes, is_stopped
-from benchwright.load import engine
+from benchwright.features.load import engine
 from benchwright.run.ledger import VoidPayload
 from benchwright.run.test import STOPPED
 from benchwright.study import journal
@@ -65,9 +66,7 @@ def test_a_trial_during_which_the_launcher_was_stopped_is_repeated(
 @contextlib.contextmanager
 def running(at: Path, *words: str) -> Iterator[subprocess.Popen[str]]:
     """Run `bw`; kill it if it is still there."""
-    with subprocess.Popen(
-        [*BW, *words], cwd=at, stderr=subprocess.PIPE, text=True
-    ) as bw:
+    with subprocess.Popen([*BW, *words], cwd=at, stderr=subprocess.PIPE, text=True) as bw:
         try:
             yield bw
         finally:
@@ -157,9 +156,7 @@ def test_a_locked_journal_is_waited_for_and_is_no_bad_input(
     with contextlib.closing(Study.create_or_open(place)) as study:
         study.warn = warned.append
         study._database.execute("PRAGMA busy_timeout = 50")
-        with contextlib.closing(
-            sqlite3.connect(place / JOURNAL, isolation_level=None)
-        ) as other:
+        with contextlib.closing(sqlite3.connect(place / JOURNAL, isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
             with pytest.raises(StudyError) as caught:
                 study.append(1, [NewEntry("outcome", "k", 1)])

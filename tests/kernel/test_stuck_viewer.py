@@ -97,10 +97,7 @@ def viewer_of(process: int) -> int:
         children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
         for child in children:
             with contextlib.suppress(OSError):
-                if (
-                    b"benchwright.page.live"
-                    in Path(f"/proc/{child}/cmdline").read_bytes()
-                ):
+                if b"benchwright.page.live" in Path(f"/proc/{child}/cmdline").read_bytes():
                     return int(child)
         time.sleep(0.05)
 

@@ -153,9 +153,7 @@ def io_throttle(directory: Path) -> Iterator[Command]:
         loop_device(directory / "image", 64) as device,
         throttled(device, "read_iops", 300),
     ):
-        yield fio(
-            device, "--rw=randread", "--direct=1", "--ioengine=libaio", "--iodepth=8"
-        )
+        yield fio(device, "--rw=randread", "--direct=1", "--ioengine=libaio", "--iodepth=8")
 
 
 @contextlib.contextmanager
@@ -242,9 +240,7 @@ def memory_limit(directory: Path) -> Iterator[Command]:
 def one_thread(directory: Path) -> Iterator[Command]:
     """gzip, which has one thread."""
     data = directory / "data"
-    data.write_bytes(
-        bytes(range(256)) * 40_000 + directory.as_posix().encode() * 900_000
-    )
+    data.write_bytes(bytes(range(256)) * 40_000 + directory.as_posix().encode() * 900_000)
     yield shell(f"gzip -9 -c {data} {data} {data} > /dev/null")
 
 
@@ -440,7 +436,8 @@ def pipe(directory: Path) -> Iterator[Command]:
 
 @contextlib.contextmanager
 def slow_server(limit: str, _directory: Path) -> Iterator[Command]:
-    """A client of a server that takes a fifth of a second for each answer, with a time limit [s] or without (0)."""
+    """A client of a server that takes a fifth of a second for each answer, with a time limit [s] or
+    without (0)."""
 
     class Slow(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:

@@ -77,9 +77,7 @@ def line_of(tally: Tally) -> str:
     others = {name or "nothing": n for name, n in tally.named.items()}
     others.pop(case.code or "nothing", None)
     instead = ", ".join(f"{name} {n}" for name, n in others.items())
-    return (
-        f"| {case.name} | {what} | {tally.right} of {tally.repetitions} | {instead} |"
-    )
+    return f"| {case.name} | {what} | {tally.right} of {tally.repetitions} | {instead} |"
 
 
 def main() -> int:

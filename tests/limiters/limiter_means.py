@@ -145,9 +145,7 @@ def slow_link(rate: str) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 
 @contextlib.contextmanager
-def running(
-    *argv: str, directory: Path | None = None
-) -> Iterator[subprocess.Popen[bytes]]:
+def running(*argv: str, directory: Path | None = None) -> Iterator[subprocess.Popen[bytes]]:
     """Run a program meanwhile; it is ended by its process id."""
     needs(argv[0])
     process = subprocess.Popen(
@@ -175,9 +173,7 @@ def _undo(*argv: str) -> None:
 
 def _run(*argv: str) -> str:
     path = f"{os.environ['PATH']}:/usr/sbin:/sbin"
-    done = subprocess.run(
-        argv, capture_output=True, text=True, env={**os.environ, "PATH": path}
-    )
+    done = subprocess.run(argv, capture_output=True, text=True, env={**os.environ, "PATH": path})
     if done.returncode:
         raise Lacking(f"{' '.join(argv)}: {done.stderr.strip()}")
     return done.stdout

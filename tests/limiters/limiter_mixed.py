@@ -77,17 +77,14 @@ def hogs(number: int, duty: float) -> Iterator[list[subprocess.Popen[bytes]]]:
     """Run programs of somebody else that each want so much of a processor."""
     with ExitStack() as stack:
         started = [
-            stack.enter_context(running("perl", "-e", HOG, str(duty)))
-            for _ in range(number)
+            stack.enter_context(running("perl", "-e", HOG, str(duty))) for _ in range(number)
         ]
         time.sleep(0.2)
         yield started
 
 
 @contextlib.contextmanager
-def without(
-    started: list[subprocess.Popen[bytes]], command: Command
-) -> Iterator[Command]:
+def without(started: list[subprocess.Popen[bytes]], command: Command) -> Iterator[Command]:
     """Stop programs for a while."""
     for one in started:
         one.send_signal(signal.SIGSTOP)
@@ -128,9 +125,7 @@ def _in_quota(share: float, directory: Path) -> Iterator[Situation]:
             shell(enter + work(1, part)),
             {
                 QUOTA: lambda: instead(shell(work(1, part))),
-                THREAD: lambda: instead(
-                    shell(f"{enter}sh -c {shlex.quote(work(2, part))}")
-                ),
+                THREAD: lambda: instead(shell(f"{enter}sh -c {shlex.quote(work(2, part))}")),
             },
         )
 

@@ -70,9 +70,7 @@ class MixedTally:
         """A line of the table."""
         mixed, tried = self.mixed, self.named.total()
         if self.lacking:
-            return (
-                f"| {mixed.name} | {mixed.strength} | SKIPPED: {self.lacking} | | | | |"
-            )
+            return f"| {mixed.name} | {mixed.strength} | SKIPPED: {self.lacking} | | | | |"
         instead = {name or "nothing": n for name, n in self.named.items()}
         instead.pop(mixed.code, None)
         others = ", ".join(f"{name} {n}" for name, n in instead.items())
@@ -110,9 +108,7 @@ class MixedTally:
         first = causes_of(situation.command, study).first(self.mixed.code)
         self.named[first] += 1
         before_s = elapsed_s(situation.command)
-        lifted = {
-            code: _lifted_s(remedy()) for code, remedy in situation.lifted.items()
-        }
+        lifted = {code: _lifted_s(remedy()) for code, remedy in situation.lifted.items()}
         around_s = (before_s + elapsed_s(situation.command)) / 2
         for code, with_s in lifted.items():
             self.ratios.setdefault(code, []).append(with_s / around_s)

@@ -53,13 +53,9 @@ def _ticks() -> tuple[int, int]:
     processes = {one.pid: one for one in _processes()}
     mine = os.getpid()
     own = sum(
-        one.used + one.of_children
-        for one in processes.values()
-        if _below(one, mine, processes)
+        one.used + one.of_children for one in processes.values() if _below(one, mine, processes)
     )
-    kernel = sum(
-        one.used for one in processes.values() if KERNEL in (one.pid, one.parent)
-    )
+    kernel = sum(one.used for one in processes.values() if KERNEL in (one.pid, one.parent))
     return user + nice + system - own - kernel, stolen
 
 

@@ -24,9 +24,7 @@ FEWEST, MOST = 5, 50
 
 def both_stored(old: list[float], new: list[float]) -> ComparisonResult:
     """Return what `bw compare OLD NEW` comes to."""
-    rule = ComparisonRule(
-        2, design=ComparisonDesign.STORED, warmup=0, minimum=2, once=True
-    )
+    rule = ComparisonRule(2, design=ComparisonDesign.STORED, warmup=0, minimum=2, once=True)
     builder = ComparisonBuilder(rule)
     builder.add([[{"elapsed": value} for value in arm] for arm in (old, new)])
     return conclude(rule, builder.history(), ("old", "new"), StopDecision("stored", ""))

@@ -32,9 +32,7 @@ RULES = st.one_of(
         st.sampled_from(['"$delta" < 0.05 * $mean', "$count > 12", "$mean > 1.01"]),
         st.integers(1, 40),
     ),
-    st.builds(
-        UntilProgram, st.integers(1, 10), st.integers(1, 5), st.just(Command(("p",)))
-    ),
+    st.builds(UntilProgram, st.integers(1, 10), st.integers(1, 5), st.just(Command(("p",)))),
     st.builds(
         UntilPrecise,
         st.sampled_from([0.01, 0.05, 0.2]),
@@ -99,9 +97,7 @@ def test_batches_do_not_matter(
 
 
 @given(RULES, OUTCOMES)
-def test_limits_hold(
-    rule: StoppingRule, outcomes: list[tuple[float, TrialEnding]]
-) -> None:
+def test_limits_hold(rule: StoppingRule, outcomes: list[tuple[float, TrialEnding]]) -> None:
     done, stop = play(rule, outcomes, WHOLE)
     most = getattr(rule, "maximum", None)
     if most is not None:

@@ -1,4 +1,5 @@
-"""Hostile files of other tools: finite values, or an InputError with its place, never anything else."""
+"""Hostile files of other tools: finite values, or an InputError with its place, never anything
+else."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from hypothesis import strategies as st
 
 from benchwright.cli.stats_inputs import read_history, read_inputs
 from benchwright.core.errors import InputError
-from benchwright.study.foreign import PARSERS, imported_runs
+from benchwright.features.exchange.foreign import PARSERS, imported_runs
 from benchwright.study.parsers.api import ParsedInput, ResultParser
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "foreign"
@@ -143,9 +144,7 @@ def sound(found: list[ParsedInput]) -> None:
     suppress_health_check=[HealthCheck.too_slow],
 )
 @given(document=mutants(), packed=st.booleans())
-def test_a_changed_document_is_results_or_an_input_error(
-    document: Any, packed: bool
-) -> None:
+def test_a_changed_document_is_results_or_an_input_error(document: Any, packed: bool) -> None:
     text = json.dumps(document).encode("utf-8", "surrogatepass")
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "input"
@@ -243,9 +242,7 @@ def values_of(path: Path) -> Counter[tuple[str, float]]:
 
 
 @pytest.mark.parametrize("name", RESULTS)
-def test_each_result_of_a_file_is_read_however_often_it_is_there(
-    name: str, tmp_path: Path
-) -> None:
+def test_each_result_of_a_file_is_read_however_often_it_is_there(name: str, tmp_path: Path) -> None:
     path, document = tmp_path / "results", DOCUMENTS[name]
     path.write_text(json.dumps(document))
     whole = values_of(path)
@@ -288,9 +285,7 @@ def csv_of(head: str, rows: list[list[str | None] | None]) -> str:
     return "\n".join([head, *lines, ""])
 
 
-def at_key(
-    here: Any, last: Any, new: Callable[[Any, Any], list[tuple[Any, Any]]]
-) -> Any:
+def at_key(here: Any, last: Any, new: Callable[[Any, Any], list[tuple[Any, Any]]]) -> Any:
     """Return a container in which a member is replaced by others."""
     pairs = here.items() if isinstance(here, dict) else enumerate(here)
     found = [
@@ -369,9 +364,7 @@ def test_what_a_changed_file_has_is_read_or_named_or_the_file_is_refused(
 
 
 @pytest.mark.parametrize("name", WRITTEN)
-def test_a_cut_file_is_refused_or_has_a_part_of_its_results(
-    name: str, tmp_path: Path
-) -> None:
+def test_a_cut_file_is_refused_or_has_a_part_of_its_results(name: str, tmp_path: Path) -> None:
     document, write = WRITTEN[name]
     path, text = tmp_path / "results", write(document)
     path.write_text(text)

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchwright.stats.hdr_histogram import HistogramError, decode_histogram
+from benchwright.features.load.hdr_histogram import HistogramError, decode_histogram
 from hdr_text import LARGEST, bucket, encode, number
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "trace" / "stat.json"
@@ -24,9 +24,7 @@ GOLDEN = Path(__file__).parents[1] / "golden" / "trace" / "stat.json"
     st.integers(1, 5),
     st.booleans(),
 )
-def test_what_was_recorded_is_decoded(
-    values: list[int], digits: int, deflated: bool
-) -> None:
+def test_what_was_recorded_is_decoded(values: list[int], digits: int, deflated: bool) -> None:
     found = decode_histogram(encode(values, digits, deflated=deflated))
     expected: dict[tuple[int, int], int] = {}
     for value in sorted(values):

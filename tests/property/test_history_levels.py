@@ -1,4 +1,5 @@
-"""What a history file answers after each run is what all its points answer, whatever was stored before."""
+"""What a history file answers after each run is what all its points answer, whatever was stored
+before."""
 
 from __future__ import annotations
 
@@ -13,18 +14,18 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from benchwright.core.history import (
+from benchwright.core.machine import Fact
+from benchwright.features.history.answer import HistoryQuestion, history_answer
+from benchwright.features.history.levels import METHOD, newest_runs, stored_starts
+from benchwright.features.history.steps import TAIL
+from benchwright.features.history.store import HistoryFile, history_of
+from benchwright.features.history.types import (
     Acceptance,
     Environment,
     HistoryPoint,
     Run,
     SeriesKey,
 )
-from benchwright.core.machine import Fact
-from benchwright.report.history import HistoryQuestion, history_answer
-from benchwright.report.history_levels import METHOD, newest_runs, stored_starts
-from benchwright.stats.steps import TAIL
-from benchwright.study.history import HistoryFile, history_of
 
 ENVIRONMENTS = tuple(
     Environment(name, (Fact("kernel.release", name), Fact("env.LANG", language)))
@@ -128,9 +129,7 @@ def changed(path: Path, rng: random.Random, source: Source, number: int) -> None
         if chance < 0.04:
             run = rng.choice(runs)
             key, point = rng.choice(run.points)
-            file.accept(
-                Acceptance(key=key, run=point.run, reason="x", accepted_ns=number)
-            )
+            file.accept(Acceptance(key=key, run=point.run, reason="x", accepted_ns=number))
         elif chance < 0.06:
             # A run of an earlier moment.
             late = source.run(number + 100_000)
@@ -161,9 +160,7 @@ def changed(path: Path, rng: random.Random, source: Source, number: int) -> None
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_the_answers_after_each_run_are_those_of_all_points(
-    tmp_path: Path, seed: int
-) -> None:
+def test_the_answers_after_each_run_are_those_of_all_points(tmp_path: Path, seed: int) -> None:
     path = tmp_path / "h.db"
     rng, source = random.Random(f"changes {seed}"), Source(seed, series=3)
     ignored = ("kernel.*",) if seed % 2 else ()
@@ -245,9 +242,7 @@ def quiet(source: Source, number: int) -> Run:
         "UPDATE level_cache SET method = 'another', levels = x''",
     ],
 )
-def test_what_was_computed_from_something_else_is_not_used(
-    tmp_path: Path, edit: str
-) -> None:
+def test_what_was_computed_from_something_else_is_not_used(tmp_path: Path, edit: str) -> None:
     path = tmp_path / "h.db"
     source = Source(3, series=2)
     runs = [
@@ -276,9 +271,7 @@ def test_what_was_computed_from_something_else_is_not_used(
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_values_of_zero_have_the_same_answer_from_what_is_stored(
-    seed: int, tmp_path: Path
-) -> None:
+def test_values_of_zero_have_the_same_answer_from_what_is_stored(seed: int, tmp_path: Path) -> None:
     path, rng, source = tmp_path / "h.db", random.Random(seed), Source(seed, series=1)
     source.environment = None
     value, verdicts = 0.0, set()

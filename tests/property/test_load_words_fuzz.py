@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchwright.core.errors import InputError
-from benchwright.load import parse as words
-from benchwright.load.parse import parse_target
-from benchwright.load.workload_toml import read_workload
+from benchwright.features.load import parse as words
+from benchwright.features.load.parse import parse_target
+from benchwright.features.load.workload_toml import read_workload
 
 PARSERS = (
     words.rate_micro,
@@ -73,9 +73,7 @@ def test_a_rate_is_exact(number: int, scale: str) -> None:
 
 
 SCALARS = st.one_of(
-    st.sampled_from(
-        ['"4k"', '"10k"', '"70%"', "1", "0", "true", '"zipf 1.2"', '"x"', "[]", "{}"]
-    ),
+    st.sampled_from(['"4k"', '"10k"', '"70%"', "1", "0", "true", '"zipf 1.2"', '"x"', "[]", "{}"]),
     st.just('{type = "zipf", exponent = 1}'),
     st.just('[["4k", 1]]'),
     st.just('[{for = "1s", at = "1k"}]'),
@@ -112,9 +110,7 @@ TYPES = ("open", "closed", "partly-open", "follow", "tpcb", "spc1", "trace", "py
 
 @given(
     st.lists(
-        st.tuples(
-            st.sampled_from(TYPES), st.dictionaries(st.sampled_from(KEYS), SCALARS)
-        ),
+        st.tuples(st.sampled_from(TYPES), st.dictionaries(st.sampled_from(KEYS), SCALARS)),
         max_size=3,
     )
 )

@@ -42,9 +42,7 @@ data = st.one_of(st.binary(max_size=300), edited(), shuffled)
 @pytest.mark.parametrize("parser", PARSERS, ids=lambda parser: parser.name)
 @settings(max_examples=300)
 @given(data=data)
-def test_anything_is_blocks_or_an_input_error(
-    parser: ResultParser, data: bytes
-) -> None:
+def test_anything_is_blocks_or_an_input_error(parser: ResultParser, data: bytes) -> None:
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "input"
         path.write_bytes(data)

@@ -20,12 +20,10 @@ NAMES = st.sampled_from(
     ["TOKEN", "api_key", "DB_PASSWORD", "client.secret", "AUTH", "COOKIE", "SENTRY_DSN"]
 )
 # A word of characters that no quoting and no URL touches, and that is in no text around it.
-PLAIN = st.text(LETTERS, min_size=6, max_size=60).filter(
-    lambda word: word.lower() not in REDACTED
+PLAIN = st.text(LETTERS, min_size=6, max_size=60).filter(lambda word: word.lower() not in REDACTED)
+MIXED = st.tuples(st.text(LETTERS, min_size=29, max_size=80), st.integers(0, 1 << 30)).map(
+    lambda pair: "aZ7" + pair[0]
 )
-MIXED = st.tuples(
-    st.text(LETTERS, min_size=29, max_size=80), st.integers(0, 1 << 30)
-).map(lambda pair: "aZ7" + pair[0])
 HEX = st.binary(min_size=16, max_size=64).map(bytes.hex)
 JWT = st.binary(min_size=12, max_size=60).map(
     lambda data: "eyJ" + base64.urlsafe_b64encode(data).decode() + "." + "sig" * 5
@@ -34,9 +32,7 @@ PREFIXED = st.tuples(
     st.sampled_from(["ghp_", "github_pat_", "glpat-", "sk_live_", "npm_", "hf_"]),
     st.text(LETTERS, min_size=20, max_size=40),
 ).map("".join)
-SHAPED = st.one_of(
-    MIXED, HEX.filter(lambda h: any(c.isalpha() for c in h)), JWT, PREFIXED
-)
+SHAPED = st.one_of(MIXED, HEX.filter(lambda h: any(c.isalpha() for c in h)), JWT, PREFIXED)
 SHAPED = SHAPED.filter(lambda s: not s.isalpha() and not s.isdigit())
 
 
@@ -83,9 +79,7 @@ def test_userinfo_leaves_nothing_whatever_is_in_it(user: str, secret: str) -> No
     PLAIN.filter(lambda word: not word.isdecimal()),
     ODD,
 )
-def test_a_password_with_its_user_leaves_nothing(
-    command: str, user: str, secret: str
-) -> None:
+def test_a_password_with_its_user_leaves_nothing(command: str, user: str, secret: str) -> None:
     program, option = command.split()
     words = [program, option, f"{user}:{secret}", "last"]
     assert redacted_text(" ".join(words)) == f"{command} {REDACTED} last"
@@ -100,9 +94,7 @@ def test_a_user_alone_leaves_nothing_whatever_follows_its_server(
 
 
 @given(st.sampled_from(["sip", "sips", "mailto", "xmpp"]), PLAIN, ODD)
-def test_a_password_of_an_address_leaves_nothing(
-    scheme: str, user: str, secret: str
-) -> None:
+def test_a_password_of_an_address_leaves_nothing(scheme: str, user: str, secret: str) -> None:
     assert redacted_text(f"{scheme}:{user}:{secret}@h") == f"{REDACTED}@h"
 
 

@@ -1,4 +1,5 @@
-"""Percentiles of response times where operations fail: every output has the value that counting gives."""
+"""Percentiles of response times where operations fail: every output has the value that counting
+gives."""
 
 from __future__ import annotations
 
@@ -14,13 +15,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchwright.core.load import EngineResult, HostResult, SequenceResult
-from benchwright.load import criteria
-from benchwright.load.engine import aplog_text, load_metrics
-from benchwright.load.engine_values import counts_of, load_values
-from benchwright.load.limits import judged
-from benchwright.report.load import LoadReport, load_text
-from benchwright.stats.response_times import chain_times, host_times, response_times
+from benchwright.features.load import criteria
+from benchwright.features.load.engine import aplog_text, load_metrics
+from benchwright.features.load.engine_values import counts_of, load_values
+from benchwright.features.load.limits import judged
+from benchwright.features.load.report import LoadReport, load_text
+from benchwright.features.load.response_times import chain_times, host_times, response_times
+from benchwright.features.load.types import EngineResult, HostResult, SequenceResult
 from hdr_text import bucket, encode
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "load" / "result.json"
@@ -40,9 +41,7 @@ def counted(values: list[int], missing: int, share: float) -> int | None:
 
 def times(values: list[int]) -> dict[str, Any]:
     """Return the summary of the times of successes, as the engine writes it."""
-    found = {
-        name.replace("_", "."): counted(values, 0, at) for name, at in SHARES.items()
-    }
+    found = {name.replace("_", "."): counted(values, 0, at) for name, at in SHARES.items()}
     ends = {"min": min(values), "max": max(values), "mean": float(np.mean(values))}
     return {"count": len(values), "hdr": encode(values, 3), **ends, **found}
 

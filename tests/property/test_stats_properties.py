@@ -34,9 +34,7 @@ def test_no_values_break_a_summary(values: list[float]) -> None:
 
 
 @given(st.lists(SANE, min_size=2, max_size=30), st.floats(-1e6, 1e6))
-def test_a_shift_moves_the_mean_and_not_the_spread(
-    values: list[float], shift: float
-) -> None:
+def test_a_shift_moves_the_mean_and_not_the_spread(values: list[float], shift: float) -> None:
     before, after = moments(values), moments([v + shift for v in values])
     room = 1e-9 * (1 + max(map(abs, values)) + abs(shift))
     assert after.mean == pytest.approx(before.mean + shift, abs=room)
@@ -60,18 +58,14 @@ def test_no_z_score_exceeds_what_the_sample_size_allows(values: list[float]) -> 
 
 @given(
     st.lists(
-        st.fixed_dictionaries(
-            {"elapsed": POSITIVE, "user": POSITIVE, "system": POSITIVE}
-        ),
+        st.fixed_dictionaries({"elapsed": POSITIVE, "user": POSITIVE, "system": POSITIVE}),
         min_size=1,
         max_size=8,
     ),
     st.randoms(use_true_random=False),
 )
 def test_threads_have_no_order(rows: list[dict[str, float]], random: object) -> None:
-    blocks = [
-        MeasurementBlock(k, 1, "c", 0, values) for k, values in enumerate(rows, 1)
-    ]
+    blocks = [MeasurementBlock(k, 1, "c", 0, values) for k, values in enumerate(rows, 1)]
     mixed = list(blocks)
     random.shuffle(mixed)  # type: ignore[attr-defined]
     rules = MetricRules(())

@@ -17,9 +17,7 @@ from benchwright.study.logs import file_name
 from benchwright.study.parsers import text as csv
 from benchwright.study.parsers import text as res
 
-SESSION = StoredSession(
-    1, SessionInfo(0, "0", "", "/", ("a b",), (), "s.ap", (), {}), "complete"
-)
+SESSION = StoredSession(1, SessionInfo(0, "0", "", "/", ("a b",), (), "s.ap", (), {}), "complete")
 RESERVED = {"thread", "epoch", "command", "status", "test", "name", "iteration"}
 # What a line of APLOG can be called (trial/metrics.py): no `=`, no space at the ends.
 # The spellings of times are themselves names of quantities, never another's.
@@ -38,9 +36,7 @@ names = words.map(lambda w: w.replace("=", "-").strip()).filter(
 )
 numbers = st.floats(allow_nan=False, allow_infinity=False)
 durations = st.floats(min_value=0, allow_infinity=False)
-times = st.fixed_dictionaries(
-    {}, optional=dict.fromkeys(("elapsed", "user", "system"), durations)
-)
+times = st.fixed_dictionaries({}, optional=dict.fromkeys(("elapsed", "user", "system"), durations))
 commands = words.map(str.strip)
 
 

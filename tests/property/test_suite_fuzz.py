@@ -153,9 +153,7 @@ def compiled(name: str, text: str) -> Program | None:
     return program
 
 
-def drive(
-    program: Program, answers: Callable[[effect.Effect], int], texts: str
-) -> None:
+def drive(program: Program, answers: Callable[[effect.Effect], int], texts: str) -> None:
     """Run a program against odd answers; only an InputError may come out."""
     steps = execute(program, defines={}, environment={}, turns=50)
     answer = None
@@ -181,11 +179,7 @@ def test_mutated_ap_is_a_program_or_an_input_error(text: str) -> None:
 
 
 @settings(max_examples=200)
-@given(
-    text=st.one_of(
-        st.text(), st.lists(WORDS).map(" ".join), st.lists(WORDS).map("\n".join)
-    )
-)
+@given(text=st.one_of(st.text(), st.lists(WORDS).map(" ".join), st.lists(WORDS).map("\n".join)))
 def test_arbitrary_text_is_no_traceback(text: str) -> None:
     compiled("s.ap", text)
     compiled("s.toml", text)
@@ -211,15 +205,11 @@ def test_the_interpreter_survives_any_answers(text: str, numbers: list[int]) -> 
     words=st.lists(st.one_of(st.text(max_size=8), WORDS), max_size=3),
     factors=st.lists(st.one_of(st.text(max_size=8), st.just("fs=a,b/c")), max_size=3),
     values=st.lists(
-        st.one_of(
-            st.none(), st.text(max_size=8), st.sampled_from(("5%", "3", "1s", "1,2"))
-        ),
+        st.one_of(st.none(), st.text(max_size=8), st.sampled_from(("5%", "3", "1s", "1,2"))),
         min_size=8,
         max_size=8,
     ),
-    metrics=st.lists(
-        st.sampled_from(("a:higher=/x", "b~(x)", "c~((", "=", "elapsed")), max_size=3
-    ),
+    metrics=st.lists(st.sampled_from(("a:higher=/x", "b~(x)", "c~((", "=", "elapsed")), max_size=3),
     shell=st.one_of(st.none(), st.text(max_size=4)),
 )
 def test_any_command_line_is_a_program_or_an_input_error(

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from benchwright.core.errors import InputError
-from benchwright.load.ramp_spec import read_ramp
-from benchwright.load.spec_toml import read_spec
-from benchwright.load.surface_spec import read_surface
-from benchwright.load.workload_toml import read_workload
+from benchwright.features.load.workload_toml import read_workload
+from benchwright.features.search.ramp.spec import read_ramp
+from benchwright.features.search.spec_toml import read_spec
+from benchwright.features.search.surface.spec import read_surface
 from benchwright.suite.toml import compile_toml
 
 ROOT = Path(__file__).parents[2]
@@ -78,10 +78,7 @@ def replaced(text: str, value: str) -> list[str]:
     put = partial(re.compile(r"^(\s*[\w.-]+\s*=\s*)[^\n]*", re.MULTILINE).sub, count=1)
     lines = text.split("\n")
     keys = [i for i, line in enumerate(lines) if re.match(r"\s*[\w.-]+\s*=", line)]
-    return [
-        "\n".join([*lines[:i], put(rf"\g<1>{value}", lines[i]), *lines[i + 1 :]])
-        for i in keys
-    ]
+    return ["\n".join([*lines[:i], put(rf"\g<1>{value}", lines[i]), *lines[i + 1 :]]) for i in keys]
 
 
 def lines_of_mistakes(text: str) -> list[int]:

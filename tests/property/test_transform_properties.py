@@ -62,10 +62,7 @@ def test_selected_and_warned_rows_are_the_same(
     assert select(chosen, expression).rows == chosen.rows
     # A row and its negation: never both; neither, where the expression is absent.
     absent = np.array(
-        [
-            value is None or value != value
-            for value in derive(table, "z", expression).columns["z"]
-        ]
+        [value is None or value != value for value in derive(table, "z", expression).columns["z"]]
     )
     refused = select(table, f"not ({expression})").rows
     assert chosen.rows + refused == table.rows - int(absent.sum())

@@ -104,9 +104,7 @@ def _same_disks(use: ResourceUse, plain: Plain) -> None:
         for figure, value in told.items():
             assert getattr(found, figure) == near(value), (found.name, figure)
     (eth0,) = use.networks or (None,)
-    assert (eth0.send_packets_per_s if eth0 else 0) == near(
-        plain.rate("net/eth0/tx_packets")
-    )
+    assert (eth0.send_packets_per_s if eth0 else 0) == near(plain.rate("net/eth0/tx_packets"))
 
 
 def _same_tasks(use: ResourceUse, plain: Plain) -> None:

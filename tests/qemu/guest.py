@@ -7,8 +7,8 @@ test brings and takes away is on a second disk, mounted at /work. TCG, because K
 not to be had in most machines that run tests. What lost: mmdebstrap (four times the size,
 and one more program), an initramfs alone (no state survives).
 
-Three flavours: busybox's init, which is quick; systemd with the units of /work/units; the kernel's NFS server.
-By hand: `guest.py image`; `guest.py boot DISK.img`.
+Three flavours: busybox's init, which is quick; systemd with the units of /work/units; the kernel's
+NFS server. By hand: `guest.py image`; `guest.py boot DISK.img`.
 """
 
 from __future__ import annotations
@@ -95,9 +95,7 @@ def boot(
     raise RuntimeError(f"the machine restarted more than {restarts} times: {consoles}")
 
 
-def _started(
-    disks: Sequence[Path], timeout_s: int, flavour: Flavour, log: Path | None
-) -> str:
+def _started(disks: Sequence[Path], timeout_s: int, flavour: Flavour, log: Path | None) -> str:
     """Run the machine until it restarts or switches itself off."""
     base = image(flavour)
     words: list[str | Path] = [
@@ -144,9 +142,7 @@ def copy_out(disk: Path, inside: str, target: Path) -> None:
 def bw_files(natives: Sequence[Path], target: Path) -> None:
     """Lay out what an installation of bw has, for a disk that is mounted at /work."""
     shutil.copytree(PROJECT / "python", target / "python", ignore=skipped)
-    compileall.compile_dir(
-        target / "python", quiet=2, stripdir=str(target), prependdir="/work"
-    )
+    compileall.compile_dir(target / "python", quiet=2, stripdir=str(target), prependdir="/work")
     scripts = target / "bin"
     scripts.mkdir()
     for program in natives:
@@ -190,10 +186,7 @@ def rows(study: Path) -> list[tuple[str, float]]:
     words = [sys.executable, "-m", "benchwright.cli.main", "stats", "--dump", study]
     done = subprocess.run([str(word) for word in words], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    return [
-        (row["epoch"], float(row["value"]))
-        for row in csv.DictReader(done.stdout.splitlines())
-    ]
+    return [(row["epoch"], float(row["value"])) for row in csv.DictReader(done.stdout.splitlines())]
 
 
 def main() -> int:

@@ -255,9 +255,7 @@ def _fill(root: Path, flavour: Flavour) -> None:
         (root / name).symlink_to(target)
     for name in output([root / "bin/busybox", "--list"]).split():
         # A link to an absolute path leads out of the image here.
-        known = [
-            root / place / name for place in ("bin", "sbin", "usr/bin", "usr/sbin")
-        ]
+        known = [root / place / name for place in ("bin", "sbin", "usr/bin", "usr/sbin")]
         if not any(path.exists() or path.is_symlink() for path in known):
             (root / "bin" / name).symlink_to("busybox")
     (root / "sbin/init").symlink_to(flavour.init)
@@ -281,9 +279,7 @@ def _fill_systemd(root: Path) -> None:
 
 def skipped(directory: str, names: list[str]) -> set[str]:
     """Return what is not copied of a directory (for shutil.copytree)."""
-    left = {
-        name for name in names if name in ("tests", "include") or name.endswith(".a")
-    }
+    left = {name for name in names if name in ("tests", "include") or name.endswith(".a")}
     if Path(directory).name == "scipy":
         kept = SCIPY_PARTS
         left |= {n for n in names if Path(directory, n).is_dir() and n not in kept}

@@ -53,9 +53,7 @@ def flushes(entries: Sequence[Entry]) -> list[int]:
     return [place for place, entry in enumerate(entries) if entry.is_flush]
 
 
-def cut(
-    disk: Path, entries: Sequence[Entry], at: int, random_: random.Random
-) -> tuple[int, int]:
+def cut(disk: Path, entries: Sequence[Entry], at: int, random_: random.Random) -> tuple[int, int]:
     """Write to a fresh disk what a power cut before entry `at` leaves; return how many
     entries behind the last flush were kept, and how many were lost."""
     safe = max((place for place in flushes(entries[:at])), default=0)

@@ -1,6 +1,7 @@
 """The files of a release, installed as users install them. `make wheels-check` builds them before.
 
-x86-64: from the package index, by pip and by pipx. aarch64: into an aarch64 Python under QEMU's user mode.
+x86-64: from the package index, by pip and by pipx. aarch64: into an aarch64 Python under QEMU's
+user mode.
 """
 
 from __future__ import annotations
@@ -28,14 +29,10 @@ MACHINES = {"x86_64": 62, "aarch64": 183}
 """The number of each machine in an ELF header (elf.h)."""
 
 pytestmark = [
-    pytest.mark.skipif(
-        "BW_RELEASE" not in os.environ, reason="make wheels-check runs it"
-    ),
+    pytest.mark.skipif("BW_RELEASE" not in os.environ, reason="make wheels-check runs it"),
     pytest.mark.timeout(1200),
 ]
-not_x86 = pytest.mark.skipif(
-    platform.machine() != "x86_64", reason="runs on x86-64 alone"
-)
+not_x86 = pytest.mark.skipif(platform.machine() != "x86_64", reason="runs on x86-64 alone")
 
 
 def wheel_of(machine: str) -> Path:
@@ -83,11 +80,7 @@ def test_both_wheels_and_the_source_distribution_have_the_same_files() -> None:
     assert wheels[0] == wheels[1]
     with tarfile.open(DIST / f"benchwright-{__version__}.tar.gz") as sdist:
         packed = {one.name.split("/", 2)[-1]: one.mode & 0o111 for one in sdist}
-    package = {
-        name: mode
-        for name, mode in wheels[0].items()
-        if name.startswith("benchwright/")
-    }
+    package = {name: mode for name, mode in wheels[0].items() if name.startswith("benchwright/")}
     assert package.items() <= packed.items()
 
 
@@ -143,7 +136,8 @@ def test_the_wheel_for_aarch64_runs_under_qemu(tools: Path, tmp_path: Path) -> N
     new = EmulatedEnvironment.emulated(tmp_path, Path(made.stdout.strip()))
     machine = "import platform; print(platform.machine())"
     assert new.run("python", "-c", machine) == "aarch64\n"
-    # This machine's pip fetches; the emulated one decides what fits to its machine, and installs it.
+    # This machine's pip fetches; the emulated one decides what fits to its machine, and installs
+    # it.
     subprocess.run(
         [
             *(tools / "pip", "download", "-q", "-d", tmp_path / "files"),

@@ -1,10 +1,10 @@
 """A closed loop of users on a server that knows only how to serve given starts.
 
-The start of an operation is the end of the one that came `users` earlier in the order of ends, so the
-starts are a fixed point of serving. Each round serves everything again; the first `users` operations
-are right from the first round on, and each further round adds at least as many that are right if
-none of them is disturbed by later ones. A loop of events in each discipline would be exact with less
-work, and lost: it would have to be written again for every station.
+The start of an operation is the end of the one that came `users` earlier in the order of ends, so
+the starts are a fixed point of serving. Each round serves everything again; the first `users`
+operations are right from the first round on, and each further round adds at least as many that are
+right if none of them is disturbed by later ones. A loop of events in each discipline would be exact
+with less work, and lost: it would have to be written again for every station.
 """
 
 from __future__ import annotations

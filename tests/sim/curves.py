@@ -38,8 +38,6 @@ def measured_curves() -> dict[str, Curve]:
         return {}
     read = json.loads(CURVES.read_text())
     return {
-        name: Curve(
-            tuple(c["rates"]), tuple(c["values"]), c["peak_rate"], c["peak_rate_se"]
-        )
+        name: Curve(tuple(c["rates"]), tuple(c["values"]), c["peak_rate"], c["peak_rate_se"])
         for name, c in read.items()
     }

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from benchwright.core.search import LoadSeries, LoadTrial
+from benchwright.features.search.types import LoadSeries, LoadTrial
 
 MEAN_RESPONSE = "response_ms_mean"
 
 
-def run_of(
-    rate: float, column: Sequence[float], capacity: float | None = None
-) -> LoadTrial:
+def run_of(rate: float, column: Sequence[float], capacity: float | None = None) -> LoadTrial:
     """Return a run with these mean responses in each second [ms].
 
     capacity: what the server completed [1/s]; None: all that arrived.

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from benchwright.core.search import Criterion, LoadSeries
-from benchwright.load.criteria import within_ns
+from benchwright.features.load.criteria import within_ns
+from benchwright.features.search.types import Criterion, LoadSeries
 from queues import Times
 
 BIN_S = 1.0
@@ -207,9 +207,7 @@ class Ledger:
             elif criterion.statistic == "mean":
                 values[criterion.key] = float(1000 * well.mean())
             else:
-                values[criterion.key] = float(
-                    1000 * np.quantile(well, criterion.share or 0.5)
-                )
+                values[criterion.key] = float(1000 * np.quantile(well, criterion.share or 0.5))
         return values
 
     def late_p99_ms(self) -> float | None:

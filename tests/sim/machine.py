@@ -1,13 +1,13 @@
 """A simulated machine: when the generator and the server do not get the CPU, and how fast it is.
 
-A `Machine` gives, for one trial, the `Course` of time on it: gaps of the generator, in which it neither
-issues nor reads, and the work that the server's CPUs do by each moment. Operations that are due in a
-gap are issued in a burst at its end, and answers that come in a gap are read at its end; the kernel's
-stamp says when they were there. The server's gaps stop all work at once, so they are a change of time
-(speed_profiles.py).
+A `Machine` gives, for one trial, the `Course` of time on it: gaps of the generator, in which it
+neither issues nor reads, and the work that the server's CPUs do by each moment. Operations that are
+due in a gap are issued in a burst at its end, and answers that come in a gap are read at its end;
+the kernel's stamp says when they were there. The server's gaps stop all work at once, so they are a
+change of time (speed_profiles.py).
 
-Gaps are drawn for each trial. Drift, wave and the phases of a neighbour are functions of the search's
-virtual time, so a search that is resumed meets the same machine.
+Gaps are drawn for each trial. Drift, wave and the phases of a neighbour are functions of the
+search's virtual time, so a search that is resumed meets the same machine.
 """
 
 from __future__ import annotations
@@ -174,9 +174,7 @@ class Machine:
         swing = self.wave * (1 - np.cos(2 * np.pi * at_s / self.wave_s)) / 2
         return (1 - lost) * (1 - swing)
 
-    def course(
-        self, trial: tuple[int, int, float], lasts_s: float, busy: Times | None
-    ) -> Course:
+    def course(self, trial: tuple[int, int, float], lasts_s: float, busy: Times | None) -> Course:
         """Return the course of a trial: seed, number, and moment of the search [s].
 
         busy: the share of the server that is busy in each `BUSY_S`, for `shared`.
@@ -233,9 +231,7 @@ def busy_share(arrivals: Times, ends: Times, servers: int, lasts_s: float) -> Ti
     return np.minimum(inside / servers, 1.0)
 
 
-def _while_busy(
-    preemption: Preemption, random: Generator, lasts_s: float, busy: Times
-) -> Gaps:
+def _while_busy(preemption: Preemption, random: Generator, lasts_s: float, busy: Times) -> Gaps:
     """Return gaps that are the more frequent the busier the server is."""
     gaps = preemption.gaps(random, lasts_s)
     at = np.minimum((gaps.begins / BUSY_S).astype(np.intp), busy.size - 1)
@@ -271,15 +267,11 @@ MACHINES: tuple[Machine, ...] = (
     ),
     Machine(
         "shared-process",
-        shared=SharedCpus(
-            Preemption(0.30, (0.001, 0.006)), Preemption(0.10, (0.001, 0.006))
-        ),
+        shared=SharedCpus(Preemption(0.30, (0.001, 0.006)), Preemption(0.10, (0.001, 0.006))),
     ),
     Machine(
         "shared-session",
-        shared=SharedCpus(
-            Preemption(0.30, (0.010, 0.100)), Preemption(0.10, (0.001, 0.006))
-        ),
+        shared=SharedCpus(Preemption(0.30, (0.010, 0.100)), Preemption(0.10, (0.001, 0.006))),
     ),
 )
 BY_MACHINE = {machine.name: machine for machine in MACHINES}

@@ -1,12 +1,12 @@
 """The true peak of a server on a machine: what an answer is judged by.
 
-The generator's own lateness is no part of the truth. Where the server alone is disturbed, its peak is
-that of the server as slowed; where both stop together, the range from what a client elsewhere would
-see (the server's gaps alone) to what the server does with the operations as they come to it. Where
-the speed moves during a search, it is the range of the peaks meanwhile.
+The generator's own lateness is no part of the truth. Where the server alone is disturbed, its peak
+is that of the server as slowed; where both stop together, the range from what a client elsewhere
+would see (the server's gaps alone) to what the server does with the operations as they come to it.
+Where the speed moves during a search, it is the range of the peaks meanwhile.
 
-Peaks under gaps are measured by long runs at fixed rates, all with the same random numbers, and kept
-in machine_peaks.json: `python tests/sim/machine_peaks.py [--servers a,b] [--machines x,y]`.
+Peaks under gaps are measured by long runs at fixed rates, all with the same random numbers, and
+kept in machine_peaks.json: `python tests/sim/machine_peaks.py [--servers a,b] [--machines x,y]`.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from benchwright.core.search import Criterion
-from benchwright.load.criteria import within_ns
+from benchwright.features.load.criteria import within_ns
+from benchwright.features.search.types import Criterion
 from held_out import BY_NAME
 from machine import BY_MACHINE, Machine
 from queues import Times
@@ -74,9 +74,7 @@ class PeakRange(msgspec.Struct, frozen=True):
         return PeakRange(min(self.low, other.low), max(self.high, other.high))
 
 
-def peak_range(
-    server: SimServer, machine: Machine, seed: int, lasts_s: float
-) -> PeakRange:
+def peak_range(server: SimServer, machine: Machine, seed: int, lasts_s: float) -> PeakRange:
     """Return the peaks of a server during a search of `lasts_s` on a machine."""
     calm = PeakRange(server.peak_rate, server.peak_rate)
     if machine.loses or machine.wave:
@@ -179,9 +177,7 @@ def _holds(server: SimServer, machine: Machine, rate: float) -> bool:
         responses = run.target_responses[settled]
         values.append([_value(c, responses) for c in server.criteria])
     means = np.mean(values, axis=0)
-    return all(
-        c.holds(float(mean)) for c, mean in zip(server.criteria, means, strict=True)
-    )
+    return all(c.holds(float(mean)) for c, mean in zip(server.criteria, means, strict=True))
 
 
 def _value(criterion: Criterion, responses: Times) -> float:

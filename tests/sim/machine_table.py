@@ -1,8 +1,8 @@
 """The table of policies on simulated machines: one row for each policy, claim and machine.
 
-Searches of several servers are one row. An answer that is off counts in whatever way the search ended,
-because a reader takes the printed rate; a bound is off where the true peak is on its other side. What
-has a serious finding is not counted as off: the reader was warned.
+Searches of several servers are one row. An answer that is off counts in whatever way the search
+ended, because a reader takes the printed rate; a bound is off where the true peak is on its other
+side. What has a serious finding is not counted as off: the reader was warned.
 """
 
 from __future__ import annotations

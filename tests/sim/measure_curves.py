@@ -1,8 +1,8 @@
 """Measures the curves of servers without a closed form, once, into curves.json.
 
-`python tests/sim/measure_curves.py [--servers a,b] [--runs 320]`. Each curve comes from many independent
-long runs, without their first part. Every rate sees the same random numbers, so the curve
-is smooth, and where it meets the limit is known better than any of its values.
+`python tests/sim/measure_curves.py [--servers a,b] [--runs 320]`. Each curve comes from many
+independent long runs, without their first part. Every rate sees the same random numbers, so the
+curve is smooth, and where it meets the limit is known better than any of its values.
 """
 
 from __future__ import annotations

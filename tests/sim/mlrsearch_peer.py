@@ -23,7 +23,7 @@ from MLRsearch import (  # type: ignore[import-untyped]
     SearchGoal,
 )
 
-from benchwright.core.search import (
+from benchwright.features.search.types import (
     Claim,
     ClaimResult,
     Criterion,
@@ -113,9 +113,7 @@ def mlrsearch(server: SimServer, seed: int, claim: Claim, *, by_share: bool) -> 
     )
     measurer = Measurer(SimWorkbench(server, criteria, seed), search)
     found = MultipleLossRatioSearch(config).search(measurer, debug=lambda line: None)
-    search.result = _result(
-        found[aim], search, "mlrsearch-share" if by_share else "mlrsearch-mean"
-    )
+    search.result = _result(found[aim], search, "mlrsearch-share" if by_share else "mlrsearch-mean")
     return search
 
 

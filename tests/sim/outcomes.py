@@ -15,8 +15,8 @@ from typing import Literal
 import msgspec
 
 from benchwright.core.results import Severity
-from benchwright.core.search import Claim, ClaimKind, ClaimResult, PeakStatus
-from benchwright.decide.peak.policy import policy_named
+from benchwright.features.search.peak.policies.policy import policy_named
+from benchwright.features.search.types import Claim, ClaimKind, ClaimResult, PeakStatus
 from held_out import BY_NAME
 from machine import BY_MACHINE, CALM
 from machine_peaks import PeakRange, peak_range
@@ -76,7 +76,8 @@ class Outcome(msgspec.Struct, frozen=True):
     bound: Literal["lower", "upper"] | None = None
     """What `rate` is a bound of."""
     factor: float = 1.0
-    """By which it is outside the range of the true peaks, or contradicts them as a bound; 1: not."""
+    """By which it is outside the range of the true peaks, or contradicts them as a bound; 1: not.
+    """
     serious: bool = False
     """Whether a finding is serious."""
 
@@ -231,9 +232,7 @@ def row_of(task: Task, outcomes: Sequence[Outcome]) -> Row:
         interval_held=wilson(interval) if interval else None,
         unconverged=wilson([not one.converged for one in outcomes]),
         probability=_mean(stated) if stated else None,
-        finding=wilson([bool(codes & {*one.codes}) for one in outcomes])
-        if codes
-        else None,
+        finding=wilson([bool(codes & {*one.codes}) for one in outcomes]) if codes else None,
         wrong_finding=wilson(odd) if clean else None,
         cpu_s=_mean([one.cpu_s for one in outcomes]),
     )

@@ -1,7 +1,7 @@
 """Plays many searches on every simulated server and shows that each of them ends.
 
-`python tests/sim/peak_ends.py [--searches 1000] [--servers a,b] [--policies monotone,binsearch-honest]
-[--seed 1] [--out target/peak-ends.jsonl]`
+`python tests/sim/peak_ends.py [--searches 1000] [--servers a,b] [--policies
+monotone,binsearch-honest] [--seed 1] [--out target/peak-ends.jsonl]`
 
 Each search is a line of the file as soon as it has ended; a run that was stopped goes on with
 what is missing. Seed by seed, so that a part is a part of every server's. The table on stdout is
@@ -20,8 +20,8 @@ from pathlib import Path
 
 import msgspec
 
-from benchwright.core.search import PeakStatus
-from benchwright.decide.peak.policy import policy_named
+from benchwright.features.search.peak.policies.policy import policy_named
+from benchwright.features.search.types import PeakStatus
 from held_out import BY_NAME
 from outcomes import whole_lines
 from world import search_of
@@ -87,9 +87,7 @@ def table(searches: Sequence[Ended]) -> Iterator[str]:
         found = sum(one.status == PeakStatus.FOUND for one in here)
         trials = max(one.trials for one in here)
         at_one_rate = max(one.at_one_rate for one in here)
-        yield (
-            f"| {server} | {policy} | {len(here)} | {found} | {trials} | {at_one_rate} |"
-        )
+        yield (f"| {server} | {policy} | {len(here)} | {found} | {trials} | {at_one_rate} |")
 
 
 def main(argv: Sequence[str]) -> None:

@@ -4,12 +4,13 @@
 [--held-out] [--policies x,y] [--claims region:10%,rate:10%,rate:5%] [--jobs 2] [--seed 1]
 [--budget 600] [--machines calm,gen-5] [--json FILE] [--outcomes FILE]`
 
-Markdown on stdout (first the table of docs/peak-method.md), progress on stderr, and with --json every row
-as a machine reads it. Our policy plays every claim, the others know none and play the first. Each
-search depends on nothing but its server, policy, claim and seed. With --outcomes every search is in
-a file as soon as its chunk has ended; a run that was stopped goes on with what is missing, so a
-table can be played in pieces (by server, by policy, by time). With --machines every policy plays every
-claim on simulated machines (machine.py), and the table is that of machine_table.py.
+Markdown on stdout (first the table of docs/peak-method.md), progress on stderr, and with --json
+every row as a machine reads it. Our policy plays every claim, the others know none and play the
+first. Each search depends on nothing but its server, policy, claim and seed. With --outcomes every
+search is in a file as soon as its chunk has ended; a run that was stopped goes on with what is
+missing, so a table can be played in pieces (by server, by policy, by time). With --machines every
+policy plays every claim on simulated machines (machine.py), and the table is that of
+machine_table.py.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ from pathlib import Path
 
 import msgspec
 
-from benchwright.core.search import Claim
-from benchwright.decide.peak.policy import DEFAULT_POLICY, POLICY_NAMES
-from benchwright.load.criteria import parse_claim
+from benchwright.features.load.criteria import parse_claim
+from benchwright.features.search.peak.policies.policy import DEFAULT_POLICY, POLICY_NAMES
+from benchwright.features.search.types import Claim
 from held_out import BY_NAME, HELD_OUT
 from machine import BY_MACHINE, CALM
 from machine_table import MachineRow, machine_markdown, machine_rows
@@ -189,9 +190,7 @@ def _no_mean(server: str) -> bool:
     return BY_NAME[server].binding.statistic != "mean"
 
 
-def play_all(
-    tasks: Sequence[Task], jobs: int, path: Path | None
-) -> dict[Key, dict[int, Outcome]]:
+def play_all(tasks: Sequence[Task], jobs: int, path: Path | None) -> dict[Key, dict[int, Outcome]]:
     """Return every search's outcome by seed, by server, policy and claim.
 
     `path` is a file of the searches that were played before, which the new ones are added to.
@@ -258,7 +257,8 @@ def overview(rows: Sequence[Row]) -> list[str]:
 
 
 def markdown(rows: Sequence[Row]) -> str:
-    """Return the table of our policy, a table for each server, and what ours costs against the others."""
+    """Return the table of our policy, a table for each server, and what ours costs against the
+    others."""
     lines = overview(rows)
     for server, group in itertools.groupby(rows, key=lambda row: row.server):
         lines += [f"### {server}", "", _told(server), ""]
@@ -345,9 +345,7 @@ def main(argv: list[str]) -> None:
     asked = arguments(argv)
     tasks = list(tasks_of(asked))
     found = play_all(tasks, asked.jobs, asked.outcomes)
-    played = [
-        (task, [found[_key(task)][seed] for seed in task.seeds]) for task in tasks
-    ]
+    played = [(task, [found[_key(task)][seed] for seed in task.seeds]) for task in tasks]
     rows: Sequence[Row | MachineRow]
     if asked.machines is None:
         rows = [row_of(task, outcomes) for task, outcomes in played]

@@ -69,9 +69,7 @@ def token_bucket(arrivals: Times, limit: float, burst: float) -> NDArray[np.bool
 
 
 @njit(cache=True)
-def fcfs_thrashing(
-    arrivals: Times, works: Times, servers: int, thrash: tuple[int, float]
-) -> Times:
+def fcfs_thrashing(arrivals: Times, works: Times, servers: int, thrash: tuple[int, float]) -> Times:
     """Return completions where work grows while many wait.
 
     thrash: from how many waiting on, and by what factor at twice that and above; linear

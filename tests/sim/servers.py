@@ -13,7 +13,7 @@ import math
 from dataclasses import dataclass
 
 from arrivals import Bursty, Poisson
-from benchwright.core.search import Claim, Criterion, PeakGoal
+from benchwright.features.search.types import Claim, Criterion, PeakGoal
 from curves import Curve, measured_curves
 from speed_profiles import SpeedProfile
 from stations import (
@@ -134,9 +134,7 @@ class SimServer:
     def goal(self, claim: Claim | None = None, unit: float = 1.0) -> PeakGoal:
         """Return the goal of a search; unit: factor on the rate it starts at."""
         start = float(f"{self.start_rate * unit:.5g}")
-        return PeakGoal(
-            criteria=self.criteria, claim=claim or Claim(), start_rate=start
-        )
+        return PeakGoal(criteria=self.criteria, claim=claim or Claim(), start_rate=start)
 
 
 DRIFT = "drift"
@@ -182,9 +180,7 @@ NOISES = (
 )
 SIZES = (
     SimServer("flat", Queue(50, Exponential(0.030)), start_rate=350.0),
-    SimServer(
-        "fast", Queue(4, Exponential(70e-6)), criteria=(FAST_MEAN,), start_rate=12e3
-    ),
+    SimServer("fast", Queue(4, Exponential(70e-6)), criteria=(FAST_MEAN,), start_rate=12e3),
     SimServer("steep", Queue(2, Exponential(0.0015)), start_rate=100.0),
     SimServer("thrash", Thrashing(4, Exponential(0.015), 200, 2.0)),
 )
@@ -197,9 +193,7 @@ ODD = (
         start_rate=700.0,
         finding=SHEDS,
     ),
-    SimServer(
-        "stalls", MM4, SpeedProfile(stall_s=0.3), stationary=False, finding=STALLS
-    ),
+    SimServer("stalls", MM4, SpeedProfile(stall_s=0.3), stationary=False, finding=STALLS),
     SimServer(
         "stalls-rare",
         Queue(4, Exponential(0.008)),
@@ -237,19 +231,13 @@ SERVERS: tuple[SimServer, ...] = (A, B, C, D, *TAILS, *NOISES, *SIZES, *ODD, *WA
 
 def p99(limit_ms: float) -> Criterion:
     """Return the criterion that 99 % of the responses are at most so long."""
-    return Criterion(
-        key="response_ms_p99", limit=limit_ms, statistic="percentile", share=0.99
-    )
+    return Criterion(key="response_ms_p99", limit=limit_ms, statistic="percentile", share=0.99)
 
 
 LIKE_REAL = (
-    SimServer(
-        "like-postgres", Queue(8, Exponential(8 / 25_300)), criteria=(p99(20.0),)
-    ),
+    SimServer("like-postgres", Queue(8, Exponential(8 / 25_300)), criteria=(p99(20.0),)),
     SimServer("like-nginx", Queue(2, Exponential(2 / 17_100)), criteria=(p99(50.0),)),
-    SimServer(
-        "like-nginx-gzip", Queue(2, Exponential(2 / 2_300)), criteria=(p99(50.0),)
-    ),
+    SimServer("like-nginx-gzip", Queue(2, Exponential(2 / 2_300)), criteria=(p99(50.0),)),
 )
 """With the rates and limits of searches of real servers that were wrong on a busy machine."""
 

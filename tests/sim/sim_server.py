@@ -12,7 +12,7 @@ import json
 import sys
 from pathlib import Path
 
-from benchwright.core.search import Criterion, LoadTrial, Probe
+from benchwright.features.search.types import Criterion, LoadTrial, Probe
 from held_out import BY_NAME
 from servers import SimServer
 from world import SimWorkbench

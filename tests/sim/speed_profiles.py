@@ -83,25 +83,16 @@ class SpeedProfile:
             pace *= np.maximum(0.05, 1 + self.slow * noise)
         return pace * np.exp(-self.drift_per_minute * (age_s + edges) / 60)
 
-    def _stalled(
-        self, random: Generator, edges: Times, pace: Times
-    ) -> tuple[Times, Times]:
+    def _stalled(self, random: Generator, edges: Times, pace: Times) -> tuple[Times, Times]:
         """Return edges and speeds with the pauses cut in."""
-        begins = np.arange(
-            random.random() * self.stall_every_s, edges[-1], self.stall_every_s
-        )
+        begins = np.arange(random.random() * self.stall_every_s, edges[-1], self.stall_every_s)
         if self.stall_jitter:
             reach_s = self.stall_jitter * self.stall_every_s
-            begins = np.maximum(
-                begins + random.uniform(-reach_s, reach_s, begins.size), 0.0
-            )
+            begins = np.maximum(begins + random.uniform(-reach_s, reach_s, begins.size), 0.0)
         all_edges = np.union1d(edges, np.concatenate([begins, begins + self.stall_s]))
         speed = pace[np.searchsorted(edges, all_edges, side="right") - 1]
         since = (
-            all_edges
-            - begins[
-                np.maximum(np.searchsorted(begins, all_edges, side="right") - 1, 0)
-            ]
+            all_edges - begins[np.maximum(np.searchsorted(begins, all_edges, side="right") - 1, 0)]
             if begins.size
             else np.full(all_edges.size, np.inf)
         )

@@ -2,8 +2,9 @@
 
 A station serves arrivals in work time (queues.py); servers.py adds speed profile, arrivals and
 criteria. Closed forms: Erlang C for M/M/c, Pollaczek-Khinchine for M/G/1, insensitivity for
-M/G/1-PS, birth and death for M/M/c/K (any textbook of queueing, e.g. Kleinrock 1975), a matrix-geometric
-chain for M/H2/c (M. Neuts 1981, Matrix-Geometric Solutions in Stochastic Models, chapter 3).
+M/G/1-PS, birth and death for M/M/c/K (any textbook of queueing, e.g. Kleinrock 1975), a
+matrix-geometric chain for M/H2/c (M. Neuts 1981, Matrix-Geometric Solutions in Stochastic Models,
+chapter 3).
 """
 
 from __future__ import annotations
@@ -311,7 +312,5 @@ class Tandem:
     def response_s(self, rate: float) -> float | None:
         """The sum, where the first is an M/M/c: what leaves it is Poisson (Burke)."""
         first, second = self.first.response_s(rate), self.second.response_s(rate)
-        poisson = isinstance(self.first, Queue) and isinstance(
-            self.first.work, Exponential
-        )
+        poisson = isinstance(self.first, Queue) and isinstance(self.first.work, Exponential)
         return first + second if poisson and first and second else None

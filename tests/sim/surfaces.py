@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchwright.core.results import Estimate
-from benchwright.core.search import Claim, ClaimKind, ClaimResult, PeakStatus
-from benchwright.core.surface import Factor, Sample, SampleResult, make_factor
-from benchwright.decide.surface.coding import candidates
+from benchwright.features.search.surface.coding import candidates
+from benchwright.features.search.surface.types import Factor, Sample, SampleResult, make_factor
+from benchwright.features.search.types import Claim, ClaimKind, ClaimResult, PeakStatus
 
 DISKS = ("1", "2", "3", "4")
 NFSDS = ("1", "2", "4", "8", "16", "32", "64", "100")
@@ -43,9 +43,7 @@ class Bottlenecks(msgspec.Struct, frozen=True):
 
     def peak(self, disks: float, threads: float) -> float:
         """Return the peak rate at a sample [1/s]."""
-        limits = np.array(
-            [self.disk * disks**self.disk_power, self.thread * threads, self.network]
-        )
+        limits = np.array([self.disk * disks**self.disk_power, self.thread * threads, self.network])
         least = float((limits**-self.sharpness).sum() ** (-1 / self.sharpness))
         over = max(0.0, float(np.log2(threads / self.thrash_from)))
         return least / (1 + self.thrash * over)
@@ -86,9 +84,7 @@ def true_peaks(server: Bottlenecks) -> dict[Sample, float]:
     }
 
 
-def measured_peaks(
-    peaks: dict[Sample, float], noise: float, seed: int
-) -> dict[Sample, float]:
+def measured_peaks(peaks: dict[Sample, float], noise: float, seed: int) -> dict[Sample, float]:
     """Return what a search would find at every sample: the peak with relative noise."""
     rng = np.random.default_rng((seed, 7))
     errors: NDArray[np.float64] = rng.normal(0, noise, len(peaks))

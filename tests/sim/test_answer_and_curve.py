@@ -13,9 +13,9 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
-from benchwright.core.search import Claim, ClaimKind, ClaimResult, PeakGoal
-from benchwright.decide.peak.monotone import Monotone
-from benchwright.decide.peak.search import next_peak_step
+from benchwright.features.search.peak.policies.monotone import Monotone
+from benchwright.features.search.peak.policies.search import next_peak_step
+from benchwright.features.search.types import Claim, ClaimKind, ClaimResult, PeakGoal
 from held_out import BY_NAME
 from world import search_of, unit_of
 
@@ -33,9 +33,7 @@ SERVERS = (
 AGAINST = "answer-against-curve"
 
 
-def results_of(
-    server: str, claim: Claim, seed: int
-) -> Iterator[tuple[int, PeakGoal, ClaimResult]]:
+def results_of(server: str, claim: Claim, seed: int) -> Iterator[tuple[int, PeakGoal, ClaimResult]]:
     """Yield what a search reports at its end, and had it been cut after each trial."""
     goal = BY_NAME[server].goal(claim, unit_of(seed))
     search = search_of(Monotone(), BY_NAME[server], seed, claim)

@@ -1,8 +1,8 @@
 """Searches of real servers that were wrong on a busy machine, as simulations.
 
-Rates, limits and budgets are those of the real searches; machines are as late as the real ones were.
-A search may be undecided if it says so with a serious finding, and it may give a lower bound; it must
-not give a wrong rate or an interval without the true peak.
+Rates, limits and budgets are those of the real searches; machines are as late as the real ones
+were. A search may be undecided if it says so with a serious finding, and it may give a lower bound;
+it must not give a wrong rate or an interval without the true peak.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import pytest
 
 from benchwright.core.results import Severity
-from benchwright.core.search import Claim, ClaimKind, ClaimResult, PeakStatus
-from benchwright.decide.peak.policy import DEFAULT_POLICY, policy_named
+from benchwright.features.search.peak.policies.policy import DEFAULT_POLICY, policy_named
+from benchwright.features.search.types import Claim, ClaimKind, ClaimResult, PeakStatus
 from held_out import BY_NAME
 from machine import BY_MACHINE, CALM, Machine, Preemption
 from machine_peaks import PeakRange, peak_range
@@ -43,9 +43,7 @@ SITUATIONS = {
         Machine("late by 20 ms", generator=Preemption(0.04, (0.001, 0.06))),
         40.0,
     ),
-    "nginx beside a neighbour": Situation(
-        "like-nginx", BY_MACHINE["neighbour-late"], 60.0
-    ),
+    "nginx beside a neighbour": Situation("like-nginx", BY_MACHINE["neighbour-late"], 60.0),
     "nginx that compresses, generator very late": Situation(
         "like-nginx-gzip",
         Machine("late by 258 ms", generator=Preemption(0.10, (0.05, 0.3))),
@@ -61,8 +59,7 @@ def wrongs(result: ClaimResult, peaks: PeakRange) -> Iterator[str]:
         if result.status is not PeakStatus.FOUND:
             return
     elif result.interval is not None and not (
-        result.interval.low <= NEARLY * peaks.high
-        and peaks.low <= NEARLY * result.interval.high
+        result.interval.low <= NEARLY * peaks.high and peaks.low <= NEARLY * result.interval.high
     ):
         yield f"excluded by {result.interval.low:.5g} to {result.interval.high:.5g}"
     rate = result.peak_rate
@@ -85,9 +82,7 @@ def test_a_search_on_a_busy_machine_is_not_wrong(name: str) -> None:
     server, policy = BY_NAME[situation.server], policy_named(DEFAULT_POLICY)
     found = {}
     for seed in SEEDS:
-        search = search_of(
-            policy, server, seed, CLAIM, situation.budget_s, situation.machine
-        )
+        search = search_of(policy, server, seed, CLAIM, situation.budget_s, situation.machine)
         assert search.result is not None
         peaks = peak_range(server, situation.machine, seed, search.cost_s)
         found[seed] = "; ".join(wrongs(search.result, peaks))

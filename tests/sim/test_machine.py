@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import peak_table
-from benchwright.core.search import Claim, Criterion, LoadTrial, Probe
-from benchwright.decide.peak.policy import DEFAULT_POLICY, policy_named
+from benchwright.features.search.peak.policies.policy import DEFAULT_POLICY, policy_named
+from benchwright.features.search.types import Claim, Criterion, LoadTrial, Probe
 from held_out import BY_NAME
 from machine import (
     BY_MACHINE,
@@ -42,18 +42,14 @@ from world import (
 )
 
 P99 = Criterion(key="response_ms_p99", limit=100, statistic="percentile", share=0.99)
-WITHIN = Criterion(
-    key="within_40ms_share", limit=0.9, unit="", better="higher", statistic="share"
-)
+WITHIN = Criterion(key="within_40ms_share", limit=0.9, unit="", better="higher", statistic="share")
 ERRORS = Criterion(key="error_ratio", limit=0.001, unit="", statistic="ratio")
 ALL = (R_SAT, P99, WITHIN, ERRORS)
 INSTANT = SimServer("instant", Queue(1, Deterministic(1e-6)))
 OPEN = Probe(rate=150.0, duration_s=30.0)
 
 
-def ran(
-    server: SimServer, machine: Machine, probe: Probe = OPEN, seed: int = 3
-) -> LoadTrial:
+def ran(server: SimServer, machine: Machine, probe: Probe = OPEN, seed: int = 3) -> LoadTrial:
     """Return one whole trial on a machine."""
     bench = SimWorkbench(server, ALL, seed, machine=machine)
     return bench.run(probe, (), lambda so_far: False)
@@ -76,9 +72,7 @@ def test_a_moment_lies_in_a_union_if_it_lies_in_one_of_the_gaps(
 ) -> None:
     moments = np.sort(np.array(at))
     union = one.with_others(other)
-    assert (
-        union.around(moments) == (one.around(moments) | other.around(moments))
-    ).all()
+    assert (union.around(moments) == (one.around(moments) | other.around(moments))).all()
     after = union.after(moments)
     assert not union.around(after).any()
     assert (after >= moments).all()
@@ -103,9 +97,7 @@ def test_a_calm_machine_changes_nothing_and_is_never_late() -> None:
     assert calm.target_values == calm.values
 
 
-def test_lateness_of_the_generator_is_in_the_values_and_not_in_those_of_the_target() -> (
-    None
-):
+def test_lateness_of_the_generator_is_in_the_values_and_not_in_those_of_the_target() -> None:
     gaps = Preemption(0.2, (0.1, 0.3))
     late = ran(INSTANT, Machine("late", generator=gaps))
     # A moment in a gap waits for half of it, weighted by its length: 0.2 x about 107 ms.
@@ -231,10 +223,7 @@ def completed(operations: Operations, lasts_s: float) -> float:
 @pytest.mark.parametrize("users", [1, 2, 3, 4, 16])
 def test_users_get_what_so_many_servers_can_do(users: int) -> None:
     server = SimServer("mm3", Queue(3, Exponential(0.015)))
-    done = [
-        completed(simulate_users(server, users, 20.0, State(3, n)), 20.0)
-        for n in range(8)
-    ]
+    done = [completed(simulate_users(server, users, 20.0, State(3, n)), 20.0) for n in range(8)]
     assert np.mean(done) == pytest.approx(min(users, 3) / 0.015, rel=0.06)
 
 
@@ -251,8 +240,7 @@ def test_each_user_has_one_operation_at_a_time(name: str) -> None:
 STEADY = [
     name
     for name in BY_NAME
-    if name
-    not in ("flat", "stalls", "stalls-rare", "cold", "batching", "held-out-cache-warms")
+    if name not in ("flat", "stalls", "stalls-rare", "cold", "batching", "held-out-cache-warms")
     and not name.startswith("mm8")
 ]
 
@@ -262,10 +250,7 @@ def test_many_users_complete_about_the_peak_rate_or_more(name: str) -> None:
     """Capacity is a little more than the peak, unless the response hardly grows before it."""
     server = BY_NAME[name]
     lasts_s = min(20.0, 50_000 / server.peak_rate)
-    done = [
-        completed(simulate_users(server, 64, lasts_s, State(3, n)), lasts_s)
-        for n in range(3)
-    ]
+    done = [completed(simulate_users(server, 64, lasts_s, State(3, n)), lasts_s) for n in range(3)]
     assert 0.9 < np.mean(done) / server.peak_rate < 1.6
 
 
@@ -321,10 +306,7 @@ def test_a_stored_peak_is_measured_again(name: str) -> None:
     machine = BY_MACHINE[name]
     peaks = stored_range(A, machine)
     outside = Machine("outside", server=machine.server or machine.both)
-    means = [
-        simulate(A, peaks.low, 600.0, State(n, 0), outside).responses.mean()
-        for n in range(8)
-    ]
+    means = [simulate(A, peaks.low, 600.0, State(n, 0), outside).responses.mean() for n in range(8)]
     assert 1000 * float(np.mean(means)) == pytest.approx(R_SAT.limit, rel=0.15)
 
 

@@ -36,9 +36,7 @@ def document(peaks: dict[tuple[str, str], float | None]) -> dict[str, Any]:
     }
 
 
-def test_samples_keep_the_factors_that_vary_and_those_without_a_peak_are_left_out() -> (
-    None
-):
+def test_samples_keep_the_factors_that_vary_and_those_without_a_peak_are_left_out() -> None:
     lacking = document({**PEAKS, ("2", "8"): None})
     results = results_of(lacking)
     assert [dict(one.sample) for one in results] == [

@@ -59,16 +59,12 @@ def test_first_come_first_served_as_by_hand(
     between: list[float], needed: list[float], servers: int
 ) -> None:
     at, work = arrived(between, needed)
-    assert queues.fcfs(at, work, servers) == pytest.approx(
-        plain_fcfs(at, work, servers)
-    )
+    assert queues.fcfs(at, work, servers) == pytest.approx(plain_fcfs(at, work, servers))
 
 
 @given(gaps, works, st.integers(1, 3))
 @settings(max_examples=60)
-def test_sharing_as_by_hand(
-    between: list[float], needed: list[float], servers: int
-) -> None:
+def test_sharing_as_by_hand(between: list[float], needed: list[float], servers: int) -> None:
     at, work = arrived(between, needed)
     ends = queues.sharing(at, work, servers)
     assert ends == pytest.approx(plain_sharing(at, work, servers), abs=1e-6)

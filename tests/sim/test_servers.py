@@ -300,9 +300,7 @@ WEATHERS = (
     st.lists(st.floats(0, 80), min_size=1),
 )
 @settings(max_examples=60)
-def test_work_time_is_mapped_both_ways(
-    profile: SpeedProfile, seed: int, at: list[float]
-) -> None:
+def test_work_time_is_mapped_both_ways(profile: SpeedProfile, seed: int, at: list[float]) -> None:
     work_time = profile.work_time(np.random.default_rng(seed), 60.0, 30.0)
     moments = np.sort(np.array(at))
     work = work_time.to_work(moments)
@@ -315,9 +313,7 @@ def test_work_time_is_mapped_both_ways(
 
 
 def test_nothing_is_done_during_a_stall() -> None:
-    work_time = SpeedProfile(stall_s=0.3).work_time(
-        np.random.default_rng(3), 100.0, 0.0
-    )
+    work_time = SpeedProfile(stall_s=0.3).work_time(np.random.default_rng(3), 100.0, 0.0)
     lost_s = 100.0 - float(work_time.to_work(np.array([100.0]))[0])
     assert lost_s == pytest.approx(10 * 0.3, abs=0.31)
     assert min(np.diff(work_time.work) / np.diff(work_time.moments)) == pytest.approx(
@@ -339,9 +335,7 @@ def test_a_cold_start_passes_and_a_drift_stays() -> None:
     random = np.random.default_rng(3)
 
     def speed(profile: SpeedProfile, at_s: float, age_s: float) -> float:
-        ends = profile.work_time(random, 200.0, age_s).to_work(
-            np.array([at_s, at_s + 1])
-        )
+        ends = profile.work_time(random, 200.0, age_s).to_work(np.array([at_s, at_s + 1]))
         return float(np.diff(ends)[0])
 
     cold, drift = SpeedProfile(cold=0.25), SpeedProfile(drift_per_minute=0.005)
@@ -356,9 +350,7 @@ def test_slow_noise_and_own_speeds_have_their_spread() -> None:
     slow = SpeedProfile(slow=0.05).work_time(random, 50_000.0, 0.0)
     pace = np.diff(slow.work) / np.diff(slow.moments)
     assert pace.std() == pytest.approx(0.05, rel=0.1)
-    assert np.corrcoef(pace[:-20], pace[20:])[0, 1] == pytest.approx(
-        math.exp(-1), abs=0.05
-    )
+    assert np.corrcoef(pace[:-20], pace[20:])[0, 1] == pytest.approx(math.exp(-1), abs=0.05)
     own = SpeedProfile(between=0.05)
     speeds = [float(own.work_time(random, 1.0, 0.0).work[1]) for _ in range(2000)]
     assert np.std(speeds) / np.mean(speeds) == pytest.approx(0.05, rel=0.1)

@@ -13,7 +13,8 @@ import pytest
 
 import peak_table
 import sim_server
-from benchwright.core.search import (
+from benchwright.features.search.peak.policies.policy import policy_named
+from benchwright.features.search.types import (
     Claim,
     ClaimKind,
     ClaimResult,
@@ -24,7 +25,6 @@ from benchwright.core.search import (
     PeakStatus,
     Probe,
 )
-from benchwright.decide.peak.policy import policy_named
 from held_out import BY_NAME
 from ledger import Ledger, Operations
 from mlrsearch_peer import mlrsearch
@@ -33,9 +33,7 @@ from servers import MEAN, R_SAT, A, SimServer
 from world import DRAIN_S, SimWorkbench, play, search_of, unit_of
 
 P99 = Criterion(key="response_ms_p99", limit=100, statistic="percentile", share=0.99)
-WITHIN = Criterion(
-    key="within_40ms_share", limit=0.9, unit="", better="higher", statistic="share"
-)
+WITHIN = Criterion(key="within_40ms_share", limit=0.9, unit="", better="higher", statistic="share")
 ERRORS = Criterion(key="error_ratio", limit=0.001, unit="", statistic="ratio")
 ALL = (R_SAT, P99, WITHIN, ERRORS)
 
@@ -148,9 +146,7 @@ def test_percentiles_and_shares_are_those_of_all_operations() -> None:
     assert min(bins) < trial.values["response_ms_p99"] < max(bins)
     within = np.array(trial.series.values["within_40ms_share"])
     counts = np.array(trial.series.counts)
-    assert trial.values["within_40ms_share"] == pytest.approx(
-        float(within @ counts / counts.sum())
-    )
+    assert trial.values["within_40ms_share"] == pytest.approx(float(within @ counts / counts.sum()))
 
 
 def test_shedding_keeps_responses_flat_and_counts_errors() -> None:
@@ -159,9 +155,7 @@ def test_shedding_keeps_responses_flat_and_counts_errors() -> None:
     assert over.values[MEAN] < 10.0
     assert near.errors < 0.01 * (near.offered or 0)
     assert over.values["error_ratio"] == pytest.approx(1 - 4000 / 6000, abs=0.02)
-    assert over.errors == pytest.approx(
-        (over.offered or 0) * over.values["error_ratio"]
-    )
+    assert over.errors == pytest.approx((over.offered or 0) * over.values["error_ratio"])
 
 
 def test_trials_differ_and_repeat() -> None:
@@ -176,9 +170,7 @@ def test_trials_differ_and_repeat() -> None:
 def test_drift_goes_on_between_trials() -> None:
     server = BY_NAME["drift"]
     bench = SimWorkbench(server, ALL, 3, restart_s=600.0)
-    trials = [
-        bench.run(Probe(rate=200.0, duration_s=60.0), (), never) for _ in range(8)
-    ]
+    trials = [bench.run(Probe(rate=200.0, duration_s=60.0), (), never) for _ in range(8)]
     means = [trial.values[MEAN] for trial in trials]
     assert np.mean(means[4:]) > 1.5 * np.mean(means[:4])
     assert bench.age_s == pytest.approx(sum(trial.cost_s for trial in trials))
@@ -232,9 +224,7 @@ def test_play_goes_from_the_first_probe_to_the_answer() -> None:
 
 @pytest.mark.parametrize("policy", ["binsearch", "monotone"])
 @pytest.mark.parametrize("server", ["A-mm4", "drift"])
-def test_a_search_resumed_at_any_trial_ends_with_the_same_answer(
-    policy: str, server: str
-) -> None:
+def test_a_search_resumed_at_any_trial_ends_with_the_same_answer(policy: str, server: str) -> None:
     sim, goal = BY_NAME[server], BY_NAME[server].goal(unit=unit_of(3))
     whole = play(policy_named(policy), goal, sim, 3)
     for k in range(0, len(whole.history), 3):
@@ -248,9 +238,7 @@ def test_units_differ_between_searches_within_their_range() -> None:
     assert min(units) > math.exp(-0.35)
     assert max(units) < math.exp(0.35)
     assert np.log(units).std() == pytest.approx(0.7 / math.sqrt(12), rel=0.05)
-    assert search_of(Ladder(), A, 5).history[0].rate == pytest.approx(
-        50 * unit_of(5), rel=1e-4
-    )
+    assert search_of(Ladder(), A, 5).history[0].rate == pytest.approx(50 * unit_of(5), rel=1e-4)
 
 
 def test_mlrsearch_finds_a_peak_by_its_own_rules() -> None:

@@ -52,9 +52,7 @@ class Lognormal:
     def draw(self, random: Generator, n: int) -> Times:
         """Return n independent works `(n,)` [s]."""
         sigma2 = math.log1p(self.cv2)
-        return self.mean_s * np.exp(
-            math.sqrt(sigma2) * random.standard_normal(n) - sigma2 / 2
-        )
+        return self.mean_s * np.exp(math.sqrt(sigma2) * random.standard_normal(n) - sigma2 / 2)
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,10 @@ import numpy as np
 from numpy.random import Generator
 
 from benchwright.core.plan import Pairs
-from benchwright.core.search import (
+from benchwright.features.search.peak.policies.policy import Policy
+from benchwright.features.search.peak.policies.search import next_peak_step
+from benchwright.features.search.peak.policies.trials import resolve_failures
+from benchwright.features.search.types import (
     Claim,
     ClaimResult,
     Criterion,
@@ -32,9 +35,6 @@ from benchwright.core.search import (
     PeakGoal,
     Probe,
 )
-from benchwright.decide.peak.policy import Policy
-from benchwright.decide.peak.search import next_peak_step
-from benchwright.decide.peak.trials import resolve_failures
 from closed_loop import closed_loop
 from ledger import BIN_S, Ledger, Operations
 from machine import CALM, Course, Machine, busy_share
@@ -149,9 +149,7 @@ def simulate_users(
         random = np.random.default_rng([state.seed, state.number])
         trial = _Trial(server, rate, lasts_s, state, machine, random)
         course = trial.course(lambda serve: closed_loop(serve, users, lasts_s))
-        operations = closed_loop(
-            trial.server_of(course), users, lasts_s, course.generator
-        )
+        operations = closed_loop(trial.server_of(course), users, lasts_s, course.generator)
         completed = max(operations.completed_by(lasts_s) / lasts_s, 1 / lasts_s)
         if not isinstance(server.station, Growing) or 0.98 < completed / rate < 1.02:
             break
@@ -161,7 +159,7 @@ def simulate_users(
 
 @dataclass
 class SimWorkbench:
-    """A simulated server under load; implements the port of load/workbench.py."""
+    """A simulated server under load; implements the port of features/search/server/workbench.py."""
 
     server: SimServer
     criteria: tuple[Criterion, ...]
@@ -174,9 +172,7 @@ class SimWorkbench:
     age_s: float = 0.0
     """Virtual time since the search began [s]."""
 
-    def run(
-        self, probe: Probe, sample: Pairs, leaves: Callable[[LoadTrial], bool]
-    ) -> LoadTrial:
+    def run(self, probe: Probe, sample: Pairs, leaves: Callable[[LoadTrial], bool]) -> LoadTrial:
         """Run one trial in virtual time; `leaves` is asked each second of load."""
         state = State(self.seed, self.trials, self.age_s + self.restart_s)
         operations = self._operations(probe, state)
@@ -195,9 +191,7 @@ class SimWorkbench:
             return simulate_users(server, probe.users, lasts_s, state, self.machine)
         return simulate(server, probe.rate, lasts_s, state, self.machine)
 
-    def _watch(
-        self, probe: Probe, ledger: Ledger, leaves: Callable[[LoadTrial], bool]
-    ) -> float:
+    def _watch(self, probe: Probe, ledger: Ledger, leaves: Callable[[LoadTrial], bool]) -> float:
         """Return for how long the load was offered [s]."""
         looks = math.ceil(probe.duration_s / BIN_S) if self.watched else 1
         for look in range(1, looks):
@@ -266,7 +260,7 @@ def play(
     """Return a policy's search of a server in virtual time, to its answer.
 
     history: of a search that is resumed. The steps are those of a real search
-    (decide/peak/search.py), with its bounds and its budget.
+    (features/search/peak/policies/search.py), with its bounds and its budget.
     """
     search = Search(goal, list(history))
     bench = SimWorkbench(
@@ -288,9 +282,7 @@ def play(
         search.history.append(bench.run(step, (), _watcher(policy, search, step)))
 
 
-def _watcher(
-    policy: Policy, search: Search, probe: Probe
-) -> Callable[[LoadTrial], bool]:
+def _watcher(policy: Policy, search: Search, probe: Probe) -> Callable[[LoadTrial], bool]:
     """Return the question whether a running probe has told enough."""
     before = resolve_failures(search.goal, search.history).trials
     return lambda so_far: policy.leaves(search.goal, before, probe, so_far)

@@ -44,7 +44,5 @@ def shellcheck(scripts: Iterable[str], place: Path) -> str:
     for number, text in enumerate(scripts):
         names.append(f"script-{number}.sh")
         (place / names[-1]).write_text(f"#!/bin/bash\nset -eo pipefail\n{text}")
-    done = subprocess.run(
-        ["shellcheck", *names], cwd=place, capture_output=True, text=True
-    )
+    done = subprocess.run(["shellcheck", *names], cwd=place, capture_output=True, text=True)
     return done.stdout + done.stderr

@@ -1,7 +1,9 @@
-"""A virtual environment of an aarch64 Python, run by QEMU's user mode on this machine (scripts/aarch64.sh).
+"""A virtual environment of an aarch64 Python, run by QEMU's user mode on this machine
+(scripts/aarch64.sh).
 
-QEMU passes the start of a program on to this machine's kernel, which starts no aarch64 program. So each aarch64 program of
-the environment is a script that starts it by QEMU; other programs, such as `gzip`, are this machine's.
+QEMU passes the start of a program on to this machine's kernel, which starts no aarch64 program. So
+each aarch64 program of the environment is a script that starts it by QEMU; other programs, such as
+`gzip`, are this machine's.
 """
 
 from __future__ import annotations
@@ -53,7 +55,8 @@ class EmulatedEnvironment(NewEnvironment):
         script.chmod(0o755)
 
     def wrap_programs(self) -> list[str]:
-        """Replace each aarch64 program that was installed by a script that starts it; return their names."""
+        """Replace each aarch64 program that was installed by a script that starts it; return their
+        names."""
         aside = self.place / "venv" / "aarch64"
         aside.mkdir()
         wrapped = []

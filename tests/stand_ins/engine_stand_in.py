@@ -19,9 +19,7 @@ class Engine:
         self.directory = directory
         self.path = directory / "bw-engine"
 
-    def answers(
-        self, *lines: dict[str, Any] | str, then: str = "", status: int = 0
-    ) -> None:
+    def answers(self, *lines: dict[str, Any] | str, then: str = "", status: int = 0) -> None:
         """Let it do what `then` says, say these lines, and exit with a status."""
         texts = [one if isinstance(one, str) else json.dumps(one) for one in lines]
         self._says(texts)

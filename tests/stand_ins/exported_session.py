@@ -8,18 +8,18 @@ from pathlib import Path
 
 import msgspec
 
-from benchwright.core.load import EngineResult, IntervalResult, TimeDistribution
 from benchwright.core.observation import MeasurementBlock, Trial, TrialEnding
 from benchwright.core.plan import FixedCount, MetricSpec
 from benchwright.core.results import Estimate, Finding, Severity
-from benchwright.report.answer import AnswerInput, answer_of, finding_groups
-from benchwright.report.export import (
+from benchwright.features.exchange.export import (
     ExportLoad,
     ExportMetric,
     ExportTest,
     ExportTrial,
     ExportView,
 )
+from benchwright.features.load.types import EngineResult, IntervalResult, TimeDistribution
+from benchwright.report.answer import AnswerInput, answer_of, finding_groups
 from hdr_text import encode
 
 START_NS = 1_795_376_153_832_229_000
@@ -41,9 +41,7 @@ def session(slower: float = 1.0) -> ExportView:
         ODD,
         (("level", "9"), ("file size", "4 k/2")),
         [
-            _trial(
-                at, {"elapsed": t, "user": 0.15, "system": 0.0, "rss_bytes": 1130496.0}
-            )
+            _trial(at, {"elapsed": t, "user": 0.15, "system": 0.0, "rss_bytes": 1130496.0})
             for at, t in enumerate(times, 1)
         ],
         (
@@ -127,9 +125,7 @@ def _test(base, keys, trials, metrics, findings=()) -> ExportTest:
     for name, unit, better in metrics:
         values = tuple(trial.values[name] for trial in counted)
         value = statistics.fmean(values)
-        estimate = Estimate(
-            value, value * 0.99, value * 1.01, 0.95, "student-t", len(values), unit
-        )
+        estimate = Estimate(value, value * 0.99, value * 1.01, 0.95, "student-t", len(values), unit)
         found.append(
             ExportMetric(
                 name=name,
@@ -186,7 +182,8 @@ LOAD_NS = ((80_000, 120_000, 1_250_000, 80_100, 95_000), (70_000, 2_000_000, 90_
 
 
 def loads() -> ExportView:
-    """Return a session of one test with two trials, each a load with histograms of its two intervals."""
+    """Return a session of one test with two trials, each a load with histograms of its two
+    intervals."""
     test = _test(
         "web",
         (),
@@ -202,14 +199,14 @@ def loads() -> ExportView:
         groups=(),
         answer=None,
         loads=tuple(
-            ExportLoad(test="web", trial=at, result=result)
-            for at, result in enumerate(results, 1)
+            ExportLoad(test="web", trial=at, result=result) for at, result in enumerate(results, 1)
         ),
     )
 
 
 def _load(at: int, times_ns: tuple[int, ...]) -> EngineResult:
-    """Return a result in which each operation had one of these response times, and half of it as service time."""
+    """Return a result in which each operation had one of these response times, and half of it as
+    service time."""
     sound = msgspec.json.decode(RESULT.read_bytes(), type=EngineResult)
     half = len(times_ns) // 2
     intervals = tuple(

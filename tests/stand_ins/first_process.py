@@ -60,9 +60,7 @@ def main(asked: dict[str, Any]) -> None:
         mount = ["mount", "-t", "tmpfs", "-o", f"size={asked['room']}", "none"]
         subprocess.run([*mount, str(at / "disk")], check=True)
     with (at / "out").open("w") as out, (at / "err").open("w") as err:
-        process = subprocess.Popen(
-            asked["command"], cwd=at, stdout=out, stderr=err, text=True
-        )
+        process = subprocess.Popen(asked["command"], cwd=at, stdout=out, stderr=err, text=True)
         send(process, asked["signals"], at)
         code = process.wait(MOST_S)
     end = time.monotonic() + GRACE_S

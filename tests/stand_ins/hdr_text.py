@@ -29,10 +29,9 @@ def number(value: int) -> bytes:
     return bytes(found)
 
 
-def encode(
-    values: Sequence[int], digits: int, *, deflated: bool = True, level: int = -1
-) -> str:
-    """Return the values as HdrHistogram V2; with level 0 the text does not depend on the version of zlib."""
+def encode(values: Sequence[int], digits: int, *, deflated: bool = True, level: int = -1) -> str:
+    """Return the values as HdrHistogram V2; with level 0 the text does not depend on the version of
+    zlib."""
     counts: dict[int, int] = {}
     for value in values:
         place = bucket(value, digits)[0]

@@ -97,7 +97,8 @@ class Hosts:
 def running_hosts(
     directory: Path, names: Sequence[str], shifts_s: Mapping[str, int] = {}
 ) -> Iterator[Hosts]:
-    """Run hosts of these names in an empty directory; `shifts_s`: how much later the clock of a host is.
+    """Run hosts of these names in an empty directory; `shifts_s`: how much later the clock of a
+    host is.
 
     Skips the test where namespaces cannot be made.
     """
@@ -115,9 +116,7 @@ def running_hosts(
             server = SshServer(directory / name, address)
             server.write()
             stack.enter_context(server.running("ip", "netns", "exec", space, *shifted))
-            texts.append(
-                server.config.read_text().replace("Host server", f"Host {name}")
-            )
+            texts.append(server.config.read_text().replace("Host server", f"Host {name}"))
             hosts.servers[name], hosts.spaces[name] = server, space
             hosts.addresses[name] = address
             hosts.address = hosts.address or _gateway(address)

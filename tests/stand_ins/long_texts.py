@@ -1,8 +1,9 @@
 """A child that searches texts of 50,000 characters with every regular expression of the package.
 
-Each expression is tried in a child, in which a single call has `CALL_S` seconds of CPU time: some hundred
-times what it needs, and a third of what the fastest expression takes whose steps grow with the square of the
-text. Then the kernel ends the child, also inside a call that no handler can interrupt.
+Each expression is tried in a child, in which a single call has `CALL_S` seconds of CPU time: some
+hundred times what it needs, and a third of what the fastest expression takes whose steps grow with
+the square of the text. Then the kernel ends the child, also inside a call that no handler can
+interrupt.
 """
 
 from __future__ import annotations
@@ -87,7 +88,8 @@ def uses() -> Iterator[tuple[str, re.Pattern[Any], str]]:
             if isinstance(pattern, re.Pattern):
                 used.add(func.value.id)
                 yield f"{name}:{call.lineno}", pattern, func.attr
-        # Others are passed to a function, which searches here, or elsewhere for the whole of a text.
+        # Others are passed to a function, which searches here, or elsewhere for the whole of a
+        # text.
         for constant, pattern in vars(module).items():
             if isinstance(pattern, re.Pattern) and constant not in used:
                 for method in sorted(passed) or ["fullmatch"]:

@@ -191,9 +191,7 @@ def _processor(cpu: int) -> dict[str, str]:
         ("index3", "3", "Unified", "24576K", ("0-1,4-5", "2-3,6-7")[package]),
     )
     for index, *values in caches:
-        for name, value in zip(
-            ("level", "type", "size", "shared_cpu_list"), values, strict=True
-        ):
+        for name, value in zip(("level", "type", "size", "shared_cpu_list"), values, strict=True):
             files[f"{base}/cache/{index}/{name}"] = f"{value}\n"
     return files
 

@@ -11,7 +11,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from benchwright.machine.quiet.host import Host, ProgramResult, SettingRefused
+from benchwright.features.quiet.host import Host, ProgramResult, SettingRefused
 
 BOOT = "11111111-2222-3333-4444-555555555555"
 AREA = "\0" * (os.sysconf("SC_PAGE_SIZE") - 10) + "SWAPSPACE2"

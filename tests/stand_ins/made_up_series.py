@@ -85,9 +85,7 @@ class MadeUp:
             flying = self.random.choice((0, 1, 3))
             self._gauge(f"disk/{name}/in_flight", flying)
 
-    def _count(
-        self, name: str, most: int, *, slips: bool = False, wraps: bool = False
-    ) -> None:
+    def _count(self, name: str, most: int, *, slips: bool = False, wraps: bool = False) -> None:
         begin = 2**32 - 9 if wraps else self.random.randrange(100)
         value = (self._values.get(name) or begin) + self.random.randint(0, most)
         if slips and self.random.random() < 0.2:
@@ -131,9 +129,7 @@ class MadeUp:
     def _all_processes(self) -> list[list[Any]]:
         if self.random.random() < 0.6:
             parent = self.random.choice((1, 1, 2, 60, 100, 500))
-            self._processes.append(
-                [self._next, parent, f"n{self._next}", 0, self._next]
-            )
+            self._processes.append([self._next, parent, f"n{self._next}", 0, self._next])
             self._next += 1
         if len(self._processes) > 2 and self.random.random() < 0.3:
             self._processes.pop(self.random.randrange(2, len(self._processes)))

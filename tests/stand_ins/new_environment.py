@@ -1,4 +1,5 @@
-"""The wheel in a new virtual environment, as a user installs it, and the first commands of the README with it."""
+"""The wheel in a new virtual environment, as a user installs it, and the first commands of the
+README with it."""
 
 from __future__ import annotations
 
@@ -92,7 +93,8 @@ class NewEnvironment:
         return done.stdout
 
     def link_requirements(self) -> None:
-        """Link what the installed wheel requires, and what that requires, from the environment of the tests.
+        """Link what the installed wheel requires, and what that requires, from the environment of
+        the tests.
 
         Nothing is asked of a package index, and an import that the wheel does not declare fails.
         """
@@ -102,9 +104,7 @@ class NewEnvironment:
             for text in wanted.pop().requires or ():
                 requirement = Requirement(text)
                 marker = requirement.marker
-                if requirement.name in linked or (
-                    marker and not marker.evaluate({"extra": ""})
-                ):
+                if requirement.name in linked or (marker and not marker.evaluate({"extra": ""})):
                     continue
                 linked.add(requirement.name)
                 found = metadata.distribution(requirement.name)

@@ -86,18 +86,14 @@ def _opened() -> list[str]:
     for needed in _needed():
         for parent in reversed(needed.parents):
             if not parent.stat().st_mode & 0o001:
-                closed.setdefault(parent, set()).add(
-                    needed.relative_to(parent).parts[0]
-                )
+                closed.setdefault(parent, set()).add(needed.relative_to(parent).parts[0])
                 break
     lines = []
     for parent, names in closed.items():
         shown = [shlex.quote(str(parent / name)) for name in sorted(names)]
         lines.append("hold=$(mktemp -d)")
         for number, path in enumerate(shown):
-            lines.append(
-                f'mkdir "$hold/{number}"; mount --bind {path} "$hold/{number}"'
-            )
+            lines.append(f'mkdir "$hold/{number}"; mount --bind {path} "$hold/{number}"')
         lines.append(f"mount -t tmpfs -o mode=755 none {shlex.quote(str(parent))}")
         for n, path in enumerate(shown):
             lines.append(f'mkdir {path}; mount --move "$hold/{n}" {path}')

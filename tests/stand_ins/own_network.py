@@ -1,7 +1,7 @@
 """A network namespace of a thread, and a capture of all packets of an interface.
 
-A namespace belongs to a thread, and what the thread starts is in it too. So a test can run real programs in a network
-where nobody else sends anything. Source: network_namespaces(7), packet(7).
+A namespace belongs to a thread, and what the thread starts is in it too. So a test can run real
+programs in a network where nobody else sends anything. Source: network_namespaces(7), packet(7).
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ class Packet(NamedTuple):
 
 
 def in_own_network(body: Callable[[], Result]) -> Result:
-    """Return what a function returns that runs in a thread with a network of its own, whose loopback is up.
+    """Return what a function returns that runs in a thread with a network of its own, whose
+    loopback is up.
 
     Raises PermissionError if this user may not make one.
     """

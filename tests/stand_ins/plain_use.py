@@ -1,7 +1,7 @@
 """What a trial used, from a whole series and by plain loops: the oracle of the reading in passing.
 
-Every sample is there, every counter is mended over its whole length, and every figure is looked
-up where docs/watch-format.md and core/resource_use.py say. Slow, and in memory that grows with time.
+Every sample is there, every counter is mended over its whole length, and every figure is looked up
+where docs/watch-format.md and core/resource_use.py say. Slow, and in memory that grows with time.
 """
 
 from __future__ import annotations
@@ -103,9 +103,7 @@ class Plain:
 
 def disk(plain: Plain, name: str) -> dict[str, Any] | None:
     """Return what a disk did, step by step; None where it had no request."""
-    completions = [
-        f"disk/{name}/{k}" for k in ("reads", "writes", "discards", "flushes")
-    ]
+    completions = [f"disk/{name}/{k}" for k in ("reads", "writes", "discards", "flushes")]
     in_flight = plain.gauge(f"disk/{name}/in_flight")
     if not plain.rate(*completions) and not any(in_flight):
         return None
@@ -178,9 +176,7 @@ def others(plain: Plain) -> dict[tuple[int, int], float]:
     series = plain.series
     roots = {row.pid for table in series.target for row in table.rows}
     roots |= {series.header.root_pid}
-    ours = roots | {
-        row.pid for table in series.own + series.watcher for row in table.rows
-    }
+    ours = roots | {row.pid for table in series.own + series.watcher for row in table.rows}
     samples: dict[tuple[int, int], Samples] = {}
     before: Samples = []
     for table in around(series.processes, plain.begin_ns, plain.end_ns):
@@ -191,11 +187,7 @@ def others(plain: Plain) -> dict[tuple[int, int], float]:
             samples.setdefault(key, list(before)).append((table.t, row.run_ticks))
         before = [(table.t, 0.0)]
     second = series.header.ticks_per_s / 1e9
-    return {
-        key: _grown(plain, run) / second
-        for key, run in samples.items()
-        if key[0] not in ours
-    }
+    return {key: _grown(plain, run) / second for key, run in samples.items() if key[0] not in ours}
 
 
 def _descends(pid: int, parents: dict[int, int], roots: set[int]) -> bool:
@@ -232,8 +224,6 @@ def messages(plain: Plain) -> list[KernelMessage]:
     ]
 
 
-def extreme(
-    pick: Callable[[Iterable[float]], float], values: list[float]
-) -> float | None:
+def extreme(pick: Callable[[Iterable[float]], float], values: list[float]) -> float | None:
     """Return the lowest or highest value; None of none."""
     return pick(values) if values and not any(map(math.isnan, values)) else None

@@ -1,8 +1,8 @@
 """Sessions on a pool that a test disturbs, and what must hold afterwards.
 
-The samples are of a computed server without noise, so every undisturbed session has the same table. Their trials sleep instead
-of working; a trial that was stopped and continued (SIGCONT) reports a response a thousand times as long, so a hole that is recorded
-changes the table too.
+The samples are of a computed server without noise, so every undisturbed session has the same table.
+Their trials sleep instead of working; a trial that was stopped and continued (SIGCONT) reports a
+response a thousand times as long, so a hole that is recorded changes the table too.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any
 import msgspec
 
 from benchwright.core.errors import StudyError
-from benchwright.core.pool import Attempt, Lease
+from benchwright.features.pool.types import Attempt, Lease
 from benchwright.study.journal import Study
 from benchwright.study.keys import ATTEMPT_KEYS, LEASE_KEYS
 from bw_command import bw_words
@@ -86,8 +86,8 @@ def write_surface(
 ) -> None:
     """Write `s.toml`, a surface of 8 or 12 such samples, and its generator.
 
-    With a deadline, each search is one short trial, at a rate that half of the samples have: then its result does not depend on
-    its share of the time.
+    With a deadline, each search is one short trial, at a rate that half of the samples have: then
+    its result does not depend on its share of the time.
     """
     searches = {"limit": "20ms", "run_length": "20s", "trials": 4}
     if deadline_s is not None:
@@ -188,7 +188,7 @@ class PoolSession:
         for place in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):
                 words = (place / "cmdline").read_bytes().split(b"\0")
-                if b"benchwright.pool.agent" in words and any(
+                if b"benchwright.features.pool.agent" in words and any(
                     one.endswith(end) for one in words
                 ):
                     return int(place.name)

@@ -25,9 +25,7 @@ PATIENCE_S = 60.0
 class Postgres:
     """A server that runs, of a cluster in a directory."""
 
-    def __init__(
-        self, programs: Path, port: int, home: Path, addresses: Sequence[str]
-    ) -> None:
+    def __init__(self, programs: Path, port: int, home: Path, addresses: Sequence[str]) -> None:
         self.programs, self.port, self.home = programs, port, home
         self._addresses = addresses
         self.data = home / "data"
@@ -66,9 +64,7 @@ class Postgres:
         """Return the rows of SQL in the database `postgres`, fields separated by `|`."""
         words = ["psql", "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-c", sql]
         place = ["-h", str(self.home), "-p", str(self.port), "-U", "bench", "postgres"]
-        done = subprocess.run(
-            [*words, *place], check=True, capture_output=True, text=True
-        )
+        done = subprocess.run([*words, *place], check=True, capture_output=True, text=True)
         return done.stdout.strip()
 
     def set(self, **parameters: str) -> None:

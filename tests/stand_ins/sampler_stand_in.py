@@ -41,9 +41,7 @@ def _hang() -> None:
 
 
 def _series(request: dict[str, Any], begin_ns: int, end_ns: int) -> None:
-    writer = SeriesWriter(
-        interval_ns=request["interval_ns"], root_pid=request["root_pid"]
-    )
+    writer = SeriesWriter(interval_ns=request["interval_ns"], root_pid=request["root_pid"])
     ticks = (end_ns - begin_ns) // (SECOND // 100)
     for t, used in ((begin_ns, 0), (end_ns, ticks)):
         writer.row(t, {"cpu/0/user": used, "cpu/0/idle": 0})

@@ -46,9 +46,7 @@ class SeriesWriter:
                 names=self._names,
                 kinds=[kinds.get(name, kind_of(name)) for name in self._names],
             )
-        self.say(
-            "row", t=t, v=[self._difference(name, values[name]) for name in values]
-        )
+        self.say("row", t=t, v=[self._difference(name, values[name]) for name in values])
         self._last = dict(values)
 
     def say(self, type_: str, **fields: Any) -> None:

@@ -1,12 +1,12 @@
-"""A real Slurm for tests: slurmctld, three nodes and munged, of whoever runs the tests, on loopback.
+"""A real Slurm for tests: slurmctld, three nodes and munged, of whoever runs the tests, on
+loopback.
 
 Purpose: what `--pool slurm` needs, of Debian's packages, without root, systemd or a network.
 Decision: a process of its own is the parent of all daemons, and the subreaper of what they leave
-behind. It ends at the end of its input, so the cluster ends with the test process however that ends,
-also by SIGKILL, with each slurmstepd that had lost its slurmd, and its files. Rejected: a PID namespace, which an
-ordinary user may not make everywhere, and in which a test cannot see a job's processes by their
-numbers.
-Source: slurm.conf(5), munged(8), prctl(2).
+behind. It ends at the end of its input, so the cluster ends with the test process however that
+ends, also by SIGKILL, with each slurmstepd that had lost its slurmd, and its files. Rejected: a PID
+namespace, which an ordinary user may not make everywhere, and in which a test cannot see a job's
+processes by their numbers. Source: slurm.conf(5), munged(8), prctl(2).
 """
 
 from __future__ import annotations
@@ -87,7 +87,8 @@ class SlurmCluster:
     def __init__(self, home: Path, *, disks: bool = False) -> None:
         """Write the files and start the daemons in an empty directory.
 
-        `disks`: each host has a /tmp of its own, a small disk, which needs root; `home` is not below /tmp then.
+        `disks`: each host has a /tmp of its own, a small disk, which needs root; `home` is not
+        below /tmp then.
         """
         self.home = home
         self._disks = [f"disk-{host}" for host in self.hosts] if disks else []
@@ -142,9 +143,7 @@ class SlurmCluster:
         for disk, host in zip(self._disks, self.hosts, strict=False):
             self.start(disk)
             mounts = Path(f"/proc/{self.pids[disk]}/mounts")
-            _wait_until(
-                lambda mounts=mounts: "bw-disk /tmp" in mounts.read_text(), self._report
-            )
+            _wait_until(lambda mounts=mounts: "bw-disk /tmp" in mounts.read_text(), self._report)
             enter = ["nsenter", f"--mount=/proc/{self.pids[disk]}/ns/mnt"]
             program = str(_program("slurmd"))
             self._commands[host] = [*enter, program, *self._commands[host][1:]]
@@ -273,9 +272,7 @@ class SlurmCluster:
     def _report(self) -> str:
         logs = sorted(self.home.glob("*.log"))
         ends = (f"== {one.name}\n{one.read_text()[-3000:]}" for one in logs)
-        return f"{self.run('sinfo').stdout}{self.run('squeue').stdout}" + "\n".join(
-            ends
-        )
+        return f"{self.run('sinfo').stdout}{self.run('squeue').stdout}" + "\n".join(ends)
 
 
 @contextlib.contextmanager
@@ -318,7 +315,8 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 
 def keep_daemons(home: Path) -> None:
-    """Start a command for each line of the input, print its PID; at its end, end all and remove the files."""
+    """Start a command for each line of the input, print its PID; at its end, end all and remove the
+    files."""
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     for line in sys.stdin:
         _reap(os.WNOHANG)

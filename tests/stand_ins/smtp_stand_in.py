@@ -132,9 +132,7 @@ def serving(server: socketserver.BaseServer) -> Iterator[None]:
 def certificate(directory: Path) -> tuple[Path, ssl.SSLContext]:
     """Make a certificate for localhost by openssl; return it and a server's context."""
     key, found = directory / "key.pem", directory / "certificate.pem"
-    command = (
-        "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes"
-    )
+    command = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes"
     command += " -days 2 -subj /CN=localhost -addext subjectAltName=DNS:localhost"
     argv = [*command.split(), "-keyout", str(key), "-out", str(found)]
     subprocess.run(argv, check=True, capture_output=True)

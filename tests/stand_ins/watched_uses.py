@@ -74,9 +74,7 @@ def network(name: str = "eth0", **more: Any) -> NetworkUse:
 
 def memory(**more: Any) -> MemoryUse:
     """Return 8 GiB of memory, most of it free."""
-    return MemoryUse(
-        total=8192 * MIB, available_min=6000 * MIB, **{"pressure": 0.0, **more}
-    )
+    return MemoryUse(total=8192 * MIB, available_min=6000 * MIB, **{"pressure": 0.0, **more})
 
 
 def group(**more: Any) -> CgroupUse:

@@ -18,7 +18,8 @@ from ssh_server import free_port
 def nginx(
     directory: Path, address: str, *prefix: str, name: str = "nginx"
 ) -> subprocess.Popen[bytes]:
-    """Start nginx on a free port of an address, as a process of that name; its port file is written here."""
+    """Start nginx on a free port of an address, as a process of that name; its port file is written
+    here."""
     (directory / "large").write_bytes(os.urandom(4 << 20))
     port = free_port()
     (directory / "port").write_text(str(port))

@@ -6,8 +6,8 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchwright.load.spec_toml import read_spec
-from benchwright.load.workbench import LocalWorkbench, WorkbenchConfig
+from benchwright.features.search.server.workbench import LocalWorkbench, WorkbenchConfig
+from benchwright.features.search.spec_toml import read_spec
 from benchwright.trial.bench import LocalBench
 from benchwright.trial.protocol import ExecEnvironment
 

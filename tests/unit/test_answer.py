@@ -41,9 +41,7 @@ from benchwright.study.contents import TestContents, VoidBatch
 STEADY = (1.0, 1.1, 0.9, 1.05, 0.95)
 
 
-def trials_of(
-    values: Sequence[float], name: str = "elapsed", **more: float
-) -> tuple[Trial, ...]:
+def trials_of(values: Sequence[float], name: str = "elapsed", **more: float) -> tuple[Trial, ...]:
     return tuple(
         Trial(
             test="t",
@@ -93,9 +91,7 @@ def test_a_test_that_is_alone_keeps_the_levels_of_its_command_line() -> None:
 
 
 def test_only_the_levels_that_vary_are_in_a_name() -> None:
-    scan = [
-        input_of(f"gzip:n={n}:k=2", sample=(("n", n), ("k", "2"))) for n in ("1", "9")
-    ]
+    scan = [input_of(f"gzip:n={n}:k=2", sample=(("n", n), ("k", "2"))) for n in ("1", "9")]
     assert names_of(*scan) == ["n=1", "n=9"]
 
 
@@ -219,8 +215,7 @@ def test_values_near_the_largest_number_have_their_interval() -> None:
 def test_a_constant_metric_is_reported_once() -> None:
     specs = (MetricSpec("tps"), MetricSpec("bytes", unit="B"))
     inputs = [
-        AnswerInput(name=n, specs=specs, trials=trials_of(STEADY, "tps", bytes=7.0))
-        for n in "ab"
+        AnswerInput(name=n, specs=specs, trials=trials_of(STEADY, "tps", bytes=7.0)) for n in "ab"
     ]
     answer = answer_of(inputs)
     assert [(one.metric, one.value) for one in answer.constants] == [("bytes", 7.0)]
@@ -276,9 +271,7 @@ def test_the_best_of_a_metric_that_is_better_high_is_the_highest() -> None:
 
 
 def test_an_arm_of_a_comparison_is_no_best_test() -> None:
-    arm = msgspec.structs.replace(
-        input_of("arm", tuple(v / 2 for v in STEADY)), is_arm=True
-    )
+    arm = msgspec.structs.replace(input_of("arm", tuple(v / 2 for v in STEADY)), is_arm=True)
     best = answer_of([input_of("a"), input_of("b"), arm], baseline="best").reference
     assert best is not None
     assert best.test == "a"
@@ -333,9 +326,7 @@ def test_a_group_counts_the_trials_that_evidence_lists() -> None:
         [
             (
                 name,
-                Finding(
-                    "outliers", Severity.NOTE, "s", f"outliers in {text}, up to 9 s"
-                ),
+                Finding("outliers", Severity.NOTE, "s", f"outliers in {text}, up to 9 s"),
             )
             for name, text in zip("abc", lists, strict=True)
         ]
@@ -411,12 +402,8 @@ def test_the_worst_of_a_group_is_the_one_with_the_largest_figure_in_either_direc
             assert "the worst, small" not in group.sentence
 
 
-def test_the_sentence_of_several_findings_of_one_test_does_not_repeat_its_name() -> (
-    None
-):
-    found = [
-        Finding("drift", Severity.WARNING, "sort", text) for text in ("a rises", "b")
-    ]
+def test_the_sentence_of_several_findings_of_one_test_does_not_repeat_its_name() -> None:
+    found = [Finding("drift", Severity.WARNING, "sort", text) for text in ("a rises", "b")]
     (group,) = finding_groups([("sort", one) for one in found])
     assert group.sentence == "a rises (one of 2)"
     (group,) = finding_groups([("sort", found[0]), ("uniq", found[1])])
@@ -462,9 +449,7 @@ def test_a_failed_trial_that_ended_its_session_is_failed_and_not_void() -> None:
 # -- what the trials may have missed ---------------------------------------------------------
 
 
-def unseen(
-    values: int = 30, rule: StoppingRule | None = None, **more: str
-) -> Unseen | None:
+def unseen(values: int = 30, rule: StoppingRule | None = None, **more: str) -> Unseen | None:
     """Return what so many values between 0.99 and 1.01 may have missed."""
     steady = [1 + 0.01 * (-1) ** place for place in range(values)]
     estimate = msgspec.structs.replace(
@@ -489,9 +474,7 @@ def test_thirty_trials_do_not_show_what_one_in_ten_does() -> None:
 def test_a_rate_would_be_lower_and_other_values_are_not_times() -> None:
     rate = unseen(metric="ops", unit="1/s", better="higher")
     assert rate is not None
-    assert rate.sentence.endswith(
-        "at half the rate they would make the mean 4.8 % lower"
-    )
+    assert rate.sentence.endswith("at half the rate they would make the mean 4.8 % lower")
     size = unseen(metric="rss", unit="B")
     assert size is not None
     assert size.sentence.startswith("high values rarer than 1 in 10")
@@ -504,9 +487,7 @@ def test_it_is_said_where_it_would_move_the_mean_out_of_its_interval() -> None:
     assert unseen(30_000) is None
     slower = unseen(59, UntilPrecise(0.05, rare=SlowRuns(0.05, 3.0)))
     assert slower is not None
-    assert (
-        "at 3 times the time they would make the mean 9.9 % higher" in slower.sentence
-    )
+    assert "at 3 times the time they would make the mean 9.9 % higher" in slower.sentence
 
 
 def test_a_median_does_not_depend_on_rare_runs() -> None:

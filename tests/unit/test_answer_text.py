@@ -239,8 +239,8 @@ def test_without_a_value_there_is_no_table() -> None:
 
 
 def test_failures_are_in_a_sentence_or_in_the_findings() -> None:
-    """All of a test's failures; an arm of a comparison has no sentence, nor has an interrupted test one of
-    its failures."""
+    """All of a test's failures; an arm of a comparison has no sentence, nor has an interrupted test
+    one of its failures."""
     failure = a_finding("command-failed", Severity.SERIOUS, "`ls /x` exited with 2")
     late = a_finding("timeout", Severity.SERIOUS, "`ls /x` took longer than 5 s")
     one = AnswerInput(name="ls", findings=(failure, late))
@@ -273,9 +273,7 @@ def test_a_constant_is_printed_once() -> None:
             trial.blocks[0].values["bytes"] = 1234567.0
     specs = (MetricSpec("tps", unit="1/s"), MetricSpec("bytes", unit="B"))
     constant = [
-        AnswerInput(
-            name=o.name, specs=specs, sample=o.sample, trials=o.trials, stop=o.stop
-        )
+        AnswerInput(name=o.name, specs=specs, sample=o.sample, trials=o.trials, stop=o.stop)
         for o in inputs
     ]
     lines = lines_of(answer_of(constant))
@@ -393,7 +391,9 @@ def test_only_a_limit_that_can_be_raised_is_named() -> None:
 
 @pytest.mark.parametrize("room", range(12, 80))
 def test_a_text_is_never_cut_within_brackets(room: int) -> None:
-    text = "no trial is in the mean's interval (the worst, sort): two modes (near 1 and 2), and more"
+    text = (
+        "no trial is in the mean's interval (the worst, sort): two modes (near 1 and 2), and more"
+    )
     cut = shortened(text, room)
     assert len(cut) <= room
     assert cut.count("(") == cut.count(")")
@@ -403,9 +403,7 @@ def test_a_text_is_never_cut_within_brackets(room: int) -> None:
     ("method", "is_told"),
     [("sequential-t", True), ("t-mixture-sequence", True), ("student-t", False)],
 )
-def test_an_interval_that_is_not_that_of_the_table_says_so(
-    method: str, is_told: bool
-) -> None:
+def test_an_interval_that_is_not_that_of_the_table_says_so(method: str, is_told: bool) -> None:
     (test,) = answer_of([a_test("t")]).tests
     assert test.estimate is not None
     estimate = msgspec.structs.replace(test.estimate, method=method)

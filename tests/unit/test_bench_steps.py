@@ -25,9 +25,7 @@ class Runs:
         self.words: list[list[str]] = []
         self.cut = False
 
-    def __call__(
-        self, words: Sequence[str], progress: Path, command: str
-    ) -> tuple[Document, str]:
+    def __call__(self, words: Sequence[str], progress: Path, command: str) -> tuple[Document, str]:
         self.words.append(list(words))
         study = progress.parent / "study"
         study.mkdir(exist_ok=True)
@@ -60,9 +58,7 @@ def test_a_step_that_has_run_is_not_run_again_unless_its_options_change(
     assert kept == first.document
 
 
-@pytest.mark.parametrize(
-    ("command", "goes_on"), [("surface", True), ("peak", False)], ids=str
-)
+@pytest.mark.parametrize(("command", "goes_on"), [("surface", True), ("peak", False)], ids=str)
 def test_a_map_that_was_cut_goes_on_and_a_search_begins_anew(
     bw: Runs, tmp_path: Path, command: str, goes_on: bool
 ) -> None:
@@ -77,9 +73,7 @@ def test_a_map_that_was_cut_goes_on_and_a_search_begins_anew(
     assert (bw.words[1] == bw.words[0]) is not goes_on
 
 
-def test_a_map_with_other_options_does_not_go_on_with_the_old_one(
-    bw: Runs, tmp_path: Path
-) -> None:
+def test_a_map_with_other_options_does_not_go_on_with_the_old_one(bw: Runs, tmp_path: Path) -> None:
     step = Step(SERVER, "one", ("--seed", "1"), "surface")
     bw.cut = True
     with pytest.raises(KeyboardInterrupt):

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchwright.decide.bisect import (
+from benchwright.features.history.bisect_report import BisectDocument, BisectedCommit, bisect_lines
+from benchwright.features.history.bisection import (
     BisectAnswer,
     CommitOutcome,
     next_commit,
     steps_left,
 )
-from benchwright.report.bisect import BisectDocument, BisectedCommit, bisect_lines
 
 OLD, NEW = CommitOutcome.OLD, CommitOutcome.NEW
 

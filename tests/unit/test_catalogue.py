@@ -32,9 +32,7 @@ Bw = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def bw(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Bw:
+def bw(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Bw:
     """Return a function that runs bw in an empty directory: (exit code, stdout, stderr)."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "88")
@@ -57,9 +55,7 @@ def make(place: Path, *infos: SessionInfo) -> Path:
 
 def started(seconds: int, *tags: str) -> SessionInfo:
     about = msgspec.json.encode(SessionAbout(tags=tags)).decode()
-    return msgspec.structs.replace(
-        INFO, started_ns=seconds * 10**9, options={ABOUT_OPTION: about}
-    )
+    return msgspec.structs.replace(INFO, started_ns=seconds * 10**9, options={ABOUT_OPTION: about})
 
 
 def listed(text: str) -> list[tuple[str, int]]:
@@ -127,9 +123,7 @@ def test_a_directory_without_rights_is_a_problem(
     assert "cannot search closed: Permission denied [directory-unreadable]" in err
 
 
-def test_mount_points_are_not_entered(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_mount_points_are_not_entered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make(tmp_path / "mounted" / "a")
     mounted = frozenset([str(tmp_path / "mounted")])
     monkeypatch.setattr(catalogue, "_mount_points", lambda: mounted)
@@ -140,9 +134,7 @@ def test_mount_points_are_not_entered(
 # -- What is listed --------------------------------------------------------------------
 
 
-def test_the_other_studies_are_listed_beside_unreadable_ones(
-    bw: Bw, tmp_path: Path
-) -> None:
+def test_the_other_studies_are_listed_beside_unreadable_ones(bw: Bw, tmp_path: Path) -> None:
     make(tmp_path / "good")
     for name in ("cut", "text", "forged"):
         make(tmp_path / name)
@@ -198,9 +190,7 @@ def test_filters(bw: Bw, tmp_path: Path) -> None:
         assert {number for _, number in listed(out)} == numbers, words
 
 
-def test_one_session_is_named_and_a_study_is_listed_once(
-    bw: Bw, tmp_path: Path
-) -> None:
+def test_one_session_is_named_and_a_study_is_listed_once(bw: Bw, tmp_path: Path) -> None:
     make(tmp_path / "a", started(1), started(2))
     assert listed(bw("ls", "a@1", "--json")[1]) == [("a", 1)]
     assert len(listed(bw("ls", ".", "a", "a/", "--json")[1])) == 2
@@ -216,9 +206,7 @@ def test_one_session_is_named_and_a_study_is_listed_once(
         (("--depth", "-1"), "--depth: '-1' is not a number of levels"),
     ],
 )
-def test_what_is_refused(
-    bw: Bw, tmp_path: Path, words: tuple[str, ...], said: str
-) -> None:
+def test_what_is_refused(bw: Bw, tmp_path: Path, words: tuple[str, ...], said: str) -> None:
     make(tmp_path / "a")
     code, out, err = bw("ls", *words)
     assert (code, out) == (2, "")
@@ -257,9 +245,7 @@ def test_the_words_of_a_search_are_states(status: str, state: str) -> None:
     assert state_of(StoredSession(1, INFO, status)) == state
 
 
-def test_the_session_that_is_written_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_session_that_is_written_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = make(tmp_path / "a", started(1), started(2))
     monkeypatch.setattr(catalogue, "writer_of", lambda _: 1)
     with contextlib.closing(Study.open_to_read(place)) as study:
@@ -329,9 +315,7 @@ def test_a_shown_session_as_json(bw: Bw, tmp_path: Path) -> None:
     assert bw("show", "bw-study:sh")[0] == 2
 
 
-def test_the_shown_command_is_the_one_that_was_run(
-    bw: Bw, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_shown_command_is_the_one_that_was_run(bw: Bw, monkeypatch: pytest.MonkeyPatch) -> None:
     command = ("printf", "%s", "x  y", "a\tb\nc")
     words = ("run", "--runs", "2", "--no-watch", "--", *command)
     monkeypatch.setattr("sys.argv", ["bw", *words])

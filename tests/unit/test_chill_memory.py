@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchwright.core.errors import BenchError
-from benchwright.machine.chill_squeeze import (
+from benchwright.features.quiet.chill_squeeze import (
     Memory,
     MemorySource,
     cached,

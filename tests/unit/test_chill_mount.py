@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from benchwright.core.errors import BenchError
-from benchwright.machine import chill_remount
-from benchwright.machine.chill_remount import (
+from benchwright.features.quiet import chill_remount
+from benchwright.features.quiet.chill_remount import (
     RemountRoots,
     parse_mountinfo,
     remount,
@@ -58,9 +58,7 @@ def test_a_file_system_that_is_read_only_stays_so() -> None:
         (DATA, "/nowhere", "nothing is mounted"),
     ],
 )
-def test_what_would_be_lost_or_useless_is_refused(
-    text: str, target: str, reason: str
-) -> None:
+def test_what_would_be_lost_or_useless_is_refused(text: str, target: str, reason: str) -> None:
     with pytest.raises(BenchError) as caught:
         remountable(parse_mountinfo(text), target)
     assert reason in caught.value.message
@@ -75,9 +73,7 @@ def ended(_number: int, _frame: object) -> None:
 
 
 @contextlib.contextmanager
-def handled_by(
-    number: signal.Signals, handler: Callable[[int, object], None]
-) -> Iterator[None]:
+def handled_by(number: signal.Signals, handler: Callable[[int, object], None]) -> Iterator[None]:
     before = signal.signal(number, handler)
     try:
         yield
@@ -180,7 +176,5 @@ def test_a_mapping_holds_too(tmp_path: Path) -> None:
     process = tmp_path / "7"
     process.mkdir()
     device = os.makedev(7, 1)
-    (process / "maps").write_text(
-        "1-2 r--p 0 07:02 9 /other\n3-4 r--p 0 07:01 12   /mnt/lib so\n"
-    )
+    (process / "maps").write_text("1-2 r--p 0 07:02 9 /other\n3-4 r--p 0 07:01 12   /mnt/lib so\n")
     assert chill_remount.holders(device, tmp_path) == ["? (7): mapped /mnt/lib so"]

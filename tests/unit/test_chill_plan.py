@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from benchwright.core.chill import ChillStop
-from benchwright.machine.chill_squeeze import LARGEST_STEP, PATIENCE, Memory, next_step
+from benchwright.features.quiet.chill_squeeze import LARGEST_STEP, PATIENCE, Memory, next_step
+from benchwright.features.quiet.chill_types import ChillStop
 
 MIB = 1 << 20
 MOST = 1 << 40

@@ -13,7 +13,11 @@ import msgspec
 import pytest
 
 from benchwright.cli.main import main
-from benchwright.core.chill import (
+from benchwright.core.errors import BenchError
+from benchwright.features.quiet.chill import REBOOT_PATIENCE_S, reboot
+from benchwright.features.quiet.chill_kept import file_system_in_memory, lockers
+from benchwright.features.quiet.chill_report import chill_document, chill_text
+from benchwright.features.quiet.chill_types import (
     CachedMemory,
     CacheResidency,
     ChillAllocation,
@@ -21,11 +25,7 @@ from benchwright.core.chill import (
     ChillReport,
     ChillStop,
 )
-from benchwright.core.errors import BenchError
-from benchwright.findings.machine_state import chill_findings
-from benchwright.machine.chill import REBOOT_PATIENCE_S, reboot
-from benchwright.machine.chill_kept import file_system_in_memory, lockers
-from benchwright.report.chill import chill_document, chill_text
+from benchwright.features.quiet.findings import chill_findings
 
 CHILLED = ChillReport(
     ChillMethod.CHILL,
@@ -54,9 +54,7 @@ def test_what_is_warm_is_a_finding() -> None:
         ({"locked_by": ("db (process 7)",)}, "locked in memory (mlock) by db (process"),
     ],
 )
-def test_pages_that_no_method_can_drop_have_another_remedy(
-    why: dict[str, Any], said: str
-) -> None:
+def test_pages_that_no_method_can_drop_have_another_remedy(why: dict[str, Any], said: str) -> None:
     warm = msgspec.structs.replace(CHILLED.checked[1], **why)
     (doubt,) = chill_findings(msgspec.structs.replace(CHILLED, checked=(warm,)))
     assert said in doubt.evidence

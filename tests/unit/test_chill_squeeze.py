@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from benchwright.core.chill import ChillStop
-from benchwright.machine.chill_squeeze import MemorySource, Squeezer
+from benchwright.features.quiet.chill_squeeze import MemorySource, Squeezer
+from benchwright.features.quiet.chill_types import ChillStop
 
 MIB = 1 << 20
 
@@ -38,14 +38,10 @@ def test_what_is_free_is_filled_before_anything_is_displaced(tmp_path: Path) -> 
 
 
 def test_next_to_nothing_cached_is_left_alone(tmp_path: Path) -> None:
-    squeezed = Squeezer(machine(tmp_path, used=2, cached=1), lambda: True, 1 << 40).run(
-        tmp_path
-    )
+    squeezed = Squeezer(machine(tmp_path, used=2, cached=1), lambda: True, 1 << 40).run(tmp_path)
     assert (squeezed.stopped, squeezed.read_bytes) == (ChillStop.EMPTY, 0)
 
 
 def test_without_a_place_for_holes_memory_alone_has_to_do(tmp_path: Path) -> None:
     source = machine(tmp_path, used=8, cached=5)
-    assert (
-        Squeezer(source, lambda: True, 1 << 40).run(tmp_path / "none").read_bytes == 0
-    )
+    assert Squeezer(source, lambda: True, 1 << 40).run(tmp_path / "none").read_bytes == 0

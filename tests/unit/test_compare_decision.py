@@ -130,9 +130,7 @@ def test_a_metric_that_no_arm_has_ends_the_comparison_after_one_block() -> None:
     assert isinstance(decide_comparison(rule, builder.history()), NextBlock)
     # A metric that is only shown stops nothing.
     shown = rule_of(metrics=(metrics[0], ComparedMetric("user", judged=False)))
-    assert isinstance(
-        decide_comparison(shown, history_of(shown, [1.0], [1.1])), NextBlock
-    )
+    assert isinstance(decide_comparison(shown, history_of(shown, [1.0], [1.1])), NextBlock)
 
 
 def test_the_interval_and_p_are_those_of_the_confidence_sequence() -> None:
@@ -144,9 +142,7 @@ def test_the_interval_and_p_are_those_of_the_confidence_sequence() -> None:
     assert math.log(verdict.ratio.value) == pytest.approx(expected.value, rel=1e-9)
     assert math.log(verdict.ratio.low) == pytest.approx(expected.low, rel=1e-9)
     assert math.log(verdict.ratio.high) == pytest.approx(expected.high, rel=1e-9)
-    assert verdict.p == pytest.approx(
-        t_mixture_p_of_moments(moments(differences)), rel=1e-9
-    )
+    assert verdict.p == pytest.approx(t_mixture_p_of_moments(moments(differences)), rel=1e-9)
     assert verdict.mean_candidate == pytest.approx(math.exp(np.log(other).mean()))
 
 
@@ -160,9 +156,7 @@ def test_the_interval_and_p_are_those_of_the_confidence_sequence() -> None:
         (1.0, "lower", Verdict.EQUIVALENT),
     ],
 )
-def test_verdicts_are_the_candidates(
-    factor: float, better: Any, expected: Verdict
-) -> None:
+def test_verdicts_are_the_candidates(factor: float, better: Any, expected: Verdict) -> None:
     rule = rule_of(margin=0.05, metrics=(ComparedMetric("elapsed", better),))
     history = history_of(rule, noisy(30), noisy(30, factor, seed=1))
     (verdict,) = answer(rule, history).verdicts
@@ -217,9 +211,7 @@ def test_a_plan_looks_once_at_steins_size() -> None:
     half = t.ppf(0.975, 9) * spread / math.sqrt(need)
     mean = float(np.mean(differences[:need]))
     assert math.log(verdict.ratio.high) == pytest.approx(mean + half, rel=1e-9)
-    assert verdict.p == pytest.approx(
-        2 * t.sf(abs(mean) * math.sqrt(need) / spread, 9), rel=1e-9
-    )
+    assert verdict.p == pytest.approx(2 * t.sf(abs(mean) * math.sqrt(need) / spread, 9), rel=1e-9)
     assert verdict.smallest_effect == pytest.approx(
         math.exp(c * spread / math.sqrt(need)) - 1, rel=1e-9
     )
@@ -263,15 +255,11 @@ def alternating(values: Any) -> Any:
     return np.column_stack([ordered[:half], ordered[half:][::-1]]).ravel()
 
 
-def against_stored(
-    baseline: Any, candidate: Any, gates: tuple[Gate, ...] = ()
-) -> ComparisonResult:
+def against_stored(baseline: Any, candidate: Any, gates: tuple[Gate, ...] = ()) -> ComparisonResult:
     """Return what a candidate comes to against a stored baseline."""
     stored = StoredArm("old", "study:old", {"elapsed": tuple(baseline.tolist())})
     most = len(candidate)
-    rule = rule_of(
-        mode="plan", stored=stored, minimum=10, maximum=most, gates=gates, margin=1e-6
-    )
+    rule = rule_of(mode="plan", stored=stored, minimum=10, maximum=most, gates=gates, margin=1e-6)
     builder = ComparisonBuilder(rule)
     for value in candidate:
         builder.add([[], [{"elapsed": float(value)}]])
@@ -302,9 +290,7 @@ def test_dependence_of_either_arm_widens_the_interval_and_the_p_value() -> None:
         assert (distance > 0.5) is (verdict.p < 0.05), "both come from one error"
 
 
-def test_a_step_within_both_arms_as_large_as_their_difference_leaves_it_undecided() -> (
-    None
-):
+def test_a_step_within_both_arms_as_large_as_their_difference_leaves_it_undecided() -> None:
     gate = Gate("elapsed", "slower", 0.05, "slower by 5%")
     step = np.concatenate([noisy(10, cv=0.001), noisy(10, 2.0, cv=0.001)])
     found = against_stored(step, 0.5 * step, (gate,))
@@ -340,9 +326,7 @@ def test_a_stored_baseline_is_welch_on_logs_with_a_little_for_dependence() -> No
     interval = test.confidence_interval(0.95)
     wide = math.log(verdict.ratio.high / verdict.ratio.low)
     assert 1 < verdict.widened < 1.05
-    assert wide / (interval.high - interval.low) == pytest.approx(
-        verdict.widened, rel=0.01
-    )
+    assert wide / (interval.high - interval.low) == pytest.approx(verdict.widened, rel=0.01)
     ours = ratio_of_means(values, candidate)
     assert verdict.ratio.value == pytest.approx(ours.value, rel=1e-9)
     assert verdict.ratio.method == ours.method
@@ -398,8 +382,7 @@ def with_metrics(rule: ComparisonRule, count: int, **factors: float) -> Any:
     for _ in range(count):
         noise = np.exp(0.02 * rng.standard_normal((rule.arms, len(rule.metrics))))
         block = [
-            [{m.name: float(v) for m, v in zip(rule.metrics, row, strict=True)}]
-            for row in noise
+            [{m.name: float(v) for m, v in zip(rule.metrics, row, strict=True)}] for row in noise
         ]
         for name, factor in factors.items():
             block[-1][0][name] *= factor
@@ -453,16 +436,12 @@ def test_p_values_are_adjusted_over_metrics_and_candidates() -> None:
         (1.2, "higher", "faster", GateOutcome.FAILED),
     ],
 )
-def test_gates(
-    factor: float, better: Any, direction: Any, expected: GateOutcome
-) -> None:
+def test_gates(factor: float, better: Any, direction: Any, expected: GateOutcome) -> None:
     gate = Gate("elapsed", direction, 0.05, f"{direction} by 5%")
     rule = rule_of(gates=(gate,), metrics=(ComparedMetric("elapsed", better),))
     found = answer(rule, history_of(rule, noisy(30), noisy(30, factor, seed=1)))
     assert found.gates[0].outcome is expected
-    status = {GateOutcome.FAILED: 1, GateOutcome.PASSED: 0, GateOutcome.UNDECIDED: 3}[
-        expected
-    ]
+    status = {GateOutcome.FAILED: 1, GateOutcome.PASSED: 0, GateOutcome.UNDECIDED: 3}[expected]
     assert found.exit_status == status
 
 
@@ -470,9 +449,7 @@ def test_the_search_goes_on_until_the_gate_is_answered_too() -> None:
     gate = Gate("elapsed", "slower", 0.05, "slower by 5%")
     one, other = noisy(12), noisy(12, 1.05, seed=1)
     plain, gated = rule_of(), rule_of(gates=(gate,))
-    assert isinstance(
-        decide_comparison(plain, history_of(plain, one, other)), StopDecision
-    )
+    assert isinstance(decide_comparison(plain, history_of(plain, one, other)), StopDecision)
     history = history_of(gated, one, other)
     assert isinstance(decide_comparison(gated, history), NextBlock)
 
@@ -556,9 +533,7 @@ def test_a_metric_that_never_comes_ends_the_wait_for_it() -> None:
 def test_nothing_is_ruled_out_before_thirty_blocks() -> None:
     """A slow mode of 15 % in one arm is in none of 10 blocks with 20 %, however much faster the
     other trials are."""
-    rule = rule_of(
-        margin=0.05, gates=(Gate("elapsed", "slower", 0.05, "slower by 5%"),)
-    )
+    rule = rule_of(margin=0.05, gates=(Gate("elapsed", "slower", 0.05, "slower by 5%"),))
     for blocks, verdict, outcome in (
         (29, Verdict.UNDECIDED, GateOutcome.UNDECIDED),
         (30, Verdict.EQUIVALENT, GateOutcome.PASSED),
@@ -573,9 +548,7 @@ def test_nothing_is_ruled_out_before_thirty_blocks() -> None:
         assert found.verdicts[0].verdict is Verdict.FASTER
         (gate,) = found.gates
         assert gate.outcome is outcome
-        too_few = gate.detail.startswith(
-            "29 blocks, a gate passes from 30 on; ratio 0.5"
-        )
+        too_few = gate.detail.startswith("29 blocks, a gate passes from 30 on; ratio 0.5")
         assert too_few is (outcome is GateOutcome.UNDECIDED)
     assert isinstance(
         decide_comparison(rule, history_of(rule, noisy(10), noisy(10, 0.5, seed=1))),
@@ -589,9 +562,7 @@ def test_nothing_is_ruled_out_before_thirty_blocks() -> None:
 
 
 def test_what_is_ruled_out_says_which_slow_runs_may_be_unseen() -> None:
-    rule = rule_of(
-        margin=0.05, gates=(Gate("elapsed", "slower", 0.05, "slower by 5%"),)
-    )
+    rule = rule_of(margin=0.05, gates=(Gate("elapsed", "slower", 0.05, "slower by 5%"),))
     found = answer(rule, history_of(rule, noisy(40), noisy(40, seed=1)))
     assert found.verdicts[0].verdict is Verdict.EQUIVALENT
     text = "40 trials of each may miss slow runs rarer than 1 in 13"
@@ -701,9 +672,7 @@ def test_a_value_that_is_not_positive_leaves_no_figure(
     builder = ComparisonBuilder(rule)
     times = noisy(20)
     one = [{"elapsed": t, "system": t} for t in times]
-    other = [
-        {"elapsed": t, "system": 2 * t if n > 3 else 0.0} for n, t in enumerate(times)
-    ]
+    other = [{"elapsed": t, "system": 2 * t if n > 3 else 0.0} for n, t in enumerate(times)]
     if design is ComparisonDesign.STORED:
         builder.add([one, other])
     else:
@@ -722,9 +691,7 @@ def test_a_value_that_is_not_positive_leaves_no_figure(
 @pytest.mark.parametrize(
     ("design", "most"), [(ComparisonDesign.BLOCKS, 9), (ComparisonDesign.STORED, 1)]
 )
-def test_without_an_interval_there_is_no_p_value(
-    design: ComparisonDesign, most: int
-) -> None:
+def test_without_an_interval_there_is_no_p_value(design: ComparisonDesign, most: int) -> None:
     for blocks in (0, most):
         rule = rule_of(design=design, minimum=2 if most == 1 else 10)
         builder = ComparisonBuilder(rule)
@@ -818,9 +785,7 @@ def test_a_stored_baseline_that_is_noisier_is_planned_for() -> None:
 
 def test_a_stored_baseline_is_planned_for_rare_runs() -> None:
     stored = StoredArm("old", "s:old", {"elapsed": tuple(noisy(200, cv=0.001))})
-    rule = rule_of(
-        mode="plan", stored=stored, minimum=20, maximum=400, rare=SlowRuns(0.02)
-    )
+    rule = rule_of(mode="plan", stored=stored, minimum=20, maximum=400, rare=SlowRuns(0.02))
     builder = ComparisonBuilder(rule)
     for value in noisy(400, cv=0.001, seed=1):
         builder.add([[], [{"elapsed": value}]])

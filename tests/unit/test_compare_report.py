@@ -92,9 +92,7 @@ def comparison_of(*verdicts: MetricVerdict, **more: Any) -> ComparisonResult:
         "rule": ComparisonRule(2),
         "verdicts": verdicts or (verdict_of(),),
         "gates": (),
-        "stop": StopDecision(
-            "answered", "24 blocks, every question is answered", looks=15
-        ),
+        "stop": StopDecision("answered", "24 blocks, every question is answered", looks=15),
         "blocks": 24,
         "failed_blocks": 0,
         "duration_ns": 50 * 10**9,
@@ -110,8 +108,7 @@ def said(**more: Any) -> str:
 
 def test_slower_is_said_with_its_evidence() -> None:
     assert said() == (
-        "B is 3.2 % slower than A (elapsed: 95 % interval 2.1 to 4.3 %, 24 blocks, "
-        "P = 0.0004)"
+        "B is 3.2 % slower than A (elapsed: 95 % interval 2.1 to 4.3 %, 24 blocks, P = 0.0004)"
     )
 
 
@@ -221,8 +218,7 @@ def test_a_smallest_effect_above_1000_percent_is_not_stated() -> None:
         table = render_comparison(comparison_of(found)).splitlines()
         assert table[2].split()[-1] == cell
         assert (
-            "an effect of 990 %"
-            in said(smallest_effect=effect, verdict=Verdict.UNDECIDED)
+            "an effect of 990 %" in said(smallest_effect=effect, verdict=Verdict.UNDECIDED)
         ) is (cell == "990")
 
 
@@ -257,9 +253,7 @@ def test_figures_that_are_not_there_are_no_error(value: float) -> None:
 
 def test_the_table_shows_every_arm_of_every_metric() -> None:
     shown = verdict_of(metric="user", judged=False, verdict=None)
-    absent = verdict_of(
-        metric="system", judged=False, verdict=None, n_baseline=0, n_candidate=0
-    )
+    absent = verdict_of(metric="system", judged=False, verdict=None, n_baseline=0, n_candidate=0)
     text = render_comparison(comparison_of(verdict_of(), shown, absent, null=NULL))
     table, _, rest = text.partition("\n\n")
     lines = table.splitlines()
@@ -406,9 +400,7 @@ def test_junit_has_the_findings_and_an_undecided_gate_is_an_error() -> None:
     grave = make_finding("biased-null", "A and B", "it differs from itself")
     apart = make_finding("not-interleaved", "A and B", "at different times")
     mild = make_finding("difference-not-in-user-time", "A and B", "elapsed differs")
-    held = hold_doubtful(
-        comparison_of(gates=(gate_of(GateOutcome.PASSED),)), [grave, apart, mild]
-    )
+    held = hold_doubtful(comparison_of(gates=(gate_of(GateOutcome.PASSED),)), [grave, apart, mild])
     root = ElementTree.fromstring(render_junit([held], [grave, apart, mild]))
     (suite,) = root.findall("testsuite")
     assert suite.get("errors") == "1"
@@ -574,16 +566,13 @@ def test_progress_is_a_line() -> None:
     ratio = Estimate(1.032, 1.021, 1.043, 0.95, "t-mixture-sequence", 24)
     so_far = ComparisonProgress(24, 1, False, 200, 12.0, (("elapsed", "B", ratio),))
     assert block_text(so_far) == (
-        "block 25 of 200, 1 failed; elapsed ×1.032 (1.021 to 1.043); at most 84 s left; "
-        "12 s so far"
+        "block 25 of 200, 1 failed; elapsed ×1.032 (1.021 to 1.043); at most 84 s left; 12 s so far"
     )
     ratios = (("elapsed", "B", ratio), ("elapsed", "C", ratio))
     three = msgspec.structs.replace(so_far, ratios=ratios)
     assert "elapsed of B ×1.032" in block_text(three)
     sequence = msgspec.structs.replace(so_far, ratios=(), trials=(3, 62))
-    assert block_text(sequence) == (
-        "trial 3 of 62, 1 failed; about 3 min 56 s left; 12 s so far"
-    )
+    assert block_text(sequence) == ("trial 3 of 62, 1 failed; about 3 min 56 s left; 12 s so far")
     warm = msgspec.structs.replace(so_far, warming_up=True, ratios=())
     assert block_text(warm) == "warming up; at most 84 s left; 12 s so far"
     limited = msgspec.structs.replace(warm, limit_s=20.0)
@@ -593,9 +582,7 @@ def test_progress_is_a_line() -> None:
 def test_no_name_of_an_arm_reaches_a_terminal_as_a_command() -> None:
     evil, shown = "\x1b[2J\x9b\u202e", r"\x1b[2J\x9b\u202e"
     stop = StopDecision("failed", f"{evil} \ufffe", answered=False)
-    found = comparison_of(
-        verdict_of(candidate=evil), arms=("A", evil), stop=stop, failed_blocks=1
-    )
+    found = comparison_of(verdict_of(candidate=evil), arms=("A", evil), stop=stop, failed_blocks=1)
     for text in (render_comparison(found), render_junit([found])):
         assert text.replace("\n", "").isprintable()
         assert shown in text

@@ -67,9 +67,7 @@ def test_arms_are_told_apart_and_know_their_comparison() -> None:
     arms = [p.arm for p in found if p.arm is not None]
     assert [arm.place for arm in arms] == [0, 1, 2]
     assert {arm.names for arm in arms} == {("x-2", "y", "x")}
-    assert {(arm.comparison, arm.warmup, arm.paired) for arm in arms} == {
-        ("t", 3, True)
-    }
+    assert {(arm.comparison, arm.warmup, arm.paired) for arm in arms} == {("t", 3, True)}
     abba = plans(design="abba", warmup="3")[0].arm
     assert abba is not None
     assert (abba.trials_per_block, abba.warmup) == (2, 6)

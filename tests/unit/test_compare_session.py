@@ -51,9 +51,7 @@ class Recorder:
         self.opened = 0
         self.closed: list[ComparisonResult] = []
 
-    def test_opened(
-        self, name: str, threads: int, sample: Pairs, rule: str, tests: int
-    ) -> None:
+    def test_opened(self, name: str, threads: int, sample: Pairs, rule: str, tests: int) -> None:
         raise AssertionError("an arm is opened by its comparison")
 
     def trials_done(
@@ -132,9 +130,7 @@ def run(
             cut = ()
             kind = NULL_KIND if request.is_null else "compare"
             ledger = Ledger(study, study.begin_session(info(kind)))
-        performer = Performer(
-            bench, ExecEnvironment("/", ()), study.path, ledger.session
-        )
+        performer = Performer(bench, ExecEnvironment("/", ()), study.path, ledger.session)
         session = Session(program, ledger, performer, listener, cut)
         return session.run({}, {}), session, listener
 
@@ -190,9 +186,9 @@ def test_a_crash_at_every_request_changes_nothing(tmp_path: Path, design: str) -
         assert verdict.exit_status == _verdict.exit_status
         assert kept(session) == kept(undisturbed), f"broken at {at}"
         measured = [r for r in rest.requests if r.commands[0].mode == "EXEC"]
-        assert order_of(broken) + [
-            dict(r.environment)["BW_TEST"] for r in measured
-        ] == order_of(whole)
+        assert order_of(broken) + [dict(r.environment)["BW_TEST"] for r in measured] == order_of(
+            whole
+        )
 
 
 def test_a_sequence_tells_of_every_trial(tmp_path: Path) -> None:
@@ -213,9 +209,7 @@ def test_a_complete_comparison_replays_without_the_bench(tmp_path: Path) -> None
 
 
 def test_a_failed_trial_voids_its_block_and_fails_the_run(tmp_path: Path) -> None:
-    bench = FakeBench(
-        elapsed, status=lambda r, e: int(e == 5 and r.commands[0].argv[1] == "b")
-    )
+    bench = FakeBench(elapsed, status=lambda r, e: int(e == 5 and r.commands[0].argv[1] == "b"))
     verdict, session, _ = run(tmp_path / "study", bench)
     result = result_of(session)
     assert result.failed_blocks == 1

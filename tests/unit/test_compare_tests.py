@@ -1,4 +1,5 @@
-"""`bw compare` of stored results with several tests: each is compared, and they are judged together."""
+"""`bw compare` of stored results with several tests: each is compared, and they are judged
+together."""
 
 from __future__ import annotations
 
@@ -178,9 +179,9 @@ def test_files_that_differ_only_in_other_tests_are_compared(
     files: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     more = json.loads((tmp_path / files[0]).read_text())
-    [other] = json.loads(
-        hyperfine(tmp_path / "cat.json", {"cat": 1.0}, seed=3).read_text()
-    )["results"]
+    [other] = json.loads(hyperfine(tmp_path / "cat.json", {"cat": 1.0}, seed=3).read_text())[
+        "results"
+    ]
     more["results"].append(other)
     (tmp_path / "more.json").write_text(json.dumps(more))
     shown = document(capsys, files[0], "more.json")
@@ -203,9 +204,7 @@ def test_three_inputs_have_two_candidates(
 ) -> None:
     hyperfine(tmp_path / "third.json", {"sort": 1.3, "gzip": 1.0}, seed=4)
     shown = document(capsys, *files, "third.json")
-    found = {
-        (one["test"], one["candidate"]): one["verdict"] for one in shown["verdicts"]
-    }
+    found = {(one["test"], one["candidate"]): one["verdict"] for one in shown["verdicts"]}
     assert found["sort", "third.json:sort"] == "slower"
     assert shown["only_in"] == {"old.json": ["xz"], "new.json": ["xz", "cat"]}
     main(["compare", *files, "third.json"])
@@ -381,9 +380,7 @@ def test_a_gate_is_on_any_metric_of_the_table_in_the_tests_that_have_it(
     assert [one["test"] for one in shown["gates"]] == ["X"]
 
 
-@pytest.mark.parametrize(
-    "words", [("--fail-if", "C/op slower by 5%"), ("--metric", "C/op")]
-)
+@pytest.mark.parametrize("words", [("--fail-if", "C/op slower by 5%"), ("--metric", "C/op")])
 def test_a_metric_that_no_input_has_is_refused_with_those_that_all_have(
     words: tuple[str, str],
     tmp_path: Path,
@@ -406,15 +403,12 @@ def test_a_gate_on_a_metric_that_only_the_baseline_has_is_undecided(
     _with_bytes("new", 1)
     gate = ["--fail-if", "B/op slower by 5%", "--accept", "not-interleaved"]
     outcomes = {
-        one["test"]: one["outcome"]
-        for one in document(capsys, "old", "new", *gate)["gates"]
+        one["test"]: one["outcome"] for one in document(capsys, "old", "new", *gate)["gates"]
     }
     assert outcomes == {"X": "passed", "Y": "undecided"}
 
 
-@pytest.mark.parametrize(
-    ("column", "verdict"), [("ops/s", "faster"), ("p50 ms", "slower")]
-)
+@pytest.mark.parametrize(("column", "verdict"), [("ops/s", "faster"), ("p50 ms", "slower")])
 def test_every_name_of_a_table_can_be_a_metric_with_a_direction(
     column: str,
     verdict: str,

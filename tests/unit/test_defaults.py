@@ -28,9 +28,7 @@ from benchwright.suite.command_line import CommandRequest
 from benchwright.suite.options import declared_in, given, options_of
 
 ROOT = parser()
-COMMANDS = [
-    words for words in ROOT.commands() if words and keys_of_command(ROOT.of(words))
-]
+COMMANDS = [words for words in ROOT.commands() if words and keys_of_command(ROOT.of(words))]
 USER_ONLY = {"setup", "cleanup", "hook", "rule", "notify", "shell"}
 
 
@@ -92,9 +90,7 @@ def test_files_above_the_repository_or_without_one_are_not_read(tmp_path: Path) 
     environment = {"HOME": str(tmp_path)}
     assert config_files(environment, str(tmp_path / "repo" / "a")) == []
     assert config_files(environment, str(tmp_path / "other" / "b")) == []
-    assert config_files(environment, str(tmp_path)) == [
-        ConfigFile("pyproject.toml", "project")
-    ]
+    assert config_files(environment, str(tmp_path)) == [ConfigFile("pyproject.toml", "project")]
 
 
 def test_a_project_file_without_our_table_is_passed_over(tmp_path: Path) -> None:
@@ -370,9 +366,7 @@ def test_a_project_is_stronger_than_the_user_and_the_command_line_strongest(
     home: Path,
 ) -> None:
     user = 'study = "mine"\n[run]\nprecision = "2%"\nkeep-going = true\nthreads = 2\n'
-    project = (
-        '[tool.benchwright]\nstudy = "ours"\n[tool.benchwright.run]\nthreads = "3"\n'
-    )
+    project = '[tool.benchwright]\nstudy = "ours"\n[tool.benchwright.run]\nthreads = "3"\n'
     found = arguments_of("run", "--threads", "4", user=user, project=project)
     assert (found.study, found.precision, found.threads) == ("ours", "2%", "4")
     assert found.keep_going is True
@@ -467,9 +461,7 @@ def test_every_argument_that_is_a_study_has_the_key() -> None:
     assert {option.default_key for option in arguments} == {"study"}
 
 
-def test_a_projects_paths_are_relative_to_it(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_projects_paths_are_relative_to_it(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("below").mkdir()
     Path("pyproject.toml").write_text('[tool.benchwright]\nstudy = "results"\n')
     monkeypatch.chdir("below")
@@ -478,9 +470,7 @@ def test_a_projects_paths_are_relative_to_it(
     assert found.study == "../results"
 
 
-@pytest.mark.parametrize(
-    "path", ["/tmp/mine", "~/mine", "../mine", "in/../..", "link/x"]
-)
+@pytest.mark.parametrize("path", ["/tmp/mine", "~/mine", "../mine", "in/../..", "link/x"])
 def test_a_projects_paths_are_inside_of_it(home: Path, path: str) -> None:
     Path("link").symlink_to(home)
     text = f'[tool.benchwright]\nstudy = "{path}"\n'
@@ -499,9 +489,7 @@ def test_defaults_can_be_typed(home: Path) -> None:
     assert (again.duration, again.direct) == ("1s", True)
 
 
-def test_nothing_is_read_inside_a_session(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_is_read_inside_a_session(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (home / "config.toml").write_text("this is no TOML")
     assert main(["run", "--plan", "--", "true"]) == 2
     monkeypatch.setenv("BW_SESSION", "token")
@@ -511,9 +499,7 @@ def test_nothing_is_read_inside_a_session(
 # -- `bw config` -----------------------------------------------------------------------
 
 
-def test_bw_config_lists_what_is_set(
-    home: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_bw_config_lists_what_is_set(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["config"]) == 0
     assert "no option is set" in capsys.readouterr().out
     (home / "config.toml").write_text('quiet = true\n[run]\nprecision = "2%"\n')
@@ -529,17 +515,13 @@ def test_bw_config_lists_what_is_set(
     assert main(["config", "run"]) == 0
     shown = {line.split()[0]: line for line in capsys.readouterr().out.splitlines()[3:]}
     settable = {
-        key
-        for key, option in keys_of_command(ROOT.of(["run"])).items()
-        if not refusal(option)
+        key for key, option in keys_of_command(ROOT.of(["run"])).items() if not refusal(option)
     }
     assert set(shown) == settable
     assert "built-in" in shown["output"]
 
 
-def test_bw_config_has_json_and_the_path(
-    home: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_bw_config_has_json_and_the_path(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (home / "config.toml").write_text('[trace.stat]\nwindow = "1s"\n')
     assert main(["config", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)

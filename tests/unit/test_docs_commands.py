@@ -1,4 +1,5 @@
-"""Every command that the documentation shows is parsed by the real parser; each option it names exists."""
+"""Every command that the documentation shows is parsed by the real parser; each option it names
+exists."""
 
 from __future__ import annotations
 
@@ -29,9 +30,7 @@ SCRIPTS = sorted(
     for file in (ROOT / folder).rglob("*")
     if file.suffix in (".ap", ".toml", ".sh", ".inc")
 )
-CODE = re.compile(
-    r"^```(\w*)[^\n]*\n(.*?)^```$|^((?: {4}[^\n]*\n)+)", re.DOTALL | re.MULTILINE
-)
+CODE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$|^((?: {4}[^\n]*\n)+)", re.DOTALL | re.MULTILINE)
 SEPARATOR = re.compile(r"[();<>|&]+")
 FILLED = {"{rate}": "1k", "...": None, "[STUDY]": "STUDY", "B...": "B", "INPUT...": "A"}
 FILLED["NAME"] = "junit"  # a format of `bw export`; elsewhere any word is a name
@@ -73,9 +72,7 @@ def texts_of(file: Path) -> Iterator[str]:
     text = file.read_text().replace("\\\n", " ")
     if file in SCRIPTS:
         for line in text.splitlines():
-            yield (
-                line.split(" #")[0].lstrip("# ").removeprefix("SYSTEM ").split("  ")[0]
-            )
+            yield (line.split(" #")[0].lstrip("# ").removeprefix("SYSTEM ").split("  ")[0])
         return
     for language, fenced, indented in CODE.findall(text):
         for line in (fenced or indented).splitlines():
@@ -151,9 +148,7 @@ def commands_of(file: Path) -> list[list[str]]:
     [file for file in (*PAGES, *SCRIPTS) if commands_of(file)],
     ids=lambda file: str(file.relative_to(ROOT)),
 )
-def test_every_command_is_parsed(
-    file: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_every_command_is_parsed(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     refused = []
     for program, *words in commands_of(file):
         try:

@@ -45,7 +45,5 @@ def test_the_api_is_complete_and_loads_nothing_until_it_is_used() -> None:
         "import sys, benchwright.stats as s; before = 'numpy' in sys.modules;"
         "s.Table; print(before, 'numpy' in sys.modules, 't_test' in dir(s))"
     )
-    out = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.split() == ["False", "True", "True"]

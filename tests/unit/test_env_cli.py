@@ -54,9 +54,7 @@ def test_the_printed_form_is_as_recorded(metal: MachineTree) -> None:
     compare("bare-metal.txt", machine_text(at_rest(metal.capture(["no-such", "-x"]))))
 
 
-def test_the_printed_difference_is_as_recorded(
-    metal: MachineTree, tmp_path: Path
-) -> None:
+def test_the_printed_difference_is_as_recorded(metal: MachineTree, tmp_path: Path) -> None:
     a, b = at_rest(metal.capture()), at_rest(guest(tmp_path / "guest").capture())
     text = difference_text(("old", a), ("new", b), difference(a, b), everything=False)
     compare("difference.txt", text)
@@ -109,9 +107,7 @@ def changed(text: str) -> dict[str, tuple[Any, Any]]:
     }
 
 
-def test_captures_of_a_study_are_compared(
-    capsys: pytest.CaptureFixture[str], study: str
-) -> None:
+def test_captures_of_a_study_are_compared(capsys: pytest.CaptureFixture[str], study: str) -> None:
     governor = {"cpu.governor": ("performance", "powersave")}
     code, out, _ = bw(capsys, "--diff", f"{study}:1:1", f"{study}:1:2", "--json")
     assert (code, changed(out)) == (0, governor)
@@ -136,9 +132,7 @@ def test_one_capture_is_not_several(
     assert ": 1 fact, 0 absent\n" in machine_text(MachineCapture(TAKEN_NS, facts))
 
 
-def test_a_study_s_capture_is_printed(
-    capsys: pytest.CaptureFixture[str], study: str
-) -> None:
+def test_a_study_s_capture_is_printed(capsys: pytest.CaptureFixture[str], study: str) -> None:
     for words in ([f"{study}:1"], ["--study", f"{study}:1"]):
         code, out, _ = bw(capsys, *words)
         assert code == 0

@@ -258,9 +258,7 @@ def test_a_capture_survives_the_journal(tmp_path: Path) -> None:
         ("/", True),  # the program
     ],
 )
-def test_only_a_mount_that_is_used_changes_the_environment(
-    mount: str, counts: bool
-) -> None:
+def test_only_a_mount_that_is_used_changes_the_environment(mount: str, counts: bool) -> None:
     def capture(size: str) -> MachineCapture:
         rest = (fact(f"mount.{m}.type", "ext4") for m in ("/home/me", "/", "/studies"))
         changed = fact(f"mount.{mount}.size_bytes", size)

@@ -16,13 +16,13 @@ import msgspec
 import pytest
 
 import exported_session
-from benchwright.cli import export
-from benchwright.cli.export_view import read_view
-from benchwright.cli.history_inputs import read_runs
 from benchwright.cli.main import main
-from benchwright.core.load import load_direction
-from benchwright.report.export import FORMATS
-from benchwright.report.export.view import in_base_unit, unit_of
+from benchwright.features.exchange import command as export
+from benchwright.features.exchange.export import FORMATS
+from benchwright.features.exchange.export.view import in_base_unit, unit_of
+from benchwright.features.exchange.view import read_view
+from benchwright.features.history.inputs import read_runs
+from benchwright.features.load.types import load_direction
 from benchwright.study.journal import Study
 
 STUDIES = Path(__file__).parents[1] / "data" / "studies-0.1"
@@ -180,10 +180,7 @@ def test_one_direction_for_github_action_benchmark(
     main(["export", "run", "--format", "github-action-benchmark"])
     said = capsys.readouterr()
     assert [one["value"] for one in json.loads(said.out)] == [110, 120]
-    assert (
-        "bw: elapsed, user and rss_bytes of count:n=1 and count:n=2 are left out"
-        in said.err
-    )
+    assert "bw: elapsed, user and rss_bytes of count:n=1 and count:n=2 are left out" in said.err
 
 
 def test_files_are_written_beside_the_first(
@@ -202,9 +199,7 @@ def test_files_are_written_beside_the_first(
     assert rows[1].startswith("2026-11-22 19:35:53 +0000,,run@1,120.0,")
 
 
-def test_a_file_has_the_text_of_stdout(
-    studies: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_file_has_the_text_of_stdout(studies: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["export", "run", "--format", "markdown"]) == 0
     text = capsys.readouterr().out
     assert main(["export", "run", "--format", "markdown", "-o", "one.md"]) == 0
@@ -350,7 +345,8 @@ def test_a_load_is_green_in_junit_where_its_exit_status_is_0(
 def test_a_failed_load_of_a_study_is_named_as_it_was_typed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Of a port at which nothing listens; every text has the words of the user, and an option that exists."""
+    """Of a port at which nothing listens; every text has the words of the user, and an option that
+    exists."""
     monkeypatch.chdir(tmp_path)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
@@ -420,9 +416,7 @@ def _answer(listener: socket.socket) -> None:
         with connection:
             while data := connection.recv(65536):
                 answers = data.count(b"\r\n\r\n")
-                connection.sendall(
-                    b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n" * answers
-                )
+                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n" * answers)
 
 
 @pytest.mark.parametrize("text", ["", "{}", '{"schema": "benchwright/load/1"}'])

@@ -1,4 +1,5 @@
-"""What a session has and a file of `bw export` has not is named; what it has is in base units, and is read again.
+"""What a session has and a file of `bw export` has not is named; what it has is in base units, and
+is read again.
 
 Each test is of every format, so that a new one is in it too.
 """
@@ -14,7 +15,7 @@ import pytest
 import exported_session
 from benchwright.core.comparison import Better
 from benchwright.core.results import Estimate
-from benchwright.report.export import (
+from benchwright.features.exchange.export import (
     FORMATS,
     Exported,
     ExportMetric,
@@ -22,9 +23,9 @@ from benchwright.report.export import (
     ExportTrial,
     ExportView,
 )
-from benchwright.report.export.view import refusal, unit_of
+from benchwright.features.exchange.export.view import refusal, unit_of
+from benchwright.features.exchange.foreign import PARSERS
 from benchwright.stats.metric_rules import TIMES
-from benchwright.study.foreign import PARSERS
 from benchwright.study.parsers.api import ParsedInput
 from benchwright.study.parsers.content import content_head
 
@@ -106,16 +107,12 @@ def texts_of(exported: Exported) -> str:
 
 
 def numbers(text: str) -> list[float]:
-    return [
-        float(word)
-        for word in re.findall(r"(?<![\w.])-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?", text)
-    ]
+    return [float(word) for word in re.findall(r"(?<![\w.])-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?", text)]
 
 
 def is_named(exported: Exported, name: str) -> bool:
     return any(
-        re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", one)
-        for one in exported.left_out
+        re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", one) for one in exported.left_out
     )
 
 
@@ -144,9 +141,7 @@ def test_a_metric_is_in_the_file_in_its_base_unit_or_is_named(name: str) -> None
             assert is_there or is_named(exported, metric.name), metric.name
             continue
         scaled = (figure, figure * 1e9)  # Nanoseconds where the format has them.
-        is_there = any(
-            one == pytest.approx(s, rel=1e-6) for one in found for s in scaled
-        )
+        is_there = any(one == pytest.approx(s, rel=1e-6) for one in found for s in scaled)
         assert is_there or is_named(exported, metric.name), metric.name
         if figure != own:
             assert own not in found, f"{metric.name} is in {metric.unit}"
@@ -163,11 +158,7 @@ def test_what_is_in_a_file_is_read_again(name: str, main: str, tmp_path: Path) -
     exported = FORMATS[name].write(view)
     text = exported.beside[0][1] if exported.beside else exported.text
     read = parsed(tmp_path, text)
-    found = [
-        (quantity, unit, value)
-        for one in read
-        for quantity, unit, value in figures_of(one)
-    ]
+    found = [(quantity, unit, value) for one in read for quantity, unit, value in figures_of(one)]
     for metric in view.tests[0].metrics:
         same = [
             (quantity, unit)
@@ -184,8 +175,8 @@ def test_what_is_in_a_file_is_read_again(name: str, main: str, tmp_path: Path) -
 
 
 def says_unit(quantity: str, unit: str, base: str) -> bool:
-    """Return whether a figure that was read has its base unit: beside it, in its name, or as every figure of
-    that name has it."""
+    """Return whether a figure that was read has its base unit: beside it, in its name, or as every
+    figure of that name has it."""
     if quantity in TIMES:
         return base in ("s", "s/op")
     said = f"{quantity} {unit} {unit_of(quantity, '')}"
@@ -216,9 +207,7 @@ JMH = """[{"jmhVersion": "1.37", "benchmark": "b", "mode": "%s", "primaryMetric"
 GOOGLE = """{"context": {"library_build_type": "release"}, "benchmarks": [{"name": "b",
 "run_type": "iteration", "iterations": 1, "real_time": 0.5, "cpu_time": 0.125, "time_unit": "s",
 "%s": 0.25}]}"""
-ACTION = (
-    r'[{"name": "b", "unit": "s/op\t 8 B/s\t 0.125 ops/s\t 0.25 %s", "value": 0.5}]'
-)
+ACTION = r'[{"name": "b", "unit": "s/op\t 8 B/s\t 0.125 ops/s\t 0.25 %s", "value": 0.5}]'
 GO = "BenchmarkA-2 1 0.5 sec/op 8 B/s\nBenchmarkB-2 1 0.5 sec/op 8 B/s 0.25 %s\n"
 
 

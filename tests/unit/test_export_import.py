@@ -35,9 +35,7 @@ def figures(source: str, capsys: pytest.CaptureFixture[str]) -> list[dict[str, A
     ]
 
 
-@pytest.mark.parametrize(
-    "name", ["hyperfine", "pyperf", "benchfmt", "jmh", "google-benchmark"]
-)
+@pytest.mark.parametrize("name", ["hyperfine", "pyperf", "benchfmt", "jmh", "google-benchmark"])
 def test_trials_survive_the_round_trip(
     place: Path, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
@@ -55,9 +53,7 @@ def test_a_result_of_a_series_survives_the_round_trip(
 ) -> None:
     assert main(["export", "compare", "--format", "otava", "-o", "out.yaml"]) == 0
     before = [one["mean"] for one in figures("compare", capsys)]
-    after = [
-        figures(f"compare-{arm}.csv", capsys)[0]["mean"] for arm in ("short", "long")
-    ]
+    after = [figures(f"compare-{arm}.csv", capsys)[0]["mean"] for arm in ("short", "long")]
     assert after == pytest.approx(before)
     wanted = ["--format", "github-action-benchmark", "--metric", "elapsed"]
     assert main(["export", "compare", *wanted, "-o", "out"]) == 0

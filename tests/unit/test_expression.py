@@ -176,14 +176,10 @@ def perl_results(expressions: list[str]) -> list[str]:
     perl = shutil.which("perl")
     if perl is None:
         pytest.skip("NOT COMPARED WITH PERL: there is no perl on this machine")
-    settings = "".join(
-        f"my ${name} = {json.dumps(value)};" for name, value in VALUES.items()
-    )
+    settings = "".join(f"my ${name} = {json.dumps(value)};" for name, value in VALUES.items())
     each = "".join(f"print(scalar({one}), chr(10));" for one in expressions)
     script = f"no warnings; {settings} {each}"
-    done = subprocess.run(
-        [perl, "-e", script], capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([perl, "-e", script], capture_output=True, text=True, check=True)
     return done.stdout.split("\n")[:-1]
 
 

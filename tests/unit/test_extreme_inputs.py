@@ -1,4 +1,5 @@
-"""Values at the ends of a float, halves of characters and deep nesting, through the commands that read files."""
+"""Values at the ends of a float, halves of characters and deep nesting, through the commands that
+read files."""
 
 from __future__ import annotations
 
@@ -11,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from benchwright.cli.main import main
+from benchwright.features.exchange.foreign import DamagedJson
+from benchwright.features.exchange.foreign.json_file import parse_json
 from benchwright.report.charts.sheet import (
     AxisUnit,
     CurveForm,
@@ -22,8 +25,6 @@ from benchwright.report.charts.sheet import (
 )
 from benchwright.report.charts.svg import panel_svgs
 from benchwright.report.charts.ticks import tick_labels, tick_positions
-from benchwright.study.foreign import DamagedJson
-from benchwright.study.foreign.json_file import parse_json
 
 EXTREME = {
     "large": [1.7e308, 1e308] * 6,

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchwright.load import workload as w
-from benchwright.load.file_set import (
+from benchwright.features.load import workload as w
+from benchwright.features.load.file_set import (
     FileSetPlan,
     at_rate,
     mean_pieces,
@@ -28,9 +28,7 @@ def of_single_sizes(low: int, high: int) -> Fraction:
     return Fraction(sum(pieces), len(pieces))
 
 
-@pytest.mark.parametrize(
-    ("low", "high"), [(0, 0), (0, 16383), (1, 8192), (8193, 30_000)]
-)
+@pytest.mark.parametrize(("low", "high"), [(0, 0), (0, 16383), (1, 8192), (8193, 30_000)])
 def test_pieces_of_uniform_sizes_are_exact(low: int, high: int) -> None:
     assert mean_pieces(w.UniformValue(low, high), PIECE) == of_single_sizes(low, high)
 
@@ -50,9 +48,7 @@ def test_pieces_of_a_table_are_exact() -> None:
         (w.Gamma(10**6, 1_500_000), lambda rng, n: rng.gamma(1.5, 10**6 / 1.5, n)),
         (
             w.Lognormal(30_000, 1_000_000),
-            lambda rng, n: rng.lognormal(
-                np.log(30_000) - np.log(2) / 2, np.sqrt(np.log(2)), n
-            ),
+            lambda rng, n: rng.lognormal(np.log(30_000) - np.log(2) / 2, np.sqrt(np.log(2)), n),
         ),
         (w.Pareto(4096, 2_500_000), lambda rng, n: 4096 * (1 + rng.pareto(2.5, n))),
     ],
@@ -62,9 +58,7 @@ def test_pieces_of_a_law_are_those_of_its_draws(size: w.Distribution, draw) -> N
     rng = np.random.default_rng(3)
     pieces = np.maximum(1, np.ceil(draw(rng, 1_000_000) / PIECE))
     error = pieces.std() / 1000
-    assert float(mean_pieces(size, PIECE)) == pytest.approx(
-        pieces.mean(), abs=5 * error
-    )
+    assert float(mean_pieces(size, PIECE)) == pytest.approx(pieces.mean(), abs=5 * error)
 
 
 @given(
@@ -89,14 +83,10 @@ def plan(**fields: object) -> FileSetPlan:
 
 
 def files(rate: int | None, *kinds: str) -> w.Files:
-    chains = tuple(
-        w.Chain(kind, 1, (w.ChainStep(kind),)) for kind in kinds or ("getattr",)
-    )
+    chains = tuple(w.Chain(kind, 1, (w.ChainStep(kind),)) for kind in kinds or ("getattr",))
     if rate is None:
         return w.Files(chains=chains, users=3)
-    return w.Files(
-        chains=chains, rate=w.ConstantRate(rate * w.MICRO), arrival=w.PoissonArrival()
-    )
+    return w.Files(chains=chains, rate=w.ConstantRate(rate * w.MICRO), arrival=w.PoissonArrival())
 
 
 def test_a_set_grows_with_the_rate_of_all_filaments() -> None:
@@ -116,9 +106,7 @@ def test_a_closed_loop_has_no_rate_for_a_set() -> None:
         plan(per_load=True).made_for([files(None)])
 
 
-def test_names_that_do_not_exist_at_the_start_are_added_where_files_are_created() -> (
-    None
-):
+def test_names_that_do_not_exist_at_the_start_are_added_where_files_are_created() -> None:
     made = plan(per_load=True).made_for([files(100, "create", "remove")])
     assert made.files == w.ConstantValue(220)
     assert made.present_micro == round(10**6 / 1.1)

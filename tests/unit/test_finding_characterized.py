@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchwright.core.characterization import (
+from benchwright.features.profile.types import (
     Characterization,
     Direction,
     SizeCalls,
@@ -11,9 +11,7 @@ from benchwright.core.characterization import (
 from benchwright.findings.observed import io_findings
 
 
-def moved(
-    direction: Direction, *sizes: tuple[int, int], kind: str = "file"
-) -> Transfer:
+def moved(direction: Direction, *sizes: tuple[int, int], kind: str = "file") -> Transfer:
     """Return a transfer of so many calls of each size."""
     return Transfer(
         call=direction,

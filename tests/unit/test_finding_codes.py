@@ -11,6 +11,7 @@ import pytest
 
 from benchwright.cli.main import parser
 from benchwright.core.results import FORMER_CODES, Finding, Severity
+from benchwright.features.autopilot.language import KEYWORDS
 from benchwright.findings.codes import (
     CODES,
     LIMITER_CODES,
@@ -20,7 +21,6 @@ from benchwright.findings.codes import (
     make_finding,
     merge_tables,
 )
-from benchwright.suite.autopilot import KEYWORDS
 
 ROOT = parser()
 OPTIONS = {

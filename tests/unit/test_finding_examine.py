@@ -52,9 +52,7 @@ def test_a_command_that_fails_is_one_finding_with_its_epochs() -> None:
     ]
     (finding,) = compute_findings(Evidence("t", trials))
     assert (finding.code, finding.severity) == ("command-failed", Severity.SERIOUS)
-    assert (
-        finding.evidence == "`work --fast` exited with status 3 in trials 3, 4 (2 of 4)"
-    )
+    assert finding.evidence == "`work --fast` exited with status 3 in trials 3, 4 (2 of 4)"
 
 
 def test_several_causes_of_failures_have_their_sum() -> None:
@@ -97,9 +95,7 @@ def test_a_failed_trial_names_the_command_whose_status_is_not_accepted() -> None
         MeasurementBlock(1, 3, "sort", 2, {"elapsed": 1.0}),
     )
     failed = Trial("t", 3, 1, TrialEnding.FAILED, 0, 1, blocks)
-    found = compute_findings(
-        Evidence("t", [trial(1), trial(2), failed], ok_status=(0, 1))
-    )
+    found = compute_findings(Evidence("t", [trial(1), trial(2), failed], ok_status=(0, 1)))
     (one,) = [finding for finding in found if finding.code == "command-failed"]
     assert one.evidence.startswith("`sort` exited with status 2")
 
@@ -154,13 +150,9 @@ def test_a_value_that_is_no_number_is_missing() -> None:
     assert finding.evidence.endswith("not every thread reported a number")
 
 
-@pytest.mark.parametrize(
-    ("count", "text"), [(0, "no trial was"), (1, "only 1 trial was")]
-)
+@pytest.mark.parametrize(("count", "text"), [(0, "no trial was"), (1, "only 1 trial was")])
 def test_too_few_trials(count: int, text: str) -> None:
-    (finding,) = compute_findings(
-        Evidence("t", [trial(e) for e in range(1, count + 1)])
-    )
+    (finding,) = compute_findings(Evidence("t", [trial(e) for e in range(1, count + 1)]))
     assert finding.code == "too-few-trials"
     assert finding.evidence.startswith(text)
 
@@ -168,28 +160,20 @@ def test_too_few_trials(count: int, text: str) -> None:
 @pytest.mark.parametrize(
     ("operations", "severity"), [(999.0, Severity.SERIOUS), (20_000.0, Severity.NOTE)]
 )
-def test_one_load_of_many_operations_is_a_note(
-    operations: float, severity: Severity
-) -> None:
+def test_one_load_of_many_operations_is_a_note(operations: float, severity: Severity) -> None:
     values = {"elapsed": 10.0, "completed": operations, "response_ns_mean": 9.0}
     (finding,) = compute_findings(Evidence("t", [trial(1, values=values)]))
     assert (finding.code, finding.severity) == ("too-few-trials", severity)
 
 
-@pytest.mark.parametrize(
-    ("looks", "severity"), [(1, Severity.NOTE), (6, Severity.WARNING)]
-)
-def test_a_legacy_predicates_confidence_is_nominal(
-    looks: int, severity: Severity
-) -> None:
+@pytest.mark.parametrize(("looks", "severity"), [(1, Severity.NOTE), (6, Severity.WARNING)])
+def test_a_legacy_predicates_confidence_is_nominal(looks: int, severity: Severity) -> None:
     stop = StopDecision("predicate", "holds", looks=looks)
     for rule in (
         UntilPredicate(2, 1, "$count > 1"),
         UntilProgram(2, 1, Command(("true",))),
     ):
-        (finding,) = compute_findings(
-            Evidence("t", [trial(1), trial(2)], rule=rule, stop=stop)
-        )
+        (finding,) = compute_findings(Evidence("t", [trial(1), trial(2)], rule=rule, stop=stop))
         assert (finding.code, finding.severity) == ("nominal-confidence", severity)
         assert "95 % is nominal" in finding.evidence
 
@@ -204,12 +188,8 @@ def test_a_value_that_is_never_taken_is_told() -> None:
     """A script that writes `elapsed = 5`, or `note = fast`, learns that it counts for nothing."""
     line = "elapsed (thread 1): elapsed in APLOG is not taken: elapsed is measured"
     other = "note (thread 1): note = 'fast' in APLOG is not a number"
-    trials = [
-        msgspec.structs.replace(trial(e), missing=(line, other)) for e in (1, 2, 3)
-    ]
-    found = [
-        f for f in compute_findings(Evidence("t", trials)) if f.code == "missing-metric"
-    ]
+    trials = [msgspec.structs.replace(trial(e), missing=(line, other)) for e in (1, 2, 3)]
+    found = [f for f in compute_findings(Evidence("t", trials)) if f.code == "missing-metric"]
     assert [f.evidence.split(" was")[0] for f in found] == [
         "a value reported for elapsed",
         "a value reported for note",

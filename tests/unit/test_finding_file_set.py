@@ -6,19 +6,19 @@ import msgspec
 import numpy as np
 import pytest
 
-from benchwright.core.load import (
+from benchwright.features.load.file_set_findings import (
+    CountedTable,
+    chance_of,
+    counted_tables,
+    file_set_findings,
+)
+from benchwright.features.load.types import (
     ChainDraws,
     FileSetResult,
     FileSizeDraws,
     PopularityDraws,
     TransferDraws,
     TransferSizeDraws,
-)
-from benchwright.findings.file_set import (
-    CountedTable,
-    chance_of,
-    counted_tables,
-    file_set_findings,
 )
 
 MIX = {"lookup": 27, "read": 18, "write": 9, "getattr": 11, "commit": 5, "create": 1}
@@ -32,16 +32,12 @@ def shares(weights: list[int]) -> list[float]:
     return [weight / sum(weights) for weight in weights]
 
 
-def drawn(
-    random: np.random.Generator, draws: int, mix: dict[str, int] = MIX
-) -> FileSetResult:
+def drawn(random: np.random.Generator, draws: int, mix: dict[str, int] = MIX) -> FileSetResult:
     """Return a result whose counts are drawn from the tables; those of the mix from `mix`."""
     chains = random.multinomial(draws, shares(list(mix.values())))
     weights = [objects * weight for objects, weight in POPULARITY]
     files = random.multinomial(draws, shares(weights))
-    sizes = random.multinomial(
-        sum(n for n, _ in POPULARITY), shares(list(SIZES.values()))
-    )
+    sizes = random.multinomial(sum(n for n, _ in POPULARITY), shares(list(SIZES.values())))
     # The weight of a class of sizes: its files are as popular as others.
     class_weights = [int(n) * 100 + 1 for n in sizes]
     size_draws = random.multinomial(draws, shares(class_weights))
@@ -55,8 +51,7 @@ def drawn(
         files_at_end=467,
         bytes_at_end=10**7,
         mix=tuple(
-            ChainDraws(0, name, MIX[name], int(n))
-            for name, n in zip(mix, chains, strict=True)
+            ChainDraws(0, name, MIX[name], int(n)) for name, n in zip(mix, chains, strict=True)
         ),
         file_popularity=tuple(
             PopularityDraws(weight * objects, objects, objects, int(n), int(n))
@@ -128,9 +123,7 @@ def test_a_working_set_that_shrank_is_found() -> None:
         msgspec.structs.replace(cold, drawn=0),
         msgspec.structs.replace(hot, drawn=hot.drawn + cold.drawn),
     )
-    (finding,) = file_set_findings(
-        msgspec.structs.replace(files, file_popularity=moved), "t"
-    )
+    (finding,) = file_set_findings(msgspec.structs.replace(files, file_popularity=moved), "t")
     assert finding.code == "mix-differs"
     assert "popularity of files: weight 1 has 0 % of 100,000 draws" in finding.evidence
 

@@ -7,8 +7,7 @@ import random
 import pytest
 
 from benchwright.core.results import Severity
-from benchwright.core.search import LoadSeries, LoadTrial
-from benchwright.findings.generators import (
+from benchwright.features.generators.findings import (
     COUNTS_CONTRADICT,
     LATENESS_UNKNOWN,
     OFFERED_DIFFERS,
@@ -21,6 +20,7 @@ from benchwright.findings.generators import (
     mark_findings,
     series_count,
 )
+from benchwright.features.search.types import LoadSeries, LoadTrial
 
 
 def series(*counts: int, first_s: float = 0.0, width_s: float = 1.0) -> LoadSeries:
@@ -151,9 +151,7 @@ def test_poisson_arrivals_are_not_marked(chance: random.Random) -> None:
         (trial(100, completed=700, rows=series(*[100] * 10)), False),
     ],
 )
-def test_counts_that_cannot_all_be_true_contradict(
-    one: LoadTrial, contradicts: bool
-) -> None:
+def test_counts_that_cannot_all_be_true_contradict(one: LoadTrial, contradicts: bool) -> None:
     assert counts_contradict(one) == contradicts
     marks = count_marks(one, None, by_series=False)
     assert (COUNTS_CONTRADICT in marks) == contradicts
@@ -187,12 +185,8 @@ def test_more_in_a_series_of_ends_than_ended_contradicts() -> None:
 def test_a_part_that_is_the_same_at_the_lower_rates_is_a_unit(
     counted: tuple[int, ...], unit: float | None
 ) -> None:
-    trials = [
-        trial(100 * 2**place, count) for place, count in reversed([*enumerate(counted)])
-    ]
-    assert count_unit(trials) == (
-        None if unit is None else pytest.approx(unit, rel=0.01)
-    )
+    trials = [trial(100 * 2**place, count) for place, count in reversed([*enumerate(counted)])]
+    assert count_unit(trials) == (None if unit is None else pytest.approx(unit, rel=0.01))
     assert count_unit(trials[-1:]) is None, "one rate shows no unit"
     assert count_unit([]) is None
 
@@ -210,10 +204,7 @@ def test_counts_in_the_asked_unit_compare_with_the_rate() -> None:
 
 
 def found(*trials: LoadTrial) -> dict[str, tuple[Severity, str]]:
-    return {
-        one.code: (one.severity, one.evidence)
-        for one in mark_findings(trials, "search")
-    }
+    return {one.code: (one.severity, one.evidence) for one in mark_findings(trials, "search")}
 
 
 def marked(one: LoadTrial, *, by_series: bool = True) -> LoadTrial:
@@ -235,9 +226,7 @@ def test_a_difference_is_told_with_its_amount_and_its_trials() -> None:
 
 
 def test_more_in_some_and_fewer_in_other_trials_is_serious() -> None:
-    trials = [
-        marked(trial(1000, n), by_series=False) for n in (7000, 14000, 10000, 9000)
-    ]
+    trials = [marked(trial(1000, n), by_series=False) for n in (7000, 14000, 10000, 9000)]
     severity, text = found(*trials)[OFFERED_DIFFERS]
     assert severity is Severity.SERIOUS
     assert "(0.7 to 1.4)" in text
@@ -252,9 +241,7 @@ def test_what_is_too_small_for_one_trial_is_found_in_the_sum() -> None:
     assert "0.95 of the 20,000" in text
     assert found(*trials[:3]) == {}
     assert found(*[trial(100, 993) for _ in range(999)]) == {}, "less than 1 %"
-    assert found(*[trial(100, 400)] * 3, trial(100, 1003)) == {}, (
-        "the generator's limit"
-    )
+    assert found(*[trial(100, 400)] * 3, trial(100, 1003)) == {}, "the generator's limit"
     closed = [trial(4, 950, users=4) for _ in range(20)]
     assert found(*closed) == {}, "users have no rate"
 
@@ -266,9 +253,7 @@ def test_contradicting_counts_are_listed() -> None:
     assert "1,000 offered, 900 completed, 200 failed" in text
 
 
-def test_refusals_that_nobody_reports_are_noted_where_the_server_got_no_slower() -> (
-    None
-):
+def test_refusals_that_nobody_reports_are_noted_where_the_server_got_no_slower() -> None:
     def climb(*points: tuple[float, float]) -> dict[str, tuple[Severity, str]]:
         unseen = (REFUSALS_UNSEEN,)
         return found(*(trial(r, mean_ms=ms, marks=unseen) for r, ms in points))

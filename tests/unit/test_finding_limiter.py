@@ -66,14 +66,10 @@ GENERATOR = use(
     tasks=(task("ab", 0.97),),
     others=(TaskUse(9, 0, "nginx", 0.3, of="other"),) * 2,
 )
-SWAPPING = use(
-    memory=memory(swap_total=512 * MIB, swapped_in=200 * MIB, swapped_out=150 * MIB)
-)
+SWAPPING = use(memory=memory(swap_total=512 * MIB, swapped_in=200 * MIB, swapped_out=150 * MIB))
 MEMORY_LIMIT = use(
     memory=memory(refaults=50_000),
-    cgroups=(
-        group(memory_limit=64 * MIB, memory_max=64 * MIB, memory_limit_hits=9000),
-    ),
+    cgroups=(group(memory_limit=64 * MIB, memory_max=64 * MIB, memory_limit_hits=9000),),
 )
 
 
@@ -193,11 +189,7 @@ FREE = [
     ("a little swapping", use(memory=memory(swapped_in=5 * MIB, swapped_out=3 * MIB))),
     (
         "a page cache fills a memory limit",
-        use(
-            cgroups=(
-                group(memory_limit=64 * MIB, memory_max=64 * MIB, memory_limit_hits=90),
-            )
-        ),
+        use(cgroups=(group(memory_limit=64 * MIB, memory_max=64 * MIB, memory_limit_hits=90),)),
     ),
     ("some files open", use(files=FilesOpen(3, "wrk", 45, 48))),
     ("no limit of files", use(files=FilesOpen(3, "wrk", 4500, None))),
@@ -270,9 +262,7 @@ def test_what_is_no_limit_is_not_named(seen: ResourceUse) -> None:
     assert codes(seen) == []
 
 
-@pytest.mark.parametrize(
-    "seen", [seen for _, seen in LIMITED], ids=[c for c, _ in LIMITED]
-)
+@pytest.mark.parametrize("seen", [seen for _, seen in LIMITED], ids=[c for c, _ in LIMITED])
 def test_a_short_window_has_no_limit(seen: ResourceUse) -> None:
     for short in ({"samples": 2}, {"seconds": 0.2}):
         assert codes(msgspec.structs.replace(seen, **short)) == []
@@ -284,9 +274,7 @@ def test_a_window_that_is_just_long_enough_has_its_limit() -> None:
 
 
 def test_evidence_has_figures_with_units() -> None:
-    evidence = {
-        limit.code: limit.evidence for _, one in LIMITED for limit in limiters(one)
-    }
+    evidence = {limit.code: limit.evidence for _, one in LIMITED for limit in limiters(one)}
     assert evidence["throttled-by-cgroup-quota"] == (
         "cgroup /bench was throttled by its CPU quota in 30 of 100 periods, 0.60 thread-seconds in "
         "10.00 s; "
@@ -296,8 +284,7 @@ def test_evidence_has_figures_with_units() -> None:
         "thread gzip used 99 % of a CPU; 0.98 CPUs of 2 idle"
     )
     assert (
-        "vda busy 97 % with 7.0 requests in flight, 10 ms a request"
-        in evidence["disk-saturated"]
+        "vda busy 97 % with 7.0 requests in flight, 10 ms a request" in evidence["disk-saturated"]
     )
     assert (
         evidence["noisy-neighbour"]
@@ -316,20 +303,13 @@ def test_a_wait_names_its_share_its_call_and_its_peer() -> None:
     assert found["network"] == (
         "waited 95 % of the time for the network peer 127.0.0.1:8080 (work in recvfrom; 90 samples)"
     )
-    assert (
-        found["locks"]
-        == "waited 95 % of the time for locks (work in futex; 90 samples)"
-    )
-    assert (
-        found["sleep"] == "slept 95 % of the time (work in clock_nanosleep; 90 samples)"
-    )
+    assert found["locks"] == "waited 95 % of the time for locks (work in futex; 90 samples)"
+    assert found["sleep"] == "slept 95 % of the time (work in clock_nanosleep; 90 samples)"
     timer = OffCpuUse(0.97, 90, (WaitUse("sleep", 0.95, "java", "futex", threads=3),))
     assert limiters(waiting("sleep", off_cpu=timer))[0].evidence == (
         "slept 95 % of the time (java in futex, with a time limit; 90 samples)"
     )
-    buffer = WaitUse(
-        *("other", 0.95, "head", "write", "memory /memfd:x"), "shmem_file_write_iter"
-    )
+    buffer = WaitUse(*("other", 0.95, "head", "write", "memory /memfd:x"), "shmem_file_write_iter")
     memory_text = waits_text(waiting("other", off_cpu=OffCpuUse(0.97, 90, (buffer,))))
     assert memory_text == (
         "waited 95 % of the time for a file in memory (head in write of /memfd:x, shmem_file_write_iter; 90 samples)"
@@ -344,9 +324,7 @@ KINDS: tuple[WaitKind, ...] = ("disk", "network", "locks", "pipe", "sleep")
 
 
 def test_another_limit_explains_the_waits() -> None:
-    assert codes(waiting("disk", cgroups=(quota(90, 5.0),))) == [
-        "throttled-by-cgroup-quota"
-    ]
+    assert codes(waiting("disk", cgroups=(quota(90, 5.0),))) == ["throttled-by-cgroup-quota"]
     beside = waiting(
         "sleep",
         cpu=cpu(0.02, 1.96, runnable=3.0),
@@ -377,9 +355,7 @@ def test_what_explains_more_comes_first() -> None:
 def test_rates_are_judged_where_the_disk_was_used() -> None:
     limit = throttled(IoLimit("8:0", "vda", reads_per_s=140.0))
     assert codes(use(disks=(disk(0.01, 0.1),), cgroups=(limit,))) == []
-    assert codes(use(disks=(disk(0.01, 0.1, active=0.72),), cgroups=(limit,))) == [
-        "io-throttled"
-    ]
+    assert codes(use(disks=(disk(0.01, 0.1, active=0.72),), cgroups=(limit,))) == ["io-throttled"]
     assert codes(use(disks=(disk(0.01, 0.1, active=0.4),), cgroups=(limit,))) == []
     starting = waiting_for_io(disks=(disk(0.8, 6.0, active=0.82),))
     assert codes(starting) == ["disk-saturated"]

@@ -36,11 +36,7 @@ def each(busy: int) -> tuple[float, ...]:
 
 def large(own: float, beside: float = 0.05, **more: Any) -> ResourceUse:
     """Return what a trial used of 64 CPUs."""
-    parts = {
-        key: more.pop(key)
-        for key in ("each", "target", "kernel", "iowait")
-        if key in more
-    }
+    parts = {key: more.pop(key) for key in ("each", "target", "kernel", "iowait") if key in more}
     runnable = more.pop("runnable", own + beside)
     return use(cpu=cpu(own, beside, count=64, runnable=runnable, **parts), **more)
 
@@ -58,18 +54,14 @@ SPINNER = (task("sysbench", 0.995),)
     ],
     ids=["a shell", "somebody's traffic", "an idle server", "a server at work"],
 )
-def test_sysbench_is_a_generator_only_if_a_server_worked(
-    more: dict[str, Any], bound: bool
-) -> None:
+def test_sysbench_is_a_generator_only_if_a_server_worked(more: dict[str, Any], bound: bool) -> None:
     seen = large(1.0, tasks=SPINNER, **more)
     first = "generator-bound" if bound else "single-threaded-cpu-bound"
     assert codes(seen)[0] == first
 
 
 @pytest.mark.parametrize(("packets", "bound"), [(900.0, False), (1100.0, True)])
-def test_a_generator_of_a_server_elsewhere_has_packets(
-    packets: float, bound: bool
-) -> None:
+def test_a_generator_of_a_server_elsewhere_has_packets(packets: float, bound: bool) -> None:
     seen = large(
         1.0,
         tasks=(task("wrk", 0.99),),
@@ -87,9 +79,7 @@ def test_a_generator_of_a_server_elsewhere_has_packets(
         ("redis-server", 1.9, False),
     ],
 )
-def test_a_server_of_many_threads_has_room(
-    server: str, share: float, bound: bool
-) -> None:
+def test_a_server_of_many_threads_has_room(server: str, share: float, bound: bool) -> None:
     seen = large(1.0, share, tasks=SPINNER, others=(other(server, share),))
     assert ("generator-bound" in codes(seen)) is bound
 
@@ -232,12 +222,8 @@ def test_one_whole_thread_of_much_other_work_is_no_limit() -> None:
 KWORKERS = tuple(other(f"[kworker/u64:{i}]", 0.6) for i in range(5))
 
 
-@pytest.mark.parametrize(
-    ("kernel", "first"), [(18.0, "cpu-saturated"), (3.0, "noisy-neighbour")]
-)
-def test_all_of_the_kernels_threads_are_no_neighbours(
-    kernel: float, first: str
-) -> None:
+@pytest.mark.parametrize(("kernel", "first"), [(18.0, "cpu-saturated"), (3.0, "noisy-neighbour")])
+def test_all_of_the_kernels_threads_are_no_neighbours(kernel: float, first: str) -> None:
     """Thirty of them at 0.6 each: the busiest five are a sixth."""
     fio = tuple(task("fio", 0.75, waiting=0.2) for _ in range(8))
     seen = use(
@@ -270,9 +256,7 @@ def test_a_busy_device_limits_only_who_waits_for_it(
 
 
 @pytest.mark.parametrize(("pressure", "limited"), [(0.95, True), (0.5, False)])
-def test_a_thread_that_polls_does_not_hide_a_disk(
-    pressure: float, limited: bool
-) -> None:
+def test_a_thread_that_polls_does_not_hide_a_disk(pressure: float, limited: bool) -> None:
     poller = task("poller", 1.0, of="target")
     seen = large(
         0.0,
@@ -337,9 +321,7 @@ def test_what_others_lost_is_no_trials_loss() -> None:
 def test_a_stop_is_counted_on_each_processor(stopped: float, limited: bool) -> None:
     quota = group(cpu_limit_cores=8.0, periods=100, throttled=90, throttled_s=stopped)
     found = limiters(large(8.0, cgroups=(quota,), tasks=()))
-    assert [one.code for one in found] == (
-        ["throttled-by-cgroup-quota"] if limited else []
-    )
+    assert [one.code for one in found] == (["throttled-by-cgroup-quota"] if limited else [])
     if limited:
         assert "4.10 thread-seconds in 10.00 s" in found[0].evidence
 

@@ -30,9 +30,7 @@ def one_thread(waited: float, **more: object) -> ResourceUse:
 def cost(seen: ResourceUse) -> int:
     """Return what others are said to cost [%]."""
     (limit,) = (one for one in limiters(seen) if one.code == "noisy-neighbour")
-    found = re.match(
-        r"other processes cost about ([0-9.]+) % of the elapsed time", limit.evidence
-    )
+    found = re.match(r"other processes cost about ([0-9.]+) % of the elapsed time", limit.evidence)
     assert found is not None, limit.evidence
     return round(float(found[1]))
 
@@ -59,9 +57,7 @@ def test_threads_that_wait_for_each_other_lose_nothing_to_others(threads: int) -
 
 
 @pytest.mark.parametrize(("others", "lost"), [(0.2, 10), (0.5, 25), (1.0, 50)])
-def test_many_threads_beside_neighbours_lose_what_those_used(
-    others: float, lost: int
-) -> None:
+def test_many_threads_beside_neighbours_lose_what_those_used(others: float, lost: int) -> None:
     each = (2 - others) / 8
     own = tuple(task("cc1", each, waiting=1 - each) for _ in range(8))
     seen = use(cpu=cpu(2 - others, others, runnable=9.0), tasks=own)

@@ -38,9 +38,7 @@ def turning(runnable: float = 1.0, lasting: float = 0.2) -> ResourceUse:
 def by_turns(alone: float = 1.0, samples: int = 100) -> ResourceUse:
     """Return lasting processes that take turns at one processor."""
     off = OffCpuUse(0.0, 0, (), samples, int(alone * samples))
-    return use(
-        cpu=cpu(0.99), tasks=tuple(task("w", 0.33) for _ in range(3)), off_cpu=off
-    )
+    return use(cpu=cpu(0.99), tasks=tuple(task("w", 0.33) for _ in range(3)), off_cpu=off)
 
 
 def full(memory_max: float = 1.0, refaults_per_s: float = 500) -> ResourceUse:
@@ -74,9 +72,7 @@ NEAR = [
     ("noisy-neighbour", lambda v: beside(1.8, share=0.2, waiting=v), 0.04, 0.06),
     (
         "noisy-neighbour",
-        lambda v: use(
-            cpu=cpu(0.85, 0.5), tasks=(task("gzip", 0.85, waiting=v),), working=(1, 0)
-        ),
+        lambda v: use(cpu=cpu(0.85, 0.5), tasks=(task("gzip", 0.85, waiting=v),), working=(1, 0)),
         0.04,
         0.06,
     ),
@@ -214,9 +210,7 @@ NEAR = [
     ),
     (
         "network-limit",
-        lambda v: use(
-            networks=(network(send_bytes_per_s=v * 125e6, speed_bits_per_s=1e9),)
-        ),
+        lambda v: use(networks=(network(send_bytes_per_s=v * 125e6, speed_bits_per_s=1e9),)),
         0.90,
         0.93,
     ),
@@ -240,8 +234,6 @@ NEAR = [
     NEAR,
     ids=[f"{one[0]}-{one[3]}" for one in NEAR],
 )
-def test_near_both_sides_of_a_threshold(
-    code: str, made: Any, free: float, limited: float
-) -> None:
+def test_near_both_sides_of_a_threshold(code: str, made: Any, free: float, limited: float) -> None:
     assert code not in codes(made(free))
     assert code in codes(made(limited))

@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from benchwright.core.load import EngineResult, LoopModel, TimeDistribution
 from benchwright.core.results import Finding, Severity
 from benchwright.core.text import duration_ns_text
-from benchwright.findings.load import load_findings
+from benchwright.features.load.findings import load_findings
+from benchwright.features.load.types import EngineResult, LoopModel, TimeDistribution
 from benchwright.findings.thresholds import LATE_NS
 
 SOUND = Path(__file__).parents[1] / "golden" / "load" / "result.json"
@@ -375,9 +375,7 @@ def test_recorded_requests_that_are_not_replayed_as_they_were() -> None:
     assert "body" not in told["trace-requests-changed"].evidence
     requests["other_lengths"] = 7
     changed = doubts(found)["trace-requests-changed"].evidence
-    assert (
-        "7 with a body that does not have the length that the trace states" in changed
-    )
+    assert "7 with a body that does not have the length that the trace states" in changed
     assert "1,200 requests" in told["trace-stamps-coarse"].evidence
     assert "spread evenly" in told["trace-stamps-coarse"].evidence
     found["traces"][0]["requests"] = {"distinct": 3}
@@ -401,9 +399,7 @@ def test_a_trace_of_which_nothing_was_asked_for() -> None:
 def test_samples_that_were_lost() -> None:
     found = document()
     found["samples"] = {"path": "s.bw", "rows": 10, "lost": 2}
-    assert (
-        "2 operations are missing from s.bw" in doubts(found)["samples-lost"].evidence
-    )
+    assert "2 operations are missing from s.bw" in doubts(found)["samples-lost"].evidence
     found["samples"] = {"path": "s.bw", "rows": 10, "lost": 0, "failed": None}
     assert "samples-lost" not in doubts(found)
     # Even the mark of a good end may be what did not fit.
@@ -425,9 +421,7 @@ def test_a_result_of_nothing_is_no_error() -> None:
 
 
 def test_times_in_words() -> None:
-    words = [
-        duration_ns_text(ns) for ns in (0, 999, 1000, 999_600, 1_234_567, 61 * 10**9)
-    ]
+    words = [duration_ns_text(ns) for ns in (0, 999, 1000, 999_600, 1_234_567, 61 * 10**9)]
     assert words == ["0 s", "999 ns", "1 us", "1 ms", "1.23 ms", "61 s"]
 
 
@@ -445,9 +439,7 @@ def test_answers_that_nobody_asked_for_are_a_doubt() -> None:
     assert "1 connection " in doubts(found)["unrequested-answers"].evidence
 
 
-def test_datagrams_that_no_operation_waits_for_and_undelivered_ones_are_doubts() -> (
-    None
-):
+def test_datagrams_that_no_operation_waits_for_and_undelivered_ones_are_doubts() -> None:
     found = document()
     found["target"] |= {"kind": "udp", "unrequested": 2, "late_errors": 5}
     found["target"] |= {"timeouts": 3, "late_replies": 3}

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from benchwright.core.ramp import RampAxis, RampGoal
 from benchwright.core.resource_use import ResourceUse, TaskUse
-from benchwright.core.search import LoadTrial
-from benchwright.decide.ramp.policy import best_so_far
-from benchwright.findings.marked_trials import (
+from benchwright.features.generators.marked_trials import (
     LATE_MARK,
     marked_text,
     neighbours_text,
 )
+from benchwright.features.search.ramp.policy import best_so_far
+from benchwright.features.search.ramp.types import RampAxis, RampGoal
+from benchwright.features.search.types import LoadTrial
 
 
 def trial(**fields: Any) -> LoadTrial:
@@ -54,9 +54,7 @@ def test_other_marks_have_no_amount_of_lateness() -> None:
 
 def used(*others: tuple[int, str, float], seconds: float = 10.0) -> ResourceUse:
     """Return a use of the machine with these other processes: pid, name, cores."""
-    tasks = tuple(
-        TaskUse(pid, 0, name, share, of="other") for pid, name, share in others
-    )
+    tasks = tuple(TaskUse(pid, 0, name, share, of="other") for pid, name, share in others)
     engine = TaskUse(1, 2, "bw-worker-0", 0.9)
     return ResourceUse(seconds, 10, (1, 1), tasks=(engine,), others=tasks)
 

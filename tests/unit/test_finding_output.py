@@ -42,9 +42,7 @@ def trial(
         (40_000_000, 900_000, True),  # 2.6 % of its elapsed time
     ],
 )
-def test_a_noticeable_part_is_a_doubt(
-    written: int | None, system_us: int, expected: bool
-) -> None:
+def test_a_noticeable_part_is_a_doubt(written: int | None, system_us: int, expected: bool) -> None:
     found = output_findings("t", [trial(written, system_us=system_us)] * 3)
     assert [one.code for one in found] == ["output-cost"] * expected
     assert all("--output null" in one.remedy for one in found)

@@ -37,9 +37,7 @@ SENT = OwnLosses(segments_out=100_000)
 LOST = SocketUse(retransmits=64, segments_out=18, listen_overflows=2, receive_errors=40)
 
 
-def machine_findings(
-    *uses: ResourceUse | None, claims: Claims | None = None
-) -> list[Finding]:
+def machine_findings(*uses: ResourceUse | None, claims: Claims | None = None) -> list[Finding]:
     """Return the machine's findings of a test with a trial for each use."""
     trials = [trial(epoch, seen) for epoch, seen in enumerate(uses, 1)]
     questions = Questions(claims or Claims())
@@ -76,9 +74,7 @@ def test_a_limit_must_show_in_most_of_the_watched_time() -> None:
 def test_trials_seen_together_name_all_their_epochs() -> None:
     together = msgspec.structs.replace(BOUND, epochs=(1, 3))
     trials = [trial(1, together), trial(2), trial(3), trial(4)]
-    found = [
-        one for one in compute_findings(Evidence("t", trials)) if one.code in CODES_HERE
-    ]
+    found = [one for one in compute_findings(Evidence("t", trials)) if one.code in CODES_HERE]
     assert [one.code for one in found] == ["single-threaded-cpu-bound", "not-watched"]
     assert "trials 1, 2, 3 (3 of 4)" in found[0].evidence
     assert found[1].evidence == "not watched: trial 4 (1 of 4)"
@@ -92,9 +88,7 @@ def test_trials_that_do_not_count_say_nothing() -> None:
         trial(3, BOUND, warmup=True),
         trial(4, None, warmup=True),
     ]
-    assert (
-        not {one.code for one in compute_findings(Evidence("t", trials))} & CODES_HERE
-    )
+    assert not {one.code for one in compute_findings(Evidence("t", trials))} & CODES_HERE
 
 
 @pytest.mark.parametrize(
@@ -174,9 +168,7 @@ def test_trials_that_do_not_count_say_nothing() -> None:
         ),
     ],
 )
-def test_a_doubt_of_the_machine(
-    code: str, seen: ResourceUse, free: ResourceUse
-) -> None:
+def test_a_doubt_of_the_machine(code: str, seen: ResourceUse, free: ResourceUse) -> None:
     assert codes(seen, seen) == [code]
     assert codes(free, free) == []
 
@@ -191,9 +183,7 @@ def test_the_kernels_message_is_told_with_its_time() -> None:
     )
     grave, warning = machine_findings(seen)
     assert grave.severity is Severity.SERIOUS
-    assert grave.evidence == (
-        "the kernel logged 'Buffer I/O error' after 1.5 s and 1 more message"
-    )
+    assert grave.evidence == ("the kernel logged 'Buffer I/O error' after 1.5 s and 1 more message")
     assert (warning.code, warning.severity) == (grave.code, Severity.NOTE)
 
 
@@ -329,7 +319,8 @@ def test_a_message_has_the_remedy_of_its_kind(text: str, begins: str) -> None:
 def test_a_task_killed_at_the_limit_of_a_cgroup_is_that_limit_alone(
     seconds: float,
 ) -> None:
-    """Also in a window that no sample shows, where SIGKILL ended the command; others' tasks are not the trial's."""
+    """Also in a window that no sample shows, where SIGKILL ended the command; others' tasks are not
+    the trial's."""
     kill = MemoryKill(7, "sort", "/lab", 24 << 20, 1)
     seen = msgspec.structs.replace(
         use(
@@ -343,9 +334,7 @@ def test_a_task_killed_at_the_limit_of_a_cgroup_is_that_limit_alone(
     )
     one = trial(1, seen)
     (block,) = one.blocks
-    shot = msgspec.structs.replace(
-        one, blocks=(msgspec.structs.replace(block, status=137),)
-    )
+    shot = msgspec.structs.replace(one, blocks=(msgspec.structs.replace(block, status=137),))
     (found,) = _machine([shot])
     assert (found.code, found.severity) == ("memory-limit", Severity.WARNING)
     assert found.evidence == (
@@ -442,16 +431,13 @@ def test_a_machine_that_changed_between_trials() -> None:
     assert "bw env --diff" not in one.remedy
     quotas = (use(cgroups=(group(cpu_limit_cores=n),)) for n in (0.5, None, 0.5))
     (one,) = machine_findings(*quotas)
-    assert one.evidence == (
-        "CPU limit of cgroup /bench: 0.5 CPUs, then none, then 0.5 CPUs"
-    )
+    assert one.evidence == ("CPU limit of cgroup /bench: 0.5 CPUs, then none, then 0.5 CPUs")
     limits = (group(io_limits=(IoLimit("7:0", "loop0", reads_per_s=100.0),)), group())
     for devices, found in ((("vda",), []), (("loop0",), ["loop0"])):
         two = [use(cgroups=(each,), devices=devices) for each in limits]
         evidence = [each.evidence for each in machine_findings(*two)]
         assert evidence == [
-            f"reads_per_s limit on {name} of cgroup /bench: 100, then none"
-            for name in found
+            f"reads_per_s limit on {name} of cgroup /bench: 100, then none" for name in found
         ]
     for slow, found in ((1.98e9, []), (1.92e9, ["frequency-changed"])):
         two = (use(clock=ClockUse(f, f, f)) for f in (slow, 2.0e9))
@@ -464,9 +450,7 @@ READ = TreeIo(1000 * MIB, 0, 10 * MIB, 0, 250_000, 0)
 def test_what_memory_answered_is_told_and_matters_for_storage() -> None:
     (one,) = machine_findings(use(own_io=READ, tasks=(task("fio", 0.4),)))
     assert (one.code, one.severity) == ("answered-from-cache", Severity.WARNING)
-    assert one.evidence == (
-        "1.05 GB read by system calls, 10.5 MB of it came from a device (1 %)"
-    )
+    assert one.evidence == ("1.05 GB read by system calls, 10.5 MB of it came from a device (1 %)")
     (note,) = machine_findings(use(own_io=READ, tasks=(task("cc1", 0.4),)))
     assert note.severity is Severity.NOTE
 
@@ -539,9 +523,7 @@ def test_a_figure_is_held_against_limits_it_has_to_do_with() -> None:
         assert len(nfs(350, "MB/s", use(networks=(link,)))) == found
     stated = (StatedCapacity("bus", bytes_per_s("1Gbit/s")),)
     assert nfs(350, "MB/s", use(networks=(idle,))) == []
-    assert [f.code for f in nfs(350, "MB/s", use(), capacities=stated)] == [
-        "exceeds-known-limit"
-    ]
+    assert [f.code for f in nfs(350, "MB/s", use(), capacities=stated)] == ["exceeds-known-limit"]
     assert nfs(120, "MB/s", use(), capacities=stated) == []
     assert nfs(350, "ms", use(), capacities=stated) == []
     assert nfs(50_000, "1/s", use(), capacities=stated) == []
@@ -703,15 +685,12 @@ def test_constants_of_two_modes_are_no_clock(grid: float, as_rates: bool) -> Non
     [(0.01, 9), (1 / 64, 9), (1 / 64, 3), (1 / 60, 3), (0.1, 9), (1, 9)],
 )
 @pytest.mark.parametrize("ticks", [2, 8, 15])
-def test_a_clock_is_recognised_by_its_ticks(
-    step: float, decimals: int, ticks: float
-) -> None:
+def test_a_clock_is_recognised_by_its_ticks(step: float, decimals: int, ticks: float) -> None:
     random, hits, n = Random(5), 0, 200
     for _ in range(n):
         mean = ticks * step * random.uniform(0.9, 1.2)
         values = [
-            round(floor(random.random() + mean / step * random.gauss(1, 0.03)), 9)
-            * step
+            round(floor(random.random() + mean / step * random.gauss(1, 0.03)), 9) * step
             for _ in range(20)
         ]
         hits += bool(grain_text("x", "s", [round(one, decimals) for one in values]))

@@ -181,9 +181,7 @@ def test_a_fall_is_a_drift_too() -> None:
         ("system", 3e7, "drift"),
     ],
 )
-def test_memory_that_is_not_given_back_is_a_leak(
-    name: str, change: float, code: str
-) -> None:
+def test_memory_that_is_not_given_back_is_a_leak(name: str, change: float, code: str) -> None:
     memory = 1e9 + 1e6 * noise(seed=9) + np.linspace(0, change, 30)
     (finding,) = found(elapsed=10 + noise(), **{name: memory})
     assert finding.code == code
@@ -363,9 +361,7 @@ def test_a_small_leak_is_told() -> None:
 
 
 def test_an_interval_that_is_hardly_too_narrow_is_not_told_as_such() -> None:
-    one = ExaminedSeries(
-        "t", MetricColumn("elapsed", tuple(range(80)), (1.0,) * 80), "s", 1.0, 0.0
-    )
+    one = ExaminedSeries("t", MetricColumn("elapsed", tuple(range(80)), (1.0,) * 80), "s", 1.0, 0.0)
     values, shocks = np.zeros(80), noise(80)
     for place in range(1, 80):
         values[place] = 0.8 * values[place - 1] + shocks[place]

@@ -13,9 +13,7 @@ from benchwright.findings.examine import (
 from benchwright.trial.metrics import parse_aplog
 
 
-def trial(
-    epoch: int, *blocks: dict[str, str], ending: TrialEnding = TrialEnding.OK
-) -> Trial:
+def trial(epoch: int, *blocks: dict[str, str], ending: TrialEnding = TrialEnding.OK) -> Trial:
     """Return an epoch in which blocks were told."""
     return Trial(
         test="t",
@@ -65,9 +63,9 @@ def test_a_loads_own_lines_are_read_back() -> None:
 
     import msgspec
 
-    from benchwright.core.load import EngineResult
     from benchwright.core.results import Finding
-    from benchwright.load.engine import aplog_text, load_metrics
+    from benchwright.features.load.engine import aplog_text, load_metrics
+    from benchwright.features.load.types import EngineResult
 
     path = Path(__file__).parents[1] / "golden" / "load" / "result.json"
     result = msgspec.json.decode(path.read_bytes(), type=EngineResult)

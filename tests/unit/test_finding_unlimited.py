@@ -95,13 +95,8 @@ def test_a_trial_that_waited_is_not_one_without_a_limit() -> None:
     )
     text = sentence([use(off_cpu=OffCpuUse(0.42, 40, waits))])
     assert NOTHING not in text
-    assert text.startswith(
-        "no single limit: it ran or was ready to run 58 % of the time"
-    )
-    assert (
-        "40 % of the time for the disk, one request at a time (dd in write of /tmp/o; 40"
-        in text
-    )
+    assert text.startswith("no single limit: it ran or was ready to run 58 % of the time")
+    assert "40 % of the time for the disk, one request at a time (dd in write of /tmp/o; 40" in text
     assert "slept" not in text
     unknown = sentence([use(off_cpu=OffCpuUse(0.9, 0))])
     assert "it waited 90 % of the time" in unknown

@@ -38,9 +38,7 @@ def test_stats_shows_an_estimate_with_its_own_interval_or_none(
     assert (elapsed["low"], elapsed["high"]) == (6.67e-07, 1.0013e-05)
     assert (elapsed["confidence"], elapsed["mean"]) == (0.99, None)
     (notice,) = shown["notices"]
-    assert (
-        notice["text"] == "Stated by asv with its 99 % interval of the median: elapsed."
-    )
+    assert notice["text"] == "Stated by asv with its 99 % interval of the median: elapsed."
     assert [one["code"] for one in shown["findings"]] == ["results-not-read"]
 
     shown = document(capsys, "stats", f"{FILES}/hyperfine.json:seq 10")
@@ -230,9 +228,7 @@ STATED_FAILURES = {
     "fio": (
         {
             "fio version": "fio-3.33",
-            "jobs": [
-                {"jobname": "j", "error": 28, "read": {"total_ios": 5, "iops": 9.5}}
-            ],
+            "jobs": [{"jobname": "j", "error": 28, "read": {"total_ios": 5, "iops": 9.5}}],
         },
         "failed: error 28, No space left on device in trial 1 (1 of 1)",
     ),
@@ -277,9 +273,7 @@ def test_a_failure_without_an_exit_status_has_the_words_of_the_tool(
         assert "result-failed" in shown
         assert "command-failed" not in shown
     if told.endswith("(1 of 1)"):
-        status, _, err = bw(
-            capsys, "compare", str(file), str(file).replace("f.", "./f.")
-        )
+        status, _, err = bw(capsys, "compare", str(file), str(file).replace("f.", "./f."))
         assert status == 2
         assert told.partition(" in trial")[0].removeprefix("it ") in err
         assert "ok-status" not in err
@@ -386,9 +380,7 @@ def test_a_plot_draws_what_a_file_states(
     capsys: pytest.CaptureFixture[str], file: str, tmp_path: Path
 ) -> None:
     shown = document(capsys, "plot", f"{FILES}/{file}", "--components", "elapsed")
-    points = {
-        point["test"]: point for series in shown["series"] for point in series["points"]
-    }
+    points = {point["test"]: point for series in shown["series"] for point in series["points"]}
     name = "b.time_single" if file == "asv" else "Sum/n:100"
     assert points[name]["value"] is not None
     assert (points[name]["low"] is not None) == (file == "asv")
@@ -538,9 +530,7 @@ def test_a_folder_of_files_of_a_tool_is_named_by_a_pattern(
     status, _, err = bw(capsys, "history", ".benchmarks")
     assert status == 2
     assert "bw history .benchmarks/*/*.json" in err
-    assert bw(capsys, "history", *map(str, Path(".benchmarks").glob("*/*.json")))[
-        0
-    ] in (*(0, 3),)
+    assert bw(capsys, "history", *map(str, Path(".benchmarks").glob("*/*.json")))[0] in (*(0, 3),)
     (folder / "0001_x.json").write_text("{}")
     assert "*.json" not in bw(capsys, "history", ".benchmarks")[2]
 
@@ -549,9 +539,7 @@ def test_a_file_of_which_nothing_is_read_is_refused_with_what_is_in_it(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     file = tmp_path / "some.txt"
-    file.write_text(
-        '{"Time":"","Action":"output","Output":"--- FAIL: BenchmarkLog-2\\n"}\n'
-    )
+    file.write_text('{"Time":"","Action":"output","Output":"--- FAIL: BenchmarkLog-2\\n"}\n')
     status, _, err = bw(capsys, "stats", str(file))
     assert (status, "BenchmarkLog-2 failed" in err) == (2, True)
 

@@ -12,7 +12,7 @@ import pytest
 from benchwright.cli.main import main
 from benchwright.cli.stats_inputs import read_history, read_inputs
 from benchwright.core.errors import InputError
-from benchwright.study.foreign import imported_runs
+from benchwright.features.exchange.foreign import imported_runs
 from benchwright.study.parsers.api import ParsedInput
 
 FILES = Path(__file__).parents[1] / "golden" / "foreign"
@@ -28,8 +28,7 @@ def written(folder: Path, text: str) -> str:
 def times(tests: list[ParsedInput]) -> dict[str, list[float]]:
     """Return the times of each test [ns], to a tenth."""
     return {
-        one.name: [round(block.values["elapsed"] * 1e9, 3) for block in one.blocks]
-        for one in tests
+        one.name: [round(block.values["elapsed"] * 1e9, 3) for block in one.blocks] for one in tests
     }
 
 
@@ -46,9 +45,7 @@ PART = "{key}: {value}\nBenchmarkSum-4 100 {time} ns/op\n"
 
 
 @pytest.mark.parametrize("key", ["cpu", "commit", "note", "goos", "branch", "a/b.c"])
-def test_configuration_separates_the_results_behind_it(
-    key: str, tmp_path: Path
-) -> None:
+def test_configuration_separates_the_results_behind_it(key: str, tmp_path: Path) -> None:
     parts = ((1, "old"), (2, "old"), (3, "new one"), (1.5, "old"))
     text = "".join(PART.format(key=key, value=value, time=at) for at, value in parts)
     tests = read_inputs([written(tmp_path, f"goarch: amd64\n{text}")])
@@ -81,9 +78,7 @@ def test_commits_and_notes_are_runs_of_a_history_in_the_order_of_the_file(
     key: str, tmp_path: Path
 ) -> None:
     values = ["2026-01-02", "2026-01-01", "2026-01-03"]
-    text = "".join(
-        PART.format(key=key, value=value, time=at) for at, value in enumerate(values, 1)
-    )
+    text = "".join(PART.format(key=key, value=value, time=at) for at, value in enumerate(values, 1))
     runs = imported_runs(read_history([written(tmp_path, f"cpu: A\n{text}")]))
     points = [point for run in runs for _, point in run.points]
     points.sort(key=lambda one: one.started_ns)
@@ -105,9 +100,7 @@ def test_commits_and_notes_are_runs_of_a_history_in_the_order_of_the_file(
         ("go-printing.jsonl", {"Bare-2"}),
     ],
 )
-def test_results_are_read_whatever_their_benchmarks_print(
-    name: str, printing: set[str]
-) -> None:
+def test_results_are_read_whatever_their_benchmarks_print(name: str, printing: set[str]) -> None:
     file = FILES / name
     text = file.read_text()
     if name.endswith("jsonl"):
@@ -169,16 +162,11 @@ def test_a_benchmark_that_failed_is_said_to_have_failed_once(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("procs", ["", "-2"])
-def test_a_benchmark_that_failed_has_no_value_in_its_run(
-    procs: str, tmp_path: Path
-) -> None:
+def test_a_benchmark_that_failed_has_no_value_in_its_run(procs: str, tmp_path: Path) -> None:
     good = "BenchmarkA-2 \t 9 \t 5 ns/op\n"
     broken = f"--- FAIL: BenchmarkB/n=1{procs}\n--- FAIL: BenchmarkB\n"
     partly = f"BenchmarkA-2 \t--- FAIL: BenchmarkA{procs}\n"
-    text = (
-        f"commit: 1\n{good}BenchmarkB/n=1-2 \t 9 \t 5 ns/op\n"
-        f"commit: 2\n{good}{broken}{partly}"
-    )
+    text = f"commit: 1\n{good}BenchmarkB/n=1-2 \t 9 \t 5 ns/op\ncommit: 2\n{good}{broken}{partly}"
     runs = imported_runs(read_history([written(tmp_path, text)]))
     assert [[key.test for key, _ in run.points] for run in runs] == [
         ["A-2", "B/n=1-2"],
@@ -232,9 +220,7 @@ def test_events_of_two_packages_at_once_are_put_together(tmp_path: Path) -> None
     ],
     ids=lambda line: repr(line[:12]),
 )
-def test_a_line_of_100_000_characters_is_read_in_linear_time(
-    line: str, tmp_path: Path
-) -> None:
+def test_a_line_of_100_000_characters_is_read_in_linear_time(line: str, tmp_path: Path) -> None:
     """An expression that is not linear needs hours for it."""
     text = f"goos: linux\n{line}\nBenchmarkSum 1 2 ns/op\n"
     wrong: set[int] = set()
@@ -306,9 +292,7 @@ def test_an_exact_unit_has_no_statistics(place: str, tmp_path: Path) -> None:
         *((end, True) for end in ("2 allocs/op", "7 B/op", "9 own/op", "8 MB/s")),
     ],
 )
-def test_a_last_line_that_is_cut_is_named(
-    end: str, *, is_read: bool, tmp_path: Path
-) -> None:
+def test_a_last_line_that_is_cut_is_named(end: str, *, is_read: bool, tmp_path: Path) -> None:
     text = "BenchmarkA 100 5 ns/op 4 own/op\nBenchmarkB 100 5 ns/op "
     tests = read_inputs([written(tmp_path, text + end)])
     assert [one.name for one in tests] == ["A", "B"][: 1 + is_read]

@@ -17,14 +17,10 @@ STATED = {
         *('"brand_raw": "AMD EPYC"', '"brand_raw": "Intel Xeon"'),
         *("cpu.model", "serious"),
     ),
-    "google-benchmark.json": (
-        *('"num_cpus": 2', '"num_cpus": 64', "cpu.threads", "serious"),
-    ),
+    "google-benchmark.json": (*('"num_cpus": 2', '"num_cpus": 64', "cpu.threads", "serious"),),
     "jmh.json": ('-1deb12u1"', '-2deb12u1"', "vmVersion", "warning"),
     "pyperf.json": ('"AMD EPYC"', '"Intel Xeon"', "cpu.model", "serious"),
-    "asv/vm/fefd73b6-py3.11.json": (
-        *('"AMD EPYC"', '"Intel Xeon"', "cpu.model", "serious"),
-    ),
+    "asv/vm/fefd73b6-py3.11.json": (*('"AMD EPYC"', '"Intel Xeon"', "cpu.model", "serious"),),
 }
 
 
@@ -114,7 +110,5 @@ def test_a_report_of_files_has_the_machines_that_they_state(
     assert of_other["type"] == "table"
     assert fact in [row[0]["text"] for row in of_other["rows"]]
     for part in found["parts"]:
-        (origin,) = (
-            one for one in part["sections"] if one["id"] == f"{part['id']}-origin"
-        )
+        (origin,) = (one for one in part["sections"] if one["id"] == f"{part['id']}-origin")
         assert fact in [row[0]["text"] for row in origin["blocks"][0]["rows"]]

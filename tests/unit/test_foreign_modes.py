@@ -15,10 +15,10 @@ import pytest
 from benchwright.cli.main import main
 from benchwright.cli.stats_inputs import read_history, read_inputs
 from benchwright.core.errors import InputError
-from benchwright.core.history import commit_text
-from benchwright.study.foreign import imported_runs
-from benchwright.study.foreign.python_tools import moment_ns
-from benchwright.study.history import HistoryFile
+from benchwright.features.exchange.foreign import imported_runs
+from benchwright.features.exchange.foreign.python_tools import moment_ns
+from benchwright.features.history.store import HistoryFile
+from benchwright.features.history.types import commit_text
 from benchwright.study.parsers.api import ParsedInput, numbered
 
 
@@ -106,9 +106,7 @@ def test_the_new_summary_of_k6_is_read_with_rates(tmp_path: Path) -> None:
         "config": {"duration": 2.5},
         "results": {
             "metrics": [dict(zip(keys, one, strict=True)) for one in metrics],
-            "checks": {
-                "metrics": [dict(zip(keys, one, strict=True)) for one in checks]
-            },
+            "checks": {"metrics": [dict(zip(keys, one, strict=True)) for one in checks]},
         },
     }
     (one,) = read(tmp_path / "k6", document)
@@ -141,16 +139,13 @@ def latency(mean: float, **percentiles: float) -> dict[str, Any]:
     found: dict[str, Any] = {"min": 1, "max": 9e6, "mean": mean, "stddev": 1, "N": 50}
     if percentiles:
         found["percentile"] = {
-            key.removeprefix("p").replace("_", "."): value
-            for key, value in percentiles.items()
+            key.removeprefix("p").replace("_", "."): value for key, value in percentiles.items()
         }
     return found
 
 
 def fio(*jobs: dict[str, Any], version: str = "fio-3.33") -> dict[str, Any]:
-    named = [
-        {"jobname": "j", "error": 0, "job options": {"runtime": "3"}, **j} for j in jobs
-    ]
+    named = [{"jobname": "j", "error": 0, "job options": {"runtime": "3"}, **j} for j in jobs]
     return {"fio version": version, "timestamp": 1795890099, "jobs": named}
 
 
@@ -231,18 +226,13 @@ def test_the_servers_of_fio_tell_equal_jobs_apart_in_any_order(
             "port": port,
             "read": direction(iops=number),
         }
-        for number, host, port in zip(
-            (0.5, 1.5), places[::2], places[1::2], strict=True
-        )
+        for number, host, port in zip((0.5, 1.5), places[::2], places[1::2], strict=True)
     ]
     whole = {"jobname": "All clients", "hostname": "b", "port": 1, "read": direction()}
     same_place = places[:2] == places[2:]
     for order in [clients] if same_place else [clients, clients[::-1]]:
         document = {"fio version": "fio-3.33", "client_stats": [*order, whole]}
-        found = {
-            one.name: values(one)["read_iops"]
-            for one in read(tmp_path / "fio", document)
-        }
+        found = {one.name: values(one)["read_iops"] for one in read(tmp_path / "fio", document)}
         assert found == {
             **{name: at + 0.5 for name, at in names.items()},
             "All clients": 100.5,
@@ -252,10 +242,7 @@ def test_the_servers_of_fio_tell_equal_jobs_apart_in_any_order(
 def test_several_equal_jobs_of_each_server_of_fio_have_numbers_of_their_server(
     tmp_path: Path,
 ) -> None:
-    jobs = [
-        {"jobname": "j", "hostname": host, "port": 1, "read": direction()}
-        for host in "abba"
-    ]
+    jobs = [{"jobname": "j", "hostname": host, "port": 1, "read": direction()} for host in "abba"]
     document = {"fio version": "fio-3.33", "client_stats": jobs}
     found = [one.name for one in numbered(read(tmp_path / "fio", document))]
     assert found == ["j@a", "j@b", "j@b#2", "j@a#2"]
@@ -266,13 +253,9 @@ def test_the_percentiles_of_fio_are_those_of_its_list(tmp_path: Path) -> None:
     names = ["p75", "p99.95", "p99.9999", "p99.99999"]
     for kind in ("clat", "lat"):
         times = latency(1000) | {"percentile": chosen}
-        (one,) = read(
-            tmp_path / "fio", fio({"read": direction(**{f"{kind}_ns": times})})
-        )
+        (one,) = read(tmp_path / "fio", fio({"read": direction(**{f"{kind}_ns": times})}))
         found = values(one)
-        assert [
-            name.rpartition("_")[2] for name in found if f"_{kind}_p" in name
-        ] == names
+        assert [name.rpartition("_")[2] for name in found if f"_{kind}_p" in name] == names
         assert found[f"read_{kind}_p99.99999"] == pytest.approx(5.4e-6)
         assert one.origin
         assert one.origin.main == (
@@ -283,7 +266,8 @@ def test_the_percentiles_of_fio_are_those_of_its_list(tmp_path: Path) -> None:
 
 
 def fio_runs(*spans: tuple[float, float]) -> list[str]:
-    """Return documents of fio by start and end of their runs [s]; its rate is the document's number."""
+    """Return documents of fio by start and end of their runs [s]; its rate is the document's
+    number."""
     texts = []
     for at, (start, end) in enumerate(spans, 1):
         part = fio({"read": direction(iops=10 * at, runtime=1000 * (end - start))})
@@ -325,9 +309,7 @@ def test_runs_of_fio_in_one_file_are_as_many_tests(tmp_path: Path) -> None:
 
 def test_packed_files_are_read_as_the_plain_ones(tmp_path: Path) -> None:
     text = json.dumps(fio({"read": direction()})).encode()
-    assert values(*read(tmp_path / "a", gzip.compress(text))) == values(
-        *read(tmp_path / "b", text)
-    )
+    assert values(*read(tmp_path / "a", gzip.compress(text))) == values(*read(tmp_path / "b", text))
 
 
 def test_figures_that_are_not_understood_are_named(tmp_path: Path) -> None:
@@ -462,9 +444,7 @@ TABLES = {
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_a_table_that_is_not_read_is_refused_with_what_to_do(
-    name: str, tmp_path: Path
-) -> None:
+def test_a_table_that_is_not_read_is_refused_with_what_to_do(name: str, tmp_path: Path) -> None:
     text, option = TABLES[name]
     with pytest.raises(InputError) as refused:
         read(tmp_path / f"{name}.csv", text)
@@ -591,9 +571,7 @@ def test_a_status_of_http_is_no_exit_status(status: str, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("code", [1e30, -1e30, 0.5, "x", [3]])
-def test_an_exit_code_that_is_none_is_refused_with_its_place(
-    code: Any, tmp_path: Path
-) -> None:
+def test_an_exit_code_that_is_none_is_refused_with_its_place(code: Any, tmp_path: Path) -> None:
     result = {"command": "a", "mean": 1, "times": [1, 1], "exit_codes": [0, code]}
     with pytest.raises(InputError) as refused:
         read(tmp_path / "hf", {"results": [result]})
@@ -688,9 +666,7 @@ def read_google(path: Path, *entries: dict[str, Any]) -> list[ParsedInput]:
 
 
 @pytest.mark.parametrize("typed", [False, True], ids=["before 1.5", "since 1.5"])
-def test_only_repetitions_are_trials_of_a_google_benchmark(
-    tmp_path: Path, *, typed: bool
-) -> None:
+def test_only_repetitions_are_trials_of_a_google_benchmark(tmp_path: Path, *, typed: bool) -> None:
     def of(kind: str, **more: Any) -> dict[str, Any]:
         return {"run_name": "BM/8", "run_type": kind, **more} if typed else {}
 
@@ -703,8 +679,7 @@ def test_only_repetitions_are_trials_of_a_google_benchmark(
     entries.append(google("BM_mean", 9, **other))  # a benchmark with such a name
     found = read_google(tmp_path / "gb", *entries)
     assert [
-        (one.name, [block.values["elapsed"] * 1e9 for block in one.blocks])
-        for one in found
+        (one.name, [block.values["elapsed"] * 1e9 for block in one.blocks]) for one in found
     ] == [("BM/8", pytest.approx([1, 2, 6])), ("BM_mean", pytest.approx([9]))]
     # A statistic of the user's is named.
     assert "max of BM/8" in found[0].session_findings[0].evidence
@@ -737,9 +712,7 @@ def test_a_gate_passes_beside_a_complexity(tmp_path: Path) -> None:
     files = []
     for name, factor in (("a", 10.0), ("b", 9.0)):
         runs = [
-            google(f"BM/{n}", n * factor + at * 5 % 7 / 10)
-            for n in (8, 64)
-            for at in range(14)
+            google(f"BM/{n}", n * factor + at * 5 % 7 / 10) for n in (8, 64) for at in range(14)
         ]
         files.append(str(tmp_path / name))
         read_google(Path(files[-1]), *runs, *fit("BM"))
@@ -754,9 +727,7 @@ OLD_SAMPLE = [ITERATIONS, TIMES]
 NEW_SAMPLE = {"sampling_mode": "Linear", "iters": ITERATIONS, "times": TIMES}
 
 
-def criterion(
-    target: Path, place: str, sample: Any = NEW_SAMPLE, *, old: bool = False
-) -> None:
+def criterion(target: Path, place: str, sample: Any = NEW_SAMPLE, *, old: bool = False) -> None:
     """Write the results of a benchmark into a directory such as `grp/f/100/new`."""
     folder = target / place
     folder.mkdir(parents=True)
@@ -767,16 +738,11 @@ def criterion(
     about = {"group_id": name, "full_id": name, "function_id": None}
     (folder / "benchmark.json").write_text(json.dumps(about))
     (folder / "estimates.json").write_text(json.dumps(dict.fromkeys(keys, estimate)))
-    (folder / "sample.json").write_text(
-        sample if isinstance(sample, str) else json.dumps(sample)
-    )
+    (folder / "sample.json").write_text(sample if isinstance(sample, str) else json.dumps(sample))
 
 
 def elapsed(found: list[ParsedInput]) -> dict[str, list[float]]:
-    return {
-        one.name: [block.values["elapsed"] * 1e9 for block in one.blocks]
-        for one in found
-    }
+    return {one.name: [block.values["elapsed"] * 1e9 for block in one.blocks] for one in found}
 
 
 def test_samples_of_each_version_of_criterion_are_read(tmp_path: Path) -> None:
@@ -793,9 +759,7 @@ def test_samples_of_each_version_of_criterion_are_read(tmp_path: Path) -> None:
         *('{"iters": ["x"], "times": [1]}', "[]"),
     ],
 )
-def test_a_benchmark_of_criterion_that_cannot_be_read_is_named(
-    sample: str, tmp_path: Path
-) -> None:
+def test_a_benchmark_of_criterion_that_cannot_be_read_is_named(sample: str, tmp_path: Path) -> None:
     criterion(tmp_path, "good/new")
     criterion(tmp_path, "grp/bad/new", sample)
     (one,) = read_inputs([str(tmp_path)])
@@ -977,14 +941,11 @@ def test_values_of_asv_that_fit_no_parameters_are_a_mistake(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("key", ["mode", "threads", "forks"])
-def test_equal_benchmarks_of_jmh_have_what_tells_them_apart(
-    tmp_path: Path, key: str
-) -> None:
+def test_equal_benchmarks_of_jmh_have_what_tells_them_apart(tmp_path: Path, key: str) -> None:
     time = {"score": 1, "scoreUnit": "s/op", "rawData": [[1, 1.1]]}
     stated = {"mode": "avgt", "threads": "1", "forks": "1"}
     results = [
-        {"benchmark": "b", **stated, key: value, "primaryMetric": time}
-        for value in ("1", "4")
+        {"benchmark": "b", **stated, key: value, "primaryMetric": time} for value in ("1", "4")
     ]
     found = [one.name for one in read(tmp_path / "jmh", results)]
     assert found == [f"b:{key}=1", f"b:{key}=4"]
@@ -1071,9 +1032,7 @@ def test_a_damaged_line_has_one_place(line: str, tmp_path: Path) -> None:
         *(("min/op", 60.0), ("hr/op", 3600.0), ("day/op", 86400.0)),
     ],
 )
-def test_each_unit_of_time_of_jmh_is_seconds(
-    unit: str, seconds: float, tmp_path: Path
-) -> None:
+def test_each_unit_of_time_of_jmh_is_seconds(unit: str, seconds: float, tmp_path: Path) -> None:
     rate = "/".join(reversed(unit.replace("op", "ops").split("/")))
     found = []
     for text in (unit, rate):
@@ -1126,9 +1085,7 @@ def test_changes_that_were_not_committed_are_no_run_of_the_commit(
         ("2026-11-29T02:13:34+00:00", 0),
     ],
 )
-def test_a_moment_has_the_digits_that_its_file_states(
-    text: str, nanoseconds: int
-) -> None:
+def test_a_moment_has_the_digits_that_its_file_states(text: str, nanoseconds: int) -> None:
     start = datetime(2026, 11, 29, 2, 13, 34, tzinfo=UTC)
     assert moment_ns(text) == int(start.timestamp()) * 10**9 + nanoseconds
 
@@ -1156,8 +1113,7 @@ def test_runs_of_one_second_are_in_their_order(
 ) -> None:
     seconds = ("34.89384", "34.11111", "34.20000")
     files = [
-        _pyperf_at(tmp_path / f"{at}.json", second, "a", "b")
-        for at, second in enumerate(seconds)
+        _pyperf_at(tmp_path / f"{at}.json", second, "a", "b") for at, second in enumerate(seconds)
     ]
     # The benchmarks of a file that began in one second are one run.
     assert [len(run.points) for run in imported_runs(read_history(files))] == [2] * 3
@@ -1197,9 +1153,7 @@ def test_runs_that_were_stored_with_whole_seconds_are_known(
     assert [one.name for one in runs] != stored
     old = []
     for run, name in zip(runs, stored, strict=True):
-        points = tuple(
-            (key, msgspec.structs.replace(point, run=name)) for key, point in run.points
-        )
+        points = tuple((key, msgspec.structs.replace(point, run=name)) for key, point in run.points)
         old.append(msgspec.structs.replace(run, points=points, former=()))
     with HistoryFile.open_to_write(tmp_path / "h.db") as history:
         history.add(old)

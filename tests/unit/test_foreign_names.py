@@ -1,4 +1,5 @@
-"""Series of files of other tools: the same ones, whichever files are read, in whatever order and way."""
+"""Series of files of other tools: the same ones, whichever files are read, in whatever order and
+way."""
 
 from __future__ import annotations
 
@@ -32,9 +33,7 @@ def value(test: str, run: int) -> int:
 def packages(run: int) -> str:
     """Return a run of two packages with a test of one name, of which some runs have only one."""
     has = (A,) if run % 3 == 0 else (B,) if run % 5 == 0 else (A, B)
-    return "".join(
-        f"pkg: {one}\nBenchmarkSum-2 9 {value(one, run)} ns/op\n" for one in has
-    )
+    return "".join(f"pkg: {one}\nBenchmarkSum-2 9 {value(one, run)} ns/op\n" for one in has)
 
 
 def labels(run: int) -> str:
@@ -82,9 +81,7 @@ def document(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
 def answers(capsys: pytest.CaptureFixture[str], *paths: str) -> Answers:
     found = document(capsys, "history", *paths)["series"]
     return {
-        tuple(round(point["estimate"] * 1e9) for point in one["points"]): one["newest"][
-            "verdict"
-        ]
+        tuple(round(point["estimate"] * 1e9) for point in one["points"]): one["newest"]["verdict"]
         for one in found
     }
 
@@ -92,11 +89,7 @@ def answers(capsys: pytest.CaptureFixture[str], *paths: str) -> Answers:
 def expected(text: Text, *tests: str) -> Answers:
     verdicts = {A: "slower", "on": "slower", "p": "slower"}
     return {
-        tuple(
-            value(one, run)
-            for run in range(RUNS)
-            if f" {value(one, run)} ns/op" in text(run)
-        ): (
+        tuple(value(one, run) for run in range(RUNS) if f" {value(one, run)} ns/op" in text(run)): (
             verdicts.get(one, "no difference")
             if f" {value(one, RUNS - 1)} ns/op" in text(RUNS - 1)
             else "undecided"
@@ -181,8 +174,7 @@ def test_one_file_of_many_runs_and_its_parts_are_the_same_series(
         parts.append(str(part))
     wanted = answers(capsys, name)
     assert {len(one): verdict for one, verdict in wanted.items()} == {
-        RUNS - 4 if one == B else RUNS: "no difference" if one == B else "slower"
-        for one in tests
+        RUNS - 4 if one == B else RUNS: "no difference" if one == B else "slower" for one in tests
     }
     for paths in (parts, parts[::-1], [*parts[::-1], name]):
         assert answers(capsys, *paths) == wanted

@@ -1,4 +1,5 @@
-"""What a file states about a benchmark beside its name: how it was run, and the version of its code."""
+"""What a file states about a benchmark beside its name: how it was run, and the version of its
+code."""
 
 from __future__ import annotations
 
@@ -23,9 +24,7 @@ SETTINGS = {
 """What a file of a tool says, what another one says, and the difference."""
 
 
-def compared(
-    capsys: pytest.CaptureFixture[str], *paths: Path
-) -> tuple[dict[str, Any], list[str]]:
+def compared(capsys: pytest.CaptureFixture[str], *paths: Path) -> tuple[dict[str, Any], list[str]]:
     """Return the document of a comparison, and the evidence of `settings-differ`."""
     status = main(["compare", *map(str, paths), "--json"])
     shown = capsys.readouterr()
@@ -40,9 +39,7 @@ def with_other(folder: Path, name: str, here: str, there: str) -> list[Path]:
     text = (FILES / name).read_text()
     assert here in text
     paths = [folder / f"{which}.json" for which in ("old", "same", "new")]
-    for path, content in zip(
-        paths, (text, text + "\n", text.replace(here, there)), strict=True
-    ):
+    for path, content in zip(paths, (text, text + "\n", text.replace(here, there)), strict=True):
         path.write_text(content)
     return paths
 
@@ -88,9 +85,7 @@ def test_a_long_setting_is_cut_before_what_differs(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     here, long = '"command":"', '"command":"' + "env LONG=value " * 20
-    old, _, new = with_other(
-        tmp_path, "pyperf-command.json", here, f"{long} nice -n 5 "
-    )
+    old, _, new = with_other(tmp_path, "pyperf-command.json", here, f"{long} nice -n 5 ")
     new.write_text(json.dumps(moved(json.loads(new.read_text()))))
     old.write_text(new.read_text().replace("nice -n 5", "nice -n 9"))
     new.write_text(json.dumps(moved(json.loads(new.read_text()))))
@@ -140,9 +135,7 @@ def test_what_changed_in_a_history_is_neither_cut_nor_merged(
         assert "; bs: 16k, then 8k (b " in shown
 
 
-def asv_commit(
-    folder: Path, day: int, version: str, seconds: float, **also: Any
-) -> Path:
+def asv_commit(folder: Path, day: int, version: str, seconds: float, **also: Any) -> Path:
     """Write asv's results of a commit of January 2026."""
     machine = folder / "vm"
     machine.mkdir(exist_ok=True)

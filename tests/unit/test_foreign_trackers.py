@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from benchwright.cli.history_inputs import read_runs
 from benchwright.cli.stats_inputs import read_history, read_inputs
 from benchwright.core.errors import InputError
-from benchwright.core.history import HistoryPoint
-from benchwright.study.foreign import imported_runs
-from benchwright.study.history import HistoryFile
+from benchwright.features.exchange.foreign import imported_runs
+from benchwright.features.history.inputs import read_runs
+from benchwright.features.history.store import HistoryFile
+from benchwright.features.history.types import HistoryPoint
 from benchwright.study.parsers.api import ParsedInput
 
 # -- github-action-benchmark ---------------------------------------------------------------
@@ -38,9 +38,7 @@ def stored(folder: Path, *commits: list[Bench], ids: str = "") -> str:
         for at, benches in enumerate(commits)
     ]
     file = folder / "data.js"
-    file.write_text(
-        f"window.BENCHMARK_DATA = {json.dumps({'entries': {'Go': entries}})}"
-    )
+    file.write_text(f"window.BENCHMARK_DATA = {json.dumps({'entries': {'Go': entries}})}")
     return str(file)
 
 
@@ -232,9 +230,7 @@ def test_a_time_that_is_not_understood_is_a_mistake_with_its_place(
     tmp_path: Path,
 ) -> None:
     file = tmp_path / "otava.csv"
-    file.write_text(
-        "time,commit,a\n2026-01-01,x,1\nsometime 2026,y,2\n2026-99-01,z,3\n"
-    )
+    file.write_text("time,commit,a\n2026-01-01,x,1\nsometime 2026,y,2\n2026-99-01,z,3\n")
     with pytest.raises(InputError) as refused:
         read_history([str(file)])
     assert [one.line for one in refused.value.diagnostics] == [3, 4]
@@ -244,9 +240,7 @@ def test_a_time_that_is_not_understood_is_a_mistake_with_its_place(
         read_history([str(file)])
 
 
-@pytest.mark.parametrize(
-    "rows", ["0.5,1\n0.4,2\n", "2000000000,1\n1500000000,2\n1800000000,3\n"]
-)
+@pytest.mark.parametrize("rows", ["0.5,1\n0.4,2\n", "2000000000,1\n1500000000,2\n1800000000,3\n"])
 def test_a_column_of_durations_is_measured(rows: str, tmp_path: Path) -> None:
     file = tmp_path / "results.csv"
     file.write_text(f"time,size\n{rows}")
@@ -357,9 +351,7 @@ def test_stored_runs_get_the_order_of_their_commits(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("column", ["test", "name", "command", "label", "factor:size"])
-def test_rows_with_times_are_series_by_whatever_names_them(
-    tmp_path: Path, column: str
-) -> None:
+def test_rows_with_times_are_series_by_whatever_names_them(tmp_path: Path, column: str) -> None:
     rows = [
         f"2026-01-{day:02} 13:00:00 +0000,{name},{value}"
         for day, name, value in ((1, "a", 1), (1, "b", 5), (2, "a", 2), (3, "b", 6))

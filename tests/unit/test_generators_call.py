@@ -10,26 +10,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchwright.core.search import Criterion
-from benchwright.findings.generators import LATENESS_UNKNOWN, REFUSALS_UNSEEN
-from benchwright.load.criteria import parse_criteria, parse_criterion
-from benchwright.load.generators import GENERATORS
-from benchwright.load.generators import adapter as placeholders
-from benchwright.load.generators.adapter import (
+from benchwright.features.generators import adapter as placeholders
+from benchwright.features.generators.adapter import (
     CLOSED_LOOP,
     HIDES_LATENESS,
     Generator,
     GeneratorRequest,
 )
-from benchwright.load.generators.command import command_generator
-from benchwright.load.generators.fio import Fio
-from benchwright.load.generators.k6 import K6
-from benchwright.load.generators.memtier import Memtier
-from benchwright.load.generators.oha import Oha
-from benchwright.load.generators.pgbench import Pgbench
-from benchwright.load.generators.redis_benchmark import RedisBenchmark
-from benchwright.load.generators.vegeta import Vegeta
-from benchwright.load.generators.wrk2 import Wrk2
+from benchwright.features.generators.command import command_generator
+from benchwright.features.generators.findings import LATENESS_UNKNOWN, REFUSALS_UNSEEN
+from benchwright.features.generators.fio import Fio
+from benchwright.features.generators.k6 import K6
+from benchwright.features.generators.memtier import Memtier
+from benchwright.features.generators.oha import Oha
+from benchwright.features.generators.pgbench import Pgbench
+from benchwright.features.generators.redis_benchmark import RedisBenchmark
+from benchwright.features.generators.registry import GENERATORS
+from benchwright.features.generators.vegeta import Vegeta
+from benchwright.features.generators.wrk2 import Wrk2
+from benchwright.features.load.criteria import parse_criteria, parse_criterion
+from benchwright.features.search.types import Criterion
 
 URL = "http://127.0.0.1:{port}/"
 SAMPLE = (("port", "8080"), ("clients", "3"))
@@ -117,9 +117,7 @@ def test_memtier_shares_the_rate_among_its_connections() -> None:
 @pytest.mark.parametrize("users", [1, 4, 6, 7])
 def test_memtier_has_as_many_connections_as_users_are_asked_for(users: int) -> None:
     """-c is of each thread: one user by four threads would be four."""
-    line = words(
-        Memtier(threads=4), GeneratorRequest(users=users, duration_s=1.0)
-    ).split()
+    line = words(Memtier(threads=4), GeneratorRequest(users=users, duration_s=1.0)).split()
     threads, each = (int(line[line.index(flag) + 1]) for flag in ("-t", "-c"))
     assert threads * each == users
 
@@ -178,9 +176,7 @@ def test_each_generator_is_marked_for_what_its_figures_at_a_rate_cannot_say(
     generator, marks = MARKS[name]
     late = {"wrk2", "oha", "command"}
     unseen = {"memtier", "redis-benchmark", "command"}
-    wanted = (LATENESS_UNKNOWN,) * (name in late) + (REFUSALS_UNSEEN,) * (
-        name in unseen
-    )
+    wanted = (LATENESS_UNKNOWN,) * (name in late) + (REFUSALS_UNSEEN,) * (name in unseen)
     assert generator.traits.rate_marks == wanted
     assert (LATENESS_UNKNOWN in wanted) + (HIDES_LATENESS in marks) == (
         not generator.traits.reports_lateness
@@ -215,9 +211,7 @@ def test_a_criterion_without_a_value_is_refused(
 
 # -- placeholders ----------------------------------------------------------------------
 
-LEVELS = st.text(
-    st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=20
-)
+LEVELS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=20)
 
 
 @given(LEVELS)

@@ -9,21 +9,21 @@ import msgspec
 import pytest
 
 from benchwright.core.errors import Diagnostic, InputError
-from benchwright.load.criteria import parse_criteria
-from benchwright.load.generators import GENERATORS
-from benchwright.load.generators.adapter import (
+from benchwright.features.generators.adapter import (
     Generator,
     GeneratorOutput,
     GeneratorRequest,
     Measurement,
     UnreadableOutput,
 )
-from benchwright.load.generators.command import (
+from benchwright.features.generators.command import (
     CommandGenerator,
     command_generator,
     command_series,
 )
-from benchwright.load.generators.output import parse_source
+from benchwright.features.generators.output import parse_source
+from benchwright.features.generators.registry import GENERATORS
+from benchwright.features.load.criteria import parse_criteria
 from benchwright.suite.form import read_form
 from benchwright.suite.toml_table import TomlTable, read_toml
 
@@ -67,9 +67,7 @@ def mistakes(name: str, text: str) -> list[str]:
         (r"mean: ([\d.]+) ms", "", "mean: 8 ms", 8.0),
     ],
 )
-def test_a_value_is_found_where_it_is(
-    source: str, out: str, err: str, value: float
-) -> None:
+def test_a_value_is_found_where_it_is(source: str, out: str, err: str, value: float) -> None:
     assert parse_source(source).value(GeneratorOutput(out, err)) == value
     assert parse_source(source).text == source
 
@@ -102,9 +100,7 @@ def test_a_value_that_is_not_there_says_why(source: str, out: str, why: str) -> 
 
 def test_a_nan_that_nobody_asks_for_hides_nothing() -> None:
     out = '{"m": 2.5, "p99": NaN, "rows": [[0, 4, 2.0], [1, 0, NaN], [2, 0, null]]}'
-    found = command_generator("g {rate}", "/m", "/rows").parse(
-        GeneratorOutput(out, ""), ASKED
-    )
+    found = command_generator("g {rate}", "/m", "/rows").parse(GeneratorOutput(out, ""), ASKED)
     assert found.values == {"response_ms_mean": 2.5}
     assert found.series.counts == (4, 0, 0)
     assert found.series.values["response_ms_mean"] == (2.0, 0.0, 0.0)
@@ -118,9 +114,7 @@ def test_a_value_that_nobody_wants_may_be_absent() -> None:
             ("hits", parse_source("/hits")),
         ),
     )
-    assert generator.parse(GeneratorOutput(JSON, ""), ASKED).values == {
-        "response_ms_mean": 2.5
-    }
+    assert generator.parse(GeneratorOutput(JSON, ""), ASKED).values == {"response_ms_mean": 2.5}
 
 
 def test_a_series_is_rows_of_second_count_mean() -> None:
@@ -140,9 +134,7 @@ def test_a_series_says_which_moment_its_rows_go_by() -> None:
     assert isinstance(said, CommandGenerator)
     assert said.parse(GeneratorOutput(JSON, ""), ASKED).series.binned_by == "completion"
     unsaid = command_generator("g {rate}", "/latency/mean", "/rows")
-    assert (
-        unsaid.parse(GeneratorOutput(JSON, ""), ASKED).series.binned_by != "completion"
-    )
+    assert unsaid.parse(GeneratorOutput(JSON, ""), ASKED).series.binned_by != "completion"
 
 
 def test_a_series_is_put_in_order_and_its_width_is_the_smallest_gap() -> None:
@@ -212,9 +204,7 @@ def test_a_program_that_takes_whole_numbers_is_told_whole_numbers() -> None:
     assert generator.parse(
         GeneratorOutput('{"m": 2}', ""), GeneratorRequest(rate=3, duration_s=8.2)
     ) == Measurement(values={"response_ms_mean": 2.0}, lasted_s=9.0)
-    assert generator.invocation(GeneratorRequest(rate=0.2, duration_s=8.0)).commands[
-        0
-    ].argv == (
+    assert generator.invocation(GeneratorRequest(rate=0.2, duration_s=8.0)).commands[0].argv == (
         "g",
         "1",
         "8",
@@ -268,9 +258,7 @@ def test_the_counts_of_a_series_are_what_was_offered_or_ended(
             *(("error_ratio", parse_source(f"/{name}")) for name in given),
         ),
         counts=tuple(
-            (key, parse_source(f"/{name}"))
-            for name, key in names.items()
-            if name in figures
+            (key, parse_source(f"/{name}")) for name, key in names.items() if name in figures
         ),
         series=parse_source("/rows"),
         series_by_end=by_end,
@@ -306,9 +294,7 @@ def test_counts_of_errors_give_their_share() -> None:
 
 
 def test_a_program_may_say_how_late_it_was() -> None:
-    generator = command_generator(
-        "g {rate}", "/m", late="/late", target_response="/started"
-    )
+    generator = command_generator("g {rate}", "/m", late="/late", target_response="/started")
     assert "lateness-unknown" not in generator.traits.rate_marks
     text = '{"m": 9, "late": 7.5, "started": 2}'
     found = generator.parse(GeneratorOutput(text, ""), ASKED)
@@ -360,16 +346,13 @@ def test_every_mistake_of_a_command_is_told() -> None:
     told = mistakes("command", text)
     assert any("1:11: `g` has neither {rate} nor {users}" in one for one in told)
     assert any(
-        "5:10: 'x' is not the position of a value: /x is a JSON pointer" in one
-        for one in told
+        "5:10: 'x' is not the position of a value: /x is a JSON pointer" in one for one in told
     )
     assert any("4:1: unknown key 'loops'" in one for one in told)
     assert any("2:26: b: the regular expression has 0 groups" in one for one in told)
     assert any("2:42: c is a whole number, expected a string" in one for one in told)
     assert any("3:12: unknown key 'done'" in one for one in told)
-    assert mistakes("command", 'command = "g {rate}"\n') == [
-        "1:1: values is missing here"
-    ]
+    assert mistakes("command", 'command = "g {rate}"\n') == ["1:1: values is missing here"]
 
 
 def test_fields_are_read_by_their_types() -> None:
@@ -381,9 +364,7 @@ def test_fields_are_read_by_their_types() -> None:
     assert found == []
     assert generator is not None
     argv = (
-        generator.invocation(
-            GeneratorRequest(rate=1.0, duration_s=1.0, sample=(("clients", "3"),))
-        )
+        generator.invocation(GeneratorRequest(rate=1.0, duration_s=1.0, sample=(("clients", "3"),)))
         .commands[0]
         .argv
     )
@@ -406,8 +387,6 @@ def test_fields_are_read_by_their_types() -> None:
         ("vegeta", 'url = "u"\ntargets = "t"\n', "needs a url or targets"),
     ],
 )
-def test_a_key_that_cannot_be_is_told_at_its_place(
-    name: str, text: str, told: str
-) -> None:
+def test_a_key_that_cannot_be_is_told_at_its_place(name: str, text: str, told: str) -> None:
     found = mistakes(name, text)
     assert any(told in one for one in found), found

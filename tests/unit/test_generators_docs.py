@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from benchwright.findings import generators
+from benchwright.features.generators import adapter
+from benchwright.features.generators import findings as generators
+from benchwright.features.generators.registry import GENERATORS, Generator
 from benchwright.findings.codes import CODES
-from benchwright.load.generators import GENERATORS, Generator, adapter
 from benchwright.suite.form import read_form
 from benchwright.suite.toml_table import TomlTable, read_toml
 

@@ -9,23 +9,23 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from benchwright.load.criteria import parse_criteria
-from benchwright.load.generators.adapter import (
+from benchwright.features.generators.adapter import (
     Generator,
     GeneratorOutput,
     GeneratorRequest,
     Measurement,
     UnreadableOutput,
 )
-from benchwright.load.generators.command import command_generator
-from benchwright.load.generators.fio import Fio
-from benchwright.load.generators.k6 import K6
-from benchwright.load.generators.memtier import Memtier
-from benchwright.load.generators.oha import Oha
-from benchwright.load.generators.pgbench import Pgbench
-from benchwright.load.generators.redis_benchmark import RedisBenchmark
-from benchwright.load.generators.vegeta import Vegeta
-from benchwright.load.generators.wrk2 import Wrk2
+from benchwright.features.generators.command import command_generator
+from benchwright.features.generators.fio import Fio
+from benchwright.features.generators.k6 import K6
+from benchwright.features.generators.memtier import Memtier
+from benchwright.features.generators.oha import Oha
+from benchwright.features.generators.pgbench import Pgbench
+from benchwright.features.generators.redis_benchmark import RedisBenchmark
+from benchwright.features.generators.vegeta import Vegeta
+from benchwright.features.generators.wrk2 import Wrk2
+from benchwright.features.load.criteria import parse_criteria
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "generators"
 ASKED = GeneratorRequest(

@@ -9,15 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchwright.load.criteria import parse_criteria, percentile_key
-from benchwright.load.generators import measurements as operations
-from benchwright.load.generators import measurements as summary
-from benchwright.load.generators.adapter import UnreadableOutput
-from benchwright.load.generators.measurements import OperationLog
+from benchwright.features.generators import measurements as operations
+from benchwright.features.generators import measurements as summary
+from benchwright.features.generators.adapter import UnreadableOutput
+from benchwright.features.generators.measurements import OperationLog
+from benchwright.features.load.criteria import parse_criteria, percentile_key
 
-RESPONSES = st.lists(
-    st.one_of(st.floats(0, 1e4), st.just(math.nan)), min_size=1, max_size=60
-)
+RESPONSES = st.lists(st.one_of(st.floats(0, 1e4), st.just(math.nan)), min_size=1, max_size=60)
 CRITERIA = parse_criteria(["90% within 40ms", "p70 < 40ms"])
 
 
@@ -42,9 +40,7 @@ def test_percentiles_and_shares_are_those_of_a_plain_count(
 
 
 @given(RESPONSES, st.integers(1, 5))
-def test_bins_hold_every_operation_of_the_run(
-    responses: list[float], seconds: int
-) -> None:
+def test_bins_hold_every_operation_of_the_run(responses: list[float], seconds: int) -> None:
     at_s = np.linspace(0, seconds, len(responses), endpoint=False)
     log = OperationLog(at_s=at_s, response_ms=np.array(responses))
     found = operations.operations_measurement(log, CRITERIA, float(seconds))
@@ -60,9 +56,7 @@ def test_what_came_after_the_load_is_in_no_bin() -> None:
     assert operations.operations_measurement(log, (), 2.0).series.counts == (1, 1)
 
 
-@pytest.mark.parametrize(
-    ("at_s", "lasted_s"), [(0.5, 1e30), (0.5, math.nan), (math.inf, 1.0)]
-)
+@pytest.mark.parametrize(("at_s", "lasted_s"), [(0.5, 1e30), (0.5, math.nan), (math.inf, 1.0)])
 def test_a_damaged_time_is_refused(at_s: float, lasted_s: float) -> None:
     log = OperationLog(at_s=np.array([at_s]), response_ms=np.ones(1))
     with pytest.raises(UnreadableOutput, match="no believable time"):
@@ -70,9 +64,7 @@ def test_a_damaged_time_is_refused(at_s: float, lasted_s: float) -> None:
 
 
 def test_a_bin_without_a_response_leaves_the_series_without_means() -> None:
-    log = OperationLog(
-        at_s=np.array([0.5, 1.5]), response_ms=np.array([1.0, np.nan]), skipped=1
-    )
+    log = OperationLog(at_s=np.array([0.5, 1.5]), response_ms=np.array([1.0, np.nan]), skipped=1)
     found = operations.operations_measurement(log, CRITERIA, 2.0)
     assert found.series.values["within_40ms_share"] == (1.0, 0.0)
     assert "response_ms_mean" not in found.series.values

@@ -9,10 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from benchwright.core.search import Criterion
-from benchwright.load.criteria import parse_criteria
-from benchwright.load.generators import pgbench
-from benchwright.load.generators.adapter import (
+from benchwright.features.generators import pgbench
+from benchwright.features.generators.adapter import (
     ERRORS_IN_RESPONSE,
     GENERATOR_LATE,
     OPERATIONS_SKIPPED,
@@ -22,14 +20,16 @@ from benchwright.load.generators.adapter import (
     Measurement,
     UnreadableOutput,
 )
-from benchwright.load.generators.fio import Fio
-from benchwright.load.generators.k6 import K6
-from benchwright.load.generators.memtier import Memtier
-from benchwright.load.generators.oha import Oha
-from benchwright.load.generators.pgbench import Pgbench
-from benchwright.load.generators.redis_benchmark import RedisBenchmark
-from benchwright.load.generators.vegeta import Vegeta
-from benchwright.load.generators.wrk2 import Wrk2
+from benchwright.features.generators.fio import Fio
+from benchwright.features.generators.k6 import K6
+from benchwright.features.generators.memtier import Memtier
+from benchwright.features.generators.oha import Oha
+from benchwright.features.generators.pgbench import Pgbench
+from benchwright.features.generators.redis_benchmark import RedisBenchmark
+from benchwright.features.generators.vegeta import Vegeta
+from benchwright.features.generators.wrk2 import Wrk2
+from benchwright.features.load.criteria import parse_criteria
+from benchwright.features.search.types import Criterion
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "generators"
 URL = "http://127.0.0.1:8080/"
@@ -46,9 +46,7 @@ def asked(
 ) -> GeneratorRequest:
     users = 4 if rate is None else None
     criteria: tuple[Criterion, ...] = parse_criteria(limits)
-    return GeneratorRequest(
-        rate=rate, duration_s=duration_s, users=users, criteria=criteria
-    )
+    return GeneratorRequest(rate=rate, duration_s=duration_s, users=users, criteria=criteria)
 
 
 def read(name: str, generator: Generator, of: GeneratorRequest) -> Measurement:
@@ -113,9 +111,7 @@ def test_pgbench_of_a_sampled_log_counts_by_its_summary(
     processed = said("pgbench/sampled", r"actually processed: (\d+)")
     assert (found.completed, found.errors) == (processed, skipped)
     assert found.offered == processed
-    logged = sum(
-        len(text.splitlines()) for text in output("pgbench/sampled").files.values()
-    )
+    logged = sum(len(text.splitlines()) for text in output("pgbench/sampled").files.values())
     assert sum(found.series.counts) == pytest.approx(5 * logged, abs=5)
     # Of the logged ones: the share that all have, within four standard deviations.
     late = said("pgbench/sampled", r"latency limit: (\d+)/")
@@ -178,9 +174,7 @@ def test_pgbench_waiting_for_a_client_is_not_pgbench_being_late() -> None:
 def test_pgbench_lateness_of_a_sampled_log_is_that_of_known_predecessors() -> None:
     """The difference of all is that of the known ones; who came before number 5 is not logged."""
     found = Pgbench().parse(
-        pgbench_log(
-            (0, 2, 10, 15, 40), (0, 3, 50, 58, 60), (0, 5, 90, 99, 100), (1, 1, 5, 5, 7)
-        ),
+        pgbench_log((0, 2, 10, 15, 40), (0, 3, 50, 58, 60), (0, 5, 90, 99, 100), (1, 1, 5, 5, 7)),
         asked(2.0),
     )
     assert found.late_p99_ms == pytest.approx(8.0)
@@ -231,10 +225,7 @@ def test_pgbench_series_ends_with_the_last_transaction_that_is_known() -> None:
 
 def test_pgbench_without_a_line_tells_nothing_yet() -> None:
     assert Pgbench().so_far(GeneratorOutput("", ""), asked()) is None
-    assert (
-        Pgbench().so_far(GeneratorOutput("", "", {"pgbench_log.1": ""}), asked())
-        is None
-    )
+    assert Pgbench().so_far(GeneratorOutput("", "", {"pgbench_log.1": ""}), asked()) is None
 
 
 def test_pgbench_log_of_another_shape_is_refused() -> None:
@@ -428,9 +419,7 @@ def test_vegeta_waiting_for_a_worker_is_the_servers() -> None:
     rows = [(0, 400), (420, 10), (430, 10)]
     log = "".join(f"{ms * 10**6 + 7},200,{took * 10**6},0,0,\n" for ms, took in rows)
     text = GeneratorOutput("", "", {"vegeta.csv": log})
-    many, one = (
-        Vegeta(url=URL, max_workers=n).parse(text, asked(10.0)) for n in (None, 1)
-    )
+    many, one = (Vegeta(url=URL, max_workers=n).parse(text, asked(10.0)) for n in (None, 1))
     assert many.values["response_ms_mean"] == one.values["response_ms_mean"]
     assert one.values["response_ms_mean"] == pytest.approx((400 + 330 + 240) / 3)
     assert many.target_values["response_ms_mean"] == pytest.approx(420 / 3)

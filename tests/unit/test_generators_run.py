@@ -12,27 +12,27 @@ import pytest
 
 from benchwright.core.errors import Interrupted
 from benchwright.core.observation import ProcessRecord, TrialEnding
-from benchwright.core.search import LoadEnding, LoadTrial, PeakGoal, Probe
-from benchwright.decide.peak.trials import why_unusable
-from benchwright.load.criteria import parse_criteria
-from benchwright.load.generators.adapter import (
+from benchwright.features.generators.adapter import (
     Generator,
     GeneratorOutput,
     GeneratorRequest,
     Measurement,
 )
-from benchwright.load.generators.command import CommandGenerator, command_generator
-from benchwright.load.generators.memtier import Memtier
-from benchwright.load.generators.oha import Oha
-from benchwright.load.generators.output import parse_source
-from benchwright.load.generators.pgbench import Pgbench
-from benchwright.load.generators.redis_benchmark import RedisBenchmark
-from benchwright.load.generators.run import (
+from benchwright.features.generators.command import CommandGenerator, command_generator
+from benchwright.features.generators.memtier import Memtier
+from benchwright.features.generators.oha import Oha
+from benchwright.features.generators.output import parse_source
+from benchwright.features.generators.pgbench import Pgbench
+from benchwright.features.generators.redis_benchmark import RedisBenchmark
+from benchwright.features.generators.run import (
     GeneratorPlace,
     generator_request,
     run_generator,
 )
-from benchwright.load.generators.wrk2 import Wrk2
+from benchwright.features.generators.wrk2 import Wrk2
+from benchwright.features.load.criteria import parse_criteria
+from benchwright.features.search.peak.policies.trials import why_unusable
+from benchwright.features.search.types import LoadEnding, LoadTrial, PeakGoal, Probe
 from benchwright.trial.bench import BatchResult
 from benchwright.trial.protocol import EpochRecord, RunRequest
 
@@ -277,8 +277,7 @@ def test_a_mean_response_of_zero_is_no_measurement(place: GeneratorPlace) -> Non
     assert trial.values == {}
     goal = PeakGoal(criteria=parse_criteria(["40ms"]))
     assert why_unusable(goal, trial) == (
-        "it reported no value of response_ms_mean: response_ms_mean is 0, so nothing "
-        "was measured"
+        "it reported no value of response_ms_mean: response_ms_mean is 0, so nothing was measured"
     )
 
 
@@ -303,9 +302,7 @@ def test_json_with_nan_is_told_as_that(place: GeneratorPlace) -> None:
 
 
 def test_a_long_output_is_shortened_to_its_end(place: GeneratorPlace) -> None:
-    program = OneProgram(
-        status=1, stderr="x" * 5000 + " why", ending=TrialEnding.FAILED
-    )
+    program = OneProgram(status=1, stderr="x" * 5000 + " why", ending=TrialEnding.FAILED)
     failure = run(program, SIMPLE, place).failure
     assert len(failure) < 300
     assert failure.endswith("why")
@@ -415,9 +412,7 @@ def test_a_log_that_cannot_be_read_meanwhile_is_told_at_the_end(
     looks = threading.Semaphore(0)
 
     class Aggregated(Pgbench, frozen=True, kw_only=True):
-        def so_far(
-            self, output: GeneratorOutput, asked: GeneratorRequest
-        ) -> Measurement | None:
+        def so_far(self, output: GeneratorOutput, asked: GeneratorRequest) -> Measurement | None:
             looks.release()
             return super().so_far(output, asked)
 

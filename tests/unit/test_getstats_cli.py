@@ -35,9 +35,7 @@ class FakeParser:
             values = {"elapsed": elapsed, "user": elapsed / 4, "system": elapsed / 4}
             values["rss_bytes"] = 4096.0
             command = "tar x" if epoch % 2 else "/usr/bin/make -j"
-            blocks.append(
-                MeasurementBlock(1, epoch, command, int(line.endswith("!")), values)
-            )
+            blocks.append(MeasurementBlock(1, epoch, command, int(line.endswith("!")), values))
         return [ParsedInput(path.name, tuple(blocks))]
 
 
@@ -132,9 +130,7 @@ def test_failed_epochs_are_reported_and_not_counted(
     assert "Elapsed   3      1.000" in out
 
 
-def test_one_command_can_be_selected(
-    calm: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_one_command_can_be_selected(calm: str, capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("make", "/usr/bin/make", "/usr/bin/make -j"):
         assert run(calm, "--command", name) == 0
         assert "Elapsed   3 " in capsys.readouterr().out
@@ -160,9 +156,7 @@ def test_extras_confidence_threshold_and_dump(
     )
 
 
-def test_csv_keeps_findings_off_stdout(
-    slow: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_csv_keeps_findings_off_stdout(slow: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(slow, "--format", "csv") == 0
     shown = capsys.readouterr()
     assert shown.out.startswith("input,name,unit,count,")
@@ -211,17 +205,13 @@ def test_every_bad_input_is_told_at_once(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_every_bad_argument_is_told_at_once(
-    words: list[str], places: list[str]
-) -> None:
+def test_every_bad_argument_is_told_at_once(words: list[str], places: list[str]) -> None:
     with pytest.raises(InputError) as caught:
         run(*words)
     assert [d.file for d in caught.value.diagnostics] == places
 
 
-def test_the_same_name_twice_is_told_apart(
-    calm: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_same_name_twice_is_told_apart(calm: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(calm, calm, "--json") == 0
     found = json.loads(capsys.readouterr().out)
     assert [one["name"] for one in found["inputs"]] == [calm, f"{calm}#2"]
@@ -283,9 +273,7 @@ def test_tests_of_one_name_are_named_by_their_studies(
         (["--dump", "--predicate", "1"], "excludes --predicate"),
     ],
 )
-def test_outputs_that_contradict_are_refused(
-    calm: str, words: list[str], message: str
-) -> None:
+def test_outputs_that_contradict_are_refused(calm: str, words: list[str], message: str) -> None:
     with pytest.raises(InputError, match=message):
         run(calm, calm, *words)
     assert run(calm, "--json", "--format", "json") == 0
@@ -301,9 +289,7 @@ def test_nothing_heavy_is_imported_for_help() -> None:
         "stats.add_arguments(argparse.ArgumentParser());"
         "print([m for m in ('numpy', 'scipy', 'rich') if m in sys.modules])"
     )
-    out = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "[]"
 
 
@@ -323,9 +309,7 @@ def test_t_tests_follow_the_tables(
 
 
 def test_a_t_test_needs_two_inputs(calm: str) -> None:
-    with pytest.raises(
-        InputError, match="there is only one input: nothing to compare it with"
-    ):
+    with pytest.raises(InputError, match="there is only one input: nothing to compare it with"):
         run(calm, "--ttest")
     with pytest.raises(InputError, match="add --ttest"):
         run(calm, calm, "--equal-variance")
@@ -344,9 +328,7 @@ def test_a_change_that_does_not_matter_is_no_drift(
 
     assert any(evidence.startswith("elapsed") for evidence in told())
     for small in ("elapsed=10%", "Elapsed=0.1"):
-        assert not any(
-            evidence.startswith("elapsed") for evidence in told("--drift", small)
-        )
+        assert not any(evidence.startswith("elapsed") for evidence in told("--drift", small))
     assert any(e.startswith("elapsed") for e in told("--drift", "elapsed=1%"))
     with pytest.raises(InputError) as caught:
         run(rising, "--drift", "elapsed", "--drift", "elapsed=200%")
@@ -368,9 +350,7 @@ def test_many_notices_are_cut_to_the_largest(
         ]
         assert len(lines) == 6
         assert lines[-1] == f"and {len(everything) - 5} more"
-        largest = sorted(
-            (one["text"] for one in everything), key=lambda t: -float(t.split()[3])
-        )
+        largest = sorted((one["text"] for one in everything), key=lambda t: -float(t.split()[3]))
         assert lines[0].split()[3] == largest[0].split()[3]
 
 
@@ -380,9 +360,7 @@ def test_a_notice_has_the_label_of_the_table() -> None:
     assert notice.text.endswith(" for CPU% in epoch 10.")
 
 
-def test_a_name_that_no_input_has(
-    calm: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_name_that_no_input_has(calm: str, capsys: pytest.CaptureFixture[str]) -> None:
     words = ("--drift", "nosuch=2%", "--metric", "nothing")
     with pytest.raises(InputError) as caught:
         run(calm, *words)

@@ -18,25 +18,23 @@ from xml.etree import ElementTree
 import msgspec
 import pytest
 
-from benchwright.cli.history_options import parse_since
 from benchwright.cli.main import main
-from benchwright.core.history import (
+from benchwright.features.history.options import parse_since
+from benchwright.features.history.store import HistoryFile
+from benchwright.features.history.types import (
     Acceptance,
     HistoryPoint,
     NoValue,
     Run,
     SeriesKey,
 )
-from benchwright.study.history import HistoryFile
 
 DAY_NS = 86_400 * 10**9
 START_NS = 1_790_000_000 * 10**9
 VALUES = (1.00, 1.02, 0.99, 1.01, 0.98, 1.00, 1.03, 0.97, 1.01, 0.99)
 
 
-def runs(
-    count: int, slower_from: int = 1000, commits: tuple[str, ...] = ()
-) -> list[Run]:
+def runs(count: int, slower_from: int = 1000, commits: tuple[str, ...] = ()) -> list[Run]:
     """Return runs of two tests, of which `sort` is slower by half from a run on."""
     found = []
     for at in range(count):
@@ -163,9 +161,7 @@ def test_a_file_without_a_number_is_bad_input_and_one_with_few_is_undecided(
     gate: list[str],
 ) -> None:
     (here / "runs.csv").write_text(text)
-    assert main(["history", "runs.csv", *gate]) == (
-        status if gate or status == 2 else 0
-    )
+    assert main(["history", "runs.csv", *gate]) == (status if gate or status == 2 else 0)
     said = capsys.readouterr()
     assert ("is a number" in said.err) == (status == 2)
     assert "gate passed" not in said.out
@@ -288,9 +284,7 @@ def test_a_failure_that_a_file_states_fails_the_gate(
     for at in range(4):
         broken, noise = at == 3, 1 + at % 2 / 100
         if tool == "go":
-            result = (
-                "--- FAIL: BenchmarkB-2\n" if broken else "BenchmarkB-2 9 7 ns/op\n"
-            )
+            result = "--- FAIL: BenchmarkB-2\n" if broken else "BenchmarkB-2 9 7 ns/op\n"
             text = f"commit: {at}\nBenchmarkA-2 9 {noise} ns/op\n{result}"
         elif tool == "asv":
             columns = ["result", "params"]
@@ -477,9 +471,7 @@ def test_an_acceptance_about_a_folder_is_stored_in_it(
     assert not (here / "bw-history.db").exists()
 
 
-def test_a_level_is_accepted_by_its_commit(
-    here: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_level_is_accepted_by_its_commit(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     stored(here / "bw-history.db", runs(28, slower_from=22))
     commit = f"{22:040x}"
     words = ["accept", f"sort/{commit}", "--reason", "new check"]
@@ -712,9 +704,7 @@ def test_an_added_run_is_judged_as_the_history_is(
     assert texts[-1] == texts[-2]
     # Computed anew, the answer is the same text.
     capsys.readouterr()
-    assert (
-        main(["history", "add", "new.db", "--file", "x.db", "--gate", "5%"]) == status
-    )
+    assert main(["history", "add", "new.db", "--file", "x.db", "--gate", "5%"]) == status
     assert capsys.readouterr().out.partition("\n")[2] == texts[-1]
     assert status == (1 if slower_from == 22 else 0)
 
@@ -746,14 +736,10 @@ def test_a_directory_of_asv_is_a_history(capsys: pytest.CaptureFixture[str]) -> 
     assert all(point["commit"] for one in found for point in one["points"])  # type: ignore[attr-defined]
 
 
-def test_runs_travel_by_git_notes(
-    here: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_runs_travel_by_git_notes(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def git(*words: str) -> str:
         who = ["-c", "user.name=n", "-c", "user.email=e"]
-        done = subprocess.run(
-            ["git", *who, *words], capture_output=True, text=True, check=True
-        )
+        done = subprocess.run(["git", *who, *words], capture_output=True, text=True, check=True)
         return done.stdout
 
     git("init", "-q", "--bare", "origin.git")
@@ -768,9 +754,7 @@ def test_runs_travel_by_git_notes(
     assert (pushed["commits"], pushed["elsewhere"]) == (12, 2)
     pulled = answer(capsys, "pull", "--repository", "other", "--file", "other.db")
     assert pulled["new"] == 12
-    there, here_ = (
-        series(answer(capsys, f"{name}.db"), "sort") for name in ("one", "other")
-    )
+    there, here_ = (series(answer(capsys, f"{name}.db"), "sort") for name in ("one", "other"))
     assert there["points"][:12] == here_["points"]  # type: ignore[index]
     assert main(["history", "push", "--repository", "one", "--remote", "absent"]) == 2
 
@@ -834,8 +818,7 @@ def test_the_better_direction_of_a_rate_is_known_by_its_name(
     column: str, better: str, here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rows = [
-        f"2026-10-{1 + at:02},{(9 + VALUES[at % 10]) * (1.3 if at > 20 else 1)}"
-        for at in range(30)
+        f"2026-10-{1 + at:02},{(9 + VALUES[at % 10]) * (1.3 if at > 20 else 1)}" for at in range(30)
     ]
     (here / "t.csv").write_text("\n".join([f"time,{column}", *rows]) + "\n")
     is_worse = {"higher": 0, "lower": 1}
@@ -862,8 +845,7 @@ def go_run(at: int, *tests: str) -> str:
     """Return Go's output of a commit."""
     head = f"commit: {at:040x}\ncommit-time: 2026-01-{at + 1:02}T00:00:00Z\n"
     return head + "".join(
-        f"Benchmark{test} 1 {1000 * VALUES[at % 10]:.0f} ns/op 0 B/op\n"
-        for test in tests
+        f"Benchmark{test} 1 {1000 * VALUES[at % 10]:.0f} ns/op 0 B/op\n" for test in tests
     )
 
 
@@ -962,13 +944,12 @@ def test_a_filter_hides_nothing_that_is_gone_from_a_file_or_a_history_file(
     ],
 )
 def test_a_value_that_a_filter_hides_is_a_value(here: Path, filters: list[str]) -> None:
-    """One of another metric of a test that failed, and one of any test after a session that did not end."""
+    """One of another metric of a test that failed, and one of any test after a session that did not
+    end."""
     user = SeriesKey("sort", "user", "0123abcd")
 
     def with_user(one: Run) -> Run:
-        return msgspec.structs.replace(
-            one, points=(*one.points, (user, one.points[1][1]))
-        )
+        return msgspec.structs.replace(one, points=(*one.points, (user, one.points[1][1])))
 
     *first, sort, gzip = runs(24)
     broken = [lost(20), lost(21, test="", failed=False)]

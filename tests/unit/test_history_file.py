@@ -10,21 +10,21 @@ import msgspec
 import pytest
 
 from benchwright.core.errors import StudyError
-from benchwright.core.history import (
+from benchwright.core.machine import Fact
+from benchwright.features.history.notes import NOTES_REF, GitNotes
+from benchwright.features.history.store import (
+    AddedRuns,
+    HistoryFile,
+    history_of,
+    is_history_file,
+)
+from benchwright.features.history.types import (
     Acceptance,
     Environment,
     HistoryPoint,
     Run,
     SeriesKey,
 )
-from benchwright.core.machine import Fact
-from benchwright.study.history import (
-    AddedRuns,
-    HistoryFile,
-    history_of,
-    is_history_file,
-)
-from benchwright.study.history_notes import NOTES_REF, GitNotes
 
 KEYS = (SeriesKey("sort", "elapsed", "0123abcd"), SeriesKey("sort", "user", "0123abcd"))
 ENVIRONMENT = Environment("e1", (Fact("kernel.release", "6.18"),))
@@ -60,9 +60,7 @@ def run(number: int, value: float = 1.0, commit: str | None = None) -> Run:
 
 
 def accepted(number: int) -> Acceptance:
-    return Acceptance(
-        key=KEYS[0], run=f"run-{number}", reason="new algorithm", accepted_ns=5
-    )
+    return Acceptance(key=KEYS[0], run=f"run-{number}", reason="new algorithm", accepted_ns=5)
 
 
 def test_a_run_that_an_earlier_version_named_otherwise_is_known(tmp_path: Path) -> None:
@@ -82,12 +80,9 @@ def test_the_oldest_runs_are_removed_until_the_file_is_small_enough(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "h.db"
-    facts = [
-        Environment(f"e{n}", (Fact("kernel.release", "x" * 3000),)) for n in range(100)
-    ]
+    facts = [Environment(f"e{n}", (Fact("kernel.release", "x" * 3000),)) for n in range(100)]
     runs = [
-        msgspec.structs.replace(run(number), environment=facts[number])
-        for number in range(100)
+        msgspec.structs.replace(run(number), environment=facts[number]) for number in range(100)
     ]
     with HistoryFile.open_to_write(path) as file:
         file.add(reversed(runs))
@@ -142,8 +137,7 @@ def test_a_run_is_stored_once_and_replaced_if_it_changed(tmp_path: Path) -> None
     with HistoryFile.open_to_write(path) as file:
         assert file.add([run(1), run(2)]) == AddedRuns(2, 0, 0, 4)
     moved = tuple(
-        (key, msgspec.structs.replace(point, study="/elsewhere"))
-        for key, point in run(1).points
+        (key, msgspec.structs.replace(point, study="/elsewhere")) for key, point in run(1).points
     )
     with HistoryFile.open_to_write(path) as file:
         copy = msgspec.structs.replace(run(1), points=moved)
@@ -207,9 +201,7 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
 
 def git(place: Path, *arguments: str) -> str:
     command = ["git", "-C", str(place), "-c", "user.name=n", "-c", "user.email=e"]
-    done = subprocess.run(
-        [*command, *arguments], capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([*command, *arguments], capture_output=True, text=True, check=True)
     return done.stdout.strip()
 
 

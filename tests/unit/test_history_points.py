@@ -13,27 +13,27 @@ import numpy as np
 import pytest
 
 from benchwright.cli.main import main
-from benchwright.core.history import Environment, HistoryPoint, Run, SeriesKey
 from benchwright.core.machine import Fact, FactWeight, MachineCapture
-from benchwright.findings.history import (
+from benchwright.features.history.answer import (
+    HistoryAnswer,
+    HistoryQuestion,
+    history_answer,
+)
+from benchwright.features.history.findings import (
     environment_of,
     installed_memory,
     machine_fingerprint,
     machine_text,
     segments_of,
 )
-from benchwright.report.history import (
-    HistoryAnswer,
-    HistoryQuestion,
-    history_answer,
-)
-from benchwright.report.history_newest import direction
-from benchwright.report.history_points import (
+from benchwright.features.history.newest import direction
+from benchwright.features.history.points import (
     measured_digest,
     read_run,
     search_name,
 )
-from benchwright.study.history import HistoryFile, history_of, studies_below
+from benchwright.features.history.store import HistoryFile, history_of, studies_below
+from benchwright.features.history.types import Environment, HistoryPoint, Run, SeriesKey
 from benchwright.study.journal import Study
 from benchwright.suite.program import SourceFile
 
@@ -57,19 +57,13 @@ FACTS = {
 def capture(absent: tuple[str, ...] = (), **changed: str) -> MachineCapture:
     named = FACTS | {name.replace("__", "."): value for name, value in changed.items()}
     facts = (
-        Fact(name, None, absent="permission denied")
-        if name in absent
-        else Fact(name, value)
+        Fact(name, None, absent="permission denied") if name in absent else Fact(name, value)
         for name, value in sorted(named.items())
     )
-    return MachineCapture(
-        1, (*facts, Fact("load.1min", "3", weight=FactWeight.EXPECTED))
-    )
+    return MachineCapture(1, (*facts, Fact("load.1min", "3", weight=FactWeight.EXPECTED)))
 
 
-def point(
-    place: int, environment: Environment | None, command: str = "sort a"
-) -> HistoryPoint:
+def point(place: int, environment: Environment | None, command: str = "sort a") -> HistoryPoint:
     return HistoryPoint(
         run=f"r{place}",
         study="s",
@@ -99,9 +93,7 @@ def test_the_words_of_a_step_are_those_of_its_metric(
 
 
 def test_installed_memory_is_the_same_with_each_kernel() -> None:
-    assert {installed_memory(kib) for kib in (24684100, 24584100, 24984100)} == {
-        24 << 30
-    }
+    assert {installed_memory(kib) for kib in (24684100, 24584100, 24984100)} == {24 << 30}
     assert installed_memory(16 << 20) == 16 << 30
 
 
@@ -182,7 +174,8 @@ def answered(runs: Sequence[tuple[MachineCapture, float]]) -> HistoryAnswer:
 
 @pytest.mark.parametrize("at", [20, 37, 55])
 def test_a_level_of_another_environment_is_no_step(at: int) -> None:
-    """20 % slower with another kernel, noise 1 %: a step within one environment, and none between two."""
+    """20 % slower with another kernel, noise 1 %: a step within one environment, and none between
+    two."""
     rng = np.random.default_rng(at)
     values = np.exp(0.01 * rng.standard_normal(60) + 0.2 * (np.arange(60) >= at))
     old, new = capture(), capture(kernel__release="6.19")
@@ -199,7 +192,8 @@ def test_a_level_of_another_environment_is_no_step(at: int) -> None:
 
 
 def test_two_machines_are_two_series() -> None:
-    """Runs on two machines by turns, one 20 % slower: no point of one is in the series of the other."""
+    """Runs on two machines by turns, one 20 % slower: no point of one is in the series of the
+    other."""
     rng = np.random.default_rng(3)
     machines = capture(), capture(cpu__model="Intel", cpu__threads="4")
     runs = [
@@ -207,9 +201,7 @@ def test_two_machines_are_two_series() -> None:
         for at in range(80)
     ]
     found = answered(runs).series
-    assert [one.key.machine for one in found] == sorted(
-        map(machine_fingerprint, machines)
-    )
+    assert [one.key.machine for one in found] == sorted(map(machine_fingerprint, machines))
     for one in found:
         assert len(one.series.points) == 40
         assert len({point.session % 2 for point in one.series.points}) == 1
@@ -220,9 +212,7 @@ def test_a_fact_that_could_not_be_read_starts_no_segment() -> None:
     one, other = environment_of(capture()), environment_of(capture(("kernel.release",)))
     assert one is not None
     assert other is not None
-    found = segments_of(
-        [point(0, one), point(1, other)], {one.id: one, other.id: other}
-    )
+    found = segments_of([point(0, one), point(1, other)], {one.id: one, other.id: other})
     assert len(found) == 1
 
 
@@ -359,9 +349,7 @@ def test_a_gate_is_undecided_by_a_search_that_did_not_answer(tmp_path: Path) -> 
 )
 def test_only_load_and_server_are_what_a_search_measures(text: str, same: bool) -> None:
     before = '# A comment.\n[load]\ntarget = "h"\n[peak]\nbudget = "1m"\n'
-    digests = {
-        measured_digest(SourceFile("spec.toml", said), {}) for said in (before, text)
-    }
+    digests = {measured_digest(SourceFile("spec.toml", said), {}) for said in (before, text)}
     assert len(digests) == (1 if same else 2)
 
 
@@ -370,9 +358,7 @@ def test_a_search_is_named_after_what_it_loads() -> None:
     names = [
         search_name(SourceFile("specs/server.toml", ""), {}),
         search_name(SourceFile("--target", f"[load]\n{target}"), {}),
-        search_name(
-            SourceFile("--target", f'[load]\n{target}\nworkload = "mix.toml"'), {}
-        ),
+        search_name(SourceFile("--target", f'[load]\n{target}\nworkload = "mix.toml"'), {}),
         search_name(None, {"command": "/opt/wrk -R {rate}"}),
     ]
     assert names == ["server", "http://[::1]:80/", "mix", "wrk"]

@@ -17,7 +17,25 @@ import msgspec
 import numpy as np
 import pytest
 
-from benchwright.core.history import (
+from benchwright.core.machine import Fact
+from benchwright.core.results import Estimate
+from benchwright.features.history.answer import (
+    HistoryQuestion,
+    SeriesAnswer,
+    history_answer,
+)
+from benchwright.features.history.document import history_document
+from benchwright.features.history.feeds import atom_feed, feed_entries, json_feed
+from benchwright.features.history.newest import (
+    NewestAnswer,
+    change_and_interval,
+    hold_gate,
+)
+from benchwright.features.history.page import history_page, history_part
+from benchwright.features.history.steps import find_steps, may_step
+from benchwright.features.history.store import history_of
+from benchwright.features.history.text import gate_lines, headline, history_lines
+from benchwright.features.history.types import (
     Acceptance,
     Environment,
     HistoryPoint,
@@ -25,26 +43,8 @@ from benchwright.core.history import (
     RunHistory,
     SeriesKey,
 )
-from benchwright.core.machine import Fact
-from benchwright.core.results import Estimate
-from benchwright.page.history import history_page, history_part
 from benchwright.page.html import render_page
 from benchwright.report.documents import encode
-from benchwright.report.feeds import atom_feed, feed_entries, json_feed
-from benchwright.report.history import (
-    HistoryQuestion,
-    SeriesAnswer,
-    history_answer,
-)
-from benchwright.report.history_document import history_document
-from benchwright.report.history_newest import (
-    NewestAnswer,
-    change_and_interval,
-    hold_gate,
-)
-from benchwright.report.history_text import gate_lines, headline, history_lines
-from benchwright.stats.steps import find_steps, may_step
-from benchwright.study.history import history_of
 
 DAY_NS = 86_400 * 10**9
 OLD, NEW = (
@@ -91,9 +91,7 @@ def series_of(
             codes=codes if at == runs - 1 else (),
         )
         key = SeriesKey(test, metric, "0123abcd")
-        found.append(
-            Run(points=((key, point),), environment=environment, machine="AMD, 2 CPUs")
-        )
+        found.append(Run(points=((key, point),), environment=environment, machine="AMD, 2 CPUs"))
     return found
 
 
@@ -172,9 +170,7 @@ def test_runs_of_another_level_after_which_all_is_as_before_are_no_steps() -> No
     assert pattern.ratio == pytest.approx(2.0, rel=0.02)
     (finding,) = found.findings
     assert finding.code == "level-excursion"
-    assert finding.evidence.startswith(
-        "runs 41 to 45 were 100 % slower, then as before; 2026-"
-    )
+    assert finding.evidence.startswith("runs 41 to 45 were 100 % slower, then as before; 2026-")
     assert found.level is not None
     assert found.level.value == pytest.approx(1.0, rel=0.01)
     (first,) = only(history(series_of("sort", {0: 2.0, 4: 1.0}))).findings
@@ -251,9 +247,7 @@ def test_runs_of_two_environments_are_not_compared() -> None:
     ("runs", "verdict"),
     [(41, "undecided"), (44, "slower"), (47, "slower"), (60, "no difference")],
 )
-def test_a_change_is_the_answer_until_its_level_is_known(
-    runs: int, verdict: str
-) -> None:
+def test_a_change_is_the_answer_until_its_level_is_known(runs: int, verdict: str) -> None:
     found = only(history(series_of("sort", {0: 1.0, 40: 1.2}, runs=runs)))
     assert found.newest.verdict == verdict
     if verdict == "slower":
@@ -328,9 +322,7 @@ def test_a_newest_run_back_at_the_old_level_says_what_the_change_is_of() -> None
 def test_the_same_history_gives_the_same_bytes() -> None:
     runs = series_of("sort", {0: 1.0, 40: 1.1}, spike=10)
     texts = {
-        encode(
-            history_document(history_answer(history(some), HistoryQuestion()), None, 0)
-        )
+        encode(history_document(history_answer(history(some), HistoryQuestion()), None, 0))
         for some in (runs, runs[::-1])
     }
     assert len(texts) == 1
@@ -343,9 +335,7 @@ def test_tests_metrics_and_time_select_series() -> None:
     user = [
         msgspec.structs.replace(
             run,
-            points=tuple(
-                (k, msgspec.structs.replace(p, asked=False)) for k, p in run.points
-            ),
+            points=tuple((k, msgspec.structs.replace(p, asked=False)) for k, p in run.points),
         )
         for run in series_of("sort", {0: 1.0}, metric="user")
     ]
@@ -362,9 +352,7 @@ def test_tests_metrics_and_time_select_series() -> None:
         "sort elapsed",
         "sort user",
     ]
-    since = history_answer(
-        every, HistoryQuestion(since_ns=1_790_000_000 * 10**9 + 50 * DAY_NS)
-    )
+    since = history_answer(every, HistoryQuestion(since_ns=1_790_000_000 * 10**9 + 50 * DAY_NS))
     assert [len(one.series.points) for one in since.series] == [10, 10]
 
 
@@ -460,16 +448,12 @@ def test_values_that_may_have_no_step_have_none(noise: str) -> None:
         ((1.1111, 1.1111), "+11.11 % (+11.11 to +11.11 %)"),
     ],
 )
-def test_an_interval_is_not_rounded_to_a_point(
-    ends: tuple[float, float], words: str
-) -> None:
+def test_an_interval_is_not_rounded_to_a_point(ends: tuple[float, float], words: str) -> None:
     assert change_and_interval(Estimate(1.1111, *ends, 0.95, "steps", 9)) == words
 
 
 def test_a_gate_below_the_noise_of_one_run_is_undecided() -> None:
-    noisy = history_answer(
-        history(series_of("sort", {0: 1.0}, noise=0.1)), HistoryQuestion()
-    )
+    noisy = history_answer(history(series_of("sort", {0: 1.0}, noise=0.1)), HistoryQuestion())
     assert hold_gate(noisy, 0.5).outcome == "passed"
     gate = hold_gate(noisy, 0.05)
     assert gate.outcome == "undecided"
@@ -479,9 +463,7 @@ def test_a_gate_below_the_noise_of_one_run_is_undecided() -> None:
 
 def with_values(values: Sequence[float], half: float = 0.03) -> RunHistory:
     runs = []
-    for run, value in zip(
-        series_of("job", {0: 1.0}, runs=len(values)), values, strict=True
-    ):
+    for run, value in zip(series_of("job", {0: 1.0}, runs=len(values)), values, strict=True):
         ((key, point),) = run.points
         new = msgspec.structs.replace(
             point, estimate=value, low=value * (1 - half), high=value * (1 + half)
@@ -547,9 +529,7 @@ def simulated(seed: int, correlation: float) -> list[float]:
 
 
 @pytest.mark.parametrize(("correlation", "others"), [(0.0, 0), (0.9, 0), (0.0, 10)])
-def test_the_further_runs_that_are_named_decide(
-    correlation: float, others: int
-) -> None:
+def test_the_further_runs_that_are_named_decide(correlation: float, others: int) -> None:
     found = Counter[str]()
     first = 620 if correlation else 0
     for seed in range(first, first + 60):

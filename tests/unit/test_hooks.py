@@ -136,9 +136,7 @@ def test_an_unknown_event_is_refused(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_hook_is_executable_and_can_be_measured_again(
-    name: str, tmp_path: Path
-) -> None:
+def test_a_hook_is_executable_and_can_be_measured_again(name: str, tmp_path: Path) -> None:
     hook = Hook(name, tmp_path)
     for _ in range(2):
         hook.begin()
@@ -167,9 +165,7 @@ def test_disk_io_sees_what_was_written_through_to_a_disk(tmp_path: Path) -> None
     blocks = parse_aplog(hook("final")).sections
     assert totals["disk_write_bytes"] >= size
     assert totals["disk_write_operations"] >= 1
-    written = {
-        s.fields["device"]: parse_number(s.fields["write_bytes"]) or 0 for s in blocks
-    }
+    written = {s.fields["device"]: parse_number(s.fields["write_bytes"]) or 0 for s in blocks}
     assert max(written.values()) >= size
 
 
@@ -213,9 +209,7 @@ def test_other_cpu_counts_an_unrelated_process(
     assert value >= 5 / os.sysconf("SC_CLK_TCK")
     blocks = parse_aplog(hook("final")).sections
     assert str(burner.pid) in {section.fields["pid"] for section in blocks}
-    assert sum(_cpu_s(b) for b in blocks) == pytest.approx(
-        value, abs=0.006 * len(blocks)
-    )
+    assert sum(_cpu_s(b) for b in blocks) == pytest.approx(value, abs=0.006 * len(blocks))
 
 
 def _cpu_s(section: AplogSection) -> float:
@@ -257,9 +251,7 @@ def test_other_cpu_does_not_count_what_was_used_before(tmp_path: Path) -> None:
     process = subprocess.Popen(["/bin/sh", "-c", "while :; do :; done"])
     _burn_until_charged(process.pid, ticks=20)
     os.kill(process.pid, 19)  # SIGSTOP: from here on it uses nothing
-    while (
-        "T" not in Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2][:3]
-    ):
+    while "T" not in Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2][:3]:
         os.sched_yield()
     hook = Hook("other-cpu", tmp_path, *_as_child(tmp_path))
     hook.begin()

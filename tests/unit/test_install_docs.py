@@ -48,18 +48,14 @@ def test_the_newest_wheel_of_this_machine_is_installed_with_its_extras(
     pip.chmod(0o755)
     (command,) = commands(page)
     path = f"{tmp_path}:{os.environ['PATH']}"
-    subprocess.run(
-        ["bash", "-c", command], cwd=tmp_path, check=True, env={"PATH": path}
-    )
+    subprocess.run(["bash", "-c", command], cwd=tmp_path, check=True, env={"PATH": path})
     given = (tmp_path / "given").read_text().splitlines()
     assert given == ["install", f"dist/{installed}[all]"]
 
 
 def test_no_page_and_no_source_installs_a_bare_name() -> None:
     """The package is on no index, where the name may be somebody else's."""
-    bare = re.compile(
-        r"(pip|pipx|uv)( tool)? (install|add) (-\S+ )*['\"]?benchwright\b(?!-)"
-    )
+    bare = re.compile(r"(pip|pipx|uv)( tool)? (install|add) (-\S+ )*['\"]?benchwright\b(?!-)")
     files = [ROOT / "README.md", *ROOT.glob("docs/**/*.md")]
     files += (ROOT / "python").rglob("*.py")
     assert bare.search("pip install 'benchwright[plot]'")

@@ -1,4 +1,5 @@
-"""A FIFO, a device or a socket in the place of a file is refused or passed over; nobody waits for it."""
+"""A FIFO, a device or a socket in the place of a file is refused or passed over; nobody waits for
+it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The tree is the architecture: imports between rooms go downward only."""
+"""The tree is the architecture: imports between rooms of the core go downward only, and the core
+imports no feature."""
 
 from __future__ import annotations
 
@@ -10,10 +11,8 @@ ROOMS = (
     "api",
     "cli",
     "page",
-    "pool",
     "report",
     "run",
-    "load",
     "suite",
     "trial",
     "watch",
@@ -52,7 +51,7 @@ def modules_of(room: str) -> list[Path]:
 
 def test_every_room_is_listed() -> None:
     rooms = {p.name for p in PACKAGE.iterdir() if (p / "__init__.py").exists()}
-    assert rooms == set(ROOMS)
+    assert rooms == {*ROOMS, "features"}
 
 
 def test_imports_go_downward() -> None:
@@ -122,3 +121,80 @@ def test_nothing_is_evaluated() -> None:
             ):
                 wrong.append(f"{path.relative_to(PACKAGE)}:{node.lineno}")
     assert wrong == []
+
+
+LEFT: dict[str, set[str]] = {
+    "api/calls.py": {"load", "search"},
+    "api/results.py": {"load", "search"},
+    "cli/compare_outcome.py": {"profile"},
+    "cli/main.py": {
+        "autopilot",
+        "exchange",
+        "history",
+        "load",
+        "pool",
+        "quiet",
+        "replay",
+        "search",
+    },
+    "cli/outcome.py": {"load"},
+    "cli/plot_file.py": {"load"},
+    "cli/plot_study.py": {"load", "search"},
+    "cli/report.py": {"exchange"},
+    "cli/resume.py": {"load", "search"},
+    "cli/run.py": {"pool", "quiet"},
+    "cli/schemas.py": {"exchange", "history", "load", "pool", "quiet", "replay", "search"},
+    "cli/session_output.py": {"pool", "profile", "quiet"},
+    "cli/shared_options.py": {"pool"},
+    "cli/stats.py": {"search"},
+    "cli/stats_inputs.py": {"exchange"},
+    "cli/why_results.py": {"search"},
+    "findings/examine.py": {"profile"},
+    "findings/explanation.py": {"search"},
+    "findings/observed.py": {"profile"},
+    "load.py": {"load"},
+    "page/gather.py": {"search"},
+    "page/headline.py": {"load", "search"},
+    "page/html.py": {"profile"},
+    "page/tests.py": {"load", "pool"},
+    "page/trial_charts.py": {"load"},
+    "page/why.py": {"profile", "search"},
+    "report/charts/distribution.py": {"history"},
+    "report/junit.py": {"load"},
+    "report/observed.py": {"profile", "search"},
+    "report/progress.py": {"pool"},
+    "report/why.py": {"search"},
+    "run/notices.py": {"search"},
+    "run/observers.py": {"profile", "search"},
+    "run/performer.py": {"profile"},
+    "run/runner.py": {"pool", "quiet"},
+    "run/session.py": {"pool"},
+    "run/test.py": {"profile"},
+    "run/watching.py": {"profile"},
+    "study/contents.py": {"profile", "search"},
+    "study/export.py": {"search"},
+    "study/parsers/api.py": {"profile"},
+    "study/parsers/study.py": {"pool"},
+    "suite/compile.py": {"autopilot"},
+    "suite/program.py": {"pool", "quiet"},
+    "suite/toml.py": {"pool"},
+    "suite/toml_sections.py": {"quiet"},
+}
+"""Modules of the core that still import a feature, and which."""
+
+
+def feature_of(name: str) -> str:
+    """Return the feature that a module of this dotted name belongs to; empty for the core."""
+    parts = name.split(".")
+    return parts[2] if parts[:2] == ["benchwright", "features"] and len(parts) > 2 else ""
+
+
+def test_the_core_imports_no_feature() -> None:
+    crossing = {
+        (str(path.relative_to(PACKAGE)), feature)
+        for path in PACKAGE.rglob("*.py")
+        if path.relative_to(PACKAGE).parts[0] != "features"
+        for name in imported_modules(path)
+        if (feature := feature_of(name))
+    }
+    assert crossing == {(path, feature) for path, features in LEFT.items() for feature in features}

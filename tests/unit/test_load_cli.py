@@ -17,8 +17,8 @@ from xml.etree import ElementTree
 import msgspec
 import pytest
 
+from benchwright.features.load.report import LoadDocument
 from benchwright.report.documents import encode
-from benchwright.report.load import LoadDocument
 from engine_stand_in import Engine
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "load"
@@ -50,9 +50,7 @@ def result(**changes: Any) -> dict[str, Any]:
 
 
 def test_the_report_is_as_recorded(engine: Engine) -> None:
-    done = engine.bw(
-        "load", "--rate", "10k", "--read", "70%", "--target", "/dev/loop77"
-    )
+    done = engine.bw("load", "--rate", "10k", "--read", "70%", "--target", "/dev/loop77")
     assert done.returncode == 0, done.stderr
     path = GOLDEN / "report.txt"
     if os.environ.get("BW_UPDATE_GOLDEN"):
@@ -61,9 +59,7 @@ def test_the_report_is_as_recorded(engine: Engine) -> None:
 
 
 def test_a_bare_load_is_one_filament(engine: Engine) -> None:
-    words = (
-        "load --rate 10k --arrival gamma:2 --block 8k --read 70% --location zipf:1.2"
-    )
+    words = "load --rate 10k --arrival gamma:2 --block 8k --read 70% --location zipf:1.2"
     run = "--duration 2s --depth 64 --late skip:1ms --seed 3 --cpu 1 --warm-up 1s"
     done = engine.bw(*words.split(), *run.split(), "--target", "null")
     assert done.returncode == 0, done.stderr
@@ -412,9 +408,7 @@ def test_trials_differ_in_what_is_random_unless_a_seed_is_said(engine: Engine) -
         ),
     ],
 )
-def test_bad_input_is_told_at_once(
-    engine: Engine, words: str, parts: list[str]
-) -> None:
+def test_bad_input_is_told_at_once(engine: Engine, words: str, parts: list[str]) -> None:
     bad = '[[filament]]\ntype = "x"\n[[filament]]\ntype = "open"\nrate = "x"\n'
     (engine.directory / "bad.toml").write_text(bad)
     done = engine.bw(*words.split())
@@ -426,7 +420,7 @@ def test_bad_input_is_told_at_once(
 
 
 def test_a_trial_of_a_study_is_the_same_load_without_the_study() -> None:
-    from benchwright.cli.load_run import trial_words
+    from benchwright.features.load.session import trial_words
 
     words = [
         "load",

@@ -9,20 +9,20 @@ from pathlib import Path
 
 import pytest
 
-from benchwright.cli import load
-from benchwright.findings.codes import CODES
-from benchwright.load import request as r
-from benchwright.load import workload as w
-from benchwright.load.feed import batches_of
-from benchwright.load.options import RUN, TARGET, TRACE_KEYS
-from benchwright.load.plan import plan_of_file
-from benchwright.load.requests_toml import REQUEST_KEYS, VALUES
-from benchwright.load.workload_toml import (
+from benchwright.features.load import command as load
+from benchwright.features.load import request as r
+from benchwright.features.load import workload as w
+from benchwright.features.load.feed import batches_of
+from benchwright.features.load.options import RUN, TARGET, TRACE_KEYS
+from benchwright.features.load.plan import plan_of_file
+from benchwright.features.load.requests_toml import REQUEST_KEYS, VALUES
+from benchwright.features.load.workload_toml import (
     PythonFilament,
     WorkloadContext,
     filament_forms,
     read_workload,
 )
+from benchwright.findings.codes import CODES
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "workload-toml.md").read_text()

@@ -34,9 +34,7 @@ class Ramp(Filament):
 """
 
 
-def load(
-    directory: Path, engine: str, arguments: str
-) -> subprocess.CompletedProcess[str]:
+def load(directory: Path, engine: str, arguments: str) -> subprocess.CompletedProcess[str]:
     """Run a workload whose filament is Ramp with an engine that does this."""
     script = directory / "engine"
     answer = f"tr -d '\\n' < {GOLDEN}\necho\n"
@@ -76,9 +74,7 @@ def test_every_operation_goes_through_the_pipe(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("engine", [IGNORES, TAKES_SOME])
-def test_an_engine_that_does_not_take_it_all_is_not_waited_for(
-    tmp_path: Path, engine: str
-) -> None:
+def test_an_engine_that_does_not_take_it_all_is_not_waited_for(tmp_path: Path, engine: str) -> None:
     done = load(tmp_path, engine, "{batches = 1000000}")
     assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stderr

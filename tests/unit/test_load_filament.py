@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from benchwright.core.errors import InputError
+from benchwright.features.load.feed import batches_of
+from benchwright.features.load.workload_toml import PythonFilament
 from benchwright.load import Batch, Filament
-from benchwright.load.feed import batches_of
-from benchwright.load.workload_toml import PythonFilament
 
 HEAD = "from benchwright.load import Batch, Filament\n"
 
@@ -92,9 +92,7 @@ class P(Filament):
         ("class P(Filament):\n  def batches(self): yield Batch([2, 1])", "goes back"),
     ],
 )
-def test_a_class_that_fails_is_told_at_its_place(
-    tmp_path: Path, text: str, part: str
-) -> None:
+def test_a_class_that_fails_is_told_at_its_place(tmp_path: Path, text: str, part: str) -> None:
     with pytest.raises(InputError) as caught:
         list(batches_of(spec(tmp_path, text)))
     (told,) = caught.value.diagnostics

@@ -8,19 +8,19 @@ import msgspec
 import pytest
 
 from benchwright.core.errors import InputError
-from benchwright.core.load import LoopModel
-from benchwright.core.search import Probe
-from benchwright.load import request as r
-from benchwright.load import workload as w
-from benchwright.load.engine_generator import request_of
-from benchwright.load.file_set import mean_pieces
-from benchwright.load.parse import parse_target, target_text
-from benchwright.load.plan import plan_of_file
-from benchwright.load.search_options import PeakRequest
-from benchwright.load.spec_toml import read_spec
-from benchwright.load.workload_toml import WorkloadFile, read_workload
-from benchwright.run.peak import peak_meaning
-from benchwright.run.search import search_info, stored_spec
+from benchwright.features.load import request as r
+from benchwright.features.load import workload as w
+from benchwright.features.load.file_set import mean_pieces
+from benchwright.features.load.parse import parse_target, target_text
+from benchwright.features.load.plan import plan_of_file
+from benchwright.features.load.types import LoopModel
+from benchwright.features.load.workload_toml import WorkloadFile, read_workload
+from benchwright.features.search.engine_generator import request_of
+from benchwright.features.search.options import PeakRequest
+from benchwright.features.search.peak.experiment import peak_meaning
+from benchwright.features.search.session import search_info, stored_spec
+from benchwright.features.search.spec_toml import read_spec
+from benchwright.features.search.types import Probe
 from benchwright.suite.program import SourceFile
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "load"
@@ -83,7 +83,8 @@ seed = 7
 
 
 def test_weights_and_rate_are_of_operations_sent() -> None:
-    # A file of 20 KiB has 3 pieces of 8 KiB: a third as many chains, 1 + 1/3 chains per 2 operations.
+    # A file of 20 KiB has 3 pieces of 8 KiB: a third as many chains, 1 + 1/3 chains per 2
+    # operations.
     filament = only('rate = "300/s"\noperations = {getattr = 1, read_file = 1}\n')
     assert [(chain.name, chain.weight) for chain in filament.chains] == [
         ("getattr", 3),
@@ -198,9 +199,7 @@ def test_targets_with_files(text: str, target: r.LoadTarget) -> None:
     assert target_text(target) == text
 
 
-@pytest.mark.parametrize(
-    "text", ["dir:", "nfs://h", "nfs://h/", "nfs:///e", "nfs://u@h/e"]
-)
+@pytest.mark.parametrize("text", ["dir:", "nfs://h", "nfs://h/", "nfs:///e", "nfs://u@h/e"])
 def test_targets_with_files_that_are_wrong(text: str) -> None:
     with pytest.raises(ValueError, match=r"dir:PATH|no export|no valid host|user name"):
         parse_target(text)
@@ -390,9 +389,7 @@ def test_the_mix_of_a_shipped_workload(name: str) -> None:
         for chain in filament.chains
     }
     scale = sum(wanted.values()) / sum(sent.values())
-    assert {key: value * scale for key, value in sent.items()} == pytest.approx(
-        wanted, rel=1e-4
-    )
+    assert {key: value * scale for key, value in sent.items()} == pytest.approx(wanted, rel=1e-4)
     assert filament.piece_bytes == (32 if name == "sfs2008-like" else 8) * 1024
 
 
@@ -404,9 +401,7 @@ def test_the_tree_of_a_shipped_workload(name: str) -> None:
     below = files.directories.value
     directories = sum(below**level for level in range(files.max_depth)) if below else 1
     present = files.files.value * files.present_micro / 10**6
-    assert (directories, round(directories * present)) == pytest.approx(
-        TREES[name], abs=0.5
-    )
+    assert (directories, round(directories * present)) == pytest.approx(TREES[name], abs=0.5)
 
 
 def test_the_tree_of_news() -> None:

@@ -14,7 +14,32 @@ import numpy as np
 import pytest
 
 from benchwright.core.errors import InputError
-from benchwright.core.load import (
+from benchwright.core.remote import HostsSettings
+from benchwright.features.load import agreement, samples
+from benchwright.features.load import workload as w
+from benchwright.features.load.agreement import odd_one_out, rank_sum_p
+from benchwright.features.load.findings import load_findings
+from benchwright.features.load.host_findings import host_findings
+from benchwright.features.load.host_parts import (
+    files_of,
+    hosts_mistakes,
+    part_of,
+    target_mistakes,
+    with_files,
+)
+from benchwright.features.load.hosts import ClockOffset, clock_of, offset_of
+from benchwright.features.load.parse import parse_hosts, parse_target
+from benchwright.features.load.plan import CommandLineLoad, plan_of_command
+from benchwright.features.load.report import LoadReport, load_text
+from benchwright.features.load.request import (
+    LoadRequest,
+    NamedTarget,
+    SchedulePart,
+    SeveralTarget,
+    TcpTarget,
+    Tls,
+)
+from benchwright.features.load.types import (
     EngineResult,
     HostClock,
     HostResult,
@@ -25,34 +50,8 @@ from benchwright.core.load import (
     TimeDistribution,
     WorkerResult,
 )
-from benchwright.core.remote import HostsSettings
-from benchwright.findings.hosts import host_findings
-from benchwright.findings.load import load_findings
-from benchwright.load import samples
-from benchwright.load import workload as w
-from benchwright.load.host_parts import (
-    files_of,
-    hosts_mistakes,
-    part_of,
-    target_mistakes,
-    with_files,
-)
-from benchwright.load.hosts import ClockOffset, clock_of, offset_of
-from benchwright.load.parse import parse_hosts, parse_target
-from benchwright.load.plan import CommandLineLoad, plan_of_command
-from benchwright.load.request import (
-    LoadRequest,
-    NamedTarget,
-    SchedulePart,
-    SeveralTarget,
-    TcpTarget,
-    Tls,
-)
-from benchwright.load.spec import Spec
-from benchwright.load.spec_toml import read_spec
-from benchwright.report.load import LoadReport, load_text
-from benchwright.stats import agreement
-from benchwright.stats.agreement import odd_one_out, rank_sum_p
+from benchwright.features.search.spec import Spec
+from benchwright.features.search.spec_toml import read_spec
 from bw_command import bw
 
 # -- what a host issues --------------------------------------------------------------------
@@ -69,9 +68,7 @@ def test_connections_are_divided_and_every_worker_has_one() -> None:
     assert [one.part for one in parts] == [SchedulePart(i, 3) for i in range(3)]
     targets = [one.target for one in parts]
     assert [t.connections for t in targets if isinstance(t, TcpTarget)] == [22, 21, 21]
-    few = msgspec.structs.replace(
-        request_of(workers=2), target=TcpTarget("h", 7, connections=1)
-    )
+    few = msgspec.structs.replace(request_of(workers=2), target=TcpTarget("h", 7, connections=1))
     targets = [part_of(few, index, 3).target for index in range(3)]
     assert [t.connections for t in targets if isinstance(t, TcpTarget)] == [2, 2, 2]
 
@@ -83,9 +80,7 @@ def test_connections_are_divided_and_every_worker_has_one() -> None:
 def test_the_intervals_of_hosts_are_enough_to_compare_and_divide_those_of_the_result(
     duration_s: float, interval_ms: int, expected_ms: int
 ) -> None:
-    request = request_of(
-        duration_ns=round(duration_s * 1e9), interval_ns=interval_ms * 10**6
-    )
+    request = request_of(duration_ns=round(duration_s * 1e9), interval_ns=interval_ms * 10**6)
     part = part_of(request, 0, 2)
     assert part.interval_ns == expected_ms * 10**6
     assert part.interval_histograms is True
@@ -243,9 +238,7 @@ def host(name: str, **changes: Any) -> HostResult:
         )
         for i in range(20)
     )
-    kind = KindResult(
-        5_000, 0, {}, times(500, late), times(p50, 3 * p50), times(p50, p50)
-    )
+    kind = KindResult(5_000, 0, {}, times(500, late), times(p50, 3 * p50), times(p50, p50))
     fields: dict[str, Any] = {
         "clock": HostClock(
             method="udp",
@@ -344,9 +337,7 @@ def test_the_table_of_hosts() -> None:
 
 
 def spec(load: str, more: str = "") -> Spec:
-    text = (
-        f'{more}[load]\ntarget = "http://10.0.0.9/"\n{load}\n[peak]\ncriteria = "1s"\n'
-    )
+    text = f'{more}[load]\ntarget = "http://10.0.0.9/"\n{load}\n[peak]\ncriteria = "1s"\n'
     return read_spec(text, "dir/spec.toml")
 
 
@@ -371,12 +362,8 @@ def test_hosts_of_a_spec_are_a_list_a_text_or_a_factor() -> None:
         ('hosts = "a,b"', "", "target"),
     ],
 )
-def test_wrong_hosts_of_a_spec_are_reported_at_their_keys(
-    load: str, more: str, key: str
-) -> None:
-    text = (
-        f'{more}[load]\ntarget = "http://10.0.0.9/"\n{load}\n[peak]\ncriteria = "1s"\n'
-    )
+def test_wrong_hosts_of_a_spec_are_reported_at_their_keys(load: str, more: str, key: str) -> None:
+    text = f'{more}[load]\ntarget = "http://10.0.0.9/"\n{load}\n[peak]\ncriteria = "1s"\n'
     if key == "target":
         text = text.replace("10.0.0.9", "localhost")
     if key == "network":
@@ -410,9 +397,7 @@ def test_filaments_that_hosts_cannot_share_are_reported_at_their_place(
     files = '[files]\nfiles = 10\nsize = "4k"\n' if "operations" in filament else ""
     text = f"{first}[[filament]]\n{filament}\n{files}"
     (tmp_path / "w.toml").write_text(text)
-    done = bw(
-        *(tmp_path, "load", "w.toml", "--hosts", "a,b", "--target", "tcp://10.0.0.9:7")
-    )
+    done = bw(*(tmp_path, "load", "w.toml", "--hosts", "a,b", "--target", "tcp://10.0.0.9:7"))
     assert done.returncode == 2
     assert done.stderr.startswith("w.toml:5:")
     assert "[bad-argument]" in done.stderr
@@ -438,9 +423,7 @@ def test_a_file_set_of_a_spec_is_refused_at_its_place(tmp_path: Path, key: str) 
 
 
 @pytest.mark.parametrize("target", ["dir:.", "nfs://10.0.0.9/export", "./file"])
-def test_targets_that_hosts_do_not_share_are_refused(
-    tmp_path: Path, target: str
-) -> None:
+def test_targets_that_hosts_do_not_share_are_refused(tmp_path: Path, target: str) -> None:
     files = '[files]\nfiles = 10\nsize = "4k"\n'
     filament = '[[filament]]\ntype = "files"\nrate = "10"\noperations = {read = 1}\n'
     (tmp_path / "w.toml").write_text(files + filament)
@@ -451,9 +434,7 @@ def test_targets_that_hosts_do_not_share_are_refused(
 
 
 def test_the_files_of_a_load_are_found_and_moved() -> None:
-    secure = msgspec.structs.replace(
-        parse_target("https://10.0.0.9/"), tls=Tls(ca="ca.pem")
-    )
+    secure = msgspec.structs.replace(parse_target("https://10.0.0.9/"), tls=Tls(ca="ca.pem"))
     open_one = w.Open(
         arrival=w.PoissonArrival(),
         rate=w.ConstantRate(10**9),
@@ -484,8 +465,7 @@ def test_the_files_of_a_load_are_found_and_moved() -> None:
 def test_each_of_several_targets_is_divided_and_checked() -> None:
     def several(*texts: str) -> LoadRequest:
         named = (
-            NamedTarget(text[:1], (place,), parse_target(text))
-            for place, text in enumerate(texts)
+            NamedTarget(text[:1], (place,), parse_target(text)) for place, text in enumerate(texts)
         )
         return msgspec.structs.replace(request_of(), target=SeveralTarget((*named,)))
 
@@ -496,8 +476,7 @@ def test_each_of_several_targets_is_divided_and_checked() -> None:
     connections = [getattr(one.target, "connections", 0) for one in target.targets]
     assert connections == [21, 21, 0]
     messages = [
-        one.message
-        for one in hosts_mistakes(several("tcp://10.0.0.1:7", "/f", "nfs://h/x"), {})
+        one.message for one in hosts_mistakes(several("tcp://10.0.0.1:7", "/f", "nfs://h/x"), {})
     ]
     assert messages == [
         "target /: a file target is not one server that all hosts reach",

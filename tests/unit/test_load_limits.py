@@ -13,11 +13,11 @@ import pytest
 
 from benchwright.core.comparison import GateOutcome
 from benchwright.core.errors import InputError
-from benchwright.core.load import EngineResult, LimitVerdict
-from benchwright.load import criteria, parse
-from benchwright.load import request as r
-from benchwright.load.limits import judged
-from benchwright.load.workload_toml import read_workload
+from benchwright.features.load import criteria, parse
+from benchwright.features.load import request as r
+from benchwright.features.load.limits import judged
+from benchwright.features.load.types import EngineResult, LimitVerdict
+from benchwright.features.load.workload_toml import read_workload
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "load" / "result.json"
 HELD, MISSED, UNDECIDED = GateOutcome.PASSED, GateOutcome.FAILED, GateOutcome.UNDECIDED
@@ -54,9 +54,7 @@ def encoded(counts: dict[int, int]) -> str:
 def times(counts: dict[int, int]) -> dict[str, Any]:
     """Return the distribution of times with these counts [ns]."""
     values = np.repeat(list(counts), list(counts.values())).astype(float)
-    mean, sd = (
-        (float(values.mean()), float(values.std())) if values.size else (None,) * 2
-    )
+    mean, sd = (float(values.mean()), float(values.std())) if values.size else (None,) * 2
     return {"count": values.size, "mean": mean, "sd": sd, "hdr": encoded(counts)}
 
 
@@ -69,8 +67,8 @@ def loaded(
     labels: dict[str, dict[int, int]] | None = None,
     **counts: int,
 ) -> EngineResult:
-    """Return the result of a load with these response and service times, and the target's part [ns]; that is
-    the service time if not given."""
+    """Return the result of a load with these response and service times, and the target's part
+    [ns]; that is the service time if not given."""
     found = msgspec.json.decode(GOLDEN.read_bytes())
 
     def kind(
@@ -90,15 +88,11 @@ def loaded(
 
     answered = sum(response.values())
     zero = dict.fromkeys(found["counts"], 0)
-    whole = (
-        answered + errors + sum(counts.get(name, 0) for name in ("waiting", "skipped"))
-    )
+    whole = answered + errors + sum(counts.get(name, 0) for name in ("waiting", "skipped"))
     found["counts"] = {**zero, "intended": whole, "errors": errors, **counts}
     service = service or response
     found["kinds"] = {"all": kind(response, service, target or service, errors)}
-    found["labels"] = {
-        name: kind(one, one, one, 0) for name, one in (labels or {}).items()
-    }
+    found["labels"] = {name: kind(one, one, one, 0) for name, one in (labels or {}).items()}
     found["intervals"] = []
     found["lateness_ns"] = {"count": answered, "p99": 31 * MS, "max": 40 * MS}
     return msgspec.convert(found, EngineResult)
@@ -124,9 +118,7 @@ def test_a_percentile_is_told_from_its_limit_or_is_undecided(
 @pytest.mark.parametrize(
     ("operations", "outcome"), [(20, UNDECIDED), (298, UNDECIDED), (299, HELD)]
 )
-def test_too_few_operations_hold_no_limit(
-    operations: int, outcome: GateOutcome
-) -> None:
+def test_too_few_operations_hold_no_limit(operations: int, outcome: GateOutcome) -> None:
     found = verdict("p99 < 20ms", loaded({MS: operations}))
     assert found.outcome is outcome
     assert found.value == pytest.approx(1, rel=0.002)
@@ -184,7 +176,8 @@ def test_an_older_engine_does_not_excuse_its_own_lateness(limit: str) -> None:
 def test_who_kept_operations_waiting_for_a_slot_decides(limit: str) -> None:
     on_time = loaded(LATE, {MS: 10_000}, target=LATE, held=1_000)
     assert verdict(limit, on_time).outcome is MISSED
-    # What waited behind others after the generator came to it late: the target's, where that was long.
+    # What waited behind others after the generator came to it late: the target's, where that was
+    # long.
     both = loaded(LATE, {MS: 10_000}, target=LATE, held=1_000, held_late=1_000)
     assert verdict(limit, both).outcome is MISSED
     short = {MS: 9_000, 11 * MS // 10: 1_000}
@@ -255,9 +248,7 @@ def test_what_is_no_limit_is_refused(text: str) -> None:
 
 def test_the_exit_status_is_that_of_the_worst_verdict() -> None:
     result = loaded({MS: 20})
-    limits = [
-        criteria.parse_limit(text) for text in ("mean < 2ms", "p99 < 20ms", "1us")
-    ]
+    limits = [criteria.parse_limit(text) for text in ("mean < 2ms", "p99 < 20ms", "1us")]
     verdicts = judged(limits, result)
     assert criteria.exit_status(verdicts[:1]) == 0
     assert criteria.exit_status(verdicts[:2]) == 3
@@ -301,9 +292,7 @@ def test_shares_of_commands_are_how_often_each_is_drawn() -> None:
     assert target.labels == ("GET",) * 4 + ("SET",)
     sql = with_commands("postgres://u@h/d", "75% SELECT '50% ;'; 25% SELECT 2")
     assert isinstance(sql, r.PostgresTarget)
-    assert [one[0].sql for one in sql.statements] == ["SELECT '50% ;'"] * 3 + [
-        "SELECT 2"
-    ]
+    assert [one[0].sql for one in sql.statements] == ["SELECT '50% ;'"] * 3 + ["SELECT 2"]
     assert sql.labels == ("SELECT '50% ;'",) * 3 + ("SELECT 2",)
 
 

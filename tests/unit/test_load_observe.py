@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchwright.core.load import EngineResult
-from benchwright.load.engine import aplog_text, load_metrics
+from benchwright.features.load.engine import aplog_text, load_metrics
+from benchwright.features.load.types import EngineResult
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "load" / "result.json"
 PERCENTILES = ("p50", "p90", "p99", "p99_9", "p99_99")

@@ -6,15 +6,15 @@ import msgspec
 import pytest
 
 from benchwright.core.errors import BenchError, InputError
-from benchwright.load.engine import EngineFault, decode_line, error_of
-from benchwright.load.request import (
+from benchwright.features.load.engine import EngineFault, decode_line, error_of
+from benchwright.features.load.request import (
     LoadRequest,
     NullTarget,
     check_worker_cpus,
     position_of,
 )
-from benchwright.load.workload import Workload
-from benchwright.load.workload_toml import read_workload
+from benchwright.features.load.workload import Workload
+from benchwright.features.load.workload_toml import read_workload
 from benchwright.suite.program import Where
 
 TEXT = """\
@@ -97,13 +97,9 @@ def test_at_an_option_a_field_has_the_last_of_its_words() -> None:
         ((0, 1), 1, "--cpu names 2 CPUs, and --workers asks for 1 thread"),
     ],
 )
-def test_each_worker_needs_a_processor(
-    cpus: tuple[int, ...], workers: int, part: str
-) -> None:
+def test_each_worker_needs_a_processor(cpus: tuple[int, ...], workers: int, part: str) -> None:
     workload = Workload(filaments=(), seed=1)
-    request = LoadRequest(
-        target=NullTarget(), workload=workload, workers=workers, cpus=cpus
-    )
+    request = LoadRequest(target=NullTarget(), workload=workload, workers=workers, cpus=cpus)
     with pytest.raises(InputError) as told:
         check_worker_cpus(request, {})
     assert part in str(told.value)

@@ -12,17 +12,10 @@ import msgspec
 import pytest
 
 from benchwright.core.comparison import GateOutcome
-from benchwright.core.load import (
-    EngineResult,
-    FileSetProgress,
-    LimitVerdict,
-    LoadProgress,
-    TimeDistribution,
-)
 from benchwright.core.progress import PlainProgress
 from benchwright.core.text import binary_size_text, rate_text
-from benchwright.load.engine import load_metrics, metric_names
-from benchwright.report.load import (
+from benchwright.features.load.engine import load_metrics, metric_names
+from benchwright.features.load.report import (
     LoadProgressLine,
     LoadReport,
     ending_cases,
@@ -32,6 +25,13 @@ from benchwright.report.load import (
     load_progress_text,
     load_text,
 )
+from benchwright.features.load.types import (
+    EngineResult,
+    FileSetProgress,
+    LimitVerdict,
+    LoadProgress,
+    TimeDistribution,
+)
 from hdr_text import encode
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "load" / "result.json"
@@ -39,9 +39,7 @@ GOLDEN = Path(__file__).parents[1] / "golden" / "load" / "result.json"
 
 def report_of(result: EngineResult, **options: Any) -> str:
     """Return the report of a result, of an open loop unless the options differ."""
-    return load_text(
-        result, (), LoadReport(**{"target": "T", "open_loop": True, **options})
-    )
+    return load_text(result, (), LoadReport(**{"target": "T", "open_loop": True, **options}))
 
 
 def changed(**changes: Any) -> EngineResult:
@@ -112,9 +110,7 @@ def test_nothing_that_was_done_is_dashes_not_zeroes() -> None:
     report = text(kinds={"all": {**found["kinds"]["all"], **times, "operations": 0}})
     assert "response     0     -" in report
     assert " 0 ns" not in report
-    rates = dict.fromkeys(
-        f"{name}_rate_per_s" for name in ("intended", "offered", "achieved")
-    )
+    rates = dict.fromkeys(f"{name}_rate_per_s" for name in ("intended", "offered", "achieved"))
     report = text(elapsed_ns=0, **rates)
     assert "rate        none: no operation started" in report
     assert report.startswith("read and write: no operation started\n")
@@ -265,9 +261,7 @@ def test_a_line_of_progress() -> None:
 
 def test_past_the_end_there_is_no_rate() -> None:
     told = progress(3, rate_per_s=3.0)
-    assert (
-        load_progress_text(told, 3 * 10**9) == "3 s of 3 s; 3/s; 2 in flight, 0 waiting"
-    )
+    assert load_progress_text(told, 3 * 10**9) == "3 s of 3 s; 3/s; 2 in flight, 0 waiting"
     line = load_progress_text(told, 25 * 10**8)
     assert line == "past its 2.5 s; 2 in flight, 0 waiting"
 
@@ -284,9 +278,7 @@ def test_a_load_is_shown_with_its_share_and_time() -> None:
 
 def test_the_making_of_a_file_set_is_shown_before_its_load() -> None:
     def made(phase: str, done: int, at_s: float) -> FileSetProgress:
-        return FileSetProgress(
-            phase=phase, done=done, total=4000, elapsed_ns=int(at_s * 1e9)
-        )
+        return FileSetProgress(phase=phase, done=done, total=4000, elapsed_ns=int(at_s * 1e9))
 
     stream = io.StringIO()
     line = LoadProgressLine(PlainProgress(stream), 10**10)
@@ -333,14 +325,13 @@ def test_the_answer_is_the_first_line() -> None:
 
 def test_a_rate_that_was_not_kept_is_a_share_of_the_requested_one() -> None:
     slow = changed(achieved_rate_per_s=5_000.0)
-    assert "5,000/s, 50 % of the requested 10,000/s;" in sentence(
-        slow, asked_per_s=10_000
-    )
+    assert "5,000/s, 50 % of the requested 10,000/s;" in sentence(slow, asked_per_s=10_000)
 
 
 @pytest.mark.parametrize("late_ns", [0, 744_488_959])
 def test_the_answer_and_the_row_of_rates_have_the_same_rate(late_ns: int) -> None:
-    # A target with 4 places: of 200 operations in 2 s it had started 100, and 46 of the others later.
+    # A target with 4 places: of 200 operations in 2 s it had started 100, and 46 of the others
+    # later.
     found = msgspec.json.decode(GOLDEN.read_bytes())
     counts = {"intended": 200, "issued": 149, "completed": 146, "errors": 0}
     counts |= {"drained": 49, "drained_completed": 46, "unfinished": 3, "waiting": 51}
@@ -387,9 +378,7 @@ def test_few_operations_have_a_lower_percentile() -> None:
     found = msgspec.json.decode(GOLDEN.read_bytes())
     times = {**found["kinds"]["all"]["response_ns"], "count": 300}
     every = {**found["kinds"]["all"], "response_ns": times}
-    assert "response p90 96 us" in sentence(
-        changed(kinds={**found["kinds"], "all": every})
-    )
+    assert "response p90 96 us" in sentence(changed(kinds={**found["kinds"], "all": every}))
 
 
 def test_how_it_was_measured_is_shown_on_request() -> None:
@@ -418,9 +407,7 @@ def test_a_generator_that_fell_behind_did_not_keep_the_rate() -> None:
     found = msgspec.json.decode(GOLDEN.read_bytes())
     times = {**found["kinds"]["all"]["issue_error_ns"], "p50": 10**9}
     every = {**found["kinds"]["all"], "issue_error_ns": times}
-    behind = changed(
-        kinds={**found["kinds"], "all": every}, elapsed_ns=2 * found["elapsed_ns"]
-    )
+    behind = changed(kinds={**found["kinds"], "all": every}, elapsed_ns=2 * found["elapsed_ns"])
     first = sentence(behind, asked_per_s=10_000)
     assert "as requested" not in first
     assert " % of the requested 10,000/s; " in first
@@ -604,9 +591,7 @@ def test_operations_that_never_started_are_not_said_to_have_no_end() -> None:
 def test_what_was_issued_after_the_end_is_in_no_rate() -> None:
     found = msgspec.json.decode(GOLDEN.read_bytes())
     counts = {**found["counts"], "drained": 24_995, "drained_completed": 24_995}
-    half = changed(
-        counts=counts, achieved_rate_per_s=4_998.9, offered_rate_per_s=4_999.0
-    )
+    half = changed(counts=counts, achieved_rate_per_s=4_998.9, offered_rate_per_s=4_999.0)
     assert half.measured_ns == changed().measured_ns
     rates = [
         half.rates_of(half.kinds["read"])[0],
@@ -645,9 +630,7 @@ def test_the_verdicts_on_limits_are_in_the_report_and_in_junit() -> None:
     suite = ElementTree.fromstring(limits_junit(verdicts, "T", 10**9, ()))[0]
     counts = [suite.get(name) for name in ("tests", "failures", "errors")]
     assert counts == ["3", "1", "1"]
-    assert [case.get("name") for case in suite.iter("testcase")] == [
-        one.limit for one in verdicts
-    ]
+    assert [case.get("name") for case in suite.iter("testcase")] == [one.limit for one in verdicts]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,5 @@
-"""`[[request]]`, `[values]` and `paths_file` of a workload: what is read, and each mistake at its place."""
+"""`[[request]]`, `[values]` and `paths_file` of a workload: what is read, and each mistake at its
+place."""
 
 from __future__ import annotations
 
@@ -10,15 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchwright.core.errors import InputError
-from benchwright.core.search import Probe
-from benchwright.load import request as r
-from benchwright.load import workload as w
-from benchwright.load.engine_generator import request_of
-from benchwright.load.host_parts import part_of
-from benchwright.load.plan import plan_of_file
-from benchwright.load.requests_toml import places_of
-from benchwright.load.spec_toml import read_spec
-from benchwright.load.workload_toml import WorkloadFile, read_workload
+from benchwright.features.load import request as r
+from benchwright.features.load import workload as w
+from benchwright.features.load.host_parts import part_of
+from benchwright.features.load.plan import plan_of_file
+from benchwright.features.load.requests_toml import places_of
+from benchwright.features.load.workload_toml import WorkloadFile, read_workload
+from benchwright.features.search.engine_generator import request_of
+from benchwright.features.search.spec_toml import read_spec
+from benchwright.features.search.types import Probe
 
 FILAMENT = """
 [[filament]]
@@ -176,9 +177,7 @@ def test_paths_come_from_a_file_beside_the_workload(tmp_path: Path) -> None:
         ('[values]\nv = {type = "lines"}\n', 2, 13, "lines"),
     ],
 )
-def test_each_mistake_is_at_its_place(
-    text: str, line: int, column: int, word: str
-) -> None:
+def test_each_mistake_is_at_its_place(text: str, line: int, column: int, word: str) -> None:
     found = [one for one in mistakes(text) if word in one[2]]
     assert [(one[0], one[1]) for one in found] == [(line, column)]
 
@@ -306,9 +305,7 @@ def test_each_target_has_its_requests_those_of_all_and_the_values() -> None:
     assert web.values == api.values == store.values != {}
     assert plain == r.NullTarget()
     locations = [
-        one.access.location
-        for one in plan.request.workload.filaments
-        if isinstance(one, w.Open)
+        one.access.location for one in plan.request.workload.filaments if isinstance(one, w.Open)
     ]
     # The weights of web's requests; those of api's are equal.
     uniform = w.UniformLocation()
@@ -417,9 +414,7 @@ IDS = '[values]\nid = "integer 1..10"\n'
 
 def planned(text: str, to: str) -> r.LoadRequest:
     """Return the request of a workload for a target."""
-    found = read_workload(
-        f'[target]\nto = "{to}"\n{IDS}{text}{FILAMENT}', "w.toml", None
-    )
+    found = read_workload(f'[target]\nto = "{to}"\n{IDS}{text}{FILAMENT}', "w.toml", None)
     assert found.target is not None
     return plan_of_file(found, {}, found.target).request
 

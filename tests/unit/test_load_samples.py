@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchwright.core.errors import InputError
+from benchwright.features.load import samples as s
 from benchwright.load import Batch, iter_samples, read_samples
-from benchwright.load import samples as s
 
 
 def written(directory: Path, *batches: Batch) -> Path:
@@ -85,9 +85,7 @@ def test_any_changed_or_missing_byte_is_told(
 
 
 @given(st.binary(max_size=200))
-def test_anything_else_is_told(
-    tmp_path_factory: pytest.TempPathFactory, data: bytes
-) -> None:
+def test_anything_else_is_told(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
     path = tmp_path_factory.mktemp("any") / "any.bw"
     path.write_bytes(s.MAGIC + data)
     with pytest.raises(InputError):
@@ -112,7 +110,5 @@ def test_rows_are_kept_exactly(
     at, kind, offset, size = (np.array(c, dtype=np.int64) for c in columns)
     batch = Batch(at, kind=kind, offset=offset, size=size)
     read = read_samples(written(tmp_path_factory.mktemp("rows"), batch))
-    found = zip(
-        *(read[n].tolist() for n in ("intended", "kind", "offset", "size")), strict=True
-    )
+    found = zip(*(read[n].tolist() for n in ("intended", "kind", "offset", "size")), strict=True)
     assert list(found) == rows

@@ -7,10 +7,10 @@ import re
 import pytest
 
 from benchwright.core.errors import InputError
-from benchwright.load import request as r
-from benchwright.load.plan import plan_of_file
-from benchwright.load.request import position_of
-from benchwright.load.workload_toml import read_workload
+from benchwright.features.load import request as r
+from benchwright.features.load.plan import plan_of_file
+from benchwright.features.load.request import position_of
+from benchwright.features.load.workload_toml import read_workload
 
 FILAMENT = '[[filament]]\ntype = "closed"\nusers = 2\n'
 

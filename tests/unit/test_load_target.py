@@ -10,9 +10,9 @@ import msgspec
 import pytest
 
 from benchwright.core.errors import Diagnostic, InputError
-from benchwright.load import request as r
-from benchwright.load.host_parts import part_of, target_mistakes
-from benchwright.load.parse import (
+from benchwright.features.load import request as r
+from benchwright.features.load.host_parts import part_of, target_mistakes
+from benchwright.features.load.parse import (
     address_of,
     answer_prefix,
     implied_server,
@@ -26,9 +26,9 @@ from benchwright.load.parse import (
     unix_socket,
     with_options,
 )
-from benchwright.load.plan import plan_of_file
-from benchwright.load.spec_toml import read_spec
-from benchwright.load.workload_toml import read_workload
+from benchwright.features.load.plan import plan_of_file
+from benchwright.features.load.workload_toml import read_workload
+from benchwright.features.search.spec_toml import read_spec
 
 
 @pytest.mark.parametrize(
@@ -71,9 +71,7 @@ from benchwright.load.workload_toml import read_workload
         ),
         (
             "postgres://u@:7/db?host=/run/x",
-            r.PostgresTarget(
-                "localhost", "u", 7, "db", unix_socket="/run/x/.s.PGSQL.7"
-            ),
+            r.PostgresTarget("localhost", "u", 7, "db", unix_socket="/run/x/.s.PGSQL.7"),
         ),
     ],
 )
@@ -150,9 +148,7 @@ def test_options_of_tls_apply_to_targets_with_tls_only() -> None:
     target = with_options(
         parse_target("https://h/"), {"ca": "a.pem", "connections": 2, "insecure": True}
     )
-    assert target == r.HttpTarget(
-        "https://h/", connections=2, tls=r.Tls(ca="a.pem", insecure=True)
-    )
+    assert target == r.HttpTarget("https://h/", connections=2, tls=r.Tls(ca="a.pem", insecure=True))
     assert "server_name" in options_of(parse_target("tls://h:7"))
     for text in ("http://h/", "tcp://h:7"):
         assert "ca" not in options_of(parse_target(text))
@@ -184,9 +180,7 @@ type = "open"
 rate = 100
 """
     file = read_workload(text, "w.toml", None)
-    assert file.target == r.HttpTarget(
-        "http://h/", http="2", outstanding=8, connections=4
-    )
+    assert file.target == r.HttpTarget("http://h/", http="2", outstanding=8, connections=4)
     request = plan_of_file(file, {}, file.target).request
     part = part_of(request, 1, 2).target
     assert part == r.HttpTarget("http://h/", http="2", outstanding=8, connections=2)
@@ -247,9 +241,7 @@ def test_commands_are_words_as_in_a_shell() -> None:
         ("DELETE FROM t WHERE a = $1", ["DELETE FROM t WHERE a = $1"]),
     ],
 )
-def test_statements_of_sql_are_separated_by_semicolons(
-    text: str, statements: list[str]
-) -> None:
+def test_statements_of_sql_are_separated_by_semicolons(text: str, statements: list[str]) -> None:
     found = sql_statements(text)
     assert found == tuple((r.Statement(sql),) for sql in statements)
 

@@ -6,11 +6,11 @@ import msgspec
 import pytest
 
 from benchwright.core.errors import Diagnostic, InputError
-from benchwright.core.load import LoopModel
-from benchwright.load import request as r
-from benchwright.load import workload as w
-from benchwright.load.plan import DURATION_NS, plan_of_file
-from benchwright.load.workload_toml import WorkloadFile, read_workload
+from benchwright.features.load import request as r
+from benchwright.features.load import workload as w
+from benchwright.features.load.plan import DURATION_NS, plan_of_file
+from benchwright.features.load.types import LoopModel
+from benchwright.features.load.workload_toml import WorkloadFile, read_workload
 
 OPEN = '[[filament]]\ntype = "open"\nrate = "10k"\n'
 
@@ -60,9 +60,7 @@ count = "5k"
         access=w.Access(
             kinds=(("read", 6), ("write", 3), ("flush", 1)),
             size=w.Weighted(((4096, 3), (65536, 1))),
-            location=w.MixedLocation(
-                ((w.SequentialLocation(), 1), (w.ZipfLocation(900_000), 3))
-            ),
+            location=w.MixedLocation(((w.SequentialLocation(), 1), (w.ZipfLocation(900_000), 3))),
             region=w.Region(2**20, 2**30),
         ),
     )
@@ -183,9 +181,7 @@ target = "data"
     assert found.target == r.SeveralTarget(
         (
             r.NamedTarget("data", (1,), r.FileTarget("/dev/loop77", direct=True)),
-            r.NamedTarget(
-                "web", (0,), r.HttpTarget("http://127.0.0.1:8080/", connections=3)
-            ),
+            r.NamedTarget("web", (0,), r.HttpTarget("http://127.0.0.1:8080/", connections=3)),
         )
     )
     assert read(text, r.NullTarget()).target == r.NullTarget()
@@ -223,9 +219,7 @@ target = "a"
         "a": (1, 2),
         "b": (0,),
     }
-    assert (
-        found.places["workload.filaments[2]"] == found.places["workload.filaments[0]"]
-    )
+    assert found.places["workload.filaments[2]"] == found.places["workload.filaments[0]"]
 
 
 @pytest.mark.parametrize(
@@ -245,17 +239,13 @@ target = "a"
             "used twice",
         ),
         (
-            '[[target]]\nname = "a"\nto = "null"\ndirect = true\n'
-            + OPEN
-            + 'target = "a"\n',
+            '[[target]]\nname = "a"\nto = "null"\ndirect = true\n' + OPEN + 'target = "a"\n',
             (4, 10),
             "not an option of a null target",
         ),
     ],
 )
-def test_mistakes_about_targets(
-    text: str, place: tuple[int, int], message: str
-) -> None:
+def test_mistakes_about_targets(text: str, place: tuple[int, int], message: str) -> None:
     (wrong,) = mistakes(text)
     assert message in wrong.message
     assert (wrong.line, wrong.column) == place
@@ -263,12 +253,10 @@ def test_mistakes_about_targets(
 
 def test_a_process() -> None:
     text = '[[filament]]\ntype = "process"\ncommand = "python3 \'my walk.py\' 5"\n'
-    assert only(text) == w.Process(
-        command=("python3", "my walk.py", "5"), directory="dir"
+    assert only(text) == w.Process(command=("python3", "my walk.py", "5"), directory="dir")
+    assert only(text.replace("\"python3 'my walk.py' 5\"", '["a", "b c"]')) == w.Process(
+        command=("a", "b c"), directory="dir"
     )
-    assert only(
-        text.replace("\"python3 'my walk.py' 5\"", '["a", "b c"]')
-    ) == w.Process(command=("a", "b c"), directory="dir")
     plan = plan_of_file(read(text), {}, r.NullTarget())
     assert plan.request.duration_ns == DURATION_NS
     assert plan.request.loop == LoopModel(open=False, closed=True)
@@ -345,12 +333,8 @@ def test_the_command_line_wins() -> None:
         (OPEN, LoopModel(open=True, closed=True)),
     ],
 )
-def test_a_closed_loop_has_a_place_for_each_user_in_flight(
-    more: str, loop: LoopModel
-) -> None:
-    text = more + "".join(
-        f'[[filament]]\ntype = "closed"\nusers = {n}\n' for n in (5, 1)
-    )
+def test_a_closed_loop_has_a_place_for_each_user_in_flight(more: str, loop: LoopModel) -> None:
+    text = more + "".join(f'[[filament]]\ntype = "closed"\nusers = {n}\n' for n in (5, 1))
     assert plan_of_file(read(text), {}, r.NullTarget()).request.loop == loop
 
 
@@ -372,9 +356,7 @@ size = "1G"
     assert "direct is not an option of a tcp target" in one.message
     assert (two.line, two.column) == (4, 8)
     stalled = '[target]\nto = "null"\nstalls = [{at = "1s", for = "2s"}]\n'
-    assert read(stalled + OPEN).target == r.NullTarget(
-        stalls=(r.Stall(10**9, 2 * 10**9),)
-    )
+    assert read(stalled + OPEN).target == r.NullTarget(stalls=(r.Stall(10**9, 2 * 10**9),))
 
 
 @pytest.mark.parametrize(
@@ -433,8 +415,7 @@ def test_a_time_limit_can_be_none() -> None:
 def test_the_commands_of_a_redis_server() -> None:
     head = '[target]\nto = "redis://h/2"\n'
     text = (
-        'commands = ["SET k \'a b\'; GET k", ["GET", "a;b"]]\nresp = 3\n'
-        'password_file = "secret"\n'
+        'commands = ["SET k \'a b\'; GET k", ["GET", "a;b"]]\nresp = 3\npassword_file = "secret"\n'
     )
     found = read_workload(head + text + OPEN, "w.toml", None).target
     assert found == r.RedisTarget(
@@ -477,7 +458,5 @@ def test_the_words_of_commands_have_values() -> None:
     assert found.places["target.values"].line == 4
     with pytest.raises(InputError, match="no effect"):
         plan_of_file(found, {}, r.HttpTarget("http://h/"))
-    (wrong,) = mistakes(
-        '[target]\nto = "redis://h"\n[values]\nid = "integer 2..1"\n' + OPEN
-    )
+    (wrong,) = mistakes('[target]\nto = "redis://h"\n[values]\nid = "integer 2..1"\n' + OPEN)
     assert wrong.line == 4

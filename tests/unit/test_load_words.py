@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from benchwright.load import parse as words
-from benchwright.load import request as r
-from benchwright.load import workload as w
+from benchwright.features.load import parse as words
+from benchwright.features.load import request as r
+from benchwright.features.load import workload as w
 
 
 @pytest.mark.parametrize(
@@ -64,12 +64,8 @@ def test_arrivals_and_locations() -> None:
     assert words.parse_arrival("on-off:1s:3s") == w.OnOffArrival(
         w.ConstantValue(10**9), w.ConstantValue(3 * 10**9)
     )
-    assert words.parse_location("zipf 1.2 objects 1k") == w.ZipfLocation(
-        1_200_000, 1000
-    )
-    assert words.parse_location("hot-cold:10%:90%") == w.HotColdLocation(
-        100_000, 900_000
-    )
+    assert words.parse_location("zipf 1.2 objects 1k") == w.ZipfLocation(1_200_000, 1000)
+    assert words.parse_location("hot-cold:10%:90%") == w.HotColdLocation(100_000, 900_000)
     assert words.parse_location("strided:64k") == w.StridedLocation(65536)
 
 
@@ -104,8 +100,6 @@ def test_arrivals_and_locations() -> None:
         (words.parse_cpus, "all", "list of CPUs"),
     ],
 )
-def test_what_means_nothing_is_told(
-    parse: Callable[[str], Any], text: str, part: str
-) -> None:
+def test_what_means_nothing_is_told(parse: Callable[[str], Any], text: str, part: str) -> None:
     with pytest.raises(ValueError, match=re.escape(part)):
         parse(text)

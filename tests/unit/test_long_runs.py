@@ -29,7 +29,5 @@ def long(share: float, holds: bool | None) -> LongRun:
         ([], None),
     ],
 )
-def test_every_long_run_must_be_on_its_side(
-    runs: list[LongRun], wanted: bool | None
-) -> None:
+def test_every_long_run_must_be_on_its_side(runs: list[LongRun], wanted: bool | None) -> None:
     assert confirmed(runs) is wanted

@@ -36,8 +36,8 @@ KINDS = (
 )
 WORDS = [(kind * LENGTH)[:LENGTH] for kind in KINDS]
 CPU_S = 90
-"""What a process may take: some times as much as it needs for all kinds, beside other work, and less than
-one quadratic search in one of them takes."""
+"""What a process may take: some times as much as it needs for all kinds, beside other work, and
+less than one quadratic search in one of them takes."""
 CHILD = Path(__file__).parent.parent / "stand_ins" / "long_texts.py"
 
 
@@ -60,9 +60,7 @@ def bw(*words: str, at: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.timeout(1500)
 def test_no_expression_is_quadratic() -> None:
-    done = subprocess.run(
-        [sys.executable, "-P", str(CHILD)], capture_output=True, text=True
-    )
+    done = subprocess.run([sys.executable, "-P", str(CHILD)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     *slow, count = done.stdout.splitlines()
     assert slow == []
@@ -102,9 +100,7 @@ for kind in kinds:
 
 
 @pytest.mark.parametrize("command", [name for name in ALL if name != "help"])
-def test_every_command_takes_or_refuses_a_long_word(
-    command: str, tmp_path: Path
-) -> None:
+def test_every_command_takes_or_refuses_a_long_word(command: str, tmp_path: Path) -> None:
     script = IN_ONE_PROCESS.format(length=LENGTH)
     done = subprocess.run(
         [sys.executable, "-c", script, command, *KINDS],

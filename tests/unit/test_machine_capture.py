@@ -46,10 +46,7 @@ def test_the_processors_of_bare_metal(metal: MachineTree) -> None:
 
 def test_a_policy_that_differs_says_for_which_processors(metal: MachineTree) -> None:
     metal.write({f"{CPU}/cpufreq/policy7/scaling_governor": "powersave\n"})
-    assert (
-        metal.values()["cpu.governor"]
-        == "performance (cpu 0,1,2,3,4,5,6); powersave (cpu 7)"
-    )
+    assert metal.values()["cpu.governor"] == "performance (cpu 0,1,2,3,4,5,6); powersave (cpu 7)"
 
 
 def test_disks_partitions_and_interfaces(metal: MachineTree) -> None:
@@ -233,9 +230,7 @@ def test_both_versions_of_cgroups_at_once(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_virtual_machine_it_is(
-    tmp_path: Path, files: dict[str, str], kind: str
-) -> None:
+def test_what_virtual_machine_it_is(tmp_path: Path, files: dict[str, str], kind: str) -> None:
     machine = container(tmp_path)
     machine.write(files)
     assert machine.values()["virtual.machine"] == kind
@@ -253,9 +248,7 @@ def test_what_virtual_machine_it_is(
         "7 (x) S 1 1 0 0 0 0" + 12 * " 0" + " f",
     ],
 )
-def test_a_process_that_cannot_be_read_is_left_out(
-    metal: MachineTree, stat: str
-) -> None:
+def test_a_process_that_cannot_be_read_is_left_out(metal: MachineTree, stat: str) -> None:
     metal.write({"proc/71/stat": stat})
     assert metal.values()["process.names"] == "chronyd, worker x 2"
 

@@ -51,9 +51,7 @@ def place(tmp_path: Path) -> Path:
         (["one", "-c", "unbalanced 'quote"], ["one"]),
     ],
 )
-def test_the_programs_that_a_command_names(
-    place: Path, words: list[str], names: list[str]
-) -> None:
+def test_the_programs_that_a_command_names(place: Path, words: list[str], names: list[str]) -> None:
     found = named_programs([words], {"PATH": str(place), "PWD": str(place)})
     assert [p.name for p in found] == names
     assert [p.path for p in found] == [str(place / name) for name in names]
@@ -121,9 +119,7 @@ def debian(root: Path) -> MachineFiles:
         ("/opt/tool", None),
     ],
 )
-def test_the_debian_package_of_a_file(
-    tmp_path: Path, path: str, package: str | None
-) -> None:
+def test_the_debian_package_of_a_file(tmp_path: Path, path: str, package: str | None) -> None:
     tree = debian(tmp_path)
     asked = Packages.begin(tree, [ProgramFile("tool", path)], start_program)
     (fact,) = asked.facts(tree, LONG)
@@ -190,9 +186,7 @@ def alive_in(session: str) -> list[str]:
 
 
 def test_a_program_that_hangs_is_ended(tmp_path: Path) -> None:
-    pending = start_program(
-        ["sh", "-c", "echo $$ > pid; sleep 1000 & sleep 1000"], str(tmp_path)
-    )
+    pending = start_program(["sh", "-c", "echo $$ > pid; sleep 1000 & sleep 1000"], str(tmp_path))
     while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():
         time.sleep(0.01)
     told = pending.answer(0)
@@ -204,10 +198,7 @@ def test_a_program_that_hangs_is_ended(tmp_path: Path) -> None:
 
 def test_what_a_program_said_or_why_not(tmp_path: Path) -> None:
     assert start_program(["echo", "a"], "/").answer(LONG.at_ns).text == "a\n"
-    assert (
-        start_program(["false"], "/").answer(LONG.at_ns).absent
-        == "false ended with status 1"
-    )
+    assert start_program(["false"], "/").answer(LONG.at_ns).absent == "false ended with status 1"
     missing = start_program([str(tmp_path / "none")], "/").answer(LONG.at_ns)
     assert missing.absent.endswith("is not installed")
 
@@ -270,9 +261,7 @@ def test_a_real_repository_and_its_work_tree(tmp_path: Path) -> None:
         (main, "trunk", "clean"),
         (other, "side", "1 file changed"),
     ):
-        machine = capture(
-            sources=CaptureSources(directory=str(directory)), patience_s=60.0
-        )
+        machine = capture(sources=CaptureSources(directory=str(directory)), patience_s=60.0)
         found = {f.name: f.value for f in machine.facts}
         assert found["git.commit"] == git("rev-parse", "HEAD")
         assert (found["git.branch"], found["git.state"]) == (branch, state)

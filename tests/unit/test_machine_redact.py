@@ -37,9 +37,7 @@ def test_names_of_secrets(name: str) -> None:
     assert redacted_variable(name, "abc") == REDACTED
 
 
-@pytest.mark.parametrize(
-    "name", ["PATH", "PWD", "OLDPWD", "LANG", "COMPASS", "BYPASS", "SHLVL"]
-)
+@pytest.mark.parametrize("name", ["PATH", "PWD", "OLDPWD", "LANG", "COMPASS", "BYPASS", "SHLVL"])
 def test_names_of_no_secrets(name: str) -> None:
     assert not is_secret_name(name)
 

@@ -50,9 +50,7 @@ def test_a_page_has_every_option_with_its_help(words: tuple[str, ...]) -> None:
     for action in command._actions:
         if not isinstance(action, argparse._HelpAction | argparse._SubParsersAction):
             for spelling in action.option_strings:
-                assert re.search(
-                    rf"^(.*, )?{re.escape(spelling)}\b", page, re.MULTILINE
-                )
+                assert re.search(rf"^(.*, )?{re.escape(spelling)}\b", page, re.MULTILINE)
             assert action.help is not None
             assert action.help.replace("%%", "%") in page
 
@@ -62,9 +60,7 @@ def test_a_page_has_every_option_with_its_help(words: tuple[str, ...]) -> None:
     [
         pytest.param(
             name,
-            marks=pytest.mark.skipif(
-                shutil.which(name) is None, reason=f"needs {name}"
-            ),
+            marks=pytest.mark.skipif(shutil.which(name) is None, reason=f"needs {name}"),
         )
         for name in CHECKERS
     ],

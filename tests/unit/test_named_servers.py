@@ -9,9 +9,7 @@ import pytest
 from benchwright.core.named_server import NamedServer, ServerKey, parse_named_server
 from benchwright.watch.named_servers import find_server, server_pids
 
-HEAD = (
-    "  sl  local_address rem_address   st tx rx tr tm retrnsmt   uid  timeout inode\n"
-)
+HEAD = "  sl  local_address rem_address   st tx rx tr tm retrnsmt   uid  timeout inode\n"
 
 
 class Machine:
@@ -27,9 +25,7 @@ class Machine:
         self.process(31, 30, "nginx", cgroup="0::/system.slice/nginx.service")
         self.process(40, 1, "a-very-long-nam", exe="/opt/a-very-long-name-of-a-server")
 
-    def process(
-        self, pid: int, parent: int, name: str, *, cgroup: str = "", exe: str = ""
-    ) -> None:
+    def process(self, pid: int, parent: int, name: str, *, cgroup: str = "", exe: str = "") -> None:
         place = self.proc / str(pid)
         (place / "fd").mkdir(parents=True)
         (place / "stat").write_text(f"{pid} ({name}) S {parent} {'0 ' * 20}\n")
@@ -75,12 +71,8 @@ def test_neither_bw_nor_what_started_it_is_the_server(machine: Machine) -> None:
     assert machine.find("name", "python3") == (50,)
 
 
-@pytest.mark.parametrize(
-    ("table", "state"), [("tcp", "0A"), ("tcp6", "0A"), ("udp", "07")]
-)
-def test_a_port_is_all_that_hold_its_socket(
-    machine: Machine, table: str, state: str
-) -> None:
+@pytest.mark.parametrize(("table", "state"), [("tcp", "0A"), ("tcp6", "0A"), ("udp", "07")])
+def test_a_port_is_all_that_hold_its_socket(machine: Machine, table: str, state: str) -> None:
     machine.listens(80, 9001, 30, 31, table=table, state=state)
     machine.listens(81, 9002, 40, table=table, state=state)
     assert machine.find("port", "80") == (30, 31)

@@ -20,6 +20,4 @@ SPEC.loader.exec_module(option_tables)
 @pytest.mark.parametrize("name", option_tables.TABLES)
 def test_a_page_has_the_table_that_is_declared(name: str) -> None:
     page = ROOT / "docs" / option_tables.TABLES[name][0]
-    assert page.read_text() == option_tables.page_of(name), (
-        "run scripts/option_tables.py"
-    )
+    assert page.read_text() == option_tables.page_of(name), "run scripts/option_tables.py"

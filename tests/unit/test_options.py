@@ -11,10 +11,8 @@ import msgspec
 import pytest
 
 import benchwright
-from benchwright.cli.chill import ChillOptions
 from benchwright.cli.env import EnvOptions
 from benchwright.cli.plot_options import PlotOptions
-from benchwright.cli.quiet import QuietOptions
 from benchwright.cli.resume import ResumeOptions
 from benchwright.cli.run import SuiteOptions
 from benchwright.cli.schema import SchemaOptions
@@ -24,24 +22,26 @@ from benchwright.cli.shared_options import (
     TrialWatchOptions,
 )
 from benchwright.cli.stats_options import StatsOptions
-from benchwright.cli.trace_options import (
-    CaptureOptions,
-    ConvertOptions,
-    PairingOptions,
-    StatOptions,
-)
 from benchwright.cli.why import WhyOptions
-from benchwright.core.ramp import RampGoal
-from benchwright.core.search import Criterion, PeakGoal
-from benchwright.load.options import (
+from benchwright.features.load.options import (
     BareOptions,
     LoadOptions,
     OutputOptions,
     TargetOptions,
     TraceOptions,
 )
-from benchwright.load.search_options import PeakRequest, RampRequest, SurfaceRequest
-from benchwright.run.search import stored_request
+from benchwright.features.quiet.chill_command import ChillOptions
+from benchwright.features.quiet.command import QuietOptions
+from benchwright.features.replay.trace_options import (
+    CaptureOptions,
+    ConvertOptions,
+    PairingOptions,
+    StatOptions,
+)
+from benchwright.features.search.options import PeakRequest, RampRequest, SurfaceRequest
+from benchwright.features.search.ramp.types import RampGoal
+from benchwright.features.search.session import stored_request
+from benchwright.features.search.types import Criterion, PeakGoal
 from benchwright.study.journal import SessionInfo
 from benchwright.suite.command_line import CommandRequest
 from benchwright.suite.comparison import ComparisonRequest
@@ -134,12 +134,8 @@ def test_the_defaults_of_help_are_those_of_the_goal(
 def test_a_request_holds_what_was_typed() -> None:
     arguments = parsed(PeakRequest, "--start", "100", "--limit", "1ms", "-P", "n=2")
     request = request_from(PeakRequest, arguments, drawn_seed=7)
-    assert request == PeakRequest(
-        start="100", limits=("1ms",), factors=("n=2",), drawn_seed=7
-    )
-    assert [one.flag for one in given(arguments, PeakRequest)] == [
-        *("--limit", "-P", "--start")
-    ]
+    assert request == PeakRequest(start="100", limits=("1ms",), factors=("n=2",), drawn_seed=7)
+    assert [one.flag for one in given(arguments, PeakRequest)] == [*("--limit", "-P", "--start")]
 
 
 def test_every_wrong_value_is_noted_at_its_option() -> None:
@@ -159,12 +155,8 @@ def test_a_key_has_the_name_of_its_field_or_its_own() -> None:
 
 def test_the_request_of_an_earlier_ramp_is_read() -> None:
     old = '{"command":null,"options":{"axis":"rate","max_errors":"2%"},"seed":"3"}'
-    info = SessionInfo(
-        *(0, "", "", "/", (), (), "<request>", (("<request>", old),), {}, "ramp")
-    )
-    assert stored_request(info, RampRequest) == RampRequest(
-        axis="rate", max_errors="2%", seed="3"
-    )
+    info = SessionInfo(*(0, "", "", "/", (), (), "<request>", (("<request>", old),), {}, "ramp"))
+    assert stored_request(info, RampRequest) == RampRequest(axis="rate", max_errors="2%", seed="3")
 
 
 def calls(name: str) -> dict[str, int]:
@@ -185,9 +177,7 @@ def test_one_place_derives_argparse_from_declarations() -> None:
 
 
 def test_every_kind_of_option_reaches_the_request() -> None:
-    words = (
-        "-x fs --select a --merge-rows --select b --pair 1 2 --that one two --files p q"
-    )
+    words = "-x fs --select a --merge-rows --select b --pair 1 2 --that one two --files p q"
     arguments = parsed(Everything, *words.split())
     assert request_from(Everything, arguments) == Everything(
         first="one",
@@ -198,9 +188,7 @@ def test_every_kind_of_option_reaches_the_request() -> None:
         that=True,
         steps=(("--select", "a"), ("--merge-rows", ""), ("--select", "b")),
     )
-    assert request_from(Everything, parsed(Everything, "one")) == Everything(
-        first="one"
-    )
+    assert request_from(Everything, parsed(Everything, "one")) == Everything(first="one")
     for wrong in ((), ("one", "--this", "--that"), ("one", "--pair", "1")):
         with pytest.raises(SystemExit):
             parsed(Everything, *wrong)

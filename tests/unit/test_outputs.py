@@ -81,9 +81,7 @@ def test_a_fifo_is_written_into_and_stays_one() -> None:
     data = b"0123456789" * 100_000
     for name in ("pipe", "link"):
         read: list[bytes] = []
-        reader = threading.Thread(
-            target=lambda to=read: to.append(_all("pipe")), daemon=True
-        )
+        reader = threading.Thread(target=lambda to=read: to.append(_all("pipe")), daemon=True)
         reader.start()
         check_output(name, "--out", [])
         write_output(Path(name), data)

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from benchwright.cli.load_run import OWN
-from benchwright.core.chill import ChillMethod
 from benchwright.core.errors import BenchError
-from benchwright.machine import chill
+from benchwright.features.load.session import OWN
+from benchwright.features.quiet import chill
+from benchwright.features.quiet.chill_types import ChillMethod
 
 POPEN = subprocess.Popen
 

@@ -30,9 +30,7 @@ def blocks(parser: ResultParser, tmp_path: Path, text: str) -> list[MeasurementB
     return list(one.blocks)
 
 
-def mistakes(
-    parser: ResultParser, tmp_path: Path, text: str
-) -> list[tuple[int, int, str]]:
+def mistakes(parser: ResultParser, tmp_path: Path, text: str) -> list[tuple[int, int, str]]:
     """Return (line, column, message) of every mistake of a text."""
     path = tmp_path / "input"
     path.write_bytes(text.encode("latin-1"))
@@ -116,9 +114,7 @@ IDENTIFIED = {
 
 
 @pytest.mark.parametrize("case", IDENTIFIED)
-def test_csv_rows_of_different_things_are_not_trials_of_one_test(
-    tmp_path: Path, case: str
-) -> None:
+def test_csv_rows_of_different_things_are_not_trials_of_one_test(tmp_path: Path, case: str) -> None:
     columns, (one, other), names = IDENTIFIED[case]
     path = tmp_path / "t.csv"
     path.write_text(f"{columns},elapsed\n{one},1.5\n{other},2.5\n{one},1.7\n")
@@ -130,9 +126,7 @@ def test_csv_rows_of_different_things_are_not_trials_of_one_test(
 
 def test_csv_commands_of_blocks_are_one_test(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
-    path.write_text(
-        "thread,epoch,command,elapsed\n1,1,a,1.5\n1,1,b,2.5\n1,2,a,1.7\n1,2,b,2.7\n"
-    )
+    path.write_text("thread,epoch,command,elapsed\n1,1,a,1.5\n1,1,b,2.5\n1,2,a,1.7\n1,2,b,2.7\n")
     (test,) = CSV.read(path)
     assert test.name == "t.csv"
     assert len(trials_of(test)) == 2
@@ -161,9 +155,7 @@ def test_csv_tests_and_factors(tmp_path: Path) -> None:
         ("a,b\n\xe9,2\n", (2, 1), "byte 0xe9 is not UTF-8"),
     ],
 )
-def test_csv_mistakes(
-    tmp_path: Path, text: str, place: tuple[int, int], message: str
-) -> None:
+def test_csv_mistakes(tmp_path: Path, text: str, place: tuple[int, int], message: str) -> None:
     assert mistakes(CSV, tmp_path, text)[0] == (*place, message)
 
 
@@ -181,10 +173,7 @@ def test_a_file_of_mistakes_tells_fifty_and_counts_the_rest(tmp_path: Path) -> N
     [("0:00.05", 0.05), ("1:02.50", 62.5), ("1:02:03", 3723.0), ("100:00:00", 3.6e5)],
 )
 def test_time_clock_forms(tmp_path: Path, clock: str, seconds: float) -> None:
-    text = (
-        f"0.01user 0.02system {clock}elapsed 60%CPU "
-        "(0avgtext+0avgdata 2200maxresident)k\n"
-    )
+    text = f"0.01user 0.02system {clock}elapsed 60%CPU (0avgtext+0avgdata 2200maxresident)k\n"
     (block,) = blocks(TIME, tmp_path, text)
     assert {k: v for k, v in block.values.items() if k != "wait"} == {
         "user": 0.01,
@@ -230,9 +219,7 @@ def test_what_time_states_is_not_computed_from_its_coarse_times(
     assert found.get("cpu_percent") == pytest.approx(share)
     assert found["wait"] == pytest.approx(wait)
     codes = [
-        each.code
-        for each in input_findings(one)
-        if each.code == "work-too-short-for-the-clock"
+        each.code for each in input_findings(one) if each.code == "work-too-short-for-the-clock"
     ]
     coarse = found["elapsed"] < 0.2
     assert codes == ["work-too-short-for-the-clock"] * coarse
@@ -262,8 +249,7 @@ def test_records_of_time_with_several_commands_are_several_tests(
     path = tmp_path / "time.txt"
     path.write_text(_verbose(*(("a 1", 0.3, 0), ("a 2", 0.8, 0)) * 3))
     found = {
-        one.name: [(b.epoch, b.values["elapsed"]) for b in one.blocks]
-        for one in TIME.read(path)
+        one.name: [(b.epoch, b.values["elapsed"]) for b in one.blocks] for one in TIME.read(path)
     }
     assert found == {
         "a 1": [(1, 0.3), (2, 0.3), (3, 0.3)],

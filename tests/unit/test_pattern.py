@@ -54,9 +54,7 @@ def test_what_re2_does_not_have_is_refused_with_what_to_write(
     assert fault.offset == offset
 
 
-@pytest.mark.parametrize(
-    ("pattern", "offset"), [("x(", 1), ("a**(b)", 2), ("[a(b)", 0)]
-)
+@pytest.mark.parametrize(("pattern", "offset"), [("x(", 1), ("a**(b)", 2), ("[a(b)", 0)])
 def test_what_is_no_regular_expression_is_marked_where_it_is_wrong(
     pattern: str, offset: int
 ) -> None:
@@ -80,10 +78,7 @@ def test_carets_and_dollars_match_at_each_line() -> None:
     ],
 )
 def test_commas_that_group_by_three_are_left_out(text: str, value: float) -> None:
-    assert (
-        extract_metric(MetricSpec("v", pattern=r"value (\S*)"), f"value {text}", "")
-        == value
-    )
+    assert extract_metric(MetricSpec("v", pattern=r"value (\S*)"), f"value {text}", "") == value
 
 
 @pytest.mark.parametrize(

@@ -9,19 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchwright.core.search import (
-    Claim,
-    ClaimKind,
-    ClaimResult,
-    Criterion,
-    LoadEnding,
-    LoadTrial,
-    PeakGoal,
-    PeakStatus,
-    Probe,
-)
-from benchwright.decide.peak.policy import Policy, policy_named
-from benchwright.decide.peak.published import (
+from benchwright.features.search.peak.policies.policy import Policy, policy_named
+from benchwright.features.search.peak.policies.published import (
     PAPER_RUN_LENGTH_S,
     STRAWMAN_RUN_LENGTH_S,
     STRAWMAN_TRIALS,
@@ -32,13 +21,22 @@ from benchwright.decide.peak.published import (
     judge_in_region,
     load_response,
 )
-from benchwright.decide.peak.search import next_peak_step
+from benchwright.features.search.peak.policies.search import next_peak_step
+from benchwright.features.search.types import (
+    Claim,
+    ClaimKind,
+    ClaimResult,
+    Criterion,
+    LoadEnding,
+    LoadTrial,
+    PeakGoal,
+    PeakStatus,
+    Probe,
+)
 from hand_written import mean_response_ms
 
 R_SAT = Criterion("response_ms_mean", 40.0)
-P_SAT = Criterion(
-    "within_2000ms_share", 0.9, unit="", better="higher", statistic="share"
-)
+P_SAT = Criterion("within_2000ms_share", 0.9, unit="", better="higher", statistic="share")
 GOAL = PeakGoal(criteria=(R_SAT,))
 
 
@@ -53,9 +51,7 @@ def trial(rate: float, length_s: float = 180.0, /, **values: float) -> LoadTrial
 
 
 def at(*values: float, rate: float = 100.0) -> LoadResponse:
-    return load_response(
-        GOAL, [trial(rate, response_ms_mean=value) for value in values]
-    )
+    return load_response(GOAL, [trial(rate, response_ms_mean=value) for value in values])
 
 
 def played(
@@ -102,10 +98,7 @@ def test_of_a_share_the_requests_that_are_too_slow_count() -> None:
     """P_sat is the share of requests above L_sat: none of them is far from its limit of 10 %, not
     at 0.9 of it, so the mean response at 0.6 of its limit binds."""
     goal = PeakGoal(criteria=(R_SAT, P_SAT))
-    below = [
-        trial(100.0, response_ms_mean=mean, within_2000ms_share=1.0)
-        for mean in (24.0, 24.2)
-    ]
+    below = [trial(100.0, response_ms_mean=mean, within_2000ms_share=1.0) for mean in (24.0, 24.2)]
     found = load_response(goal, below)
     assert (found.criterion, found.saturated) == (R_SAT, False)
     assert judge_as_published(PaperTargets(), found) is LoadVerdict.MOVE_ON
@@ -121,13 +114,8 @@ def test_of_a_share_the_requests_that_are_too_slow_count() -> None:
 
 def test_honest_wants_the_interval_within_the_region() -> None:
     assert judge_in_region(PaperTargets(), at(40.0, 41.0, 39.0)) is LoadVerdict.MORE
-    assert (
-        judge_in_region(PaperTargets(), at(40.0, 40.5, 39.5, 40.2)) is LoadVerdict.PEAK
-    )
-    assert (
-        judge_in_region(PaperTargets(), at(37.0, 37.1, 36.9, 37.0))
-        is LoadVerdict.MOVE_ON
-    )
+    assert judge_in_region(PaperTargets(), at(40.0, 40.5, 39.5, 40.2)) is LoadVerdict.PEAK
+    assert judge_in_region(PaperTargets(), at(37.0, 37.1, 36.9, 37.0)) is LoadVerdict.MOVE_ON
 
 
 def test_accuracy_is_that_of_equation_2() -> None:
@@ -186,9 +174,7 @@ def test_the_model_may_never_converge() -> None:
 
 def test_a_seed_spares_the_climb() -> None:
     slow, _ = played(policy_named("linear"), GOAL)
-    quick, found = played(
-        policy_named("linear"), PeakGoal(criteria=(R_SAT,), start_rate=225.0)
-    )
+    quick, found = played(policy_named("linear"), PeakGoal(criteria=(R_SAT,), start_rate=225.0))
     assert len(quick) < len(slow) / 2
     assert found.status is PeakStatus.FOUND
 
@@ -252,9 +238,7 @@ def test_a_share_of_requests_has_a_region_too() -> None:
 
     goal = PeakGoal(criteria=(R_SAT, P_SAT))
     history: list[LoadTrial] = []
-    while isinstance(
-        step := next_peak_step(policy_named("binsearch"), goal, history), Probe
-    ):
+    while isinstance(step := next_peak_step(policy_named("binsearch"), goal, history), Probe):
         values = {"response_ms_mean": 1.0, P_SAT.key: share_at(step.rate)}
         history.append(trial(step.rate, step.duration_s, **values))
     assert step.status is PeakStatus.FOUND
@@ -264,18 +248,14 @@ def test_a_share_of_requests_has_a_region_too() -> None:
 
 
 def test_a_failed_trial_is_overload_without_an_interval() -> None:
-    lost = LoadTrial(
-        rate=9.0, duration_s=1, lasted_s=1, cost_s=1, ending=LoadEnding.FAILED
-    )
+    lost = LoadTrial(rate=9.0, duration_s=1, lasted_s=1, cost_s=1, ending=LoadEnding.FAILED)
     found = load_response(GOAL, [trial(9.0), lost])
     assert (found.saturated, found.mean) == (True, math.inf)
     assert judge_as_published(PaperTargets(), found) is LoadVerdict.MOVE_ON
     assert judge_in_region(PaperTargets(), found) is LoadVerdict.MOVE_ON
 
 
-@pytest.mark.parametrize(
-    "name", ["binsearch", "linear", "model", "model-polynomial", "strawman"]
-)
+@pytest.mark.parametrize("name", ["binsearch", "linear", "model", "model-polynomial", "strawman"])
 def test_a_search_that_was_cut_goes_on_as_if_nothing_had_happened(name: str) -> None:
     policy = policy_named(name)
     goal = PeakGoal(criteria=(R_SAT,), start_rate=210.0)

@@ -10,7 +10,19 @@ import msgspec
 import numpy as np
 import pytest
 
-from benchwright.core.search import (
+from benchwright.features.search.peak.policies import tuning
+from benchwright.features.search.peak.policies.check import (
+    CheckSide,
+    Movement,
+    check_side,
+    check_text,
+    movement,
+)
+from benchwright.features.search.peak.policies.monotone import Monotone
+from benchwright.features.search.peak.policies.monotone_posterior import MonotoneRun
+from benchwright.features.search.peak.policies.reading import UNKNOWN_NOISE
+from benchwright.features.search.peak.policies.search import next_peak_step
+from benchwright.features.search.types import (
     Claim,
     ClaimKind,
     ClaimResult,
@@ -21,18 +33,6 @@ from benchwright.core.search import (
     Probe,
     RateTally,
 )
-from benchwright.decide.peak import tuning
-from benchwright.decide.peak.check import (
-    CheckSide,
-    Movement,
-    check_side,
-    check_text,
-    movement,
-)
-from benchwright.decide.peak.monotone import Monotone
-from benchwright.decide.peak.monotone_posterior import MonotoneRun
-from benchwright.decide.peak.reading import UNKNOWN_NOISE
-from benchwright.decide.peak.search import next_peak_step
 from hand_written import MEAN_RESPONSE, run_of
 
 MEAN = Criterion(MEAN_RESPONSE, 40.0)
@@ -40,9 +40,7 @@ GOAL = PeakGoal(criteria=(MEAN,), claim=Claim(ClaimKind.RATE, 0.05), start_rate=
 PEAK, STEEP = 300.0, 8.0
 
 
-def run(
-    rate: float, lasts: int, seed: int, times: float = 1.0, noise: float = 0.05
-) -> LoadTrial:
+def run(rate: float, lasts: int, seed: int, times: float = 1.0, noise: float = 0.05) -> LoadTrial:
     """Return a run of a server with its peak at 300/s; `times` its response."""
     random = np.random.default_rng(seed)
     level = 40 * times * min((rate / PEAK) ** STEEP, 20.0)
@@ -50,10 +48,7 @@ def run(
     return run_of(rate, (bins * level / bins.mean()).tolist())
 
 
-KNOWN = [
-    run(rate, 180, seed)
-    for seed, rate in enumerate((293, 296, 298, 299, 301, 302, 304, 307))
-]
+KNOWN = [run(rate, 180, seed) for seed, rate in enumerate((293, 296, 298, 299, 301, 302, 304, 307))]
 """Long runs near the peak, from which the claim would hold."""
 ABOVE = [run(315, 60, 100 + n) for n in range(tuning.ENOUGH_TRIALS)]
 
@@ -140,9 +135,7 @@ def test_the_order_of_the_sides_depends_on_the_seed_and_on_nothing_else() -> Non
     assert any(one != tuple(sorted(one)) for one in orders.values())
 
 
-def test_runs_that_contradict_the_answer_are_repeated_and_then_it_is_undecided() -> (
-    None
-):
+def test_runs_that_contradict_the_answer_are_repeated_and_then_it_is_undecided() -> None:
     step: Probe | ClaimResult
     for count in range(tuning.ENOUGH_TRIALS, tuning.MANY_TRIALS):
         step = Monotone().next(GOAL, [*KNOWN, *ABOVE, *below(1.6, count)])
@@ -172,9 +165,7 @@ def test_runs_of_which_most_agree_end_the_search() -> None:
     assert "check-contradicts" not in {one.code for one in step.findings}
 
 
-def test_where_a_bound_leaves_no_rate_beside_the_answer_the_other_side_is_enough() -> (
-    None
-):
+def test_where_a_bound_leaves_no_rate_beside_the_answer_the_other_side_is_enough() -> None:
     goal = msgspec.structs.replace(GOAL, highest_rate=301.0, start_rate=100.0)
     history = [one for one in KNOWN if one.rate <= 301] * 2
     while isinstance(step := next_peak_step(Monotone(), goal, history), Probe):
@@ -209,8 +200,8 @@ def moved(n: int, seed: int, course: Course, noise: float = 0.1) -> Movement | N
 
 @pytest.mark.parametrize("runs", [8, 12, 24, 40])
 def test_no_change_is_seen_where_there_is_none(runs: int) -> None:
-    """1,000 series each. Of a server that does not change at most about one search in a hundred may have the
-    finding: of 1,000, 25 or more are with probability less than 0.01 %."""
+    """1,000 series each. Of a server that does not change at most about one search in a hundred may
+    have the finding: of 1,000, 25 or more are with probability less than 0.01 %."""
     found = [moved(runs, seed, lambda _: 1.0) for seed in range(1000)]
     assert sum(one is not None for one in found) <= 24
     assert max((one.share for one in found if one), default=0.0) < 0.1
@@ -240,8 +231,7 @@ def test_a_change_is_seen_and_measured(
     # Of a drift the means of its parts differ by about half of it.
     assert np.mean(ratios) == pytest.approx(1 + part * (change - 1), abs=0.02)
     assert all(
-        one.share == pytest.approx(max(r, 1 / r) - 1)
-        for one, r in zip(seen, ratios, strict=True)
+        one.share == pytest.approx(max(r, 1 / r) - 1) for one, r in zip(seen, ratios, strict=True)
     )
 
 
@@ -251,9 +241,7 @@ def test_few_runs_show_no_change() -> None:
 
 
 def test_a_change_is_reported_with_the_values_at_one_rate_in_time() -> None:
-    history = [
-        run_of(300.0, [value] * 60) for value in (40, 41, 40, 39, 60, 61, 60, 59)
-    ]
+    history = [run_of(300.0, [value] * 60) for value in (40, 41, 40, 39, 60, 61, 60, 59)]
     runs = [
         MonotoneRun(300.0, trial.values[MEAN.key] / 40, 60.0, UNKNOWN_NOISE, MEAN.key)
         for trial in history
@@ -313,7 +301,9 @@ def test_a_check_that_contradicts_leaves_both_peaks_of_a_change_in_the_interval(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     found = Movement(PEAK, 0.8 * PEAK, "the peak fell")
-    monkeypatch.setattr("benchwright.decide.peak.monotone.movement", lambda *_: found)
+    monkeypatch.setattr(
+        "benchwright.features.search.peak.policies.monotone.movement", lambda *_: found
+    )
     history = [*KNOWN, *ABOVE, *below(1.6, tuning.MANY_TRIALS)]
     step = Monotone().next(GOAL, history)
     assert isinstance(step, ClaimResult)

@@ -9,17 +9,17 @@ import pytest
 
 from benchwright.cli.main import main
 from benchwright.core.errors import InputError
-from benchwright.core.search import Claim, ClaimKind
-from benchwright.decide.peak.policy import (
+from benchwright.features.generators.adapter import GeneratorRequest
+from benchwright.features.search.peak.experiment import peak_meaning
+from benchwright.features.search.peak.policies.policy import (
     DEFAULT_POLICY,
     FORMER_POLICIES,
     POLICY_NAMES,
     policy_named,
 )
-from benchwright.load.generators.adapter import GeneratorRequest
-from benchwright.load.spec import Spec
-from benchwright.run.peak import peak_meaning
-from benchwright.run.search_requests import PeakPlan, PeakRequest
+from benchwright.features.search.requests import PeakPlan, PeakRequest
+from benchwright.features.search.spec import Spec
+from benchwright.features.search.types import Claim, ClaimKind
 from benchwright.suite.program import SourceFile
 
 COMMAND = PeakRequest(
@@ -223,9 +223,7 @@ def test_every_mistake_of_a_command_line_is_told_at_once() -> None:
         ({"trials": "0", "policy": "strawman"}, "--trials", "0"),
     ],
 )
-def test_a_mistake_is_told_at_its_option(
-    words: dict[str, object], place: str, told: str
-) -> None:
+def test_a_mistake_is_told_at_its_option(words: dict[str, object], place: str, told: str) -> None:
     ((found, message),) = mistakes(**words)
     assert found == place
     assert told in message

@@ -1,4 +1,5 @@
-"""Servers that are slow at the begin of each run: cold runs are not believed, and warm servers are not taken for cold."""
+"""Servers that are slow at the begin of each run: cold runs are not believed, and warm servers are
+not taken for cold."""
 
 from __future__ import annotations
 
@@ -9,7 +10,11 @@ import msgspec
 import numpy as np
 import pytest
 
-from benchwright.core.search import (
+from benchwright.features.search.peak.policies import tuning
+from benchwright.features.search.peak.policies.monotone import Monotone
+from benchwright.features.search.peak.policies.reading import LongRuns, long_runs, longest_run_s
+from benchwright.features.search.peak.policies.search import next_peak_step
+from benchwright.features.search.types import (
     Claim,
     ClaimKind,
     ClaimResult,
@@ -20,21 +25,14 @@ from benchwright.core.search import (
     PeakStatus,
     Probe,
 )
-from benchwright.decide.peak import tuning
-from benchwright.decide.peak.monotone import Monotone
-from benchwright.decide.peak.reading import LongRuns, long_runs, longest_run_s
-from benchwright.decide.peak.search import next_peak_step
 from hand_written import MEAN_RESPONSE, run_of
 
-GOAL = PeakGoal(
-    criteria=(Criterion(MEAN_RESPONSE, 40.0),), claim=Claim(ClaimKind.RATE, 0.05)
-)
+GOAL = PeakGoal(criteria=(Criterion(MEAN_RESPONSE, 40.0),), claim=Claim(ClaimKind.RATE, 0.05))
 
 
-def run(
-    rate: float, level_ms: float, lasts: int, cold_s: float = 0.0, seed: int = 0
-) -> LoadTrial:
-    """Return a run at a level that is 1.6 times as slow at its begin, for about `cold_s`; 0: it is not."""
+def run(rate: float, level_ms: float, lasts: int, cold_s: float = 0.0, seed: int = 0) -> LoadTrial:
+    """Return a run at a level that is 1.6 times as slow at its begin, for about `cold_s`; 0: it is
+    not."""
     random = np.random.default_rng([seed, lasts, round(10 * rate)])
     slower = np.zeros(lasts)
     if cold_s:
@@ -72,9 +70,7 @@ def test_more_is_left_out_of_runs_that_get_warm_within_half_of_them() -> None:
     assert not found.stays_cold
 
 
-def test_runs_that_are_cold_in_their_last_half_too_are_followed_by_longer_ones() -> (
-    None
-):
+def test_runs_that_are_cold_in_their_last_half_too_are_followed_by_longer_ones() -> None:
     found = seen(*runs(12, 20, 15.0))
     assert found.too_short_s == 20
     assert found.least_s == tuning.CONTRARY_LONGER * 20
@@ -84,7 +80,8 @@ def test_runs_that_are_cold_in_their_last_half_too_are_followed_by_longer_ones()
 
 
 def test_what_a_cold_start_cannot_have_caused_is_believed() -> None:
-    """A response far below the limit holds when it is warm too, and far above what held is overload."""
+    """A response far below the limit holds when it is warm too, and far above what held is
+    overload."""
     cold = runs(12, 20, 15.0)
     idle = run(50, 10.0, 20)
     beyond = run(700, 500.0, 20)
@@ -128,8 +125,9 @@ def test_a_length_that_the_user_sets_is_believed() -> None:
 
 @pytest.mark.parametrize("lasts", [20, 60])
 def test_a_warm_server_is_almost_never_cold(lasts: int) -> None:
-    """500 histories of twelve runs each, of which the noise is correlated as that of a queue near its limit. More
-    may be left out of a few, which costs time; hardly any is taken for one that is still cold then."""
+    """500 histories of twelve runs each, of which the noise is correlated as that of a queue near
+    its limit. More may be left out of a few, which costs time; hardly any is taken for one that is
+    still cold then."""
     doubted = cold = 0
     for seed in range(500):
         random = np.random.default_rng([7, seed, lasts])
@@ -152,7 +150,8 @@ def test_a_warm_server_is_almost_never_cold(lasts: int) -> None:
 def searched(
     slower: Callable[[float], float], budget_s: float | None = None
 ) -> tuple[list[LoadTrial], ClaimResult]:
-    """Return a search of a server with its limit at 300/s, slower by this share at each age of a run [s]."""
+    """Return a search of a server with its limit at 300/s, slower by this share at each age of a
+    run [s]."""
     history: list[LoadTrial] = []
     goal = msgspec.structs.replace(GOAL, budget_s=budget_s)
     while isinstance(step := next_peak_step(Monotone(), goal, history), Probe):
@@ -187,7 +186,8 @@ def test_a_server_that_is_still_cold_in_the_longest_runs_has_no_claim() -> None:
 def test_an_answer_of_runs_that_begin_cold_is_checked_with_longer_ones(
     budget_s: float | None,
 ) -> None:
-    """A start of half a minute: in short runs both halves of what counts are slow, and the answer is a tenth too low."""
+    """A start of half a minute: in short runs both halves of what counts are slow, and the answer
+    is a tenth too low."""
     history, result = searched(lambda age: 0.5 * math.exp(-age / 25), budget_s)
     assert result.peak_rate is not None
     if result.status is PeakStatus.FOUND:

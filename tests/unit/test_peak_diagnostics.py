@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from benchwright.core.results import Finding
-from benchwright.core.search import Criterion, LoadSeries, LoadTrial, PeakGoal
-from benchwright.decide.peak.diagnostics import server_findings
-from benchwright.decide.peak.reading import LongRuns
+from benchwright.features.search.peak.policies.diagnostics import server_findings
+from benchwright.features.search.peak.policies.reading import LongRuns
+from benchwright.features.search.types import Criterion, LoadSeries, LoadTrial, PeakGoal
 from hand_written import MEAN_RESPONSE, overloaded_run, run_of
 
 R_SAT = Criterion(key=MEAN_RESPONSE, limit=40.0)
@@ -20,9 +20,7 @@ GOAL = PeakGoal(criteria=(R_SAT,))
 def trial(rate: float, values: list[float], seed: int = 1) -> LoadTrial:
     """Return a run with these bins [ms], each a little off."""
     random = np.random.default_rng(seed)
-    return run_of(
-        rate, [value * (1 + 0.03 * random.standard_normal()) for value in values]
-    )
+    return run_of(rate, [value * (1 + 0.03 * random.standard_normal()) for value in values])
 
 
 def found_in(history: list[LoadTrial], goal: PeakGoal = GOAL) -> tuple[Finding, ...]:
@@ -137,11 +135,7 @@ def test_pauses_at_any_distance_are_a_heavy_tail() -> None:
 
 def test_errors_with_a_quick_response_are_shedding() -> None:
     goal = PeakGoal(criteria=(R_SAT, ERRORS))
-    refusing = msgspec.structs.replace(
-        trial(8000, [7.7] * 6), completed=24_000, errors=24_000
-    )
+    refusing = msgspec.structs.replace(trial(8000, [7.7] * 6), completed=24_000, errors=24_000)
     assert "sheds-load" in codes([*QUEUE[:2], refusing], goal)
-    slow = msgspec.structs.replace(
-        trial(8000, [77.0] * 6), completed=24_000, errors=24_000
-    )
+    slow = msgspec.structs.replace(trial(8000, [77.0] * 6), completed=24_000, errors=24_000)
     assert "sheds-load" not in codes([*QUEUE[:2], slow], goal)

@@ -1,4 +1,5 @@
-"""A search ends with a sensible result whatever its criteria, bounds and generator are: no exception, no loop."""
+"""A search ends with a sensible result whatever its criteria, bounds and generator are: no
+exception, no loop."""
 
 from __future__ import annotations
 
@@ -9,7 +10,11 @@ import msgspec
 import numpy as np
 import pytest
 
-from benchwright.core.search import (
+from benchwright.features.search.peak.policies.monotone import _MonotoneState
+from benchwright.features.search.peak.policies.policy import POLICY_NAMES, policy_named
+from benchwright.features.search.peak.policies.reading import read_runs
+from benchwright.features.search.peak.policies.search import generator_limit, next_peak_step
+from benchwright.features.search.types import (
     Claim,
     ClaimKind,
     ClaimResult,
@@ -20,10 +25,6 @@ from benchwright.core.search import (
     PeakStatus,
     Probe,
 )
-from benchwright.decide.peak.monotone import _MonotoneState
-from benchwright.decide.peak.policy import POLICY_NAMES, policy_named
-from benchwright.decide.peak.reading import read_runs
-from benchwright.decide.peak.search import generator_limit, next_peak_step
 from hand_written import run_of
 
 MEAN = Criterion("response_ms_mean", 40.0)
@@ -35,9 +36,7 @@ Server = Callable[[Probe], LoadTrial]
 def trial(probe: Probe, **fields: object) -> LoadTrial:
     """Return a whole trial of a probe."""
     known = {"lasted_s": probe.duration_s, "cost_s": probe.duration_s}
-    return LoadTrial(
-        rate=probe.rate, duration_s=probe.duration_s, **{**known, **fields}
-    )
+    return LoadTrial(rate=probe.rate, duration_s=probe.duration_s, **{**known, **fields})
 
 
 def played(goal: PeakGoal, server: Server) -> tuple[list[LoadTrial], ClaimResult]:
@@ -61,9 +60,7 @@ def failing(probe: Probe, offered: int | None) -> LoadTrial:
     """Return the trial of a server that dies above 150/s, after so many operations."""
     if probe.rate <= 150:
         return trial(probe, values={MEAN.key: 10.0})
-    return trial(
-        probe, offered=offered, ending=LoadEnding.FAILED, failure="it died", lasted_s=20
-    )
+    return trial(probe, offered=offered, ending=LoadEnding.FAILED, failure="it died", lasted_s=20)
 
 
 @pytest.mark.parametrize("offered", [None, 0, 60])
@@ -77,9 +74,7 @@ def test_what_a_failed_trial_offered_is_no_rate_of_it(offered: int | None) -> No
 def test_a_rate_that_failed_is_not_forgotten_where_short_runs_contradict() -> None:
     def serve(probe: Probe) -> LoadTrial:
         if probe.rate > 1000:
-            return trial(
-                probe, ending=LoadEnding.FAILED, failure="it died", lasted_s=0.0
-            )
+            return trial(probe, ending=LoadEnding.FAILED, failure="it died", lasted_s=0.0)
         slow = probe.rate == 50 and probe.duration_s <= 20
         return trial(probe, values={MEAN.key: 80.0 if slow else 10.0})
 
@@ -106,9 +101,7 @@ def test_a_share_that_falls_at_once_ends_every_claim(kind: ClaimKind) -> None:
     goal = PeakGoal(criteria=(WITHIN,), claim=Claim(kind, 0.05))
     _, result = played(
         goal,
-        lambda probe: trial(
-            probe, values={WITHIN.key: 1.0 if probe.rate <= 1000 else 0.6}
-        ),
+        lambda probe: trial(probe, values={WITHIN.key: 1.0 if probe.rate <= 1000 else 0.6}),
     )
     assert result.peak_rate is not None
     assert 850 <= result.peak_rate <= 1100
@@ -171,20 +164,14 @@ def test_a_generator_with_steps_that_is_late_ends_the_search() -> None:
 
 def test_a_queue_without_noise_is_found_from_beside_its_peak() -> None:
     for start in (222.9, 223.07, 224.2, 40.0):
-        goal = PeakGoal(
-            criteria=(MEAN,), claim=Claim(ClaimKind.RATE, 0.1), start_rate=start
-        )
-        _, result = played(
-            goal, lambda probe: trial(probe, values={MEAN.key: queue(probe)})
-        )
+        goal = PeakGoal(criteria=(MEAN,), claim=Claim(ClaimKind.RATE, 0.1), start_rate=start)
+        _, result = played(goal, lambda probe: trial(probe, values={MEAN.key: queue(probe)}))
         assert result.status is PeakStatus.FOUND
         assert result.peak_rate is not None
         assert math.isclose(result.peak_rate, 225, rel_tol=0.03)
 
 
-@pytest.mark.parametrize(
-    "limits", [{"max_trials": 1}, {"max_trials": 2}, {"budget_s": 1.5}]
-)
+@pytest.mark.parametrize("limits", [{"max_trials": 1}, {"max_trials": 2}, {"budget_s": 1.5}])
 def test_a_very_small_search_has_no_guess(limits: dict[str, float]) -> None:
     goal = PeakGoal(criteria=(MEAN,), claim=RATE, guess_users=8, **limits)  # type: ignore[arg-type]
     history, result = played(
@@ -194,10 +181,9 @@ def test_a_very_small_search_has_no_guess(limits: dict[str, float]) -> None:
     assert result.bound_kind == "lower"
 
 
-def with_series(
-    probe: Probe, number: int, slower: Callable[[float], float]
-) -> LoadTrial:
-    """Return a trial whose response, 38 ms on average of a rate of 200/s, is so many times as long at each share of it."""
+def with_series(probe: Probe, number: int, slower: Callable[[float], float]) -> LoadTrial:
+    """Return a trial whose response, 38 ms on average of a rate of 200/s, is so many times as long
+    at each share of it."""
     seconds = round(probe.duration_s)
     shares = (np.arange(seconds) + 0.5) / seconds
     noise = 1 + 0.02 * np.random.default_rng(number).standard_normal(seconds)
@@ -273,9 +259,7 @@ def test_every_policy_answers_with_a_rate_that_the_generator_offers(
     goal = PeakGoal(criteria=(MEAN,), claim=RATE, rate_step=30.0, max_trials=60)
     numbers = iter(range(1000))
     history: list[LoadTrial] = []
-    while isinstance(
-        step := next_peak_step(policy_named(policy), goal, history), Probe
-    ):
+    while isinstance(step := next_peak_step(policy_named(policy), goal, history), Probe):
         history.append(noisy(step, next(numbers), queue(step)))
     assert step.peak_rate is not None
     assert step.peak_rate % 30 == 0
@@ -284,13 +268,9 @@ def test_every_policy_answers_with_a_rate_that_the_generator_offers(
 def test_a_percentile_that_is_never_reached_is_no_response() -> None:
     """Operations failed in half of the seconds; the other half is quick."""
     column = [5.0, math.inf] * 30
-    seconds = msgspec.structs.replace(
-        run_of(100, [5.0] * 60).series, values={"p99": tuple(column)}
-    )
+    seconds = msgspec.structs.replace(run_of(100, [5.0] * 60).series, values={"p99": tuple(column)})
     p99 = Criterion("p99", 40.0, "ms", "lower", "percentile", 0.99)
-    one = msgspec.structs.replace(
-        run_of(100, [5.0] * 60), series=seconds, values={"p99": math.inf}
-    )
+    one = msgspec.structs.replace(run_of(100, [5.0] * 60), series=seconds, values={"p99": math.inf})
     assert not read_runs(p99, [one])[0].steady
 
 
@@ -300,9 +280,7 @@ def test_a_trial_that_failed_does_not_hide_the_generators_limit() -> None:
         trial(Probe(rate, 10.0, "double"), values={MEAN.key: 5.0}, offered=1500)
         for rate in (300.0, 600.0)
     ]
-    died = trial(
-        Probe(900.0, 10.0, "double"), offered=0, ending=LoadEnding.FAILED, lasted_s=0.5
-    )
+    died = trial(Probe(900.0, 10.0, "double"), offered=0, ending=LoadEnding.FAILED, lasted_s=0.5)
     assert generator_limit(goal, [*behind, died]) == 150.0
 
 

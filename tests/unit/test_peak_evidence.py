@@ -1,4 +1,5 @@
-"""What was measured outweighs what was fitted: tallies, bounds, and results that the trials do not contradict."""
+"""What was measured outweighs what was fitted: tallies, bounds, and results that the trials do not
+contradict."""
 
 from __future__ import annotations
 
@@ -10,7 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchwright.core.results import Estimate
-from benchwright.core.search import (
+from benchwright.features.search.peak.policies.evidence import (
+    limits_hold,
+    measured_bounds,
+    tallies,
+    weighed,
+)
+from benchwright.features.search.types import (
     Claim,
     ClaimResult,
     Criterion,
@@ -19,12 +26,6 @@ from benchwright.core.search import (
     LoadTrial,
     PeakStatus,
     RateTally,
-)
-from benchwright.decide.peak.evidence import (
-    limits_hold,
-    measured_bounds,
-    tallies,
-    weighed,
 )
 from hand_written import MEAN_RESPONSE
 
@@ -36,9 +37,7 @@ LIMITS = (MEAN, ERRORS)
 def trial(rate: float, *, holds: bool, **fields: object) -> LoadTrial:
     """Return a run that meets the limits or does not."""
     values = {MEAN.key: 20.0 if holds else 90.0, ERRORS.key: 0.0}
-    one = LoadTrial(
-        rate=rate, duration_s=10.0, lasted_s=10.0, cost_s=10.0, values=values
-    )
+    one = LoadTrial(rate=rate, duration_s=10.0, lasted_s=10.0, cost_s=10.0, values=values)
     return msgspec.structs.replace(one, **fields)
 
 

@@ -1,4 +1,5 @@
-"""A search begins with a closed loop: its throughput is the first rate, and it is no trial at a rate."""
+"""A search begins with a closed loop: its throughput is the first rate, and it is no trial at a
+rate."""
 
 from __future__ import annotations
 
@@ -7,7 +8,19 @@ import json
 import msgspec
 import pytest
 
-from benchwright.core.search import (
+from benchwright.features.search.peak.chart import cost_panel, peak_sheet
+from benchwright.features.search.peak.experiment import peak_meaning
+from benchwright.features.search.peak.policies import tuning
+from benchwright.features.search.peak.policies.evidence import tallies
+from benchwright.features.search.peak.policies.monotone import Monotone
+from benchwright.features.search.peak.policies.policy import lowest_rate
+from benchwright.features.search.peak.policies.search import may_leave, next_peak_step
+from benchwright.features.search.peak.policies.trials import resolve_failures
+from benchwright.features.search.peak.report import PeakReport, peak_document, peak_text
+from benchwright.features.search.progress import peak_probe_text
+from benchwright.features.search.requests import GUESS_USERS, PeakPlan, PeakRequest
+from benchwright.features.search.spec import Spec
+from benchwright.features.search.types import (
     Claim,
     ClaimKind,
     Criterion,
@@ -18,27 +31,13 @@ from benchwright.core.search import (
     Probe,
     SearchTrial,
 )
-from benchwright.decide.peak import tuning
-from benchwright.decide.peak.evidence import tallies
-from benchwright.decide.peak.monotone import Monotone
-from benchwright.decide.peak.policy import lowest_rate
-from benchwright.decide.peak.search import may_leave, next_peak_step
-from benchwright.decide.peak.trials import resolve_failures
-from benchwright.load.spec import Spec
-from benchwright.report.charts.peak import cost_panel, peak_sheet
-from benchwright.report.peak import PeakReport, peak_document, peak_text
-from benchwright.report.search_progress import peak_probe_text
-from benchwright.run.peak import peak_meaning
-from benchwright.run.search_requests import GUESS_USERS, PeakPlan, PeakRequest
 from benchwright.suite.program import SourceFile
 from hand_written import MEAN_RESPONSE, mean_response_ms
 from held_out import BY_NAME
 from world import play
 
 MEAN = Criterion(MEAN_RESPONSE, 40.0)
-GOAL = PeakGoal(
-    criteria=(MEAN,), claim=Claim(ClaimKind.RATE, 0.05), guess_users=GUESS_USERS
-)
+GOAL = PeakGoal(criteria=(MEAN,), claim=Claim(ClaimKind.RATE, 0.05), guess_users=GUESS_USERS)
 
 
 def guess(completed: int | None, mean_ms: float = 300.0, **fields: object) -> LoadTrial:
@@ -61,9 +60,7 @@ def asked(history: list[LoadTrial], goal: PeakGoal = GOAL) -> Probe:
     return step
 
 
-def test_a_search_begins_with_a_second_of_users_and_then_below_their_throughput() -> (
-    None
-):
+def test_a_search_begins_with_a_second_of_users_and_then_below_their_throughput() -> None:
     first = asked([])
     assert (first.users, first.purpose) == (GUESS_USERS, "guess")
     assert first.duration_s == tuning.SHORTEST_S
@@ -131,7 +128,8 @@ def test_the_lowest_rate_follows_the_guess() -> None:
 
 @pytest.mark.parametrize("server", ["A-mm4", "fast"])
 def test_a_search_with_a_guess_finds_the_same_peak(server: str) -> None:
-    """The loop's throughput is the capacity: 267/s, and 57,000/s where 50/s would be doubled ten times."""
+    """The loop's throughput is the capacity: 267/s, and 57,000/s where 50/s would be doubled ten
+    times."""
     one = BY_NAME[server]
     goal = msgspec.structs.replace(GOAL, criteria=one.criteria)
     search = play(Monotone(), goal, one, 5)
@@ -185,18 +183,14 @@ def report() -> PeakReport:
 
 def test_a_guess_is_shown_with_its_users_and_without_a_rate() -> None:
     shown = report()
-    assert peak_probe_text(1, shown.trials[0].probe).startswith(
-        "trial 1: 8 users for 1 s"
-    )
+    assert peak_probe_text(1, shown.trials[0].probe).startswith("trial 1: 8 users for 1 s")
     text = peak_text(shown)
     (row,) = (line for line in text.splitlines() if "guess" in line)
     assert row.split()[:2] == ["1", "-"]
     assert "8 users, a closed loop" in row
     (measured,) = (line for line in text.splitlines() if line.startswith("trials "))
     assert "8/s" not in measured.split()
-    first, *_ = json.loads(peak_document(shown, study="s", session=1, exit_status=3))[
-        "trials"
-    ]
+    first, *_ = json.loads(peak_document(shown, study="s", session=1, exit_status=3))["trials"]
     assert (first["users"], first["purpose"]) == (8, "guess")
 
 
@@ -211,7 +205,8 @@ def test_a_guess_is_in_no_picture_of_rates() -> None:
     assert bars.names[0] == "trial 1, 8 users"
 
 
-# Where there is one ---------------------------------------------------------------------------------
+# Where there is one
+# ---------------------------------------------------------------------------------
 
 SPEC = """
 [load]

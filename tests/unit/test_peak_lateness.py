@@ -10,7 +10,13 @@ import msgspec
 import pytest
 
 from benchwright.core.results import Finding, Severity
-from benchwright.core.search import (
+from benchwright.features.search.peak.policies import tuning
+from benchwright.features.search.peak.policies.evidence import is_void, tallies
+from benchwright.features.search.peak.policies.lateness import late_findings, late_trials, on_time
+from benchwright.features.search.peak.policies.monotone import Monotone
+from benchwright.features.search.peak.policies.search import next_peak_step
+from benchwright.features.search.peak.policies.trials import resolve_failures
+from benchwright.features.search.types import (
     Claim,
     ClaimKind,
     ClaimResult,
@@ -22,12 +28,6 @@ from benchwright.core.search import (
     PeakStatus,
     Probe,
 )
-from benchwright.decide.peak import tuning
-from benchwright.decide.peak.evidence import is_void, tallies
-from benchwright.decide.peak.lateness import late_findings, late_trials, on_time
-from benchwright.decide.peak.monotone import Monotone
-from benchwright.decide.peak.search import next_peak_step
-from benchwright.decide.peak.trials import resolve_failures
 from hand_written import MEAN_RESPONSE, mean_response_ms
 
 MEAN = Criterion(MEAN_RESPONSE, 40.0)
@@ -35,9 +35,7 @@ P99 = Criterion("response_ms_p99", 100.0, statistic="percentile", share=0.99)
 GOAL = PeakGoal(criteria=(MEAN,), start_rate=50.0)
 
 
-def trial(
-    rate: float, mean_ms: float, late_ms: float = 0.0, lasts_s: float = 20.0
-) -> LoadTrial:
+def trial(rate: float, mean_ms: float, late_ms: float = 0.0, lasts_s: float = 20.0) -> LoadTrial:
     """Return a run whose mean response includes this lateness of the generator."""
     count = round(lasts_s * rate)
     return LoadTrial(
@@ -86,9 +84,7 @@ def test_much_lateness_also_explains_a_little_more_than_the_limit(
     """Operations that waited for the generator come in a burst, in which the server is slower."""
     own = {MEAN.key: rest * MEAN.limit}
     one = msgspec.structs.replace(LATE, target_values=own, late_p99_ms=late_p99_ms)
-    assert (
-        is_void((MEAN,), msgspec.structs.replace(one, values={MEAN.key: 900.0})) == void
-    )
+    assert is_void((MEAN,), msgspec.structs.replace(one, values={MEAN.key: 900.0})) == void
 
 
 def test_refusals_after_a_burst_are_void() -> None:
@@ -110,7 +106,8 @@ def test_refusals_after_a_burst_are_void() -> None:
 def test_a_burst_may_cost_as_many_operations_as_come_in_it(
     allowed: float, wrong: float, void: bool, share: bool
 ) -> None:
-    """One in a hundred came later than the p99: for a limit of one in a thousand that is many limits."""
+    """One in a hundred came later than the p99: for a limit of one in a thousand that is many
+    limits."""
     limit, value = Criterion("error_ratio", allowed, "", "lower", "ratio"), wrong
     if share:
         limit = Criterion("within_40ms_share", 1 - allowed, "", "higher", "share")
@@ -124,9 +121,7 @@ def test_a_burst_may_cost_as_many_operations_as_come_in_it(
     assert is_void((limit,), late) == void
 
 
-def test_values_without_the_lateness_are_the_servers_and_the_series_is_in_proportion() -> (
-    None
-):
+def test_values_without_the_lateness_are_the_servers_and_the_series_is_in_proportion() -> None:
     series = LoadSeries(at_s=(0.0, 1.0), counts=(5, 5), values={MEAN.key: (20.0, 40.0)})
     late = msgspec.structs.replace(trial(100, 30.0, 15.0), series=series)
     right = on_time(late)
@@ -190,9 +185,7 @@ Late = Callable[[float], float]
 """Rate -> lateness of the generator [ms]."""
 
 
-def played(
-    late: Late, own: Late = mean_response_ms
-) -> tuple[list[LoadTrial], ClaimResult]:
+def played(late: Late, own: Late = mean_response_ms) -> tuple[list[LoadTrial], ClaimResult]:
     """Return a search whose generator is late by `late`, of a server with the response `own` [ms]."""
     history: list[LoadTrial] = []
     goal = msgspec.structs.replace(GOAL, claim=Claim(ClaimKind.RATE, 0.05))
@@ -214,9 +207,7 @@ def found_code(findings: tuple[Finding, ...], code: str) -> Finding:
     return one
 
 
-def test_a_search_ends_with_what_held_where_the_generator_is_always_late_above() -> (
-    None
-):
+def test_a_search_ends_with_what_held_where_the_generator_is_always_late_above() -> None:
     history, result = played(from_rate(300.0, 200.0), lambda _rate: 20.0)
     assert result.status is PeakStatus.UNDECIDED
     assert result.bound_kind == "lower"
@@ -229,10 +220,7 @@ def test_a_search_ends_with_what_held_where_the_generator_is_always_late_above()
     void = sum(is_void(GOAL.criteria, one) for one in history)
     assert f"in {void} of {len(history)} trials" in finding.evidence
     assert "p99 up to 800 ms (limit 40 ms)" in finding.evidence
-    assert (
-        f"{void} trials exceeded a limit, perhaps only because of that"
-        in finding.evidence
-    )
+    assert f"{void} trials exceeded a limit, perhaps only because of that" in finding.evidence
 
 
 def test_a_generator_that_is_always_late_gives_no_answer() -> None:
@@ -255,9 +243,7 @@ def test_a_trial_that_fails_both_ways_fails() -> None:
 
 def test_a_lateness_that_changes_no_verdict_does_not_move_the_answer() -> None:
     """A step at 236/s, and 15 ms of lateness at every rate: the mean is 25 ms below it."""
-    history, result = played(
-        from_rate(0.0, 15.0), lambda rate: 10.0 if rate <= 236 else 5000.0
-    )
+    history, result = played(from_rate(0.0, 15.0), lambda rate: 10.0 if rate <= 236 else 5000.0)
     assert not any(is_void(GOAL.criteria, one) for one in history)
     assert result.peak_rate == pytest.approx(236, rel=0.05)
     near = [point.middle for point in result.curve if point.rate <= result.peak_rate]

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchwright.core.search import Criterion, PeakGoal
-from benchwright.decide.peak.published import (
+from benchwright.features.search.peak.policies.published import (
     LoadMean,
     LoadPicking,
     binsearch,
@@ -19,6 +18,7 @@ from benchwright.decide.peak.published import (
     model_guided_polynomial,
     predicted_load,
 )
+from benchwright.features.search.types import Criterion, PeakGoal
 
 LIMIT = 40.0
 
@@ -182,9 +182,7 @@ def test_the_linear_policies_take_the_step_of_the_goal() -> None:
 
 
 @given(seed=st.floats(1, 1e4), peak=st.floats(1, 1e4))
-def test_binsearch_closes_in_on_the_peak_in_logarithmic_steps(
-    seed: float, peak: float
-) -> None:
+def test_binsearch_closes_in_on_the_peak_in_logarithmic_steps(seed: float, peak: float) -> None:
     rates = played(binsearch, seed, peak, 60)
     climb = abs(math.log2(peak / seed))
     assert abs(rates[-1] / peak - 1) < 1e-3

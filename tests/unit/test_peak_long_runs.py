@@ -5,15 +5,13 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from benchwright.core.search import Claim, Criterion, LoadTrial, PeakGoal, Probe
-from benchwright.decide.peak import tuning
-from benchwright.decide.peak.monotone import Monotone
-from benchwright.decide.peak.reading import LongRuns, long_runs
+from benchwright.features.search.peak.policies import tuning
+from benchwright.features.search.peak.policies.monotone import Monotone
+from benchwright.features.search.peak.policies.reading import LongRuns, long_runs
+from benchwright.features.search.types import Claim, Criterion, LoadTrial, PeakGoal, Probe
 from hand_written import MEAN_RESPONSE, overloaded_run, run_of
 
-GOAL = PeakGoal(
-    criteria=(Criterion(MEAN_RESPONSE, 40.0),), claim=Claim(), start_rate=50.0
-)
+GOAL = PeakGoal(criteria=(Criterion(MEAN_RESPONSE, 40.0),), claim=Claim(), start_rate=50.0)
 
 
 def steady(rate: float, response_ms: float, lasts: int) -> LoadTrial:
@@ -97,7 +95,8 @@ def test_a_search_says_what_it_left_out() -> None:
 def test_a_run_as_long_as_the_next_ones_settles_a_contradiction(
     rate: float, response_ms: float, lasts: int
 ) -> None:
-    """Whichever of the contradictory runs it agrees with, and whether or not the generator ends it a little early."""
+    """Whichever of the contradictory runs it agrees with, and whether or not the generator ends it
+    a little early."""
     short = [steady(400, 13.0, lasts), steady(330, 80.0, lasts)]
     seen = long_runs(GOAL, short)
     assert (seen.trials, seen.too_short_s) == ((), lasts)

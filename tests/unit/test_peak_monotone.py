@@ -10,7 +10,17 @@ import msgspec
 import numpy as np
 import pytest
 
-from benchwright.core.search import (
+from benchwright.features.search.peak.policies import tuning
+from benchwright.features.search.peak.policies.crossing import IntendedRun, region_crossing
+from benchwright.features.search.peak.policies.monotone import Monotone
+from benchwright.features.search.peak.policies.monotone_posterior import (
+    MonotonePosterior,
+    MonotoneRun,
+    monotone_posterior,
+)
+from benchwright.features.search.peak.policies.reading import UNKNOWN_NOISE
+from benchwright.features.search.peak.policies.search import next_peak_step
+from benchwright.features.search.types import (
     Claim,
     ClaimKind,
     ClaimResult,
@@ -22,24 +32,12 @@ from benchwright.core.search import (
     PeakStatus,
     Probe,
 )
-from benchwright.decide.peak import tuning
-from benchwright.decide.peak.crossing import IntendedRun, region_crossing
-from benchwright.decide.peak.monotone import Monotone
-from benchwright.decide.peak.monotone_posterior import (
-    MonotonePosterior,
-    MonotoneRun,
-    monotone_posterior,
-)
-from benchwright.decide.peak.reading import UNKNOWN_NOISE
-from benchwright.decide.peak.search import next_peak_step
 from held_out import BY_NAME
 from world import play, search_of
 
 MEAN = Criterion(key="response_ms_mean", limit=40.0)
 METRIC = Criterion(key="quality", limit=10.0, unit="", statistic="metric")
-HIGHER = Criterion(
-    key="within_40ms_share", limit=0.9, unit="", better="higher", statistic="share"
-)
+HIGHER = Criterion(key="within_40ms_share", limit=0.9, unit="", better="higher", statistic="share")
 Curve = Callable[[float], float]
 
 
@@ -85,9 +83,7 @@ def test_curves_that_grow_are_found_as_often_as_is_claimed() -> None:
         peak = math.exp(random.uniform(3, 8.5))
         steepness, bend = random.uniform(1, 25), random.uniform(-0.3, 1.0)
 
-        def curve(
-            rate: float, at: float = peak, k: float = steepness, b: float = bend
-        ) -> float:
+        def curve(rate: float, at: float = peak, k: float = steepness, b: float = bend) -> float:
             z = min(max(k * math.log(rate / at), -0.9), 3.0)
             return 10 * math.exp(z + b * z * z / 2)
 
@@ -143,9 +139,7 @@ def test_one_run_in_the_region_is_enough_for_no_jump() -> None:
     assert known.is_jump(noise_s=0.5)
     assert not known.is_jump(noise_s=20.0), "noise explains it"
     assert region_crossing([*sides, asked(300, 1.05)], 0.1) is None
-    assert region_crossing([*sides, asked(300, 1.05, lasts_s=15.0)], 0.1) == known, (
-        "short"
-    )
+    assert region_crossing([*sides, asked(300, 1.05, lasts_s=15.0)], 0.1) == known, "short"
     assert region_crossing(below, 0.1) is None
 
 
@@ -203,9 +197,7 @@ def test_a_one_sided_answer_is_below_the_middle() -> None:
     def curve(rate: float) -> float:
         return 10 * (rate / 300) ** 5
 
-    sure = searched(
-        PeakGoal(criteria=(METRIC,), claim=Claim(ClaimKind.SLO)), curve, 0.3
-    )
+    sure = searched(PeakGoal(criteria=(METRIC,), claim=Claim(ClaimKind.SLO)), curve, 0.3)
     assert sure.status is PeakStatus.FOUND
     assert sure.peak_rate is not None
     assert sure.peak_rate < 300
@@ -350,9 +342,7 @@ def test_one_run_far_from_the_limit_keeps_no_search_at_one_rate(seed: int) -> No
 # -- a failure is tried again ---------------------------------------------------------------
 
 
-def disturbed(
-    at_trial: int, most: int = 400
-) -> tuple[list[LoadTrial], list[Probe], ClaimResult]:
+def disturbed(at_trial: int, most: int = 400) -> tuple[list[LoadTrial], list[Probe], ClaimResult]:
     """Return a search of a server with its peak at 300/s, of which one trial is disturbed."""
     claim = Claim(ClaimKind.RATE, 0.05)
     goal = PeakGoal(criteria=(MEAN,), claim=claim, start_rate=30.0, max_trials=most)
@@ -410,9 +400,7 @@ def test_a_search_cut_at_any_trial_goes_on_to_the_same_answer() -> None:
         copies = [msgspec.structs.replace(one) for one in whole.history[:cut]]
         resumed = play(Monotone(), whole.goal, BY_NAME["A-mm4"], 7, copies)
         assert resumed.result == whole.result
-        assert [one.rate for one in resumed.history] == [
-            one.rate for one in whole.history
-        ]
+        assert [one.rate for one in resumed.history] == [one.rate for one in whole.history]
 
 
 def test_a_run_length_that_was_set_is_that_of_every_trial() -> None:
@@ -422,7 +410,5 @@ def test_a_run_length_that_was_set_is_that_of_every_trial() -> None:
     while isinstance(step := next_peak_step(Monotone(), goal, history), Probe):
         assert step.duration_s == 77
         purposes.add(step.purpose)
-        history.append(
-            run(step, MEAN.key, lambda rate: 40 * (rate / 300) ** 6, 0.1, len(history))
-        )
+        history.append(run(step, MEAN.key, lambda rate: 40 * (rate / 300) ** 6, 0.1, len(history)))
     assert {"double", "hold", "check"} <= purposes

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchwright.core.search import Criterion, LoadTrial, PeakGoal
-from benchwright.decide.peak import tuning
-from benchwright.decide.peak.monotone import Monotone
-from benchwright.decide.peak.pauses import find_pauses
-from benchwright.decide.peak.policy import policy_named
-from benchwright.decide.peak.reading import UNKNOWN_NOISE, read_runs, run_noise
-from benchwright.load.criteria import parse_claim
+from benchwright.features.load.criteria import parse_claim
+from benchwright.features.search.peak.policies import tuning
+from benchwright.features.search.peak.policies.monotone import Monotone
+from benchwright.features.search.peak.policies.pauses import find_pauses
+from benchwright.features.search.peak.policies.policy import policy_named
+from benchwright.features.search.peak.policies.reading import UNKNOWN_NOISE, read_runs, run_noise
+from benchwright.features.search.types import Criterion, LoadTrial, PeakGoal
 from hand_written import MEAN_RESPONSE, run_of
 from held_out import BY_NAME
 from world import search_of
@@ -21,9 +21,7 @@ GOAL = PeakGoal(criteria=(R_SAT,))
 PERIOD = 30
 
 
-def paused(
-    phase: int, lasts: int, rate: float = 200.0, level: float = 20.0
-) -> LoadTrial:
+def paused(phase: int, lasts: int, rate: float = 200.0, level: float = 20.0) -> LoadTrial:
     """Return a run with a pause each 30 s, the first after `phase` [s]."""
     random = np.random.default_rng(phase)
     bins = level * (1 + 0.05 * random.standard_normal(lasts))

@@ -1,4 +1,5 @@
-"""benches/peak_real.py with a stand-in for `bw`: what is kept, what goes on, and what a late generator counts as."""
+"""benches/peak_real.py with a stand-in for `bw`: what is kept, what goes on, and what a late
+generator counts as."""
 
 from __future__ import annotations
 
@@ -69,7 +70,8 @@ class Bench:
         self.answer.write_text(json.dumps(ANSWER | members))
 
     def main(self, *words: str) -> int:
-        """Run it with two players; one round of the ladder before the searches, unless others are said."""
+        """Run it with two players; one round of the ladder before the searches, unless others are
+        said."""
         who = ("--bw", f"ours={self.bw}", "--policy", "binsearch-honest")
         where = ("--only", "made-up", "--place", "alone", "--out", str(self.out))
         return peak_real.main([*who, *where, "--before", "1", "--after", "0", *words])
@@ -148,12 +150,11 @@ def test_it_goes_on_where_it_was_stopped(bench: Bench) -> None:
     again = [json.loads(line) for line in file.read_text().splitlines()]
     assert [one["key"] for one in again] == [json.loads(one)["key"] for one in lines]
     assert bench.made() == first + len(lines) - 6
-    # Searches with other options are made, and replace those before; the fixed-rate runs are the same.
+    # Searches with other options are made, and replace those before; the fixed-rate runs are the
+    # same.
     bench.main("--repetitions", "1", "--budget", "7s")
     assert bench.made() == first + len(lines) - 6 + 2
-    assert all(
-        len(line.searches) == 1 for line in peak_real.lines(peak_real.Record(bench.out))
-    )
+    assert all(len(line.searches) == 1 for line in peak_real.lines(peak_real.Record(bench.out)))
 
 
 def test_a_run_without_a_result_is_named_and_made_again(

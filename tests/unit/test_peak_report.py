@@ -13,7 +13,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchwright.core.results import Estimate, Finding, Severity
-from benchwright.core.search import (
+from benchwright.core.text import number_text, probability_text
+from benchwright.features.search.peak.chart import half_width, peak_sheet
+from benchwright.features.search.peak.report import (
+    PeakReport,
+    peak_document,
+    peak_ending_text,
+    peak_fields,
+    peak_headline,
+    peak_sentence,
+    peak_text,
+)
+from benchwright.features.search.progress import (
+    peak_running_text,
+    peak_trial_text,
+)
+from benchwright.features.search.text import criterion_text, criterion_value_text
+from benchwright.features.search.types import (
     Claim,
     ClaimKind,
     ClaimResult,
@@ -28,25 +44,9 @@ from benchwright.core.search import (
     SearchTrial,
     VarianceComponents,
 )
-from benchwright.core.search_text import criterion_text, criterion_value_text
-from benchwright.core.text import number_text, probability_text
-from benchwright.report.charts.peak import half_width, peak_sheet
 from benchwright.report.charts.render import render_sheet
 from benchwright.report.charts.sheet import AxisUnit, CurveForm
 from benchwright.report.charts.style import ChartStyle
-from benchwright.report.peak import (
-    PeakReport,
-    peak_document,
-    peak_ending_text,
-    peak_fields,
-    peak_headline,
-    peak_sentence,
-    peak_text,
-)
-from benchwright.report.search_progress import (
-    peak_running_text,
-    peak_trial_text,
-)
 from benchwright.stats.dependence import long_run_sdev
 
 MEAN = Criterion("response_ms_mean", 40.0)
@@ -183,9 +183,7 @@ def head(report: PeakReport) -> dict[str, str]:
 
 
 def test_nothing_of_a_server_reaches_a_terminal_as_a_command() -> None:
-    failed = trial(
-        9, 100.0, 1.0, ending=LoadEnding.FAILED, failure="\x1b[2J\x9b\nsecond"
-    )
+    failed = trial(9, 100.0, 1.0, ending=LoadEnding.FAILED, failure="\x1b[2J\x9b\nsecond")
     report = msgspec.structs.replace(REPORT, trials=(failed,), detail="\u202e\nx")
     text = peak_text(report)
     assert text.replace("\n", "").isprintable()
@@ -194,9 +192,7 @@ def test_nothing_of_a_server_reaches_a_terminal_as_a_command() -> None:
 
 
 def test_a_bound_is_told_as_one_and_nothing_is_claimed_of_it() -> None:
-    below = changed(
-        status=PeakStatus.FAILS_AT_LOWEST, peak_rate=0.5, interval=None, curve=()
-    )
+    below = changed(status=PeakStatus.FAILS_AT_LOWEST, peak_rate=0.5, interval=None, curve=())
     assert peak_sentence(below).startswith("peak rate below 0.5/s: ")
     assert head(below)["claim"].endswith("not claimed")
     above = changed(status=PeakStatus.NEVER_FAILS, peak_rate=1e6, interval=None)
@@ -245,12 +241,8 @@ def stopped(status: PeakStatus, **fields: Any) -> PeakReport:
         (None, "because it is checked after every trial, it must reach more than 95 %"),
     ],
 )
-def test_a_probable_claim_that_is_open_has_the_true_reason(
-    needed: float | None, why: str
-) -> None:
-    report = changed(
-        status=PeakStatus.UNDECIDED, claim_probability=0.963, stop_probability=needed
-    )
+def test_a_probable_claim_that_is_open_has_the_true_reason(needed: float | None, why: str) -> None:
+    report = changed(status=PeakStatus.UNDECIDED, claim_probability=0.963, stop_probability=needed)
     assert "96.3 % sure that" in peak_sentence(report)
     assert why in peak_sentence(report)
     assert peak_headline(report) == "Peak rate 236.34/s, undecided"
@@ -265,12 +257,8 @@ def test_a_search_that_stopped_says_why_and_what_is_open() -> None:
     assert peak_headline(budget) == "Peak rate 236.34/s, stopped at the 45 s budget"
     assert peak_ending_text(budget) == "stopped at the 45 s budget"
     why = "60 trials at 240/s do not decide the claim"
-    undecided = msgspec.structs.replace(
-        stopped(PeakStatus.UNDECIDED), detail=f"{why}; more"
-    )
-    assert peak_sentence(undecided).startswith(
-        f"undecided, {why}: best answer 236.34/s"
-    )
+    undecided = msgspec.structs.replace(stopped(PeakStatus.UNDECIDED), detail=f"{why}; more")
+    assert peak_sentence(undecided).startswith(f"undecided, {why}: best answer 236.34/s")
     result = msgspec.structs.replace(RESULT, status=PeakStatus.UNDECIDED)
     cut = msgspec.structs.replace(REPORT, status="interrupted", results=(result,))
     assert peak_sentence(cut).startswith(
@@ -316,9 +304,7 @@ def test_an_answer_from_one_side_of_the_limit_is_a_bound(bound: str, text: str) 
         ((50, 90), "a limit was exceeded from 100/s (1 of 1 trial) on"),
     ],
 )
-def test_the_trials_say_what_held_and_what_failed(
-    means: tuple[float, ...], measured: str
-) -> None:
+def test_the_trials_say_what_held_and_what_failed(means: tuple[float, ...], measured: str) -> None:
     trials = tuple(trial(n, 100.0 * n, mean) for n, mean in enumerate(means, 1))
     report = msgspec.structs.replace(stopped(PeakStatus.BUDGET), trials=trials)
     assert dict(peak_fields(report))["trials"] == measured
@@ -469,9 +455,7 @@ def test_how_late_the_generator_was_is_a_column_where_any_trial_says_so() -> Non
         (Criterion("error_ratio", 0.0, unit="", statistic="ratio"), "errors < 0"),
     ],
 )
-def test_a_criterion_reads_as_a_person_writes_it(
-    criterion: Criterion, text: str
-) -> None:
+def test_a_criterion_reads_as_a_person_writes_it(criterion: Criterion, text: str) -> None:
     assert criterion_text(criterion) == text
 
 
@@ -504,9 +488,7 @@ def test_no_probability_is_told_as_certain(probability: float) -> None:
 
 
 def test_an_unknown_value_is_no_number() -> None:
-    assert (
-        criterion_value_text(MEAN, None) == criterion_value_text(MEAN, math.nan) == "-"
-    )
+    assert criterion_value_text(MEAN, None) == criterion_value_text(MEAN, math.nan) == "-"
 
 
 # -- progress ----------------------------------------------------------------------------

@@ -10,7 +10,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchwright.core.search import (
+from benchwright.features.search.peak.policies import tuning
+from benchwright.features.search.peak.policies.policy import (
+    POLICY_NAMES,
+    highest_rate,
+    lowest_rate,
+    policy_named,
+)
+from benchwright.features.search.peak.policies.published import (
+    PAPER_RUN_LENGTH_S,
+    STRAWMAN_RUN_LENGTH_S,
+)
+from benchwright.features.search.peak.policies.search import may_leave, next_peak_step
+from benchwright.features.search.types import (
     ClaimResult,
     Criterion,
     CurvePoint,
@@ -20,18 +32,6 @@ from benchwright.core.search import (
     PeakStatus,
     Probe,
 )
-from benchwright.decide.peak import tuning
-from benchwright.decide.peak.policy import (
-    POLICY_NAMES,
-    highest_rate,
-    lowest_rate,
-    policy_named,
-)
-from benchwright.decide.peak.published import (
-    PAPER_RUN_LENGTH_S,
-    STRAWMAN_RUN_LENGTH_S,
-)
-from benchwright.decide.peak.search import may_leave, next_peak_step
 from hand_written import mean_response_ms
 
 R_SAT = Criterion("response_ms_mean", 40.0)
@@ -77,9 +77,7 @@ def played(
     goal: PeakGoal, bench: Bench, policy: str = "binsearch"
 ) -> tuple[list[LoadTrial], ClaimResult]:
     history: list[LoadTrial] = []
-    while isinstance(
-        step := next_peak_step(policy_named(policy), goal, history), Probe
-    ):
+    while isinstance(step := next_peak_step(policy_named(policy), goal, history), Probe):
         assert len(history) < 500, "the search has no end"
         history.append(bench(step, len(history)))
     return history, step
@@ -283,9 +281,7 @@ def counting_ends(probe: Probe, mean: float, ended: float) -> LoadTrial:
     return msgspec.structs.replace(ran(probe, mean), completed=completed)
 
 
-def test_a_generator_that_counts_only_ends_is_the_limit_where_they_stay_behind() -> (
-    None
-):
+def test_a_generator_that_counts_only_ends_is_the_limit_where_they_stay_behind() -> None:
     def bench(probe: Probe, _number: int) -> LoadTrial:
         return counting_ends(probe, 20.0, min(probe.rate, 170.0))
 

@@ -1,11 +1,12 @@
-"""Little time: a search of twenty or forty seconds ends in time with an answer or a bound that is true."""
+"""Little time: a search of twenty or forty seconds ends in time with an answer or a bound that is
+true."""
 
 from __future__ import annotations
 
 import pytest
 
-from benchwright.core.search import Claim, ClaimKind
-from benchwright.decide.peak.monotone import Monotone
+from benchwright.features.search.peak.policies.monotone import Monotone
+from benchwright.features.search.types import Claim, ClaimKind
 from held_out import BY_NAME
 from world import Search, search_of
 
@@ -20,9 +21,7 @@ def searches(server: str, budget_s: float) -> list[Search]:
 
 @pytest.mark.parametrize("budget_s", [20.0, 40.0])
 @pytest.mark.parametrize("server", ["A-mm4", "D-mm2-elastic", "fast", "wall"])
-def test_a_small_budget_is_enough_for_a_true_answer_or_bound(
-    server: str, budget_s: float
-) -> None:
+def test_a_small_budget_is_enough_for_a_true_answer_or_bound(server: str, budget_s: float) -> None:
     peak = BY_NAME[server].peak_rate
     near = 0
     for search in searches(server, budget_s):

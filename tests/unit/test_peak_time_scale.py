@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from benchwright.core.search import Criterion, PeakGoal
-from benchwright.decide.peak import tuning
-from benchwright.decide.peak.units import run_length_s, time_scale
+from benchwright.features.search.peak.policies import tuning
+from benchwright.features.search.peak.policies.units import run_length_s, time_scale
+from benchwright.features.search.types import Criterion, PeakGoal
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from benchwright.core.search import LoadTrial, PeakGoal, Probe
-from benchwright.decide.peak import lateness, monotone_posterior, pauses, reading
-from benchwright.decide.peak.policy import policy_named
-from benchwright.decide.peak.search import may_leave, next_peak_step
+from benchwright.features.search.peak.policies import lateness, monotone_posterior, pauses, reading
+from benchwright.features.search.peak.policies.policy import policy_named
+from benchwright.features.search.peak.policies.search import may_leave, next_peak_step
+from benchwright.features.search.types import LoadTrial, PeakGoal, Probe
 from held_out import BY_NAME
 from world import SimWorkbench, search_of
 
@@ -28,7 +28,8 @@ COUNTED = (
     (reading, "_read_run"),
     (reading, "_without_contrary"),
 )
-"""Functions that cost time: the estimates of a trial, the distribution, what the trials show together."""
+"""Functions that cost time: the estimates of a trial, the distribution, what the trials show
+together."""
 
 
 @pytest.fixture(scope="module")

@@ -209,9 +209,7 @@ def test_every_format_can_be_read_back() -> None:
     assert found["pdf"].rstrip().endswith(b"%%EOF")
     assert b"/MediaBox [ 0 0 360 216 ]" in found["pdf"]
     assert found["eps"].startswith(b"%!PS-Adobe-3.0 EPSF-3.0\n")
-    box = re.search(
-        rb"^%%BoundingBox: (\d+) (\d+) (\d+) (\d+)$", found["eps"], re.MULTILINE
-    )
+    box = re.search(rb"^%%BoundingBox: (\d+) (\d+) (\d+) (\d+)$", found["eps"], re.MULTILINE)
     assert box is not None
     left, bottom, right, top = map(int, box.groups())
     assert (right - left, top - bottom) == (360, 216)
@@ -285,9 +283,7 @@ def test_one_name_for_two_outputs_is_refused() -> None:
 def test_a_datafile_that_is_a_pipe_stays_one() -> None:
     os.mkfifo("pipe")
     read: list[str] = []
-    reader = threading.Thread(
-        target=lambda: read.append(Path("pipe").read_text()), daemon=True
-    )
+    reader = threading.Thread(target=lambda: read.append(Path("pipe").read_text()), daemon=True)
     reader.start()
     assert run("--datafile", "pipe", "E", "ext2:1.res") == 0
     reader.join(timeout=60)
@@ -321,10 +317,7 @@ def test_what_is_missing_is_told_and_the_rest_is_drawn(
     Path("bare.csv").write_text("epoch,elapsed\n1,2\n2,3\n")
     draw("--mode=bar", "E", "ext2:1.res", "B", "bare.csv", forms=("svg",))
     errors = capsys.readouterr().err
-    assert (
-        "B bare.csv: serious: User: no counted trial has a value; a gap, not zero"
-        in errors
-    )
+    assert "B bare.csv: serious: User: no counted trial has a value; a gap, not zero" in errors
 
 
 def test_graphit_is_a_parser_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:

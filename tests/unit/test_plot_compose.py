@@ -35,13 +35,10 @@ from benchwright.stats.intervals import t_mixture_interval
 ELAPSED = (10.0, 11.0, 9.5, 10.5)
 
 
-def source(
-    test: str, stop: StopDecision | None = None, **columns: Sequence[float]
-) -> PlotTest:
+def source(test: str, stop: StopDecision | None = None, **columns: Sequence[float]) -> PlotTest:
     """Return a test with these values, one a trial; NaN is: not measured."""
     rows: list[Mapping[str, float]] = [
-        dict(zip(columns, row, strict=True))
-        for row in zip(*columns.values(), strict=True)
+        dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)
     ]
     trials = [
         Trial(
@@ -51,11 +48,7 @@ def source(
             ending=TrialEnding.OK,
             started_ns=0,
             duration_ns=0,
-            blocks=(
-                MeasurementBlock(
-                    1, epoch, "c", 0, {k: v for k, v in row.items() if v == v}
-                ),
-            ),
+            blocks=(MeasurementBlock(1, epoch, "c", 0, {k: v for k, v in row.items() if v == v}),),
         )
         for epoch, row in enumerate(rows, 1)
     ]
@@ -81,9 +74,7 @@ def line(*sources: PlotTest) -> PlotGroup:
 
 def test_a_point_is_the_mean_with_students_interval() -> None:
     (point,) = points(drawn(line(times("a:1"))), "Elapsed")
-    expected = scipy.stats.t.interval(
-        0.95, 3, np.mean(ELAPSED), scipy.stats.sem(ELAPSED)
-    )
+    expected = scipy.stats.t.interval(0.95, 3, np.mean(ELAPSED), scipy.stats.sem(ELAPSED))
     assert point.value == pytest.approx(np.mean(ELAPSED))
     assert (point.low, point.high) == pytest.approx(expected)
     assert (point.n, point.method) == (4, "student-t")
@@ -103,9 +94,7 @@ def test_every_kind_of_error_bar() -> None:
 
 def test_the_interval_that_a_stopping_rule_reached_is_the_tests_own() -> None:
     own = Estimate(10.2, 9.7, 11.4, 0.95, "order-statistics", 4, "s")
-    stop = StopDecision(
-        "precise", "", reached=(ReachedPrecision("elapsed", "median", 4, own),)
-    )
+    stop = StopDecision("precise", "", reached=(ReachedPrecision("elapsed", "median", 4, own),))
     group = line(source("a", stop, elapsed=ELAPSED, user=ELAPSED))
     chart = drawn(group, errorbars="interval", components=("Elapsed", "User"))
     (elapsed,), (user,) = points(chart, "Elapsed"), points(chart, "User")
@@ -189,18 +178,14 @@ def test_spacing_is_in_widths_of_bars() -> None:
     chart = bar(components=("Elapsed", "System"), spacing=BarSpacing(2, 0.5, 3))
     elapsed, system = points(chart, "Elapsed"), points(chart, "System")
     assert {point.width for point in (*elapsed, *system)} == {2}
-    edges = [
-        (p.x - 1, p.x + 1) for pair in zip(elapsed, system, strict=True) for p in pair
-    ]
+    edges = [(p.x - 1, p.x + 1) for pair in zip(elapsed, system, strict=True) for p in pair]
     gaps = [right[0] - left[1] for left, right in itertools.pairwise(edges)]
     assert gaps == pytest.approx([0.5, 3, 0.5])
 
 
 def test_nothing_stands_on_a_gap() -> None:
     bare = source("b", elapsed=ELAPSED, user=ELAPSED)
-    chart = drawn(
-        PlotGroup("A", (times("a"),)), PlotGroup("B", (bare,)), mode=PlotMode.BAR
-    )
+    chart = drawn(PlotGroup("A", (times("a"),)), PlotGroup("B", (bare,)), mode=PlotMode.BAR)
     assert points(chart, "System")[1].value is None
     assert points(chart, "User")[1].value is None
     assert points(chart, "User")[0].value is not None
@@ -215,9 +200,7 @@ def test_a_negative_value_is_not_stacked() -> None:
 
 
 def test_names_stand_side_by_side_for_one_component_of_many_tests() -> None:
-    groups = [
-        PlotGroup(n, tuple(times(f"{n}:{k}") for k in (8, 1))) for n in ("ext", "xfs")
-    ]
+    groups = [PlotGroup(n, tuple(times(f"{n}:{k}") for k in (8, 1))) for n in ("ext", "xfs")]
     chart = drawn(*groups, mode=PlotMode.BAR, components=("Elapsed",))
     assert [tick.label for tick in chart.ticks] == ["1", "8"]
     assert chart.legends() == ("ext", "xfs")
@@ -294,9 +277,7 @@ def test_a_ratio_without_an_error_bar_blames_the_test_that_is_too_short() -> Non
 
 @pytest.mark.parametrize("option", ["logx", "logy"])
 def test_a_logarithmic_axis_refuses_what_it_cannot_show(option: str) -> None:
-    chart = drawn(
-        line(source("a:0", elapsed=[0.0, 0]), source("a:1", elapsed=[1.0, 1]))
-    )
+    chart = drawn(line(source("a:0", elapsed=[0.0, 0]), source("a:1", elapsed=[1.0, 1])))
     with pytest.raises(InputError, match=f"--{option}.*not above 0"):
         check_axes(chart, ChartStyle(**{option: True}))  # type: ignore[arg-type]
     check_axes(chart, ChartStyle())
@@ -305,9 +286,7 @@ def test_a_logarithmic_axis_refuses_what_it_cannot_show(option: str) -> None:
 def test_a_logarithmic_axis_refuses_stacks_and_what_is_too_far_apart() -> None:
     with pytest.raises(InputError, match="add --no-stack"):
         check_axes(bar(), ChartStyle(logy=True))
-    far = drawn(
-        line(source("a", elapsed=[1e-300] * 2), source("b", elapsed=[1e300] * 2))
-    )
+    far = drawn(line(source("a", elapsed=[1e-300] * 2), source("b", elapsed=[1e300] * 2)))
     with pytest.raises(InputError, match="do not fit on one axis"):
         check_axes(far, ChartStyle(logy=True))
     huge = drawn(line(source("a", elapsed=[1.7e308] * 2)))
@@ -381,14 +360,10 @@ def test_a_ratio_of_what_is_not_positive_is_a_gap() -> None:
     groups = (PlotGroup("A", (times("a"),)), PlotGroup("B", (zero,)))
     chart, findings = compose_plot(groups, ChartRequest(mode=PlotMode.RATIO))
     assert chart.series[0].points[0].value is None
-    assert [f.evidence for f in findings] == [
-        "Elapsed: a value is not above 0; a gap, not zero"
-    ]
+    assert [f.evidence for f in findings] == ["Elapsed: a value is not above 0; a gap, not zero"]
 
 
-def arm(
-    place: int, values: Sequence[float], per_block: int = 1, name: str = "c"
-) -> PlotGroup:
+def arm(place: int, values: Sequence[float], per_block: int = 1, name: str = "c") -> PlotGroup:
     """Return an arm of a comparison; an epoch that is NaN has failed."""
     made = source(f"arm-{place}", elapsed=values)
     compared = ComparisonArm(name, place, ("arm-0", "arm-1"), per_block)
@@ -402,9 +377,7 @@ def test_arms_of_one_comparison_are_paired_by_block() -> None:
     ((point,),) = [series.points for series in chart.series]
     expected = t_mixture_interval(np.log(noise), 0.95)
     assert point.value == pytest.approx(np.exp(expected.value))
-    assert (point.low, point.high) == pytest.approx(
-        (np.exp(expected.low), np.exp(expected.high))
-    )
+    assert (point.low, point.high) == pytest.approx((np.exp(expected.low), np.exp(expected.high)))
     assert point.low is not None
     assert point.low > 1
     apart = drawn(arm(0, base), arm(1, base * noise, name="d"), mode=PlotMode.RATIO)
@@ -429,8 +402,7 @@ def test_commands_that_are_compared_are_categories_by_name() -> None:
 
 def course(values: Sequence[float]) -> SingleValues:
     ((point,),) = [
-        s.points
-        for s in drawn(line(source("a", elapsed=values)), mode=PlotMode.EPOCHS).series
+        s.points for s in drawn(line(source("a", elapsed=values)), mode=PlotMode.EPOCHS).series
     ]
     assert point.values is not None
     assert point.values.values == pytest.approx(values)  # nothing is removed
@@ -530,9 +502,7 @@ def leveled(**levels: str) -> PlotTest:
 SCAN = PlotGroup(
     "Suite",
     tuple(
-        leveled(tool=tool, level=level)
-        for tool in ("gzip", "bzip2")
-        for level in ("1", "5", "9")
+        leveled(tool=tool, level=level) for tool in ("gzip", "bzip2") for level in ("1", "5", "9")
     ),
 )
 
@@ -558,9 +528,7 @@ def test_names_are_along_the_axis_in_the_order_given_and_not_joined() -> None:
 
 
 def test_of_two_factors_without_a_number_each_test_is_a_category() -> None:
-    names = PlotGroup(
-        "S", tuple(leveled(a=a, b=b) for a in ("x", "y") for b in ("u", "v"))
-    )
+    names = PlotGroup("S", tuple(leveled(a=a, b=b) for a in ("x", "y") for b in ("u", "v")))
     assert [tick.label for tick in drawn(names).ticks] == ["x:u", "x:v", "y:u", "y:v"]
 
 
@@ -591,9 +559,7 @@ def group_of(count: int) -> PlotGroup:
     return PlotGroup("G", tuple(times(f"t{letters[at]}") for at in range(count)))
 
 
-@pytest.mark.parametrize(
-    "mode", [PlotMode.EPOCHS, PlotMode.POINTS, PlotMode.ECDF, PlotMode.RATIO]
-)
+@pytest.mark.parametrize("mode", [PlotMode.EPOCHS, PlotMode.POINTS, PlotMode.ECDF, PlotMode.RATIO])
 def test_a_page_grows_with_its_tests(mode: PlotMode) -> None:
     heights = [page(group_of(count), mode).height_in for count in (2, 9, 30)]
     assert heights == sorted(heights)

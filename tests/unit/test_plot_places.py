@@ -42,15 +42,11 @@ from benchwright.report.charts.style import (
 )
 
 
-def source(
-    test: str, sample: dict[str, str] | None = None, threads: int | None = None
-) -> PlotTest:
+def source(test: str, sample: dict[str, str] | None = None, threads: int | None = None) -> PlotTest:
     return PlotTest(test, {}, {}, {}, tuple((sample or {}).items()), threads)
 
 
-def places(
-    *groups: PlotGroup, factor: str | None = None
-) -> tuple[str, list[list[AxisPosition]]]:
+def places(*groups: PlotGroup, factor: str | None = None) -> tuple[str, list[list[AxisPosition]]]:
     wrong: list[Diagnostic] = []
     found = axis_positions(groups, factor, wrong)
     assert wrong == []
@@ -72,9 +68,7 @@ def test_the_one_number_that_varies_in_the_names_is_the_place() -> None:
     group = PlotGroup("R", tuple(source(f"reiser4fs:{n}.res") for n in (1, 2, 16)))
     factor, found = places(group)
     assert factor == ""
-    assert found == [
-        [AxisPosition("1", 1.0), AxisPosition("2", 2.0), AxisPosition("16", 16.0)]
-    ]
+    assert found == [[AxisPosition("1", 1.0), AxisPosition("2", 2.0), AxisPosition("16", 16.0)]]
 
 
 def test_a_series_of_one_test_takes_the_number_at_the_same_place() -> None:
@@ -83,9 +77,7 @@ def test_a_series_of_one_test_takes_the_number_at_the_same_place() -> None:
     assert places(many, one)[1][1] == [AxisPosition("4", 4.0)]
 
 
-@pytest.mark.parametrize(
-    "names", [("a1:1", "a2:2"), ("ext2:1", "xfs:1"), ("a", "b"), ("x1", "y2")]
-)
+@pytest.mark.parametrize("names", [("a1:1", "a2:2"), ("ext2:1", "xfs:1"), ("a", "b"), ("x1", "y2")])
 def test_where_two_things_vary_each_test_is_a_category(names: tuple[str, str]) -> None:
     factor, (found,) = places(PlotGroup("G", tuple(map(source, names))))
     assert factor == ""
@@ -100,11 +92,7 @@ def test_the_factor_that_varies_within_a_series_is_the_place() -> None:
 
     factor, found = places(group("ext2"), group("xfs"))
     assert factor == "block"
-    assert (
-        found[0]
-        == [AxisPosition("1k", 1024.0), AxisPosition("1M", 1024.0**2)]
-        == found[1]
-    )
+    assert found[0] == [AxisPosition("1k", 1024.0), AxisPosition("1M", 1024.0**2)] == found[1]
 
 
 def test_threads_are_a_factor_where_no_other_varies() -> None:
@@ -119,9 +107,7 @@ def test_threads_are_a_factor_where_no_other_varies() -> None:
 
 def test_a_factor_can_be_chosen_and_must_be_there() -> None:
     tests = tuple(source(f"{a}{b}", {"a": a, "b": b}) for a in "xy" for b in "12")
-    assert (
-        places(PlotGroup("G", tests[:1] + tests[3:]), factor="B")[1][0][1].number == 2
-    )
+    assert places(PlotGroup("G", tests[:1] + tests[3:]), factor="B")[1][0][1].number == 2
     wrong: list[Diagnostic] = []
     axis_positions([PlotGroup("G", tests)], "c", wrong)
     assert "no factor 'c'" in wrong[0].message
@@ -149,10 +135,7 @@ def test_components_are_known_by_label_and_name_in_any_case() -> None:
         PlotComponent("cpu_percent", "CPU%", "%"),
     )
     wrong: list[Diagnostic] = []
-    assert (
-        choose_components(["cpu%", "ELAPSED", "cpu_percent"], there, wrong)
-        == there[::-1]
-    )
+    assert choose_components(["cpu%", "ELAPSED", "cpu_percent"], there, wrong) == there[::-1]
     assert wrong == []
     choose_components(["Elapsd"], there, wrong)
     assert wrong[0].hint == "there are: Elapsed, CPU%"
@@ -209,9 +192,7 @@ def test_series_differ_in_shape_or_dash_and_never_in_colour_alone() -> None:
 
 
 def test_colour_is_of_the_component_and_dash_of_the_name_where_both_vary() -> None:
-    a, b, c, d = series_looks(
-        series(("E", "User"), ("X", "User"), ("E", "Sys"), ("X", "Sys"))
-    )
+    a, b, c, d = series_looks(series(("E", "User"), ("X", "User"), ("E", "Sys"), ("X", "Sys")))
     colours, dashes, shapes = zip(a, b, c, d, strict=True)
     assert colours == (0, 0, 1, 1)
     assert dashes == (0, 1, 0, 1)
@@ -221,9 +202,7 @@ def test_colour_is_of_the_component_and_dash_of_the_name_where_both_vary() -> No
 def test_the_palettes_neighbours_differ_in_grey() -> None:
     def lightness(colour: str) -> float:
         parts = np.array([int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)])
-        linear = np.where(
-            parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4
-        )
+        linear = np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
         return float(116 * (linear @ (0.2126, 0.7152, 0.0722)) ** (1 / 3) - 16)
 
     first = [lightness(look_of(place).colour) for place in range(2)]
@@ -239,9 +218,7 @@ def test_no_text_of_a_user_is_a_crash(text: str) -> None:
     assert natural_key(text) <= natural_key(text)
     number = number_of(text)
     assert number is None or math.isfinite(number)
-    places(
-        PlotGroup("G", (source(text), source(f"{text}1"), source(f"{text}{'9' * 400}")))
-    )
+    places(PlotGroup("G", (source(text), source(f"{text}1"), source(f"{text}{'9' * 400}"))))
 
 
 def drawn(plot: PlotData, style: ChartStyle) -> Figure:
@@ -256,9 +233,7 @@ def drawn_box(key: str) -> tuple[float, float]:
         PlotPoint("b", "2", 1.0, value=1.0),
     )
     made = tuple(PlotSeries(f"N{n}", "Elapsed", "s", f"N{n}", points) for n in range(4))
-    chart = PlotData(
-        PlotMode.LINE, made, ticks=(AxisTick(0.0, "a"), AxisTick(1.0, "b"))
-    )
+    chart = PlotData(PlotMode.LINE, made, ticks=(AxisTick(0.0, "a"), AxisTick(1.0, "b")))
     figure = drawn(chart, ChartStyle(key=parse_legend_place(key)))
     return figure.axes[0].get_ylim()[1], 1.1
 
@@ -271,17 +246,13 @@ def test_a_legend_at_the_top_gets_room_above_the_data() -> None:
 
 @pytest.mark.parametrize("count", [3, 60])
 def test_labels_turn_only_when_they_would_touch(count: int) -> None:
-    points = tuple(
-        PlotPoint(f"t{n}", f"name-{n}", float(n), value=1.0) for n in range(count)
-    )
+    points = tuple(PlotPoint(f"t{n}", f"name-{n}", float(n), value=1.0) for n in range(count))
     ticks = tuple(AxisTick(point.x, point.label) for point in points)
     one = PlotSeries("N", "Elapsed", "s", "N", points)
     figure = drawn(PlotData(PlotMode.LINE, (one,), ticks=ticks), ChartStyle())
     turns = {label.get_rotation() for label in figure.axes[0].get_xticklabels()}
     assert (turns == {0}) == (count == 3)
-    asked = drawn(
-        PlotData(PlotMode.LINE, (one,), ticks=ticks), ChartStyle(rotate_deg=-45)
-    )
+    asked = drawn(PlotData(PlotMode.LINE, (one,), ticks=ticks), ChartStyle(rotate_deg=-45))
     labels = asked.axes[0].get_xticklabels()
     assert {label.get_rotation() for label in labels} == {315}
     assert {label.get_horizontalalignment() for label in labels} == {"left"}
@@ -296,9 +267,7 @@ def line_at(x: float) -> NDArray[np.float64]:
 
 
 @given(
-    st.lists(
-        st.tuples(*[st.sampled_from([-1.0, -0.5, 0.0, 0.6, 1.0])] * 2), max_size=12
-    ),
+    st.lists(st.tuples(*[st.sampled_from([-1.0, -0.5, 0.0, 0.6, 1.0])] * 2), max_size=12),
     st.lists(st.floats(-0.79, 0.79), min_size=1, max_size=5, unique=True),
 )
 def test_labels_of_contours_lie_on_their_lines_clear_of_each_other_and_of_samples(
@@ -310,10 +279,7 @@ def test_labels_of_contours_lie_on_their_lines_clear_of_each_other_and_of_sample
     assert {x for x, _ in places} <= set(at)
     for number, place in enumerate(places):
         others = [*samples, *places[:number]]
-        assert all(
-            math.dist((1.6 * place[0], place[1]), (1.6 * x, y)) >= 0.3
-            for x, y in others
-        )
+        assert all(math.dist((1.6 * place[0], place[1]), (1.6 * x, y)) >= 0.3 for x, y in others)
 
 
 def test_a_contour_through_samples_everywhere_has_no_label() -> None:

@@ -9,14 +9,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from benchwright.core.load import EngineResult
-from benchwright.core.trace import TraceComparison, TraceStatistics
-from benchwright.report.charts.load import (
+from benchwright.features.load.chart import (
     NamedLoad,
     load_sheet,
     rate_panel,
     response_panel,
 )
+from benchwright.features.load.types import EngineResult
+from benchwright.features.replay.chart import NamedStat, compare_sheet, stat_sheet
+from benchwright.features.replay.types import TraceComparison, TraceStatistics
 from benchwright.report.charts.render import printable_sheet, render_sheet
 from benchwright.report.charts.sheet import (
     AxisUnit,
@@ -28,7 +29,6 @@ from benchwright.report.charts.sheet import (
     tick_text,
 )
 from benchwright.report.charts.style import IMAGE_FORMATS, ChartStyle
-from benchwright.report.charts.trace import NamedStat, compare_sheet, stat_sheet
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 RESULT = GOLDEN / "load" / "result.json"
@@ -145,9 +145,7 @@ def test_every_sheet_is_drawn_in_every_form_the_same_twice(form: str) -> None:
 
 
 def test_control_characters_are_not_drawn() -> None:
-    panel = Panel(
-        "", PanelAxis("x"), PanelAxis("y"), (PanelCurve("a\x07b", (1.0,), (1.0,)),)
-    )
+    panel = Panel("", PanelAxis("x"), PanelAxis("y"), (PanelCurve("a\x07b", (1.0,), (1.0,)),))
     sheet = printable_sheet(Sheet("t\x1b", (panel,)))
     assert "\x1b" not in sheet.title
     assert "\x07" not in sheet.panels[0].curves[0].label

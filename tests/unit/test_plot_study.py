@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from benchwright.cli.main import main
-from benchwright.run.search import search_info
-from benchwright.run.search_requests import RampRequest
+from benchwright.features.search.requests import RampRequest
+from benchwright.features.search.session import search_info
 from benchwright.study.journal import Study
 
 REPOSITORY = Path(__file__).parents[2]
@@ -31,9 +31,7 @@ def texts_of(picture: Path) -> set[str]:
     return set(re.findall(r"<!-- (.*?) -->", picture.read_text()))
 
 
-def drawn(
-    archive: Path, where: Path, monkeypatch: pytest.MonkeyPatch, *more: str
-) -> set[str]:
+def drawn(archive: Path, where: Path, monkeypatch: pytest.MonkeyPatch, *more: str) -> set[str]:
     """Draw a stored study without a name or a mode; return the texts of the picture."""
     monkeypatch.chdir(where)
     assert main(["plot", unpacked(archive, where), "-o", "x.svg", *more]) == 0

@@ -110,9 +110,7 @@ def test_every_value_with_its_interval_is_in_the_picture(form: CurveForm) -> Non
         assert low is not None
         assert high is not None
         interval = f"({tick_text(low, Y)} to {tick_text(high, Y)})"
-        assert any(
-            tick_text(value, Y) in title and interval in title for title in titles
-        )
+        assert any(tick_text(value, Y) in title and interval in title for title in titles)
 
 
 def test_names_of_points_replace_their_positions() -> None:
@@ -153,9 +151,7 @@ def test_names_from_commands_are_text() -> None:
         *("div", "svg", "title", "desc", "g", "path", "rect", "circle", "text"),
         *("clipPath", "pattern"),
     }
-    assert not any(
-        name.startswith("on") for element in root.iter() for name in element.attrib
-    )
+    assert not any(name.startswith("on") for element in root.iter() for name in element.attrib)
     assert "\x1b" not in text
     assert "\u202e" not in text
     assert "<img" not in text
@@ -183,12 +179,7 @@ def test_colour_is_not_the_only_difference() -> None:
     root = parsed(svg(Panel("", X, Y, lines)))
     looks = {group.get("class") for group in root.iter("g")}
     assert looks == {"s1 d1", "s2 d2", "dot"}
-    dots = {
-        one.tag
-        for group in root.iter("g")
-        if group.get("class") == "dot"
-        for one in group
-    }
+    dots = {one.tag for group in root.iter("g") if group.get("class") == "dot" for one in group}
     assert dots == {"circle", "path"}, "markers differ"
     assert ".d2 .line{stroke-dasharray" in CHART_CSS
 
@@ -209,11 +200,7 @@ def test_a_point_outside_of_the_axes_is_not_drawn() -> None:
 
 def test_a_gap_is_no_line() -> None:
     one = PanelCurve("", (0.0, 1.0, 2.0, 3.0), (1.0, 2.0, None, 3.0))
-    (line,) = (
-        e
-        for e in parsed(svg(Panel("", X, Y, (one,)))).iter()
-        if e.get("class") == "line"
-    )
+    (line,) = (e for e in parsed(svg(Panel("", X, Y, (one,)))).iter() if e.get("class") == "line")
     assert (line.get("d") or "").count("M") == 2
 
 
@@ -224,13 +211,9 @@ def test_a_long_series_is_thinned_and_keeps_its_extremes() -> None:
     text = svg(Panel("", X, PanelAxis("", low=-1.0, high=7.0), (long,)))
     assert len(text) < 40_000
     (line,) = (e for e in parsed(text).iter() if e.get("class") == "line")
-    heights = [
-        float(at.split(" ")[1]) for at in (line.get("d") or "M0 0")[1:].split("L")
-    ]
+    heights = [float(at.split(" ")[1]) for at in (line.get("d") or "M0 0")[1:].split("L")]
     frame = 8.0
-    assert min(heights) == pytest.approx(frame + 16, abs=10), (
-        "the spike reaches the top"
-    )
+    assert min(heights) == pytest.approx(frame + 16, abs=10), "the spike reaches the top"
 
 
 def test_long_names_are_cut_and_whole_in_their_title() -> None:
@@ -272,9 +255,7 @@ def test_cells_have_their_range_and_unknown_ones_are_absent() -> None:
 
 
 @given(st.lists(st.floats(0, 1), min_size=25, max_size=25), st.floats(0.01, 0.99))
-def test_areas_above_a_level_are_nested_and_in_the_grid(
-    heights: list[float], level: float
-) -> None:
+def test_areas_above_a_level_are_nested_and_in_the_grid(heights: list[float], level: float) -> None:
     rows = [heights[at : at + 5] for at in range(0, 25, 5)]
     areas = [area(area_above(grid(rows), one)) for one in (level, level / 2)]
     assert -1e-9 <= areas[0] <= areas[1] + 1e-9 <= 16 + 2e-9
@@ -312,9 +293,7 @@ def test_contours_name_levels_and_measured_samples() -> None:
 def test_a_panel_is_described_in_words() -> None:
     one = PanelCurve("gzip", (1.0, 2.0), (0.5, 0.75), CurveForm.POINTS)
     words = described(Panel("", X, Y, (one,), marks=(LevelLine("limit", 1.0),)))
-    assert (
-        words == "Elapsed (s) over level. gzip: 2 points, 0.5 to 0.75. Level limit: 1."
-    )
+    assert words == "Elapsed (s) over level. gzip: 2 points, 0.5 to 0.75. Level limit: 1."
 
 
 # -- ticks -------------------------------------------------------------------------------
@@ -345,9 +324,7 @@ def test_ticks_are_round_numbers(
     st.sampled_from(AxisUnit),
 )
 @example(low=1e-9, span=1e-6, most=2, unit=AxisUnit.COUNT)
-def test_ticks_are_inside_and_few(
-    low: float, span: float, most: int, unit: AxisUnit
-) -> None:
+def test_ticks_are_inside_and_few(low: float, span: float, most: int, unit: AxisUnit) -> None:
     high = low + span
     if high == low:
         return

@@ -17,15 +17,17 @@ from benchwright.core.comparison import (
     NullResult,
     Verdict,
 )
-from benchwright.core.load import EngineResult
 from benchwright.core.observation import MeasurementBlock, Trial, TrialEnding
 from benchwright.core.plan import StopDecision
 from benchwright.core.resource_use import CpuUse, DiskUse, NetworkUse, ResourceUse
 from benchwright.core.results import Estimate
-from benchwright.core.search import LoadTrial, Probe, SearchTrial
+from benchwright.features.load.chart import NamedLoad, course_panel, quantities_panel
+from benchwright.features.load.hdr_histogram import decode_histogram
+from benchwright.features.load.response_times import response_times
+from benchwright.features.load.types import EngineResult
+from benchwright.features.search.peak.chart import cost_panel
+from benchwright.features.search.types import LoadTrial, Probe, SearchTrial
 from benchwright.report.charts.forest import forest_sheet
-from benchwright.report.charts.load import NamedLoad, course_panel, quantities_panel
-from benchwright.report.charts.peak import cost_panel
 from benchwright.report.charts.render import render_sheet
 from benchwright.report.charts.sheet import AxisUnit, Panel, PanelCurve, Sheet
 from benchwright.report.charts.style import ChartStyle
@@ -42,9 +44,7 @@ from benchwright.report.charts.trials import (
     course_panel as run_chart,
 )
 from benchwright.report.charts.use import use_sheet
-from benchwright.stats.hdr_histogram import decode_histogram
 from benchwright.stats.metric_rules import MetricRules
-from benchwright.stats.response_times import response_times
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 AXIS = metric_axis("Elapsed", "s")
@@ -173,9 +173,7 @@ def comparison(*verdicts: MetricVerdict, null: bool = True) -> ComparisonResult:
 
 def test_a_forest_has_a_row_for_each_ratio_and_the_null_run_beside_it() -> None:
     sheet = forest_sheet(
-        comparison(
-            verdict("b", 0.9, Verdict.FASTER), verdict("c", 1.0, Verdict.EQUIVALENT)
-        )
+        comparison(verdict("b", 0.9, Verdict.FASTER), verdict("c", 1.0, Verdict.EQUIVALENT))
     )
     (panel,) = sheet.panels
     assert panel.sideways
@@ -308,9 +306,7 @@ def test_the_cost_of_a_trial_is_its_load_and_the_rest() -> None:
     under_load, rest = cost_panel(trials).curves
     for at, one in enumerate(trials):
         assert under_load.y[at] == one.trial.lasted_s * 1e9
-        assert rest.base[at] + (rest.y[at] or 0) == pytest.approx(
-            one.trial.cost_s * 1e9
-        )
+        assert rest.base[at] + (rest.y[at] or 0) == pytest.approx(one.trial.cost_s * 1e9)
     assert cost_panel(()).missing
 
 

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import msgspec
 
-from benchwright.pool import protocol as p
-from benchwright.pool.agent import SOCKET
+from benchwright.features.pool import protocol as p
+from benchwright.features.pool.agent import SOCKET
 from benchwright.run.viewer import short_path
 
 PATIENCE_S = 60
 IDLE_S = 1.0
 PROGRAM = f"""
 import sys
-from benchwright.pool import agent
+from benchwright.features.pool import agent
 agent.IDLE_S = {IDLE_S}
 agent.main(sys.argv[1:])
 """
@@ -44,7 +44,8 @@ def test_an_agent_ends_when_it_has_had_neither_task_nor_controller_for_its_time(
 
 
 def _started(directory: Path) -> tuple[subprocess.Popen[bytes], socket.socket]:
-    """Return an agent and a connection to it; on a busy machine an agent may end before the connection is made."""
+    """Return an agent and a connection to it; on a busy machine an agent may end before the
+    connection is made."""
     end_s = time.monotonic() + PATIENCE_S
     words = [sys.executable, "-c", PROGRAM, str(directory), "h1", "0"]
     agent = subprocess.Popen(words)

@@ -8,7 +8,10 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
-from benchwright.core.pool import (
+from benchwright.core.remote import SlurmSteps
+from benchwright.features.pool.planning import PoolPlan
+from benchwright.features.pool.slurm import SlurmEngine
+from benchwright.features.pool.types import (
     Attempt,
     Lease,
     LeaseState,
@@ -17,9 +20,6 @@ from benchwright.core.pool import (
     Task,
     VoidReason,
 )
-from benchwright.core.remote import SlurmSteps
-from benchwright.decide.pool import PoolPlan
-from benchwright.pool.slurm import SlurmEngine
 
 SETTINGS = PoolSettings(engine=PoolKind.SLURM, gangs=1, clients=2, retries=9)
 TOKEN = "0123456789abcdef"

@@ -12,7 +12,11 @@ import pytest
 
 from benchwright import __version__
 from benchwright.core.errors import BenchError
-from benchwright.core.pool import (
+from benchwright.features.pool import controller as module
+from benchwright.features.pool import protocol as p
+from benchwright.features.pool.controller import GangController
+from benchwright.features.pool.stored import pool_record
+from benchwright.features.pool.types import (
     Attempt,
     Lease,
     LeaseState,
@@ -22,19 +26,13 @@ from benchwright.core.pool import (
     Task,
     VoidReason,
 )
-from benchwright.pool import controller as module
-from benchwright.pool import protocol as p
-from benchwright.pool.controller import GangController
 from benchwright.run.ledger import Ledger
 from benchwright.study.journal import Study
 from benchwright.study.keys import attempt_key, lease_key
-from benchwright.study.pool import pool_record
 from session_infos import session_info
 
 SETTINGS = PoolSettings(engine=PoolKind.SLURM, gangs=1, retries=0)
-LEASE = Lease(
-    gang="g1", number=1, job="7", hosts=("h1",), state=LeaseState.RUNNING, ends_ns=0
-)
+LEASE = Lease(gang="g1", number=1, job="7", hosts=("h1",), state=LeaseState.RUNNING, ends_ns=0)
 ATTEMPT = Attempt(
     place="1",
     name="search 1",
@@ -73,9 +71,7 @@ class Agent:
 class Engine:
     """One gang, whose agent can be reached after some attempts."""
 
-    def __init__(
-        self, now: Lease, hello: p.AgentHello | None = None, unreachable: int = 0
-    ) -> None:
+    def __init__(self, now: Lease, hello: p.AgentHello | None = None, unreachable: int = 0) -> None:
         self._now = now
         self._hello = hello
         self._unreachable = unreachable

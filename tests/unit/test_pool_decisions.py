@@ -1,4 +1,5 @@
-"""The decisions of a pool's controller, in virtual time: what runs where, what is tried again, what is given up."""
+"""The decisions of a pool's controller, in virtual time: what runs where, what is tried again, what
+is given up."""
 
 from __future__ import annotations
 
@@ -11,7 +12,15 @@ import msgspec
 import pytest
 
 from benchwright.core.errors import InputError
-from benchwright.core.pool import (
+from benchwright.features.pool.planning import (
+    AssignTask,
+    CloseLease,
+    GiveUp,
+    OpenLease,
+    PoolPlan,
+)
+from benchwright.features.pool.toml import parse_pool, read_pool
+from benchwright.features.pool.types import (
     Attempt,
     Lease,
     LeaseState,
@@ -20,14 +29,6 @@ from benchwright.core.pool import (
     Task,
     VoidReason,
 )
-from benchwright.decide.pool import (
-    AssignTask,
-    CloseLease,
-    GiveUp,
-    OpenLease,
-    PoolPlan,
-)
-from benchwright.suite.pool import parse_pool, read_pool
 from benchwright.suite.toml_table import read_toml
 
 Ends = Callable[[Task, str], VoidReason | None]
@@ -67,16 +68,12 @@ class Simulation:
                             length_ns = self._random.randint(1, 1000)
                             order = (now_ns + length_ns, len(self.attempts))
                             heapq.heappush(running, (*order, action))
-                            self.attempts.append(
-                                attempt_of(action, count[task.place], now_ns)
-                            )
+                            self.attempts.append(attempt_of(action, count[task.place], now_ns))
             if not running:
                 return
             now_ns, at, done = heapq.heappop(running)
             void = ends(done.task, done.lease.gang)
-            ended = msgspec.structs.replace(
-                self.attempts[at], ended_ns=now_ns, void=void
-            )
+            ended = msgspec.structs.replace(self.attempts[at], ended_ns=now_ns, void=void)
             self.attempts[at] = ended
             plan.attempt_ended(ended)
             self.excluded = plan.excluded
@@ -129,7 +126,8 @@ def test_each_task_runs_once_and_all_gangs_work() -> None:
 
 
 def test_tasks_are_spread_over_the_gangs_at_random() -> None:
-    """Otherwise a gang would have the tasks of one part of the list, and its effect would be theirs."""
+    """Otherwise a gang would have the tasks of one part of the list, and its effect would be
+    theirs."""
     done = Simulation(local(2), tasks_of(400), never)
     first = [one.gang for one in done.attempts if int(one.place) <= 200]
     assert 70 <= first.count("g1") <= 130
@@ -266,9 +264,7 @@ def test_a_gang_whose_leases_fail_is_given_up() -> None:
 
 def test_a_pool_is_read_from_a_text_and_from_a_table() -> None:
     read = parse_pool("slurm:partition=bench,gangs=4,lease=2h")
-    assert read == PoolSettings(
-        engine=PoolKind.SLURM, gangs=4, partition="bench", lease_s=7200.0
-    )
+    assert read == PoolSettings(engine=PoolKind.SLURM, gangs=4, partition="bench", lease_s=7200.0)
     text = 'engine = "slurm"\ngangs = 4\npartition = "bench"\nlease = "2h"\n'
     assert read_toml(text, "a.toml", "spec", read_pool) == read
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from benchwright.core.errors import InputError
-from benchwright.core.pool import Task
-from benchwright.run.parts import parts_of
+from benchwright.features.pool.parts import parts_of
+from benchwright.features.pool.types import Task
 from benchwright.suite.compile import compile_sources
 from benchwright.suite.program import SourceFile
 
@@ -50,9 +50,6 @@ def test_a_step_between_tests_is_refused_at_its_line(step: str) -> None:
 
 
 def test_a_test_that_depends_on_the_trials_of_another_is_refused() -> None:
-    text = (
-        "VAR n=0\nTEST a 2 1\nVAREX n=%n%+1\nEXEC true\nDONE\n"
-        "TEST b 2 1\nEXEC echo %n%\nDONE\n"
-    )
+    text = "VAR n=0\nTEST a 2 1\nVAREX n=%n%+1\nEXEC true\nDONE\nTEST b 2 1\nEXEC echo %n%\nDONE\n"
     with pytest.raises(InputError, match="depends on the number of trials"):
         parts(text, "suite.ap")

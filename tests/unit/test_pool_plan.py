@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from benchwright.core.pool import (
+from benchwright.features.pool.planning import ABSENT_NS, AssignTask, OpenLease, PoolPlan
+from benchwright.features.pool.types import (
     Attempt,
     Lease,
     LeaseState,
@@ -11,7 +12,6 @@ from benchwright.core.pool import (
     Task,
     VoidReason,
 )
-from benchwright.decide.pool import ABSENT_NS, AssignTask, OpenLease, PoolPlan
 
 SETTINGS = PoolSettings(engine=PoolKind.SLURM, gangs=2)
 G1, G2 = (
@@ -27,9 +27,7 @@ def task(place: str, gang: str = "") -> Task:
 def assigned(plan: PoolPlan, now_ns: int) -> dict[str, str]:
     """Return the gang of each task that is given out now."""
     actions = plan.next_actions(now_ns)
-    return {
-        one.task.place: one.lease.gang for one in actions if isinstance(one, AssignTask)
-    }
+    return {one.task.place: one.lease.gang for one in actions if isinstance(one, AssignTask)}
 
 
 def waiting(lease: Lease, number: int) -> Lease:

@@ -11,7 +11,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from benchwright.core.pool import (
+from benchwright.core.progress import NoProgress, PlainProgress
+from benchwright.features.pool.progress import PoolTally
+from benchwright.features.pool.report import PoolState, pool_document, pool_text
+from benchwright.features.pool.stored import PoolRecord
+from benchwright.features.pool.types import (
     POOL_OPTION,
     Attempt,
     Lease,
@@ -22,11 +26,8 @@ from benchwright.core.pool import (
     PoolSettings,
     VoidReason,
 )
-from benchwright.core.progress import NoProgress, PlainProgress
-from benchwright.decide.pool_progress import PoolTally
 from benchwright.page.html import section_pages
 from benchwright.page.stream import JournalFollower
-from benchwright.report.pool import PoolState, pool_document, pool_text
 from benchwright.report.progress import SessionProgress, pool_parts, show_pool_progress
 from benchwright.run.findings import findings_of_session
 from benchwright.run.ledger import Ledger
@@ -35,7 +36,6 @@ from benchwright.run.session import Session
 from benchwright.study.findings import store_findings
 from benchwright.study.journal import Study
 from benchwright.study.keys import attempt_key, lease_key, planned_key
-from benchwright.study.pool import PoolRecord
 from benchwright.suite.compile import load
 from benchwright.trial.fake import FakeBench
 from benchwright.trial.protocol import ExecEnvironment
@@ -153,9 +153,7 @@ def test_the_status_of_a_pool_is_one_line() -> None:
 # -- what gangs do -------------------------------------------------------------------------
 
 
-def lease(
-    gang: str, number: int, state: LeaseState, host: str, **more: object
-) -> Lease:
+def lease(gang: str, number: int, state: LeaseState, host: str, **more: object) -> Lease:
     return Lease(
         gang=gang,
         number=number,
@@ -295,9 +293,7 @@ def test_the_page_has_gangs_leases_and_voids(tmp_path: Path) -> None:
         add_session(study, "n2", 0.5)
     reading = JournalFollower(tmp_path / "st").read()
     assert reading.document is not None
-    (section,) = [
-        one for one in reading.document.parts[0].sections if one.id == "p1-pool"
-    ]
+    (section,) = [one for one in reading.document.parts[0].sections if one.id == "p1-pool"]
     assert section.lead == "Slurm, 1 gang; 1 of 1 task recorded; 1 void attempt."
     html = section_pages(reading.document)["p1-pool"]
     assert html.count("preempted") == 1

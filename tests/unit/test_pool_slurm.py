@@ -10,27 +10,23 @@ import msgspec
 import pytest
 
 from benchwright.core.errors import BenchError, InputError
-from benchwright.core.pool import (
+from benchwright.features.pool import slurm
+from benchwright.features.pool.slurm import SlurmEngine, jobs_of
+from benchwright.features.pool.types import (
     Lease,
     LeaseState,
     PoolKind,
     PoolSettings,
     VoidReason,
 )
-from benchwright.pool import slurm
-from benchwright.pool.slurm import SlurmEngine, jobs_of
 
 TOKEN = "0123456789abcdef"
 SETTINGS = PoolSettings(engine=PoolKind.SLURM, gangs=2, partition="bench")
-NO_ANSWER = (
-    "slurm_load_jobs error: Unable to contact slurm controller (connect failure)"
-)
+NO_ANSWER = "slurm_load_jobs error: Unable to contact slurm controller (connect failure)"
 
 # Printed by squeue 22.05.8 in the engine's format.
 PENDING = "7|PENDING|Resources|||N/A|N/A|bw-01234567-g1|0123456789abcdef 1"
-RUNNING = (
-    "7|RUNNING|None|h[1-2]|h2|1795448900|1795456100|bw-01234567-g1|0123456789abcdef 1"
-)
+RUNNING = "7|RUNNING|None|h[1-2]|h2|1795448900|1795456100|bw-01234567-g1|0123456789abcdef 1"
 CANCEL = ["scancel", "--name=bw-01234567-g1", "7"]
 FOREIGN = "8|RUNNING|None|h3|h3|1795448900|1795456100|bw-01234567-g2|ffffffffffffffff 1"
 
@@ -47,9 +43,7 @@ class Recorded:
         self.calls: list[list[str]] = []
         self.scripts: list[str] = []
 
-    def __call__(
-        self, argv: Sequence[str], text: str
-    ) -> subprocess.CompletedProcess[str]:
+    def __call__(self, argv: Sequence[str], text: str) -> subprocess.CompletedProcess[str]:
         words = list(argv[2:] if argv[0] == "env" else argv)
         self.calls.append(words)
         answer = {
@@ -77,9 +71,7 @@ def _states_are_never_fresh(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(slurm, name, -1.0)
 
 
-def opened(
-    *lines: str, settings: PoolSettings = SETTINGS
-) -> tuple[SlurmEngine, Recorded, Lease]:
+def opened(*lines: str, settings: PoolSettings = SETTINGS) -> tuple[SlurmEngine, Recorded, Lease]:
     commands = Recorded()
     engine = SlurmEngine(settings, TOKEN, commands)
     lease = engine.open("g1", 1, ())
@@ -88,9 +80,7 @@ def opened(
 
 
 def test_a_job_is_one_lease_and_is_never_requeued() -> None:
-    settings = msgspec.structs.replace(
-        SETTINGS, account="lab", lease_s=7200.0, constraint="sut"
-    )
+    settings = msgspec.structs.replace(SETTINGS, account="lab", lease_s=7200.0, constraint="sut")
     commands = Recorded()
     lease = SlurmEngine(settings, TOKEN, commands).open("g1", 1, ["h9", "h3"])
     assert (lease.job, lease.state) == ("7", LeaseState.WAITING)
@@ -167,9 +157,7 @@ def test_a_suspended_job_still_has_its_lease() -> None:
     assert (held.state, held.detail) == (LeaseState.RUNNING, "suspended")
 
 
-@pytest.mark.parametrize(
-    "again", [PENDING, RUNNING.replace("1795448900", "1795448950")]
-)
+@pytest.mark.parametrize("again", [PENDING, RUNNING.replace("1795448900", "1795448950")])
 def test_a_job_that_slurm_starts_again_is_no_lease(again: str) -> None:
     engine, commands, lease = opened(RUNNING)
     lease = engine.state(lease)
@@ -184,9 +172,7 @@ def test_a_number_that_slurm_uses_again_is_another_job() -> None:
     engine, commands, lease = opened(RUNNING)
     running = engine.state(lease)
     engine.close(running)
-    commands.lines = (
-        RUNNING.replace(f"{TOKEN} 1", f"{TOKEN} 2").replace("48900", "48999"),
-    )
+    commands.lines = (RUNNING.replace(f"{TOKEN} 1", f"{TOKEN} 2").replace("48900", "48999"),)
     assert engine.state(running).state is LeaseState.ENDED
     again = engine.state(engine.open("g1", 2, ()))
     assert (again.name, again.job, again.state) == ("g1.2", "7", LeaseState.RUNNING)
@@ -213,9 +199,7 @@ def test_a_forgotten_job_has_ended() -> None:
 
 
 def test_only_jobs_of_the_session_are_adopted() -> None:
-    commands = Recorded(
-        FOREIGN, RUNNING, PENDING.replace("7|", "9|").replace("-g1", "-g2")
-    )
+    commands = Recorded(FOREIGN, RUNNING, PENDING.replace("7|", "9|").replace("-g1", "-g2"))
     leases = SlurmEngine(SETTINGS, TOKEN, commands).existing()
     assert [(one.name, one.job, one.state) for one in leases] == [
         ("g1.1", "7", LeaseState.RUNNING),
@@ -288,8 +272,6 @@ def test_without_slurm_the_packages_are_named(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_other_lines_are_no_jobs() -> None:
-    text = "\n".join(
-        ("slurm_load_jobs error: x|y", "", "CLUSTER: a", RUNNING + "|b", "7|RUNNING")
-    )
+    text = "\n".join(("slurm_load_jobs error: x|y", "", "CLUSTER: a", RUNNING + "|b", "7|RUNNING"))
     (job,) = jobs_of(text)
     assert job.comment == "0123456789abcdef 1|b"

@@ -54,9 +54,7 @@ def test_the_band_holds_all_values_of_95_percent_of_normal_samples(n: int) -> No
     assert 0.94 <= np.mean(inside) <= 0.965
 
 
-def _inside(
-    values: np.ndarray, low: tuple[float, ...], high: tuple[float, ...]
-) -> bool:
+def _inside(values: np.ndarray, low: tuple[float, ...], high: tuple[float, ...]) -> bool:
     return bool(((low <= values) & (values <= high)).all())
 
 

@@ -8,16 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from benchwright.core.characterization import (
-    BusiestThread,
-    LatencyCalls,
-    MappedFiles,
-    SizeCalls,
-    Transfer,
-    latency_ns,
-    sizes_of,
-)
-from benchwright.watch.characterize.description import (
+from benchwright.features.profile.description import (
     DescriptionContext,
     DeviceMount,
     describe_io,
@@ -27,14 +18,23 @@ from benchwright.watch.characterize.description import (
     mounts_of,
     node_name,
 )
-from benchwright.watch.characterize.kernel_counter import MAP_KEYS, EventCounts
-from benchwright.watch.characterize.totals import MapKey, TotalsTick, blocks, totals
-from benchwright.watch.characterize.transfers import (
+from benchwright.features.profile.kernel_counter import MAP_KEYS, EventCounts
+from benchwright.features.profile.totals import MapKey, TotalsTick, blocks, totals
+from benchwright.features.profile.transfers import (
     descriptor_kind,
     nodes_used,
     phases,
     transfers,
     under_way_s,
+)
+from benchwright.features.profile.types import (
+    BusiestThread,
+    LatencyCalls,
+    MappedFiles,
+    SizeCalls,
+    Transfer,
+    latency_ns,
+    sizes_of,
 )
 
 FILE, PIPE, CHARACTERS = 8, 1, 2
@@ -72,9 +72,7 @@ M = counts(
 )
 
 
-def moved(
-    *lines: dict[str, object], nodes: dict[str, str] | None = None
-) -> list[Transfer]:
+def moved(*lines: dict[str, object], nodes: dict[str, str] | None = None) -> list[Transfer]:
     return list(transfers(totals(said(*lines)), nodes or {}))
 
 
@@ -160,9 +158,7 @@ def test_a_time_below_nothing_is_the_shortest() -> None:
 
 def test_what_makes_data_durable_has_its_times_too() -> None:
     lines = said(a_map("k", **{"40": 3}), hist("klat", **{"40": [(1 << 20, 3)]}))
-    [one] = describe_io(
-        totals(lines), DescriptionContext("bpftrace", 0, 1.0, 4096, {}, {})
-    ).others
+    [one] = describe_io(totals(lines), DescriptionContext("bpftrace", 0, 1.0, 4096, {}, {})).others
     assert (one.call, one.calls, one.latencies) == (
         *("fsync", 3),
         (LatencyCalls(1 << 21, 3),),
@@ -177,12 +173,8 @@ def test_files_are_told_by_how_many_and_how_far_they_were_used() -> None:
 
 
 def test_mapped_files_are_told() -> None:
-    lines = said(
-        a_map("map", **{"0": 2, "1": 1}), a_map("maplen", **{"0": 8192, "1": 4096})
-    )
-    found = describe_io(
-        totals(lines), DescriptionContext("bpftrace", 0, 1.0, 4096, {}, {})
-    )
+    lines = said(a_map("map", **{"0": 2, "1": 1}), a_map("maplen", **{"0": 8192, "1": 4096}))
+    found = describe_io(totals(lines), DescriptionContext("bpftrace", 0, 1.0, 4096, {}, {}))
     assert found.mapped == (MappedFiles(True, 1, 4096), MappedFiles(False, 2, 8192))
 
 
@@ -363,9 +355,7 @@ def test_everything_counted_is_described() -> None:
         a_map("n", **N),
         a_map(
             "cache",
-            **counts(
-                ((VDA, WRITE), 10), ((VDA, READ), 2), ((VDA, 0), 1), ((VDA, 16), 3)
-            ),
+            **counts(((VDA, WRITE), 10), ((VDA, READ), 2), ((VDA, 0), 1), ((VDA, 16), 3)),
         ),
         a_map("fs", **counts(((0, VDA, 1), 950), ((8, VDA, 4096), 7))),
         a_map("k", **{"40": 2}),
@@ -390,9 +380,7 @@ def test_everything_counted_is_described() -> None:
         ("direct I/O", 7, 7 * 4096),
     ]
     assert [(o.call, o.calls, o.seconds) for o in found.others] == [("fsync", 2, 0.5)]
-    assert [(f.call, f.error, f.calls) for f in found.failed] == [
-        ("write", "ENOSPC", 4)
-    ]
+    assert [(f.call, f.error, f.calls) for f in found.failed] == [("write", "ENOSPC", 4)]
     assert (found.throttled, found.throttled_s) == (3, 1.5)
     assert found.absent[0][0] == "6 operations of io_submit"
     assert sizes_of(found, "write") == {1: 950, 8192: 50, 4096: 7}

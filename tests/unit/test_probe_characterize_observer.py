@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from benchwright.watch.characterize.observer import (
+from benchwright.features.profile.observer import (
     BlockRecording,
     BlockRecordingError,
     Characterizer,
@@ -45,7 +45,7 @@ def test_words_of_another_form_are_a_reason_and_end_no_session(
             self.place.unlink(missing_ok=True)
 
     counts = Counts()
-    at = "benchwright.watch.characterize.observer"
+    at = "benchwright.features.profile.observer"
     monkeypatch.setattr(f"{at}.start_counting", lambda *_: counts)
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     observer = Characterizer(None)
@@ -57,9 +57,7 @@ def test_words_of_another_form_are_a_reason_and_end_no_session(
 
 
 @pytest.mark.parametrize("words", ["no JSON", "7", r"\377"])
-def test_an_engines_words_of_another_form_are_a_reason(
-    words: str, tmp_path: Path
-) -> None:
+def test_an_engines_words_of_another_form_are_a_reason(words: str, tmp_path: Path) -> None:
     engine = tmp_path / "engine"
     engine.write_text(f"#!/bin/sh\nprintf '{words}\\n'\n")
     engine.chmod(0o755)

@@ -6,21 +6,21 @@ from pathlib import Path
 
 import pytest
 
-from benchwright.watch.characterize.bpftrace_program import (
+from benchwright.features.profile.bpftrace_program import (
     Depth,
     absent_events,
     has_calls,
     script,
     wanted_events,
 )
-from benchwright.watch.characterize.calls import (
+from benchwright.features.profile.calls import (
     AIO,
     FIRST_AIO,
     FIRST_RING,
     RING_FSYNC,
     call_name,
 )
-from benchwright.watch.characterize.kernel_counter import (
+from benchwright.features.profile.kernel_counter import (
     CountingTask,
     EventCounts,
     TracefsError,
@@ -28,8 +28,8 @@ from benchwright.watch.characterize.kernel_counter import (
     events_of,
     fields_of,
 )
-from benchwright.watch.characterize.observer import start_counting
-from benchwright.watch.characterize.tree import ThreadTree, tree_below
+from benchwright.features.profile.observer import start_counting
+from benchwright.features.profile.tree import ThreadTree, tree_below
 from benchwright.watch.observer import ObserverError
 
 LAUNCHER = ThreadTree((7,), (8,))
@@ -143,9 +143,11 @@ def fork(parent: int, child: int) -> bytes:
 
 
 def executed(pid: int, old: int, program: str = "/bin/true") -> bytes:
-    return (
-        b" a-%d [000] ..... 6.1: sched_process_exec: filename=%s pid=%d old_pid=%d\n"
-        % (pid, program.encode(), pid, old)
+    return b" a-%d [000] ..... 6.1: sched_process_exec: filename=%s pid=%d old_pid=%d\n" % (
+        pid,
+        program.encode(),
+        pid,
+        old,
     )
 
 
@@ -206,7 +208,7 @@ def test_the_reason_why_bpftrace_does_not_count_is_kept(
         def discard(self) -> None:
             pass
 
-    monkeypatch.setattr("benchwright.watch.characterize.observer.Counting", Refuses)
+    monkeypatch.setattr("benchwright.features.profile.observer.Counting", Refuses)
     counting = start_counting("/bin/bpftrace", LAUNCHER, tmp_path / "counts")
     assert isinstance(counting, Refuses)
     assert counting.why == "bpftrace does not begin: no BPF here"

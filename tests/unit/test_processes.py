@@ -78,9 +78,7 @@ def test_a_tree_and_its_ancestors(tmp_path: Path) -> None:
 
 def test_descendants_are_children_of_children() -> None:
     script = "import subprocess; subprocess.run(['cat'])"
-    with subprocess.Popen(
-        [sys.executable, "-c", script], stdin=subprocess.PIPE
-    ) as child:
+    with subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE) as child:
         while len(descendants_of(child.pid)) < 1:
             pass
         mine = {one.pid for one in children_of(os.getpid())}

@@ -14,10 +14,9 @@ from pathlib import Path
 import pytest
 
 from benchwright.core.errors import BenchError
-from benchwright.core.quiet import FOREIGN, SETTINGS, parse_settings
-from benchwright.findings.machine_state import quiet_findings, restore_findings
-from benchwright.machine.quiet import cpus
-from benchwright.machine.quiet.hold import (
+from benchwright.features.quiet import cpus
+from benchwright.features.quiet.findings import quiet_findings, restore_findings
+from benchwright.features.quiet.hold import (
     Quieted,
     QuietRequest,
     hold,
@@ -25,11 +24,12 @@ from benchwright.machine.quiet.hold import (
     restore_now,
     restore_session,
 )
-from benchwright.machine.quiet.host import Host, SettingRefused
-from benchwright.machine.quiet.log import read_log
-from benchwright.machine.quiet.log_path import LOCK, LOG
-from benchwright.machine.quiet.settings import REGISTRY
-from benchwright.report.quiet import quiet_lines, restored_lines
+from benchwright.features.quiet.host import Host, SettingRefused
+from benchwright.features.quiet.log import read_log
+from benchwright.features.quiet.log_path import LOCK, LOG
+from benchwright.features.quiet.report import quiet_lines, restored_lines
+from benchwright.features.quiet.settings import REGISTRY
+from benchwright.features.quiet.types import FOREIGN, SETTINGS, parse_settings
 from made_up_machine import BOOT, MadeUp, made_up, snapshot
 
 SEED = 20261121
@@ -73,9 +73,7 @@ def test_every_setting_has_a_name_and_its_order_is_told() -> None:
         "swap",
         "thp",
     ]
-    assert parse_settings(["all", "thp=always"]) == parse_settings(
-        ["thp=always", "all"]
-    )
+    assert parse_settings(["all", "thp=always"]) == parse_settings(["thp=always", "all"])
 
 
 @pytest.mark.parametrize(
@@ -98,9 +96,7 @@ def test_lists_of_processors() -> None:
 
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("systemd", [True, False])
-def test_quiet_and_back_leaves_no_trace(
-    place: Path, version: int, systemd: bool
-) -> None:
+def test_quiet_and_back_leaves_no_trace(place: Path, version: int, systemd: bool) -> None:
     host = made_up(place / "m", version=version, systemd=systemd)
     before = snapshot(host)
     with Quieted(asked(host, place)) as quieted:
@@ -133,9 +129,7 @@ def test_what_could_not_be_had_is_told(place: Path) -> None:
         pass
     told = {f.subject: f.evidence for f in quiet_findings(quieted.quiet)}
     assert "man-db.service is working" in told["quiet services"]
-    assert (
-        "1 tasks cannot be moved (1 threads of the kernel)" in told["quiet isolation"]
-    )
+    assert "1 tasks cannot be moved (1 threads of the kernel)" in told["quiet isolation"]
     assert all(f.code == "quiet-incomplete" for f in quiet_findings(quieted.quiet))
 
 
@@ -249,8 +243,7 @@ def test_what_somebody_else_changed_is_left_and_told(place: Path) -> None:
     assert quieted.restored is not None
     assert [u.how for u in quieted.restored.undone].count(FOREIGN) == 1
     assert any(
-        "another program changed it" in x
-        for x in restored_lines(quieted.restored, late=False)
+        "another program changed it" in x for x in restored_lines(quieted.restored, late=False)
     )
 
 
@@ -320,9 +313,7 @@ def test_a_log_that_others_could_write_is_not_obeyed(place: Path, name: str) -> 
 
 
 def test_a_damaged_log_is_told_with_its_line(place: Path) -> None:
-    (place / LOG).write_bytes(
-        b'{"type":"closed","number":1,"how":"x","value":""}\nhm\n'
-    )
+    (place / LOG).write_bytes(b'{"type":"closed","number":1,"how":"x","value":""}\nhm\n')
     with pytest.raises(BenchError, match=r"quiet\.log:2: not a record"):
         read_log(place)
 

@@ -8,9 +8,9 @@ from typing import ClassVar
 
 import pytest
 
-from benchwright.core.quiet import AS_BEFORE, parse_settings
-from benchwright.findings.machine_state import restore_findings
-from benchwright.machine.quiet.hold import Quieted, QuietRequest
+from benchwright.features.quiet.findings import restore_findings
+from benchwright.features.quiet.hold import Quieted, QuietRequest
+from benchwright.features.quiet.types import AS_BEFORE, parse_settings
 from made_up_machine import MadeUp, made_up, snapshot
 
 CONTROL = "cgroup.subtree_control"
@@ -124,9 +124,7 @@ def test_processors_that_were_taken_from_a_group_are_told_and_a_group_that_ended
 
 
 @pytest.mark.parametrize("others", [True, False])
-def test_tasks_without_an_id_here_are_counted_and_not_moved(
-    tmp_path: Path, others: bool
-) -> None:
+def test_tasks_without_an_id_here_are_counted_and_not_moved(tmp_path: Path, others: bool) -> None:
     """The kernel tells them as 0; written back, that would move the one that writes."""
     host = made_up(tmp_path / "m")
     root = host.groups / "cgroup.procs"

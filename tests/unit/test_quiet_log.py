@@ -15,37 +15,37 @@ from pathlib import Path
 import pytest
 
 from benchwright.cli import main as leftovers
-from benchwright.cli import quiet as quiet_run
 from benchwright.cli.session_output import TerminalOutput
 from benchwright.core.errors import BenchError
-from benchwright.core.quiet import (
-    FAILED,
-    QuietOwner,
-    QuietSettings,
-    SettingChange,
-    parse_settings,
-)
-from benchwright.findings.machine_state import restore_findings
-from benchwright.machine.quiet import hold as by_heart
-from benchwright.machine.quiet import hold as owner
-from benchwright.machine.quiet import hold as quieted
-from benchwright.machine.quiet.hold import (
+from benchwright.features.quiet import command as quiet_run
+from benchwright.features.quiet import hold as by_heart
+from benchwright.features.quiet import hold as owner
+from benchwright.features.quiet import hold as quieted
+from benchwright.features.quiet.findings import restore_findings
+from benchwright.features.quiet.hold import (
     Quieted,
     QuietRequest,
     hold,
     restore_now,
     restore_session,
 )
-from benchwright.machine.quiet.host import Host
-from benchwright.machine.quiet.log import (
+from benchwright.features.quiet.host import Host
+from benchwright.features.quiet.log import (
     VERSION,
     BeginRecord,
     ChangeRecord,
     TransactionLog,
 )
-from benchwright.machine.quiet.log_path import LOG
-from benchwright.report.quiet import restored_lines
-from benchwright.run.quiet import QuietSession
+from benchwright.features.quiet.log_path import LOG
+from benchwright.features.quiet.report import restored_lines
+from benchwright.features.quiet.session import QuietSession
+from benchwright.features.quiet.types import (
+    FAILED,
+    QuietOwner,
+    QuietSettings,
+    SettingChange,
+    parse_settings,
+)
 from made_up_machine import MadeUp, made_up, snapshot
 
 
@@ -62,9 +62,7 @@ def read_only(*arguments: object, **_: object) -> object:
 
 
 @pytest.mark.parametrize("words", [("aslr",), ("dirty", "caches"), ("aslr", "smt")])
-def test_keeping_what_is_so_already_holds_nothing(
-    tmp_path: Path, words: tuple[str, ...]
-) -> None:
+def test_keeping_what_is_so_already_holds_nothing(tmp_path: Path, words: tuple[str, ...]) -> None:
     host = made_up(tmp_path / "m")
     (host.proc / "sys/kernel/randomize_va_space").write_text("0")
     (host.sys / "devices/system/cpu/smt/control").write_text("notsupported")
@@ -99,9 +97,7 @@ def test_what_was_changed_is_held(tmp_path: Path) -> None:
 # -- a log that cannot be used ---------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("module", "name"), [(owner, "open_trusted"), (quieted, "TransactionLog")]
-)
+@pytest.mark.parametrize(("module", "name"), [(owner, "open_trusted"), (quieted, "TransactionLog")])
 def test_a_read_only_log_is_an_error_that_says_what_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: object, name: str
 ) -> None:
@@ -268,8 +264,7 @@ def test_the_status_shows_what_a_killed_search_left_and_leaves_it(
         f"  server-groups group {group}: absent -> memory.max=64\\x1b[31m, now absent",
         "  server-groups group /etc/passwd: absent -> memory.max=64\\x1b[31m, now unknown: "
         "'group /etc/passwd' is not an item of server-groups",
-        "  any other bw command undoes this, such as bw quiet --restore; "
-        f"log {left / LOG}",
+        f"  any other bw command undoes this, such as bw quiet --restore; log {left / LOG}",
     ]
     assert "could have been written by others" in shown.err
     assert (left / LOG).exists()
@@ -345,9 +340,7 @@ def test_a_session_that_cannot_say_what_it_did_puts_the_machine_back(
     before = snapshot(host)
     monkeypatch.setattr(quieted, "Host", lambda: host)
     monkeypatch.setenv("BW_STATE", str(tmp_path / "state"))
-    session = QuietSession(
-        QuietSettings(parse_settings(["aslr"])), "token", Shown(closed)
-    )
+    session = QuietSession(QuietSettings(parse_settings(["aslr"])), "token", Shown(closed))
     with pytest.raises(BrokenPipeError):
         session.__enter__()
     assert snapshot(host) == before

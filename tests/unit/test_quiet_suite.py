@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchwright.core.errors import InputError
-from benchwright.core.quiet import SETTINGS, QuietSettings, RequestedSetting
+from benchwright.features.quiet.types import SETTINGS, QuietSettings, RequestedSetting
 from benchwright.suite.compile import load
 
 TEST = '\n[[test]]\nexec = "true"\n'

@@ -13,17 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from benchwright.cli.quiet import _present
 from benchwright.core.errors import BenchError
-from benchwright.core.quiet import (
-    AS_BEFORE,
-    FAILED,
-    FOREIGN,
-    SettingChange,
-    parse_settings,
-)
-from benchwright.findings.machine_state import restore_findings
-from benchwright.machine.quiet.hold import (
+from benchwright.features.quiet.command import _present
+from benchwright.features.quiet.findings import restore_findings
+from benchwright.features.quiet.hold import (
     Quieted,
     QuietRequest,
     hold,
@@ -31,8 +24,8 @@ from benchwright.machine.quiet.hold import (
     restore_dead,
     restore_now,
 )
-from benchwright.machine.quiet.host import Host, SettingRefused, run_program
-from benchwright.machine.quiet.log import (
+from benchwright.features.quiet.host import Host, SettingRefused, run_program
+from benchwright.features.quiet.log import (
     BeginRecord,
     ChangeRecord,
     ClosedRecord,
@@ -41,9 +34,16 @@ from benchwright.machine.quiet.log import (
     TransactionLog,
     read_log,
 )
-from benchwright.machine.quiet.log_path import LOG, log_path
-from benchwright.machine.quiet.services import Services
-from benchwright.machine.quiet.transaction import restore
+from benchwright.features.quiet.log_path import LOG, log_path
+from benchwright.features.quiet.services import Services
+from benchwright.features.quiet.transaction import restore
+from benchwright.features.quiet.types import (
+    AS_BEFORE,
+    FAILED,
+    FOREIGN,
+    SettingChange,
+    parse_settings,
+)
 from made_up_machine import MadeUp, made_up, snapshot
 
 ROOT = Path(__file__).parents[2]
@@ -176,9 +176,7 @@ def test_a_log_that_was_cut_is_made_whole(place: Path) -> None:
         os.truncate(path, len(path.read_bytes().splitlines(keepends=True)[0]))
         host.refuse = "swappiness"
     assert "was changed by another program" in told_of_log(quieted)
-    assert {k for k, v in snapshot(host).items() if v != before[k]} == {
-        "proc/sys/vm/swappiness"
-    }
+    assert {k for k, v in snapshot(host).items() if v != before[k]} == {"proc/sys/vm/swappiness"}
     host.refuse = ""
     (host.proc / "31/stat").unlink()
     assert restore_dead(host, place / "state") is not None
@@ -250,9 +248,7 @@ def _forbidden(*_: object) -> str:
 
 @pytest.mark.parametrize("name", ["../../tmp/evil", "/tmp/evil", "-H", "a b", ""])
 @pytest.mark.parametrize("kind", ["script", "unit"])
-def test_a_service_of_a_log_must_have_a_plain_name(
-    place: Path, kind: str, name: str
-) -> None:
+def test_a_service_of_a_log_must_have_a_plain_name(place: Path, kind: str, name: str) -> None:
     host = MadeUp(place)
     change = SettingChange("services", f"{kind} {name}", "running", "stopped")
     both: tuple[Callable[[], object], ...] = (
@@ -351,9 +347,7 @@ def test_what_somebody_took_back_meanwhile_is_a_doubt(place: Path) -> None:
 
 
 @pytest.mark.parametrize("why", ["boot", "restore", "held"])
-def test_what_a_boot_or_another_restore_put_back_had_held(
-    place: Path, why: str
-) -> None:
+def test_what_a_boot_or_another_restore_put_back_had_held(place: Path, why: str) -> None:
     host = made_up(place / "m")
     hold(asked(host, place, "swappiness", "aslr"), 0)
     if why == "boot":
@@ -390,9 +384,7 @@ def test_killed_before_the_second_look_the_old_value_is_written(place: Path) -> 
         ("cgroup.subtree_control", "cpu cpuset"),
     ],
 )
-def test_a_controller_that_others_use_by_now_stays_on(
-    place: Path, name: str, text: str
-) -> None:
+def test_a_controller_that_others_use_by_now_stays_on(place: Path, name: str, text: str) -> None:
     host = made_up(place / "m", version=2)
     with Quieted(asked(host, place, "isolation")) as quieted:
         other = host.groups / "docker"
@@ -431,8 +423,6 @@ def test_the_parent_of_the_private_directory_may_be_shared(place: Path) -> None:
     host = made_up(place / "m")
     (place / "shared").mkdir()
     (place / "shared").chmod(0o1777)
-    wanted = QuietRequest(
-        parse_settings(["aslr"]), host=host, directory=place / "shared/quiet"
-    )
+    wanted = QuietRequest(parse_settings(["aslr"]), host=host, directory=place / "shared/quiet")
     with Quieted(wanted):
         assert (place / "shared/quiet").stat().st_mode & 0o777 == 0o700

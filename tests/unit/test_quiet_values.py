@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from benchwright.core.errors import BenchError, InputError
-from benchwright.core.quiet import RequestedSetting, parse_settings, setting_errors
-from benchwright.machine.quiet.hold import Quieted, QuietRequest, hold
-from benchwright.machine.quiet.log_path import LOG
+from benchwright.features.quiet.hold import Quieted, QuietRequest, hold
+from benchwright.features.quiet.log_path import LOG
+from benchwright.features.quiet.types import RequestedSetting, parse_settings, setting_errors
 from benchwright.suite.compile import load
 from made_up_machine import CPU, MadeUp, made_up, snapshot
 
@@ -44,9 +44,7 @@ PROCESSORS = "CPUs from 0 to 8191, as 2 or 2-5 or 2-5,7"
         ("aslr=,", "'aslr=,' has no value: write aslr alone"),
     ],
 )
-def test_what_no_machine_takes_is_told_with_what_is_allowed(
-    word: str, told: str
-) -> None:
+def test_what_no_machine_takes_is_told_with_what_is_allowed(word: str, told: str) -> None:
     with pytest.raises(ValueError, match=re.escape(told)):
         parse_settings([word])
 
@@ -75,11 +73,7 @@ def refused(host: MadeUp, place: Path, *words: str) -> list[str]:
     told = []
     for enter in ENTER:
         with pytest.raises(InputError) as caught:
-            enter(
-                QuietRequest(
-                    parse_settings(words), host=host, directory=place / "state"
-                )
-            )
+            enter(QuietRequest(parse_settings(words), host=host, directory=place / "state"))
         assert caught.value.exit_status == 2
         told.append([d.message for d in caught.value.diagnostics])
     assert effects == []
@@ -105,9 +99,7 @@ def refused(host: MadeUp, place: Path, *words: str) -> list[str]:
         ("swap=sdb1", "swap cannot be 'sdb1'; allowed: paths of swap devices"),
     ],
 )
-def test_what_this_machine_does_not_take_is_told(
-    tmp_path: Path, word: str, told: str
-) -> None:
+def test_what_this_machine_does_not_take_is_told(tmp_path: Path, word: str, told: str) -> None:
     host = made_up(tmp_path / "m")
     (message,) = refused(host, tmp_path, "swappiness", word)
     assert told in message
@@ -131,9 +123,7 @@ def test_a_swap_device_is_known_by_a_link_to_it(tmp_path: Path, name: str) -> No
 def test_a_swap_device_is_known_by_another_node_of_it(tmp_path: Path) -> None:
     host = made_up(tmp_path / "m")
     os.link(host.root / "swap file", host.root / "again")
-    asked = QuietRequest(
-        parse_settings(["swap=/again"]), host=host, directory=tmp_path / "state"
-    )
+    asked = QuietRequest(parse_settings(["swap=/again"]), host=host, directory=tmp_path / "state")
     with Quieted(asked) as quieted:
         assert [one.change.item for one in quieted.quiet.done] == ["/swap file"]
 
@@ -146,9 +136,7 @@ def test_a_path_that_is_no_swap_is_lacking_and_one_that_is_off_is_not(
     page = os.sysconf("SC_PAGE_SIZE")
     (host.root / "dev/sdc1").write_bytes(bytes(page - 10) + b"SWAPSPACE2" + bytes(9))
     wanted = parse_settings(["swap=/etc/passwd,/dev/sdc1,/dev/sdb1"])
-    with Quieted(
-        QuietRequest(wanted, host=host, directory=tmp_path / "state")
-    ) as quieted:
+    with Quieted(QuietRequest(wanted, host=host, directory=tmp_path / "state")) as quieted:
         (one,) = quieted.quiet.lacking
         assert one.why.startswith("/etc/passwd is not a swap device")
         assert [one.change.item for one in quieted.quiet.done] == ["/dev/sdb1"]
@@ -186,9 +174,7 @@ def test_a_list_that_cannot_be_read_is_lacking_and_no_mistake(tmp_path: Path) ->
         path.unlink()
         path.mkdir()
     wanted = parse_settings(["governor=schedutil"])
-    with Quieted(
-        QuietRequest(wanted, host=host, directory=tmp_path / "state")
-    ) as quieted:
+    with Quieted(QuietRequest(wanted, host=host, directory=tmp_path / "state")) as quieted:
         (one,) = quieted.quiet.lacking
         assert "Is a directory" in one.why
 
@@ -207,9 +193,7 @@ def test_second_threads_are_no_choice_beside_smt(tmp_path: Path) -> None:
         f"isolation cannot be '2-3'; allowed: {told}",
     ]
     for words in (["isolation=2-3"], ["smt", "isolation=1"]):
-        wanted = QuietRequest(
-            parse_settings(words), host=host, directory=tmp_path / "state"
-        )
+        wanted = QuietRequest(parse_settings(words), host=host, directory=tmp_path / "state")
         with Quieted(wanted) as quieted:
             lacking = [o.why for o in quieted.quiet.lacking if "moved" not in o.why]
             assert lacking == []
@@ -229,9 +213,7 @@ def test_every_wrong_value_is_told_at_its_place_in_the_suite(tmp_path: Path) -> 
     wanted = program.quiet
     assert wanted is not None
     host, state = made_up(tmp_path / "m"), tmp_path / "state"
-    asked = QuietRequest(
-        wanted.wishes, places=wanted.places, host=host, directory=state
-    )
+    asked = QuietRequest(wanted.wishes, places=wanted.places, host=host, directory=state)
     with pytest.raises(InputError) as caught:
         Quieted(asked).__enter__()
     found = caught.value.diagnostics

@@ -16,18 +16,18 @@ import pytest
 from benchwright.cli.main import main
 from benchwright.core.errors import BenchError, InputError
 from benchwright.core.plan import Pairs
-from benchwright.core.ramp import RampAxis, RampGoal, RampResult, RampStatus
-from benchwright.core.search import LoadEnding, LoadSeries, LoadTrial, Probe
-from benchwright.run.ledger import Ledger
-from benchwright.run.ramp import (
+from benchwright.features.search.ramp.experiment import (
     ramp_meaning,
     ramp_search,
     ramp_verdict,
     wanted_of,
 )
+from benchwright.features.search.ramp.types import RampAxis, RampGoal, RampResult, RampStatus
+from benchwright.features.search.requests import RampPlan, RampRequest
+from benchwright.features.search.session import run_search
+from benchwright.features.search.types import LoadEnding, LoadSeries, LoadTrial, Probe
+from benchwright.run.ledger import Ledger
 from benchwright.run.recovery import CRASH_CAUSE, recover
-from benchwright.run.search import run_search
-from benchwright.run.search_requests import RampPlan, RampRequest
 from benchwright.study.journal import SessionInfo, Study
 from benchwright.suite.program import SourceFile
 from session_infos import session_info
@@ -160,9 +160,7 @@ def test_a_placeholder_that_nothing_fills_is_told() -> None:
 
 def test_every_mistake_of_a_command_line_is_told_at_once() -> None:
     options = {"factor": "1", "growth": "200%"}
-    wrong = RampRequest(
-        command="g {users}", throughput="tps", p99="x(", **options, seed="x"
-    )
+    wrong = RampRequest(command="g {users}", throughput="tps", p99="x(", **options, seed="x")
     with pytest.raises(InputError) as caught:
         ramp_meaning(wrong, None)
     places = [one.file for one in caught.value.diagnostics]
@@ -280,9 +278,7 @@ class FakeBench:
         self._breaks_at = breaks_at
         self.runs = 0
 
-    def run(
-        self, probe: Probe, sample: Pairs, leaves: Callable[[LoadTrial], bool]
-    ) -> LoadTrial:
+    def run(self, probe: Probe, sample: Pairs, leaves: Callable[[LoadTrial], bool]) -> LoadTrial:
         if self.runs == self._breaks_at:
             raise BenchError("launcher-gone", "killed")
         self.runs += 1
@@ -356,11 +352,7 @@ def test_a_ramp_that_failed_goes_on_when_it_is_resumed(
             self, probe: Probe, sample: Pairs, leaves: Callable[[LoadTrial], bool]
         ) -> LoadTrial:
             done = super().run(probe, sample, leaves)
-            return (
-                done
-                if self.runs <= works
-                else msgspec.structs.replace(done, **unusable)
-            )
+            return done if self.runs <= works else msgspec.structs.replace(done, **unusable)
 
     search = ramp_search(RampPlan(goal=RampGoal(highest=64, repeats=2)))
     with ledger_in(tmp_path / "study", begun=False) as ledger:

@@ -12,15 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchwright.core.ramp import (
-    RampAxis,
-    RampGoal,
-    RampResult,
-    RampStatus,
-    ScalabilityModel,
-)
-from benchwright.core.search import LoadEnding, LoadSeries, LoadTrial, Probe
-from benchwright.decide.ramp.levels import (
+from benchwright.features.search.ramp.levels import (
     THROUGHPUT_KEY,
     TrialThroughput,
     levels_of,
@@ -28,14 +20,22 @@ from benchwright.decide.ramp.levels import (
     trial_throughput,
     trial_throughputs,
 )
-from benchwright.decide.ramp.policy import (
+from benchwright.features.search.ramp.policy import (
     best_so_far,
     first_level,
     level_after,
     next_ramp_step,
 )
-from benchwright.decide.ramp.profile import band_of
-from benchwright.stats.usl import usl_throughput
+from benchwright.features.search.ramp.profile import band_of
+from benchwright.features.search.ramp.scalability import usl_throughput
+from benchwright.features.search.ramp.types import (
+    RampAxis,
+    RampGoal,
+    RampResult,
+    RampStatus,
+    ScalabilityModel,
+)
+from benchwright.features.search.types import LoadEnding, LoadSeries, LoadTrial, Probe
 
 Curve = Callable[[float], float]
 """Users, or arrivals per second, to the true throughput [1/s]."""
@@ -88,9 +88,7 @@ def _autoregressive(random: np.random.Generator, n: int) -> np.ndarray:
     return np.array(list(itertools.accumulate(steps, lambda a, e: 0.5 * a + e)))
 
 
-def play(
-    goal: RampGoal, server: Server, most: int = 400
-) -> tuple[RampResult, list[LoadTrial]]:
+def play(goal: RampGoal, server: Server, most: int = 400) -> tuple[RampResult, list[LoadTrial]]:
     """Ramp a simulated server; return the result and the trials."""
     history: list[LoadTrial] = []
     while len(history) < most:
@@ -196,9 +194,7 @@ def test_a_server_that_only_levels_off_leaves_kappa_untold() -> None:
 
 
 def test_still_growing_at_the_highest_level_is_said() -> None:
-    result, history = play(
-        RampGoal(highest=20, hold_s=20), Server(usl(100, 0.001, 0.0))
-    )
+    result, history = play(RampGoal(highest=20, hold_s=20), Server(usl(100, 0.001, 0.0)))
     assert result.status is RampStatus.HIGHEST
     assert [trial.rate for trial in history] == [1, 2, 4, 8, 16, 20, 1]
     assert "ramp-not-saturated" in codes(result)
@@ -324,14 +320,11 @@ def test_the_control_is_an_early_level_that_shows_the_servers_speed() -> None:
 
 
 @pytest.mark.parametrize(("speed", "told"), [(1.0, False), (0.9, True)])
-def test_a_control_that_differs_is_told_and_in_no_level(
-    speed: float, told: bool
-) -> None:
+def test_a_control_that_differs_is_told_and_in_no_level(speed: float, told: bool) -> None:
     levels = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
     law, away = usl(100, 0.03, 0.001), (0.004, -0.006, 0.002, 0.005, -0.004, 0.001, 0.0)
     climb = [
-        reported(level, law(level) * (1 + off))
-        for level, off in zip(levels, away, strict=True)
+        reported(level, law(level) * (1 + off)) for level, off in zip(levels, away, strict=True)
     ]
     goal = RampGoal(highest=64, flat_levels=9)
     control = next_ramp_step(goal, climb)
@@ -390,12 +383,8 @@ def test_a_failed_trial_is_run_again_and_two_end_the_ramp() -> None:
 
 def test_a_failure_before_another_end_is_told() -> None:
     """Only the two that end a ramp are told by its end alone."""
-    well = LoadTrial(
-        rate=1, duration_s=5, lasted_s=5, cost_s=5, values={THROUGHPUT_KEY: -1}
-    )
-    failed = msgspec.structs.replace(
-        well, values={}, ending=LoadEnding.FAILED, failure="refused"
-    )
+    well = LoadTrial(rate=1, duration_s=5, lasted_s=5, cost_s=5, values={THROUGHPUT_KEY: -1})
+    failed = msgspec.structs.replace(well, values={}, ending=LoadEnding.FAILED, failure="refused")
     result = next_ramp_step(GOAL, [failed, well])
     assert isinstance(result, RampResult)
     assert result.status is RampStatus.FAILED
@@ -462,9 +451,7 @@ def test_a_generator_without_any_count_is_a_clear_end() -> None:
 
 
 def test_a_throughput_without_series_has_no_interval_and_says_so() -> None:
-    trial = LoadTrial(
-        rate=1, duration_s=5, lasted_s=5, cost_s=5, values={THROUGHPUT_KEY: 90.0}
-    )
+    trial = LoadTrial(rate=1, duration_s=5, lasted_s=5, cost_s=5, values={THROUGHPUT_KEY: 90.0})
     result = best_so_far(GOAL, [trial])
     assert result.points[0].throughput.value == 90
     assert math.isnan(result.points[0].throughput.low)
@@ -473,9 +460,7 @@ def test_a_throughput_without_series_has_no_interval_and_says_so() -> None:
 
 def test_repetitions_give_an_interval_where_there_is_no_series() -> None:
     trials = [
-        LoadTrial(
-            rate=n, duration_s=5, lasted_s=5, cost_s=5, values={THROUGHPUT_KEY: x}
-        )
+        LoadTrial(rate=n, duration_s=5, lasted_s=5, cost_s=5, values={THROUGHPUT_KEY: x})
         for n, x in ((1, 90.0), (1, 94.0), (2, 180.0), (2, 182.0))
     ]
     first, second = best_so_far(GOAL, trials).points
@@ -502,17 +487,13 @@ def test_a_warm_up_is_in_no_throughput() -> None:
 
 
 def test_operations_that_failed_are_no_throughput() -> None:
-    trial = LoadTrial(
-        rate=4, duration_s=8, lasted_s=8, cost_s=8, completed=400, errors=400
-    )
+    trial = LoadTrial(rate=4, duration_s=8, lasted_s=8, cost_s=8, completed=400, errors=400)
     flow = trial_throughput(trial, RampAxis.USERS)
     assert flow is not None
     assert flow.throughput == 50
 
 
-def _open_loop(
-    rate: float, completed: int | None, counts: tuple[int, ...]
-) -> LoadTrial:
+def _open_loop(rate: float, completed: int | None, counts: tuple[int, ...]) -> LoadTrial:
     """Return ten seconds of an open loop whose bins are those of the arrivals."""
     return LoadTrial(
         rate=rate,
@@ -520,9 +501,7 @@ def _open_loop(
         lasted_s=10,
         cost_s=10,
         completed=completed,
-        series=LoadSeries(
-            at_s=tuple(map(float, range(10))), counts=counts, binned_by="intended"
-        ),
+        series=LoadSeries(at_s=tuple(map(float, range(10))), counts=counts, binned_by="intended"),
     )
 
 
@@ -535,17 +514,13 @@ def test_arrivals_are_no_throughput_of_an_overloaded_server() -> None:
     assert flow.variance is None, "the noise of arrivals is not the server's"
     assert trial_throughput(_open_loop(400, None, arrivals), RampAxis.RATE) is None
     # The same of a schedule whose end nobody reached: no warm-up that is cut off.
-    ended_early = trial_throughput(
-        _open_loop(400, 1000, (400, 400, 200, *[0] * 7)), RampAxis.RATE
-    )
+    ended_early = trial_throughput(_open_loop(400, 1000, (400, 400, 200, *[0] * 7)), RampAxis.RATE)
     assert ended_early is not None
     assert ended_early.throughput == 100
 
 
 def test_a_run_that_kept_up_has_the_noise_of_its_arrivals() -> None:
-    flow = trial_throughput(
-        _open_loop(10, 99, (9, 11, 10, 8, 12, 10, 9, 11, 10, 9)), RampAxis.RATE
-    )
+    flow = trial_throughput(_open_loop(10, 99, (9, 11, 10, 8, 12, 10, 9, 11, 10, 9)), RampAxis.RATE)
     assert flow is not None
     assert flow.throughput == 9.9
     assert flow.variance is not None
@@ -646,9 +621,7 @@ def test_levels_rise_strictly_to_the_highest(
 
 @settings(max_examples=15)
 @given(st.integers(0, 10**6), st.floats(0, 0.3), st.sampled_from((1, 2)))
-def test_a_ramp_is_a_function_of_its_history(
-    seed: int, within: float, repeats: int
-) -> None:
+def test_a_ramp_is_a_function_of_its_history(seed: int, within: float, repeats: int) -> None:
     """Each prefix asks for the trial that came next: so a resumed ramp goes on alike."""
     goal = RampGoal(highest=32, hold_s=8, repeats=repeats)
     result, history = play(goal, Server(usl(80, 0.1, 0.002), within=within, seed=seed))

@@ -12,30 +12,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from benchwright.core.ramp import (
-    RampAxis,
-    RampGoal,
-    RampResult,
-    RampStatus,
-    ScalabilityModel,
-)
-from benchwright.core.search import (
-    LoadEnding,
-    LoadSeries,
-    LoadTrial,
-    Probe,
-    SearchTrial,
-)
 from benchwright.core.text_table import field_lines
-from benchwright.decide.ramp.policy import best_so_far, next_ramp_step
-from benchwright.decide.ramp.profile import band_of
-from benchwright.findings.codes import make_finding
-from benchwright.report.charts.draw import draw_sheet
-from benchwright.report.charts.ramp import ramp_sheet
-from benchwright.report.charts.render import render_sheet
-from benchwright.report.charts.style import IMAGE_FORMATS, ChartStyle
-from benchwright.report.parts import late_columns
-from benchwright.report.ramp import (
+from benchwright.features.search.progress import (
+    ramp_opening_text,
+    ramp_probe_text,
+    ramp_trial_text,
+)
+from benchwright.features.search.ramp.chart import ramp_sheet
+from benchwright.features.search.ramp.policy import best_so_far, next_ramp_step
+from benchwright.features.search.ramp.profile import band_of
+from benchwright.features.search.ramp.report import (
     RampReport,
     ramp_document,
     ramp_ending_text,
@@ -43,11 +29,25 @@ from benchwright.report.ramp import (
     ramp_headline,
     ramp_text,
 )
-from benchwright.report.search_progress import (
-    ramp_opening_text,
-    ramp_probe_text,
-    ramp_trial_text,
+from benchwright.features.search.ramp.types import (
+    RampAxis,
+    RampGoal,
+    RampResult,
+    RampStatus,
+    ScalabilityModel,
 )
+from benchwright.features.search.types import (
+    LoadEnding,
+    LoadSeries,
+    LoadTrial,
+    Probe,
+    SearchTrial,
+)
+from benchwright.findings.codes import make_finding
+from benchwright.report.charts.draw import draw_sheet
+from benchwright.report.charts.render import render_sheet
+from benchwright.report.charts.style import IMAGE_FORMATS, ChartStyle
+from benchwright.report.parts import late_columns
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "ramp"
 STORED: dict[str, Any] = {"study": "s", "session": 1, "exit_status": 0}
@@ -78,9 +78,7 @@ def trial_of(probe: Probe, curve: Callable[[float], float]) -> LoadTrial:
             "response_ms_mean": mean,
             "response_ms_p99": mean * 4 if probe.rate < 60 else math.inf,
         },
-        series=LoadSeries(
-            tuple(map(float, range(12))), counts=counts, binned_by="completion"
-        ),
+        series=LoadSeries(tuple(map(float, range(12))), counts=counts, binned_by="completion"),
         offered=None if probe.users else round(probe.rate * 12),
         completed=sum(counts),
         errors=3 if probe.rate > 30 else 0,
@@ -116,9 +114,7 @@ def report_of(
         seed=7,
         sample=(("workers", "2"),),
         bench_findings=(
-            make_finding(
-                "server-and-generator-share-cores", "examples", "one processor"
-            ),
+            make_finding("server-and-generator-share-cores", "examples", "one processor"),
         ),
     )
 
@@ -155,9 +151,7 @@ def test_a_headline_is_where_throughput_saturates_or_why_that_is_unknown() -> No
 def test_nothing_of_a_server_reaches_a_terminal_as_a_command() -> None:
     report = report_of()
     detail = "\x1b[2J\x9b\nsecond"
-    text = ramp_text(
-        msgspec.structs.replace(report, detail=detail, sample=(("a", "\x7f"),))
-    )
+    text = ramp_text(msgspec.structs.replace(report, detail=detail, sample=(("a", "\x7f"),)))
     assert text.replace("\n", "").isprintable()
     assert r": \x1b[2J\x9b second" in text
     assert r"a=\x7f" in text
@@ -220,9 +214,7 @@ def test_how_late_the_generator_was_is_a_column_where_any_trial_says_so() -> Non
         msgspec.structs.replace(one, trial=trial)
         for one, trial in zip(report.trials, history, strict=True)
     ]
-    report = msgspec.structs.replace(
-        report, result=best_so_far(GOAL, history), trials=tuple(late)
-    )
+    report = msgspec.structs.replace(report, result=best_so_far(GOAL, history), trials=tuple(late))
     heading, first, second = ramp_text(report).split("\n\n")[2].splitlines()[:3]
     assert "p99 ms  late p99 ms  efficiency" in heading
     assert "  20.5  " in first
@@ -278,10 +270,7 @@ def test_the_picture_has_points_with_intervals_the_law_and_what_is_left_out() ->
     assert len(curves["Universal Scalability Law, with its band"].high) == len(band)
     assert throughput.spans[0].low == 32
     assert {curve.label for curve in response.curves} == {"mean", "p99"}
-    assert (
-        "p99 longer than any response that was waited for at 64"
-        in ramp_sheet(report, band).note
-    )
+    assert "p99 longer than any response that was waited for at 64" in ramp_sheet(report, band).note
 
 
 @pytest.mark.parametrize(
@@ -313,36 +302,21 @@ def test_the_picture_has_the_law_that_the_text_states(
 
 def test_progress_has_a_line_for_each_trial() -> None:
     _, trials = played(GOAL, users_curve, 1)
-    assert ramp_opening_text(GOAL).startswith(
-        "ramping from 1 user, rising times 2, to at"
-    )
-    assert ramp_opening_text(GOAL).endswith(
-        "; then a low level once more, as a control"
-    )
+    assert ramp_opening_text(GOAL).startswith("ramping from 1 user, rising times 2, to at")
+    assert ramp_opening_text(GOAL).endswith("; then a low level once more, as a control")
     repeated = msgspec.structs.replace(GOAL, repeats=3)
-    assert ramp_opening_text(repeated).endswith(
-        "; then each level 2 more times, in random order"
-    )
+    assert ramp_opening_text(repeated).endswith("; then each level 2 more times, in random order")
     assert ramp_opening_text(RATES).endswith("at 2 levels")
-    assert (
-        ramp_probe_text(1, trials[0].probe, RampAxis.USERS)
-        == "trial 1: 1 user for 12 s (begin)"
-    )
+    assert ramp_probe_text(1, trials[0].probe, RampAxis.USERS) == "trial 1: 1 user for 12 s (begin)"
     assert "throughput 120" in ramp_trial_text(trials[0], RampAxis.USERS)
-    failed = msgspec.structs.replace(
-        trials[0].trial, ending=LoadEnding.FAILED, failure="refused"
-    )
-    line = ramp_trial_text(
-        msgspec.structs.replace(trials[0], trial=failed), RampAxis.USERS
-    )
+    failed = msgspec.structs.replace(trials[0].trial, ending=LoadEnding.FAILED, failure="refused")
+    line = ramp_trial_text(msgspec.structs.replace(trials[0], trial=failed), RampAxis.USERS)
     assert line.endswith("failed: refused")
 
 
 @pytest.mark.parametrize("knee", [1, 2, 4, 8, 16])
 @pytest.mark.parametrize("falls", [0.0, 0.004, 0.05])
-def test_the_name_of_the_saturation_is_clear_of_the_legend(
-    knee: float, falls: float
-) -> None:
+def test_the_name_of_the_saturation_is_clear_of_the_legend(knee: float, falls: float) -> None:
     def curve(level: float) -> float:
         return 100 * min(level, knee) / (1 + falls * max(level - knee, 0))
 
@@ -402,9 +376,7 @@ def test_a_ramp_without_saturation_says_so() -> None:
         ("errors", "stopped by errors"),
     ):
         text = ramp_text(msgspec.structs.replace(report, status=status))
-        assert text.startswith(f"{how}: saturation was not reached; the highest"), (
-            status
-        )
+        assert text.startswith(f"{how}: saturation was not reached; the highest"), status
 
 
 def test_what_few_levels_cannot_show_is_not_a_figure() -> None:
@@ -432,9 +404,7 @@ def test_what_is_reported_of_a_law_follows_from_the_preferred_one() -> None:
     assert result.usl is not None
     assert result.usl.users_at_peak is not None, "the whole law has one"
     brief, whole = (rows_of(report, verbose=one) for one in (False, True))
-    assert brief["law"].startswith(
-        "Amdahl's law: throughput levels off at 315.8/s, because"
-    )
+    assert brief["law"].startswith("Amdahl's law: throughput levels off at 315.8/s, because")
     assert not {"gamma", "sigma", "kappa", "fit"} & set(brief)
     assert whole["kappa"].startswith("0 (")
     assert "highest at" in whole["whole law"]

@@ -102,9 +102,7 @@ def test_pooled_shares_never_fall_and_count_every_run(
     pooled = pools(every)
     counted = [run for run in every if run.outcome is not LATE]
     assert sum(one.runs for one in pooled) == len(counted)
-    assert sum(one.failed for one in pooled) == sum(
-        run.outcome is FAILED for run in counted
-    )
+    assert sum(one.failed for one in pooled) == sum(run.outcome is FAILED for run in counted)
     for one, other in itertools.pairwise(pooled):
         assert one.high < other.low
         assert one.share < other.share
@@ -167,9 +165,7 @@ def test_rates_at_which_the_generator_is_late_end_the_ladder() -> None:
         (answer("no answer", None), 1.0, False),
     ],
 )
-def test_an_answer_is_judged_by_what_it_states(
-    said: Answer, off: float, wrong: bool
-) -> None:
+def test_an_answer_is_judged_by_what_it_states(said: Answer, off: float, wrong: bool) -> None:
     found = judged(said, TRUTH)
     assert found.off == pytest.approx(off)
     assert found.is_wrong == wrong

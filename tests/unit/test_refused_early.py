@@ -59,15 +59,11 @@ def suite_of(path: Path, text: str) -> Program:
         ("1.5", "1.5"),
     ],
 )
-def test_a_range_is_its_levels_and_other_texts_are_themselves(
-    text: str, levels: str
-) -> None:
+def test_a_range_is_its_levels_and_other_texts_are_themselves(text: str, levels: str) -> None:
     assert " ".join(expanded(text)) == levels
 
 
-@pytest.mark.parametrize(
-    "text", ["1..", "9..1", "1..9:0", "1..9*1", "0..9*2", "1..x", "1..99999"]
-)
+@pytest.mark.parametrize("text", ["1..", "9..1", "1..9:0", "1..9*1", "0..9*2", "1..x", "1..99999"])
 def test_a_range_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"range|end|levels"):
         expanded(text)
@@ -82,9 +78,7 @@ def test_ranges_are_levels_on_the_command_line_and_in_a_suite(tmp_path: Path) ->
     suite = "[factors]\nn = ['1..3', 8]\n[[test]]\nexec = 'echo {n}'\n"
     program = suite_of(tmp_path / "s.toml", suite)
     found = describe(program, defines={}, environment={})
-    levels = [
-        dict(one.plan.sample)["n"] for one in found if isinstance(one, PlannedTest)
-    ]
+    levels = [dict(one.plan.sample)["n"] for one in found if isinstance(one, PlannedTest)]
     assert levels == ["1", "2", "3", "8"]
 
 
@@ -99,9 +93,7 @@ def test_ranges_are_levels_on_the_command_line_and_in_a_suite(tmp_path: Path) ->
         ("{thread}", "did you mean {threads}?"),
     ],
 )
-def test_a_misspelt_placeholder_is_an_error(
-    tmp_path: Path, word: str, told: str
-) -> None:
+def test_a_misspelt_placeholder_is_an_error(tmp_path: Path, word: str, told: str) -> None:
     with pytest.raises(InputError) as error:
         planned("echo", word, factors=("level=1,2",))
     assert told in str(error.value)
@@ -159,8 +151,7 @@ def test_a_check_warns_of_a_program_that_does_not_exist(
     (tmp_path / "prepare").write_text("#!/bin/sh\n")
     (tmp_path / "prepare").chmod(0o755)
     suite.write_text(
-        "[[test]]\nname = 't'\nsetup = 'prepare'\nexec = './nosuch {n}'\n"
-        "[factors]\nn = '1..3'\n"
+        "[[test]]\nname = 't'\nsetup = 'prepare'\nexec = './nosuch {n}'\n[factors]\nn = '1..3'\n"
     )
     assert main(["run", "--check", str(suite)]) == 0
     told = capsys.readouterr().err

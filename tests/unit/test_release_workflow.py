@@ -67,9 +67,7 @@ def test_only_the_job_that_publishes_has_rights_and_it_runs_last_for_a_tag() -> 
 
 
 def test_no_expression_is_a_part_of_a_script_and_targets_of_make_exist() -> None:
-    targets = re.findall(
-        r"^([a-z-]+):.*## ", (ROOT / "Makefile").read_text(), re.MULTILINE
-    )
+    targets = re.findall(r"^([a-z-]+):.*## ", (ROOT / "Makefile").read_text(), re.MULTILINE)
     made = []
     for step in SCRIPTS.values():
         assert "${{" not in step["run"]
@@ -79,19 +77,13 @@ def test_no_expression_is_a_part_of_a_script_and_targets_of_make_exist() -> None
     assert set(made) <= set(targets)
 
 
-@pytest.mark.skipif(
-    not shutil.which("shellcheck"), reason="shellcheck is not installed"
-)
+@pytest.mark.skipif(not shutil.which("shellcheck"), reason="shellcheck is not installed")
 def test_scripts_have_no_mistakes_of_the_shell(tmp_path: Path) -> None:
     assert shellcheck([step["run"] for step in SCRIPTS.values()], tmp_path) == ""
 
 
-@pytest.mark.skipif(
-    not shutil.which("actionlint"), reason="actionlint is not installed"
-)
+@pytest.mark.skipif(not shutil.which("actionlint"), reason="actionlint is not installed")
 def test_the_workflow_is_one_that_github_accepts() -> None:
-    done = subprocess.run(
-        ["actionlint", "-no-color", WORKFLOW], capture_output=True, text=True
-    )
+    done = subprocess.run(["actionlint", "-no-color", WORKFLOW], capture_output=True, text=True)
     assert done.stdout + done.stderr == ""
     assert done.returncode == 0

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from benchwright.core.characterization import (
+from benchwright.features.profile.report import characterize_lines
+from benchwright.features.profile.types import (
     BlockTrace,
     BlockUse,
     BusiestThread,
@@ -19,7 +20,6 @@ from benchwright.core.characterization import (
     SizeCalls,
     Transfer,
 )
-from benchwright.report.characterized import characterize_lines
 
 BONNIE = BusiestThread("bonnie", 0.8, 0.15, 0.8)
 DD = BusiestThread("dd", 0.95, 0.0, 1.9)
@@ -62,9 +62,7 @@ FOUND = Characterization(
             files=2,
             files_bytes=12288,
             events=(
-                FileSystemEvent(
-                    "ext4_da_write_end", "buffered write", 1000, 17382, ONES
-                ),
+                FileSystemEvent("ext4_da_write_end", "buffered write", 1000, 17382, ONES),
                 FileSystemEvent("ext4_sync_file_enter", "fsync", 2),
             ),
         ),
@@ -168,9 +166,7 @@ def test_reads_and_writes_are_told_as_shares_and_a_copy_is_both() -> None:
 
 
 def test_pipes_alone_are_no_data_of_files() -> None:
-    found = Characterization(
-        1.0, "bpftrace", (Transfer("read", "read", "pipe", 9, 900),)
-    )
+    found = Characterization(1.0, "bpftrace", (Transfer("read", "read", "pipe", 9, 900),))
     assert list(characterize_lines(found))[1:] == [
         "  system calls",
         "    no data of files or devices were moved by system calls",

@@ -7,7 +7,7 @@ import xml.etree.ElementTree as ET
 import pytest
 
 from benchwright.core.observation import FoldedStacks
-from benchwright.report.flame_graph import (
+from benchwright.features.profile.flame_graph import (
     INLINE_MOST_BYTES,
     change_lines,
     difference_svg,
@@ -16,8 +16,8 @@ from benchwright.report.flame_graph import (
     inline_flame_svg,
     share_changes,
 )
+from benchwright.features.profile.folded import profile_of
 from benchwright.report.observed import profile_lines
-from benchwright.watch.folded import profile_of
 
 SVG = "{http://www.w3.org/2000/svg}"
 STACKS = FoldedStacks(

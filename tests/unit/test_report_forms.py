@@ -142,33 +142,19 @@ def test_a_z_score_has_three_digits_where_they_are_asked_for() -> None:
 
 
 def test_a_notice_has_its_place_in_every_form_for_people() -> None:
-    found = compose_report(
-        [], notices=[StatsNotice("a_1", "High z-score of 2.5 for elapsed.")]
-    )
+    found = compose_report([], notices=[StatsNotice("a_1", "High z-score of 2.5 for elapsed.")])
     assert render_stats(found, "table") == "a_1: High z-score of 2.5 for elapsed.\n"
-    assert (
-        render_stats(found, "markdown") == "- a\\_1: High z-score of 2.5 for elapsed.\n"
-    )
+    assert render_stats(found, "markdown") == "- a\\_1: High z-score of 2.5 for elapsed.\n"
     assert render_stats(found, "latex") == "% a_1: High z-score of 2.5 for elapsed.\n"
     object_ = json.loads(render_stats(found, "json"))
-    assert object_["notices"] == [
-        {"subject": "a_1", "text": "High z-score of 2.5 for elapsed."}
-    ]
+    assert object_["notices"] == [{"subject": "a_1", "text": "High z-score of 2.5 for elapsed."}]
     assert object_["findings"] == []
 
 
 def test_stop_lines() -> None:
-    assert (
-        stop_line("t", StopDecision("count", "10 epochs"))
-        == "t: stopped: 10 epochs [count]"
-    )
-    undecided = StopDecision(
-        "max-runs", "30 epochs; elapsed 1 ± 9 %", answered=False, looks=3
-    )
-    assert (
-        stop_line("t", undecided)
-        == "t: stopped undecided: 30 epochs [max-runs] (3 looks)"
-    )
+    assert stop_line("t", StopDecision("count", "10 epochs")) == "t: stopped: 10 epochs [count]"
+    undecided = StopDecision("max-runs", "30 epochs; elapsed 1 ± 9 %", answered=False, looks=3)
+    assert stop_line("t", undecided) == "t: stopped undecided: 30 epochs [max-runs] (3 looks)"
 
 
 def test_the_dump_is_raw() -> None:
@@ -187,9 +173,7 @@ def test_factors_are_the_last_columns_of_csv_and_dump() -> None:
     summary = summarise("elapsed", [1.0, 2.0])
     sample = (("level", "3"), ("count", "7"))
     entries = [StatsInput("a", (summary,), sample=sample), StatsInput("b", (summary,))]
-    head, first, second = csv.reader(
-        io.StringIO(render_stats(compose_report(entries), "csv"))
-    )
+    head, first, second = csv.reader(io.StringIO(render_stats(compose_report(entries), "csv")))
     assert head == [*CSV_COLUMNS, "level", "factor:count"]
     assert (first[-2:], second[-2:]) == (["3", "7"], ["", ""])
     block = MeasurementBlock(1, 1, "c", 0, {"elapsed": 1.0})

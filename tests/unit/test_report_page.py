@@ -127,9 +127,7 @@ def test_the_same_study_gives_the_same_bytes(study: Path) -> None:
     assert one == other
 
 
-def test_names_are_never_markup(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_names_are_never_markup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     words = ("--name", "<img src=x>", "-P", f"n={HOSTILE}", "--", "sh", "-c")
     assert run_in(tmp_path, monkeypatch, *words, "echo '<b>' >&2; exit 3") == 1
     text = render_page(gather_document([StudyPart(tmp_path / "bw-study")]))
@@ -139,9 +137,7 @@ def test_names_are_never_markup(
     assert "&lt;img" in text
 
 
-def test_a_file_that_is_no_report_stays(
-    study: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_file_that_is_no_report_stays(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
     other = study.parent / "notes.html"
     other.write_text("my notes")
     assert main(["report", str(study), "-o", str(other)]) == 2
@@ -154,9 +150,7 @@ def test_a_file_that_is_no_report_stays(
 def test_a_session_and_a_test_can_be_selected(
     study: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run_in(
-        study.parent, monkeypatch, "--max-runs", "2", "--min-runs", "2", "--", "true"
-    )
+    run_in(study.parent, monkeypatch, "--max-runs", "2", "--min-runs", "2", "--", "true")
     capsys.readouterr()
     assert main(["report", "--json", f"{study}@1", str(study)]) == 0
     document = json.loads(capsys.readouterr().out)

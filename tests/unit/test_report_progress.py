@@ -138,9 +138,7 @@ def test_tests_that_have_not_run_are_expected_to_take_as_long() -> None:
 
     def counted(trials: int, of: int, each_s: int) -> None:
         series = {"elapsed": tuple([1.0] * trials)}
-        history = History(
-            trials=trials, series=series, duration_ns=trials * each_s * 10**9
-        )
+        history = History(trials=trials, series=series, duration_ns=trials * each_s * 10**9)
         progress = None if trials == of else progress_of(FixedCount(of), history)
         tally.put(f"{of}", history, progress)
 
@@ -157,9 +155,7 @@ def test_a_total_that_one_test_does_not_know_is_not_shown() -> None:
     tally = TestsTally(2)
     history = History(trials=5, series={"elapsed": (1.0,) * 5}, duration_ns=10**9)
     tally.put("a", history, progress_of(FixedCount(10), history))
-    tally.put(
-        "b", history, progress_of(UntilProgram(5, 5, Command(("stable",))), history)
-    )
+    tally.put("b", history, progress_of(UntilProgram(5, 5, Command(("stable",))), history))
     found = tally.progress(2)
     assert (found.expected_total, found.left_s, found.fraction) == (None, None, None)
     text = together_text("b", STATE, found)
@@ -206,9 +202,7 @@ def test_progress_of_a_count_and_of_a_precision() -> None:
     assert half.estimate is not None
     assert half_width_percent(half.estimate) > 100
     values = tuple([0.9, 1.1] * 10)
-    early = progress_of(
-        UntilPrecise(0.01), History(trials=4, series={"elapsed": values[:4]})
-    )
+    early = progress_of(UntilPrecise(0.01), History(trials=4, series={"elapsed": values[:4]}))
     assert (early.fraction, early.expected_total) == (None, 30)
     assert early.bound == "at least"
     planned = progress_of(

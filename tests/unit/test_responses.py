@@ -11,7 +11,12 @@ import msgspec
 import pytest
 
 from benchwright.cli.main import main
-from benchwright.core.search import (
+from benchwright.features.load.responses_chart import (
+    load_responses,
+    normal_sheet,
+    response_tests,
+)
+from benchwright.features.search.types import (
     Claim,
     ClaimResult,
     Criterion,
@@ -21,11 +26,6 @@ from benchwright.core.search import (
     PeakStatus,
     Probe,
     SearchTrial,
-)
-from benchwright.report.charts.responses import (
-    load_responses,
-    normal_sheet,
-    response_tests,
 )
 from benchwright.stats.aggregate import MetricColumn
 
@@ -62,9 +62,7 @@ def trial(
 
 def result(*rates: float) -> ClaimResult:
     """Return a result whose curve is 10 ms at 100/s and doubles every 100/s."""
-    curve = tuple(
-        CurvePoint(rate, 0.0, 10 * 2 ** (rate / 100 - 1), 99.0) for rate in rates
-    )
+    curve = tuple(CurvePoint(rate, 0.0, 10 * 2 ** (rate / 100 - 1), 99.0) for rate in rates)
     return ClaimResult(
         status=PeakStatus.FOUND,
         detail="",
@@ -119,11 +117,7 @@ def test_without_a_repeated_load_responses_are_relative_to_the_curve() -> None:
 
 
 def test_a_page_has_at_most_nine_panels() -> None:
-    trials = [
-        trial(100.0 + load, 9.0 + at * (1 + load))
-        for load in range(12)
-        for at in range(3)
-    ]
+    trials = [trial(100.0 + load, 9.0 + at * (1 + load)) for load in range(12) for at in range(3)]
     sheet = normal_sheet(response_tests(trials, (MEAN,), {}))
     assert sheet is not None
     assert len(sheet.panels) == 9
@@ -153,9 +147,7 @@ def test_the_plot_of_a_stored_search_has_its_numbers(
     assert points
     for point in points:
         assert len(point["scores"]) == len(point["values"]) == point["n"] >= 3
-        inner = zip(
-            point["band_low"], point["expected"], point["band_high"], strict=True
-        )
+        inner = zip(point["band_low"], point["expected"], point["band_high"], strict=True)
         assert all(low < middle < high for low, middle, high in inner)
     rows = list(csv.DictReader((tmp_path / "q.csv").read_text().splitlines()))
     assert len(rows) == sum(point["n"] for point in points)

@@ -31,6 +31,5 @@ def test_rules_in_words() -> None:
     )
     watched = UntilPrecise(0.01, minimum=20, mode="watch", share=0.9)
     assert describe_rule(watched) == (
-        "until the p90 of elapsed within ±1 % at 95 % confidence, watched, "
-        "20 to 1000 trials"
+        "until the p90 of elapsed within ±1 % at 95 % confidence, watched, 20 to 1000 trials"
     )

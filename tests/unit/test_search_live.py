@@ -11,14 +11,14 @@ import msgspec
 import pytest
 from msgspec import UNSET
 
-from benchwright.cli.search_output import SearchOutput, SearchReport
 from benchwright.core.results import Finding, Severity
-from benchwright.load.search_options import PeakRequest
+from benchwright.features.search.options import PeakRequest
+from benchwright.features.search.output import SearchOutput, SearchReport
+from benchwright.features.search.peak.experiment import PeakExperiment
+from benchwright.features.search.session import changed_spec, search_info
 from benchwright.run.ledger import Ledger
 from benchwright.run.notices import NoticeContents
-from benchwright.run.peak import PeakExperiment
 from benchwright.run.runner import SessionResult
-from benchwright.run.search import changed_spec, search_info
 from benchwright.run.session import SessionVerdict
 from benchwright.study.journal import SessionInfo, Study
 from benchwright.suite.program import SourceFile
@@ -100,9 +100,7 @@ def test_a_notice_has_the_report_for_a_person_whatever_is_printed(
     out, err = capsys.readouterr()
     members = {"study": str(tmp_path / "st"), "session": 7, "exit_status": 3}
     members |= {"profiles": UNSET}
-    doubts = (
-        "note: it drifts [drift]\n-v prints each finding with its evidence and remedy"
-    )
+    doubts = "note: it drifts [drift]\n-v prints each finding with its evidence and remedy"
     assert out == (f"{members}\n" if json else f"a report\n\n{doubts}\n")
     assert err == f"bw: found; stored in {tmp_path / 'st'}\n"
 

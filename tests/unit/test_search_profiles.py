@@ -12,9 +12,17 @@ import pytest
 from benchwright.core.observation import CpuProfile, StackSample, TopFunction
 from benchwright.core.plan import Pairs
 from benchwright.core.processes import Process
-from benchwright.core.ramp import RampAxis, RampPoint, RampResult, RampStatus
 from benchwright.core.results import Estimate
-from benchwright.core.search import (
+from benchwright.features.profile.profiler import Profiler
+from benchwright.features.search.profiles import (
+    answer_load,
+    answer_profile_note,
+    profile_nearest_answer,
+    search_profile_findings,
+)
+from benchwright.features.search.ramp.types import RampAxis, RampPoint, RampResult, RampStatus
+from benchwright.features.search.server.workbench import AroundLoad, unwatched
+from benchwright.features.search.types import (
     Claim,
     ClaimResult,
     LoadEnding,
@@ -24,35 +32,21 @@ from benchwright.core.search import (
     Probe,
     SearchTrial,
 )
-from benchwright.findings.search_profiles import (
-    answer_load,
-    answer_profile_note,
-    profile_nearest_answer,
-    search_profile_findings,
-)
-from benchwright.load.workbench import AroundLoad, unwatched
 from benchwright.report.observed import search_profiles, search_profiles_text
 from benchwright.run.observers import LoadProfiler, LoadWatcher
 from benchwright.run.watching import BatchWatcher, OptionalObservers, Windows
 from benchwright.watch.observer import ObserverSet, Watch
-from benchwright.watch.profile import Profiler
 
 
 def profile(number: int, samples: int = 50) -> CpuProfile:
     """Return a profile whose busiest function is named after its trial."""
     busiest = TopFunction(f"work_{number}", samples, 0.75)
-    return CpuProfile(
-        samples, 99, 0.25, 0.0, (busiest,), svg=f"watched/s1/load-{number}.svg"
-    )
+    return CpuProfile(samples, 99, 0.25, 0.0, (busiest,), svg=f"watched/s1/load-{number}.svg")
 
 
-def trial(
-    number: int, load: float, seen: CpuProfile | None, sample: Pairs = ()
-) -> SearchTrial:
+def trial(number: int, load: float, seen: CpuProfile | None, sample: Pairs = ()) -> SearchTrial:
     """Return a trial at a rate with this profile."""
-    whole = LoadTrial(
-        rate=load, duration_s=5, lasted_s=5, cost_s=5, started_ns=1, profile=seen
-    )
+    whole = LoadTrial(rate=load, duration_s=5, lasted_s=5, cost_s=5, started_ns=1, profile=seen)
     return SearchTrial(number, Probe(load, 5.0), whole, sample)
 
 
@@ -97,9 +91,7 @@ def test_the_highest_profiled_load_up_to_the_answer_explains_it() -> None:
 
 def test_the_answer_of_a_ramp_is_where_throughput_stopped_growing() -> None:
     flat = [RampPoint(level=n, throughput=_about(x), trials=1) for n, x in _LEVELS]
-    ramp = RampResult(
-        status=RampStatus.HIGHEST, detail="", axis=RampAxis.USERS, points=tuple(flat)
-    )
+    ramp = RampResult(status=RampStatus.HIGHEST, detail="", axis=RampAxis.USERS, points=tuple(flat))
     assert answer_load(ramp) == 4, "the highest throughput"
     saturated = msgspec.structs.replace(ramp, saturation=flat[1])
     assert answer_load(saturated) == 2
@@ -155,9 +147,7 @@ def test_each_sample_of_a_surface_has_its_own() -> None:
 
 
 def test_what_others_named_is_escaped() -> None:
-    odd = msgspec.structs.replace(
-        profile(1), top=(TopFunction("a\x1b[2J", 50, 1.0),), samples=50
-    )
+    odd = msgspec.structs.replace(profile(1), top=(TopFunction("a\x1b[2J", 50, 1.0),), samples=50)
     assert "a\\x1b[2J" in search_profiles_text([trial(1, 5, odd)], {(): 5.0})
 
 
@@ -169,9 +159,7 @@ def test_that_loads_were_profiled_is_a_note() -> None:
     best = profile_nearest_answer(TRIALS, 452.89)
     assert answer_profile_note("peak at 50/s", TRIALS[:1], best) == ()
     (note,) = answer_profile_note("peak at 400/s", TRIALS[1:3], best)
-    assert note.evidence == (
-        "of the profiled trials, trial 3 is next below the answer, 452.89/s"
-    )
+    assert note.evidence == ("of the profiled trials, trial 3 is next below the answer, 452.89/s")
 
 
 # -- taken while a load runs ---------------------------------------------------------------
@@ -186,9 +174,7 @@ class Bench:
         self._started_ns = started_ns
         self.around_load: AroundLoad = unwatched
 
-    def run(
-        self, probe: Probe, sample: Pairs, leaves: Callable[[LoadTrial], bool]
-    ) -> LoadTrial:
+    def run(self, probe: Probe, sample: Pairs, leaves: Callable[[LoadTrial], bool]) -> LoadTrial:
         whole = trial(1, probe.rate, None).trial
         if self._started_ns:
             with self.around_load((), None):
@@ -251,8 +237,7 @@ def test_what_is_bws_own_is_in_no_profile_of_a_load(
     """`bw`, its launcher, and what ran beside the load before it began: the sampler."""
     sampler, server, engine = 70, 80, 90
     stacks = [
-        StackSample(1, pid, pid, ("main",))
-        for pid in (os.getpid(), 60, sampler, server, engine)
+        StackSample(1, pid, pid, ("main",)) for pid in (os.getpid(), 60, sampler, server, engine)
     ]
 
     def end(profiler: Profiler) -> None:

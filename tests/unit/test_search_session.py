@@ -16,7 +16,17 @@ from hypothesis import strategies as st
 
 from benchwright.core.errors import BenchError, Interrupted
 from benchwright.core.plan import Pairs
-from benchwright.core.search import (
+from benchwright.features.search.peak.experiment import best_so_far, peak_search, peak_verdict
+from benchwright.features.search.peak.policies.policy import POLICY_NAMES
+from benchwright.features.search.requests import PeakPlan
+from benchwright.features.search.session import (
+    Search,
+    SearchResult,
+    SilentSearch,
+    record_searches,
+    run_search,
+)
+from benchwright.features.search.types import (
     Claim,
     ClaimKind,
     ClaimResult,
@@ -32,18 +42,8 @@ from benchwright.core.search import (
     decode_stored,
     encode_stored,
 )
-from benchwright.decide.peak.policy import POLICY_NAMES
 from benchwright.run.ledger import Ledger
-from benchwright.run.peak import best_so_far, peak_search, peak_verdict
 from benchwright.run.recovery import CRASH_CAUSE, recover
-from benchwright.run.search import (
-    Search,
-    SearchResult,
-    SilentSearch,
-    record_searches,
-    run_search,
-)
-from benchwright.run.search_requests import PeakPlan
 from benchwright.run.session import SessionVerdict
 from benchwright.study.journal import SessionInfo, Study
 from session_infos import session_info
@@ -79,9 +79,7 @@ class FakeServer:
         self._breaks_at = breaks_at
         self._asked = False
 
-    def run(
-        self, probe: Probe, sample: Pairs, leaves: Callable[[LoadTrial], bool]
-    ) -> LoadTrial:
+    def run(self, probe: Probe, sample: Pairs, leaves: Callable[[LoadTrial], bool]) -> LoadTrial:
         if self._asked:
             raise Interrupted
         if self._breaks_at is not None and len(self.probes) == self._breaks_at:
@@ -124,9 +122,7 @@ def trial_of(probe: Probe, number: int) -> LoadTrial:
 
 
 def plan(policy: str = "binsearch", claims: Sequence[Claim] = (Claim(),)) -> PeakPlan:
-    goal = PeakGoal(
-        criteria=(Criterion("response_ms_mean", 40.0),), claim=claims[0], seed=7
-    )
+    goal = PeakGoal(criteria=(Criterion("response_ms_mean", 40.0),), claim=claims[0], seed=7)
     return PeakPlan(goal=goal, claims=tuple(claims), policy=policy, sample=SAMPLE)
 
 
@@ -183,9 +179,7 @@ def counted(place: Path) -> int:
 
 
 @pytest.mark.parametrize("policy", ["binsearch", "monotone"])
-def test_a_search_cut_at_a_trial_goes_on_to_the_same_answer(
-    tmp_path: Path, policy: str
-) -> None:
+def test_a_search_cut_at_a_trial_goes_on_to_the_same_answer(tmp_path: Path, policy: str) -> None:
     assert policy in POLICY_NAMES
     asked = peak_search(plan(policy), watched=False)
     whole = FakeServer()
@@ -197,9 +191,7 @@ def test_a_search_cut_at_a_trial_goes_on_to_the_same_answer(
     # Every step of `monotone` costs a posterior: four places from the first to the last, here,
     # and every place in the next test.
     every = range(probes)
-    cuts = (
-        every if policy == "binsearch" else sorted({*every[:: probes // 3], every[-1]})
-    )
+    cuts = every if policy == "binsearch" else sorted({*every[:: probes // 3], every[-1]})
     for at in cuts:
         place = tmp_path / f"at-{at}"
         with pytest.raises(BenchError):
@@ -300,9 +292,7 @@ class Dying(FakeServer):
         self._works = works
         self._dead = dead
 
-    def run(
-        self, probe: Probe, sample: Pairs, leaves: Callable[[LoadTrial], bool]
-    ) -> LoadTrial:
+    def run(self, probe: Probe, sample: Pairs, leaves: Callable[[LoadTrial], bool]) -> LoadTrial:
         done = super().run(probe, sample, leaves)
         if self.done <= self._works:
             return done
@@ -400,7 +390,9 @@ COARSE, FINE = Claim(), Claim(ClaimKind.RATE, 0.05)
 
 @pytest.fixture
 def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("benchwright.run.peak.policy_named", lambda _name: Patient())
+    monkeypatch.setattr(
+        "benchwright.features.search.peak.experiment.policy_named", lambda _name: Patient()
+    )
 
 
 @pytest.mark.usefixtures("_patient")
@@ -524,9 +516,7 @@ def test_a_trial_comes_back_from_the_journal_as_it_was(
     ],
 )
 def test_each_ending_has_its_exit_status(status: PeakStatus, exit_status: int) -> None:
-    found = ClaimResult(
-        status=PeakStatus.FOUND, detail="one", claim=Claim(), policy="monotone"
-    )
+    found = ClaimResult(status=PeakStatus.FOUND, detail="one", claim=Claim(), policy="monotone")
     other = msgspec.structs.replace(found, status=status, detail="two")
     verdict = peak_verdict(PeakAnswer((found, other)))
     assert verdict.exit_status == exit_status, "the claim that is missing decides"

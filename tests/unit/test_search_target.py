@@ -9,17 +9,17 @@ import msgspec
 import pytest
 
 from benchwright.cli.main import main, parser
-from benchwright.cli.search_options import _target_source
 from benchwright.core.errors import InputError
-from benchwright.load import request as r
-from benchwright.load import workload as w
-from benchwright.load.parse import parse_target, with_options
-from benchwright.load.spec_toml import EngineSettings, target_of
-from benchwright.load.target_spec import spec_of, target_source
-from benchwright.run.peak import PeakExperiment, peak_meaning
-from benchwright.run.ramp import RampExperiment, ramp_meaning
-from benchwright.run.search import search_info
-from benchwright.run.search_requests import PeakRequest, RampRequest
+from benchwright.features.load import request as r
+from benchwright.features.load import workload as w
+from benchwright.features.load.parse import parse_target, with_options
+from benchwright.features.search.command_line import _target_source
+from benchwright.features.search.peak.experiment import PeakExperiment, peak_meaning
+from benchwright.features.search.ramp.experiment import RampExperiment, ramp_meaning
+from benchwright.features.search.requests import PeakRequest, RampRequest
+from benchwright.features.search.session import search_info
+from benchwright.features.search.spec_toml import EngineSettings, target_of
+from benchwright.features.search.target_spec import spec_of, target_source
 
 URL = "http://127.0.0.1:8080/a"
 
@@ -103,9 +103,7 @@ def test_a_session_has_the_text_of_its_workload(files: Path) -> None:
         ('[[filament]]\ntype = "open"\nrate = 10\n', "rate"),
     ],
 )
-def test_a_ramp_raises_what_the_workload_can_have(
-    text: str, axis: str, files: Path
-) -> None:
+def test_a_ramp_raises_what_the_workload_can_have(text: str, axis: str, files: Path) -> None:
     files.write_text(text)
     source = target_source({"target": "null", "workload": str(files)})
     assert ramp_meaning(RampRequest(), source)[1].goal.axis.value == axis
@@ -177,9 +175,7 @@ def test_the_size_of_a_file_is_not_the_size_of_an_operation() -> None:
         *("--target", "/tmp/f", "--size", "1G", "--block", "8k", "--direct"),
         *("--read", "70%", "--location", "zipf 1.2"),
     )
-    assert target_of(settings, {}) == r.FileTarget(
-        "/tmp/f", direct=True, size_bytes=1 << 30
-    )
+    assert target_of(settings, {}) == r.FileTarget("/tmp/f", direct=True, size_bytes=1 << 30)
     assert settings.size == w.ConstantValue(8192)
     assert settings.read == 700_000
 
@@ -189,13 +185,11 @@ def test_a_claim_and_a_budget_are_set_where_none_is_given(
 ) -> None:
     asked: list[PeakRequest] = []
 
-    def begin(
-        _kind: str, _arguments: object, request: PeakRequest, _spec: object
-    ) -> int:
+    def begin(_kind: str, _arguments: object, request: PeakRequest, _spec: object) -> int:
         asked.append(request)
         return 0
 
-    monkeypatch.setattr("benchwright.cli.search_options.begin_search", begin)
+    monkeypatch.setattr("benchwright.features.search.command_line.begin_search", begin)
     assert main(["peak", "--target", URL, "--limit", "p99 < 20ms"]) == 0
     given = ("--claim", "slo:90%", "--budget", "5h")
     assert main(["peak", "--target", URL, "--limit", "p99 < 20ms", *given]) == 0
@@ -274,9 +268,7 @@ def test_a_mistake_is_reported_at_its_option(
         ("null", ""),
     ],
 )
-def test_the_report_says_what_is_not_known_of_the_server(
-    target: str, known: str
-) -> None:
+def test_the_report_says_what_is_not_known_of_the_server(target: str, known: str) -> None:
     source = target_source({"target": target})
     peak = PeakExperiment(search_info("peak", PeakRequest(limits=("4ms",)), source, ()))
     ramp = RampExperiment(search_info("ramp", RampRequest(), source, ()))

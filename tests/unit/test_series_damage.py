@@ -76,9 +76,7 @@ def _places(found: Any) -> list[tuple[Any, Any]]:
 
 @settings(max_examples=300)
 @given(st.data())
-def test_a_changed_value(
-    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
-) -> None:
+def test_a_changed_value(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     writer = full()
     writer.lines = copy.deepcopy([_plain(line) for line in LINES])
     line = data.draw(st.sampled_from(writer.lines))

@@ -10,19 +10,9 @@ import msgspec
 import pytest
 
 from benchwright.core.errors import InputError
-from benchwright.core.quiet import WRITTEN, SettingChange
-from benchwright.core.server_resources import (
-    DeviceLimits,
-    IoLimits,
-    ServerDisks,
-    ServerResources,
-    ServerSetup,
-)
-from benchwright.load.spec import Spec
-from benchwright.load.spec_toml import read_spec
-from benchwright.machine.quiet.hold import Quieted, QuietRequest
-from benchwright.machine.quiet.host import Host, ProgramResult, SettingRefused
-from benchwright.machine.quiet.server_resources import (
+from benchwright.features.quiet.hold import Quieted, QuietRequest
+from benchwright.features.quiet.host import Host, ProgramResult, SettingRefused
+from benchwright.features.quiet.server_resources import (
     Disks,
     Groups,
     io_limits,
@@ -31,7 +21,17 @@ from benchwright.machine.quiet.server_resources import (
     server_groups,
     server_wishes,
 )
-from benchwright.machine.quiet.transaction import plans
+from benchwright.features.quiet.server_resources_types import (
+    DeviceLimits,
+    IoLimits,
+    ServerDisks,
+    ServerResources,
+    ServerSetup,
+)
+from benchwright.features.quiet.transaction import plans
+from benchwright.features.quiet.types import WRITTEN, SettingChange
+from benchwright.features.search.spec import Spec
+from benchwright.features.search.spec_toml import read_spec
 
 SERVER = '[server]\nstart = "serve {disks_}"\nready = { tcp = "127.0.0.1:{port}" }\n'
 LOAD = '[load]\ntarget = "null"\n'
@@ -180,17 +180,13 @@ def test_names_of_disks_are_those_of_the_sample() -> None:
     assert mistakes('disks = "{n}"', factors, start) == [
         "2 there is no variable 'disk2' (at {n} = 1)"
     ]
-    assert mistakes("memory = '1G'", "", "serve {disk1}") == [
-        "2 there is no variable 'disk1'"
-    ]
+    assert mistakes("memory = '1G'", "", "serve {disk1}") == ["2 there is no variable 'disk1'"]
     assert mistakes("disks = 1", "[factors]\ndisk1 = [1]\n") == [
         "9 {disk1} is a disk of [server.resources]: no factor can have this name"
     ]
     # Striped disks have one directory.
     striped = 'disks = "{n}"\ndisk_striped = true'
-    assert mistakes(striped, factors, "serve {disk2}") == [
-        "2 there is no variable 'disk2'"
-    ]
+    assert mistakes(striped, factors, "serve {disk2}") == ["2 there is no variable 'disk2'"]
     assert resources(striped, factors).disks == ServerDisks(
         count=2, file_system="btrfs", striped=True
     )
@@ -280,9 +276,7 @@ class GroupsOnly(Host):
         elif text[:1].isdigit() and ":" in text.split()[0]:
             # A line for each device; a limit of 0 is none.
             device = text.split()[0]
-            kept = [
-                one for one in path.read_text().splitlines() if one.split()[0] != device
-            ]
+            kept = [one for one in path.read_text().splitlines() if one.split()[0] != device]
             off = text.endswith(" 0") or text.count("=max") == 4
             lines = kept if off else [*kept, text]
             path.write_text("\n".join(lines))
@@ -314,11 +308,7 @@ ALL = ServerResources(
     cpu_share=50,
     cpu_quota_us=50_000,
     memory_bytes=(64 << 20) + 1,
-    io=(
-        DeviceLimits(
-            device="/disk", limits=IoLimits(read_iops=10, write_bytes_per_s=1 << 20)
-        ),
-    ),
+    io=(DeviceLimits(device="/disk", limits=IoLimits(read_iops=10, write_bytes_per_s=1 << 20)),),
 )
 
 
@@ -332,11 +322,7 @@ def made(host: Host, wanted: ServerResources, place: Path) -> Quieted:
 def snapshot(host: Host) -> dict[str, str]:
     """Return every file of the cgroups."""
     top = host.sys / "fs/cgroup"
-    return {
-        str(one.relative_to(top)): one.read_text()
-        for one in top.rglob("*")
-        if one.is_file()
-    }
+    return {str(one.relative_to(top)): one.read_text() for one in top.rglob("*") if one.is_file()}
 
 
 def test_version_1_has_a_group_below_that_of_bw_for_each_controller(
@@ -359,9 +345,7 @@ def test_version_1_has_a_group_below_that_of_bw_for_each_controller(
         f"blkio/{group}/blkio.throttle.write_bps_device": f"{device} {1 << 20}",
     }
     top = host.sys / "fs/cgroup"
-    assert groups == tuple(
-        str(top / name / group) for name in ("cpu", "memory", "blkio")
-    )
+    assert groups == tuple(str(top / name / group) for name in ("cpu", "memory", "blkio"))
     assert snapshot(host) == before
     assert held.restored is not None
     assert {one.how for one in held.restored.undone} == {WRITTEN}
@@ -440,9 +424,7 @@ def test_a_controller_that_another_group_uses_meanwhile_stays_on(
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_disks_are_limited_where_the_kernel_writes_back(
-    tmp_path: Path, version: int
-) -> None:
+def test_disks_are_limited_where_the_kernel_writes_back(tmp_path: Path, version: int) -> None:
     controllers = ("blkio",) if version == 1 else ("io", "memory")
     host = GroupsOnly(tmp_path / "m", version, *controllers)
     if version == 1:
@@ -452,18 +434,14 @@ def test_disks_are_limited_where_the_kernel_writes_back(
     (place / "disk1").mkdir(parents=True)
     for number in (1, 2):
         (place / f"disk{number}.img").touch()
-    disks = ServerDisks(
-        count=2, striped=True, limits=IoLimits(read_iops=10, write_iops=10)
-    )
+    disks = ServerDisks(count=2, striped=True, limits=IoLimits(read_iops=10, write_iops=10))
     before = snapshot(host)
     setup = ServerSetup(
         resources=ServerResources(disks=disks),
         group="bw-server-1",
         mounts="/bw-disks-x",
     )
-    request = QuietRequest(
-        server_wishes(setup)[1:], host=host, directory=tmp_path / "state"
-    )
+    request = QuietRequest(server_wishes(setup)[1:], host=host, directory=tmp_path / "state")
     with Quieted(request) as held:
         now = {k: v.strip() for k, v in snapshot(host).items() if v != before.get(k)}
         groups = server_groups([one.change for one in held.quiet.done])
@@ -490,9 +468,7 @@ def test_a_partition_is_limited_as_its_whole_disk(tmp_path: Path) -> None:
     (host.sys / "devices/sda/dev").write_text("8:0\n")
     (host.sys / "devices/sda/sda1/partition").write_text("1\n")
     block.symlink_to(host.sys / "devices/sda/sda1")
-    wanted = msgspec.structs.replace(
-        ALL, cpu_share=None, cpu_quota_us=None, memory_bytes=None
-    )
+    wanted = msgspec.structs.replace(ALL, cpu_share=None, cpu_quota_us=None, memory_bytes=None)
     with made(host, wanted, tmp_path) as held:
         assert "8:0 10" in held.quiet.done[0].change.new
 
@@ -506,17 +482,13 @@ def test_a_partition_is_limited_as_its_whole_disk(tmp_path: Path) -> None:
         (
             1,
             ("blkio",),
-            ServerResources(
-                io=(DeviceLimits(device="/none", limits=IoLimits(read_iops=1)),)
-            ),
+            ServerResources(io=(DeviceLimits(device="/none", limits=IoLimits(read_iops=1)),)),
             "/none: No such file or directory",
         ),
         (
             1,
             ("blkio",),
-            ServerResources(
-                io=(DeviceLimits(device="/proc", limits=IoLimits(read_iops=1)),)
-            ),
+            ServerResources(io=(DeviceLimits(device="/proc", limits=IoLimits(read_iops=1)),)),
             "/proc is on no block device",
         ),
         (
@@ -542,9 +514,7 @@ def test_what_the_machine_does_not_have_is_named(
 ) -> None:
     host = GroupsOnly(tmp_path / "m", version, *controllers)
     setup = ServerSetup(resources=wanted, group="bw-server-1", mounts="/x")
-    lacking = [
-        why for _, plan in plans(host, server_wishes(setup)) for why in plan.lacking
-    ]
+    lacking = [why for _, plan in plans(host, server_wishes(setup)) for why in plan.lacking]
     assert any(words in why for why in lacking), lacking
 
 

@@ -128,9 +128,7 @@ def run(
         else:
             cut = ()
             ledger = Ledger(study, study.begin_session(info()))
-        performer = Performer(
-            bench, ExecEnvironment("/", ()), study.path, ledger.session
-        )
+        performer = Performer(bench, ExecEnvironment("/", ()), study.path, ledger.session)
         session = Session(program, ledger, performer, listener, cut, planned)
         return session.run({}, {}), session, listener
 
@@ -138,9 +136,7 @@ def run(
 def figures(session: Session) -> dict[str, list[tuple[int, TrialEnding, float]]]:
     """Return what counts: test -> (epoch, ending, elapsed of the first block)."""
     return {
-        test.name: [
-            (t.epoch, t.ending, t.blocks[0].values["elapsed"]) for t in test.trials
-        ]
+        test.name: [(t.epoch, t.ending, t.blocks[0].values["elapsed"]) for t in test.trials]
         for test in session.tests
     }
 
@@ -162,9 +158,7 @@ def test_interleaved_tests_report_how_far_all_of_them_are(tmp_path: Path) -> Non
         commands=("work {n}",), factors=("n=1,2,3",), runs="4", seed="1", names=("t",)
     )
     program = program_from_command(request)
-    _, session, listener = run(
-        tmp_path / "study", FakeBench(elapsed), program, planned=3
-    )
+    _, session, listener = run(tmp_path / "study", FakeBench(elapsed), program, planned=3)
     assert [test.name for test in session.tests] == ["t:n=1", "t:n=2", "t:n=3"]
     seen = [one for one in listener.together if one is not None]
     assert len(seen) == len(listener.together)
@@ -184,9 +178,7 @@ def test_a_test_that_the_dry_run_did_not_have_has_no_place_of_many(
 
 
 def test_a_target_out_of_reach_is_reported_once(tmp_path: Path) -> None:
-    request = CommandRequest(
-        commands=("work",), precision="0.1%", max_runs="60", mode="watch"
-    )
+    request = CommandRequest(commands=("work",), precision="0.1%", max_runs="60", mode="watch")
     program = program_from_command(request)
     _, _, listener = run(tmp_path / "study", FakeBench(elapsed), program)
     assert len(listener.together) > 3, "it reports progress several times"
@@ -216,9 +208,7 @@ def test_what_has_ended_gets_no_trial_from_a_version_that_wants_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _verdict, first, _ = run(tmp_path / "study", FakeBench(elapsed))
-    monkeypatch.setattr(
-        "benchwright.run.session.decide", lambda _rule, _history: RunMore(1)
-    )
+    monkeypatch.setattr("benchwright.run.session.decide", lambda _rule, _history: RunMore(1))
     bench = FakeBench(elapsed)
     verdict, second, _ = run(tmp_path / "study", bench, again=True)
     assert bench.requests == []
@@ -350,9 +340,7 @@ def test_fail_fast_ends_the_session_and_a_resume_tries_again(tmp_path: Path) -> 
 
 
 def test_without_fail_fast_a_failed_trial_is_counted_and_told(tmp_path: Path) -> None:
-    bench = FakeBench(
-        elapsed=lambda _r, e, _t: float(e), status=lambda _r, e: int(e == 2)
-    )
+    bench = FakeBench(elapsed=lambda _r, e, _t: float(e), status=lambda _r, e: int(e == 2))
     suite = "TEST t 4\n  EXEC work\nDONE\n"
     verdict, session, _ = run(tmp_path / "study", bench, suite)
     assert (verdict.status, verdict.exit_status) == ("complete", 1)
@@ -570,9 +558,7 @@ def test_a_termination_program_that_cannot_be_started_is_no_answer(
 ) -> None:
     """Its 127 would be taken for "go on", without end."""
     suite = "TEST t 2 1 nosuch\n EXEC work\nDONE\n"
-    absent = FakeBench(
-        quick, status=lambda r, _e: 127 * (r.commands[0].mode == "PREDICATE")
-    )
+    absent = FakeBench(quick, status=lambda r, _e: 127 * (r.commands[0].mode == "PREDICATE"))
     with pytest.raises(BenchError, match="cannot be started"):
         run(tmp_path / "study", absent, suite)
     verdict, session, _ = run(tmp_path / "study", FakeBench(quick), suite, again=True)

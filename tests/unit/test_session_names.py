@@ -40,9 +40,7 @@ def place(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize(
-    "text", ["before", "v2.1", "a_b-c+d", "2nd", "größer", "a" * 80]
-)
+@pytest.mark.parametrize("text", ["before", "v2.1", "a_b-c+d", "2nd", "größer", "a" * 80])
 def test_a_name(text: str) -> None:
     assert parse_name(text) == text
 
@@ -113,9 +111,7 @@ def test_a_directory_with_the_whole_text_as_its_name_is_first(place: Path) -> No
 
 
 @pytest.mark.parametrize("session", ["4", "after", "0"])
-def test_an_unknown_session_lists_those_that_there_are(
-    place: Path, session: str
-) -> None:
+def test_an_unknown_session_lists_those_that_there_are(place: Path, session: str) -> None:
     with (
         contextlib.closing(Study.open_to_read(place)) as study,
         pytest.raises(InputError) as refused,

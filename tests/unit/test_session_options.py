@@ -9,11 +9,16 @@ from types import ModuleType
 import msgspec
 import pytest
 
-from benchwright.cli import compare, load, peak, ramp, replay, run, surface
+from benchwright.cli import compare, run
 from benchwright.cli.main import main
 from benchwright.cli.shared_options import with_session_options
 from benchwright.core.errors import InputError
 from benchwright.core.notice import CommandTarget, NoticeEvent, NoticeSettings
+from benchwright.features.load import command as load
+from benchwright.features.replay import command as replay
+from benchwright.features.search.peak import command as peak
+from benchwright.features.search.ramp import command as ramp
+from benchwright.features.search.surface import command as surface
 from benchwright.run.notices import notices_of
 from benchwright.run.observers import WATCH_OPTION
 from benchwright.study.directory import JOURNAL
@@ -27,7 +32,8 @@ TOLD = ("--notify", "command:tell me", "--notify-on", "done")
 
 def named(module: ModuleType) -> str:
     """Return a command's name."""
-    return module.__name__.rpartition(".")[2]
+    *_, room, name = module.__name__.split(".")
+    return room if name == "command" else name
 
 
 def options(module: ModuleType, *words: str) -> dict[str, str]:

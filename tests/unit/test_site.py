@@ -33,9 +33,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the site as `make site` builds it: a broken link, or a page in no list, is an error."""
     directory = tmp_path_factory.mktemp("site")
     command = (sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir")
-    done = subprocess.run(
-        [*command, str(directory)], cwd=ROOT, capture_output=True, text=True
-    )
+    done = subprocess.run([*command, str(directory)], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return directory
 

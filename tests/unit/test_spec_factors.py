@@ -13,22 +13,22 @@ import msgspec
 import pytest
 
 from benchwright.core.errors import InputError
-from benchwright.core.ramp import RampAxis
-from benchwright.core.server_resources import ServerDisks, names_of_disks
-from benchwright.load import request as r
-from benchwright.load import workload as w
-from benchwright.load.search_options import (
+from benchwright.features.load import request as r
+from benchwright.features.load import workload as w
+from benchwright.features.load.workload_toml import WorkloadFile
+from benchwright.features.quiet.server_resources_types import ServerDisks, names_of_disks
+from benchwright.features.search.options import (
     PeakRequest,
     RampRequest,
     SurfaceRequest,
 )
-from benchwright.load.spec import Spec, fill_placeholders, samples_to_check
-from benchwright.load.spec_toml import EngineSettings, read_spec, target_of
-from benchwright.load.surface_spec import read_surface, unused_factors
-from benchwright.load.workload_toml import WorkloadFile
-from benchwright.run.peak import peak_meaning
-from benchwright.run.ramp import ramp_meaning
-from benchwright.run.search_requests import surface_plan
+from benchwright.features.search.peak.experiment import peak_meaning
+from benchwright.features.search.ramp.experiment import ramp_meaning
+from benchwright.features.search.ramp.types import RampAxis
+from benchwright.features.search.requests import surface_plan
+from benchwright.features.search.spec import Spec, fill_placeholders, samples_to_check
+from benchwright.features.search.spec_toml import EngineSettings, read_spec, target_of
+from benchwright.features.search.surface.spec import read_surface, unused_factors
 from benchwright.suite.program import SourceFile, Template
 
 ROOT = Path(__file__).parents[2]
@@ -117,9 +117,7 @@ def replaced(value: Any, path: TextPath, by: Any) -> Any:
 def toml(value: Any) -> str:
     """Return a value as TOML in one line."""
     if isinstance(value, dict):
-        return (
-            f"{{{', '.join(f'{json.dumps(k)} = {toml(v)}' for k, v in value.items())}}}"
-        )
+        return f"{{{', '.join(f'{json.dumps(k)} = {toml(v)}' for k, v in value.items())}}}"
     if isinstance(value, list):
         return f"[{', '.join(map(toml, value))}]"
     return json.dumps(value, ensure_ascii=False)
@@ -150,9 +148,7 @@ def meaning(spec: Spec) -> Any:
 @pytest.mark.parametrize(
     ("name", "text"), [*EXAMPLES, *GENERATORS], ids=lambda v: v if len(v) < 40 else ""
 )
-def test_each_value_of_each_example_can_be_the_level_of_a_factor(
-    name: str, text: str
-) -> None:
+def test_each_value_of_each_example_can_be_the_level_of_a_factor(name: str, text: str) -> None:
     assert "load" in tables_with_levels(name, text, ("server", "load"))
 
 
@@ -173,8 +169,8 @@ def test_each_value_of_a_server_of_files_can_be_the_level_of_a_factor() -> None:
 
 
 def tables_with_levels(name: str, text: str, tables: tuple[str, ...]) -> set[str | int]:
-    """Assert that a spec means the same if any value of these tables is the level of a factor; return the tables
-    that have such a value."""
+    """Assert that a spec means the same if any value of these tables is the level of a factor;
+    return the tables that have such a value."""
     values = tomllib.loads(text)
     fixed = meaning(read_spec(text, name))
     paths = [(path, level) for path, level in leaves(values) if path[0] in tables]
@@ -183,8 +179,7 @@ def tables_with_levels(name: str, text: str, tables: tuple[str, ...]) -> set[str
         # A second factor keeps the level of the first from being the only one.
         factors = {**values.get("factors", {}), "swept": [level], "other": [1, 2]}
         swept = "\n".join(
-            f"{key} = {toml(one)}"
-            for key, one in {**changed, "factors": factors}.items()
+            f"{key} = {toml(one)}" for key, one in {**changed, "factors": factors}.items()
         )
         spec = read_spec(swept, name)
         assert meaning(spec) == fixed, path
@@ -225,9 +220,7 @@ think = ["0", "5ms"]
     base = engine(keys, factors)
     assert base.run == {"depth": 1, "workers": 1}
     assert base.options == {"direct": False, "size_bytes": 1 << 20}
-    other = engine(
-        keys, factors, direct="true", depth="8", megabytes="4", read="12.5", size="16k"
-    )
+    other = engine(keys, factors, direct="true", depth="8", megabytes="4", read="12.5", size="16k")
     assert other.run == {"depth": 8, "workers": 8}
     assert other.options == {"direct": True, "size_bytes": 4 << 20}
     assert (base.read, other.read) == (500_000, 125_000)
@@ -275,9 +268,7 @@ users_ = [1]
     spec = read_spec(text, "s.toml")
     assert spec.server is not None
     assert (spec.server.cpus, spec.load.generator) == ((0,), "oha")
-    other = spec.at(
-        (("cpu", "1"), ("grace", "2"), ("restart", "sample"), ("program", "wrk2"))
-    )
+    other = spec.at((("cpu", "1"), ("grace", "2"), ("restart", "sample"), ("program", "wrk2")))
     assert other.server is not None
     assert other.server.cpus == (1,)
     assert other.server.grace_ns == 2 * 10**9
@@ -315,9 +306,7 @@ def test_a_wrong_first_level_and_other_mistakes_are_reported_together() -> None:
 
 def test_a_mistake_of_another_key_names_the_level_that_causes_it() -> None:
     text = '[load]\ntarget = "{t}"\nfile_size = "1M"\n[factors]\nt = ["/f", "null"]\n'
-    assert mistakes(text) == [
-        "3:13 file_size is not an option of a null target (at {t} = null)"
-    ]
+    assert mistakes(text) == ["3:13 file_size is not an option of a null target (at {t} = null)"]
 
 
 def test_of_many_samples_each_level_is_checked() -> None:

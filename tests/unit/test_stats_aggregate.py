@@ -19,9 +19,7 @@ from benchwright.stats.aggregate import (
 from benchwright.stats.metric_rules import HOOK_VALUES, MetricRules
 
 
-def block(
-    thread: int, epoch: int = 1, status: int = 0, **values: float
-) -> MeasurementBlock:
+def block(thread: int, epoch: int = 1, status: int = 0, **values: float) -> MeasurementBlock:
     return MeasurementBlock(thread, epoch, "cmd", status, values)
 
 
@@ -50,9 +48,7 @@ def test_the_longest_thread_is_the_elapsed_time_and_cpu_times_are_summed() -> No
     assert found["cpu_percent"] == pytest.approx(65)
 
 
-def test_commands_of_one_thread_become_one_result_before_threads_are_aggregated() -> (
-    None
-):
+def test_commands_of_one_thread_become_one_result_before_threads_are_aggregated() -> None:
     found = trial_values(
         [
             block(1, elapsed=1.0, user=0.5, system=0.0, rss_bytes=50),
@@ -76,9 +72,7 @@ def test_commands_of_one_thread_become_one_result_before_threads_are_aggregated(
 def test_a_declared_metric_says_how_threads_are_aggregated(
     spec: MetricSpec, expected: float
 ) -> None:
-    assert trial_values([block(1, ops=10), block(2, ops=20)], [spec]) == {
-        "ops": expected
-    }
+    assert trial_values([block(1, ops=10), block(2, ops=20)], [spec]) == {"ops": expected}
 
 
 @pytest.mark.parametrize("prefix", ["", "server_"])
@@ -101,9 +95,7 @@ def test_a_machines_value_is_not_summed_over_threads(name: str) -> None:
 
 
 def test_what_only_some_threads_have_is_absent_and_named() -> None:
-    found = aggregate_trial(
-        [block(1, elapsed=1, ops=10), block(2, elapsed=2)], MetricRules()
-    )
+    found = aggregate_trial([block(1, elapsed=1, ops=10), block(2, elapsed=2)], MetricRules())
     assert found.values == {"elapsed": 2}
     assert found.partial == ("ops",)
 
@@ -131,9 +123,7 @@ def test_no_blocks_are_no_values() -> None:
     assert trial_values([]) == {}
 
 
-def test_series_leave_out_trials_that_do_not_count_and_values_that_are_missing() -> (
-    None
-):
+def test_series_leave_out_trials_that_do_not_count_and_values_that_are_missing() -> None:
     trials = [
         trial(1, elapsed=1, ops=5),
         trial(2, TrialEnding.FAILED, elapsed=100),
@@ -155,9 +145,7 @@ def test_rows_of_a_file_become_trials_by_epoch() -> None:
 
 
 def test_rows_come_in_the_tables_order_and_extras_only_when_asked_for() -> None:
-    trials = [
-        trial(1, zeta=1, ops=2, rss_bytes=3, user=0.1, system=0.2, elapsed=1, alpha=1)
-    ]
+    trials = [trial(1, zeta=1, ops=2, rss_bytes=3, user=0.1, system=0.2, elapsed=1, alpha=1)]
     specs = (MetricSpec("ops"),)
     labels = [s.label for s in summarise_trials(trials, specs)]
     assert labels == [
@@ -172,9 +160,7 @@ def test_rows_come_in_the_tables_order_and_extras_only_when_asked_for() -> None:
     ]
     everything = [s.label for s in summarise_trials(trials, specs, everything=True)]
     assert everything == [*labels, "rss_bytes"]
-    asked = [
-        s.label for s in summarise_trials(trials, (MetricSpec("rss_bytes"), *specs))
-    ]
+    asked = [s.label for s in summarise_trials(trials, (MetricSpec("rss_bytes"), *specs))]
     assert asked[5:7] == ["rss_bytes", "ops"]
 
 

@@ -18,9 +18,7 @@ def test_no_values_give_a_count_of_zero_and_nothing_else() -> None:
     assert (found.count, found.sum) == (0, 0.0)
     unknown = (found.mean, found.median, found.low, found.high, found.minimum)
     assert all(map(math.isnan, unknown))
-    assert all(
-        map(math.isnan, (found.maximum, found.sdev, found.half_width, found.slope))
-    )
+    assert all(map(math.isnan, (found.maximum, found.sdev, found.half_width, found.slope)))
 
 
 def test_one_value_has_a_mean_and_no_interval() -> None:

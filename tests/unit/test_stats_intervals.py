@@ -55,9 +55,7 @@ def test_a_median_needs_six_values_and_a_p99_needs_368() -> None:
 
 @pytest.mark.parametrize("share", [0.25, 0.5, 0.9, 0.999])
 def test_quantiles_are_numpys(share: float) -> None:
-    assert quantile(NORMAL, share) == pytest.approx(
-        float(np.quantile(NORMAL, share)), rel=1e-14
-    )
+    assert quantile(NORMAL, share) == pytest.approx(float(np.quantile(NORMAL, share)), rel=1e-14)
 
 
 def test_dependence_widens_a_quantiles_interval_and_never_narrows_it() -> None:
@@ -116,20 +114,14 @@ def test_p_value_and_interval_agree(n: int, confidence: float) -> None:
     values = NORMAL[:n]
     found = t_mixture_interval(values, confidence)
     if not math.isfinite(found.half_width):
-        assert t_mixture_p_of_moments(
-            moments(values), found.value - 1e9, confidence=confidence
-        ) > (1 - confidence)
+        assert t_mixture_p_of_moments(moments(values), found.value - 1e9, confidence=confidence) > (
+            1 - confidence
+        )
         return
     inside = found.low + 1e-9 * found.half_width
     outside = found.low - 1e-9 * found.half_width
-    assert (
-        t_mixture_p_of_moments(moments(values), inside, confidence=confidence)
-        > 1 - confidence
-    )
-    assert (
-        t_mixture_p_of_moments(moments(values), outside, confidence=confidence)
-        < 1 - confidence
-    )
+    assert t_mixture_p_of_moments(moments(values), inside, confidence=confidence) > 1 - confidence
+    assert t_mixture_p_of_moments(moments(values), outside, confidence=confidence) < 1 - confidence
 
 
 def test_sequences_at_their_edges() -> None:

@@ -27,9 +27,7 @@ def test_adjusted_p_values_are_statsmodels(n: int) -> None:
         p = np.random.default_rng([seed, n]).random(n) ** 3
         p = np.round(p, 2)  # ties
         np.testing.assert_allclose(holm(p), multipletests(p, method="holm")[1])
-        np.testing.assert_allclose(
-            benjamini_hochberg(p), multipletests(p, method="fdr_bh")[1]
-        )
+        np.testing.assert_allclose(benjamini_hochberg(p), multipletests(p, method="fdr_bh")[1])
 
 
 def test_what_was_not_asked_is_not_counted() -> None:

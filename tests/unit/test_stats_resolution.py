@@ -41,9 +41,7 @@ def test_other_values_have_none(values: list[float]) -> None:
     assert resolution(values) == 0
 
 
-def test_values_that_are_written_rounded_have_the_step_within_their_last_digit() -> (
-    None
-):
+def test_values_that_are_written_rounded_have_the_step_within_their_last_digit() -> None:
     thirds = [0.33, 0.67, 1.0, 0.33, 0.67, 0.33]
     assert resolution(thirds) == 0
     assert resolution(thirds, rounding=0.01) == pytest.approx(1 / 3, abs=0.01)

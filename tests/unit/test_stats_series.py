@@ -302,12 +302,8 @@ def test_two_late_values_of_ten_are_outliers_and_three_are_a_mode() -> None:
 
 
 @pytest.mark.parametrize("n", [5, 8, 20, 50])
-@pytest.mark.parametrize(
-    "step", [0.0, 1.0, 100.0], ids=["alternating", "wavy-rise", "rise"]
-)
-def test_the_error_of_a_mean_is_that_of_a_series_of_as_many_values(
-    n: int, step: float
-) -> None:
+@pytest.mark.parametrize("step", [0.0, 1.0, 100.0], ids=["alternating", "wavy-rise", "rise"])
+def test_the_error_of_a_mean_is_that_of_a_series_of_as_many_values(n: int, step: float) -> None:
     """Its moments from the whole matrix of covariances, at the correlation that is allowed for."""
     places = np.arange(n)
     values = np.where(places % 2, 1.0, -1.0) + step * places

@@ -32,9 +32,7 @@ def test_f(upper: float, lower: float, x: float) -> None:
     wanted = float(oracle.fdtr(upper, lower, x))
     assert special.f_cdf(upper, lower, x) == pytest.approx(wanted, rel=1e-8, abs=1e-250)
     wanted = float(oracle.fdtrc(upper, lower, x))
-    assert special.f_tail(upper, lower, x) == pytest.approx(
-        wanted, rel=1e-8, abs=1e-250
-    )
+    assert special.f_tail(upper, lower, x) == pytest.approx(wanted, rel=1e-8, abs=1e-250)
 
 
 @given(st.floats(1, 500), st.floats(1, 500), st.floats(0.001, 0.999))
@@ -90,6 +88,4 @@ def test_the_tail_of_the_gamma(shape: float, x: float) -> None:
 @given(st.floats(0, 2000), st.integers(1, 500))
 def test_the_tail_of_chi_square(square: float, freedom: int) -> None:
     wanted = float(oracle.chdtrc(freedom, square))
-    assert special.chi_square_tail(square, freedom) == pytest.approx(
-        wanted, rel=1e-7, abs=1e-13
-    )
+    assert special.chi_square_tail(square, freedom) == pytest.approx(wanted, rel=1e-7, abs=1e-13)

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from benchwright.stats.steps import (
+from benchwright.features.history.steps import (
     MIN_VALUES,
     TAIL,
     LevelVerdict,
@@ -128,9 +128,7 @@ def test_a_step_beside_an_excursion_is_where_it_is() -> None:
     values[60:] += 0.3
     fit = find_steps(values)
     assert [step.index for step in fit.steps] == [60]
-    assert [(one.kind, one.first, one.last) for one in fit.patterns] == [
-        ("excursion", 20, 24)
-    ]
+    assert [(one.kind, one.first, one.last) for one in fit.patterns] == [("excursion", 20, 24)]
 
 
 def test_the_end_is_undecided_where_the_level_had_an_excursion_as_long() -> None:
@@ -343,17 +341,13 @@ def test_a_level_begins_again_where_a_change_was_accepted() -> None:
 def test_uncertain_values_hardly_differ() -> None:
     values = stepped(0.3, 60, 66)
     errors = np.full(66, 0.01)
-    assert (
-        newest_differs(values, standard_errors=errors, level_start=0).state == "differs"
-    )
+    assert newest_differs(values, standard_errors=errors, level_start=0).state == "differs"
     errors[60:] = 0.3
     sure = newest_differs(values, standard_errors=errors, level_start=0)
     assert sure.state in ("same", "unclear")
 
 
-def test_the_newest_values_are_compared_with_the_level_before_without_its_spikes() -> (
-    None
-):
+def test_the_newest_values_are_compared_with_the_level_before_without_its_spikes() -> None:
     rng = np.random.default_rng(5)
     values = np.concatenate([rng.normal(0, 0.05, 60), rng.normal(0.5, 0.05, 20)])
     values[30] = 3.0

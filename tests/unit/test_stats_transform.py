@@ -31,8 +31,7 @@ NAN = math.nan
 def values(table: Table, name: str) -> list[float | str | None]:
     """Return a column with None for what is absent."""
     return [
-        None if value is None or value != value else value
-        for value in table.columns[name].tolist()
+        None if value is None or value != value else value for value in table.columns[name].tolist()
     ]
 
 
@@ -93,9 +92,7 @@ def test_computed_values_and_headings_can_be_read() -> None:
 
 def test_selecting_and_warning_are_of_true_rows_only() -> None:
     assert values(select(rows(), "$ops > 100"), "ops") == [300, 400]
-    assert values(select(rows(), '$command eq "make" && $thread == 2'), "elapsed") == [
-        5
-    ]
+    assert values(select(rows(), '$command eq "make" && $thread == 2'), "elapsed") == [5]
     assert warn(rows(), "$ops < 500").tolist() == [0, 2, 3]
     assert select(rows(), "$elapsed > 10").rows == 0
     assert warn(rows(), "$elapsed > 10").tolist() == []
@@ -200,9 +197,7 @@ def test_unified_and_aggregated_rows_are_what_the_table_shows() -> None:
         assert found[name] == pytest.approx(expected[name])
 
 
-def trial(
-    epoch: int, *blocks: MeasurementBlock, ending: TrialEnding = TrialEnding.OK
-) -> Trial:
+def trial(epoch: int, *blocks: MeasurementBlock, ending: TrialEnding = TrialEnding.OK) -> Trial:
     return Trial("t", epoch, 1, ending, 0, 0, tuple(blocks))
 
 

@@ -144,9 +144,7 @@ def test_equivalence_is_tost(a: np.ndarray, b: np.ndarray) -> None:
     assert inside == (found.p < 0.05)
     ratio = ratio_equivalence(a, b, 0.1)
     limit = math.log(1.1)
-    expected = weightstats.ttost_ind(
-        np.log(b), np.log(a), -limit, limit, usevar="unequal"
-    )
+    expected = weightstats.ttost_ind(np.log(b), np.log(a), -limit, limit, usevar="unequal")
     assert ratio.p == close(expected[0])
     inside = ratio.difference.low > 1 / 1.1 and ratio.difference.high < 1.1
     assert inside == (ratio.p < 0.05)
@@ -175,9 +173,7 @@ def test_normality_keeps_its_level_and_sees_two_modes() -> None:
     # Three standard errors of 2000 replications: 1.5 points.
     assert np.mean(clean) == pytest.approx(0.05, abs=0.015)
     modes = [
-        anderson_darling(
-            np.where(rng.random(30) < 0.3, 2.0, 1.0) + rng.normal(0, 0.05, 30)
-        ).p
+        anderson_darling(np.where(rng.random(30) < 0.3, 2.0, 1.0) + rng.normal(0, 0.05, 30)).p
         for _ in range(200)
     ]
     assert np.mean(np.array(modes) < 0.05) > 0.95
@@ -192,9 +188,7 @@ def test_no_result_depends_on_the_unit(scale: float) -> None:
     assert scaled.difference.low / scale == close(plain.difference.low)
     assert variance_test(a * scale, b * scale).p == close(variance_test(a, b).p)
     assert ratio_of_means(a * scale, b * scale).high == close(ratio_of_means(a, b).high)
-    assert hodges_lehmann(a * scale, b * scale).value / scale == close(
-        hodges_lehmann(a, b).value
-    )
+    assert hodges_lehmann(a * scale, b * scale).value / scale == close(hodges_lehmann(a, b).value)
     data = np.tile(a, 3)
     assert anderson_darling(data * scale).p == close(anderson_darling(data).p)
 

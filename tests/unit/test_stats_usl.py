@@ -10,9 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import curve_fit
 
-from benchwright.core.ramp import ScalabilityModel
-from benchwright.stats.arrays import FloatArray
-from benchwright.stats.usl import (
+from benchwright.features.search.ramp.scalability import (
     LogRegression,
     SaturatingLaw,
     ValueBounds,
@@ -24,6 +22,8 @@ from benchwright.stats.usl import (
     usl_throughput,
     why_no_fit,
 )
+from benchwright.features.search.ramp.types import ScalabilityModel
+from benchwright.stats.arrays import FloatArray
 
 LEVELS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
 gammas = st.floats(1e-2, 1e6)
@@ -36,18 +36,14 @@ def throughputs(gamma: float, sigma: float, kappa: float) -> FloatArray:
     return usl_throughput(np.array(LEVELS), gamma, sigma, kappa)
 
 
-def noisy(
-    seed: int, gamma: float, sigma: float, kappa: float, noise: float = 0.03
-) -> list[float]:
+def noisy(seed: int, gamma: float, sigma: float, kappa: float, noise: float = 0.03) -> list[float]:
     """Return throughputs with relative normal noise."""
     errors = np.random.default_rng(seed).normal(0, noise, len(LEVELS))
     return [float(x) for x in throughputs(gamma, sigma, kappa) * np.exp(errors)]
 
 
 @given(gammas, sigmas, kappas)
-def test_the_published_formulas_properties_hold(
-    gamma: float, sigma: float, kappa: float
-) -> None:
+def test_the_published_formulas_properties_hold(gamma: float, sigma: float, kappa: float) -> None:
     """Gunther 2007: X(1) is gamma; the maximum is at sqrt((1 - sigma)/kappa)."""
     peak = users_at_peak(sigma, kappa)
     assert peak is not None
@@ -62,17 +58,13 @@ def test_the_published_formulas_properties_hold(
 
 @settings(max_examples=25)
 @given(gammas, sigmas, kappas)
-def test_exact_data_give_their_parameters_back(
-    gamma: float, sigma: float, kappa: float
-) -> None:
+def test_exact_data_give_their_parameters_back(gamma: float, sigma: float, kappa: float) -> None:
     found = fit_usl(LEVELS, throughputs(gamma, sigma, kappa).tolist())
     assert found.gamma.value == pytest.approx(gamma, rel=1e-6)
     assert found.sigma.value == pytest.approx(sigma, rel=1e-5)
     assert found.kappa.value == pytest.approx(kappa, rel=1e-5)
     assert found.users_at_peak is not None
-    assert found.users_at_peak.value == pytest.approx(
-        users_at_peak(sigma, kappa), rel=1e-4
-    )
+    assert found.users_at_peak.value == pytest.approx(users_at_peak(sigma, kappa), rel=1e-4)
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -151,9 +143,7 @@ def test_a_saturating_law_is_found_again(sharpness: float) -> None:
     measured = ((100 * users) ** -sharpness + 1500**-sharpness) ** (-1 / sharpness)
     law = levelling(measured)
     assert law.squares == pytest.approx(0, abs=1e-9)
-    assert (law.gamma, law.limit, law.sharpness) == pytest.approx(
-        (100, 1500, sharpness), rel=1e-3
-    )
+    assert (law.gamma, law.limit, law.sharpness) == pytest.approx((100, 1500, sharpness), rel=1e-3)
 
 
 def test_a_straight_line_and_a_constant_are_ends_of_the_saturating_law() -> None:
@@ -232,13 +222,9 @@ def test_what_cannot_be_fitted_says_why(
 
 
 def test_a_profile_of_a_parabola_ends_where_algebra_says() -> None:
-    low, high = profile_interval(
-        lambda x: (x - 2) ** 2 - 9, 2.0, 0.01, ValueBounds(-10, 100)
-    )
+    low, high = profile_interval(lambda x: (x - 2) ** 2 - 9, 2.0, 0.01, ValueBounds(-10, 100))
     assert (low, high) == pytest.approx((-1, 5), rel=1e-4)
-    assert profile_interval(
-        lambda x: (x - 2) ** 2 - 9, 2.0, 1.0, ValueBounds(0, 3)
-    ) == (
+    assert profile_interval(lambda x: (x - 2) ** 2 - 9, 2.0, 1.0, ValueBounds(0, 3)) == (
         0,
         3,
     )

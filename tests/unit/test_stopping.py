@@ -119,13 +119,9 @@ def test_count_above_30_ends_at_the_next_look() -> None:
 def test_the_predicate_must_hold_for_every_quantity_that_is_asked() -> None:
     calm, wild = noisy(10, 0.001), noisy(10, 0.5)
     assert decide(LEGACY, run(10, elapsed=calm, user=wild)) == RunMore(2)
-    ignored = run(
-        10, elapsed=calm, wait=wild, cpu_percent=wild, free=wild, rss_bytes=wild
-    )
+    ignored = run(10, elapsed=calm, wait=wild, cpu_percent=wild, free=wild, rss_bytes=wild)
     assert stopped(decide(LEGACY, ignored)).answered
-    declared = History(
-        10, series={"elapsed": tuple(calm), "ops": tuple(wild)}, metrics=("ops",)
-    )
+    declared = History(10, series={"elapsed": tuple(calm), "ops": tuple(wild)}, metrics=("ops",))
     assert decide(LEGACY, declared) == RunMore(2)
 
 
@@ -191,9 +187,7 @@ def test_a_mean_by_plan_is_looked_at_after_the_pilot_and_then_regularly() -> Non
 
 
 def test_a_calm_pilot_is_enough() -> None:
-    stop = stopped(
-        decide(UntilPrecise(0.05, minimum=20), run(20, elapsed=noisy(20, 0.01)))
-    )
+    stop = stopped(decide(UntilPrecise(0.05, minimum=20), run(20, elapsed=noisy(20, 0.01))))
     assert stop.detail.startswith("20 trials, one look")
 
 
@@ -263,9 +257,7 @@ def test_no_interval_of_few_trials_is_much_finer_than_the_target() -> None:
 
 def test_the_worst_metric_decides() -> None:
     rule = UntilPrecise(0.05, ("elapsed", "user"), 20)
-    assert decide(
-        rule, run(20, elapsed=noisy(20, 0.01), user=noisy(20, 0.15))
-    ) == RunMore(1)
+    assert decide(rule, run(20, elapsed=noisy(20, 0.01), user=noisy(20, 0.15))) == RunMore(1)
 
 
 def test_a_maximum_ends_it_undecided_with_the_interval_reached() -> None:
@@ -302,9 +294,7 @@ def test_time_is_kept_by_the_size_of_batches() -> None:
 
     def spent(n: int, each_s: float) -> History:
         values = tuple(noisy(n, 0.15))
-        return History(
-            n, series={"elapsed": values}, duration_ns=int(n * each_s * SECOND)
-        )
+        return History(n, series={"elapsed": values}, duration_ns=int(n * each_s * SECOND))
 
     assert decide(rule, spent(0, 2)) == RunMore(1)
     assert decide(rule, spent(1, 2)) == RunMore(19)
@@ -399,9 +389,7 @@ def test_one_far_value_of_a_pilot_is_not_a_wide_distribution() -> None:
 
 def test_what_is_within_reach_is_computed_from_the_same_trials() -> None:
     rule = UntilPrecise(0.005, maximum=1000)
-    found = {
-        one.option: one for one in alternatives(rule, scattered(60, 1, 0.5).series)
-    }
+    found = {one.option: one for one in alternatives(rule, scattered(60, 1, 0.5).series)}
     assert list(found) == ["--metric user"], "the median is as uncertain as the mean"
     assert found["--metric user"].needed is None
     assert found["--metric user"].estimate.unit == "s"
@@ -413,9 +401,7 @@ def test_what_is_within_reach_is_computed_from_the_same_trials() -> None:
 
 
 def test_a_watched_quantile_is_projected_from_its_look() -> None:
-    rule = UntilPrecise(
-        0.001, mode="watch", share=0.5, minimum=20, max_time_ns=60 * SECOND
-    )
+    rule = UntilPrecise(0.001, mode="watch", share=0.5, minimum=20, max_time_ns=60 * SECOND)
     assert "the limit is 60 s" in out_of_reach(rule, lasting(40, 1, 0.15))
 
 
@@ -445,9 +431,7 @@ def test_a_metric_missing_in_some_trials_needs_more_of_them() -> None:
 
 def test_failures_only_end_after_the_pilot() -> None:
     assert decide(UntilPrecise(0.05, minimum=20), run(0, 19)) == RunMore(1)
-    assert (
-        stopped(decide(UntilPrecise(0.05, minimum=20), run(0, 20))).reason == "failed"
-    )
+    assert stopped(decide(UntilPrecise(0.05, minimum=20), run(0, 20))).reason == "failed"
 
 
 def test_slow_changes_need_more_trials_than_fast_ones_of_the_same_spread() -> None:
@@ -465,9 +449,7 @@ def test_the_result_of_a_precision_carries_target_and_interval() -> None:
     assert (reached.metric, reached.statistic) == ("elapsed", "mean")
     assert reached.estimate is not None
     assert reached.estimate.low < 1 < reached.estimate.high
-    undecided = stopped(
-        decide(UntilPrecise(0.01, maximum=30), run(30, elapsed=noisy(30)))
-    )
+    undecided = stopped(decide(UntilPrecise(0.01, maximum=30), run(30, elapsed=noisy(30))))
     assert not undecided.answered
     assert undecided.reached[0].estimate is not None
     assert undecided.reached[0].estimate.half_width > 0.01
@@ -537,9 +519,7 @@ def test_watching_ends_at_the_limits_undecided() -> None:
 
 def trial(epoch: int, ending: TrialEnding = TrialEnding.OK) -> Trial:
     values = {"elapsed": float(epoch)} | ({"ops": 5.0} if epoch % 2 else {})
-    return Trial(
-        "t", epoch, 1, ending, 0, 100, (MeasurementBlock(1, epoch, "c", 0, values),)
-    )
+    return Trial("t", epoch, 1, ending, 0, 100, (MeasurementBlock(1, epoch, "c", 0, values),))
 
 
 def test_a_history_is_the_same_however_it_was_gathered() -> None:

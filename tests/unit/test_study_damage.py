@@ -119,9 +119,7 @@ DAMAGES: tuple[Callable[[bytearray, random.Random], None], ...] = (
 )
 
 
-def damages(
-    whole: Path, name: str, count: int, scratch: Path
-) -> Iterator[tuple[str, Path]]:
+def damages(whole: Path, name: str, count: int, scratch: Path) -> Iterator[tuple[str, Path]]:
     """Yield copies of a study with one file damaged, each at the same place."""
     random_ = random.Random(f"{SEED} {name}")
     for number in range(count):
@@ -154,9 +152,7 @@ def read_or_refused(place: Path) -> tuple[object, ...] | str:
 REFUSALS = ("journal-damaged", "not-a-study", "journal-newer")
 
 
-def test_a_damaged_journal_is_as_written_or_refused(
-    intact: Path, tmp_path: Path
-) -> None:
+def test_a_damaged_journal_is_as_written_or_refused(intact: Path, tmp_path: Path) -> None:
     whole = records(intact)
     refused = 0
     for case, place in damages(intact, JOURNAL, 120, tmp_path / "damaged"):
@@ -209,9 +205,7 @@ def test_every_reader_prints_what_was_written_or_nothing(
             assert (code, out) == expected[:2], case
 
 
-def test_a_log_with_a_flipped_bit_is_refused_by_readers(
-    logged: Path, tmp_path: Path
-) -> None:
+def test_a_log_with_a_flipped_bit_is_refused_by_readers(logged: Path, tmp_path: Path) -> None:
     """A reader took the break for the log's end and printed an empty table."""
     place = tmp_path / "damaged"
     shutil.copytree(logged, place)
@@ -223,9 +217,7 @@ def test_a_log_with_a_flipped_bit_is_refused_by_readers(
     assert "is truncated" in err
 
 
-def test_a_log_that_a_live_writer_begins_anew_is_not_judged(
-    intact: Path, tmp_path: Path
-) -> None:
+def test_a_log_that_a_live_writer_begins_anew_is_not_judged(intact: Path, tmp_path: Path) -> None:
     """For a moment its new header stands before frames with the old salts."""
     place = tmp_path / "written"
     shutil.copytree(intact, place)

@@ -19,7 +19,7 @@ from benchwright.core.observation import (
     TrialEnding,
 )
 from benchwright.core.plan import Command, FixedCount, Phases, StopDecision, TestPlan
-from benchwright.core.search import LoadTrial, Probe, SearchTrial
+from benchwright.features.search.types import LoadTrial, Probe, SearchTrial
 from benchwright.study.contents import tests_of as contents_of
 from benchwright.study.export import (
     ExportedTrial,
@@ -200,9 +200,7 @@ def test_one_test_of_a_study(place: Path, selector: str) -> None:
     ("selector", "message"),
     [(":ext3", "there is no test 'ext3'"), ("@7", "there is no session 7")],
 )
-def test_what_a_study_does_not_hold_is_told(
-    place: Path, selector: str, message: str
-) -> None:
+def test_what_a_study_does_not_hold_is_told(place: Path, selector: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
         PARSER.read(Path(f"{place}{selector}"))
 

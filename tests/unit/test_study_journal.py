@@ -39,8 +39,7 @@ ENTRIES = 400
 def outcomes(first: int, count: int) -> list[NewEntry]:
     pad = "x" * 200
     return [
-        NewEntry("outcome", f"key-{n}", {"n": n, "pad": pad})
-        for n in range(first, first + count)
+        NewEntry("outcome", f"key-{n}", {"n": n, "pad": pad}) for n in range(first, first + count)
     ]
 
 
@@ -79,9 +78,7 @@ WRITERS = [Study.create_or_open, Study.open_to_resume]
 
 
 @pytest.mark.parametrize("inside", ["", "/deeper"])
-def test_a_file_in_place_of_a_study_is_named_with_the_option(
-    tmp_path: Path, inside: str
-) -> None:
+def test_a_file_in_place_of_a_study_is_named_with_the_option(tmp_path: Path, inside: str) -> None:
     file = tmp_path / "lock"
     file.write_text("")
     with pytest.raises(StudyError, match="--study DIR") as raised:
@@ -182,9 +179,7 @@ def test_a_new_study_is_its_owners_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("opener", WRITERS)
-def test_a_second_writer_is_refused(
-    place: Path, opener: Callable[[Path], Study]
-) -> None:
+def test_a_second_writer_is_refused(place: Path, opener: Callable[[Path], Study]) -> None:
     with contextlib.closing(Study.open_to_resume(place)):
         with pytest.raises(StudyError, match=f"process {os.getpid()}") as refused:
             opener(place)
@@ -237,12 +232,8 @@ def test_a_race_of_two_births_has_one_journal(
 # -- what is refused ---------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "name", ["thesis.tex", "logs", "results", f"{JOURNAL}-wal", ".hidden"]
-)
-def test_a_directory_with_something_else_is_not_a_study(
-    tmp_path: Path, name: str
-) -> None:
+@pytest.mark.parametrize("name", ["thesis.tex", "logs", "results", f"{JOURNAL}-wal", ".hidden"])
+def test_a_directory_with_something_else_is_not_a_study(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("precious")
     assert refusal(tmp_path, Study.create_or_open) == "not-a-study"
 
@@ -266,9 +257,7 @@ def test_a_file_in_place_of_the_directory_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("opener", [Study.open_to_resume, Study.open_to_read])
-def test_what_is_not_there_is_not_a_study(
-    tmp_path: Path, opener: Callable[[Path], Study]
-) -> None:
+def test_what_is_not_there_is_not_a_study(tmp_path: Path, opener: Callable[[Path], Study]) -> None:
     assert refusal(tmp_path, opener) == "not-a-study"
 
 
@@ -284,9 +273,7 @@ def test_another_programs_database_is_not_a_study(
 
 
 @pytest.mark.parametrize("opener", [*WRITERS, Study.open_to_read])
-def test_a_newer_version_is_refused(
-    place: Path, opener: Callable[[Path], Study]
-) -> None:
+def test_a_newer_version_is_refused(place: Path, opener: Callable[[Path], Study]) -> None:
     with contextlib.closing(sqlite3.connect(place / JOURNAL)) as database:
         database.execute("PRAGMA user_version = 2")
     assert refusal(place, opener) == "journal-newer"
@@ -304,9 +291,7 @@ def spots() -> Iterator[float]:
 
 
 @pytest.mark.parametrize("opener", WRITERS)
-def test_damage_in_the_middle_is_refused(
-    place: Path, opener: Callable[[Path], Study]
-) -> None:
+def test_damage_in_the_middle_is_refused(place: Path, opener: Callable[[Path], Study]) -> None:
     """Every flipped byte that a reader could come to see is found: in a page's
     structure by SQLite, in a payload by the chain. Unused bytes carry nothing."""
     whole = (place / JOURNAL).read_bytes()

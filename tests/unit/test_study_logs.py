@@ -80,9 +80,7 @@ def test_batches_are_kept_one_after_the_other(tmp_path: Path) -> None:
                 assert data == piece
             else:
                 assert data == piece[: 2 * END_BYTES]
-                assert omitted_bytes(process, "out") == max(
-                    len(piece) - 2 * END_BYTES, 0
-                )
+                assert omitted_bytes(process, "out") == max(len(piece) - 2 * END_BYTES, 0)
         assert kept[-1].out == kept[-2].out
 
 

@@ -155,9 +155,7 @@ def test_dollar_names_are_the_environments() -> None:
     assert said(text, environment={"HOME": "/root"}) == ["1 /root mine", "x"]
 
 
-@pytest.mark.parametrize(
-    "text", ["$HOME", "$1", "$", "$$", "${A}$", "$A:$A", "$(a)$", "5$ $A 6$"]
-)
+@pytest.mark.parametrize("text", ["$HOME", "$1", "$", "$$", "${A}$", "$A:$A", "$(a)$", "5$ $A 6$"])
 def test_a_dollar_without_its_other_is_the_shells(text: str) -> None:
     assert said(f"ENV A=1\nECHO <{text}>") == [f"<{text}>"]
 
@@ -214,9 +212,7 @@ DONE
 
 
 def test_env_goes_to_commands_in_order_last_wins() -> None:
-    text = (
-        "ENV A=1\nENV B=2\nENVEX A=%A%+4\nVAR C=3\nSYSTEM run\nTEST t 1\nEXEC x\nDONE"
-    )
+    text = "ENV A=1\nENV B=2\nENVEX A=%A%+4\nVAR C=3\nSYSTEM run\nTEST t 1\nEXEC x\nDONE"
     found = effects(text)
     assert isinstance(found[0], effect.RunSystem)
     assert found[0].environment == (("A", "5"), ("B", "2"))
@@ -366,14 +362,10 @@ DONE
 
 def test_fast_fail_with_and_without_a_script() -> None:
     assert effects("FASTFAIL") == [effect.SetFastFail(None)]
-    assert effects("VAR W=me\nFASTFAIL mail %W%") == [
-        effect.SetFastFail(Command(("mail", "me")))
-    ]
+    assert effects("VAR W=me\nFASTFAIL mail %W%") == [effect.SetFastFail(Command(("mail", "me")))]
 
 
-@pytest.mark.parametrize(
-    "line", ["THREADS=3", "THREADS 3", "THREADS = 3", "VAR THREADS=3"]
-)
+@pytest.mark.parametrize("line", ["THREADS=3", "THREADS 3", "THREADS = 3", "VAR THREADS=3"])
 def test_threads(line: str) -> None:
     assert plans(f"{line}\nTEST t-%THREADS% 1\nEXEC x\nDONE")[0].threads == 3
 
@@ -558,14 +550,11 @@ GUIDE = Path(__file__).parents[2] / "docs" / "suite-ap.md"
 
 def test_the_guide_is_true() -> None:
     text, expected = (
-        GUIDE.read_text().split(f"```{kind}\n")[1].split("```")[0]
-        for kind in ("sh", "text")
+        GUIDE.read_text().split(f"```{kind}\n")[1].split("```")[0] for kind in ("sh", "text")
     )
     found = effects(text, environment={"TESTROOT": "/t"})
     shown = [
-        e.text
-        if isinstance(e, effect.Say)
-        else f"{e.plan.name}: {e.plan.phases.exec[0].text}"
+        e.text if isinstance(e, effect.Say) else f"{e.plan.name}: {e.plan.phases.exec[0].text}"
         for e in found
         if isinstance(e, (effect.Say, effect.RunEpochs))
     ]

@@ -226,9 +226,7 @@ def test_what_a_precision_is_of_and_how_it_is_reached() -> None:
         ("x",), precision="2%", mode="watch", of="p90", confidence="99%", rest="1.5s"
     )
     (plan,) = plans(request)
-    assert plan.stopping == precise(
-        0.02, minimum=20, confidence=0.99, mode="watch", share=0.9
-    )
+    assert plan.stopping == precise(0.02, minimum=20, confidence=0.99, mode="watch", share=0.9)
     assert plan.phases.setup == (Command(("sleep", "1.5")),)
 
 

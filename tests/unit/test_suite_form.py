@@ -41,9 +41,7 @@ def errors(text: str, form: Form) -> list[str]:
 
 def test_the_fields_of_a_record_are_the_keys() -> None:
     text = 'name = "a"\nmode = "off"\nwait = "2us"\nwords = "w"\nfast = false\n'
-    assert read(text, form_of(Server)) == Server(
-        name="a", mode="off", wait_ns=2000, words=("w",)
-    )
+    assert read(text, form_of(Server)) == Server(name="a", mode="off", wait_ns=2000, words=("w",))
 
 
 def test_every_error_is_reported_at_its_place() -> None:

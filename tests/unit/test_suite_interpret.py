@@ -52,9 +52,7 @@ def batches(found: list[Effect]) -> list[tuple[int, int]]:
 
 def executed(found: list[Effect]) -> list[str]:
     """Return the EXEC command of each batch."""
-    return [
-        e.plan.phases.exec[0].text for e in found if isinstance(e, effect.RunEpochs)
-    ]
+    return [e.plan.phases.exec[0].text for e in found if isinstance(e, effect.RunEpochs)]
 
 
 def test_a_million_equal_epochs_are_one_batch() -> None:

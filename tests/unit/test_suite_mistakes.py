@@ -146,9 +146,7 @@ def test_a_block_left_open_does_not_hide_what_follows() -> None:
 
 
 def test_an_include_loop_names_its_chain() -> None:
-    found = mistakes(
-        "INCLUDE a.inc", {"a.inc": "INCLUDE b.inc", "b.inc": "\nINCLUDE a.inc"}
-    )
+    found = mistakes("INCLUDE a.inc", {"a.inc": "INCLUDE b.inc", "b.inc": "\nINCLUDE a.inc"})
     only = found[0]
     assert (only.code, only.file, only.line) == ("suite-include-loop", "b.inc", 2)
     assert only.hint == "a.inc -> b.inc -> a.inc"
@@ -184,9 +182,7 @@ def test_blocks_too_deep() -> None:
         ("ECHO a\nEC\0HO", "suite-unreadable", "NUL"),
     ],
 )
-def test_files_that_cannot_be_used(
-    content: str | Exception, code: str, part: str
-) -> None:
+def test_files_that_cannot_be_used(content: str | Exception, code: str, part: str) -> None:
     included = mistakes("\nINCLUDE x.inc", {"x.inc": content})[0]
     assert included.code == code
     assert part in included.message
@@ -196,9 +192,9 @@ def test_files_that_cannot_be_used(
 
 
 def test_files_that_are_not_there_or_no_suites() -> None:
-    assert mistakes("", name="other.ap", files={"other.ap": FileNotFoundError()})[
-        0
-    ].code == ("suite-not-found")
+    assert mistakes("", name="other.ap", files={"other.ap": FileNotFoundError()})[0].code == (
+        "suite-not-found"
+    )
     assert mistakes("", name="suite.sh")[0].code == "suite-language"
 
 

@@ -179,9 +179,7 @@ hooks = "free-memory"
     }
 
 
-def test_words_of_the_command_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_words_of_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOOK", "https://h/secret")
     monkeypatch.setenv("ROOM", "slack://secret")
     file = tmp_path / "me.toml"

@@ -97,9 +97,7 @@ only = ['$fs eq "ext4"', '$threads == 4']
 
 
 def test_define_narrows_a_factor_and_sets_a_variable() -> None:
-    text = (
-        '[factors]\nfs = ["a", "b", "c"]\n[variables]\nx = 1\n[[test]]\nexec = "e {x}"'
-    )
+    text = '[factors]\nfs = ["a", "b", "c"]\n[variables]\nx = 1\n[[test]]\nexec = "e {x}"'
     found = plans(text, defines={"fs": "b,d", "x": "7"})
     assert [p.name for p in found] == ["e:fs=b", "e:fs=d"]
     assert found[0].phases.exec[0].text == "e 7"
@@ -188,9 +186,7 @@ logged = {}
     (plan,) = plans(text)
     assert plan.metrics == (
         MetricSpec("user", better="higher"),
-        MetricSpec(
-            "ops", pointer="/a~1b", unit="1/s", better="higher", across_threads="max"
-        ),
+        MetricSpec("ops", pointer="/a~1b", unit="1/s", better="higher", across_threads="max"),
         MetricSpec("lat", pattern=r"lat=(\d+)"),
         MetricSpec("logged"),
     )

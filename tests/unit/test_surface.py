@@ -13,18 +13,8 @@ from hypothesis import strategies as st
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct
 
-from benchwright.core.search import Criterion, PeakGoal, PeakStatus
-from benchwright.core.surface import (
-    DesignKind,
-    Factor,
-    ModelKind,
-    Sample,
-    SampleResult,
-    SurfaceGoal,
-    make_factor,
-)
-from benchwright.decide.surface import gaussian_process as gp
-from benchwright.decide.surface.coding import (
+from benchwright.features.search.surface import gaussian_process as gp
+from benchwright.features.search.surface.coding import (
     candidates,
     coded,
     columns_of,
@@ -32,7 +22,7 @@ from benchwright.decide.surface.coding import (
     points_of,
     terms_of,
 )
-from benchwright.decide.surface.design import (
+from benchwright.features.search.surface.design import (
     DesignCriterion,
     Exchange,
     initial_samples,
@@ -41,10 +31,20 @@ from benchwright.decide.surface.design import (
     next_sample,
     optimal_rows,
 )
-from benchwright.decide.surface.gaussian_process import even_points, fit_process
-from benchwright.decide.surface.model import bands, sample_responses
-from benchwright.decide.surface.polynomial import Polynomial, fit_polynomial
-from benchwright.decide.surface.result import fit_surface, predict_samples, surface_of
+from benchwright.features.search.surface.gaussian_process import even_points, fit_process
+from benchwright.features.search.surface.model import bands, sample_responses
+from benchwright.features.search.surface.polynomial import Polynomial, fit_polynomial
+from benchwright.features.search.surface.result import fit_surface, predict_samples, surface_of
+from benchwright.features.search.surface.types import (
+    DesignKind,
+    Factor,
+    ModelKind,
+    Sample,
+    SampleResult,
+    SurfaceGoal,
+    make_factor,
+)
+from benchwright.features.search.types import Criterion, PeakGoal, PeakStatus
 from surfaces import (
     ending,
     factors,
@@ -65,9 +65,7 @@ def goal(samples: int = 10, **more: object) -> SurfaceGoal:
     return msgspec.structs.replace(base, **more)
 
 
-def played(
-    asked: SurfaceGoal, failing: frozenset[Sample] = frozenset()
-) -> list[Sample]:
+def played(asked: SurfaceGoal, failing: frozenset[Sample] = frozenset()) -> list[Sample]:
     """Return the samples that a mapping searches, in order; some of them fail."""
     results: list[SampleResult] = []
     while (wanted := next_sample(asked, results)) is not None:
@@ -128,15 +126,11 @@ def test_samples_are_searched_beside_those_searched_before() -> None:
     """In a full factorial each one has a neighbour one level away."""
     order = played(goal(32, design=DesignKind.FULL))
     places = [
-        tuple(
-            f.levels.index(level) for f, (_, level) in zip(factors(), one, strict=True)
-        )
+        tuple(f.levels.index(level) for f, (_, level) in zip(factors(), one, strict=True))
         for one in order
     ]
     for at in range(1, 32):
-        steps = [
-            abs(places[at][0] - a) + abs(places[at][1] - b) for a, b in places[:at]
-        ]
+        steps = [abs(places[at][0] - a) + abs(places[at][1] - b) for a, b in places[:at]]
         assert min(steps) == 1
 
 
@@ -228,9 +222,7 @@ def test_a_polynomial_finds_the_coefficients_that_made_the_rates() -> None:
     results = tuple(
         searched(one, float(np.exp(5 + 0.5 * a - 0.25 * b)), 0.01)
         for one in candidates(factors())
-        for a, b in [
-            [f.place(level) for f, (_, level) in zip(factors(), one, strict=True)]
-        ]
+        for a, b in [[f.place(level) for f, (_, level) in zip(factors(), one, strict=True)]]
     )
     fitted = fit_polynomial(factors(), sample_responses(results, log=True), 2)
     assert fitted is not None
@@ -275,9 +267,7 @@ def test_a_polynomials_bands_hold_its_left_out_errors() -> None:
 
 def test_a_process_is_scikit_learns_with_the_same_hyperparameters() -> None:
     every = candidates(factors())
-    seen = sample_responses(
-        [searched(one, RATES[one], 0.03) for one in every[::3]], log=True
-    )
+    seen = sample_responses([searched(one, RATES[one], 0.03) for one in every[::3]], log=True)
     model = fit_process(factors(), seen)
     assert model is not None
     means, variances, points = [], [], points_of(factors(), every)
@@ -329,9 +319,7 @@ def test_bands_are_wider_where_nothing_was_measured() -> None:
     measured = every[:8]
     model = fit_process(
         factors(),
-        sample_responses(
-            [searched(one, RATES[one], 0.03) for one in measured], log=True
-        ),
+        sample_responses([searched(one, RATES[one], 0.03) for one in measured], log=True),
     )
     assert model is not None
     _, low, high = bands(model, [measured[3], every[-1]], 0.95)
@@ -364,9 +352,7 @@ def test_even_points_fill_the_cube() -> None:
 @pytest.mark.parametrize("log", [True, False])
 def test_a_prediction_between_levels_lies_between_their_rates(log: bool) -> None:
     space = (make_factor("disks", ("1", "2", "4")),)
-    results = tuple(
-        searched(one, 100.0 * float(one[0][1]), 0.01) for one in candidates(space)
-    )
+    results = tuple(searched(one, 100.0 * float(one[0][1]), 0.01) for one in candidates(space))
     asked = SurfaceGoal(factors=space, peak=PEAK, samples=3, log_response=log)
     (one,) = predict_samples(asked, results, [(("disks", "3"),)])
     assert 200 < one.value < 400
@@ -415,15 +401,14 @@ def test_few_samples_are_doubted_and_enough_are_not() -> None:
     every = candidates(words)
     for n, doubted in ((6, True), (7, True), (8, False)):
         asked = msgspec.structs.replace(goal(n), factors=words)
-        results = tuple(
-            searched(one, 100.0 + at, 0.03) for at, one in enumerate(every[:n])
-        )
+        results = tuple(searched(one, 100.0 + at, 0.03) for at, one in enumerate(every[:n]))
         found = codes(asked, results)
         assert ("surface-few-samples" in found) is doubted, n
 
 
 def rough(sample: Sample, factor: float = 1.0) -> SampleResult:
-    """Return a search that its budget ended at a multiple of the peak, with an interval of a factor of 9."""
+    """Return a search that its budget ended at a multiple of the peak, with an interval of a factor
+    of 9."""
     rate = factor * RATES[sample]
     return ending(sample, PeakStatus.BUDGET, rate, (rate / 3, 3 * rate))
 
@@ -447,9 +432,7 @@ def test_searches_that_ended_before_their_claim_held_are_told() -> None:
         assert (surface.fit.n, surface.fit.rough) == (len(sure) + used, used)
 
 
-def test_a_rough_sample_is_not_measured_and_bends_a_map_less_than_a_measured_one() -> (
-    None
-):
+def test_a_rough_sample_is_not_measured_and_bends_a_map_less_than_a_measured_one() -> None:
     every = candidates(factors())
     wrong = every[13]
     sure = tuple(searched(one, RATES[one], 0.03) for one in every[::3] if one != wrong)
@@ -546,9 +529,7 @@ def test_a_model_that_was_reduced_says_so() -> None:
     assert "surface-model-reduced" in codes(asked, (*results, *failed))
 
 
-def test_as_many_terms_as_samples_go_through_each_sample_and_nothing_is_judged() -> (
-    None
-):
+def test_as_many_terms_as_samples_go_through_each_sample_and_nothing_is_judged() -> None:
     asked = d_optimal(6)
     results = all_searched(asked)
     surface = surface_of(asked, results)
@@ -601,7 +582,5 @@ def test_a_missing_interval_is_assumed_and_told() -> None:
         ending(every[5], PeakStatus.FOUND, 100.0),
     )
     surface = surface_of(goal(), results)
-    (finding,) = (
-        one for one in surface.findings if one.code == "surface-noise-assumed"
-    )
+    (finding,) = (one for one in surface.findings if one.code == "surface-noise-assumed")
     assert "disks=1,nfsd=32" in finding.evidence

@@ -9,24 +9,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchwright.core.search import Criterion, PeakGoal
-from benchwright.core.surface import DesignKind, SampleResult, SurfaceGoal
-from benchwright.decide.surface.deadline import TimeLeft, least_search_s, time_share
-from benchwright.decide.surface.design import (
+from benchwright.features.search.surface.deadline import TimeLeft, least_search_s, time_share
+from benchwright.features.search.surface.design import (
     initial_samples,
     missing_samples,
     next_sample,
 )
-from benchwright.decide.surface.result import surface_of
+from benchwright.features.search.surface.result import surface_of
+from benchwright.features.search.surface.types import DesignKind, SampleResult, SurfaceGoal
+from benchwright.features.search.types import Criterion, PeakGoal
 from surfaces import factors, searched
 
 PEAK = PeakGoal(criteria=(Criterion("response_ms_mean", 40.0),), start_rate=20.0)
 GOAL = SurfaceGoal(factors=factors(), peak=PEAK, samples=10, deadline_s=3600.0)
 
 
-def results_of(
-    goal: SurfaceGoal, count: int, cost_s: float
-) -> tuple[SampleResult, ...]:
+def results_of(goal: SurfaceGoal, count: int, cost_s: float) -> tuple[SampleResult, ...]:
     """Return the results of the first samples of a goal without a deadline."""
     results: tuple[SampleResult, ...] = ()
     for _ in range(count):
@@ -98,9 +96,7 @@ def test_the_first_search_is_always_begun() -> None:
     cost=st.floats(1, 1000),
     beside=st.floats(0, 100),
 )
-def test_shares_never_exceed_the_time(
-    left: float, done: int, cost: float, beside: float
-) -> None:
+def test_shares_never_exceed_the_time(left: float, done: int, cost: float, beside: float) -> None:
     results = results_of(GOAL, done, cost)
     time = TimeLeft(done * (cost + beside), left, begins=not done)
     share = time_share(GOAL, results, time)

@@ -8,9 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydoe.optimal import optimal_design
 
-from benchwright.core.surface import Factor, Transform, make_factor
-from benchwright.decide.surface import tuning
-from benchwright.decide.surface.coding import (
+from benchwright.features.search.surface import tuning
+from benchwright.features.search.surface.coding import (
     Matrix,
     candidates,
     coded,
@@ -21,7 +20,7 @@ from benchwright.decide.surface.coding import (
     terms_for,
     terms_of,
 )
-from benchwright.decide.surface.design import (
+from benchwright.features.search.surface.design import (
     DesignCriterion,
     Exchange,
     design_score,
@@ -29,6 +28,7 @@ from benchwright.decide.surface.design import (
     log_determinant,
     optimal_rows,
 )
+from benchwright.features.search.surface.types import Factor, Transform, make_factor
 
 DISKS = make_factor("disks", ("1", "2", "3", "4"))
 NFSD = make_factor("nfsd", ("1", "2", "4", "8", "16", "32", "64", "100"))
@@ -36,9 +36,7 @@ SYNC = make_factor("sync", ("on", "off", "local"))
 
 
 def matrix_of(factors: tuple[Factor, ...], degree: int = 2) -> Matrix:
-    return model_matrix(
-        coded(factors, candidates(factors)), terms_of(columns_of(factors), degree)
-    )
+    return model_matrix(coded(factors, candidates(factors)), terms_of(columns_of(factors), degree))
 
 
 # -- factors ---------------------------------------------------------------------------
@@ -68,17 +66,13 @@ def test_levels_that_span_a_ratio_get_a_logarithm_by_themselves() -> None:
     ("levels", "transform"),
     [(("0", "8"), "log2"), (("-1", "8"), "sqrt"), (("on", "off"), "log")],
 )
-def test_a_transform_that_cannot_be_is_refused(
-    levels: tuple[str, ...], transform: str
-) -> None:
+def test_a_transform_that_cannot_be_is_refused(levels: tuple[str, ...], transform: str) -> None:
     with pytest.raises(ValueError, match="a has "):
         make_factor("a", levels, Transform(transform))
 
 
 def test_a_numeric_factor_spans_minus_one_to_one() -> None:
-    assert [NFSD.place(level) for level in ("1", "10", "100")] == pytest.approx(
-        [-1, 0, 1]
-    )
+    assert [NFSD.place(level) for level in ("1", "10", "100")] == pytest.approx([-1, 0, 1])
     assert NFSD.place("1000") == pytest.approx(2)
 
 
@@ -205,9 +199,7 @@ def test_an_exchange_is_never_worse_than_its_start(
 
 @settings(max_examples=30)
 @given(st.integers(0, 10**6), st.sampled_from(list(DesignCriterion)))
-def test_no_single_exchange_improves_the_result(
-    seed: int, criterion: DesignCriterion
-) -> None:
+def test_no_single_exchange_improves_the_result(seed: int, criterion: DesignCriterion) -> None:
     """Against the score itself, which knows nothing of the update by rank 2."""
     rng = np.random.default_rng(seed)
     matrix = matrix_of((DISKS, NFSD))
@@ -234,9 +226,7 @@ def test_of_many_candidates_a_part_is_enough(criterion: DesignCriterion) -> None
     # ... and restarts that see all of them find nothing clearly better.
     rng = np.random.default_rng(20261121)
     whole = max(
-        design_score(
-            problem, exchanged(problem, rng.choice(len(matrix), 14, replace=False))
-        )
+        design_score(problem, exchanged(problem, rng.choice(len(matrix), 14, replace=False)))
         for _ in range(10)
     )
     assert design_score(problem, rows) >= whole - 0.01

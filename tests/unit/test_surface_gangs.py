@@ -1,4 +1,5 @@
-"""Samples that gangs search side by side: which, on which gang, and how the gangs' effects are removed."""
+"""Samples that gangs search side by side: which, on which gang, and how the gangs' effects are
+removed."""
 
 from __future__ import annotations
 
@@ -9,37 +10,37 @@ import msgspec
 import numpy as np
 import pytest
 
-from benchwright.core.pool import Attempt, VoidReason
-from benchwright.core.search import Claim, Criterion, PeakGoal
-from benchwright.core.search_text import gangs_text
-from benchwright.core.surface import (
+from benchwright.features.pool.stored import PoolRecord
+from benchwright.features.pool.types import Attempt, VoidReason
+from benchwright.features.search.surface.batch import (
+    ANCHOR,
+    next_search,
+    results_needed,
+    searches_of,
+)
+from benchwright.features.search.surface.chart import surface_sheet
+from benchwright.features.search.surface.deadline import GangTimes, TimeLeft, time_share
+from benchwright.features.search.surface.design import next_sample
+from benchwright.features.search.surface.gangs import gang_effects, responses_of
+from benchwright.features.search.surface.gaussian_process import fit_process
+from benchwright.features.search.surface.model import sample_responses
+from benchwright.features.search.surface.report import (
+    SurfaceDocument,
+    SurfaceReport,
+    surface_document,
+    surface_text,
+)
+from benchwright.features.search.surface.result import surface_of
+from benchwright.features.search.surface.types import (
     DesignKind,
     GangNames,
     SampleRequest,
     SampleResult,
     SurfaceGoal,
 )
-from benchwright.decide.surface.batch import (
-    ANCHOR,
-    next_search,
-    results_needed,
-    searches_of,
-)
-from benchwright.decide.surface.deadline import GangTimes, TimeLeft, time_share
-from benchwright.decide.surface.design import next_sample
-from benchwright.decide.surface.gangs import gang_effects, responses_of
-from benchwright.decide.surface.gaussian_process import fit_process
-from benchwright.decide.surface.model import sample_responses
-from benchwright.decide.surface.result import surface_of
+from benchwright.features.search.text import gangs_text
+from benchwright.features.search.types import Claim, Criterion, PeakGoal
 from benchwright.findings.comparison import gang_confounded
-from benchwright.report.charts.surface import surface_sheet
-from benchwright.report.surface import (
-    SurfaceDocument,
-    SurfaceReport,
-    surface_document,
-    surface_text,
-)
-from benchwright.study.pool import PoolRecord
 from surfaces import factors, measured_peaks, randomised, searched, true_peaks
 
 PEAK = PeakGoal(criteria=(Criterion("response_ms_mean", 40.0),), start_rate=20.0)
@@ -51,9 +52,7 @@ FOUR = GangNames(("g1", "g2", "g3", "g4"))
 def result_of(wanted: SampleRequest, noise: float = 0.03) -> SampleResult:
     """Return what the search of a request finds."""
     result = searched(wanted.sample, RATES[wanted.sample], noise)
-    return msgspec.structs.replace(
-        result, gang=wanted.gang, seeded_from=wanted.seeded_from
-    )
+    return msgspec.structs.replace(result, gang=wanted.gang, seeded_from=wanted.seeded_from)
 
 
 def played(
@@ -102,9 +101,7 @@ def test_the_order_of_arrival_changes_nothing() -> None:
     assert list(arrived) != sorted(arrived)
 
 
-def test_every_gang_searches_the_anchor_first_and_an_equal_share_of_the_others() -> (
-    None
-):
+def test_every_gang_searches_the_anchor_first_and_an_equal_share_of_the_others() -> None:
     wanted, _ = played(GOAL, FOUR)
     assert len(wanted) == searches_of(GOAL, FOUR) == 12 + 3
     assert [one.why for one in wanted].count(ANCHOR) == 4
@@ -233,20 +230,14 @@ def played_in_time(
         ended = {}
         for n in over:
             result = result_of(wanted[n - 1])
-            found = msgspec.structs.replace(
-                result.found, cost_s=costs[n - 1], load_s=costs[n - 1]
-            )
+            found = msgspec.structs.replace(result.found, cost_s=costs[n - 1], load_s=costs[n - 1])
             ended[n] = msgspec.structs.replace(result, found=found)
         following = next_search(goal, gangs, wanted, ended, time)
         if following is None:
             return wanted, ends
         begins_s = max(
             [now_s]
-            + [
-                end_s
-                for one, end_s in zip(wanted, ends, strict=True)
-                if one.gang == following.gang
-            ]
+            + [end_s for one, end_s in zip(wanted, ends, strict=True) if one.gang == following.gang]
         )
         budget_s = following.goal.budget_s
         assert budget_s is not None

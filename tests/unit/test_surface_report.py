@@ -11,8 +11,27 @@ import pytest
 
 from benchwright.core.errors import InputError
 from benchwright.core.results import Finding, Severity
-from benchwright.core.search import Claim, ClaimResult, Criterion, PeakGoal, PeakStatus
-from benchwright.core.surface import (
+from benchwright.features.search.requests import (
+    PeakRequest,
+    SurfacePlan,
+    SurfaceRequest,
+    surface_plan,
+)
+from benchwright.features.search.spec_toml import read_spec
+from benchwright.features.search.surface.chart import level_between, surface_sheet
+from benchwright.features.search.surface.coding import candidates
+from benchwright.features.search.surface.design import initial_samples, next_sample
+from benchwright.features.search.surface.report import (
+    SurfaceReport,
+    named_findings,
+    surface_document,
+    surface_headline,
+    surface_sentence,
+    surface_text,
+)
+from benchwright.features.search.surface.result import predict_samples, surface_of
+from benchwright.features.search.surface.spec import read_surface, unused_factors
+from benchwright.features.search.surface.types import (
     DesignKind,
     Factor,
     ModelKind,
@@ -21,31 +40,12 @@ from benchwright.core.surface import (
     Transform,
     make_factor,
 )
-from benchwright.decide.surface.coding import candidates
-from benchwright.decide.surface.design import initial_samples, next_sample
-from benchwright.decide.surface.result import predict_samples, surface_of
-from benchwright.load.spec_toml import read_spec
-from benchwright.load.surface_spec import read_surface, unused_factors
+from benchwright.features.search.types import Claim, ClaimResult, Criterion, PeakGoal, PeakStatus
 from benchwright.report.answer import finding_groups
 from benchwright.report.charts.render import render_sheet
 from benchwright.report.charts.sheet import CurveForm, Sheet
 from benchwright.report.charts.style import ChartStyle
-from benchwright.report.charts.surface import level_between, surface_sheet
 from benchwright.report.charts.svg import sheet_svg
-from benchwright.report.surface import (
-    SurfaceReport,
-    named_findings,
-    surface_document,
-    surface_headline,
-    surface_sentence,
-    surface_text,
-)
-from benchwright.run.search_requests import (
-    PeakRequest,
-    SurfacePlan,
-    SurfaceRequest,
-    surface_plan,
-)
 from surfaces import (
     ending,
     factors,
@@ -96,9 +96,7 @@ def ten() -> SurfaceReport:
     results: tuple[SampleResult, ...] = ()
     while (wanted := next_sample(asked, results)) is not None:
         results = (*results, searched(wanted.sample, RATES[wanted.sample], 0.03))
-    failed = ClaimResult(
-        status=PeakStatus.FAILED, detail="no start", claim=Claim(), policy="qgs"
-    )
+    failed = ClaimResult(status=PeakStatus.FAILED, detail="no start", claim=Claim(), policy="qgs")
     last = SampleResult(results[-1].sample, failed)
     return report_of(asked, (*results[:-1], last))
 
@@ -112,9 +110,7 @@ def test_findings_of_searches_are_grouped_by_code_with_their_samples() -> None:
     alone = msgspec.structs.replace(late, code="probe-failed")
     of_all = msgspec.structs.replace(late, code="x", subject="surface")
     report = report_of(goal(factors(), 10), ())
-    result = msgspec.structs.replace(
-        report.result, findings=(late, alone, of_all, other)
-    )
+    result = msgspec.structs.replace(report.result, findings=(late, alone, of_all, other))
     named = named_findings(msgspec.structs.replace(report, result=result))
     assert [(group.code, group.tests) for group in finding_groups(named)] == [
         ("generator-late", ("a=1", "a=2")),
@@ -135,9 +131,7 @@ def apart(*rates: float, more: tuple[SampleResult, ...] = ()) -> SurfaceReport:
 def test_a_headline_is_the_highest_peak_rate() -> None:
     report = apart(100, 200, 300, 400)
     cut = msgspec.structs.replace(report, status="interrupted")
-    none = msgspec.structs.replace(
-        cut, result=msgspec.structs.replace(cut.result, results=())
-    )
+    none = msgspec.structs.replace(cut, result=msgspec.structs.replace(cut.result, results=()))
     assert [surface_headline(one) for one in (report, cut, none)] == [
         "Highest peak rate 400/s (377.16 to 424.23/s at 95 %)",
         "Highest peak rate 400/s, interrupted (377.16 to 424.23/s at 95 %)",
@@ -152,9 +146,7 @@ def test_a_headline_is_the_highest_peak_rate() -> None:
 
 def test_no_winner_is_named_where_intervals_overlap() -> None:
     top = apart(100, 390, 300, 400)
-    assert surface_headline(top) == (
-        "Highest peak rate at one of 2 samples (367.73 to 424.23/s)"
-    )
+    assert surface_headline(top) == ("Highest peak rate at one of 2 samples (367.73 to 424.23/s)")
     assert surface_sentence(top).startswith(
         "the peak rate is highest at disks=1, nfsd=8 or disks=1, nfsd=2, whose intervals "
         "overlap: 367.73 to 424.23/s; lowest at disks=1, nfsd=1: 100/s ("
@@ -235,9 +227,7 @@ def test_a_bound_has_its_place_in_the_order() -> None:
 
 def test_without_any_claim_no_rate_is_named() -> None:
     every = candidates(factors())
-    rough = tuple(
-        ending(one, PeakStatus.BUDGET, 57.8, (5.0, 90.0)) for one in every[:4]
-    )
+    rough = tuple(ending(one, PeakStatus.BUDGET, 57.8, (5.0, 90.0)) for one in every[:4])
     report = msgspec.structs.replace(apart(more=rough), status="undecided")
     assert surface_sentence(report) == (
         "undecided: no sample has a peak rate whose claim held; 4 of 32 samples searched"
@@ -274,14 +264,10 @@ def test_the_text_tells_errors_failures_and_what_was_asked() -> None:
 
 
 def test_a_large_space_is_cut_and_the_cut_is_told() -> None:
-    space = tuple(
-        make_factor(name, ("1", "2", "3", "4", "5")) for name in ("x", "y", "z")
-    )
+    space = tuple(make_factor(name, ("1", "2", "3", "4", "5")) for name in ("x", "y", "z"))
     asked = goal(space, 6)
     every = candidates(space)
-    results = tuple(
-        searched(one, 100.0 + at, 0.03) for at, one in enumerate(every[:60:10])
-    )
+    results = tuple(searched(one, 100.0 + at, 0.03) for at, one in enumerate(every[:60:10]))
     report = SurfaceReport(
         status="complete",
         detail="",
@@ -329,12 +315,8 @@ def test_a_surface_without_an_error_says_so_in_both() -> None:
     stored = {"study": "s", "session": 1, "exit_status": 0}
     document = json.loads(surface_document(report, **stored))
     assert document["model"]["expected_error"] is None
-    assert {(one["low"], one["high"]) for one in document["predictions"]} == {
-        (None, None)
-    }
-    assert {tuple(one["interval"]) for one in document["model"]["coefficients"]} == {
-        (None, None)
-    }
+    assert {(one["low"], one["high"]) for one in document["predictions"]} == {(None, None)}
+    assert {tuple(one["interval"]) for one in document["model"]["coefficients"]} == {(None, None)}
 
 
 # -- pictures --------------------------------------------------------------------------
@@ -365,8 +347,7 @@ def test_two_numeric_factors_are_a_map_with_the_measured_points() -> None:
 def test_one_numeric_factor_is_a_profile_for_each_word() -> None:
     space = (make_factor("disks", ("1", "2", "4")), make_factor("sync", ("on", "off")))
     results = tuple(
-        searched(one, 100.0 * (at + 1), 0.03)
-        for at, one in enumerate(candidates(space))
+        searched(one, 100.0 * (at + 1), 0.03) for at, one in enumerate(candidates(space))
     )
     sheet = surface_sheet(goal(space, 6), surface_of(goal(space, 6), results))
     (panel,) = sheet.panels
@@ -375,9 +356,7 @@ def test_one_numeric_factor_is_a_profile_for_each_word() -> None:
     assert [len(one.x) for one in measured] == [3, 3]
     for curve in panel.curves:
         ends = zip(curve.low, curve.high, strict=True)
-        assert all(
-            low is not None and high is not None and low < high for low, high in ends
-        )
+        assert all(low is not None and high is not None and low < high for low, high in ends)
 
 
 def test_maps_of_further_words_are_drawn_and_the_rest_is_told() -> None:
@@ -445,9 +424,7 @@ def test_profiles_mark_the_samples_that_are_not_measured() -> None:
 
 @pytest.mark.parametrize("form", ["png", "svg"])
 @pytest.mark.parametrize("named", ["number", "word"])
-def test_charts_with_samples_that_are_not_measured_are_drawn(
-    named: str, form: str
-) -> None:
+def test_charts_with_samples_that_are_not_measured_are_drawn(named: str, form: str) -> None:
     levels = ("1", "2", "3") if named == "number" else ("a", "b", "c")
     space = (make_factor("n", ("1", "2", "4")), make_factor("m", levels))
     rendered = render_sheet(with_open_samples(space), STYLE, form)
@@ -480,13 +457,9 @@ def test_every_kind_of_chart_is_drawn_the_same_twice(kind: str, form: str) -> No
     assert first.data == render_sheet(sheet, STYLE, form).data
 
 
-@pytest.mark.parametrize(
-    "levels", [("1", "7.5"), ("16MB", "2GB"), ("10ms", "3s"), ("1%", "50%")]
-)
+@pytest.mark.parametrize("levels", [("1", "7.5"), ("16MB", "2GB"), ("10ms", "3s"), ("1%", "50%")])
 @pytest.mark.parametrize("place", [-1.0, -0.3, 0.5, 1.0])
-def test_a_level_between_is_read_as_its_place(
-    levels: tuple[str, ...], place: float
-) -> None:
+def test_a_level_between_is_read_as_its_place(levels: tuple[str, ...], place: float) -> None:
     factor = make_factor("x", levels)
     assert factor.place(level_between(factor, place)) == pytest.approx(place, abs=1e-6)
 
@@ -606,11 +579,7 @@ def test_a_factor_that_nothing_uses_is_refused_at_its_line() -> None:
             surface_plan(SurfaceRequest(peak=PeakRequest()), spec)
         (one,) = raised.value.diagnostics
         assert f"no value uses the factor {unused}" in one.message
-        line = next(
-            at
-            for at, found in enumerate(text.splitlines(), 1)
-            if f"{unused} =" in found
-        )
+        line = next(at for at, found in enumerate(text.splitlines(), 1) if f"{unused} =" in found)
         assert (one.file, one.line, one.column) == ("s.toml", line, len(unused) + 4)
 
 
@@ -661,9 +630,7 @@ def test_too_few_samples_for_any_model_are_refused() -> None:
     with pytest.raises(InputError, match="--samples"):
         plan_of(samples="1")
     few = SPEC.replace("disks = [1, 2, 3, 4]", "disks = [1, 2]")
-    spec = read_spec(
-        few + "[surface]\nsamples = 4\n", "s.toml", {"surface": read_surface}
-    )
+    spec = read_spec(few + "[surface]\nsamples = 4\n", "s.toml", {"surface": read_surface})
     assert surface_plan(SurfaceRequest(peak=PeakRequest()), spec).goal.samples == 4
 
 

@@ -11,9 +11,30 @@ import pytest
 
 from benchwright.core.errors import BenchError
 from benchwright.core.plan import Pairs
-from benchwright.core.pool import Attempt, Task
 from benchwright.core.results import Finding
-from benchwright.core.search import (
+from benchwright.features.pool.gangs import DeadlineReached, TaskEnd
+from benchwright.features.pool.types import Attempt, Task
+from benchwright.features.search.peak.experiment import peak_search, peak_verdict
+from benchwright.features.search.peak.policies.published import PAPER_RUN_LENGTH_S
+from benchwright.features.search.requests import SurfacePlan
+from benchwright.features.search.session import SilentSearch, run_search
+from benchwright.features.search.surface.experiment import (
+    recorded_results,
+    recorded_surface,
+    run_surface,
+    run_surface_on_gangs,
+    surface_verdict,
+)
+from benchwright.features.search.surface.result import surface_of
+from benchwright.features.search.surface.types import (
+    DesignKind,
+    SampleRequest,
+    SampleResult,
+    SurfaceGoal,
+    SurfaceResult,
+    make_factor,
+)
+from benchwright.features.search.types import (
     Claim,
     ClaimKind,
     Criterion,
@@ -26,29 +47,8 @@ from benchwright.core.search import (
     SearchTrial,
     decode_stored,
 )
-from benchwright.core.surface import (
-    DesignKind,
-    SampleRequest,
-    SampleResult,
-    SurfaceGoal,
-    SurfaceResult,
-    make_factor,
-)
-from benchwright.decide.peak.published import PAPER_RUN_LENGTH_S
-from benchwright.decide.surface.result import surface_of
-from benchwright.run.gangs import DeadlineReached, TaskEnd
 from benchwright.run.ledger import Ledger
-from benchwright.run.peak import peak_search, peak_verdict
 from benchwright.run.recovery import CRASH_CAUSE, recover
-from benchwright.run.search import SilentSearch, run_search
-from benchwright.run.search_requests import SurfacePlan
-from benchwright.run.surface import (
-    recorded_results,
-    recorded_surface,
-    run_surface,
-    run_surface_on_gangs,
-    surface_verdict,
-)
 from benchwright.study.directory import JOURNAL
 from benchwright.study.journal import SessionInfo, Study
 from benchwright.study.keys import attempt_key, search_key
@@ -60,9 +60,7 @@ FACTORS = (
     make_factor("sync", ("on", "off")),
 )
 SURFACE = SurfacePlan(
-    goal=SurfaceGoal(
-        factors=FACTORS, peak=PeakGoal(criteria=(LIMIT,), start_rate=10.0), samples=5
-    ),
+    goal=SurfaceGoal(factors=FACTORS, peak=PeakGoal(criteria=(LIMIT,), start_rate=10.0), samples=5),
     claims=(Claim(ClaimKind.REGION),),
     policy="binsearch",
 )
@@ -82,16 +80,12 @@ class Servers:
 
     watched = False
 
-    def __init__(
-        self, breaks_at: int | None = None, failing: Sequence[str] = ()
-    ) -> None:
+    def __init__(self, breaks_at: int | None = None, failing: Sequence[str] = ()) -> None:
         self.runs: list[tuple[str, float]] = []
         self._breaks_at = breaks_at
         self._failing = failing
 
-    def run(
-        self, probe: Probe, sample: Pairs, leaves: Callable[[LoadTrial], bool]
-    ) -> LoadTrial:
+    def run(self, probe: Probe, sample: Pairs, leaves: Callable[[LoadTrial], bool]) -> LoadTrial:
         if self._breaks_at == len(self.runs):
             raise BenchError("launcher-gone", "killed")
         self.runs.append((text(sample), probe.rate))
@@ -132,9 +126,7 @@ class Listener(SilentSearch):
 
 
 def info() -> SessionInfo:
-    return session_info(
-        program_main="<request>", sources=(("<request>", "{}"),), kind="surface"
-    )
+    return session_info(program_main="<request>", sources=(("<request>", "{}"),), kind="surface")
 
 
 def begun(place: Path) -> tuple[Study, Ledger]:
@@ -169,9 +161,7 @@ def test_every_sample_is_searched_and_begins_at_a_neighbours_peak(
     assert seeded
     rates = {one.sample: one.peak_rate for one in result.results}
     for one in seeded:
-        first = next(
-            rate for sample, rate in servers.runs if sample == text(one.sample)
-        )
+        first = next(rate for sample, rate in servers.runs if sample == text(one.sample))
         assert first == pytest.approx(rates[one.seeded_from], rel=1e-4)
         assert dict(one.seeded_from)["sync"] == dict(one.sample)["sync"]
 
@@ -217,9 +207,7 @@ def test_a_sample_that_fails_is_a_result_and_is_tried_again(tmp_path: Path) -> N
     with contextlib.closing(study):
         again = run_surface(SURFACE, mended, ledger, Listener())
     assert {sample for sample, _ in mended.runs} == {failing}
-    assert [one.sample for one in again.results] == [
-        one.sample for one in result.results
-    ]
+    assert [one.sample for one in again.results] == [one.sample for one in result.results]
     assert surface_verdict(again).exit_status == 0
 
 
@@ -227,15 +215,14 @@ def test_a_sample_that_fails_is_a_result_and_is_tried_again(tmp_path: Path) -> N
 
 
 class OneSlowServer(Servers):
-    """At one sample each trial costs all of a search's budget, so that the search ends after its first trial."""
+    """At one sample each trial costs all of a search's budget, so that the search ends after its
+    first trial."""
 
     def __init__(self, slow: str) -> None:
         super().__init__()
         self._slow = slow
 
-    def run(
-        self, probe: Probe, sample: Pairs, leaves: Callable[[LoadTrial], bool]
-    ) -> LoadTrial:
+    def run(self, probe: Probe, sample: Pairs, leaves: Callable[[LoadTrial], bool]) -> LoadTrial:
         trial = super().run(probe, sample, leaves)
         if text(sample) != self._slow:
             return trial
@@ -315,9 +302,7 @@ def test_a_surface_exits_as_a_peak_search_that_ended_like_its_worst_sample(
 
 
 def with_deadline(deadline_s: float) -> SurfacePlan:
-    goal = msgspec.structs.replace(
-        SURFACE.goal, deadline_s=deadline_s, trial_s=PAPER_RUN_LENGTH_S
-    )
+    goal = msgspec.structs.replace(SURFACE.goal, deadline_s=deadline_s, trial_s=PAPER_RUN_LENGTH_S)
     return msgspec.structs.replace(SURFACE, goal=goal)
 
 
@@ -353,7 +338,8 @@ def test_a_mapping_ends_at_its_deadline_and_a_resume_continues(tmp_path: Path) -
         assert len(result.results) > len(before.results)
         before = result
     assert len(result.results) == 5
-    # Some ended at their share of the time, and this policy states no interval by which a model could use them.
+    # Some ended at their share of the time, and this policy states no interval by which a model
+    # could use them.
     assert PeakStatus.BUDGET in {one.found.status for one in result.results}
     assert surface_verdict(result, with_deadline=True).detail.startswith("no model")
 
@@ -380,9 +366,7 @@ class SlowServers(Servers):
         super().__init__(breaks_at)
         self.now_s = begin_s
 
-    def run(
-        self, probe: Probe, sample: Pairs, leaves: Callable[[LoadTrial], bool]
-    ) -> LoadTrial:
+    def run(self, probe: Probe, sample: Pairs, leaves: Callable[[LoadTrial], bool]) -> LoadTrial:
         trial = super().run(probe, sample, leaves)
         self.now_s += trial.cost_s + 60.0
         return trial

@@ -123,9 +123,7 @@ def test_a_metric_has_the_unit_that_suits() -> None:
         (1e-7, "J", "1e-07 J"),
     ],
 )
-def test_an_exact_value_has_all_its_digits(
-    value: float, unit: str, expected: str
-) -> None:
+def test_an_exact_value_has_all_its_digits(value: float, unit: str, expected: str) -> None:
     assert t.exact_text(value, unit) == expected
 
 
@@ -146,9 +144,7 @@ def test_an_exact_value_has_all_its_digits(
         (["CPUs 0-3", "CPUs 0-7"], "CPUs 0-3 to 7"),
     ],
 )
-def test_the_range_of_figures_has_their_signs_and_units(
-    texts: list[str], expected: str
-) -> None:
+def test_the_range_of_figures_has_their_signs_and_units(texts: list[str], expected: str) -> None:
     assert t.ranged_text(texts) == expected
     assert t.ranged_text(texts[::-1]) == expected
 

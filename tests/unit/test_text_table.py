@@ -58,9 +58,7 @@ def test_all_cells_have_as_many_decimals(values: list[float]) -> None:
 
 @pytest.mark.parametrize("unit", ["s", "B"])
 @pytest.mark.parametrize("value", [0.0, math.nan, None])
-def test_without_a_size_the_unit_is_the_plain_one(
-    unit: str, value: float | None
-) -> None:
+def test_without_a_size_the_unit_is_the_plain_one(unit: str, value: float | None) -> None:
     assert cells_in_unit([value, value], unit)[1] == unit
 
 
@@ -95,9 +93,7 @@ def test_long_cells_are_wrapped() -> None:
 
 
 def test_a_column_can_be_spread_over_more_rows() -> None:
-    assert spread_column(text_column("n", ["1", "2"]), [1, 3], 4).cells == (
-        *("", "1", "", "2"),
-    )
+    assert spread_column(text_column("n", ["1", "2"]), [1, 3], 4).cells == (*("", "1", "", "2"),)
 
 
 def test_fields_stand_below_each_other() -> None:

@@ -20,14 +20,14 @@ import pytest
 
 from benchwright.cli.schemas import document_types
 from benchwright.core.results import Finding
-from benchwright.core.trace import (
+from benchwright.features.replay.report import capture_text, compare_text, convert_text, stat_text
+from benchwright.features.replay.types import (
     CaptureResult,
     ConvertResult,
     TraceComparison,
     TraceStatistics,
 )
 from benchwright.report.documents import encode
-from benchwright.report.trace import capture_text, compare_text, convert_text, stat_text
 from engine_stand_in import Engine
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -74,9 +74,7 @@ def test_the_report_is_as_recorded(engine: Engine, kind: str) -> None:
 def test_the_document_has_the_members_of_its_type(engine: Engine, kind: str) -> None:
     engine.answers(answer(kind))
     text = engine.bw("trace", *WORDS[kind], "--json").stdout
-    document = msgspec.json.decode(
-        text, type=document_types()[f"trace-{WORDS[kind][0]}"]
-    )
+    document = msgspec.json.decode(text, type=document_types()[f"trace-{WORDS[kind][0]}"])
     assert json.loads(encode(document)) == json.loads(text)
 
 
@@ -95,9 +93,7 @@ def test_what_the_engine_adds_is_in_the_document(engine: Engine) -> None:
 def test_every_option_is_in_the_request(engine: Engine) -> None:
     engine.answers(answer("convert"))
     words = "convert a.bin -o b --format spc --lenient --window 2s --duplicates spread"
-    more = (
-        "--from 1s --for 10s --devices a,b --speed 4x --offsets wrap --target-size 1G"
-    )
+    more = "--from 1s --for 10s --devices a,b --speed 4x --offsets wrap --target-size 1G"
     rest = "--align 512 --v2-wait ms --arrivals issue --stamp-unit 1us --source-size 2G"
     done = engine.bw("trace", *words.split(), *more.split(), *rest.split())
     assert done.returncode == 0, done.stderr
@@ -225,9 +221,7 @@ def test_a_histogram_that_is_none_is_an_error(engine: Engine) -> None:
         ("capture -o a --device x --for 0s --buffer 1", ["--for", "--buffer"]),
     ],
 )
-def test_bad_input_is_told_at_once(
-    engine: Engine, words: str, parts: list[str]
-) -> None:
+def test_bad_input_is_told_at_once(engine: Engine, words: str, parts: list[str]) -> None:
     engine.answers(answer("stat"))
     done = engine.bw("trace", *words.split())
     assert done.returncode == 2, done.stderr
@@ -240,13 +234,9 @@ def test_bad_input_is_told_at_once(
 def test_a_command_begins_when_events_flow_and_ends_the_recording(
     engine: Engine,
 ) -> None:
-    engine.answers_when_interrupted(
-        answer("capture"), first='{"type":"ready"}', status=0
-    )
+    engine.answers_when_interrupted(answer("capture"), first='{"type":"ready"}', status=0)
     program = "test -e ready && echo recorded; exit 3"
-    done = engine.bw(
-        "trace", "capture", "-o", "a.bw", "--json", "--", "sh", "-c", program
-    )
+    done = engine.bw("trace", "capture", "-o", "a.bw", "--json", "--", "sh", "-c", program)
     assert done.returncode == 1, done.stderr
     assert "recorded" in done.stderr
     document = json.loads(done.stdout)
@@ -261,9 +251,7 @@ def test_a_command_begins_when_events_flow_and_ends_the_recording(
 def test_an_interrupt_ends_a_recording_and_keeps_it(
     engine: Engine, length: tuple[str, ...], status: int
 ) -> None:
-    engine.answers_when_interrupted(
-        answer("capture"), first='{"type":"ready"}', status=0
-    )
+    engine.answers_when_interrupted(answer("capture"), first='{"type":"ready"}', status=0)
     words = ("trace", "capture", "--device", "/dev/x", "-o", "a.bw", *length)
     process = subprocess.Popen(
         [sys.executable, "-m", "benchwright.cli.main", *words],

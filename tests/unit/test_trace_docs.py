@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from benchwright.cli import trace_run as trace_capture
-from benchwright.cli import trace_run as trace_compare
-from benchwright.cli import trace_run as trace_convert
-from benchwright.cli import trace_run as trace_stat
 from benchwright.cli.main import parser
-from benchwright.load.workload import FORMATS
+from benchwright.features.load.workload import FORMATS
+from benchwright.features.replay import trace_run as trace_capture
+from benchwright.features.replay import trace_run as trace_compare
+from benchwright.features.replay import trace_run as trace_convert
+from benchwright.features.replay import trace_run as trace_stat
 
 REPOSITORY = Path(__file__).parents[2]
 PAGE = (REPOSITORY / "docs" / "traces.md").read_text()

@@ -66,9 +66,7 @@ def test_without_measurement_blocks_each_exec_process_is_a_block() -> None:
     assert block.values["rss_bytes"] == 1 << 20
 
 
-def test_measurement_blocks_replace_the_exec_block_and_free_values_join_the_last() -> (
-    None
-):
+def test_measurement_blocks_replace_the_exec_block_and_free_values_join_the_last() -> None:
     log = (
         "ops = 7\n[measurement]\nthread = 1\nepoch = 3\ncommand = tar x\n"
         "user = 0.5\nsys = 0.1\nelapsed = 1.5\nstatus = 0\n\n"
@@ -90,9 +88,7 @@ def test_a_measured_command_that_failed_fails_the_trial() -> None:
 
 def test_a_metric_that_is_missing_or_no_number_is_named_with_its_reason() -> None:
     specs = (MetricSpec("ops", pointer="/ops"), MetricSpec("lag", pattern=r"lag (\S+)"))
-    trial = observe(
-        record(process()), plan(*specs), lambda _p, _s: '{"ops": "many"}\nlag none'
-    )
+    trial = observe(record(process()), plan(*specs), lambda _p, _s: '{"ops": "many"}\nlag none')
     assert len(trial.missing) == 2
     assert any("ops (thread 1)" in line for line in trial.missing)
     assert any("not a number" in line for line in trial.missing)
@@ -173,9 +169,7 @@ def test_the_last_json_line_of_a_large_output_is_found(before: int, after: int) 
 
 def test_a_large_output_without_json_has_no_value() -> None:
     with pytest.raises(MetricNotFound):
-        extract_metric(
-            MetricSpec("ops", pointer="/ops"), memoryview(b"log\n" * 900_000), ""
-        )
+        extract_metric(MetricSpec("ops", pointer="/ops"), memoryview(b"log\n" * 900_000), "")
 
 
 def test_what_is_measured_is_not_taken_from_a_scripts_word() -> None:
@@ -211,9 +205,7 @@ def test_a_hook_that_fails_is_a_finding_with_what_it_said() -> None:
     )
     trial = observe(record(process(), hooks=hooks), plan(), silent)
     (found,) = [b for b in trial.extra_blocks if b.get("code") == "hook-failed"]
-    assert found["evidence"] == (
-        "mine start: exited with status 3; mine end: exited with status 3"
-    )
+    assert found["evidence"] == ("mine start: exited with status 3; mine end: exited with status 3")
     assert trial.blocks[0].values["free_bytes"] == 1
 
 

@@ -190,10 +190,7 @@ def test_a_disk_is_active_where_it_has_requests(tmp_path: Path) -> None:
 
 
 def test_a_disk_without_a_request_is_left_out(tmp_path: Path) -> None:
-    rows = [
-        a | b
-        for a, b in zip(disk_rows("sda"), disk_rows("cciss/c0d0", reads=1), strict=True)
-    ]
+    rows = [a | b for a, b in zip(disk_rows("sda"), disk_rows("cciss/c0d0", reads=1), strict=True)]
     assert [disk.name for disk in used(tmp_path, rows).disks] == ["cciss/c0d0"]
 
 
@@ -216,9 +213,7 @@ def test_a_stalled_disk_is_seen_by_what_is_in_flight(tmp_path: Path) -> None:
         ("01010101010", "00000000000", 0.0),
     ],
 )
-def test_the_longest_stall(
-    in_flight: str, reads: str, expected: float, tmp_path: Path
-) -> None:
+def test_the_longest_stall(in_flight: str, reads: str, expected: float, tmp_path: Path) -> None:
     rows = disk_rows()
     for row, flying, done in zip(rows, in_flight, reads, strict=True):
         row["disk/sda/in_flight"] = int(flying)
@@ -297,9 +292,7 @@ def test_interfaces_and_sockets(tmp_path: Path) -> None:
         speed_bits_per_s=1e9,
     )
     assert (lo.name, lo.speed_bits_per_s) == ("lo", None)
-    assert use.sockets == SocketUse(
-        retransmits=5, segments_out=250, softnet_squeezed=10
-    )
+    assert use.sockets == SocketUse(retransmits=5, segments_out=250, softnet_squeezed=10)
 
 
 def test_cgroups(tmp_path: Path) -> None:
@@ -534,8 +527,7 @@ def test_trials_within_one_interval_are_seen_together(tmp_path: Path) -> None:
     file = series_of(tmp_path, even({"cpu/0/user": 5}))
     millisecond = TENTH // 100
     windows = [
-        (epoch, 2 * epoch * millisecond, (2 * epoch + 1) * millisecond)
-        for epoch in range(1, 101)
+        (epoch, 2 * epoch * millisecond, (2 * epoch + 1) * millisecond) for epoch in range(1, 101)
     ]
     uses = [use for use in uses_of(file, "x", windows) if use]
     assert [use.epochs for use in uses] == [(1, 50), (51, 100)]
@@ -683,8 +675,7 @@ def test_slices_of_a_long_trial_have_the_means_of_their_own_time(
     tmp_path: Path,
 ) -> None:
     rows: list[Row] = [
-        {"cpu/0/user": 10 * min(at, 6), "cpu/0/idle": 10 * max(at - 6, 0)}
-        for at in range(13)
+        {"cpu/0/user": 10 * min(at, 6), "cpu/0/idle": 10 * max(at - 6, 0)} for at in range(13)
     ]
     file = series_of(tmp_path, rows)
     first, second = uses_of_slices(file, "s", 0, 12 * TENTH, 2)

@@ -86,10 +86,7 @@ def test_a_number_given_to_a_new_thread(tmp_path: Path) -> None:
 
 
 def test_the_busiest_eight_of_each_side(tmp_path: Path) -> None:
-    own = {
-        i: [[100, t, f"t{t}", "R", i * t * MS, None] for t in range(10)]
-        for i in range(11)
-    }
+    own = {i: [[100, t, f"t{t}", "R", i * t * MS, None] for t in range(10)] for i in range(11)}
     target = {i: [[500, 500, "server", "R", i * 50 * MS, None]] for i in range(11)}
     tasks = used(tmp_path, own, target=target).tasks
     assert [(task.name, task.of) for task in tasks] == [

@@ -32,8 +32,8 @@ def loop(*objects: str, limited: bool | None = True) -> Place:
 
 
 def waits(path: Path, *threads: tuple[int, int, int, Place], **more: Any) -> OffCpuUse:
-    """Return the waits of threads (process, thread, parent, place) in ten samples; `ran`: places of other
-    samples."""
+    """Return the waits of threads (process, thread, parent, place) in ten samples; `ran`: places of
+    other samples."""
     writer = SeriesWriter()
     ran: dict[int, Place] = more.get("ran", {})
     for i in range(11):
@@ -64,9 +64,7 @@ def test_a_wait_has_its_call_and_what_it_is_for(tmp_path: Path) -> None:
 def test_a_sample_in_which_a_thread_runs_explains_no_wait(tmp_path: Path) -> None:
     """A second process waits all the time; the first runs in five of eleven samples."""
     running: dict[int, Place] = dict.fromkeys((0, 2, 4, 6, 8))
-    found = waits(
-        tmp_path, (7, 7, RUNNER, SYNC), (8, 8, RUNNER, RECV), ran=running, who=7
-    )
+    found = waits(tmp_path, (7, 7, RUNNER, SYNC), (8, 8, RUNNER, RECV), ran=running, who=7)
     assert found.samples == 6
     # Nobody used CPU time, which is exact: the samples only say what was waited for.
     assert found.share == pytest.approx(1.0)
@@ -176,8 +174,7 @@ def test_a_lock_is_passed_on_while_its_holder_sleeps(
     tmp_path: Path, threads: Any, limited: bool
 ) -> None:
     waiting = [
-        (pid, tid, parent, futex(at, limited) if at else CHILD)
-        for pid, tid, parent, at in threads
+        (pid, tid, parent, futex(at, limited) if at else CHILD) for pid, tid, parent, at in threads
     ]
     holder = (7, 10, RUNNER, SLEEP) if threads[0][3] else (10, 10, 7, SLEEP)
     found = waits(tmp_path, *waiting, holder, ran={1: SLEEP}, who=9)
@@ -210,12 +207,11 @@ def test_samples_with_one_ready_thread_are_counted(tmp_path: Path) -> None:
 CPU = ("user", "nice", "system", "irq", "softirq", "idle", "iowait", "steal")
 
 
-def share(
-    path: Path, *, cores: float, ready: dict[int, int], samples: int = 10
-) -> float:
+def share(path: Path, *, cores: float, ready: dict[int, int], samples: int = 10) -> float:
     """Return the share of waits on a machine of 8 CPUs whose own tree used `cores`.
 
-    The CPU time is of children that no table of threads has; `ready`: threads that were ready in a sample.
+    The CPU time is of children that no table of threads has; `ready`: threads that were ready in a
+    sample.
     """
     writer = SeriesWriter(cpus=8)
     idle = {f"cpu/{cpu}/{kind}": 0 for cpu in range(8) for kind in CPU}
@@ -223,9 +219,7 @@ def share(
         used = round(cores * i * TENTH)
         writer.row(i * TENTH, {**idle, "own/user_ns": used, "own/system_ns": 0})
         rows = [[7, 7, "sh", "S", 0, 0, 3, RUNNER, SLEEP]]
-        rows += [
-            [8 + n, 8 + n, "sh", "R", 0, 0, 3, 7, None] for n in range(ready.get(i, 0))
-        ]
+        rows += [[8 + n, 8 + n, "sh", "R", 0, 0, 3, 7, None] for n in range(ready.get(i, 0))]
         writer.say("own", t=i * TENTH, rows=rows, more=0)
     found = use_between(writer.write(path / "s"), 0, samples * TENTH).off_cpu
     assert found is not None
@@ -300,14 +294,10 @@ def test_a_series_of_an_earlier_version_has_none(tmp_path: Path) -> None:
         ("", "ep_poll", (), "other"),
     ],
 )
-def test_kinds_of_waits(
-    call: str, channel: str, objects: tuple[str, ...], kind: str
-) -> None:
+def test_kinds_of_waits(call: str, channel: str, objects: tuple[str, ...], kind: str) -> None:
     assert kind_of(PlaceRow(call, channel, objects)) == kind
 
 
 @pytest.mark.parametrize(("limited", "kind"), [(True, "sleep"), (False, "other")])
-def test_a_poll_of_nothing_sleeps_if_it_has_a_time_limit(
-    limited: bool, kind: str
-) -> None:
+def test_a_poll_of_nothing_sleeps_if_it_has_a_time_limit(limited: bool, kind: str) -> None:
     assert kind_of(PlaceRow("pselect6", "", (), limited)) == kind

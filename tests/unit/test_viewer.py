@@ -223,9 +223,7 @@ def test_odd_requests_print_nothing(
     assert capfd.readouterr().err == ""
 
 
-def test_a_row_that_is_no_number_is_the_first(
-    study: Path, server: live.LiveServer
-) -> None:
+def test_a_row_that_is_no_number_is_the_first(study: Path, server: live.LiveServer) -> None:
     host = f"Host: 127.0.0.1:{server.port}"
     for last in ("-1", "x", "9" * 5000):
         with socket.create_connection(("127.0.0.1", server.port), 30) as client:
@@ -280,9 +278,7 @@ def test_a_test_that_runs_has_not_too_few_trials(study: Path) -> None:
     for left in study.glob(f"{JOURNAL}*"):
         left.unlink()
     create_journal(study)
-    first = next(
-        row for row in rows if row[3].endswith("/epoch/1") and row[2] == "outcome"
-    )
+    first = next(row for row in rows if row[3].endswith("/epoch/1") and row[2] == "outcome")
     with contextlib.closing(sqlite3.connect(journal)) as target, target:
         target.executemany("INSERT INTO session VALUES (?, ?, ?)", sessions)
         kept = [row for row in rows if row[0] <= first[0]]
@@ -330,9 +326,7 @@ def test_rows_are_verified_as_they_are_added(study: Path) -> None:
 OLD_STUDIES = Path(__file__).parents[1] / "data" / "studies-0.1"
 
 
-@pytest.mark.parametrize(
-    "kind", ["run", "compare", "load", "ramp", "peak", "surface", "suite"]
-)
+@pytest.mark.parametrize("kind", ["run", "compare", "load", "ramp", "peak", "surface", "suite"])
 def test_a_page_can_be_made_after_every_row(tmp_path: Path, kind: str) -> None:
     """A session of each kind, at the moments at which its live view may look."""
     with tarfile.open(OLD_STUDIES / f"{kind}.tar.xz") as packed:
@@ -353,9 +347,7 @@ def test_a_page_can_be_made_after_every_row(tmp_path: Path, kind: str) -> None:
             )
             for row in source.execute("SELECT * FROM entry ORDER BY seq").fetchall():
                 with target:
-                    target.execute(
-                        "INSERT INTO entry VALUES (?, ?, ?, ?, ?, ?, ?)", row
-                    )
+                    target.execute("INSERT INTO entry VALUES (?, ?, ?, ?, ?, ?, ?)", row)
                 reading = follower.read()
                 assert reading.state.state == "running", reading.state.text
                 assert reading.sections, f"row {row[0]}"
@@ -376,9 +368,7 @@ def test_a_wrong_port_is_refused(
     assert not place.exists()
 
 
-def test_a_port_in_use_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_port_in_use_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

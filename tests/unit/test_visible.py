@@ -18,13 +18,11 @@ from benchwright.cli import main as bw
 from benchwright.cli import terminal as streams
 from benchwright.cli.session_output import warn
 from benchwright.core import notice as model_notice
-from benchwright.core.chill import CachedMemory, ChillMethod, ChillReport
 from benchwright.core.errors import BenchError
 from benchwright.core.notice import NoticeDelivery
 from benchwright.core.observation import MeasurementBlock
 from benchwright.core.plan import StopDecision
 from benchwright.core.progress import PlainProgress, TerminalProgress
-from benchwright.core.quiet import QuietOwner, SettingChange
 from benchwright.core.results import Finding, Severity
 from benchwright.core.untrusted import (
     one_line,
@@ -33,16 +31,18 @@ from benchwright.core.untrusted import (
     visible_json,
     visible_lines,
 )
+from benchwright.features.quiet.chill_report import chill_document, chill_text
+from benchwright.features.quiet.chill_types import CachedMemory, ChillMethod, ChillReport
+from benchwright.features.quiet.report import Offer, Status, offer_lines, status_lines
+from benchwright.features.quiet.types import QuietOwner, SettingChange
 from benchwright.findings.explanation import explain_test
 from benchwright.notice import text as notice_text
 from benchwright.notice.deliver import FILE, record_notice
 from benchwright.report.answer import finding_groups
 from benchwright.report.answer_text import finding_paragraphs, group_lines
-from benchwright.report.chill import chill_document, chill_text
 from benchwright.report.documents import FindingEntry, encode
 from benchwright.report.parts import finding_line, stop_line
 from benchwright.report.plan import plan_lines
-from benchwright.report.quiet import Offer, Status, offer_lines, status_lines
 from benchwright.report.stats_document import (
     StatsInput,
     StatsNotice,
@@ -122,9 +122,7 @@ def test_progress_has_no_control_characters() -> None:
     assert (plain.getvalue(), live.getvalue()) == (f"{SHOWN}\n", f"{SHOWN}\n")
 
 
-@pytest.mark.parametrize(
-    "error", [BenchError("chill-busy", EVIL, EVIL), OSError(2, EVIL, EVIL)]
-)
+@pytest.mark.parametrize("error", [BenchError("chill-busy", EVIL, EVIL), OSError(2, EVIL, EVIL)])
 def test_errors_have_no_control_characters(
     error: Exception,
     capsys: pytest.CaptureFixture[str],
@@ -219,9 +217,7 @@ def test_latex_takes_no_command_from_names_and_a_comment_is_a_line() -> None:
 def test_a_row_of_latex_does_not_begin_with_an_option_of_the_one_before() -> None:
     one = summarise("elapsed", [1.0], label="[2cm]")
     star = summarise("ops", [1.0], label="*")
-    lines = render_stats(
-        compose_report([StatsInput("t", (one, star))]), "latex"
-    ).splitlines()
+    lines = render_stats(compose_report([StatsInput("t", (one, star))]), "latex").splitlines()
     assert any(line.startswith("{[}2cm{]} &") for line in lines)
     assert any(line.startswith("{*} &") for line in lines)
 

@@ -108,9 +108,7 @@ def test_one_that_cannot_begin_is_given_up(
         ("die-at-end", "exited by itself; its last output: sampler: out of luck"),
     ],
 )
-def test_one_that_cannot_end_is_given_up(
-    does: str, words: str, make: Make, tmp_path: Path
-) -> None:
+def test_one_that_cannot_end_is_given_up(does: str, words: str, make: Make, tmp_path: Path) -> None:
     sampler = make(does, HASTY_S if "hang" in does else PATIENT_S)
     sampler.begin(Watch(tmp_path, "a", 1))
     with pytest.raises(ObserverError, match=words):
@@ -138,9 +136,7 @@ def test_a_refusal_is_of_this_batch_only(make: Make, tmp_path: Path) -> None:
     sampler.end()
 
 
-def test_answers_to_what_is_no_longer_asked_are_skipped(
-    make: Make, tmp_path: Path
-) -> None:
+def test_answers_to_what_is_no_longer_asked_are_skipped(make: Make, tmp_path: Path) -> None:
     sampler = make("late-answers")
     sampler.begin(Watch(tmp_path, "a", 1))
     sampler.end()

@@ -144,9 +144,7 @@ def test_nothing_is_watched_where_there_are_no_processes(tmp_path: Path) -> None
 
 
 def test_the_window_of_a_trial_is_its_exec() -> None:
-    found = exec_window(
-        record(4, ("SETUP", 5, 100), ("EXEC", 200, 50), ("EXEC", 210, 90))
-    )
+    found = exec_window(record(4, ("SETUP", 5, 100), ("EXEC", 200, 50), ("EXEC", 210, 90)))
     assert found == (4, 200, 300)
     assert exec_window(record(4, ("SETUP", 5, 100))) is None
 

@@ -12,14 +12,17 @@ import msgspec
 import pytest
 
 from benchwright.cli import rule_files
-from benchwright.cli.search_output import print_last_search
 from benchwright.cli.why_results import WhyRequest, results_of
 from benchwright.core.errors import InputError
 from benchwright.core.observation import Trial, TrialEnding
-from benchwright.core.ramp import RampGoal
 from benchwright.core.resource_use import CgroupUse, ResourceUse, TaskUse
 from benchwright.core.results import Finding, Severity
-from benchwright.core.search import (
+from benchwright.features.search.output import print_last_search
+from benchwright.features.search.ramp.policy import best_so_far
+from benchwright.features.search.ramp.types import RampGoal
+from benchwright.features.search.requests import PeakRequest, RampRequest
+from benchwright.features.search.session import search_info
+from benchwright.features.search.types import (
     Claim,
     ClaimResult,
     LoadTrial,
@@ -29,7 +32,6 @@ from benchwright.core.search import (
     SearchTrial,
     encode_stored,
 )
-from benchwright.decide.ramp.policy import best_so_far
 from benchwright.findings.codes import make_finding
 from benchwright.findings.examine import Evidence, rule_findings
 from benchwright.findings.explanation import Explanation, explain_test
@@ -45,8 +47,6 @@ from benchwright.report.why import (
     why_document,
 )
 from benchwright.run.ledger import Ledger
-from benchwright.run.search import search_info
-from benchwright.run.search_requests import PeakRequest, RampRequest
 from benchwright.stats.aggregate import summarise, summarise_trials
 from benchwright.study.journal import Study
 from benchwright.suite.program import SourceFile
@@ -89,9 +89,7 @@ def test_without_a_limit_it_says_so() -> None:
     brief = ResourceUse(0.01, 0, (1, 1), cpu=cpu(0.1))
     assert told(trials=(trial(1, brief),)).sentence.startswith("watched too briefly")
     unseen = ResourceUse(1.0, 0, (1, 1), absent=(("series", "no sampler"),))
-    assert told(trials=(trial(1, unseen),)).sentence.startswith(
-        "not watched: no sampler"
-    )
+    assert told(trials=(trial(1, unseen),)).sentence.startswith("not watched: no sampler")
 
 
 def test_a_study_that_was_not_watched_says_so() -> None:
@@ -178,16 +176,10 @@ def costing(name: str, share: float, by: str = "make") -> Explanation:
 def test_tests_with_the_same_cause_are_one_sentence_with_the_range() -> None:
     levels = [costing("n=1", 9.5), costing("n=2", 43.8, "cc1"), costing("n=3", 1_200)]
     lines = render_why(levels, 100).splitlines()
-    assert lines[0] == (
-        "3 of 3 tests: others cost about 9.5 to 1200 % of 2 CPUs [noisy-neighbour]"
-    )
-    assert lines[1].startswith(
-        "  worst, n=3: others cost about 1200 % of 2 CPUs (make)"
-    )
+    assert lines[0] == ("3 of 3 tests: others cost about 9.5 to 1200 % of 2 CPUs [noisy-neighbour]")
+    assert lines[1].startswith("  worst, n=3: others cost about 1200 % of 2 CPUs (make)")
     assert sum("Stop the other programs" in line for line in lines) == 1
-    assert [line.split()[-1] for line in lines if line.startswith("n=")] == [
-        "noisy-neighbour"
-    ] * 3
+    assert [line.split()[-1] for line in lines if line.startswith("n=")] == ["noisy-neighbour"] * 3
     assert sum(line.startswith("busy in ") for line in lines) == 1
     (group,) = json.loads(encode(why_document(levels, "s", None)))["groups"]
     assert (group["tests"], group["worst"]) == (["n=1", "n=2", "n=3"], "n=3")
@@ -234,9 +226,7 @@ def test_a_level_that_is_the_same_in_all_results_is_not_repeated() -> None:
     assert "bs=4k" not in text
 
 
-FILES = ObservedFiles(
-    ("s/w/t-1.svg", "s/w/t-2.svg"), "s/w/t-io-3.io.json", "my s/w/t-io-3.bw"
-)
+FILES = ObservedFiles(("s/w/t-1.svg", "s/w/t-2.svg"), "s/w/t-io-3.io.json", "my s/w/t-io-3.bw")
 
 
 def test_it_says_how_to_see_profiles_and_the_io() -> None:
@@ -333,9 +323,7 @@ def test_a_rule_sees_values_factors_and_limits(tmp_path: Path) -> None:
     )
     bound = use(cpu=cpu(1.0), tasks=(task("gzip", 0.99),))
     (one,) = asked(path, bound)
-    assert one.evidence == (
-        "({'FS': 'ext4'}, (10.01,), 's') ('single-threaded-cpu-bound',)"
-    )
+    assert one.evidence == ("({'FS': 'ext4'}, (10.01,), 's') ('single-threaded-cpu-bound',)")
 
 
 @pytest.mark.parametrize(
@@ -373,9 +361,7 @@ def test_a_plug_in_is_a_rule_and_a_broken_one_is_named(
     (tmp_path / "plugged.py").write_text("def rule(result):\n    return []\n")
     info = tmp_path / "plugged-1.0.dist-info"
     info.mkdir()
-    (info / "METADATA").write_text(
-        "Metadata-Version: 2.1\nName: plugged\nVersion: 1.0\n"
-    )
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: plugged\nVersion: 1.0\n")
     points = info / "entry_points.txt"
     points.write_text("[benchwright.rules]\nours = plugged:rule\n")
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -390,9 +376,7 @@ def test_rules_of_the_users_directory(tmp_path: Path) -> None:
     place.mkdir(parents=True)
     (place / "one.py").write_text("def rule(result):\n    return []\n")
     env = {"XDG_CONFIG_HOME": str(tmp_path)}
-    assert [one.name for one in rule_files.read_rules([], env)] == [
-        str(place / "one.py")
-    ]
+    assert [one.name for one in rule_files.read_rules([], env)] == [str(place / "one.py")]
     assert rule_files.read_rules([], {"HOME": str(tmp_path)}) == []
     for path, mode in ((place, 0o770), (place, 0o707), (place / "one.py", 0o664)):
         before = path.stat().st_mode
@@ -457,9 +441,7 @@ def test_a_limit_at_which_commands_fail_comes_before_what_failed() -> None:
 def test_without_a_completed_trial_nothing_is_explained() -> None:
     cut = msgspec.structs.replace(trial(1, use()), ending=TrialEnding.INTERRUPTED)
     text = render_why([explain_test("t", (cut,), [])])
-    assert text.startswith(
-        "t: no trial was completed, so there is no result to explain"
-    )
+    assert text.startswith("t: no trial was completed, so there is no result to explain")
     assert render_why([], noun="load").startswith("no load was completed")
 
 
@@ -597,8 +579,7 @@ def test_a_level_of_a_ramp_has_the_interval_of_the_ramps_report(tmp_path: Path) 
         if one.figure is not None
     ]
     assert shown == [
-        (one.throughput.value, one.throughput.low, one.throughput.high)
-        for one in points
+        (one.throughput.value, one.throughput.low, one.throughput.high) for one in points
     ]
     assert all(math.isfinite(low) for _, low, _ in shown)
 

@@ -7,9 +7,14 @@ from pathlib import Path
 import pytest
 
 from benchwright.core.errors import InputError
-from benchwright.load.cpus import CpuAssignment, cpu_assignment, in_background, on_cpus
-from benchwright.load.spec import Spec
-from benchwright.load.spec_toml import read_spec
+from benchwright.features.search.server.cpus import (
+    CpuAssignment,
+    cpu_assignment,
+    in_background,
+    on_cpus,
+)
+from benchwright.features.search.spec import Spec
+from benchwright.features.search.spec_toml import read_spec
 
 
 def spec(server: str = "", load: str = "", *, started: bool = True) -> Spec:

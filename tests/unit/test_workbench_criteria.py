@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchwright.core.search import Claim, ClaimKind, Criterion
-from benchwright.load.criteria import (
+from benchwright.features.load.criteria import (
     CRITERION_FORMS,
     parse_claim,
     parse_confidence,
@@ -18,6 +17,7 @@ from benchwright.load.criteria import (
     percentile_key,
     within_ns,
 )
+from benchwright.features.search.types import Claim, ClaimKind, Criterion
 
 
 @pytest.mark.parametrize(
@@ -53,10 +53,7 @@ def test_a_criterion_is_read(text: str, expected: Criterion) -> None:
 
 
 def test_every_form_that_messages_name_is_read() -> None:
-    assert (
-        len({parse_criterion(form) for form in CRITERION_FORMS})
-        == len(CRITERION_FORMS) - 1
-    )
+    assert len({parse_criterion(form) for form in CRITERION_FORMS}) == len(CRITERION_FORMS) - 1
 
 
 @pytest.mark.parametrize(
@@ -121,9 +118,7 @@ def test_a_claim_is_read(text: str, claim: Claim) -> None:
     "text", ["", "peak:5%", "rate:", "rate:100%", "rate:0%", "slo:40%", "slo:100%"]
 )
 def test_what_is_no_claim_is_refused(text: str) -> None:
-    with pytest.raises(
-        ValueError, match=r"such as 5%|not a claim|outside|not a share|not a conf"
-    ):
+    with pytest.raises(ValueError, match=r"such as 5%|not a claim|outside|not a share|not a conf"):
         parse_claim(text)
 
 
@@ -133,9 +128,7 @@ def test_a_confidence_is_at_least_a_half() -> None:
         parse_confidence("20%")
 
 
-@given(
-    st.integers(min_value=1, max_value=10**6), st.sampled_from(["ns", "us", "ms", "s"])
-)
+@given(st.integers(min_value=1, max_value=10**6), st.sampled_from(["ns", "us", "ms", "s"]))
 def test_the_key_of_a_share_keeps_its_limit(number: int, unit: str) -> None:
     criterion = parse_criterion(f"90% within {number}{unit}")
     scale = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9}[unit]

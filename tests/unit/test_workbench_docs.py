@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from benchwright.core.search import PeakStatus
-from benchwright.load import spec_toml as spec_load
-from benchwright.load.criteria import parse_criterion
-from benchwright.load.spec import PLACEHOLDERS
-from benchwright.load.spec_toml import read_spec
+from benchwright.features.load.criteria import parse_criterion
+from benchwright.features.search import spec_toml as spec_load
+from benchwright.features.search.spec import PLACEHOLDERS
+from benchwright.features.search.spec_toml import read_spec
+from benchwright.features.search.types import PeakStatus
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs/workbench.md").read_text()
-POLICIES = ROOT / "python/benchwright/decide/peak"
+POLICIES = ROOT / "python/benchwright/features/search/peak/policies"
 PEAK = (ROOT / "docs/peak.md").read_text()
 SPECS = sorted(
     file

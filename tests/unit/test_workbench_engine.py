@@ -14,26 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchwright.core.errors import Interrupted
-from benchwright.core.load import (
-    ChainDraws,
-    EngineResult,
-    FileSetMaking,
-    FileSetResult,
-    IntervalResult,
-    TimeDistribution,
-)
-from benchwright.core.search import Criterion, LoadTrial, Probe
-from benchwright.load import engine_values
-from benchwright.load import request as r
-from benchwright.load import workload as w
-from benchwright.load.criteria import parse_criterion
-from benchwright.load.engine_generator import (
-    EngineGenerator,
-    LoadRun,
-    request_of,
-    with_worker_cpus,
-)
-from benchwright.load.engine_values import (
+from benchwright.features.load import engine_values
+from benchwright.features.load import request as r
+from benchwright.features.load import workload as w
+from benchwright.features.load.criteria import parse_criterion
+from benchwright.features.load.engine_values import (
     OperationCounts,
     RunningLoad,
     counts_of,
@@ -42,9 +27,24 @@ from benchwright.load.engine_values import (
     load_values,
     merged,
 )
-from benchwright.load.spec_toml import EngineSettings, read_spec
+from benchwright.features.load.hdr_histogram import Histogram
+from benchwright.features.load.types import (
+    ChainDraws,
+    EngineResult,
+    FileSetMaking,
+    FileSetResult,
+    IntervalResult,
+    TimeDistribution,
+)
+from benchwright.features.search.engine_generator import (
+    EngineGenerator,
+    LoadRun,
+    request_of,
+    with_worker_cpus,
+)
+from benchwright.features.search.spec_toml import EngineSettings, read_spec
+from benchwright.features.search.types import Criterion, LoadTrial, Probe
 from benchwright.report.parts import spent_text
-from benchwright.stats.hdr_histogram import Histogram
 from hdr_text import encode
 
 MEAN = parse_criterion("40ms")
@@ -56,9 +56,7 @@ ALL = (MEAN, P90, WITHIN, ERRORS)
 
 def histogram(*responses_ms: float) -> Histogram:
     """Return a histogram whose buckets hold one nanosecond each."""
-    values, counts = np.unique(
-        [round(1e6 * one) for one in responses_ms], return_counts=True
-    )
+    values, counts = np.unique([round(1e6 * one) for one in responses_ms], return_counts=True)
     values, counts = values.astype(np.int64), counts.astype(np.int64)
     return Histogram(values, values, counts)
 
@@ -184,9 +182,7 @@ def result_of(intended: int, answered: int, **counts: int) -> EngineResult:
         "target": {"kind": "http"},
         "clock": {"source": "tsc"},
         "pacer": "spin",
-        "counts": none
-        | {"intended": intended, "issued": intended, "completed": answered}
-        | counts,
+        "counts": none | {"intended": intended, "issued": intended, "completed": answered} | counts,
         "intended_rate_per_s": intended / 10,
         "offered_rate_per_s": intended / 10,
         "achieved_rate_per_s": answered / 10,
@@ -259,7 +255,7 @@ def say_lines(
         yield engine
         engine.interrupted = interrupted
 
-    module = "benchwright.load.engine_generator.conversation"
+    module = "benchwright.features.search.engine_generator.conversation"
     monkeypatch.setattr(module, conversation)
 
 
@@ -319,9 +315,7 @@ def test_a_load_starts_after_the_limits_of_the_making_hold_again(
         steps.append("limited")
 
     (tmp_path / "work.toml").write_text(WORK)
-    generator = EngineGenerator(
-        settings(FILES, str(tmp_path / "s.toml")), (ERRORS,), ()
-    )
+    generator = EngineGenerator(settings(FILES, str(tmp_path / "s.toml")), (ERRORS,), ())
     load = LoadRun(Probe(1, 10.0), {}, 1, tmp_path, lambda _: False, without_limits)
     trial = generator.run(load)
     failure = trial.failure.removeprefix("the engine")
@@ -329,9 +323,7 @@ def test_a_load_starts_after_the_limits_of_the_making_hold_again(
     # Without limits there is nothing to wait for.
     steps.clear()
     made = FileSetMaking(10, 10, 10, 0, 0, 0, 0, making_ns=2_500_000_000)
-    files = FileSetResult(
-        *(1, 10, 0, 0, 10, 10, 10), (), (), (), (), (), *(0, 0, 0), made
-    )
+    files = FileSetResult(*(1, 10, 0, 0, 10, 10, 10), (), (), (), (), (), *(0, 0, 0), made)
     result = msgspec.structs.replace(result_of(10, 10), file_set=files)
     line = msgspec.to_builtins(result) | {"type": "result"}
     say_lines([line], monkeypatch, noted=steps.append)
@@ -345,9 +337,7 @@ def test_a_load_starts_after_the_limits_of_the_making_hold_again(
 # -- intervals ---------------------------------------------------------------------------
 
 
-def interval(
-    second: int, completed: int, mean_ms: float | None, **more: int
-) -> IntervalResult:
+def interval(second: int, completed: int, mean_ms: float | None, **more: int) -> IntervalResult:
     """Return an interval without a histogram."""
     fields = {"errors": 0, "dropped": 0, "in_flight": 0, "waiting": 0} | more
     return IntervalResult(
@@ -519,13 +509,9 @@ def test_a_trial_with_another_mix_or_a_restarted_server_is_marked(
 ) -> None:
     def marks(drawn: int, verifier_changes: int) -> tuple[str, ...]:
         mix = (ChainDraws(0, "a", 1, drawn), ChainDraws(0, "b", 1, 1000))
-        files = FileSetResult(
-            *(1, 10, 0, 0, 10, 10, 10), mix, (), (), (), (), *(0, 0, 0)
-        )
+        files = FileSetResult(*(1, 10, 0, 0, 10, 10, 10), mix, (), (), (), (), *(0, 0, 0))
         result = result_of(10, 10)
-        target = msgspec.structs.replace(
-            result.target, verifier_changes=verifier_changes
-        )
+        target = msgspec.structs.replace(result.target, verifier_changes=verifier_changes)
         say(
             msgspec.structs.replace(result, file_set=files, target=target),
             monkeypatch,

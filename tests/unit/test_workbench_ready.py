@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from benchwright.load.server import why_not_ready
-from benchwright.load.spec import HttpReady, TcpReady
+from benchwright.features.search.server.life import why_not_ready
+from benchwright.features.search.spec import HttpReady, TcpReady
 from benchwright.suite.program import Template, Where
 
 STATUS = {"/good": 200, "/missing": 404, "/starting": 503}

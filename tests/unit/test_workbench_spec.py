@@ -12,13 +12,13 @@ from benchwright.core.errors import InputError
 from benchwright.core.named_server import NamedServer
 from benchwright.core.notice import CommandTarget, NoticeEvent, NoticeSettings
 from benchwright.core.plan import Command
-from benchwright.core.search import ClaimKind
-from benchwright.load import request as r
-from benchwright.load import spec_toml
-from benchwright.load import spec_toml as spec_load
-from benchwright.load import workload as w
-from benchwright.load.spec import CommandReady, HttpReady, Spec, TcpReady
-from benchwright.load.spec_toml import parse_address, read_spec, target_of
+from benchwright.features.load import request as r
+from benchwright.features.load import workload as w
+from benchwright.features.search import spec_toml
+from benchwright.features.search import spec_toml as spec_load
+from benchwright.features.search.spec import CommandReady, HttpReady, Spec, TcpReady
+from benchwright.features.search.spec_toml import parse_address, read_spec, target_of
+from benchwright.features.search.types import ClaimKind
 from benchwright.suite.toml_table import TomlTable
 
 LOAD = '[load]\ntarget = "null"\n'
@@ -34,9 +34,7 @@ def mistakes(text: str) -> list[str]:
     """Return each mistake as `line:column code message`."""
     with pytest.raises(InputError) as caught:
         read(text)
-    return [
-        f"{d.line}:{d.column} {d.code} {d.message}" for d in caught.value.diagnostics
-    ]
+    return [f"{d.line}:{d.column} {d.code} {d.message}" for d in caught.value.diagnostics]
 
 
 def configured(text: str, values: dict[str, str], factors: str) -> Command:
@@ -60,9 +58,7 @@ def test_a_level_in_a_shell_command_is_quoted() -> None:
 
 
 def test_braces_alone_make_no_shell_command() -> None:
-    assert configured(
-        "'mk {state}/{x}'", {"x": "1", "state": "/s"}, "x = [1]"
-    ).argv == (
+    assert configured("'mk {state}/{x}'", {"x": "1", "state": "/s"}, "x = [1]").argv == (
         "mk",
         "/s/1",
     )
@@ -263,9 +259,7 @@ def test_a_spec_without_a_load_is_told() -> None:
 
 def test_a_spec_says_who_is_told_of_the_end() -> None:
     spec = read("[notify]\non = 'done'\ncommand = ['say', '{x}']\n")
-    assert spec.notify == NoticeSettings(
-        (CommandTarget(("say", "{x}")),), (NoticeEvent.DONE,)
-    )
+    assert spec.notify == NoticeSettings((CommandTarget(("say", "{x}")),), (NoticeEvent.DONE,))
     assert read("").notify is None
 
 

@@ -1,4 +1,5 @@
-"""The Python API: measure in a child process, read results as types and data frames (docs/library.md)."""
+"""The Python API: measure in a child process, read results as types and data frames
+(docs/library.md)."""
 
 from __future__ import annotations
 

@@ -34,8 +34,8 @@ from benchwright.core.errors import (
     Interrupted,
     argument_error,
 )
-from benchwright.report.load import LoadDocument, load_document_of
-from benchwright.report.peak import PeakDocument
+from benchwright.features.load.report import LoadDocument, load_document_of
+from benchwright.features.search.peak.report import PeakDocument
 from benchwright.report.run import CompareDocument, RunDocument
 from benchwright.study.contents import tests_of
 from benchwright.study.journal import Study
@@ -58,8 +58,8 @@ def run(
 
     A text is a command line, a program or a suite, as in `bw run`; a list is one command with its
     arguments. `study`: the study directory; without it a temporary one, which lives as long as the
-    result. `progress`: show it on stderr. `config`: read configuration files. Options: those of
-    `bw run`, with `_` for `-`. Raises the errors of `benchwright.core.errors`; a failed or undecided
+    result. `progress`: show it on stderr. `config`: read configuration files. Options: those of `bw
+    run`, with `_` for `-`. Raises the errors of `benchwright.core.errors`; a failed or undecided
     measurement is a result.
     """
     lists = [one for one in commands if not isinstance(one, str | os.PathLike)]
@@ -85,9 +85,9 @@ def compare(
 ) -> CompareResult:
     """Compare commands side by side, or stored results, and return verdicts and gates.
 
-    A text is one command line; the first is the baseline. A path (`pathlib.Path`) is a stored result,
-    as is each text of `inputs=`. `baseline=`: a stored baseline of the commands. Other arguments and
-    errors: as in `run`.
+    A text is one command line; the first is the baseline. A path (`pathlib.Path`) is a stored
+    result, as is each text of `inputs=`. `baseline=`: a stored baseline of the commands. Other
+    arguments and errors: as in `run`.
     """
     stored = [one for one in commands if isinstance(one, os.PathLike)]
     if stored and len(stored) < len(commands):
@@ -100,9 +100,7 @@ def compare(
         message = "stored results are compared without a study"
         raise argument_error("study", str(study), message, "leave study out")
     before, after = (words, []) if stored else ([], words)
-    done = _call(
-        "compare", before, options, after, place, progress=progress, config=config
-    )
+    done = _call("compare", before, options, after, place, progress=progress, config=config)
     document = _decoded(done, CompareDocument)
     return CompareResult(document=document, messages=done.messages, place=place)
 
@@ -252,9 +250,7 @@ def _without_document(command: str, status: int, text: str) -> InputError | Benc
     if status == 2:
         message = last.rpartition(" error: ")[2] or "the arguments were refused"
         return InputError([Diagnostic("bad-argument", message, file=f"bw {command}")])
-    return BenchError(
-        "no-document", f"bw {command} ended with {status} and no result", last
-    )
+    return BenchError("no-document", f"bw {command} ended with {status} and no result", last)
 
 
 def _decoded(done: _Done, kind: type[D]) -> D:

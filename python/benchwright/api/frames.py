@@ -1,10 +1,10 @@
 """Tables as data frames: the Arrow PyCapsule interface, without a dependency.
 
-`StudyFrame.__arrow_c_stream__` exports one record batch of columns of int64, float64 and UTF-8 text, which
-pandas, polars, pyarrow and DuckDB read. Decision: the structures of the Arrow C data interface by ctypes;
-pyarrow has over 40 MB, and the structures have ten fields. Memory belongs to `_ALIVE` until the consumer
-calls `release`, from any thread. Source: Apache Arrow, The Arrow C data interface; The Arrow C stream
-interface; The Arrow PyCapsule Interface.
+`StudyFrame.__arrow_c_stream__` exports one record batch of columns of int64, float64 and UTF-8
+text, which pandas, polars, pyarrow and DuckDB read. Decision: the structures of the Arrow C data
+interface by ctypes; pyarrow has over 40 MB, and the structures have ten fields. Memory belongs to
+`_ALIVE` until the consumer calls `release`, from any thread. Source: Apache Arrow, The Arrow C data
+interface; The Arrow C stream interface; The Arrow PyCapsule Interface.
 """
 
 from __future__ import annotations
@@ -64,8 +64,7 @@ class StudyFrame(msgspec.Struct, frozen=True):
         from benchwright.api.results import table_html
 
         texts = [
-            ["" if value is None else str(value) for value in row.values()]
-            for row in self.rows()
+            ["" if value is None else str(value) for value in row.values()] for row in self.rows()
         ]
         return table_html(list(self.columns), texts)
 
@@ -258,9 +257,9 @@ _GET_LAST_ERROR = _GetLastError(_call_get_last_error)
 
 _Destructor = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 """Its argument is the capsule's address: a reference would revive an object that is deleted."""
-_new = ctypes.PYFUNCTYPE(
-    ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, _Destructor
-)(("PyCapsule_New", ctypes.pythonapi))
+_new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, _Destructor)(
+    ("PyCapsule_New", ctypes.pythonapi)
+)
 _name_of = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)(
     ("PyCapsule_GetName", ctypes.pythonapi)
 )

@@ -1,4 +1,5 @@
-"""The results of the Python API: the document of the command as a type, with what readers ask first.
+"""The results of the Python API: the document of the command as a type, with what readers ask
+first.
 
 Decision: the types of `--json` are the types of the API, so that there is one description of a
 result (`bw schema KIND`). A result adds the study and its HTML in notebooks.
@@ -17,13 +18,13 @@ import msgspec
 
 from benchwright.api.studies import OpenStudy, open_study
 from benchwright.core.errors import argument_error
-from benchwright.core.load import EngineResult
 from benchwright.core.text import number_text
+from benchwright.features.load.report import LoadDocument
+from benchwright.features.load.types import EngineResult
+from benchwright.features.search.peak.report import PeakDocument
 from benchwright.report.answer import AnswerEntry
 from benchwright.report.comparison import GateEntry, VerdictEntry
 from benchwright.report.documents import FindingEntry
-from benchwright.report.load import LoadDocument
-from benchwright.report.peak import PeakDocument
 from benchwright.report.run import CompareDocument, RunDocument
 from benchwright.study.selection import StudyPart
 
@@ -244,8 +245,7 @@ def table_html(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Return a table of HTML; every text is escaped."""
     head = "".join(f"<th>{html.escape(one)}</th>" for one in heads)
     body = "".join(
-        "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>"
-        for row in rows
+        "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
     )
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 

@@ -76,9 +76,7 @@ class OpenStudy(msgspec.Struct, frozen=True):
     @property
     def tests(self) -> StudyFrame:
         """One row for each test and quantity, with its interval [in `unit`]."""
-        return _frame(
-            (row for tests in self._stored() for row in _test_rows(tests)), _TEST_TYPES
-        )
+        return _frame((row for tests in self._stored() for row in _test_rows(tests)), _TEST_TYPES)
 
     @property
     def trials(self) -> StudyFrame:
@@ -92,16 +90,15 @@ class OpenStudy(msgspec.Struct, frozen=True):
         """Return the sessions as `bw ls --json` has them, without their answers."""
         with contextlib.closing(Study.open_to_read(self.path)) as study:
             return tuple(
-                session_entry(
-                    record_of(study, one, self.path, tests_of(study, one.number)), ""
-                )
+                session_entry(record_of(study, one, self.path, tests_of(study, one.number)), "")
                 for one in sessions_now(study)
             )
 
     def html(self, session: int | None = None) -> str:
         """Return answer, results and their chart of a session as HTML; None: the last session.
 
-        The page is in a frame of its own, so that neither its style nor its script changes the notebook.
+        The page is in a frame of its own, so that neither its style nor its script changes the
+        notebook.
         """
         from benchwright.page.gather import gather_document
         from benchwright.page.html import render_page
@@ -109,8 +106,7 @@ class OpenStudy(msgspec.Struct, frozen=True):
         number = None if session is None else str(session)
         document = gather_document([StudyPart(self.path, number)])
         parts = tuple(
-            msgspec.structs.replace(part, sections=part.sections[:1])
-            for part in document.parts
+            msgspec.structs.replace(part, sections=part.sections[:1]) for part in document.parts
         )
         page = render_page(msgspec.structs.replace(document, parts=parts))
         return (

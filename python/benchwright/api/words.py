@@ -1,7 +1,8 @@
 """Keyword arguments of the Python API as words of the command line, by the options' declarations.
 
-Decision: the declarations of the command are the list of keywords, so an option that a command gets is a
-keyword too. Rejected: one Python signature for each command, which is a second list of options.
+Decision: the declarations of the command are the list of keywords, so an option that a command gets
+is a keyword too. Rejected: one Python signature for each command, which is a second list of
+options.
 """
 
 from __future__ import annotations
@@ -70,9 +71,7 @@ def option_words(command: str, options: Mapping[str, Value]) -> list[str]:
         try:
             words = _words(option, value)
         except ValueError as error:
-            wrong.append(
-                Diagnostic("bad-argument", str(error), option.hint, file=keyword)
-            )
+            wrong.append(Diagnostic("bad-argument", str(error), option.hint, file=keyword))
             continue
         (arguments if option.positional else flags).extend(words)
     if wrong:

@@ -55,9 +55,7 @@ def print_help(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def command_named(
-    where: str, root: CommandParser, words: tuple[str, ...]
-) -> CommandParser:
+def command_named(where: str, root: CommandParser, words: tuple[str, ...]) -> CommandParser:
     """Return the parser of a command by its words. Raises InputError with what may be meant."""
     if words in root.commands():
         return root.of(words)
@@ -100,9 +98,7 @@ def print_version(arguments: argparse.Namespace) -> int:
         return 0
     from benchwright.report.version import version_text
 
-    write_answer(
-        json=request.json, document=installed, text=lambda: version_text(installed())
-    )
+    write_answer(json=request.json, document=installed, text=lambda: version_text(installed()))
     return 0
 
 

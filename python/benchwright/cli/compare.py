@@ -179,8 +179,8 @@ def _take_commands(arguments: argparse.Namespace) -> None:
 
 
 def _is_command(word: str) -> bool:
-    """Return whether a word has a blank and no study or file is meant: `study:my test` is of one, also
-    if it is missing; `A=b:c true` is not."""
+    """Return whether a word has a blank and no study or file is meant: `study:my test` is of one,
+    also if it is missing; `A=b:c true` is not."""
     place, colon, _ = word.partition(":")
     of_study = colon and " " not in place and "=" not in place
     return " " in word.strip() and not (of_study or os.path.exists(place))
@@ -215,9 +215,7 @@ def _check_stored(arguments: argparse.Namespace) -> None:
         raise InputError(wrong)
 
 
-def _with_commits(
-    arguments: argparse.Namespace, request: ComparisonRequest
-) -> ComparisonRequest:
+def _with_commits(arguments: argparse.Namespace, request: ComparisonRequest) -> ComparisonRequest:
     """Return the request with the commits of --commit.
 
     The session stores their full names, so that a resume uses the same ones.
@@ -253,9 +251,7 @@ def _with_commits(
     return msgspec.structs.replace(request, checkouts=tuple(checkouts))
 
 
-def _with_stored(
-    arguments: argparse.Namespace, request: ComparisonRequest
-) -> ComparisonRequest:
+def _with_stored(arguments: argparse.Namespace, request: ComparisonRequest) -> ComparisonRequest:
     """Return the request with the stored baseline and the stored null comparison.
 
     The session stores both, so that a resume uses the same values.

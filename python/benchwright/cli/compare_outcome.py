@@ -22,6 +22,7 @@ from benchwright.cli.terminal import table_width
 from benchwright.core.comparison import ComparisonResult
 from benchwright.core.results import Finding
 from benchwright.core.untrusted import visible
+from benchwright.features.profile.profiler import stored_stacks
 from benchwright.report.answer import FindingGroup
 from benchwright.report.comparison import (
     comparison_entry,
@@ -29,7 +30,6 @@ from benchwright.report.comparison import (
     render_comparison,
 )
 from benchwright.study.logs import file_name
-from benchwright.watch.profile import stored_stacks
 
 if TYPE_CHECKING:
     from benchwright.run.comparison import RunningComparison
@@ -45,9 +45,7 @@ if TYPE_CHECKING:
 # reported; it is not an error.
 
 
-def difference_lines(
-    tests: Sequence[RunningTest], study: Path, session: int
-) -> Iterator[str]:
+def difference_lines(tests: Sequence[RunningTest], study: Path, session: int) -> Iterator[str]:
     """Write `watched/sN/difference-ARM.svg` of each candidate, and yield the lines to print.
 
     `tests`: the arms, the baseline first. No output unless the baseline and a candidate were
@@ -63,10 +61,8 @@ def difference_lines(
             yield f"profile: no difference of {candidate.name}: {why}"
 
 
-def _difference(
-    arms: tuple[RunningTest, RunningTest], study: Path, session: int
-) -> Iterator[str]:
-    from benchwright.report.flame_graph import (
+def _difference(arms: tuple[RunningTest, RunningTest], study: Path, session: int) -> Iterator[str]:
+    from benchwright.features.profile.flame_graph import (
         change_lines,
         difference_svg,
         share_changes,
@@ -153,9 +149,7 @@ def print_comparison_document(
     sys.stdout.write(encode(document))
 
 
-def write_junit(
-    path: str, comparison: ComparisonResult, findings: Sequence[Finding]
-) -> None:
+def write_junit(path: str, comparison: ComparisonResult, findings: Sequence[Finding]) -> None:
     """Write the comparison and its findings as JUnit XML.
 
     Raises InputError or OSError if the file cannot be written.

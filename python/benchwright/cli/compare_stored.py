@@ -96,9 +96,7 @@ def _single(text: str, option: str, inputs: Sequence[ParsedInput]) -> ParsedInpu
             message, hint = why
             raise argument_error(option, text, f"{text} {message}", hint)
         return inputs[0]
-    message = (
-        f"{text} contains {len(inputs)} tests" if inputs else f"{text} contains no test"
-    )
+    message = f"{text} contains {len(inputs)} tests" if inputs else f"{text} contains no test"
     names = some_text([one.name for one in inputs], _MOST_NAMED)
     hint = f"write {text}:TEST; there are: {names}" if inputs else ""
     raise argument_error(option, text, message, hint)
@@ -137,9 +135,7 @@ def _why_failed(one: ParsedInput, trials: Sequence[Trial]) -> tuple[str, str]:
     )
     noun = "run" if one.trials is None else "trial"
     of = plural(len(trials), noun)
-    ends = ", ".join(
-        f"{count} of {of} " + _ending_text(status) for status, count in failed.items()
-    )
+    ends = ", ".join(f"{count} of {of} " + _ending_text(status) for status, count in failed.items())
     numbers = sorted(status for status in failed if isinstance(status, int) and status)
     statuses = ",".join(map(str, numbers))
     if not statuses:
@@ -184,9 +180,7 @@ class ComparedInputs(msgspec.Struct, frozen=True, kw_only=True):
     """By test: why it cannot be compared, though every input has it."""
 
 
-def compared_inputs(
-    texts: Sequence[str], ok_status: Sequence[int] = SUCCESS
-) -> ComparedInputs:
+def compared_inputs(texts: Sequence[str], ok_status: Sequence[int] = SUCCESS) -> ComparedInputs:
     """Return the tests to compare: that of each input, or, if one has several, those of the same
     name.
 
@@ -205,9 +199,7 @@ def compared_inputs(
     return _tests_in_all(texts, read) if several else _one_test(texts, read)
 
 
-def _one_test(
-    texts: Sequence[str], read: Sequence[Sequence[ParsedInput]]
-) -> ComparedInputs:
+def _one_test(texts: Sequence[str], read: Sequence[Sequence[ParsedInput]]) -> ComparedInputs:
     wrong: list[Diagnostic] = []
     for text, inputs in zip(texts, read, strict=True):
         try:
@@ -226,9 +218,7 @@ def _one_test(
     return ComparedInputs(arms=arms, tests=(test,), about=_about(read))
 
 
-def _tests_in_all(
-    texts: Sequence[str], read: Sequence[Sequence[ParsedInput]]
-) -> ComparedInputs:
+def _tests_in_all(texts: Sequence[str], read: Sequence[Sequence[ParsedInput]]) -> ComparedInputs:
     """Return the tests whose names are in all inputs. Raises InputError if none is comparable."""
     arms = tuple(_distinct_paths(texts))
     by_name = _by_shared_name(read)
@@ -281,10 +271,9 @@ _MEASURE_AGAIN = "measure both with one version of the benchmark"
 
 
 def _versions(arms: Sequence[str], inputs: Sequence[ParsedInput]) -> list[str]:
-    """Return why results of one benchmark cannot be compared: its own code was changed between them."""
-    stated = [
-        (arm, one.version) for arm, one in zip(arms, inputs, strict=True) if one.version
-    ]
+    """Return why results of one benchmark cannot be compared: its own code was changed between
+    them."""
+    stated = [(arm, one.version) for arm, one in zip(arms, inputs, strict=True) if one.version]
     if len({version for _, version in stated}) < 2:
         return []
     of_arms = ", ".join(f"{version} in {arm}" for arm, version in stated)
@@ -294,8 +283,8 @@ def _versions(arms: Sequence[str], inputs: Sequence[ParsedInput]) -> list[str]:
 def _by_shared_name(
     read: Sequence[Sequence[ParsedInput]],
 ) -> list[dict[str, ParsedInput]]:
-    """Return the tests of each input by a name that means the same in all inputs: the shown one, or the
-    full one where a test is shown by different names, or different tests by one name."""
+    """Return the tests of each input by a name that means the same in all inputs: the shown one, or
+    the full one where a test is shown by different names, or different tests by one name."""
     shown: dict[str, set[str]] = {}
     meant: dict[str, set[str]] = {}
     for one in itertools.chain.from_iterable(read):
@@ -365,9 +354,7 @@ def interleaved_baseline(text: str, request: ComparisonRequest) -> ComparisonReq
     if revision is None:
         message = f"{text} has no commit: it was not measured in a git repository"
     elif revision.dirty:
-        message = (
-            f"{text} was measured with uncommitted changes of {revision.commit[:12]}"
-        )
+        message = f"{text} was measured with uncommitted changes of {revision.commit[:12]}"
     elif len(commands) != 1:
         message = f"a trial of {text} has {len(commands)} commands"
     if revision is None or message:
@@ -384,19 +371,14 @@ def interleaved_baseline(text: str, request: ComparisonRequest) -> ComparisonReq
 def compare_stored(arguments: argparse.Namespace, request: ComparisonRequest) -> int:
     """Compare stored results and print the outcome; return the exit code."""
     found = compared_inputs(arguments.inputs, accepted_statuses(request))
-    check_ok_status(
-        request.ok_status, [one for test in found.tests for one in test.inputs]
-    )
+    check_ok_status(request.ok_status, [one for test in found.tests for one in test.inputs])
     tests = [_with_compared_metrics(test, request) for test in found.tests]
     results = compared_together(tests, request)
     apart = (
         finding
         for test in tests
         for finding in separate_findings(
-            [
-                (arm, one.machine)
-                for arm, one in zip(found.arms, test.inputs, strict=True)
-            ]
+            [(arm, one.machine) for arm, one in zip(found.arms, test.inputs, strict=True)]
         )
     )
     about = [*dict.fromkeys(apart), *_settings_differ(found), *found.about]
@@ -434,9 +416,7 @@ def compare_stored(arguments: argparse.Namespace, request: ComparisonRequest) ->
         [
             render_comparison(comparison, table_width()),
             "\n".join(map(one_line, (*_not_compared(found), *lacking))),
-            findings_text(
-                groups, named, len(names), more=more, verbose=verbose, noun="arm"
-            ),
+            findings_text(groups, named, len(names), more=more, verbose=verbose, noun="arm"),
         ]
     )
     return comparison.exit_status
@@ -448,7 +428,8 @@ def _is_one_benchmark(test: ComparedTest) -> bool:
 
 
 def _settings_differ(found: ComparedInputs) -> list[Finding]:
-    """Return a finding about how the tools of the inputs ran the same benchmark, where that differs."""
+    """Return a finding about how the tools of the inputs ran the same benchmark, where that
+    differs."""
     changed: dict[str, list[str]] = {}
     for test in filter(_is_one_benchmark, found.tests):
         base, *others = map(stated_settings, test.inputs)
@@ -460,9 +441,7 @@ def _settings_differ(found: ComparedInputs) -> list[Finding]:
                     change = f"{name}: {', then '.join(pair)}{where}"
                     changed.setdefault(change, []).append(test.name)
     texts = [
-        change
-        if len(names) == len(found.tests)
-        else f"{change} ({some_text(names, 3)})"
+        change if len(names) == len(found.tests) else f"{change} ({some_text(names, 3)})"
         for change, names in changed.items()
     ]
     about = ", ".join(found.arms)
@@ -480,8 +459,8 @@ def _not_compared(found: ComparedInputs) -> Iterator[str]:
 
 
 def _exact_differ(found: ComparedInputs) -> Iterator[Finding]:
-    """Yield a finding for each test whose exact quantities differ; these have no verdict, as no statistics
-    apply to them."""
+    """Yield a finding for each test whose exact quantities differ; these have no verdict, as no
+    statistics apply to them."""
     for test in found.tests:
         base, *others = (
             {s.name: s for s in one.summaries if s.sdev == 0 and s.minimum == s.maximum}
@@ -503,8 +482,8 @@ def _missing(found: ComparedInputs) -> list[Finding]:
 
 
 def _findings_about_test(test: ComparedTest, result: ComparisonResult) -> list[Finding]:
-    """Return the findings about a comparison's design and its arms. Those about the arms are computed
-    again: the sessions may not have judged the same metrics."""
+    """Return the findings about a comparison's design and its arms. Those about the arms are
+    computed again: the sessions may not have judged the same metrics."""
     found = list(comparison_findings(result))
     questions = Questions(also=result.rule.judged)
     gangs = {
@@ -519,11 +498,9 @@ def _findings_about_test(test: ComparedTest, result: ComparisonResult) -> list[F
     return found
 
 
-def _joined(
-    found: ComparedInputs, results: Sequence[ComparisonResult]
-) -> ComparisonResult:
-    """Return the comparisons of several tests as one: its gates and verdicts are those of all tests,
-    and it is undecided where one of them is, or where a test has no values."""
+def _joined(found: ComparedInputs, results: Sequence[ComparisonResult]) -> ComparisonResult:
+    """Return the comparisons of several tests as one: its gates and verdicts are those of all
+    tests, and it is undecided where one of them is, or where a test has no values."""
     rule = results[0].rule
     metrics = {one.name: one for result in results for one in result.rule.metrics}
     gates = tuple(dict.fromkeys(g for result in results for g in result.rule.gates))
@@ -551,9 +528,7 @@ def _joined(
     count = plural(len(tests), "test")
     return ComparisonResult(
         arms=found.arms,
-        rule=msgspec.structs.replace(
-            rule, metrics=tuple(metrics.values()), gates=gates
-        ),
+        rule=msgspec.structs.replace(rule, metrics=tuple(metrics.values()), gates=gates),
         verdicts=tuple(
             msgspec.structs.replace(one, test=test, unit=_unit(result, one.metric))
             for test, result in of_tests
@@ -638,9 +613,7 @@ def _evidence(test: ComparedTest, request: ComparisonRequest) -> _Evidence:
     return _Evidence(rule, builder.history(), test.arms, detail)
 
 
-def _with_compared_metrics(
-    test: ComparedTest, request: ComparisonRequest
-) -> ComparedTest:
+def _with_compared_metrics(test: ComparedTest, request: ComparisonRequest) -> ComparedTest:
     """Return the test; inputs of other tools' files declare only what all inputs have: the main
     metrics of their tools, and those of the request."""
     inputs = test.inputs
@@ -660,9 +633,7 @@ def _with_compared_metrics(
         )
         for one in inputs
     )
-    return msgspec.structs.replace(
-        test, inputs=tuple(declared), unlike=frozenset(_unlike(inputs))
-    )
+    return msgspec.structs.replace(test, inputs=tuple(declared), unlike=frozenset(_unlike(inputs)))
 
 
 def _asked_metric(word: str) -> str:
@@ -682,8 +653,8 @@ def _gated(request: ComparisonRequest) -> list[str]:
 def _of_each_test(
     tests: Sequence[ComparedTest], request: ComparisonRequest
 ) -> list[ComparisonRequest]:
-    """Return the request for each test: without the metrics that none of its inputs has, and the gates on
-    them, where another test has them."""
+    """Return the request for each test: without the metrics that none of its inputs has, and the
+    gates on them, where another test has them."""
     lacking = _metrics_lacking(tests, request)
     return [
         msgspec.structs.replace(
@@ -767,9 +738,7 @@ def _with_known_metrics(
         gates.append(text.replace(asked, name, 1) if name else text)
     if wrong:
         raise InputError(wrong)
-    request = msgspec.structs.replace(
-        request, metrics=tuple(unread), fail_if=tuple(gates)
-    )
+    request = msgspec.structs.replace(request, metrics=tuple(unread), fail_if=tuple(gates))
     return request, list(specs.values())
 
 
@@ -831,8 +800,8 @@ def _common(inputs: Sequence[ParsedInput]) -> list[str]:
 
 
 def _unlike(inputs: Sequence[ParsedInput]) -> dict[str, list[str]]:
-    """Return the metrics that cannot be compared, with their units and directions: these are not the
-    same in all inputs that declare them."""
+    """Return the metrics that cannot be compared, with their units and directions: these are not
+    the same in all inputs that declare them."""
     stated: dict[str, list[tuple[str, str]]] = {}
     for one in inputs:
         for spec in one.specs:
@@ -864,11 +833,7 @@ def _stored_rule(
     arm = inputs[0].arm
     design = ComparisonDesign.STORED
     if paired and arm is not None:
-        design = (
-            ComparisonDesign.ABBA
-            if arm.trials_per_block == 2
-            else ComparisonDesign.BLOCKS
-        )
+        design = ComparisonDesign.ABBA if arm.trials_per_block == 2 else ComparisonDesign.BLOCKS
     return msgspec.structs.replace(
         rule,
         design=design,
@@ -889,9 +854,7 @@ def _are_paired(inputs: Sequence[ParsedInput]) -> bool:
     )
 
 
-def _values(
-    parsed_input: ParsedInput, specs: Sequence[MetricSpec]
-) -> list[MetricValues | None]:
+def _values(parsed_input: ParsedInput, specs: Sequence[MetricSpec]) -> list[MetricValues | None]:
     """Return the values of each trial, in order; None for a failed trial."""
     book = MetricRules((*parsed_input.specs, *specs))
     return [
@@ -920,15 +883,14 @@ def _distinct(texts: Sequence[str], name: Callable[[int, int], str]) -> list[str
     names = [name(place, 1) for place in range(len(texts))]
     for parts in range(2, 1 + max(text.count("/") + 1 for text in texts)):
         names = [
-            name(place, parts) if names.count(one) > 1 else one
-            for place, one in enumerate(names)
+            name(place, parts) if names.count(one) > 1 else one for place, one in enumerate(names)
         ]
     return names
 
 
 def _name(text: str, parsed_input: ParsedInput, parts: int = 1) -> str:
-    """Return the name of a stored arm, with the last `parts` components of its path; the name of its
-    test, which can contain slashes, is added to it."""
+    """Return the name of a stored arm, with the last `parts` components of its path; the name of
+    its test, which can contain slashes, is added to it."""
     short = _last_parts(text.removesuffix(f":{parsed_input.name}"), parts)
     return short if parsed_input.name in short else f"{short}:{parsed_input.name}"
 

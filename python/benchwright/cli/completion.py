@@ -1,7 +1,7 @@
 """`bw completion`: the script with which a shell completes command lines of `bw`.
 
-shtab makes it from the parsers, so it has every option. Decision: a fixed script, not a `bw` that the
-shell starts at each press of a key (argcomplete): that takes 0.1 s each time.
+shtab makes it from the parsers, so it has every option. Decision: a fixed script, not a `bw` that
+the shell starts at each press of a key (argcomplete): that takes 0.1 s each time.
 """
 
 from __future__ import annotations
@@ -75,9 +75,7 @@ _LISTS: dict[str, Callable[[], list[str]]] = {
 class CompletionOptions(msgspec.Struct, frozen=True):
     """The options of `bw completion`."""
 
-    shell: Annotated[
-        str, Option("bash, zsh or fish", "SHELL", choices=SHELLS, positional=True)
-    ]
+    shell: Annotated[str, Option("bash, zsh or fish", "SHELL", choices=SHELLS, positional=True)]
 
 
 def add_parser(commands: Any) -> None:
@@ -89,9 +87,7 @@ def add_parser(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the script of a shell; return 0."""
-    sys.stdout.write(
-        completion_script(request_from(CompletionOptions, arguments).shell)
-    )
+    sys.stdout.write(completion_script(request_from(CompletionOptions, arguments).shell))
     return 0
 
 
@@ -126,13 +122,11 @@ def _add_options_of_default(parser: CommandParser) -> None:
 
 
 def _with_files(script: str, shell: str, command: str, default: str) -> str:
-    """Return the script with files among the first words of `bw COMMAND`, which shtab completes by the
-    names of its commands alone. bash offers files where no name fits, as it is told to."""
+    """Return the script with files among the first words of `bw COMMAND`, which shtab completes by
+    the names of its commands alone. bash offers files where no name fits, as it is told to."""
     if shell == "fish":
         files = "(__fish_complete_path (commandline -ct))"
-        return (
-            f"{script}\ncomplete -c bw -n '_shtab_bw_using {command}' -ka \"{files}\"\n"
-        )
+        return f"{script}\ncomplete -c bw -n '_shtab_bw_using {command}' -ka \"{files}\"\n"
     if shell != "zsh":
         return script
     described = f"  _describe 'bw {command} commands' _commands\n"

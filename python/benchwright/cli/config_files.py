@@ -1,7 +1,8 @@
-"""The configuration files that apply to a command line: which exist, from the weakest to the strongest.
+"""The configuration files that apply to a command line: which exist, from the weakest to the
+strongest.
 
-Every command runs this at its start, so it imports next to nothing, and costs two calls of stat for each
-directory up to the root of the repository. What is in the files: `defaults.py`.
+Every command runs this at its start, so it imports next to nothing, and costs two calls of stat for
+each directory up to the root of the repository. What is in the files: `defaults.py`.
 """
 
 from __future__ import annotations
@@ -49,9 +50,7 @@ def config_places(
         return [] if named == os.devnull else [ConfigFile(named, "variable")]
     home = environment.get("XDG_CONFIG_HOME", "")
     if not os.path.isabs(home):
-        home = os.path.join(
-            environment.get("HOME") or os.path.expanduser("~"), ".config"
-        )
+        home = os.path.join(environment.get("HOME") or os.path.expanduser("~"), ".config")
     user = os.path.join(home, "benchwright", "config.toml")
     files = [ConfigFile(user, "user", os.path.exists(user))]
     try:

@@ -1,4 +1,5 @@
-"""Defaults of options from configuration files: reads and checks them, and sets them in parsed arguments.
+"""Defaults of options from configuration files: reads and checks them, and sets them in parsed
+arguments.
 
 A default behaves as if it were typed, with three exceptions. Commands that refuse an option in some
 combination ignore a default of it (`given` in suite/options.py). `Option.needs` and
@@ -6,8 +7,8 @@ combination ignore a default of it (`given` in suite/options.py). `Option.needs`
 contains the answers itself, so that a default does not change what a shared file measures.
 
 Decision: options that run a program or send data may be set by the user's own file only
-(`Option.only_user`), and a project's paths are in its own directory: who runs `bw` in a repository of
-others must neither run their programs nor write elsewhere.
+(`Option.only_user`), and a project's paths are in its own directory: who runs `bw` in a repository
+of others must neither run their programs nor write elsewhere.
 """
 
 from __future__ import annotations
@@ -31,9 +32,7 @@ from benchwright.suite.source import Unreadable, read_regular, read_text
 from benchwright.suite.toml_table import TomlTable, read_toml
 from benchwright.suite.values import one_of
 
-SHARED = (
-    *("study", "confidence", "quiet", "notify", "notify-on", "no-watch", "profile"),
-)
+SHARED = (*("study", "confidence", "quiet", "notify", "notify-on", "no-watch", "profile"),)
 """Keys that may stand outside of a command's table; they apply to all commands that have them."""
 
 
@@ -68,9 +67,7 @@ def keys_of_command(command: CommandParser) -> dict[str, Option]:
     """Return the options of a command by the keys of configuration files, also refused ones."""
     found: dict[str, Option] = {}
     for option in declared_in(command):
-        key = (
-            option.default_key if option.positional else option.flag.removeprefix("--")
-        )
+        key = option.default_key if option.positional else option.flag.removeprefix("--")
         if key and not key.startswith("-") and not option.prints:
             # An argument comes first: `bw why [STUDY]` has --study too.
             found.setdefault(key, option)
@@ -152,9 +149,7 @@ def _defaults_in(
     return found
 
 
-def _table_of(
-    top: TomlTable, words: Sequence[str], root: CommandParser
-) -> TomlTable | None:
+def _table_of(top: TomlTable, words: Sequence[str], root: CommandParser) -> TomlTable | None:
     """Return the table of a command, such as [run] or [trace.stat]; None if there is none."""
     if not isinstance(top.values.get(words[0]), dict) and words[0] in SHARED:
         return None
@@ -181,9 +176,7 @@ def _check_keys(top: TomlTable, words: Sequence[str], options: Sequence[str]) ->
     top.only(known, elsewhere)
 
 
-def _values(
-    table: TomlTable, options: Mapping[str, Option], file: ConfigFile
-) -> Iterator[Default]:
+def _values(table: TomlTable, options: Mapping[str, Option], file: ConfigFile) -> Iterator[Default]:
     """Yield the defaults that a table sets; report wrong and refused ones."""
     for key, option in options.items():
         if key not in table:
@@ -192,9 +185,7 @@ def _values(
             message = f"{key} cannot have a default: {reason}"
             table.wrong(table.at(key), "config-refused", message)
         elif option.only_user and file.kind == "project":
-            message = (
-                f"{key} cannot be set by a project: it runs a program or sends data"
-            )
+            message = f"{key} cannot be set by a project: it runs a program or sends data"
             hint = "write it into your own file: `bw config --path` prints its path"
             table.wrong(table.at(key), "config-refused", message, hint)
         elif option.kind == "flag":
@@ -205,9 +196,7 @@ def _values(
             yield from _texts(table, key, option, file)
 
 
-def _texts(
-    table: TomlTable, key: str, option: Option, file: ConfigFile
-) -> Iterator[Default]:
+def _texts(table: TomlTable, key: str, option: Option, file: ConfigFile) -> Iterator[Default]:
     """Yield the default of an option with a text or a list of texts, if it is valid."""
     value = table.values[key]
     if option.kind == "list":
@@ -357,18 +346,14 @@ def defaults_lines(arguments: Namespace) -> list[str]:
 def relocated(error: InputError, arguments: Namespace) -> InputError:
     """Return an error whose mistakes in defaults are at their places in the files."""
     places = {one.option.flag: one for one in applied(arguments)}
-    return InputError(
-        [_at_file(one, places.get(one.file)) for one in error.diagnostics]
-    )
+    return InputError([_at_file(one, places.get(one.file)) for one in error.diagnostics])
 
 
 def _at_file(mistake: Diagnostic, default: Default | None) -> Diagnostic:
     if default is None:
         return mistake
     where = default.where
-    inside = (
-        mistake.column if mistake.column > 1 and mistake.text in default.texts else 0
-    )
+    inside = mistake.column if mistake.column > 1 and mistake.text in default.texts else 0
     return msgspec.structs.replace(
         mistake,
         code="config-value",

@@ -41,9 +41,7 @@ class EnvOptions(msgspec.Struct, frozen=True):
     ] = None
     all: Annotated[
         bool,
-        Option(
-            "with --diff, show also what differs between any two runs", needs="diff"
-        ),
+        Option("with --diff, show also what differs between any two runs", needs="diff"),
     ] = False
     exit_code: Annotated[
         bool,
@@ -95,9 +93,7 @@ def check_options(asked: EnvOptions) -> None:
     wrong = []
     named = [n for n in (asked.input, asked.study) if n is not None]
     if len(named) > 1:
-        wrong.append(
-            option_mistake("--study", "an INPUT is given too", "give only one of them")
-        )
+        wrong.append(option_mistake("--study", "an INPUT is given too", "give only one of them"))
     if asked.diff and named:
         wrong.append(
             option_mistake(
@@ -111,9 +107,7 @@ def check_options(asked: EnvOptions) -> None:
         ("--exit-code", asked.exit_code),
     ):
         if is_given and not asked.diff:
-            wrong.append(
-                option_mistake(option, "it is only for --diff", "add --diff A B")
-            )
+            wrong.append(option_mistake(option, "it is only for --diff", "add --diff A B"))
     command = asked.command
     is_now = NOW in (asked.diff or ()) or not (asked.diff or named)
     if command is not None and not (is_now or asked.input == NOW):
@@ -126,9 +120,7 @@ def check_options(asked: EnvOptions) -> None:
         raise InputError(wrong)
 
 
-def read_captures(
-    names: Sequence[str], asked: EnvOptions
-) -> list[tuple[str, MachineCapture]]:
+def read_captures(names: Sequence[str], asked: EnvOptions) -> list[tuple[str, MachineCapture]]:
     """Return the named captures. Raises InputError with all mistakes, or StudyError."""
     found: list[tuple[str, MachineCapture]] = []
     wrong: list[Diagnostic] = []

@@ -31,7 +31,8 @@ _START_S = 60.0
 _END_S = 5.0
 """A viewer ends within this time after its session."""
 _KILL_S = 2.0
-"""One that does not, because it is stopped or stuck, is killed this long after it was asked to end."""
+"""One that does not, because it is stopped or stuck, is killed this long after it was asked to end.
+"""
 
 
 class LivePageOptions(msgspec.Struct, frozen=True):

@@ -112,9 +112,7 @@ class LsOptions(msgspec.Struct, frozen=True):
             no_default="it would hide sessions",
         ),
     ] = ()
-    limit: Annotated[Text, Option("only the N newest sessions", "N", _parse_count)] = (
-        None
-    )
+    limit: Annotated[Text, Option("only the N newest sessions", "N", _parse_count)] = None
     sort: Annotated[
         str,
         Option(

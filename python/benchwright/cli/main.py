@@ -1,4 +1,5 @@
-"""`bw`: dispatches to the commands, maps errors to exit codes, and restores settings after a killed `bw`."""
+"""`bw`: dispatches to the commands, maps errors to exit codes, and restores settings after a killed
+`bw`."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ from benchwright.cli.parser import (
     unknown_command,
 )
 from benchwright.core.untrusted import visible_lines
-from benchwright.machine.quiet.log_path import (
+from benchwright.features.quiet.log_path import (
     LOG,
     server_directories,
     state_directory,
@@ -28,7 +29,7 @@ from benchwright.machine.quiet.log_path import (
 from benchwright.suite.options import Option, add_option
 
 if TYPE_CHECKING:
-    from benchwright.core.quiet import RestoreResult
+    from benchwright.features.quiet.types import RestoreResult
 
 
 # --------------------------------------------------------------------------------------
@@ -67,18 +68,16 @@ def _restored_by_log(directory: str) -> RestoreResult | None:
     from pathlib import Path
 
     from benchwright.core.errors import OperatingError
-    from benchwright.machine.quiet.hold import discard, restore_dead
-    from benchwright.machine.quiet.host import Host
-    from benchwright.report.quiet import restored_lines
+    from benchwright.features.quiet.hold import discard, restore_dead
+    from benchwright.features.quiet.host import Host
+    from benchwright.features.quiet.report import restored_lines
 
     try:
         restored = restore_dead(Host(), Path(directory))
         if restored is not None and directory != state_directory():
             discard(Path(directory))
     except (OperatingError, OSError) as error:
-        said = visible_lines(
-            f"bw: the changes of a killed bw cannot be undone: {error}"
-        )
+        said = visible_lines(f"bw: the changes of a killed bw cannot be undone: {error}")
         print(said, file=sys.stderr)
         return None
     for line in restored_lines(restored, late=True) if restored else ():
@@ -153,9 +152,7 @@ def getstats(argv: Sequence[str] | None = None) -> int:
     def parser() -> CommandParser:
         from benchwright.cli import stats
 
-        command_parser = CommandParser(
-            prog="getstats", description=sentence_of("stats")
-        )
+        command_parser = CommandParser(prog="getstats", description=sentence_of("stats"))
         stats.add_arguments(command_parser)
         return command_parser
 
@@ -173,9 +170,7 @@ def graphit(argv: Sequence[str] | None = None) -> int:
     return _guarded(parser, sys.argv[1:] if argv is None else argv)
 
 
-def parser(
-    named: Sequence[str] = tuple(SUMMARIES), *, listed: bool = True
-) -> CommandParser:
+def parser(named: Sequence[str] = tuple(SUMMARIES), *, listed: bool = True) -> CommandParser:
     """Return the parser of `bw` with the options of the named commands.
 
     With `listed`, the other commands are listed, without importing their modules.
@@ -217,31 +212,31 @@ def _parser_of(name: str) -> Callable[[Any], None]:
         case "report":
             from benchwright.cli.report import add_parser
         case "load":
-            from benchwright.cli.load import add_parser
+            from benchwright.features.load.command import add_parser
         case "replay":
-            from benchwright.cli.replay import add_parser
+            from benchwright.features.replay.command import add_parser
         case "trace":
-            from benchwright.cli.trace import add_parser
+            from benchwright.features.replay.trace_command import add_parser
         case "ramp":
-            from benchwright.cli.ramp import add_parser
+            from benchwright.features.search.ramp.command import add_parser
         case "peak":
-            from benchwright.cli.peak import add_parser
+            from benchwright.features.search.peak.command import add_parser
         case "surface":
-            from benchwright.cli.surface import add_parser
+            from benchwright.features.search.surface.command import add_parser
         case "pool":
-            from benchwright.cli.pool import add_parser
+            from benchwright.features.pool.command import add_parser
         case "export":
-            from benchwright.cli.export import add_parser
+            from benchwright.features.exchange.command import add_parser
         case "live":
             from benchwright.cli.live import add_parser
         case "why":
             from benchwright.cli.why import add_parser
         case "history":
-            from benchwright.cli.history import add_parser
+            from benchwright.features.history.command import add_parser
         case "quiet":
-            from benchwright.cli.quiet import add_parser
+            from benchwright.features.quiet.command import add_parser
         case "chill":
-            from benchwright.cli.chill import add_parser
+            from benchwright.features.quiet.chill_command import add_parser
         case "env":
             from benchwright.cli.env import add_parser
         case "help":
@@ -255,9 +250,9 @@ def _parser_of(name: str) -> Callable[[Any], None]:
         case "schema":
             from benchwright.cli.schema import add_parser
         case "measure":
-            from benchwright.cli.measure import add_parser
+            from benchwright.features.autopilot.command import add_parser
         case "barrier":
-            from benchwright.cli.measure import add_barrier as add_parser
+            from benchwright.features.autopilot.command import add_barrier as add_parser
     return add_parser
 
 
@@ -368,9 +363,7 @@ def _system_text(error: OSError) -> str:
     """Return what an error of the system is about, and what to do if that is known."""
     place, hint = error.filename, ""
     if place == terminal.STANDARD_OUTPUT:
-        hint = (
-            "what was printed is not complete: make space, or write it to another place"
-        )
+        hint = "what was printed is not complete: make space, or write it to another place"
     elif not place:
         try:
             os.getcwd()
@@ -389,9 +382,7 @@ def _check_text(argv: Sequence[str]) -> None:
         if word.startswith("--") and word.endswith("=--"):
             from benchwright.core.errors import argument_error
 
-            raise argument_error(
-                word.removesuffix("=--"), word, "'--' is not a value of an option"
-            )
+            raise argument_error(word.removesuffix("=--"), word, "'--' is not a value of an option")
     for word in argv:
         try:
             word.encode()

@@ -81,9 +81,7 @@ def _target(word: str) -> NoticeTarget:
             return _with_apprise(word, _variable(word, rest))
         case "command":
             return _command(word, rest)
-    raise argument_error(
-        "--notify", word, f"{word!r} is not a notification target", _HINT
-    )
+    raise argument_error("--notify", word, f"{word!r} is not a notification target", _HINT)
 
 
 def _with_apprise(word: str, target: NoticeTarget) -> NoticeTarget:

@@ -114,7 +114,8 @@ def named_findings(
 def document_of(
     tests: list[RunningTest], findings: Sequence[Finding], answer: SessionAnswer
 ) -> StatsReport:
-    """Return the report of a session's tests; overheads are relative to the test that ratios of the answer refer to."""
+    """Return the report of a session's tests; overheads are relative to the test that ratios of the
+    answer refer to."""
     entries: list[StatsInput] = []
     for test in tests:
         specs = test.plan.metrics if test.plan else ()
@@ -130,9 +131,7 @@ def document_of(
     return compose_report(entries, findings, baseline=answer.reference_place)
 
 
-def print_outcome(
-    ended: SessionResult, session: Session, outcome: Outcome, *, json: bool
-) -> None:
+def print_outcome(ended: SessionResult, session: Session, outcome: Outcome, *, json: bool) -> None:
     """Print the outcome of a suite: one JSON document, or the table, sentences and findings."""
     assert ended.findings is not None
     verdict, study, tests = ended.verdict, ended.ledger.study, session.tests
@@ -186,15 +185,13 @@ def load_text_of(
     if len(tests) != 1 or len(tests[0][1]) != 1:
         return ""
     ((name, (trial,)),) = tests
-    from benchwright.report.load import load_document_of, stored_text
+    from benchwright.features.load.report import load_document_of, stored_text
 
     document = load_document_of(study, session, name, trial)
     if document is None:
         return ""
     try:
-        return stored_text(
-            document, report_width(), painter(sys.stdout), verbose=verbose
-        )
+        return stored_text(document, report_width(), painter(sys.stdout), verbose=verbose)
     except (msgspec.ValidationError, KeyError):
         # Another program's document: any command can print this schema's name.
         return ""
@@ -257,9 +254,7 @@ def print_blocks(blocks: Sequence[str]) -> None:
     sys.stdout.flush()
 
 
-def print_end(
-    outcome: Outcome, verdict: SessionVerdict, tests: Sequence[RunningTest]
-) -> None:
+def print_end(outcome: Outcome, verdict: SessionVerdict, tests: Sequence[RunningTest]) -> None:
     """Print on stderr how the session ended, and where it is stored.
 
     The command of the failed trial that ended it is left out, because the sentence of its test has

@@ -67,9 +67,7 @@ COMMANDS = {
     },
 }
 """The commands of `bw` and their summaries, in the order of `bw --help`, by what they are for."""
-SUMMARIES = {
-    name: summary for named in COMMANDS.values() for name, summary in named.items()
-}
+SUMMARIES = {name: summary for named in COMMANDS.values() for name, summary in named.items()}
 
 
 def add_command(
@@ -139,9 +137,7 @@ class CommandParser(argparse.ArgumentParser):
                 error.message += f"\n  = {option.hint}"
             raise
 
-    def _print_message(
-        self, message: str, file: SupportsWrite[str] | None = None
-    ) -> None:
+    def _print_message(self, message: str, file: SupportsWrite[str] | None = None) -> None:
         super()._print_message(visible_lines(message), file)
 
     def format_help(self) -> str:
@@ -225,8 +221,8 @@ class CommandParser(argparse.ArgumentParser):
                     yield from ((name, *words) for words in below.commands())
 
     def meant(self, word: str) -> str:
-        """Return a hint for the unknown option in `word`: the long options that start with its name,
-        else the most similar one; empty if there is none."""
+        """Return a hint for the unknown option in `word`: the long options that start with its
+        name, else the most similar one; empty if there is none."""
         import difflib
 
         name = word.partition("=")[0]
@@ -245,8 +241,7 @@ _HELP = (
     "Run benchmarks and load tests, with confidence intervals and known problems.\n\n"
     "usage: bw COMMAND [options]        `bw COMMAND --help` prints the options\n\n"
     + "\n".join(
-        f"{heading}:\n"
-        + "".join(f"  {name:<{_WIDTH}}  {text}\n" for name, text in named.items())
+        f"{heading}:\n" + "".join(f"  {name:<{_WIDTH}}  {text}\n" for name, text in named.items())
         for heading, named in COMMANDS.items()
     )
     + "\nOptions: -h, --help; -V, --version; --no-config (ignore configuration files)\n"

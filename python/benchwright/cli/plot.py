@@ -96,11 +96,7 @@ def run(arguments: argparse.Namespace) -> int:
     chart, responses = request.chart, None
     if chart.mode is PlotMode.NORMAL and request.unnamed:
         responses = response_group(word)
-    groups = (
-        groups_of(request.pairs, request.ok_status)
-        if responses is None
-        else [responses]
-    )
+    groups = groups_of(request.pairs, request.ok_status) if responses is None else [responses]
     if request.fitting:
         chart = fitting_request(groups, chart, errorbars=request.errorbars_named)
     plot, findings = compose_plot(groups, chart)

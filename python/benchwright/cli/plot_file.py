@@ -30,9 +30,7 @@ def check_plot(path: str | None, inputs: Sequence[str]) -> None:
 
     if form_of(path) not in IMAGE_FORMATS:
         message = f"{path!r} does not end in one of {', '.join('.' + f for f in IMAGE_FORMATS)}"
-        raise argument_error(
-            "--plot", path, message, "the suffix is the format of the picture"
-        )
+        raise argument_error("--plot", path, message, "the suffix is the format of the picture")
     check_output(path, "--plot", inputs)
     require("matplotlib", "--plot", "a plot")
 
@@ -54,9 +52,7 @@ def panel_style(height_in: float = _HEIGHT_IN) -> ChartStyle:
     """Return the style of a panel of this height [inches]."""
     from benchwright.report.charts.style import ChartStyle
 
-    return ChartStyle(
-        width_in=_WIDTH_IN, height_in=height_in, fontsize_pt=_FONTSIZE_PT, dpi=100
-    )
+    return ChartStyle(width_in=_WIDTH_IN, height_in=height_in, fontsize_pt=_FONTSIZE_PT, dpi=100)
 
 
 def write_rendered(path: str, rendered: Rendered) -> tuple[FileEntry, ...]:
@@ -73,7 +69,7 @@ def write_rendered(path: str, rendered: Rendered) -> tuple[FileEntry, ...]:
 
 def _composed(sheet: Callable[[], Sheet]) -> Sheet:
     from benchwright.core.errors import BenchError
-    from benchwright.stats.hdr_histogram import HistogramError
+    from benchwright.features.load.hdr_histogram import HistogramError
 
     try:
         return sheet()

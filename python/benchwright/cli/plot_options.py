@@ -90,9 +90,7 @@ class PlotOptions(msgspec.Struct, frozen=True):
         Text,
         _data("quantities, as in the tables", "A,B", default="the times; else Elapsed"),
     ] = None
-    factor: Annotated[
-        Text, _data("factor on the horizontal axis", "FACTOR", short="-x")
-    ] = None
+    factor: Annotated[Text, _data("factor on the horizontal axis", "FACTOR", short="-x")] = None
     errorbars: Annotated[
         Text,
         _data(
@@ -103,9 +101,7 @@ class PlotOptions(msgspec.Struct, frozen=True):
         ),
     ] = None
     confidence: Annotated[Text, CONFIDENCE._replace(group="what is drawn")] = None
-    baseline: Annotated[Text, _data("baseline of ratios: a NAME or a test", "NAME")] = (
-        None
-    )
+    baseline: Annotated[Text, _data("baseline of ratios: a NAME or a test", "NAME")] = None
     key: Annotated[
         Text,
         _look(
@@ -140,15 +136,9 @@ class PlotOptions(msgspec.Struct, frozen=True):
         ),
     ] = None
     logx: Annotated[bool, _look("space powers of two evenly", field="logx")] = False
-    logy: Annotated[bool, _look("use a logarithmic vertical axis", field="logy")] = (
-        False
-    )
-    ymin: Annotated[Text, _look("start of the vertical axis", "V", _number, "ymin")] = (
-        None
-    )
-    ymax: Annotated[Text, _look("end of the vertical axis", "V", _number, "ymax")] = (
-        None
-    )
+    logy: Annotated[bool, _look("use a logarithmic vertical axis", field="logy")] = False
+    ymin: Annotated[Text, _look("start of the vertical axis", "V", _number, "ymin")] = None
+    ymax: Annotated[Text, _look("end of the vertical axis", "V", _number, "ymax")] = None
     size: Annotated[
         Text,
         _look(
@@ -163,9 +153,7 @@ class PlotOptions(msgspec.Struct, frozen=True):
         _bars("stack these, from the bottom up", "A,B", default="System,User"),
     ] = ()
     no_stack: Annotated[bool, _bars("draw bars side by side")] = False
-    bar_width: Annotated[
-        Text, _bars("width of a bar", "W", _positive, "bar", default="1")
-    ] = None
+    bar_width: Annotated[Text, _bars("width of a bar", "W", _positive, "bar", default="1")] = None
     bar_gap: Annotated[
         Text, _bars("gap between bars of a group", "W", _gap, "gap", default="0.15")
     ] = None
@@ -183,9 +171,7 @@ class PlotOptions(msgspec.Struct, frozen=True):
             no_default=REPLACES,
         ),
     ] = ()
-    dpi: Annotated[
-        Text, _output("dots per inch of a PNG", "N", _dpi, "dpi", default="150")
-    ] = None
+    dpi: Annotated[Text, _output("dots per inch of a PNG", "N", _dpi, "dpi", default="150")] = None
     datafile: Annotated[
         Text,
         _output(
@@ -197,7 +183,5 @@ class PlotOptions(msgspec.Struct, frozen=True):
     ] = None
     json: Annotated[
         bool,
-        _output(
-            "print the plotted numbers as one JSON document", no_default=FOR_SCRIPTS
-        ),
+        _output("print the plotted numbers as one JSON document", no_default=FOR_SCRIPTS),
     ] = False

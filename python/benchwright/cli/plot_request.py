@@ -47,18 +47,14 @@ from benchwright.suite.values import statuses
 # parsers of `bw stats` read the files.
 
 _PATTERN = frozenset("*?[")
-_JOURNAL_HINT = (
-    "a file, a pattern of files, a study, FILE:TEST or STUDY:TEST (quote patterns)"
-)
+_JOURNAL_HINT = "a file, a pattern of files, a study, FILE:TEST or STUDY:TEST (quote patterns)"
 
 
-def groups_of(
-    pairs: Sequence[tuple[str, str]], ok_status: str | None = None
-) -> list[PlotGroup]:
+def groups_of(pairs: Sequence[tuple[str, str]], ok_status: str | None = None) -> list[PlotGroup]:
     """Return the tests of all pairs; pairs with the same NAME are one series.
 
-    `ok_status`: what --ok-status has, checked. Raises InputError with all patterns that match nothing
-    and all inputs that cannot be read.
+    `ok_status`: what --ok-status has, checked. Raises InputError with all patterns that match
+    nothing and all inputs that cannot be read.
     """
     found: dict[str, list[ParsedInput]] = {}
     wrong: list[Diagnostic] = []
@@ -71,9 +67,7 @@ def groups_of(
     if wrong:
         raise InputError(wrong)
     check_ok_status(ok_status, [one for tests in found.values() for one in tests])
-    return [
-        PlotGroup(name, tuple(map(_source, tests))) for name, tests in found.items()
-    ]
+    return [PlotGroup(name, tuple(map(_source, tests))) for name, tests in found.items()]
 
 
 def input_files(pairs: Sequence[tuple[str, str]]) -> set[str]:
@@ -216,9 +210,7 @@ def refuse_numbers(request: PlotRequest) -> None:
     """Raise InputError if numbers are requested of a chart that is not one of tests."""
     hint = "bw peak, ramp, surface and load print them by --json; for a comparison add --mode ratio"
     wrong = [
-        option_mistake(
-            option, "the chart of this study has its numbers elsewhere", hint
-        )
+        option_mistake(option, "the chart of this study has its numbers elsewhere", hint)
         for option, given in (
             ("--json", request.json),
             ("--datafile", request.datafile),
@@ -229,17 +221,13 @@ def refuse_numbers(request: PlotRequest) -> None:
         raise InputError(wrong)
 
 
-def _pairs(
-    words: tuple[str, ...], wrong: list[Diagnostic]
-) -> tuple[tuple[str, str], ...]:
+def _pairs(words: tuple[str, ...], wrong: list[Diagnostic]) -> tuple[tuple[str, str], ...]:
     if len(words) == 1 and words[0]:
         return ((Path(words[0]).name or words[0], words[0]),)
     hint = "a series is two words: its name and its results, such as Ext2 'ext2:*.res'"
     if not words:
         wrong.append(
-            option_mistake(
-                "NAME GLOB", "there is nothing to draw, and no study ./bw-study", hint
-            )
+            option_mistake("NAME GLOB", "there is nothing to draw, and no study ./bw-study", hint)
         )
     elif len(words) % 2:
         message = f"the words do not make pairs: {words[-1]!r} is left over"
@@ -317,9 +305,7 @@ def _fields_of(kind: type[msgspec.Struct], said: Mapping[str, Any]) -> dict[str,
     return {name: said[name] for name in kind.__struct_fields__ if name in said}
 
 
-def _graphfiles(
-    paths: Sequence[str], wrong: list[Diagnostic]
-) -> tuple[tuple[str, str], ...]:
+def _graphfiles(paths: Sequence[str], wrong: list[Diagnostic]) -> tuple[tuple[str, str], ...]:
     found = []
     for path in paths:
         form = Path(path).suffix.lower().removeprefix(".")
@@ -376,6 +362,4 @@ def _text(text: str | None) -> str | None:
     """Return a label without control characters, which the formats cannot show."""
     if text is None:
         return None
-    return "".join(
-        c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text
-    )
+    return "".join(c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text)

@@ -57,8 +57,8 @@ def session_sheet(word: str) -> Sheet | None:
 
 
 def resources_sheet(word: str) -> Sheet:
-    """Return the utilization of the machine's resources during the trials of a session, or of one of
-    its tests (`DIR:TEST`).
+    """Return the utilization of the machine's resources during the trials of a session, or of one
+    of its tests (`DIR:TEST`).
 
     Raises InputError for what is no study, StudyError for a study that cannot be read.
     """
@@ -91,15 +91,15 @@ def resources_sheet(word: str) -> Sheet:
 
 
 def response_group(word: str) -> PlotGroup | None:
-    """Return the responses of a stored search's trials as tests (report/charts/responses.py); None
-    for what is no search.
+    """Return the responses of a stored search's trials as tests (features/load/responses_chart.py);
+    None for what is no search.
 
     Raises StudyError for a study that cannot be read, InputError for too few responses.
     """
-    from benchwright.report.charts.responses import response_tests
-    from benchwright.report.searches import found_peaks
+    from benchwright.features.load.responses_chart import response_tests
+    from benchwright.features.search.reports import found_peaks
+    from benchwright.features.search.session import search_experiment
     from benchwright.run.ledger import Ledger
-    from benchwright.run.search import search_experiment
     from benchwright.study.contents import search_trials_of
 
     part = split_selector(Path(word))
@@ -122,7 +122,7 @@ def response_group(word: str) -> PlotGroup | None:
 
 def search_sheet(study: Study, session: StoredSession) -> Sheet:
     """Return the chart of a stored search, which may be incomplete, with the cost of each trial."""
-    from benchwright.report.searches import (
+    from benchwright.features.search.reports import (
         open_search,
         peak_report,
         ramp_report,
@@ -131,18 +131,18 @@ def search_sheet(study: Study, session: StoredSession) -> Sheet:
 
     experiment, ledger, verdict = open_search(study, session)
     if session.info.kind == "surface":
-        from benchwright.report.charts.surface import surface_sheet
+        from benchwright.features.search.surface.chart import surface_sheet
 
         surface = surface_report(experiment, ledger, verdict, ())
         return surface_sheet(experiment.plan.goal, surface.result)
-    from benchwright.report.charts.peak import cost_panel, peak_sheet
+    from benchwright.features.search.peak.chart import cost_panel, peak_sheet
 
     if session.info.kind == "peak":
         peak = peak_report(experiment, ledger, verdict, ())
         sheet, trials = peak_sheet(peak), peak.trials
     else:
-        from benchwright.decide.ramp.profile import band_of
-        from benchwright.report.charts.ramp import ramp_sheet
+        from benchwright.features.search.ramp.chart import ramp_sheet
+        from benchwright.features.search.ramp.profile import band_of
 
         ramp = ramp_report(experiment, ledger, verdict, ())
         trials = ramp.trials
@@ -168,9 +168,9 @@ def load_session_sheet(
     study: Study, session: StoredSession, name: str | None = None
 ) -> Sheet | None:
     """Return the loads of a session's trials; None if a test is no load of `bw load`."""
-    from benchwright.core.load import EngineResult
-    from benchwright.report.charts.load import NamedLoad, load_sheet
-    from benchwright.report.load import load_document_of
+    from benchwright.features.load.chart import NamedLoad, load_sheet
+    from benchwright.features.load.report import load_document_of
+    from benchwright.features.load.types import EngineResult
 
     loads: list[NamedLoad] = []
     tests = tests_of(study, session.number)
@@ -179,9 +179,7 @@ def load_session_sheet(
     for test in tests:
         name_of = f"{test.plan.name} trial" if several else "trial"
         for trial in test.trials:
-            document = load_document_of(
-                study.path, session.number, test.plan.name, trial
-            )
+            document = load_document_of(study.path, session.number, test.plan.name, trial)
             if document is not None:
                 result = msgspec.convert(document.result, EngineResult)
                 loads.append(NamedLoad(f"{name_of} {trial.epoch}", result))
@@ -213,9 +211,7 @@ def fitting_request(
     split, factor = split_by_factors(groups, request.factor)
     places = axis_positions(split, factor, [])
     lines = (
-        places.numeric
-        and not places.ambiguous
-        and all(len(group) > 1 for group in places.groups)
+        places.numeric and not places.ambiguous and all(len(group) > 1 for group in places.groups)
     )
     return changed(request, mode=PlotMode.LINE if lines else PlotMode.POINTS)
 

@@ -125,9 +125,9 @@ def _source(text: str, accepted: Sequence[int]) -> StudyPart | FileResults:
     Raises InputError for a file that cannot be read.
     """
     from benchwright.cli.stats_inputs import file_of, read_inputs
+    from benchwright.features.exchange.foreign import PARSERS
     from benchwright.page.files import FileResults
     from benchwright.study.directory import JOURNAL
-    from benchwright.study.foreign import PARSERS
     from benchwright.study.selection import split_selector
 
     source = split_selector(Path(text))

@@ -85,9 +85,9 @@ def resume(arguments: argparse.Namespace) -> int:
             ) from None
         json, quiet = request.json, request.quiet
         if stored.info.kind in SEARCH_KINDS:
-            from benchwright.cli.search_options import require_search_extra
-            from benchwright.cli.search_output import search_output
-            from benchwright.run.search import changed_spec, search_experiment
+            from benchwright.features.search.command_line import require_search_extra
+            from benchwright.features.search.output import search_output
+            from benchwright.features.search.session import changed_spec, search_experiment
 
             require_search_extra(stored.info.kind)
             search = search_experiment(stored.info)
@@ -129,7 +129,7 @@ def resume(arguments: argparse.Namespace) -> int:
             )
     if not is_load(stored.info.arguments):
         return status
-    from benchwright.cli.load_run import status_of_stored
+    from benchwright.features.load.session import status_of_stored
 
     return status_of_stored(here / study.path, stored.number, stored.info, status)
 

@@ -88,9 +88,7 @@ def _loaded(path: Path) -> NamedRule:
     except (OSError, UnicodeError, Unreadable) as error:
         strerror = getattr(error, "strerror", None)
         message = f"{path}: {strerror}" if strerror else str(error)
-        raise InputError(
-            [Diagnostic("bad-rule", message, RULE_HINT, "--rule")]
-        ) from None
+        raise InputError([Diagnostic("bad-rule", message, RULE_HINT, "--rule")]) from None
     loader = SourceFileLoader(f"benchwright_rule_{path.stem}", str(path))
     spec = spec_from_loader(loader.name, loader)
     assert spec is not None

@@ -28,7 +28,7 @@ from benchwright.cli.shared_options import (
 )
 from benchwright.core.errors import argument_error
 from benchwright.core.plan import Command
-from benchwright.core.pool import PoolKind
+from benchwright.features.pool.types import PoolKind
 from benchwright.suite.command_line import CommandRequest
 from benchwright.suite.options import Option, Text, add_options, given, request_from
 
@@ -86,9 +86,9 @@ class SuiteOptions(msgspec.Struct, frozen=True):
             names="file",
         ),
     ] = ()
-    check: Annotated[
-        bool, Option("check for mistakes; run nothing", no_default=_RUNS_NOTHING)
-    ] = False
+    check: Annotated[bool, Option("check for mistakes; run nothing", no_default=_RUNS_NOTHING)] = (
+        False
+    )
     plan: Annotated[
         bool,
         Option("print samples and commands; run nothing", no_default=_RUNS_NOTHING),
@@ -164,22 +164,20 @@ def run(arguments: argparse.Namespace) -> int:
 def _with_pool(
     prepared: PreparedProgram, arguments: argparse.Namespace, suite: str | None
 ) -> PreparedProgram:
-    """Return the program with the pool of --pool or of the suite stored in its session. Raises InputError
-    for a program without independent parts."""
+    """Return the program with the pool of --pool or of the suite stored in its session. Raises
+    InputError for a program without independent parts."""
     settings = pool_of(arguments, prepared.program.pool)
     if settings is None:
         return prepared
     if suite is None:
-        message = (
-            "--pool is for suites: the trials of commands alternate on one machine"
-        )
+        message = "--pool is for suites: the trials of commands alternate on one machine"
         raise argument_error("--pool", arguments.pool, message, "bw run SUITE")
     quiet = prepared.program.quiet
     if quiet is not None and settings.engine is PoolKind.LOCAL:
         message = f"{suite} has quiet, and gangs on one machine cannot each change it"
         hint = f"bw quiet ... -- bw run {suite} --pool ..., without quiet in the suite"
         raise argument_error("--pool", arguments.pool or "", message, hint)
-    from benchwright.run.parts import parts_of
+    from benchwright.features.pool.parts import parts_of
 
     parts_of(prepared.program, prepared.defines, prepared.environment)
     info = with_pool(prepared.info, settings)
@@ -190,7 +188,8 @@ def _suite_of(arguments: argparse.Namespace) -> str | None:
     """Return the suite, the checkpoint, or a word that may be a program; None for commands.
 
     A word is a command line if a suite cannot be meant: it has blanks or other characters of a
-    shell and names no file, or there are several words. Raises InputError for a suite among commands.
+    shell and names no file, or there are several words. Raises InputError for a suite among
+    commands.
     """
     words = arguments.words
     if not words or arguments.command_argv is not None:
@@ -232,15 +231,12 @@ def _resume(arguments: argparse.Namespace, file: str) -> int:
         *(SuiteOptions, CommandRequest, BaselineOptions, TrialWatchOptions),
         PoolOptions,
     )
-    for option in given(
-        arguments, *declared, AboutOptions, NotifyOptions, StudyOptions
-    ):
+    for option in given(arguments, *declared, AboutOptions, NotifyOptions, StudyOptions):
         if option.name not in ("json", "quiet"):
             raise argument_error(
                 option.flag,
                 file,
-                f"{file} is a checkpoint: it resumes as it was started, "
-                f"without {option.flag}",
+                f"{file} is a checkpoint: it resumes as it was started, without {option.flag}",
                 f"leave {option.flag} out, or run the suite itself",
             )
     arguments.study = file
@@ -304,9 +300,7 @@ def _named_test(wish: Baseline, planned: list[Planned]) -> str:
         return wish.text
     if wish.text in shown:
         return shown[wish.text]
-    measured = [
-        name for name, plan in plans.items() if plan.phases.exec[0].text == wish.text
-    ]
+    measured = [name for name, plan in plans.items() if plan.phases.exec[0].text == wish.text]
     if len(measured) == 1:
         return measured[0]
     hint = one_of_words(wish.text, ["first", "best", *shown])
@@ -327,11 +321,7 @@ def _missing_programs(prepared: PreparedProgram, planned: list[Planned]) -> list
         phases = one.plan.phases
         for command in (*phases.presetup, *phases.setup, *phases.exec, *phases.cleanup):
             name = program_of(command.argv)
-            if name and (
-                why := program_problem(
-                    name, around.get("PATH"), prepared.info.directory
-                )
-            ):
+            if name and (why := program_problem(name, around.get("PATH"), prepared.info.directory)):
                 found[why] = None
     return list(found)
 
@@ -341,8 +331,8 @@ def _refuse_quiet(prepared: PreparedProgram) -> None:
     quiet = prepared.program.quiet
     if quiet is None:
         return
-    from benchwright.machine.quiet.host import Host
-    from benchwright.machine.quiet.settings import check_values
+    from benchwright.features.quiet.host import Host
+    from benchwright.features.quiet.settings import check_values
 
     check_values(Host(), quiet.wishes, quiet.places)
 
@@ -356,9 +346,7 @@ def _prepare(arguments: argparse.Namespace, suite: str | None) -> PreparedProgra
             _refuse_command_options(arguments, suite)
         return start.prepare_suite(suite, arguments.defines, arguments.study, words)
     if bool(command) == bool(arguments.words):
-        what = (
-            "both before and after --" if command else "neither a suite nor a command"
-        )
+        what = "both before and after --" if command else "neither a suite nor a command"
         message = f"there are words {what}" if command else f"there is {what}"
         hint = "bw run SUITE, bw run 'COMMAND'..., or bw run -- COMMAND ARGUMENT..."
         raise argument_error("bw run", " ".join(words), message, hint)
@@ -391,9 +379,7 @@ def _without_fast_fail(planned: list[Planned]) -> list[Planned]:
     return [item for item in planned if item != hidden]
 
 
-def _print_plan(
-    arguments: argparse.Namespace, planned: list[Planned], suite: str | None
-) -> int:
+def _print_plan(arguments: argparse.Namespace, planned: list[Planned], suite: str | None) -> int:
     from benchwright.report.plan import plan_document, plan_lines
 
     if arguments.json:

@@ -6,46 +6,46 @@ from typing import Any
 
 import msgspec
 
-from benchwright.core.load import EngineResult
-from benchwright.core.trace import (
-    CaptureResult,
-    ConvertResult,
-    TraceComparison,
-    TraceStatistics,
-)
-from benchwright.notice.text import NoticeDocument
-from benchwright.page.document import ReportDocument
-from benchwright.report.bisect import BisectDocument
-from benchwright.report.charts.plot_data import PlotDocument
-from benchwright.report.chill import ChillDocument
-from benchwright.report.config import ConfigDocument
-from benchwright.report.env import EnvDifferenceDocument, EnvDocument
-from benchwright.report.export.document import (
+from benchwright.features.exchange.export.document import (
     ExportDocument,
     ExportFormatsDocument,
 )
-from benchwright.report.history_document import (
+from benchwright.features.history.bisect_report import BisectDocument
+from benchwright.features.history.document import (
     HistoryAcceptDocument,
     HistoryAddDocument,
     HistoryDocument,
     HistoryNotesDocument,
 )
-from benchwright.report.load import LoadDocument
-from benchwright.report.peak import PeakDocument
-from benchwright.report.plan import PlanDocument
-from benchwright.report.pool import PoolDocument
-from benchwright.report.quiet import QuietDocument
-from benchwright.report.ramp import RampDocument
-from benchwright.report.run import CompareDocument, RunDocument
-from benchwright.report.sessions import LsDocument, ShowDocument, TagDocument
-from benchwright.report.stats_json import PredicateDocument, StatsDocument
-from benchwright.report.surface import SurfaceDocument
-from benchwright.report.trace import (
+from benchwright.features.load.report import LoadDocument
+from benchwright.features.load.types import EngineResult
+from benchwright.features.pool.report import PoolDocument
+from benchwright.features.quiet.chill_report import ChillDocument
+from benchwright.features.quiet.report import QuietDocument
+from benchwright.features.replay.report import (
     TraceCaptureDocument,
     TraceCompareDocument,
     TraceConvertDocument,
     TraceStatDocument,
 )
+from benchwright.features.replay.types import (
+    CaptureResult,
+    ConvertResult,
+    TraceComparison,
+    TraceStatistics,
+)
+from benchwright.features.search.peak.report import PeakDocument
+from benchwright.features.search.ramp.report import RampDocument
+from benchwright.features.search.surface.report import SurfaceDocument
+from benchwright.notice.text import NoticeDocument
+from benchwright.page.document import ReportDocument
+from benchwright.report.charts.plot_data import PlotDocument
+from benchwright.report.config import ConfigDocument
+from benchwright.report.env import EnvDifferenceDocument, EnvDocument
+from benchwright.report.plan import PlanDocument
+from benchwright.report.run import CompareDocument, RunDocument
+from benchwright.report.sessions import LsDocument, ShowDocument, TagDocument
+from benchwright.report.stats_json import PredicateDocument, StatsDocument
 from benchwright.report.version import VersionDocument
 from benchwright.report.why import WhyDocument
 from benchwright.study.export import SessionDocument
@@ -115,9 +115,7 @@ def json_schema(document: type[msgspec.Struct]) -> dict[str, Any]:
     """Return the JSON Schema of a document, with the types of its parts under `$defs`."""
     answer = _ENGINE_ANSWERS.get(document)
     types = (document,) if answer is None else (document, answer)
-    (reference, *_), parts = msgspec.json.schema_components(
-        types, ref_template=_REFERENCE
-    )
+    (reference, *_), parts = msgspec.json.schema_components(types, ref_template=_REFERENCE)
     for part in parts.values():
         if "description" in part:
             part["description"] = " ".join(part["description"].split())

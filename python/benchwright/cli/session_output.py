@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from benchwright.cli.outcome import Outcome
     from benchwright.core.notice import NoticeResult
     from benchwright.core.observation import FoldedStacks
-    from benchwright.core.pool import PoolProgress
-    from benchwright.core.quiet import QuietResult, RestoreResult
     from benchwright.core.results import Finding
+    from benchwright.features.pool.types import PoolProgress
+    from benchwright.features.quiet.types import QuietResult, RestoreResult
     from benchwright.report.answer import SessionAnswer
     from benchwright.run.notices import NoticeContents
     from benchwright.run.runner import SessionResult
@@ -58,14 +58,14 @@ class TerminalOutput(ABC):
 
     def quieted(self, quiet: QuietResult) -> None:
         """Print the settings that were changed."""
-        from benchwright.report.quiet import quiet_lines
+        from benchwright.features.quiet.report import quiet_lines
 
         for line in quiet_lines(quiet):
             self.note(line)
 
     def restored(self, restored: RestoreResult, *, late: bool) -> None:
         """Print the settings that were restored."""
-        from benchwright.report.quiet import restored_lines
+        from benchwright.features.quiet.report import restored_lines
 
         for line in restored_lines(restored, late=late):
             self.note(line)
@@ -78,7 +78,7 @@ class TerminalOutput(ABC):
 
     def draw(self, stacks: FoldedStacks, title: str) -> str:
         """Return the flame graph of a trial's profile, as SVG."""
-        from benchwright.report.flame_graph import flame_svg
+        from benchwright.features.profile.flame_graph import flame_svg
 
         return flame_svg(stacks, title)
 
@@ -149,15 +149,11 @@ class ProgramOutput(TerminalOutput):
         assert ended.findings is not None
         session, outcome = self._experiment.session, self._outcome(ended)
         compared = [
-            comparison.result
-            for comparison in session.comparisons
-            if comparison.result is not None
+            comparison.result for comparison in session.comparisons if comparison.result is not None
         ]
         answers = "\n".join(answer_lines(outcome.answer, _NOTICE_WIDTH))
         return NoticeContents(
-            summary="\n\n".join(
-                filter(None, [answers, *map(render_comparison, compared)])
-            ),
+            summary="\n\n".join(filter(None, [answers, *map(render_comparison, compared)])),
             findings=ended.findings.all,
             results=tuple(_results(outcome.answer)),
             tests=tuple(test.name for test in session.tests if _is_unanswered(test)),
@@ -167,9 +163,7 @@ class ProgramOutput(TerminalOutput):
 _NOTICE_WIDTH = 100
 
 
-def run_prepared(
-    prepared: PreparedProgram, arguments: Namespace, *, verbose: bool = False
-) -> int:
+def run_prepared(prepared: PreparedProgram, arguments: Namespace, *, verbose: bool = False) -> int:
     """Run a program as a new session of the study in `arguments`; return the exit code."""
     from benchwright.cli.live import live_port, live_view
     from benchwright.run.runner import run_session

@@ -17,7 +17,7 @@ from benchwright.core.named_server import (
     NamedServer,
     parse_named_server,
 )
-from benchwright.core.pool import POOL_OPTION, PoolSettings
+from benchwright.features.pool.types import POOL_OPTION, PoolSettings
 from benchwright.study.about import (
     ABOUT_OPTION,
     NAME_FLAG,
@@ -32,7 +32,7 @@ from benchwright.suite.option_reader import OptionReader
 from benchwright.suite.options import Option, Text, request_from
 
 if TYPE_CHECKING:
-    from benchwright.run.gangs import OpenGangs
+    from benchwright.features.pool.gangs import OpenGangs
     from benchwright.study.journal import SessionInfo
 
 
@@ -60,7 +60,7 @@ def study_here() -> tuple[str, ...]:
 
 def _parse_pool(text: str) -> object:
     # Few sessions have a pool.
-    from benchwright.suite.pool import parse_pool
+    from benchwright.features.pool.toml import parse_pool
 
     return parse_pool(text)
 
@@ -98,7 +98,7 @@ def pool_of(
         hint = "leave out clients; bw surface SPEC.toml has a load"
         raise argument_error("--pool", arguments.pool or "", message, hint)
     if settings is not None:
-        from benchwright.pool.controller import check_engine
+        from benchwright.features.pool.controller import check_engine
 
         check_engine(settings)
     return settings
@@ -116,7 +116,7 @@ def gangs_of(info: SessionInfo) -> OpenGangs | None:
     """Return the function that opens the pool of a session; None if it has none."""
     if POOL_OPTION not in info.options:
         return None
-    from benchwright.pool.controller import open_gangs
+    from benchwright.features.pool.controller import open_gangs
 
     return open_gangs(info)
 

@@ -73,9 +73,7 @@ def session_named(text: str) -> StudyPart:
     return part
 
 
-def shown_session(
-    part: StudyPart, width: int = 100, paint: Paint | None = None
-) -> ShownSession:
+def shown_session(part: StudyPart, width: int = 100, paint: Paint | None = None) -> ShownSession:
     """Return what is printed of a session, for this width and these colours."""
     from benchwright.page.headline import headline
     from benchwright.page.stored import read_tests
@@ -100,9 +98,7 @@ def shown_session(
         else:
             read = read_tests(study, session, "")
             about = read.about_session
-            inputs = [
-                input_of_contents(test.contents, test.findings) for test in read.tests
-            ]
+            inputs = [input_of_contents(test.contents, test.findings) for test in read.tests]
     answer = answer_of(
         inputs,
         about,

@@ -54,7 +54,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run `bw stats`; return the exit code. Raises InputError."""
-    from benchwright.cli.search_output import print_search_stats
     from benchwright.cli.stats_inputs import (
         READS,
         check_ok_status,
@@ -62,6 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
         selected,
     )
     from benchwright.cli.stats_request import request_of
+    from benchwright.features.search.output import print_search_stats
 
     request = request_of(arguments)
     # What asks for values of tests is no question to a search, whose report has none of them.
@@ -125,9 +125,7 @@ def run(arguments: argparse.Namespace) -> int:
             from benchwright.report.stats_table import render_readable
 
             width, paint = report_width(), painter(sys.stdout)
-            answers = [
-                with_reports(one, inputs, verbose=arguments.verbose) for one in answers
-            ]
+            answers = [with_reports(one, inputs, verbose=arguments.verbose) for one in answers]
             lines = study_answer_lines(answers, width, paint)
             tables = render_readable(
                 document,
@@ -203,9 +201,7 @@ def _parsed_predicate(text: str | None) -> Any:
     return parse_predicate(text)
 
 
-def _answer(
-    predicate: Any, inputs: list[ParsedInput], confidence: float, as_json: bool
-) -> int:
+def _answer(predicate: Any, inputs: list[ParsedInput], confidence: float, as_json: bool) -> int:
     """Evaluate the predicate for every quantity; return 0 if it is true for all, else 1."""
     from benchwright.cli.stats_document import judged_summaries
     from benchwright.cli.stats_inputs import NOT_SELECTED, why_left_out

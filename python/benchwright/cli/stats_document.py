@@ -116,9 +116,7 @@ def _of_the_selection(
     ]
 
 
-def _about_sources(
-    inputs: Sequence[ParsedInput], kept: Sequence[ParsedInput]
-) -> list[Finding]:
+def _about_sources(inputs: Sequence[ParsedInput], kept: Sequence[ParsedInput]) -> list[Finding]:
     """Return the findings about sessions and files as a whole that belong to inputs left out."""
     return [
         finding
@@ -147,9 +145,7 @@ class _Reported(msgspec.Struct, frozen=True):
     """Whose estimates the rows without values are."""
 
 
-def _reported(
-    parsed_input: ParsedInput, request: StatsRequest, getstats: bool
-) -> _Reported:
+def _reported(parsed_input: ParsedInput, request: StatsRequest, getstats: bool) -> _Reported:
     added = _asked(parsed_input, request.metrics)
     if added:
         # Findings depend on the set of declared metrics, so all are computed again.
@@ -206,9 +202,7 @@ def stated_row(summary: Summary, book: MetricRules) -> Summary:
     return msgspec.structs.replace(summary, label=book.row(summary.name).label)
 
 
-def _stated(
-    parsed_input: ParsedInput, summaries: Sequence[Summary]
-) -> list[StatsNotice]:
+def _stated(parsed_input: ParsedInput, summaries: Sequence[Summary]) -> list[StatsNotice]:
     """Return notices that say whose estimates the rows without values are."""
     tool = parsed_input.origin.tool if parsed_input.origin else "the file"
     by_interval: dict[str, list[str]] = {}
@@ -251,8 +245,7 @@ def _changed(inputs: Sequence[ParsedInput]) -> list[StatsNotice]:
         for note in one.notes:
             tests.setdefault(note, []).append(one.name)
     return [
-        StatsNotice(some_text(names, _MOST_NAMED), note, math.inf)
-        for note, names in tests.items()
+        StatsNotice(some_text(names, _MOST_NAMED), note, math.inf) for note, names in tests.items()
     ]
 
 
@@ -264,9 +257,7 @@ def _comparisons(
         return ()
     if len(told) < 2:
         only = told[0].entry.name if told else ""
-        raise argument_error(
-            "--ttest", only, "there is only one input: nothing to compare it with"
-        )
+        raise argument_error("--ttest", only, "there is only one input: nothing to compare it with")
     rows = {s.name: (s.label, s.unit) for one in told for s in one.entry.summaries}
     rows |= {s.name: (s.label, s.unit) for s in told[baseline].entry.summaries}
     # Values in another unit than the baseline's are not comparable.
@@ -300,7 +291,8 @@ def _threads(parsed_input: ParsedInput, trials: Sequence[Trial]) -> int | None:
 
 
 def _place(inputs: Sequence[ParsedInput], baseline: str | None) -> int:
-    """Return the index of the baseline; without a name, that of the first input's session, else the first input.
+    """Return the index of the baseline; without a name, that of the first input's session, else the
+    first input.
 
     The text is an input's name, its file name, or a study or file with a single test. Raises
     InputError.
@@ -403,8 +395,7 @@ def with_reports(
         answer,
         load=load_text_of(part.place, session.number, ran, verbose=verbose),
         comparisons=tuple(
-            render_comparison(one, table_width(), measured_commands(ran))
-            for one in found
+            render_comparison(one, table_width(), measured_commands(ran)) for one in found
         ),
     )
 

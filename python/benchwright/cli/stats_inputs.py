@@ -66,7 +66,7 @@ def parsers() -> list[ResultParser]:
     A plug-in with the name of a built-in parser replaces it. Raises InputError for a plug-in
     that cannot be loaded.
     """
-    from benchwright.study import foreign
+    from benchwright.features.exchange import foreign
     from benchwright.study.parsers import text
     from benchwright.study.parsers.study import PARSER
 
@@ -86,9 +86,7 @@ def parsers() -> list[ResultParser]:
             found[point.name] = point.load()
         except Exception as error:
             message = f"parser {point.value} cannot be loaded: {error}"
-            raise InputError(
-                [Diagnostic("bad-parser", message, file=point.name)]
-            ) from error
+            raise InputError([Diagnostic("bad-parser", message, file=point.name)]) from error
     return list(found.values())
 
 
@@ -97,8 +95,8 @@ def read_inputs(
 ) -> list[ParsedInput]:
     """Return the inputs of all paths, in order.
 
-    `ok_status`: the exit statuses with which a run succeeds, in a file that has statuses. Raises InputError, with `advice`, for all paths that cannot be opened or that no parser
-    recognises.
+    `ok_status`: the exit statuses with which a run succeeds, in a file that has statuses. Raises
+    InputError, with `advice`, for all paths that cannot be opened or that no parser recognises.
     """
     known = parsers()
     inputs: list[tuple[str, ParsedInput]] = []
@@ -115,9 +113,7 @@ def read_inputs(
     return accepting(_distinct(inputs), ok_status)
 
 
-def accepting(
-    inputs: Sequence[ParsedInput], ok_status: Sequence[int]
-) -> list[ParsedInput]:
+def accepting(inputs: Sequence[ParsedInput], ok_status: Sequence[int]) -> list[ParsedInput]:
     """Return the inputs, in which a run succeeds with these exit statuses; the trials of a study
     stay as its session judged them."""
     accepted = tuple(ok_status)
@@ -155,13 +151,11 @@ def check_ok_status(text: str | None, inputs: Sequence[ParsedInput]) -> None:
         raise argument_error("--ok-status", text, message, hint)
 
 
-def read_history(
-    paths: Sequence[str], ok_status: Sequence[int] = SUCCESS
-) -> list[ParsedInput]:
+def read_history(paths: Sequence[str], ok_status: Sequence[int] = SUCCESS) -> list[ParsedInput]:
     """Return the tests of every commit in files of other tools, in order; each has its origin.
 
-    A study is read like any input: by its last session. Raises InputError for all paths that cannot be
-    read.
+    A study is read like any input: by its last session. Raises InputError for all paths that cannot
+    be read.
     """
     known = parsers()
     inputs: list[ParsedInput] = []
@@ -169,10 +163,7 @@ def read_history(
     for text in paths:
         try:
             found = _read(text, known, READS, history=True)
-            inputs += [
-                msgspec.structs.replace(one, source=text, test=one.name)
-                for one in found
-            ]
+            inputs += [msgspec.structs.replace(one, source=text, test=one.name) for one in found]
         except InputError as error:
             wrong.extend(error.diagnostics)
         except OSError as error:
@@ -193,7 +184,7 @@ def _read(
     head = b""
     if path.is_file():
         head = content_head(path, _HEAD_BYTES)
-    from benchwright.study.foreign import refusal
+    from benchwright.features.exchange.foreign import refusal
 
     if (refused := refusal(path, head)) is not None:
         raise refused
@@ -247,8 +238,8 @@ def _file_and_test(text: str) -> tuple[str | None, str]:
 
 
 def _named(text: str, name: str, tests: Sequence[ParsedInput]) -> list[ParsedInput]:
-    """Return the tests with a name; the first has the findings about the whole file. Raises InputError
-    with the names that there are."""
+    """Return the tests with a name; the first has the findings about the whole file. Raises
+    InputError with the names that there are."""
     chosen = [one for one in tests if one.name == name]
     if not chosen:
         names = list(dict.fromkeys(one.name for one in tests))
@@ -261,9 +252,9 @@ def _named(text: str, name: str, tests: Sequence[ParsedInput]) -> list[ParsedInp
 
 
 def _damage(path: Path, head: bytes) -> str:
-    """Return what is wrong with a file that begins like JSON; empty if it does not, or if it is JSON
-    of another kind."""
-    from benchwright.study.foreign import DamagedJson, load_json, may_be_json
+    """Return what is wrong with a file that begins like JSON; empty if it does not, or if it is
+    JSON of another kind."""
+    from benchwright.features.exchange.foreign import DamagedJson, load_json, may_be_json
 
     if not may_be_json(path, head):
         return ""
@@ -296,9 +287,7 @@ def _distinct(read: Sequence[tuple[str, ParsedInput]]) -> list[ParsedInput]:
         name = one.name if names[one.name] == 1 else _full_name(text, one.name)
         seen[name] += 1
         name = name if seen[name] == 1 else f"{name}#{seen[name]}"
-        result.append(
-            msgspec.structs.replace(one, name=name, source=text, test=one.name)
-        )
+        result.append(msgspec.structs.replace(one, name=name, source=text, test=one.name))
     return result
 
 
@@ -379,8 +368,8 @@ def why_left_out(one: ParsedInput) -> str:
 
 
 def with_valid_estimates(changed: ParsedInput, before: Sequence[Trial]) -> ParsedInput:
-    """Return a changed test without what its file states if its trials are not those of before, with a
-    note that names it."""
+    """Return a changed test without what its file states if its trials are not those of before,
+    with a note that names it."""
     after = trials_of(changed)
     if not changed.summaries or _has_all_values(before, after):
         return changed
@@ -413,9 +402,7 @@ _ALWAYS = (*TIMES, *COMPUTED_COLUMNS, *sorted(EXTRAS))
 """Names that are valid even if no input has them."""
 
 
-def with_known_names(
-    request: StatsRequest, inputs: Sequence[ParsedInput]
-) -> StatsRequest:
+def with_known_names(request: StatsRequest, inputs: Sequence[ParsedInput]) -> StatsRequest:
     """Return the request with the names of quantities as in the data.
 
     Raises InputError with all names that no input has; if nothing was measured, any name is
@@ -433,9 +420,7 @@ def with_known_names(
     }
     if wrong:
         raise InputError(wrong)
-    return msgspec.structs.replace(
-        request, metrics=tuple(metrics), least_changes=changes
-    )
+    return msgspec.structs.replace(request, metrics=tuple(metrics), least_changes=changes)
 
 
 def _names_of(inputs: Iterable[ParsedInput]) -> list[str]:
@@ -452,9 +437,7 @@ def _names_of(inputs: Iterable[ParsedInput]) -> list[str]:
     return found
 
 
-def _known(
-    option: str, said: str, known: Iterable[str], wrong: list[Diagnostic]
-) -> str:
+def _known(option: str, said: str, known: Iterable[str], wrong: list[Diagnostic]) -> str:
     """Return the known name that equals the text, or matches it ignoring case, or by label."""
     names, book = list(known), MetricRules()
     if said in names:

@@ -71,9 +71,7 @@ class StatsOptions(msgspec.Struct, frozen=True):
         bool,
         Option("pool the variances, whatever the F-test says", excludes="variances"),
     ] = False
-    welch: Annotated[bool, Option("never pool the variances", excludes="variances")] = (
-        False
-    )
+    welch: Annotated[bool, Option("never pool the variances", excludes="variances")] = False
     format: Annotated[
         Text,
         Option(
@@ -83,18 +81,14 @@ class StatsOptions(msgspec.Struct, frozen=True):
             no_default=FOR_SCRIPTS,
         ),
     ] = None
-    json: Annotated[bool, Option("same as --format json", no_default=FOR_SCRIPTS)] = (
-        False
-    )
-    all: Annotated[bool, Option("show also peak RSS, faults, switches, block I/O")] = (
-        False
-    )
+    json: Annotated[bool, Option("same as --format json", no_default=FOR_SCRIPTS)] = False
+    all: Annotated[bool, Option("show also peak RSS, faults, switches, block I/O")] = False
     metrics: Annotated[
         tuple[str, ...], Option("show also this quantity", "NAME", flag="--metric")
     ] = ()
-    threshold: Annotated[
-        Text, Option("warn of z-scores above Z", "Z", _threshold, default="2")
-    ] = None
+    threshold: Annotated[Text, Option("warn of z-scores above Z", "Z", _threshold, default="2")] = (
+        None
+    )
     drift: Annotated[
         tuple[str, ...],
         Option(
@@ -107,9 +101,7 @@ class StatsOptions(msgspec.Struct, frozen=True):
     command: Annotated[Text, Option("read only blocks of this command", "NAME")] = None
     ok_status: OkStatus = None
     confidence: Confidence = None
-    dump: Annotated[
-        bool, Option("print the raw rows as CSV", no_default=FOR_SCRIPTS)
-    ] = False
+    dump: Annotated[bool, Option("print the raw rows as CSV", no_default=FOR_SCRIPTS)] = False
     rules: RuleFiles = ()
     verbose: Verbose = False
     steps: Annotated[
@@ -123,8 +115,7 @@ class StatsOptions(msgspec.Struct, frozen=True):
             flag="--warn",
         ),
         _step(
-            "merge the rows of a trial into one, NAME by HOW: sum, mean, max, min, "
-            "median, count",
+            "merge the rows of a trial into one, NAME by HOW: sum, mean, max, min, median, count",
             "NAME=HOW",
             flag="--aggregate",
         ),

@@ -1,4 +1,5 @@
-"""The checked request of `bw stats`: options and transformations, with all mistakes reported together."""
+"""The checked request of `bw stats`: options and transformations, with all mistakes reported
+together."""
 
 from __future__ import annotations
 
@@ -32,9 +33,7 @@ from benchwright.suite.options import request_from
 # -- Transformations: form and syntax are checked before any file is read --------------
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
-_MEASURED = frozenset(
-    (*TIMES, *COMPUTED_COLUMNS, *EXTRAS, *FIXED_COLUMNS, *HEADING_COLUMNS)
-)
+_MEASURED = frozenset((*TIMES, *COMPUTED_COLUMNS, *EXTRAS, *FIXED_COLUMNS, *HEADING_COLUMNS))
 """Names with a fixed meaning and unit."""
 
 
@@ -115,9 +114,7 @@ def parsed(step: TransformStep, names: Iterable[str] | None) -> Expression:
     )
 
 
-def refused(
-    step_text: str, option: str, said: tuple[str, str], at: int = 0
-) -> InputError:
+def refused(step_text: str, option: str, said: tuple[str, str], at: int = 0) -> InputError:
     """Return the InputError for an option's text; `said`: message and hint, `at`: the offset."""
     message, hint = said
     return InputError(
@@ -139,9 +136,7 @@ def _check_name(option: str, text: str, name: str) -> None:
     if "=" not in text:
         raise refused(text, option, ("there is no = and no expression", hint))
     if _NAME.fullmatch(name) is None:
-        what = (
-            f"{name!r} is not a name: letters, digits and _, not starting with a digit"
-        )
+        what = f"{name!r} is not a name: letters, digits and _, not starting with a digit"
         raise refused(text, option, (what if name else "a column needs a name", hint))
     if not text.partition("=")[2].strip():
         said = (f"{name} has no expression", hint)
@@ -237,9 +232,7 @@ def request_of(arguments: argparse.Namespace) -> StatsRequest:
     )
 
 
-def _note_contradictions(
-    asked: StatsOptions, reader: OptionReader[StatsOptions]
-) -> None:
+def _note_contradictions(asked: StatsOptions, reader: OptionReader[StatsOptions]) -> None:
     """Report pairs of options that select different outputs."""
     form, hint = asked.format, "leave out one of the two"
     if asked.json and form not in (None, "json"):
@@ -257,9 +250,7 @@ def _note_contradictions(
             reader.wrong("--dump", "", f"--dump {what} {one}", hint)
 
 
-def _least_changes(
-    texts: Iterable[str], reader: OptionReader[StatsOptions]
-) -> dict[str, float]:
+def _least_changes(texts: Iterable[str], reader: OptionReader[StatsOptions]) -> dict[str, float]:
     """Return `--drift NAME=5%` as NAME -> 0.05."""
     found = (reader.named("--drift", text, parse_share, DRIFT_HINT) for text in texts)
     return {HEADING_COLUMNS.get(one[0], one[0]): one[1] for one in found if one}

@@ -1,11 +1,11 @@
 """Applies the transformations of `bw stats` to its inputs.
 
 Purpose: makes inputs and the findings of `--warn` from inputs and steps; a grouping makes several
-inputs of one. Decision: an unknown name is a mistake only if no input has it; otherwise the rows
-of inputs without it have no value. Each step is checked against the columns after the steps
-before it, so that all mistakes are reported together. A test of which a file states only estimates
-has one row, with its name and its levels: a step that reads these treats it as any other, and a step
-that needs values of trials leaves it out, with the reason.
+inputs of one. Decision: an unknown name is a mistake only if no input has it; otherwise the rows of
+inputs without it have no value. Each step is checked against the columns after the steps before it,
+so that all mistakes are reported together. A test of which a file states only estimates has one
+row, with its name and its levels: a step that reads these treats it as any other, and a step that
+needs values of trials leaves it out, with the reason.
 """
 
 from __future__ import annotations
@@ -88,9 +88,7 @@ class _Known(msgspec.Struct, frozen=True):
     """Columns that a wrong step would have made."""
 
 
-def transformed(
-    inputs: Sequence[ParsedInput], steps: Sequence[TransformStep]
-) -> Transformed:
+def transformed(inputs: Sequence[ParsedInput], steps: Sequence[TransformStep]) -> Transformed:
     """Return the inputs after all steps, in order.
 
     Raises InputError with all unknown names, or if no row is left, or if no row has a value of
@@ -136,9 +134,7 @@ def _input(part: _TransformPart) -> ParsedInput:
     if part.is_stated:
         return part.source if part.table.rows else left_out(part.source, part.left_out)
     trials = trials_of_table(part.table, part.trials)
-    counted = (
-        t for t in trials if t.ending is not TrialEnding.INTERRUPTED and not t.warmup
-    )
+    counted = (t for t in trials if t.ending is not TrialEnding.INTERRUPTED and not t.warmup)
     blocks = tuple(block for trial in counted for block in trial.blocks)
     gone = part.source.deselected + len(part.trials) - len(trials)
     changed = msgspec.structs.replace(
@@ -147,9 +143,7 @@ def _input(part: _TransformPart) -> ParsedInput:
     return with_valid_estimates(changed, part.trials)
 
 
-def _names_of_tests(
-    parts: Sequence[_TransformPart], steps: Sequence[TransformStep]
-) -> set[str]:
+def _names_of_tests(parts: Sequence[_TransformPart], steps: Sequence[TransformStep]) -> set[str]:
     """Return the columns that a test has without its trials: its name, its levels, and what steps
     derive from these alone."""
     factors = {factor for part in parts for factor, _ in part.source.sample}
@@ -160,11 +154,9 @@ def _names_of_tests(
     return names
 
 
-def _for_trials(
-    parts: list[_TransformPart], step: TransformStep
-) -> list[_TransformPart]:
-    """Return the parts before a step that needs values of trials: a test of which only estimates are
-    stated has no row any more. Raises InputError if all rows are such tests."""
+def _for_trials(parts: list[_TransformPart], step: TransformStep) -> list[_TransformPart]:
+    """Return the parts before a step that needs values of trials: a test of which only estimates
+    are stated has no row any more. Raises InputError if all rows are such tests."""
     stated = [part.is_stated and part.table.rows > 0 for part in parts]
     if not any(stated):
         return parts
@@ -186,9 +178,7 @@ def _without_row(part: _TransformPart, why: str, option: str) -> _TransformPart:
     return msgspec.structs.replace(part, table=part.table.taking([]), left_out=why)
 
 
-def _reads(
-    step: TransformStep, expression: Expression, later: Sequence[TransformStep]
-) -> set[str]:
+def _reads(step: TransformStep, expression: Expression, later: Sequence[TransformStep]) -> set[str]:
     """Return the columns that a step needs; a derived one that no step reads is a value of trials."""
     read = set(expression.variables)
     if step.option == "--derive" and not _is_read(step.name, later):
@@ -203,11 +193,7 @@ def _joined(steps: Sequence[TransformStep]) -> list[tuple[TransformStep, ...]]:
     """
     joined: list[tuple[TransformStep, ...]] = []
     for step in steps:
-        if (
-            step.option == "--aggregate"
-            and joined
-            and joined[-1][0].option == step.option
-        ):
+        if step.option == "--aggregate" and joined and joined[-1][0].option == step.option:
             joined[-1] = (*joined[-1], step)
         else:
             joined.append((step,))
@@ -233,16 +219,13 @@ def _check_text_is_used(
         return
     hint = f"group or select by it (--group {transform_step.name}), or derive a number"
     said = (f"{transform_step.name} is text and has no statistics", hint)
-    raise refused(
-        transform_step.text, transform_step.option, said, transform_step.offset
-    )
+    raise refused(transform_step.text, transform_step.option, said, transform_step.offset)
 
 
 def _is_read(name: str, later: Sequence[TransformStep]) -> bool:
     """Return whether a later step names or reads a column."""
     return any(
-        step.name == name or (step.body and name in parsed(step, None).variables)
-        for step in later
+        step.name == name or (step.body and name in parsed(step, None).variables) for step in later
     )
 
 
@@ -273,8 +256,7 @@ def _apply(
             for one in steps:
                 _check_column(one, columns | (names & {"wait"}), one.name)
             return [
-                _aggregated(part, steps, apart=known.apart)
-                for part in _for_trials(parts, step)
+                _aggregated(part, steps, apart=known.apart) for part in _for_trials(parts, step)
             ]
         case "--unify":
             return [part if part.is_stated else _unified(part) for part in parts]
@@ -310,9 +292,7 @@ def _by_row(
         made = [_with(p, derive(p.table, step.name, expression)) for p in parts]
         if not any(step.name in row for p in made for row in p.table.each([step.name])):
             hint = "in every row a value that it reads is absent, or it divides by 0"
-            _refuse_if_any_row(
-                parts, step, (f"no row has a value of {step.name}", hint)
-            )
+            _refuse_if_any_row(parts, step, (f"no row has a value of {step.name}", hint))
         return made
     left = [_with(p, select(p.table, expression)) for p in parts]
     if not any(p.table.rows for p in left):
@@ -364,9 +344,7 @@ def _aggregated(
         # Columns that are not named are first summed over commands, as without --aggregate.
         named = {name: table.columns[name] for name in how if name in table.columns}
         rest = {n: c for n, c in table.columns.items() if n not in named}
-        threads = aggregate_rows(
-            unify(Table(rest), ("trial", "thread"), book), by, {}, book
-        )
+        threads = aggregate_rows(unify(Table(rest), ("trial", "thread"), book), by, {}, book)
         keyed = Table({"trial": table.columns["trial"], **named})
         told = aggregate_rows(keyed, by, how, book)
         made = Table({**threads.columns, **told.columns})
@@ -394,18 +372,14 @@ def _unified(part: _TransformPart) -> _TransformPart:
     return _with(part, unify(with_wait(part.table), ("trial", "thread"), book))
 
 
-def _warned(
-    part: _TransformPart, step: TransformStep, expression: Expression
-) -> list[Finding]:
+def _warned(part: _TransformPart, step: TransformStep, expression: Expression) -> list[Finding]:
     """Return a finding with the rows for which a warning's expression is true, if any."""
     places = warn(part.table, expression)
     if not places.size:
         return []
     rows = "; ".join(_place_text(part.table.row(int(p))) for p in places[:_TOLD])
     more = "; ..." if places.size > _TOLD else ""
-    evidence = (
-        f"{step.body} holds for {places.size} of {part.table.rows} rows: {rows}{more}"
-    )
+    evidence = f"{step.body} holds for {places.size} of {part.table.rows} rows: {rows}{more}"
     remedy = "Look at these rows' logs; --warn requests this check."
     return [Finding("warned", Severity.WARNING, part.source.name, evidence, remedy)]
 

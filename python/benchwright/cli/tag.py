@@ -51,9 +51,7 @@ class TagOptions(msgspec.Struct, frozen=True):
     ] = ()
     remove: Annotated[
         tuple[str, ...],
-        Option(
-            "remove a tag (repeatable)", "TAG", parse_tag, no_default="it changes data"
-        ),
+        Option("remove a tag (repeatable)", "TAG", parse_tag, no_default="it changes data"),
     ] = ()
     json: Json = False
 

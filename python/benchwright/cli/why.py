@@ -81,8 +81,7 @@ class WhyOptions(msgspec.Struct, frozen=True):
     whole: Annotated[
         bool,
         Option(
-            "print the USE table of every test with all its rows, and why figures are "
-            "absent",
+            "print the USE table of every test with all its rows, and why figures are absent",
             flag="--all",
         ),
     ] = False

@@ -18,12 +18,12 @@ from benchwright.core.errors import StudyError, argument_error
 from benchwright.core.plan import SUCCESS
 from benchwright.core.results import Finding, Summary
 from benchwright.decide.stopping import main_metric, statistic_label
+from benchwright.features.search.explained import explained_loads
 from benchwright.findings.examine import Questions
 from benchwright.findings.explanation import Explanation, explain_test, is_cause
 from benchwright.findings.rules import NamedRule
 from benchwright.findings.sanity import Claims
 from benchwright.report.answer import estimate_of
-from benchwright.run.explained_loads import explained_loads
 from benchwright.run.ledger import Ledger
 from benchwright.stats.aggregate import (
     TrialValues,
@@ -111,18 +111,15 @@ def _results(request: WhyRequest) -> ExplainedResult:
     if unknown:
         there = ", ".join(one.name for one in inputs)
         name = min(unknown)
-        raise argument_error(
-            "--test", name, f"there is no test {name!r}", f"there are: {there}"
-        )
+        raise argument_error("--test", name, f"there is no test {name!r}", f"there are: {there}")
     about = dict.fromkeys(f for one in inputs for f in one.session_findings)
-    # A changed machine, or an error of its kernel, explains the figures of every test that it does not name another of.
+    # A changed machine, or an error of its kernel, explains the figures of every test that it does
+    # not name another of.
     causes = [finding for finding in about if is_cause(finding)]
     return ExplainedResult(
         request.path,
         None,
-        tuple(
-            _explained(one, request, _concerning(causes, one, inputs)) for one in chosen
-        ),
+        tuple(_explained(one, request, _concerning(causes, one, inputs)) for one in chosen),
         tuple(finding for finding in about if not is_cause(finding)),
     )
 

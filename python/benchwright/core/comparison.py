@@ -243,8 +243,8 @@ class MetricVerdict(msgspec.Struct, frozen=True):
     otherwise: Verdict | None = None
     """What it would be without them."""
     unseen_share: float | None = None
-    """Slow runs that are rarer than this share may have been missed in an arm, with a probability of 5 %; None
-    without trials."""
+    """Slow runs that are rarer than this share may have been missed in an arm, with a probability
+    of 5 %; None without trials."""
     test: str = ""
     """The test that both arms ran, where a comparison is of several tests."""
     unit: str = ""
@@ -327,9 +327,7 @@ class ComparisonResult(msgspec.Struct, frozen=True):
         outcomes = {gate.outcome for gate in self.gates}
         if GateOutcome.FAILED in outcomes:
             return 1
-        answered = (
-            GateOutcome.UNDECIDED not in outcomes if outcomes else self.stop.answered
-        )
+        answered = GateOutcome.UNDECIDED not in outcomes if outcomes else self.stop.answered
         return 0 if answered else 3
 
 
@@ -355,11 +353,7 @@ class ComparisonProgress(msgspec.Struct, frozen=True):
 def describe_comparison(rule: ComparisonRule) -> str:
     """Return a description of how a comparison runs and what ends it."""
     names = ", ".join(metric.name for metric in rule.metrics if metric.judged)
-    limit = (
-        ""
-        if rule.max_time_ns is None
-        else f", at most {duration_ns_text(rule.max_time_ns)}"
-    )
+    limit = "" if rule.max_time_ns is None else f", at most {duration_ns_text(rule.max_time_ns)}"
     if rule.exactly is not None:
         return f"{rule.exactly} {rule.design} of a command compared with itself{limit}"
     if not rule.paired and rule.stored is None:

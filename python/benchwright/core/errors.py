@@ -19,7 +19,8 @@ _ARGUMENT_CODES = (
 )
 """Codes of mistakes in command-line arguments, which have no lines."""
 _PASSWORD = re.compile(r"://[^\s:@/]*:")
-"""What is before the password of a URL, which may contain any character, and ends at the last `@`."""
+"""What is before the password of a URL, which may contain any character, and ends at the last `@`.
+"""
 
 
 class Diagnostic(msgspec.Struct, frozen=True):
@@ -111,9 +112,7 @@ def argument_error(where: str, text: str, message: str, hint: str = "") -> Input
 
     `where` is the option's name; the column counts within `text`.
     """
-    return InputError(
-        [Diagnostic("bad-argument", message, hint, file=where, text=text)]
-    )
+    return InputError([Diagnostic("bad-argument", message, hint, file=where, text=text)])
 
 
 class HostError(BenchError):

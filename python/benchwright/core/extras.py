@@ -1,8 +1,9 @@
 """Optional libraries, which only some commands need.
 
-Purpose: an installation with its dependencies stays below 200 MB; with matplotlib and scipy it
-was three times as large. A command that needs a missing library reports it before it starts. The advice names
-the wheel that was installed and never the package's bare name, which on a package index may be somebody else's.
+Purpose: an installation with its dependencies stays below 200 MB; with matplotlib and scipy it was
+three times as large. A command that needs a missing library reports it before it starts. The advice
+names the wheel that was installed and never the package's bare name, which on a package index may
+be somebody else's.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ def install_command(extra: str) -> str:
 
 
 def _source() -> str:
-    """Return the file or the address from which this package was installed (PEP 610); empty if unknown."""
+    """Return the file or the address from which this package was installed (PEP 610); empty if
+    unknown."""
     from importlib.metadata import PackageNotFoundError, distribution
     from urllib.parse import unquote, urlsplit
 

@@ -45,7 +45,8 @@ class MachineCapture(msgspec.Struct, frozen=True):
     """A capture: facts in order of name, and when it was taken."""
 
     taken_ns: int
-    """CLOCK_REALTIME [ns since 1970]; 0 for what a file of another tool states, which is only a part."""
+    """CLOCK_REALTIME [ns since 1970]; 0 for what a file of another tool states, which is only a
+    part."""
     facts: tuple[Fact, ...]
 
     def named(self) -> dict[str, Fact]:
@@ -111,11 +112,7 @@ class MachineDifference(msgspec.Struct, frozen=True):
     @property
     def unknown(self) -> tuple[FactChange, ...]:
         """What could be read on one side only, beyond what always differs."""
-        return tuple(
-            c
-            for c in self.changes
-            if not c.known and c.weight is not FactWeight.EXPECTED
-        )
+        return tuple(c for c in self.changes if not c.known and c.weight is not FactWeight.EXPECTED)
 
     @property
     def matters(self) -> bool:

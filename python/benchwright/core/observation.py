@@ -154,7 +154,8 @@ class MeasurementBlock(msgspec.Struct, frozen=True, omit_defaults=True):
     """1..; rows of a source without epochs are numbered in order."""
     command: str
     status: int
-    """Exit status; 128 + signal. 0 where the source does not say, another number with a `failure`."""
+    """Exit status; 128 + signal. 0 where the source does not say, another number with a `failure`.
+    """
     values: dict[str, float]
     """Everything measured: `elapsed`, `user`, `system` [s], `rss_bytes`, faults,
     switches, hooks' and scripts' `name = value`. Absent is not zero: a value that a

@@ -39,8 +39,9 @@ _SHELL_CHARACTERS = frozenset("*?[]{}()<>|&;$`\"'\\~#\n!=%")
 
 
 OWN_MODULE = ("-P", "-m", "benchwright.cli.main")
-"""The arguments of Python before those of `bw`; -P prevents imports from the current directory. In the trial of
-a load (cli/load_run.py), what a session adds begins with the last `--json`."""
+"""The arguments of Python before those of `bw`; -P prevents imports from the current directory. In
+the trial of a load (features/load/session.py), what a session adds begins with the last `--json`.
+"""
 
 
 _LOAD = re.compile(r"(?:bw|\S+ -P -m benchwright\.cli\.main) (?:load|replay)\b")
@@ -153,7 +154,8 @@ class UntilPrecise(msgspec.Struct, frozen=True, tag="precise"):
     """What is estimated: None for the mean, else the quantile of this share; 0.5 is the
     median."""
     long_minimum: int | None = None
-    """The size to which a pilot is shortened that takes longer than `LONG_PILOT_NS`; None: none is."""
+    """The size to which a pilot is shortened that takes longer than `LONG_PILOT_NS`; None: none is.
+    """
     give_up_ns: int | None = None
     """Time from which on the test stops if its target is known to be out of reach of its limits
     [ns]; None: never (rules of earlier versions)."""
@@ -178,7 +180,8 @@ def precision_rule(
     rare: SlowRuns | None = None,
     **others: Any,
 ) -> UntilPrecise:
-    """Return the rule of what a user gave; numbers of trials that are not given follow from the others."""
+    """Return the rule of what a user gave; numbers of trials that are not given follow from the
+    others."""
     first = FIRST_LOOK_TRIALS if mode == "watch" else PILOT_TRIALS
     least = max(minimum or min(first, maximum or first), rare.trials if rare else 0)
     is_shortened = mode == "plan" and share is None and not (minimum or rare)
@@ -208,9 +211,9 @@ _NO_GAIN = re.compile(
 
 
 def usual_direction(*words: str) -> Literal["lower", "higher"]:
-    """Return which values of a quantity are better where nothing states it, by its name and unit: the higher
-    ones of a rate, such as `ops/s`, `requests_per_second` or `throughput`, but not of errors and the like;
-    the lower ones of anything else."""
+    """Return which values of a quantity are better where nothing states it, by its name and unit:
+    the higher ones of a rate, such as `ops/s`, `requests_per_second` or `throughput`, but not of
+    errors and the like; the lower ones of anything else."""
     text = " ".join(words).casefold()
     rate = _RATE.search(text)
     rest = _RATE.sub(" ", text)

@@ -36,9 +36,7 @@ class ProgressDisplay(Protocol):
     def log(self, text: str) -> None:
         """Show a line that stays where no status is redrawn: a status shows the same."""
 
-    def status(
-        self, text: str, fraction: float | None = None, at_s: float | None = None
-    ) -> None:
+    def status(self, text: str, fraction: float | None = None, at_s: float | None = None) -> None:
         """Show what runs now, in place of the status before.
 
         `fraction` is how much of it is done, from 0 to 1, for a bar. `at_s` is when this
@@ -52,9 +50,7 @@ class ProgressDisplay(Protocol):
         """Stop showing progress, and restore the terminal."""
 
 
-def progress_display(
-    stream: TextIO | None = None, *, quiet: bool = False
-) -> ProgressDisplay:
+def progress_display(stream: TextIO | None = None, *, quiet: bool = False) -> ProgressDisplay:
     """Return the display on `stream`, by default stderr: a live one on a terminal that can redraw
     a line (not with TERM=dumb), plain lines elsewhere, nothing when `quiet`."""
     stream = sys.stderr if stream is None else stream
@@ -73,9 +69,7 @@ class NoProgress:
     def log(self, text: str) -> None:
         """Show nothing."""
 
-    def status(
-        self, text: str, fraction: float | None = None, at_s: float | None = None
-    ) -> None:
+    def status(self, text: str, fraction: float | None = None, at_s: float | None = None) -> None:
         """Show nothing."""
 
     def end_status(self) -> None:
@@ -102,9 +96,7 @@ class PlainProgress:
         """Write the line."""
         self.line(text)
 
-    def status(
-        self, text: str, fraction: float | None = None, at_s: float | None = None
-    ) -> None:
+    def status(self, text: str, fraction: float | None = None, at_s: float | None = None) -> None:
         """Write the status, unless one was written shortly before; the first one that is
         complete in any case."""
         complete = fraction is not None and fraction >= 1
@@ -139,9 +131,7 @@ class TerminalProgress:
     def log(self, text: str) -> None:
         """Show nothing."""
 
-    def status(
-        self, text: str, fraction: float | None = None, at_s: float | None = None
-    ) -> None:
+    def status(self, text: str, fraction: float | None = None, at_s: float | None = None) -> None:
         """Redraw the status."""
         del at_s  # A terminal shows each status.
         from rich.live import Live

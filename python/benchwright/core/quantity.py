@@ -98,13 +98,12 @@ _MOST_TRIALS = 10**6
 
 
 def parse_slow_runs(text: str) -> SlowRuns:
-    """Return slow runs such as `1%:2x`: their share, and how many times as long they take; `1%` means twice."""
+    """Return slow runs such as `1%:2x`: their share, and how many times as long they take; `1%`
+    means twice."""
     share, colon, size = text.partition(":")
     runs = SlowRuns(parse_share(share, 0.5))
     if runs.trials > _MOST_TRIALS:
-        raise ValueError(
-            f"{share.strip()!r} takes {runs.trials:,} trials: give a larger share"
-        )
+        raise ValueError(f"{share.strip()!r} takes {runs.trials:,} trials: give a larger share")
     if not colon:
         return runs
     number, unit = _split(size, "a size such as 2x")

@@ -32,9 +32,7 @@ class HostsSettings(msgspec.Struct, frozen=True):
 
     def each(self) -> tuple[RemoteSettings, ...]:
         """Return how each host is reached."""
-        return tuple(
-            RemoteSettings(host=name, ssh_config=self.ssh_config) for name in self.names
-        )
+        return tuple(RemoteSettings(host=name, ssh_config=self.ssh_config) for name in self.names)
 
 
 class RemoteSettings(msgspec.Struct, frozen=True, kw_only=True):

@@ -244,7 +244,8 @@ class KernelMessage(msgspec.Struct, frozen=True, omit_defaults=True):
     """0 emergency .. 7 debug."""
     text: str
     epoch: int = 0
-    """The trial in whose time it was written; 0: recorded by a version that stored only the window."""
+    """The trial in whose time it was written; 0: recorded by a version that stored only the window.
+    """
     in_trial_s: float = 0.0
     """After the beginning of that trial."""
 
@@ -275,8 +276,8 @@ class SocketUse(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class OwnLosses(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What the sockets of the trial and of its targets lost [events in the window], and the pages that their
-    processes waited for."""
+    """What the sockets of the trial and of its targets lost [events in the window], and the pages
+    that their processes waited for."""
 
     retransmits: int = 0
     """TCP segments that these sockets sent again."""
@@ -355,8 +356,9 @@ class ResourceUse(msgspec.Struct, frozen=True, omit_defaults=True):
     target_io: TreeIo | None = None
     files: FilesOpen | None = None
     devices: tuple[str, ...] | None = None
-    """Disks on which the working directories and open files of the trial and its targets lie; `MAJOR:MINOR` of a
-    file system that has no disk of its own. None: recorded by a version that did not look."""
+    """Disks on which the working directories and open files of the trial and its targets lie;
+    `MAJOR:MINOR` of a file system that has no disk of its own. None: recorded by a version that did
+    not look."""
     files_of_machine: tuple[int, int] | None = None
     """Open files of the whole machine, and their limit."""
     kernel: tuple[KernelMessage, ...] = ()

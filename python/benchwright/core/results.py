@@ -30,10 +30,10 @@ class Estimate(msgspec.Struct, frozen=True):
 
 # -- What a number of trials cannot show -------------------------------------------------
 #
-# No interval knows of a mode that did not occur: of n independent trials none is slow with probability
-# (1 - share)^n. So beside a mean stands the most frequent mode that may be unseen.
-# Source: J. Hanley and A. Lippman-Hand 1983, If nothing goes wrong, is everything all right?, JAMA 249(13)
-# (for 95 % the share is about 3 / n).
+# No interval knows of a mode that did not occur: of n independent trials none is slow with
+# probability (1 - share)^n. So beside a mean stands the most frequent mode that may be unseen.
+# Source: J. Hanley and A. Lippman-Hand 1983, If nothing goes wrong, is everything all right?, JAMA
+# 249(13) (for 95 % the share is about 3 / n).
 
 UNSEEN_SIZE = 2.0
 """How slow the runs are whose effect is stated where nobody asked for another size."""
@@ -51,8 +51,8 @@ class SlowRuns(msgspec.Struct, frozen=True):
 
     @classmethod
     def unseen(cls, n: int, size: float = UNSEEN_SIZE) -> SlowRuns:
-        """Return the most frequent ones of which `n` trials, at least one, may have shown none: with a probability
-        of 5 %."""
+        """Return the most frequent ones of which `n` trials, at least one, may have shown none:
+        with a probability of 5 %."""
         return cls(1 - _UNSEEN_ERROR ** (1 / n), size)
 
     @property
@@ -62,12 +62,13 @@ class SlowRuns(msgspec.Struct, frozen=True):
 
     @property
     def frequency(self) -> str:
-        """Their share as text: `1 in 10`, `1 in 2` at most. It is a little above the share where that is no whole number."""
+        """Their share as text: `1 in 10`, `1 in 2` at most. It is a little above the share where
+        that is no whole number."""
         return f"1 in {max(math.floor(1 / self.share), 2)}"
 
     def shift(self, better: Literal["lower", "higher"] = "lower") -> float:
-        """Return by how much they change the mean, as a share of the other runs' mean: of a time by default, where
-        `better` is `higher` of a rate."""
+        """Return by how much they change the mean, as a share of the other runs' mean: of a time by
+        default, where `better` is `higher` of a rate."""
         each = self.size - 1 if better == "lower" else 1 / self.size - 1
         return self.share * each
 

@@ -48,8 +48,8 @@ def number_text(value: float | None, digits: int = 4) -> str:
 
 
 def rounded_down(value: int, digits: int = 3) -> int:
-    """Return the largest number with at most `digits` significant digits that is not above a count or a time in
-    ns: for a lower bound, which rounding must not raise."""
+    """Return the largest number with at most `digits` significant digits that is not above a count
+    or a time in ns: for a lower bound, which rounding must not raise."""
     unit: int = 10 ** max(0, len(str(value)) - digits)
     return value // unit * unit
 
@@ -127,9 +127,7 @@ def _per_s(text: str) -> str:
     return text if text == ABSENT else f"{text}/s"
 
 
-def scaled_text(
-    value: float | None, units: Sequence[tuple[float, str]], digits: int = 3
-) -> str:
+def scaled_text(value: float | None, units: Sequence[tuple[float, str]], digits: int = 3) -> str:
     """Return a value in the largest of the units, given largest first, that it is at
     least one of; in the smallest where it is less than each."""
     if value is None or not math.isfinite(value):
@@ -149,8 +147,8 @@ _MOST_DIGITS = 15
 
 
 def percent_text(share: float | None, digits: int = 3) -> str:
-    """Return a share, where 1 is all, in per cent: `97.3 %`. A change to what is not 0 is never -100 %: it has
-    the digits that show it, as `-99.97 %`."""
+    """Return a share, where 1 is all, in per cent: `97.3 %`. A change to what is not 0 is never
+    -100 %: it has the digits that show it, as `-99.97 %`."""
     text = number_text(None if share is None else 100 * share, digits)
     while text == "-100" and share is not None and share > -1 and digits < _MOST_DIGITS:
         digits += 1
@@ -213,8 +211,8 @@ def quantity_text(value: float | None, unit: str, digits: int = 4) -> str:
 
 
 def exact_text(value: float, unit: str) -> str:
-    """Return a finite value in its unit with every digit that it has, 15 of a fraction: for a sentence that says
-    what a value is in every trial, which a rounded number would make untrue."""
+    """Return a finite value in its unit with every digit that it has, 15 of a fraction: for a
+    sentence that says what a value is in every trial, which a rounded number would make untrue."""
     scale, name = unit_for(value, _SCALED_UNITS.get(unit, ((1.0, written_unit(unit)),)))
     plain = not value or _PLAIN_FROM <= abs(value / scale) < _MOST_WHOLE
     if not plain:
@@ -312,8 +310,8 @@ def more_text(number: int) -> str:
 
 _NUMBER = r"(?<![\w.])[+-]?[0-9]+(?:,[0-9]{3})*(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?(?: h [0-9]+ min| min [0-9]+ s)?"
 _FIGURE = re.compile(rf"{_NUMBER}(?: to {_NUMBER})?")
-"""A figure in a text, with its sign, or the range of one; digits within a name (`sha256sum`) are none. `3 min 20 s` is one
-figure."""
+"""A figure in a text, with its sign, or the range of one; digits within a name (`sha256sum`) are
+none. `3 min 20 s` is one figure."""
 
 
 def form_text(text: str) -> str:
@@ -338,7 +336,8 @@ def ranged_text(texts: Sequence[str]) -> str:
 
 
 _RELATIVE = ("%", "scaled", "time")
-"""What follows a figure that says how large something is, whatever was measured: `12.3 scaled MADs above`."""
+"""What follows a figure that says how large something is, whatever was measured: `12.3 scaled MADs
+above`."""
 _QUOTED = re.compile("`[^`]*`")
 """A quoted command, of which no figure is a size."""
 _NAMED_BY_NUMBER = ("status ", "signal ")
@@ -348,9 +347,9 @@ _SCALES = {name: scale for scale, name in TIME_UNITS}
 
 
 def figure_sizes(texts: Sequence[str]) -> tuple[float, ...] | None:
-    """Return how large what each text says is, without its sign, so that `falls: -3 %` and `rises: +1 %` compare:
-    the first figure of a kind that all have and that differs, rather a relative one than a quantity. None
-    if there is none."""
+    """Return how large what each text says is, without its sign, so that `falls: -3 %` and `rises:
+    +1 %` compare: the first figure of a kind that all have and that differs, rather a relative one
+    than a quantity. None if there is none."""
     rows = list(map(_figures_by_unit, texts))
     common = [key for key in rows[0] if all(key in row for row in rows[1:])]
     for key in sorted(common, key=lambda one: one[0] not in _RELATIVE):
@@ -361,8 +360,8 @@ def figure_sizes(texts: Sequence[str]) -> tuple[float, ...] | None:
 
 
 def _figures_by_unit(text: str) -> dict[tuple[str, int], float]:
-    """Return the size of each figure in a text, by its base unit or the word that follows it, and its number among
-    those."""
+    """Return the size of each figure in a text, by its base unit or the word that follows it, and
+    its number among those."""
     found: dict[tuple[str, int], float] = {}
     text = _QUOTED.sub("``", text)
     for match in _FIGURE.finditer(text):

@@ -51,9 +51,7 @@ def word_column(heading: str, cells: Iterable[str], width: int = 0) -> TextColum
     return TextColumn(heading, tuple(cells), left=True, width=width)
 
 
-def number_column(
-    heading: str, values: Iterable[float | None], digits: int = 4
-) -> TextColumn:
+def number_column(heading: str, values: Iterable[float | None], digits: int = 4) -> TextColumn:
     """Return a column of numbers; `-` for None and NaN, `never` for infinity."""
     return TextColumn(heading, tuple(number_cells(tuple(values), digits)))
 
@@ -66,22 +64,17 @@ def number_columns(
     cells = number_cells([value for row in rows for value in row], digits)
     count = len(headings)
     return [
-        TextColumn(heading, tuple(cells[place::count]))
-        for place, heading in enumerate(headings)
+        TextColumn(heading, tuple(cells[place::count])) for place, heading in enumerate(headings)
     ]
 
 
-def percent_column(
-    heading: str, shares: Iterable[float | None], digits: int = 3
-) -> TextColumn:
+def percent_column(heading: str, shares: Iterable[float | None], digits: int = 3) -> TextColumn:
     """Return a column of shares in per cent, ` %` added to the heading."""
     values = [None if share is None else 100 * share for share in shares]
     return number_column(f"{heading} %", values, digits)
 
 
-def duration_column(
-    heading: str, seconds: Iterable[float | None], digits: int = 3
-) -> TextColumn:
+def duration_column(heading: str, seconds: Iterable[float | None], digits: int = 3) -> TextColumn:
     """Return a column of times in the unit that suits them all, added to the heading."""
     values = tuple(seconds)
     scale, unit = common_unit(values, TIME_UNITS)
@@ -131,9 +124,7 @@ def cells_in_unit(
     instead of all of them."""
     units = {"s": TIME_UNITS, "B": DECIMAL_UNITS}.get(unit)
     deciding = values if typical is None else typical
-    scale, name = (
-        (1.0, written_unit(unit)) if units is None else common_unit(deciding, units)
-    )
+    scale, name = (1.0, written_unit(unit)) if units is None else common_unit(deciding, units)
 
     def scaled(figures: Sequence[float | None]) -> list[float | None]:
         return [None if figure is None else figure / scale for figure in figures]
@@ -154,9 +145,7 @@ def number_cells(
     sizes = [abs(v) for v in deciding if v and math.isfinite(v)]
     if not sizes:
         return plain
-    decimals = max(
-        decimals_for(max(sizes), digits), decimals_for(min(sizes), digits - 1)
-    )
+    decimals = max(decimals_for(max(sizes), digits), decimals_for(min(sizes), digits - 1))
     if decimals > _MOST_DECIMALS:
         return plain
     decimals = min(decimals, max(len(text.partition(".")[2]) for text in plain))
@@ -181,9 +170,7 @@ def table_lines(
     rows = list(zip_longest(*(column.cells for column in columns), fillvalue=""))
     widths = [_width(column) for column in columns]
     for row in ([headings] if any(headings) else []) + rows:
-        cells = [
-            _wrapped(cell, column) for cell, column in zip(row, columns, strict=True)
-        ]
+        cells = [_wrapped(cell, column) for cell, column in zip(row, columns, strict=True)]
         for parts in zip_longest(*cells, fillvalue=""):
             line = gap.join(
                 part.ljust(width) if column.left else part.rjust(width)

@@ -24,8 +24,7 @@ def visible(text: str, keep: str = "") -> str:
     if text.isprintable():
         return text
     return "".join(
-        c if c.isprintable() or c in keep else c.encode("unicode_escape").decode()
-        for c in text
+        c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in text
     )
 
 
@@ -38,8 +37,8 @@ _SPACE = re.compile(r"\s+")
 
 
 def one_line(text: str) -> str:
-    """Return a text escaped and in one line, with single spaces for white space; several spaces, as of an
-    argument (`'a  b'`), stay."""
+    """Return a text escaped and in one line, with single spaces for white space; several spaces, as
+    of an argument (`'a  b'`), stay."""
     return visible(_SPACE.sub(_space, text.strip()))
 
 
@@ -48,7 +47,8 @@ def _space(found: re.Match[str]) -> str:
 
 
 def shell_text(words: Iterable[str]) -> str:
-    """Return words as a line that can be copied into a shell, which reads these very words: `echo 'a  b' $'a\\tb'`."""
+    """Return words as a line that can be copied into a shell, which reads these very words: `echo
+    'a  b' $'a\\tb'`."""
     return " ".join(map(_shell_word, words))
 
 
@@ -59,7 +59,8 @@ def _shell_word(word: str) -> str:
 
 
 def _shell_escape(character: str) -> str:
-    """Return a character within `$'...'`, of which the shell reads `\\x9b` as a byte: one of a path that is not UTF-8."""
+    """Return a character within `$'...'`, of which the shell reads `\\x9b` as a byte: one of a path
+    that is not UTF-8."""
     if "\x80" <= character <= "\xff" and not character.isprintable():
         return f"\\u{ord(character):04x}"
     if "\udc80" <= character <= "\udcff":
@@ -74,9 +75,7 @@ def visible_json(text: str) -> str:
     """
     if text.isascii() and "\x7f" not in text:
         return text
-    return "".join(
-        c if c.isprintable() or c in "\n\r\t" else _json_escape(c) for c in text
-    )
+    return "".join(c if c.isprintable() or c in "\n\r\t" else _json_escape(c) for c in text)
 
 
 def _json_escape(character: str) -> str:

@@ -41,27 +41,31 @@ from benchwright.stats.resolution import rounding_error
 
 # -- a mean by plan: an interval that holds where the test stops ---------------------------------
 #
-# A test that examines Student's interval after every trial, and stops when it is narrow, stops at moments
-# when the values happen to agree: from two trials on the interval covers 86 % instead of 95 % at a CV of 16 %.
-# From a pilot of 30 on little of this is left, and what is left is paid by widening every interval by 1.25 / n.
-# Dependence between neighbours is paid by the factor of an AR(1) series, with one standard error added to the
-# correlation; in 30 and more values a correlation of up to 0.1 counts as chance, which costs independent values little.
-# A test of skewed trials stops where few of the slow ones were seen: its mean and its spread are too small together. The
-# interval is moved towards the longer tail by half of Johnson's correction, which makes it no wider; the other half
-# would cost symmetric values with a few far ones (t with 3 degrees of freedom) as much as it wins where a mode is slow.
-# A warm-up of a few trials that no test finds moves the mean by as much as the interval is wide. So the interval reaches
-# as far as three quarters of that of the trials after the first ten (of fewer than 30, after the first third): of trials
-# without a warm-up both are much alike, and where ten are few among all this changes nothing.
-# Times of a coarse clock that hardly vary are known no better than its step: their mean is off by up to half of it.
-# Where trials take long the pilot has 10 trials. These show few things reliably, so every correlation
-# above -0.1 counts, and no interval is narrower than a quarter of the target: a rare mode, of which a pilot
-# of ten shows nothing, is narrower than that where ten trials are enough.
-# Rejected: Stein's two stages (1945), in which the pilot alone gives the spread: exact for normal values, but at
-# a CV of 16 % it costs 1.85 times the trials that the true variance needs, this 1.24 times.
-# All constants are by simulation (tests/calibration/test_stopping.py). Sources: Y. S. Chow and H. Robbins 1965, On the
-# asymptotic theory of fixed-width sequential confidence intervals, Annals of Mathematical Statistics 36(2); M.
-# Woodroofe 1977, Second order approximations for sequential point and interval estimation, Annals of Statistics 5(5);
-# N. J. Johnson 1978, Modified t tests and confidence intervals for asymmetrical populations, JASA 73(363).
+# A test that examines Student's interval after every trial, and stops when it is narrow, stops at
+# moments when the values happen to agree: from two trials on the interval covers 86 % instead of 95
+# % at a CV of 16 %. From a pilot of 30 on little of this is left, and what is left is paid by
+# widening every interval by 1.25 / n. Dependence between neighbours is paid by the factor of an
+# AR(1) series, with one standard error added to the correlation; in 30 and more values a
+# correlation of up to 0.1 counts as chance, which costs independent values little. A test of skewed
+# trials stops where few of the slow ones were seen: its mean and its spread are too small together.
+# The interval is moved towards the longer tail by half of Johnson's correction, which makes it no
+# wider; the other half would cost symmetric values with a few far ones (t with 3 degrees of
+# freedom) as much as it wins where a mode is slow. A warm-up of a few trials that no test finds
+# moves the mean by as much as the interval is wide. So the interval reaches as far as three
+# quarters of that of the trials after the first ten (of fewer than 30, after the first third): of
+# trials without a warm-up both are much alike, and where ten are few among all this changes
+# nothing. Times of a coarse clock that hardly vary are known no better than its step: their mean is
+# off by up to half of it. Where trials take long the pilot has 10 trials. These show few things
+# reliably, so every correlation above -0.1 counts, and no interval is narrower than a quarter of
+# the target: a rare mode, of which a pilot of ten shows nothing, is narrower than that where ten
+# trials are enough. Rejected: Stein's two stages (1945), in which the pilot alone gives the spread:
+# exact for normal values, but at a CV of 16 % it costs 1.85 times the trials that the true variance
+# needs, this 1.24 times. All constants are by simulation (tests/calibration/test_stopping.py).
+# Sources: Y. S. Chow and H. Robbins 1965, On the asymptotic theory of fixed-width sequential
+# confidence intervals, Annals of Mathematical Statistics 36(2); M. Woodroofe 1977, Second order
+# approximations for sequential point and interval estimation, Annals of Statistics 5(5); N. J.
+# Johnson 1978, Modified t tests and confidence intervals for asymmetrical populations, JASA
+# 73(363).
 
 _CHANCE = 0.1
 """A correlation of neighbours up to this is not counted, in a pilot's number of values or more;"""
@@ -81,9 +85,7 @@ _MOST_VALUES = 10**9
 """A plan that needs more values counts as impossible."""
 
 
-def sequential_interval(
-    values: Sequence[float], target: float, confidence: float
-) -> Estimate:
+def sequential_interval(values: Sequence[float], target: float, confidence: float) -> Estimate:
     """Return the mean with the interval by which a plan decides. The longer tail of skewed values
     is on the side where the interval reaches further.
 
@@ -103,7 +105,8 @@ def sequential_interval(
 
 
 def _skewed_interval(values: Sequence[float], confidence: float, few: bool) -> Estimate:
-    """Return the mean with Student's interval, wider for looks and dependence, moved towards the longer tail."""
+    """Return the mean with Student's interval, wider for looks and dependence, moved towards the
+    longer tail."""
     plain = t_interval(values, confidence)
     factor = ar1_inflation(values, _CHANCE_OF_FEW if few else _CHANCE)
     half = plain.half_width * factor * (1 + _LOOKS / max(plain.n, 1))
@@ -122,7 +125,8 @@ def _skewed_interval(values: Sequence[float], confidence: float, few: bool) -> E
     )
 
 
-# -- how many values each metric needs ------------------------------------------------------------------
+# -- how many values each metric needs
+# ------------------------------------------------------------------
 #
 # Quantile by plan: the pilot's interval sets the number of trials; if these are not enough,
 # their interval sets it again; each look is counted. A mean by plan, and both by watch: examined at
@@ -157,8 +161,8 @@ class MetricStage(msgspec.Struct, frozen=True):
 def pilot_size(rule: UntilPrecise, history: History) -> int:
     """Return the pilot's size: the rule's minimum within its maximum, at least 2.
 
-    Where that many trials of the mean duration so far take longer than `LONG_PILOT_NS`, it is what fits
-    into this time, at least the rule's `long_minimum`.
+    Where that many trials of the mean duration so far take longer than `LONG_PILOT_NS`, it is what
+    fits into this time, at least the rule's `long_minimum`.
     """
     size = rule.minimum
     if rule.long_minimum is not None and history.epochs and history.duration_ns:
@@ -171,8 +175,7 @@ def stages(rule: UntilPrecise, history: History) -> tuple[MetricStage, ...]:
     """Return how many values each metric of the rule has and needs."""
     size = pilot_size(rule, history)
     return tuple(
-        _metric_stage(rule, name, history.series.get(name, ()), size)
-        for name in rule.metrics
+        _metric_stage(rule, name, history.series.get(name, ()), size) for name in rule.metrics
     )
 
 
@@ -187,9 +190,7 @@ def estimate_of(rule: UntilPrecise, values: Sequence[float]) -> Estimate:
     return unless_too_equal(sequential_interval(values, rule.target, rule.confidence))
 
 
-def _metric_stage(
-    rule: UntilPrecise, name: str, values: Sequence[float], size: int
-) -> MetricStage:
+def _metric_stage(rule: UntilPrecise, name: str, values: Sequence[float], size: int) -> MetricStage:
     if is_planned(rule):
         return _planned_quantile(rule, name, values, size)
     have, estimate = len(values), estimate_of(rule, values)
@@ -259,9 +260,7 @@ def _expected(estimate: Estimate, target: float) -> int | None:
 def _sequence_interval(values: Sequence[float], confidence: float) -> Estimate:
     plain = t_mixture_interval(values, confidence)
     wider = max(inflation(values) * plain.half_width, rounding_error(values))
-    return msgspec.structs.replace(
-        plain, low=plain.value - wider, high=plain.value + wider
-    )
+    return msgspec.structs.replace(plain, low=plain.value - wider, high=plain.value + wider)
 
 
 def next_look(first: int, epochs: int) -> int:
@@ -281,7 +280,8 @@ def looks_taken(first: int, epochs: int) -> int:
     return count
 
 
-# -- the decision: run more, or stop with the interval reached -----------------------------------------
+# -- the decision: run more, or stop with the interval reached
+# -----------------------------------------
 #
 # Decision: at a limit the test ends undecided and reports the interval reached: a limit of
 # count or time does not depend on the values. Each of several metrics is sized separately and the
@@ -348,9 +348,7 @@ def _to_regular_look(rule: UntilPrecise, history: History) -> int:
     return next_look(pilot_size(rule, history), history.epochs) - history.epochs
 
 
-def _batch(
-    rule: UntilPrecise, history: History, metrics: Sequence[MetricStage], left: int
-) -> int:
+def _batch(rule: UntilPrecise, history: History, metrics: Sequence[MetricStage], left: int) -> int:
     """Return how many epochs to run, at most up to the next look."""
     if left and rule.long_minimum is not None and history.epochs < rule.minimum:
         # The mean duration, which sets the pilot's size, is learnt from few trials first.
@@ -362,8 +360,7 @@ def _batch(
         wanted = next_look(first, history.epochs + 1) - history.epochs
     else:
         wanted = max(
-            rule.maximum if stage.need is None else stage.need - stage.have
-            for stage in metrics
+            rule.maximum if stage.need is None else stage.need - stage.have for stage in metrics
         )
         if rule.give_up_ns is not None:
             first = pilot_size(rule, history)
@@ -411,16 +408,19 @@ def _affordable(rule: UntilPrecise, history: History) -> int:
     return left * history.epochs // history.duration_ns
 
 
-# -- a target that is out of reach ---------------------------------------------------------------------
+# -- a target that is out of reach
+# ---------------------------------------------------------------------
 #
-# A test gives up if it is known that its limits do not suffice, once the rule's time is spent. Known means that even
-# the fewest trials which the values so far allow are too many: the value is taken at the far end of its interval, and
-# the variance is taken four standard errors of its estimate too large. The standard error follows from the kurtosis,
-# and from the dependence between neighbours. Without its farthest value a series must show the same, because one slow
-# trial is no wide distribution.
-# An interval of order statistics has about 2 z sqrt(n p (1 - p)) gaps, whose sum varies accordingly. It is examined at
-# looks only. By simulation (tests/calibration/test_giving_up.py) fewer than 1 % of the tests give up that would have
-# reached their precision, even if their true need is all of the limit and the pilot of 10 or 30 trials alone decides.
+# A test gives up if it is known that its limits do not suffice, once the rule's time is spent.
+# Known means that even the fewest trials which the values so far allow are too many: the value is
+# taken at the far end of its interval, and the variance is taken four standard errors of its
+# estimate too large. The standard error follows from the kurtosis, and from the dependence between
+# neighbours. Without its farthest value a series must show the same, because one slow trial is no
+# wide distribution. An interval of order statistics has about 2 z sqrt(n p (1 - p)) gaps, whose sum
+# varies accordingly. It is examined at looks only. By simulation
+# (tests/calibration/test_giving_up.py) fewer than 1 % of the tests give up that would have reached
+# their precision, even if their true need is all of the limit and the pilot of 10 or 30 trials
+# alone decides.
 
 _ERRORS = 4.0
 """Standard errors by which the variance is taken to be overestimated."""
@@ -450,9 +450,7 @@ def _out_of_reach(
     return _Ending("out-of-reach", f"out of reach after {spent}: {need}")
 
 
-def fewest_needed(
-    rule: UntilPrecise, estimate: Estimate, values: Sequence[float]
-) -> float:
+def fewest_needed(rule: UntilPrecise, estimate: Estimate, values: Sequence[float]) -> float:
     """Return the fewest values that the rule's target can need, for all that these values show."""
     half, n = estimate.half_width, estimate.n
     if rule.share is not None:
@@ -460,8 +458,8 @@ def fewest_needed(
         half = min(estimate.value - estimate.low, estimate.high - estimate.value)
         gaps = 2 * _NORMAL_95 * math.sqrt(n * rule.share * (1 - rule.share))
         return _fewest(rule, estimate, half, 2 / math.sqrt(max(gaps, 1)))
-    # Neighbours depend on each other by one standard error less than it seems. What Student's quantile and
-    # the looks add to the interval vanishes with the number of trials.
+    # Neighbours depend on each other by one standard error less than it seems. What Student's
+    # quantile and the looks add to the interval vanishes with the number of trials.
     factor = ar1_inflation(values, _CHANCE, -1.0)
     normal = factor * t_quantile(rule.confidence, _MOST_VALUES) / math.sqrt(n)
     if rule.mode == "watch":
@@ -512,8 +510,8 @@ def alternatives(
     series: Mapping[str, Sequence[float]],
     specs: Sequence[MetricSpec] = (),
 ) -> tuple[Alternative, ...]:
-    """Return the questions that the rule's limits can answer, by the values of its trials: user time
-    in place of elapsed time, and the median in place of the mean."""
+    """Return the questions that the rule's limits can answer, by the values of its trials: user
+    time in place of elapsed time, and the median in place of the mean."""
     asked = []
     if "elapsed" in rule.metrics and "user" not in rule.metrics:
         other = msgspec.structs.replace(rule, metrics=("user",))
@@ -544,7 +542,8 @@ def alternatives(
     return tuple(found)
 
 
-# -- the same before it is known: only reported, never used for a decision -----------------------------
+# -- the same before it is known: only reported, never used for a decision
+# -----------------------------
 
 FAR = 2.0
 """A projection that exceeds a limit by this factor is reported; nearer ones may still change."""
@@ -586,25 +585,17 @@ def needed_trials(
     )
 
 
-def _projected(
-    rule: UntilPrecise, name: str, values: Sequence[float], size: int
-) -> float:
+def _projected(rule: UntilPrecise, name: str, values: Sequence[float], size: int) -> float:
     """Return how many trials a metric needs by what is known; infinite if no number is enough."""
     stage = _metric_stage(rule, name, values, size)
     need: float | None = stage.need
-    if (
-        not stage.pilot_complete
-        and rule.share is None
-        and len(values) >= _FEWEST_VALUES
-    ):
+    if not stage.pilot_complete and rule.share is None and len(values) >= _FEWEST_VALUES:
         expected = _expected(stage.estimate, rule.target)
         need = None if expected is None else max(size, expected)
     return math.inf if need is None else need
 
 
-def _plan_text(
-    rule: UntilPrecise, history: History, metrics: Sequence[MetricStage]
-) -> str:
+def _plan_text(rule: UntilPrecise, history: History, metrics: Sequence[MetricStage]) -> str:
     looks = max(stage.looks for stage in metrics)
     times = "one look" if looks == 1 else f"{looks} looks"
     if rule.mode == "watch":

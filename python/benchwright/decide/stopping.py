@@ -92,9 +92,7 @@ def _decide_predicate(rule: UntilPredicate, history: History) -> Decision:
         detail = f"the predicate holds for {names} after {epochs_text(history)}"
         return StopDecision("predicate", detail, looks=taken)
     if rule.maximum is not None and history.epochs >= rule.maximum:
-        detail = (
-            f"the predicate does not hold after {epochs_text(history)}, the maximum"
-        )
+        detail = f"the predicate does not hold after {epochs_text(history)}, the maximum"
         return StopDecision("max-runs", detail, answered=False, looks=taken)
     if _hopeless(history, rule.minimum):
         return _stop_mostly_failed(history, taken)
@@ -381,18 +379,12 @@ class TestsTally:
 def statistic_label(rule: StoppingRule | None, name: str) -> str:
     """Return the name of a metric with the statistic that the rule estimates:
     `elapsed`, `median elapsed`."""
-    if (
-        isinstance(rule, UntilPrecise)
-        and rule.share is not None
-        and name in rule.metrics
-    ):
+    if isinstance(rule, UntilPrecise) and rule.share is not None and name in rule.metrics:
         return f"{rule.statistic} {name}"
     return name
 
 
-def _expected_total(
-    rule: StoppingRule, history: History
-) -> tuple[int | None, ProgressBound]:
+def _expected_total(rule: StoppingRule, history: History) -> tuple[int | None, ProgressBound]:
     match rule:
         case FixedCount():
             return rule.count, "about"
@@ -406,9 +398,7 @@ def _expected_total(
             assert_never(rule)
 
 
-def _planned_total(
-    rule: UntilPrecise, history: History
-) -> tuple[int | None, ProgressBound]:
+def _planned_total(rule: UntilPrecise, history: History) -> tuple[int | None, ProgressBound]:
     """Return the epochs that a precision rule expects: at least its pilot, then the plan; None for
     a pilot that is as long as its time allows."""
     from benchwright.decide.precision import pilot_size, stages
@@ -421,8 +411,5 @@ def _planned_total(
         # The size of a pilot that takes long follows the mean duration, which still changes.
         is_known = history.epochs < rule.long_minimum
         return (rule.long_minimum if is_known else None), "at least"
-    more = max(
-        rule.maximum if stage.need is None else stage.need - stage.have
-        for stage in metrics
-    )
+    more = max(rule.maximum if stage.need is None else stage.need - stage.have for stage in metrics)
     return min(rule.maximum, history.epochs + max(more, 0)), "about"

@@ -1,4 +1,5 @@
-"""The table of finding codes (stable code, default severity, remedy), and the constructor of findings.
+"""The table of finding codes (stable code, default severity, remedy), and the constructor of
+findings.
 
 Severity: serious, the result may be wrong or missing; warning, it may mislead; note, worth a
 look. A code is never reused for another meaning; a code that was renamed is in
@@ -69,9 +70,7 @@ LIMITER_CODES: dict[str, Code] = {
         Severity.WARNING,
         "Raise the limit on open files (ulimit -n, LimitNOFILE=), or open fewer files.",
     ),
-    "pids-limit": Code(
-        Severity.WARNING, "Raise the limit on processes (pids.max, ulimit -u)."
-    ),
+    "pids-limit": Code(Severity.WARNING, "Raise the limit on processes (pids.max, ulimit -u)."),
     "generator-bound": Code(
         Severity.WARNING,
         "Give the load generator more CPUs or its own machine, or use a faster generator: "
@@ -133,10 +132,10 @@ LIMITER_CODES: dict[str, Code] = {
         "The program slept, or waited with a time limit for nobody but itself; a faster machine changes nothing.",
     ),
 }
-"""The limiters, in the order in which causes explain each other: the cost of others affects
-every other figure, so it comes first; a quota explains a waiting thread, swapping a busy disk, and
-a disk that stalls is also busy. Waits come last, because every other limit causes some; those for something outside
-the trial explain its locks and pipes."""
+"""The limiters, in the order in which causes explain each other: the cost of others affects every
+other figure, so it comes first; a quota explains a waiting thread, swapping a busy disk, and a disk
+that stalls is also busy. Waits come last, because every other limit causes some; those for
+something outside the trial explain its locks and pipes."""
 
 MACHINE_FINDING_CODES: dict[str, Code] = {
     "answered-from-cache": Code(
@@ -878,11 +877,12 @@ BROKEN_CODES = ("command-failed", "load-failed", "result-failed", "timeout")
 """Codes of the findings that report a failed trial."""
 
 WHOLE_CODES = ("results-not-read", "settings-differ")
-"""Codes of findings whose evidence is a list that is shown whole: nothing else shows what is missing."""
+"""Codes of findings whose evidence is a list that is shown whole: nothing else shows what is
+missing."""
 
 CHANGE_CODES = ("environment-changed-between-runs",)
-"""Codes of findings whose evidence is what changed, which is neither cut nor merged with what changed of another
-test."""
+"""Codes of findings whose evidence is what changed, which is neither cut nor merged with what
+changed of another test."""
 
 LIMITS_OF_FAILURES = ("memory-limit", "fd-limit", "pids-limit")
 """Limits at which a command fails, so one of them is the cause of a failure."""

@@ -51,9 +51,7 @@ def comparison_findings(comparison: ComparisonResult) -> tuple[Finding, ...]:
     found = []
     rule = comparison.rule
     if rule.stored is not None:
-        evidence = (
-            f"{rule.stored.name} was measured at another time ({rule.stored.source})"
-        )
+        evidence = f"{rule.stored.name} was measured at another time ({rule.stored.source})"
         found.append(make_finding("not-interleaved", subject, evidence))
     elif rule.design is ComparisonDesign.STORED:
         evidence = "the arms were measured at different times"
@@ -75,9 +73,9 @@ def gang_confounded(
     """Return the finding about results that different gangs of a pool measured; None if their
     difference is not that of the gangs.
 
-    `gangs`: the gangs that measured each result, by its name; those of a result that no pool measured
-    are empty. `anchored`: the gangs that measured one common anchor. Two results can be compared if a
-    gang measured both, or if anchors relate all gangs that measured them.
+    `gangs`: the gangs that measured each result, by its name; those of a result that no pool
+    measured are empty. `anchored`: the gangs that measured one common anchor. Two results can be
+    compared if a gang measured both, or if anchors relate all gangs that measured them.
     """
     apart = [
         (one, other)
@@ -132,11 +130,7 @@ def _elapsed_alone(v: MetricVerdict, user: MetricVerdict) -> tuple[float, float]
     is_clear = user.ratio.low > 1 or user.ratio.high < 1
     share = t.USER_DIFFERS if is_clear else t.USER_MAY_DIFFER
     is_explained = own / whole > share if whole else True
-    if (
-        abs(whole) < math.log1p(t.ELAPSED_DIFFERS)
-        or is_explained
-        or not mostly_computes
-    ):
+    if abs(whole) < math.log1p(t.ELAPSED_DIFFERS) or is_explained or not mostly_computes:
         return None
     return math.expm1(whole), math.expm1(own)
 
@@ -167,9 +161,7 @@ def stored_baseline_findings(comparison: ComparisonResult) -> tuple[Finding, ...
 # -- what the findings leave undecided -----------------------------------------------------
 
 
-def hold_doubtful(
-    comparison: ComparisonResult, findings: Sequence[Finding]
-) -> ComparisonResult:
+def hold_doubtful(comparison: ComparisonResult, findings: Sequence[Finding]) -> ComparisonResult:
     """Return the comparison with each gate and verdict undecided that a finding makes doubtful,
     unless the rule accepts the finding's code."""
     accepted = comparison.rule.accepted
@@ -179,9 +171,7 @@ def hold_doubtful(
     stop = comparison.stop
     if any(v.held_by for v in verdicts):
         stop = msgspec.structs.replace(stop, answered=False)
-    return msgspec.structs.replace(
-        comparison, gates=gates, verdicts=verdicts, stop=stop
-    )
+    return msgspec.structs.replace(comparison, gates=gates, verdicts=verdicts, stop=stop)
 
 
 def _held_gate(
@@ -205,9 +195,7 @@ def _held_gate(
     )
 
 
-def _concerns(
-    comparison: ComparisonResult, gate: GateVerdict, finding: Finding
-) -> bool:
+def _concerns(comparison: ComparisonResult, gate: GateVerdict, finding: Finding) -> bool:
     """Return whether a finding makes a gate undecided."""
     grave = finding.severity is Severity.SERIOUS or finding.code in _HOLDS_GATES
     if not grave or (comparison.rule.paired and finding.code in _PAIRED_OUT):
@@ -249,9 +237,7 @@ def _both(v: MetricVerdict) -> str:
 
 def _biased(comparison: ComparisonResult) -> list[Finding]:
     """Return the finding about a machine on which a command differs from itself."""
-    different = [
-        v for v in comparison.verdicts if v.verdict in (Verdict.FASTER, Verdict.SLOWER)
-    ]
+    different = [v for v in comparison.verdicts if v.verdict in (Verdict.FASTER, Verdict.SLOWER)]
     return [
         make_finding(
             "biased-null",

@@ -112,13 +112,9 @@ def drives_another(use: ResourceUse) -> bool:
     generators = [
         task.share
         for task in use.tasks
-        if task.of == "own"
-        and is_generator(task.name)
-        and not may_drive_nothing(task.name)
+        if task.of == "own" and is_generator(task.name) and not may_drive_nothing(task.name)
     ]
-    packets = sum(
-        max(n.send_packets_per_s, n.receive_packets_per_s) for n in use.networks
-    )
+    packets = sum(max(n.send_packets_per_s, n.receive_packets_per_s) for n in use.networks)
     return packets > 0 and packets >= t.DRIVEN_PACKETS_PER_S * sum(generators) > 0
 
 
@@ -158,9 +154,7 @@ def whole_threads(use: ResourceUse, *, late: bool = False) -> tuple[TaskUse, ...
     return tuple(
         task
         for task in use.tasks
-        if is_whole(task, use.seconds)
-        and not polls(task.name)
-        and (late or not spins(task))
+        if is_whole(task, use.seconds) and not polls(task.name) and (late or not spins(task))
     )
 
 
@@ -282,14 +276,10 @@ def allowed_cpus(use: ResourceUse) -> tuple[AllowedCpus, ...]:
 
 def _allowed_cpus(cpus: tuple[int, ...], whose: set[str], cpu: CpuUse) -> AllowedCpus:
     trial = sum(
-        used or 0.0
-        for of, used in (("own", cpu.own), ("target", cpu.target))
-        if of in whose
+        used or 0.0 for of, used in (("own", cpu.own), ("target", cpu.target)) if of in whose
     )
     told = max(cpus) < len(cpu.each)
-    return AllowedCpus(
-        cpus, trial, sum(cpu.each[place] for place in cpus) if told else None
-    )
+    return AllowedCpus(cpus, trial, sum(cpu.each[place] for place in cpus) if told else None)
 
 
 def confined_to(use: ResourceUse, found: CpuShares) -> tuple[int, ...]:

@@ -1,11 +1,11 @@
 """Changes of the machine between captures, and which of them concern a session.
 
-Purpose: a change of another user's file system does not affect the measurements.
-Decision: a file system counts as used if the working directory, a program, the directory for
-temporary files, the study or a path in a command is on it, or if it is mounted below such a path; a device, if it
-has such a file system, or if a command names it. Limits of a cgroup on other devices, and swap space, are
-changed by searches and tests elsewhere; a trial that swaps has a finding of its own.
-Other files that a program opens are not known: `bw env --diff` lists every change.
+Purpose: a change of another user's file system does not affect the measurements. Decision: a file
+system counts as used if the working directory, a program, the directory for temporary files, the
+study or a path in a command is on it, or if it is mounted below such a path; a device, if it has
+such a file system, or if a command names it. Limits of a cgroup on other devices, and swap space,
+are changed by searches and tests elsewhere; a trial that swaps has a finding of its own. Other
+files that a program opens are not known: `bw env --diff` lists every change.
 """
 
 from __future__ import annotations
@@ -81,8 +81,7 @@ def of_session(
             continue
         elif change.name in _DEVICE_LIMITS:
             before, after = (
-                _of_devices(text, devices, numbers)
-                for text in (change.before, change.after)
+                _of_devices(text, devices, numbers) for text in (change.before, change.after)
             )
             if before == after:
                 continue
@@ -95,11 +94,7 @@ _SWAP = ("memory.swaps", "memory.swap_total_kib")
 _DEVICE_LIMITS = frozenset(
     (
         "cgroup.io_max",
-        *(
-            f"cgroup.{way}_{unit}"
-            for way in ("read", "write")
-            for unit in ("bps", "iops")
-        ),
+        *(f"cgroup.{way}_{unit}" for way in ("read", "write") for unit in ("bps", "iops")),
     )
 )
 """Limits of a cgroup on devices: `254:0 100; 7:0 20`."""
@@ -107,33 +102,27 @@ _LOOP = 7
 """The major number of loop devices, whose minor number is that of the device."""
 
 
-def _of_devices(
-    text: str | None, devices: set[str], numbers: dict[str, str]
-) -> str | None:
+def _of_devices(text: str | None, devices: set[str], numbers: dict[str, str]) -> str | None:
     """Return the entries of a limit whose device is used, or is not known."""
     if text is None:
         return None
     entries = [entry.strip() for entry in text.split(";")]
     return "; ".join(
-        entry
-        for entry in entries
-        if _is_used(entry.partition(" ")[0], devices, numbers)
+        entry for entry in entries if _is_used(entry.partition(" ")[0], devices, numbers)
     )
 
 
 def _is_used(number: str, devices: set[str], numbers: dict[str, str]) -> bool:
     """Return whether a device may have a file system of the session.
 
-    Which disks a device of the device mapper or a RAID lies on is not examined: then every disk may be used, except
-    loop devices, which are named themselves.
+    Which disks a device of the device mapper or a RAID lies on is not examined: then every disk may
+    be used, except loop devices, which are named themselves.
     """
     major, _, minor = number.partition(":")
     name = f"loop{minor}" if major == str(_LOOP) else numbers.get(number)
     if name is None or any(path.startswith(f"/dev/{name}") for path in devices):
         return True
-    stacked = any(
-        path.startswith(("/dev/mapper/", "/dev/dm-", "/dev/md")) for path in devices
-    )
+    stacked = any(path.startswith(("/dev/mapper/", "/dev/dm-", "/dev/md")) for path in devices)
     return stacked and major != str(_LOOP)
 
 
@@ -188,7 +177,8 @@ _LOOKED_FOR = {"partition.": "block", "program.": "command"}
 _COMES_AND_GOES = ("mount.", "program.")
 """Kinds for which one more or one fewer does not change a figure."""
 _DRIVER = "driver"
-"""An interface without this fact is the software's, such as half of a veth pair: containers make and remove them."""
+"""An interface without this fact is the software's, such as half of a veth pair: containers make
+and remove them."""
 _COMPARED = ("program.", "git.", "command")
 """Facts of what is measured: in a comparison of results they are meant to differ."""
 _MEMORY = "memory.total_kib"
@@ -234,8 +224,8 @@ def environment_findings(
     """Return a finding for each capture of a session that differs from the one before.
 
     Serious if the machines are different, else a warning. Free memory, load and the like are
-    ignored, and so are file systems and devices that neither the commands nor `places`, directories of the
-    session, use.
+    ignored, and so are file systems and devices that neither the commands nor `places`, directories
+    of the session, use.
     """
     found = []
     for at in range(1, len(captures)):
@@ -268,25 +258,19 @@ def separate_findings(
 
 def _without_compared(machine_difference: MachineDifference) -> MachineDifference:
     changes = (
-        change
-        for change in machine_difference.changes
-        if not change.name.startswith(_COMPARED)
+        change for change in machine_difference.changes if not change.name.startswith(_COMPARED)
     )
     return MachineDifference(tuple(changes))
 
 
-def _environment_finding(
-    machine_difference: MachineDifference, subject: str, name: str
-) -> Finding:
+def _environment_finding(machine_difference: MachineDifference, subject: str, name: str) -> Finding:
     changes = [
         *machine_difference.of(FactWeight.FATAL),
         *machine_difference.of(FactWeight.SUSPICIOUS),
     ]
     shown = some_text([change_text(change) for change in changes], _SHOWN, "; ")
     code = MACHINE_CODES[name]
-    severity = (
-        code.severity if machine_difference.of(FactWeight.FATAL) else Severity.WARNING
-    )
+    severity = code.severity if machine_difference.of(FactWeight.FATAL) else Severity.WARNING
     return Finding(name, severity, subject, shown, code.remedy)
 
 
@@ -307,8 +291,8 @@ def side_texts(change: FactChange, most: int) -> tuple[str, str]:
 
 
 def changed_texts(before: str, after: str, most: int) -> tuple[str, str]:
-    """Return two values as texts of at most `most` characters; if one is longer, both begin shortly before what
-    differs, so that it is not cut."""
+    """Return two values as texts of at most `most` characters; if one is longer, both begin shortly
+    before what differs, so that it is not cut."""
     one, other = one_line(before), one_line(after)
     unlike = (at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)
     start = next(unlike, min(len(one), len(other))) - most // 3
@@ -325,18 +309,14 @@ def value_text(value: str | None, absent: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
-def _change(
-    name: str, before: Fact | None, after: Fact | None, not_set: str
-) -> FactChange | None:
-    """Return how a fact differs; None if it does not, or is absent on both sides. `not_set` is why a variable
-    can be missing."""
+def _change(name: str, before: Fact | None, after: Fact | None, not_set: str) -> FactChange | None:
+    """Return how a fact differs; None if it does not, or is absent on both sides. `not_set` is why
+    a variable can be missing."""
     one, one_absent = _side(name, before, not_set)
     other, other_absent = _side(name, after, not_set)
     if one == other:
         return None
-    weight = min(
-        (fact.weight for fact in (before, after) if fact), key=lambda w: _ORDER[w]
-    )
+    weight = min((fact.weight for fact in (before, after) if fact), key=lambda w: _ORDER[w])
     absent = one_absent or other_absent
     if absent:
         # Without a value there is no evidence of different machines.
@@ -359,16 +339,8 @@ def _side(name: str, fact: Fact | None, not_set: str) -> tuple[str | None, str]:
 def _weight_of_size(name: str, weight: FactWeight, apart: float) -> FactWeight:
     """Return the weight of a size that differs by this share."""
     if name == _MEMORY and apart <= t.SIZE_OF_ANOTHER_KERNEL:
-        return (
-            FactWeight.EXPECTED
-            if apart <= t.SIZE_AFTER_REBOOT
-            else FactWeight.SUSPICIOUS
-        )
-    return (
-        FactWeight.EXPECTED
-        if name != _MEMORY and apart <= t.SIZE_OF_ANOTHER_KERNEL
-        else weight
-    )
+        return FactWeight.EXPECTED if apart <= t.SIZE_AFTER_REBOOT else FactWeight.SUSPICIOUS
+    return FactWeight.EXPECTED if name != _MEMORY and apart <= t.SIZE_OF_ANOTHER_KERNEL else weight
 
 
 def _apart(one: str, other: str) -> float:

@@ -1,4 +1,5 @@
-"""Findings about one test: failures, missing values, processes left running, cost of output, interval."""
+"""Findings about one test: failures, missing values, processes left running, cost of output,
+interval."""
 
 from __future__ import annotations
 
@@ -8,7 +9,6 @@ from statistics import median
 
 import msgspec
 
-from benchwright.core.characterization import Characterization
 from benchwright.core.observation import FAILED_ENDINGS, CpuProfile, Trial, TrialEnding
 from benchwright.core.plan import (
     SUCCESS,
@@ -31,6 +31,7 @@ from benchwright.core.text import (
     status_text,
     was,
 )
+from benchwright.features.profile.types import Characterization
 from benchwright.findings.codes import CODES, make_finding
 from benchwright.findings.observed import io_findings, profile_note
 from benchwright.findings.resources import resource_findings
@@ -62,10 +63,7 @@ def reported_findings(name: str, trials: Sequence[Trial]) -> list[Finding]:
             for block in trial.extra_blocks:
                 if block.get("") == BLOCK and block.get("code"):
                     said.setdefault(block["code"], []).append((trial.epoch, block))
-    return [
-        _reported_finding(name, code, found, len(trials))
-        for code, found in said.items()
-    ]
+    return [_reported_finding(name, code, found, len(trials)) for code, found in said.items()]
 
 
 def _reported_finding(
@@ -94,14 +92,10 @@ def output_findings(name: str, trials: Sequence[Trial]) -> list[Finding]:
     seen = [cost for t in trials if t.ending is TrialEnding.OK and (cost := _cost(t))]
     if not seen:
         return []
-    out, err, of_elapsed, of_system = (
-        median(column) for column in zip(*seen, strict=True)
-    )
+    out, err, of_elapsed, of_system = (median(column) for column in zip(*seen, strict=True))
     if of_elapsed < OUTPUT_OF_ELAPSED and of_system < OUTPUT_OF_SYSTEM:
         return []
-    streams = " and ".join(
-        name for name, size in (("stdout", out), ("stderr", err)) if size
-    )
+    streams = " and ".join(name for name, size in (("stdout", out), ("stderr", err)) if size)
     evidence = (
         f"a trial wrote {size_text(out + err)} to {streams}: at the usual cost "
         f"of {OUTPUT_NS_PER_BYTE:g} ms for each MB about {percent_text(min(of_elapsed, 1))} "
@@ -200,9 +194,7 @@ def compute_findings(
         *reported_findings(name, trials),
         *output_findings(name, trials),
         *_void(name, trials),
-        *resource_findings(
-            name, trials, observed, book, claims, clock_s=evidence.clock_s
-        ),
+        *resource_findings(name, trials, observed, book, claims, clock_s=evidence.clock_s),
         *_too_few(name, trials, observed, evidence.deselected),
         *_nominal(name, evidence.rule, evidence.stop),
         *series_findings(
@@ -232,15 +224,11 @@ def rule_findings(
     return tuple(one for rule in rules for one in apply_rule(rule, result))
 
 
-def _failures(
-    name: str, trials: Sequence[Trial], ok_status: Sequence[int]
-) -> list[Finding]:
+def _failures(name: str, trials: Sequence[Trial], ok_status: Sequence[int]) -> list[Finding]:
     causes: dict[tuple[str, str], list[int]] = {}
     for trial in trials:
         if trial.ending is TrialEnding.TIMEOUT:
-            causes.setdefault(("timeout", "the time limit was exceeded"), []).append(
-                trial.epoch
-            )
+            causes.setdefault(("timeout", "the time limit was exceeded"), []).append(trial.epoch)
         elif trial.ending is TrialEnding.FAILED:
             stated = _stated_failures(trial)
             for cause in _failed_commands(trial, ok_status, bool(stated)):
@@ -292,17 +280,14 @@ def _stated_failures(trial: Trial) -> list[str]:
     failed = (block for block in trial.blocks if block.failure)
     return list(
         dict.fromkeys(
-            f"{f'`{one.command}`' if one.command else 'it'} failed: {one.failure}"
-            for one in failed
+            f"{f'`{one.command}`' if one.command else 'it'} failed: {one.failure}" for one in failed
         )
     )
 
 
-def _failed_commands(
-    trial: Trial, ok_status: Sequence[int], explained: bool
-) -> list[str]:
-    """Return a description of the failures of a trial: at most one line per command. If it is `explained`, other
-    findings have those that a tool states."""
+def _failed_commands(trial: Trial, ok_status: Sequence[int], explained: bool) -> list[str]:
+    """Return a description of the failures of a trial: at most one line per command. If it is
+    `explained`, other findings have those that a tool states."""
     causes = {
         f"{_command_text(block.command)} {status_text(block.status)}": None
         for block in trial.blocks
@@ -338,21 +323,15 @@ def _missing(
         evidence = f"{metric} is missing or not a number in {epochs_text(absent, len(observed))}"
         finding = make_finding("missing-metric", name, evidence + why)
         result.append(msgspec.structs.replace(finding, metric=metric))
-    told = {
-        metric for metric in expected if any(metric not in t.values for t in observed)
-    }
+    told = {metric for metric in expected if any(metric not in t.values for t in observed)}
     return result + _rejected_values(name, reasons, told)
 
 
-def _rejected_values(
-    name: str, reasons: dict[str, str], told: set[str]
-) -> list[Finding]:
+def _rejected_values(name: str, reasons: dict[str, str], told: set[str]) -> list[Finding]:
     """Return a finding for every other value of a script that was ignored: it was never a number,
     or has the name of a built-in quantity."""
     return [
-        make_finding(
-            "missing-metric", name, f"a value reported for {metric} was rejected{why}"
-        )
+        make_finding("missing-metric", name, f"a value reported for {metric} was rejected{why}")
         for metric, why in reasons.items()
         if metric not in told
     ]
@@ -383,9 +362,7 @@ def _left_running(name: str, trials: Sequence[Trial]) -> list[Finding]:
     if not epochs:
         return []
     count = sum(trial.left_running for trial in trials)
-    what = (
-        f"{plural(count, 'process')} {was(count)} still running and {was(count)} killed"
-    )
+    what = f"{plural(count, 'process')} {was(count)} still running and {was(count)} killed"
     evidence = f"{what} after {epochs_text(epochs, len(trials))}"
     return [make_finding("processes-left-running", name, evidence)]
 
@@ -396,9 +373,7 @@ def _not_ended(name: str, trials: Sequence[Trial]) -> list[Finding]:
         return []
     most = max(trial.not_permitted for trial in trials)
     what = "1 process" if most == 1 else f"up to {most} processes"
-    evidence = (
-        f"{what} of another user still ran after {epochs_text(epochs, len(trials))}"
-    )
+    evidence = f"{what} of another user still ran after {epochs_text(epochs, len(trials))}"
     return [make_finding("processes-not-ended", name, evidence)]
 
 
@@ -451,9 +426,7 @@ def _too_few(
     return [msgspec.structs.replace(finding, remedy=remedy)]
 
 
-def _nominal(
-    name: str, rule: StoppingRule | None, stop: StopDecision | None
-) -> list[Finding]:
+def _nominal(name: str, rule: StoppingRule | None, stop: StopDecision | None) -> list[Finding]:
     """Return the finding about an interval whose width ended the test.
 
     The coverage figures are from 20 000 simulated tests per cell.

@@ -16,7 +16,7 @@ from benchwright.core.observation import Trial, TrialEnding
 from benchwright.core.plan import Pairs
 from benchwright.core.resource_use import ResourceUse
 from benchwright.core.results import Finding, Severity, Summary
-from benchwright.core.search import Criterion
+from benchwright.features.search.types import Criterion
 from benchwright.findings.codes import (
     BROKEN_CODES,
     LIMITER_CODES,
@@ -103,8 +103,8 @@ def explain_test(
     files: ObservedFiles | None = None,
     stated: bool = False,
 ) -> Explanation:
-    """Return the explanation of a test from its findings, including those of rules; `stated`: its file
-    has estimates of quantities."""
+    """Return the explanation of a test from its findings, including those of rules; `stated`: its
+    file has estimates of quantities."""
     counted = [trial for trial in trials if counts(trial)]
     found = explain_windows(name, windows_of(trials), len(counted), findings)
     if not any(trial.ending is TrialEnding.OK for trial in counted):

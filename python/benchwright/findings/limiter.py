@@ -55,9 +55,7 @@ def explainable(use: ResourceUse) -> bool:
     return use.samples >= t.FEWEST_SAMPLES and use.seconds >= t.SHORTEST_S
 
 
-def limiters(
-    use: ResourceUse, seen: LimiterContext | None = None
-) -> tuple[LimitReached, ...]:
+def limiters(use: ResourceUse, seen: LimiterContext | None = None) -> tuple[LimitReached, ...]:
     """Return the limits that were reached in a window, the most explanatory first.
 
     Empty if there were none. A window that is too short (`explainable`) has only events.
@@ -238,9 +236,7 @@ def sentence(uses: Sequence[ResourceUse]) -> str:
     waited = [(use, text) for use in able if (text := limiter_waits.waits_text(use))]
     if waited:
         longest, text = max(waited, key=lambda one: one[0].seconds)
-        ran = percent_text(
-            max(1.0 - (longest.off_cpu.share if longest.off_cpu else 0.0), 0.0)
-        )
+        ran = percent_text(max(1.0 - (longest.off_cpu.share if longest.off_cpu else 0.0), 0.0))
         return f"{NO_MAIN_LIMIT} it ran or was ready to run {ran} of the time, and {text}{_where(len(waited), len(able))}"
     unclear = [use for use in able if limiter_cpu.may_take_turns(use)]
     if unclear:
@@ -268,14 +264,8 @@ def _cpus(use: ResourceUse) -> str:
         return ""
     if found.full:
         busy = percent_text(min((found.busy + found.steal) / found.count, 1.0))
-        some = (
-            f"the CPUs were {busy} busy"
-            if found.count > 1
-            else f"the CPU was {busy} busy"
-        )
-        stolen = (
-            f" (the hypervisor took {found.steal:.2f})" if found.steal >= 0.05 else ""
-        )
+        some = f"the CPUs were {busy} busy" if found.count > 1 else f"the CPU was {busy} busy"
+        stolen = f" (the hypervisor took {found.steal:.2f})" if found.steal >= 0.05 else ""
         return f"{some}{stolen}, {_with_whom(use, cpu, found)}"
     full = [allowed_cpu.cpus for allowed_cpu in allowed_cpus(use) if allowed_cpu.full]
     if full:
@@ -307,9 +297,7 @@ def _with_whom(use: ResourceUse, cpu: CpuUse, found: CpuShares) -> str:
 
 
 def _of(share: float, found: CpuShares) -> str:
-    return (
-        f"{share:.2f} of {found.count} CPUs" if found.count > 1 else f"{share:.2f} CPUs"
-    )
+    return f"{share:.2f} of {found.count} CPUs" if found.count > 1 else f"{share:.2f} CPUs"
 
 
 def _quotas(use: ResourceUse) -> str:

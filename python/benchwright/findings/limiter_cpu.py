@@ -56,9 +56,7 @@ def cpu_quota(use: ResourceUse) -> LimitReached | None:
     worst = max(stopped, key=lambda group: group.throttled_s)
     used = ""
     if worst.cpu_used_cores is not None and worst.cpu_limit_cores is not None:
-        used = (
-            f"; used {cpus_text(worst.cpu_used_cores)} of {worst.cpu_limit_cores:.3g}"
-        )
+        used = f"; used {cpus_text(worst.cpu_used_cores)} of {worst.cpu_limit_cores:.3g}"
     evidence = (
         f"cgroup {worst.path} was throttled by its CPU quota in {worst.throttled} of "
         f"{plural(worst.periods, 'period')}, {worst.throttled_s:.2f} thread-seconds in "
@@ -263,9 +261,7 @@ def too_few_threads(use: ResourceUse, *, late: bool = False) -> LimitReached | N
     return None
 
 
-def _all_whole(
-    whole: Sequence[TaskUse], use: ResourceUse, of: str, *, late: bool
-) -> int:
+def _all_whole(whole: Sequence[TaskUse], use: ResourceUse, of: str, *, late: bool) -> int:
     """Return the number of whole threads that do nearly all work of a side; 0 if others work too.
 
     A resource use contains only the busiest threads: if these are all whole, the number of
@@ -289,9 +285,7 @@ def _span(tasks: Sequence[TaskUse]) -> str:
     return low if low == high else f"{low.removesuffix(' %')} to {high}"
 
 
-def _few(
-    whole: Sequence[TaskUse], use: ResourceUse, *, late: bool
-) -> tuple[TaskUse, ...]:
+def _few(whole: Sequence[TaskUse], use: ResourceUse, *, late: bool) -> tuple[TaskUse, ...]:
     """Return the whole threads of a side, trial or target, if its other threads hardly work.
 
     Empty for many whole threads, of which no single one is the limit.
@@ -309,11 +303,7 @@ def _work(use: ResourceUse, of: str, *, late: bool) -> float:
     """Return the CPU time of a side without spinning threads [cores]."""
     if use.cpu is None:
         return 0.0
-    idle = sum(
-        task.share
-        for task in use.tasks
-        if task.of == of and _waits_busy(task, late=late)
-    )
+    idle = sum(task.share for task in use.tasks if task.of == of and _waits_busy(task, late=late))
     return max(((use.cpu.own if of == "own" else use.cpu.target) or 0.0) - idle, 0.0)
 
 
@@ -362,8 +352,9 @@ def uses_one_cpu(use: ResourceUse) -> bool:
 
 
 def takes_turns(use: ResourceUse) -> bool | None:
-    """Return whether the trial's threads used one CPU's time by turns, as under one lock, and did not
-    work part of the time each, which adds up to that by chance; None if samples do not show it."""
+    """Return whether the trial's threads used one CPU's time by turns, as under one lock, and did
+    not work part of the time each, which adds up to that by chance; None if samples do not show it.
+    """
     off = use.off_cpu
     if off is None or off.watched is None or off.watched < t.TURNS_SAMPLES:
         return None
@@ -388,9 +379,7 @@ def _one_at_a_time(use: ResourceUse) -> bool:
         return False
     own = [task for task in use.tasks if task.of == "own"]
     lasting = [
-        task
-        for task in own
-        if task.seen_s is None or task.seen_s >= t.SHORT_LIVED * use.seconds
+        task for task in own if task.seen_s is None or task.seen_s >= t.SHORT_LIVED * use.seconds
     ]
     if len(own) >= MOST_TASKS and 2 * len(lasting) > len(own):
         return False
@@ -505,9 +494,7 @@ def _program_groups(use: ResourceUse, found: CpuShares) -> Iterator[_ProgramGrou
         yield _ProgramGroup(found.count, trial, others, found.busy - trial)
     for one in sets:
         if one.full:
-            yield _ProgramGroup(
-                len(one.cpus), one.trial, min(one.others, others), one.others
-            )
+            yield _ProgramGroup(len(one.cpus), one.trial, min(one.others, others), one.others)
     if busy and not fills(trial, len(busy)):
         foreign = max(len(busy) - trial, 0.0)
         yield _ProgramGroup(len(busy), trial, min(others, foreign), foreign)
@@ -527,9 +514,7 @@ def _waiting_text(use: ResourceUse, found: CpuShares) -> str:
     """
     waiting = waited(use)
     if waiting is not None:
-        return (
-            f"its threads spent {percent_text(waiting)} of the time waiting for a CPU"
-        )
+        return f"its threads spent {percent_text(waiting)} of the time waiting for a CPU"
     runnable = use.cpu.runnable if use.cpu is not None else None
     if not found.full or runnable is None or runnable < t.QUEUED * found.count:
         return ""

@@ -55,8 +55,8 @@ def swapping(use: ResourceUse) -> LimitReached | None:
 
 
 def lacks_memory(use: ResourceUse) -> bool:
-    """Return whether the machine's lack of memory can be the trial's: it waited for pages, its cgroup was full, or
-    nothing was recorded about the trial itself."""
+    """Return whether the machine's lack of memory can be the trial's: it waited for pages, its
+    cgroup was full, or nothing was recorded about the trial itself."""
     losses, memory = use.losses, use.memory
     if losses is None or losses.major_faults is None or _full_group(use) is not None:
         return True
@@ -89,8 +89,9 @@ def memory_limit(use: ResourceUse, shot: Sequence[int] = ()) -> LimitReached | N
 
 
 def limit_kills(use: ResourceUse, shot: Sequence[int] = ()) -> list[MemoryKill]:
-    """Return the tasks of the trial that were killed at the limit of a cgroup: by their names or ids, or
-    the cgroup, as samples show them, or because SIGKILL ended a command in an epoch of `shot`."""
+    """Return the tasks of the trial that were killed at the limit of a cgroup: by their names or
+    ids, or the cgroup, as samples show them, or because SIGKILL ended a command in an epoch of
+    `shot`."""
     paths = {group.path for group in use.cgroups}
     known = {task.name for task in use.tasks} | {task.pid for task in use.tasks}
     return [
@@ -135,9 +136,7 @@ def _missed(use: ResourceUse, group: CgroupUse) -> str:
     if memory.refaults / use.seconds >= t.REFAULTS_PER_S:
         return f"{plural(memory.refaults, 'page')} read again after eviction"
     if memory.pressure is not None and memory.pressure >= t.PRESSURE:
-        return (
-            f"tasks waited for memory {percent_text(memory.pressure)} of the time (PSI)"
-        )
+        return f"tasks waited for memory {percent_text(memory.pressure)} of the time (PSI)"
     return ""
 
 
@@ -148,7 +147,9 @@ def memory_pressure(use: ResourceUse) -> LimitReached | None:
         return None
     killed = _killed_for_all(memory, use)
     if killed:
-        evidence = f"the kernel killed {plural(killed, 'task')} because the machine had no memory left"
+        evidence = (
+            f"the kernel killed {plural(killed, 'task')} because the machine had no memory left"
+        )
     else:
         evidence = _pressure_text(memory, use)
     if not evidence:
@@ -159,8 +160,8 @@ def memory_pressure(use: ResourceUse) -> LimitReached | None:
 
 
 def _killed_for_all(memory: MemoryUse, use: ResourceUse) -> int:
-    """Return how many tasks were killed because the machine had no memory left: by the kernel's log, or, if
-    that has none, as many as no cgroup counts while little was available."""
+    """Return how many tasks were killed because the machine had no memory left: by the kernel's
+    log, or, if that has none, as many as no cgroup counts while little was available."""
     if use.killed:
         return sum(not kill.cgroup for kill in use.killed)
     of_groups = max((group.oom_kills for group in use.cgroups), default=0)
@@ -174,9 +175,7 @@ def _pressure_text(memory: MemoryUse, use: ResourceUse) -> str:
     if memory.pressure is not None:
         if memory.pressure < t.PRESSURE:
             return ""
-        return (
-            f"tasks waited for memory {percent_text(memory.pressure)} of the time (PSI)"
-        )
+        return f"tasks waited for memory {percent_text(memory.pressure)} of the time (PSI)"
     if memory.scanned_direct / use.seconds < t.DIRECT_SCANS_PER_S:
         return ""
     return f"tasks scanned {memory.scanned_direct:,} pages for free memory"
@@ -365,8 +364,8 @@ def is_own(disk: DiskUse, use: ResourceUse) -> bool:
 
 
 def uses_disk(name: str, use: ResourceUse) -> bool:
-    """Return whether files of the trial or its target may lie on a disk; of a file system without a disk of its own,
-    whether a good part of the disk's bytes is theirs."""
+    """Return whether files of the trial or its target may lie on a disk; of a file system without a
+    disk of its own, whether a good part of the disk's bytes is theirs."""
     if use.devices is None:
         return True
     if any(":" not in device for device in use.devices):
@@ -375,8 +374,8 @@ def uses_disk(name: str, use: ResourceUse) -> bool:
 
 
 def _took_most(disk: DiskUse, use: ResourceUse) -> bool:
-    """Return whether a disk moved as much as half of what the trial read and wrote: a file that is open only between
-    two looks at the open files is on none of their disks."""
+    """Return whether a disk moved as much as half of what the trial read and wrote: a file that is
+    open only between two looks at the open files is on none of their disks."""
     moved = (disk.read_bytes_per_s + disk.write_bytes_per_s) * use.seconds
     known = [io for io in (use.own_io, use.target_io) if io is not None]
     return moved >= 0.5 * sum(io.read_bytes + io.write_bytes for io in known)
@@ -385,11 +384,7 @@ def _took_most(disk: DiskUse, use: ResourceUse) -> bool:
 def disk_stalled(use: ResourceUse) -> LimitReached | None:
     """Return the disk that had requests in flight and completed none for a long time."""
     least = max(t.STALL_S, t.STALL_SHARE * use.seconds)
-    still = [
-        disk
-        for disk in use.disks
-        if disk.longest_stall_s >= least and is_own(disk, use)
-    ]
+    still = [disk for disk in use.disks if disk.longest_stall_s >= least and is_own(disk, use)]
     if not still:
         return None
     worst = max(still, key=lambda disk: disk.longest_stall_s)
@@ -422,9 +417,7 @@ def process_limit(use: ResourceUse) -> LimitReached | None:
     if not full:
         return None
     worst = full[0]
-    evidence = (
-        f"cgroup {worst.path} had {worst.pids_max:,} of {worst.pids_limit:,} tasks"
-    )
+    evidence = f"cgroup {worst.path} had {worst.pids_max:,} of {worst.pids_limit:,} tasks"
     return LimitReached("pids-limit", worst.path, evidence)
 
 

@@ -1,8 +1,9 @@
 """Waits as a limit: no thread of the trial ran or was ready, because all waited for something.
 
-Purpose: a trial that neither uses a CPU nor fills a resource is limited by what it waits for. Decision: these limits
-come last, because a wait is the effect of any other limit; they are named only if the trial waited most of the time
-that it did not want a CPU. A load generator waits by its nature, so its waits are only part of the sentence.
+Purpose: a trial that neither uses a CPU nor fills a resource is limited by what it waits for.
+Decision: these limits come last, because a wait is the effect of any other limit; they are named
+only if the trial waited most of the time that it did not want a CPU. A load generator waits by its
+nature, so its waits are only part of the sentence.
 """
 
 from __future__ import annotations
@@ -28,9 +29,7 @@ WAIT_CODES = {
 def waits(use: ResourceUse) -> Iterator[LimitReached]:
     """Yield what the trial waited for most of the time in which it did not want a CPU."""
     off = use.off_cpu
-    if off is None or any(
-        task.of == "own" and is_generator(task.name) for task in use.tasks
-    ):
+    if off is None or any(task.of == "own" and is_generator(task.name) for task in use.tasks):
         return
     ready = min(sum(task.waiting or 0.0 for task in use.tasks if task.of == "own"), 1.0)
     for wait in off.waits:
@@ -41,20 +40,18 @@ def waits(use: ResourceUse) -> Iterator[LimitReached]:
 
 
 def waits_text(use: ResourceUse) -> str:
-    """Return a text about what the trial waited for; empty if it hardly waited, or if that is not known."""
+    """Return a text about what the trial waited for; empty if it hardly waited, or if that is not
+    known."""
     off = use.off_cpu
     if off is None or off.share < t.WAITS_SOME:
         return ""
-    told = [
-        _wait_text(wait, use) for wait in off.waits if wait.share >= t.WAITS_SOME / 2
-    ]
-    return (
-        list_text(told) if told else f"it waited {percent_text(off.share)} of the time"
-    )
+    told = [_wait_text(wait, use) for wait in off.waits if wait.share >= t.WAITS_SOME / 2]
+    return list_text(told) if told else f"it waited {percent_text(off.share)} of the time"
 
 
 def _kind(wait: WaitUse, use: ResourceUse) -> str:
-    """Return the kind of a wait; that for completions of a ring depends on what the trial read and wrote."""
+    """Return the kind of a wait; that for completions of a ring depends on what the trial read and
+    wrote."""
     if wait.kind != "ring":
         return wait.kind
     io = use.own_io

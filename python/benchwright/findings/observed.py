@@ -8,10 +8,10 @@ from pathlib import PurePath
 
 import msgspec
 
-from benchwright.core.characterization import Characterization, Direction, sizes_of
 from benchwright.core.observation import CpuProfile, Trial
 from benchwright.core.results import Finding
 from benchwright.core.text import percent_text, plural, size_text, was
+from benchwright.features.profile.types import Characterization, Direction, sizes_of
 from benchwright.findings import thresholds as t
 from benchwright.findings.codes import make_finding
 
@@ -50,12 +50,8 @@ def _not_as_claimed(characterization: Characterization, claimed_bytes: float) ->
         "write": sizes_of(characterization, "write"),
         "read": sizes_of(characterization, "read"),
     }
-    large = {
-        way: counts for way, counts in sizes.items() if counts.total() >= t.FEW_CALLS
-    }
-    shares = [
-        counts[round(claimed_bytes)] / counts.total() for counts in large.values()
-    ]
+    large = {way: counts for way, counts in sizes.items() if counts.total() >= t.FEW_CALLS}
+    shares = [counts[round(claimed_bytes)] / counts.total() for counts in large.values()]
     # If one direction has the stated size, the other may have another purpose.
     if not large or max(shares) >= t.SIZE_AS_STATED:
         return ""
@@ -76,8 +72,7 @@ def profile_note(subject: str, profiles: Sequence[CpuProfile]) -> list[Finding]:
         return []
     number, hertz = len(profiles), profiles[0].hertz
     evidence = (
-        f"{plural(number, 'trial')} {was(number)} profiled, {hertz} samples a second of "
-        "each CPU"
+        f"{plural(number, 'trial')} {was(number)} profiled, {hertz} samples a second of each CPU"
     )
     return [make_finding("profiled", subject, evidence)]
 

@@ -1,4 +1,5 @@
-"""Findings from the sampler's records of a test: limits, messages, frequency, heat, packets, figures."""
+"""Findings from the sampler's records of a test: limits, messages, frequency, heat, packets,
+figures."""
 
 from __future__ import annotations
 
@@ -48,8 +49,8 @@ from benchwright.stats.metric_rules import MetricRules
 # Findings about the machine itself: messages, frequency, heat, lost packets,
 # changes.
 #
-# Each function of a window returns its evidence as text, empty if there is none. A figure that the machine
-# does not report is no evidence.
+# Each function of a window returns its evidence as text, empty if there is none. A figure that the
+# machine does not report is no evidence.
 
 _KILL_OF_CGROUP = r"memory cgroup out of memory|CONSTRAINT_MEMCG"
 _KILL_OF_ANY = r"Out of memory|oom-kill|oom_reaper"
@@ -134,16 +135,12 @@ def _of_interest(window: WatchedWindow) -> list[KernelMessage]:
     limited = limited or bool(limit_kills(use, window.shot))
     for_all = any(not kill.cgroup for kill in use.killed)
     of_limit = _OF_CGROUP if for_all else _OUT_OF_MEMORY
-    return [
-        message
-        for message in use.kernel
-        if not (limited and of_limit.search(message.text))
-    ]
+    return [message for message in use.kernel if not (limited and of_limit.search(message.text))]
 
 
 def _warnings(window: WatchedWindow) -> list[KernelMessage]:
-    """Return the other messages of level 4, and errors that do not concern the trial; not those about
-    the network traffic of others."""
+    """Return the other messages of level 4, and errors that do not concern the trial; not those
+    about the network traffic of others."""
     use = window.use
     return [
         message
@@ -174,8 +171,9 @@ _DEVICE = re.compile(
 
 
 def _concerns(text: str, use: ResourceUse) -> bool:
-    """Return whether a message concerns the trial: it names one of its processes, or a device or interface that the
-    trial uses; or it names none and has known words, which are about the machine as a whole."""
+    """Return whether a message concerns the trial: it names one of its processes, or a device or
+    interface that the trial uses; or it names none and has known words, which are about the machine
+    as a whole."""
     if _OF_INTERFACE.search(text):
         words = set(_WORD.findall(text))
         return uses_network(use) and any(net.name in words for net in use.networks)
@@ -196,26 +194,24 @@ def _concerns(text: str, use: ResourceUse) -> bool:
 
 
 def _names_own(text: str, use: ResourceUse) -> bool:
-    """Return whether a message names a process of the trial, or the disk of its files, in other words than those of
-    `_PROCESS` and `_DEVICE`."""
+    """Return whether a message names a process of the trial, or the disk of its files, in other
+    words than those of `_PROCESS` and `_DEVICE`."""
     words = set(_WORD.findall(text))
     if any(name in words for name in use.devices or ()):
         return True
     return any(
-        f"{task.name}[{task.pid}]" in text or f"PID: {task.pid} " in text
-        for task in use.tasks
+        f"{task.name}[{task.pid}]" in text or f"PID: {task.pid} " in text for task in use.tasks
     )
 
 
 def uses_network(use: ResourceUse) -> bool:
-    """Return whether the trial has network traffic of its own: it has a target, a known load generator or server runs
-    in it, or its sockets sent segments. The machine's counters of packets include those of all programs."""
+    """Return whether the trial has network traffic of its own: it has a target, a known load
+    generator or server runs in it, or its sockets sent segments. The machine's counters of packets
+    include those of all programs."""
     driven = use.cpu is not None and use.cpu.target is not None
     sent = use.losses is not None and use.losses.segments_out > 0
     return (
-        driven
-        or sent
-        or any(is_generator(task.name) or is_server(task.name) for task in use.tasks)
+        driven or sent or any(is_generator(task.name) or is_server(task.name) for task in use.tasks)
     )
 
 
@@ -227,8 +223,7 @@ def frequency_within(use: ResourceUse) -> str:
     if clock.frequency_min >= (1 - t.FREQUENCY_WITHIN) * clock.frequency_max:
         return ""
     return (
-        f"busy CPUs ran at {clock.frequency_min / 1e9:.2f} to "
-        f"{clock.frequency_max / 1e9:.2f} GHz"
+        f"busy CPUs ran at {clock.frequency_min / 1e9:.2f} to {clock.frequency_max / 1e9:.2f} GHz"
     )
 
 
@@ -265,8 +260,8 @@ def steal_evidence(use: ResourceUse) -> str:
 
 
 def lost_packets(use: ResourceUse) -> str:
-    """Return the evidence of packets that the trial's own sockets lost, and that interfaces and the machine dropped
-    while the trial used the network."""
+    """Return the evidence of packets that the trial's own sockets lost, and that interfaces and the
+    machine dropped while the trial used the network."""
     if not uses_network(use):
         return ""
     return "; ".join([*_interfaces(use), *_sockets(use)])
@@ -274,9 +269,7 @@ def lost_packets(use: ResourceUse) -> str:
 
 def _interfaces(use: ResourceUse) -> Iterator[str]:
     for network in use.networks:
-        packets = (
-            network.receive_packets_per_s + network.send_packets_per_s
-        ) * use.seconds
+        packets = (network.receive_packets_per_s + network.send_packets_per_s) * use.seconds
         if network.errors:
             yield f"{network.name}: {plural(network.errors, 'error')}"
         if network.dropped >= max(t.LOST_FEWEST, t.LOST_PACKETS * packets):
@@ -286,7 +279,8 @@ def _interfaces(use: ResourceUse) -> Iterator[str]:
 def _sockets(use: ResourceUse) -> Iterator[str]:
     machine, own = use.sockets, use.losses
     if own is None or own.absent:
-        # Whose segments these were is not known: the trial uses the network, and may be one of several programs.
+        # Whose segments these were is not known: the trial uses the network, and may be one of
+        # several programs.
         if machine is not None:
             sent = machine.segments_out + machine.retransmits
             yield from _losses(
@@ -296,9 +290,7 @@ def _sockets(use: ResourceUse) -> Iterator[str]:
                 machine.receive_errors,
             )
     else:
-        yield from _losses(
-            own.retransmits, own.segments_out, own.listen_drops, own.datagram_drops
-        )
+        yield from _losses(own.retransmits, own.segments_out, own.listen_drops, own.datagram_drops)
     if machine is not None and machine.softnet_dropped:
         yield f"{plural(machine.softnet_dropped, 'packet')} dropped before the network stack"
 
@@ -323,9 +315,7 @@ def _changes(uses: Sequence[ResourceUse]) -> Iterator[str]:
     totals = [use.memory.total for use in uses if use.memory is not None]
     if totals and min(totals) < 0.99 * max(totals):
         yield from _change("memory", [size_text(total) for total in totals])
-    named = {
-        limit.name for use in uses for one in use.cgroups for limit in one.io_limits
-    }
+    named = {limit.name for use in uses for one in use.cgroups for limit in one.io_limits}
     used = sorted(name for name in named if any(uses_disk(name, use) for use in uses))
     limits: dict[tuple[str, str], dict[str, list[str]]] = {}
     for use in uses:
@@ -370,9 +360,7 @@ def _limits_of(group: CgroupUse, disks: Sequence[str]) -> Iterator[tuple[str, st
 def not_allowed(use: ResourceUse) -> str:
     """Return what could not be observed without permission."""
     names = [
-        what
-        for what, why in use.absent
-        if "ermission denied" in why or "not permitted" in why
+        what for what, why in use.absent if "ermission denied" in why or "not permitted" in why
     ]
     return f"not visible without permission: {', '.join(names)}" if names else ""
 
@@ -442,9 +430,7 @@ def resource_findings(
     ]
 
 
-def figures_of(
-    observed: Sequence[TrialValues], book: MetricRules
-) -> tuple[Figure, ...]:
+def figures_of(observed: Sequence[TrialValues], book: MetricRules) -> tuple[Figure, ...]:
     """Return the medians of the test's own metrics, not those of getrusage."""
     found = metric_columns(observed, book)
     return tuple(
@@ -471,9 +457,7 @@ def limit_findings(
     ]
 
 
-def window_findings(
-    name: str, windows: Sequence[WatchedWindow], total: int
-) -> list[Finding]:
+def window_findings(name: str, windows: Sequence[WatchedWindow], total: int) -> list[Finding]:
     """Return the findings from single windows and from differences between windows."""
     found = _kernel_findings(name, windows, total)
     for code, evidence_of, severity in _ANYWHERE:
@@ -485,9 +469,7 @@ def window_findings(
     for code, evidence_of, severity in _MOSTLY:
         text, epochs = showing(windows, evidence_of, mostly=True)
         if text:
-            found.append(
-                make_finding(code, name, text + where(epochs, total), severity)
-            )
+            found.append(make_finding(code, name, text + where(epochs, total), severity))
     told = {finding.code for finding in found}
     for code, between in _BETWEEN:
         text = between([window.use for window in windows])
@@ -501,10 +483,9 @@ def window_findings(
 _OF_OTHERS = "Read the message: it need not concern the test."
 
 
-def _kernel_findings(
-    name: str, windows: Sequence[WatchedWindow], total: int
-) -> list[Finding]:
-    """Return a finding about the errors in the kernel's log that concern the test, and a note about other messages."""
+def _kernel_findings(name: str, windows: Sequence[WatchedWindow], total: int) -> list[Finding]:
+    """Return a finding about the errors in the kernel's log that concern the test, and a note about
+    other messages."""
     found = []
     for chosen, severity in ((_errors, None), (_warnings, Severity.NOTE)):
         messages = [
@@ -518,9 +499,7 @@ def _kernel_findings(
         epochs = tuple(dict.fromkeys(e for _, within in messages for e in within))
         kernel_messages = [message for message, _ in messages]
         text = _messages_text(kernel_messages, tells_trial=len(epochs) > 1)
-        one = make_finding(
-            "errors-in-kernel-log", name, text + where(epochs, total), severity
-        )
+        one = make_finding("errors-in-kernel-log", name, text + where(epochs, total), severity)
         remedy = _OF_OTHERS
         if chosen is _errors:
             remedy = _remedy(_gravest(kernel_messages).text) or one.remedy
@@ -530,11 +509,7 @@ def _kernel_findings(
 
 def _remedy(text: str) -> str:
     """Return what to do about a message; empty for one without known words."""
-    kinds = (
-        remedy
-        for words, remedy in _KINDS_OF_TROUBLE
-        if re.search(words, text, re.IGNORECASE)
-    )
+    kinds = (remedy for words, remedy in _KINDS_OF_TROUBLE if re.search(words, text, re.IGNORECASE))
     return next(kinds, "")
 
 
@@ -622,9 +597,7 @@ def _partly_watched(
     seen = {epoch for window in windows for epoch in window.epochs}
     if not seen:
         return
-    missed = [
-        trial.epoch for trial in trials if counts(trial) and trial.epoch not in seen
-    ]
+    missed = [trial.epoch for trial in trials if counts(trial) and trial.epoch not in seen]
     if missed:
         text = f"not watched: {epochs_text(missed, len(trials))}"
         yield msgspec.structs.replace(

@@ -96,10 +96,7 @@ def apply_rule(rule: NamedRule, result: Result) -> list[Finding]:
     for finding in found:
         if not isinstance(finding, Finding):
             kind = type(finding).__name__
-            message = (
-                f"the rule returned an object of type {kind} for {result.test}, "
-                "not a Finding"
-            )
+            message = f"the rule returned an object of type {kind} for {result.test}, not a Finding"
             raise InputError([Diagnostic("bad-rule", message, RULE_HINT, rule.name)])
     return found
 
@@ -113,9 +110,7 @@ def rule_error(name: str, error: BaseException) -> Diagnostic:
         text = (error.text or "").rstrip("\n")
         column = max(error.offset or 1, 1)
         message = f"this is not valid Python: {error.msg}"
-        return Diagnostic(
-            "bad-rule", message, "", name, error.lineno or 1, column, text
-        )
+        return Diagnostic("bad-rule", message, "", name, error.lineno or 1, column, text)
     hint = "fix the rule, or leave it out"
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         if frame.filename == name:

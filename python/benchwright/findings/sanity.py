@@ -32,14 +32,14 @@ from benchwright.stats.resolution import resolution
 # Work that is too short: its start takes much of the time, or the clock is too
 # coarse.
 #
-# Purpose: PostMark counts whole seconds, so a run of three seconds is known to 17 % and its
-# rates are N/3 or N/4; /bin/true measures the start of a process.
-# Decision: the resolution is inferred from the values themselves: they are so few and so far apart
-# that a finer clock would not give them. Only times and rates depend on a clock. The values of a clock are whole
-# numbers of its steps and some are neighbours, which the constants of two modes seldom are; a fraction of a second
-# is a step only as large as ticks are, or as one digit (0.1 s). Of two random constants (10 ms to 3 s,
-# written in steps of 1 us to 10 ms) 0.2 to 6 % look like a clock, of their rates 2 to 8 %; clocks of 4 ms to 1 s
-# are recognised in over 95 % of tests (tests/unit/test_finding_resources.py).
+# Purpose: PostMark counts whole seconds, so a run of three seconds is known to 17 % and its rates
+# are N/3 or N/4; /bin/true measures the start of a process. Decision: the resolution is inferred
+# from the values themselves: they are so few and so far apart that a finer clock would not give
+# them. Only times and rates depend on a clock. The values of a clock are whole numbers of its steps
+# and some are neighbours, which the constants of two modes seldom are; a fraction of a second is a
+# step only as large as ticks are, or as one digit (0.1 s). Of two random constants (10 ms to 3 s,
+# written in steps of 1 us to 10 ms) 0.2 to 6 % look like a clock, of their rates 2 to 8 %; clocks
+# of 4 ms to 1 s are recognised in over 95 % of tests (tests/unit/test_finding_resources.py).
 # Source: Systems Performance, 12.3.8; PostMark 1.51.
 
 _TIMES = {"s": 1.0, "sec": 1.0, "seconds": 1.0, "ms": 1e-3, "us": 1e-6, "min": 60.0}
@@ -65,8 +65,8 @@ def start_text(trials: Sequence[Trial], elapsed: Sequence[float]) -> str:
 
 
 def coarse_text(elapsed: Sequence[float], clock_s: float) -> str:
-    """Return the text that the step in which times are written [s] is a large share of the shortest of the trials
-    that count; empty if it is not."""
+    """Return the text that the step in which times are written [s] is a large share of the shortest
+    of the trials that count; empty if it is not."""
     shortest = min(elapsed, default=math.inf)
     if shortest * t.GRAIN > clock_s:
         return ""
@@ -104,12 +104,10 @@ def kind_of(name: str, unit: str) -> str:
     return ""
 
 
-def _step(
-    values: Sequence[float], distinct: Sequence[float], unit_s: float
-) -> float | None:
+def _step(values: Sequence[float], distinct: Sequence[float], unit_s: float) -> float | None:
     """Return the step of times as a share of the smallest: one unit if all are whole, else their
-    resolution if a clock can have it. None for a single value that may be a requested length: one of more than
-    two steps."""
+    resolution if a clock can have it. None for a single value that may be a requested length: one
+    of more than two steps."""
     if len(distinct) == 1 and distinct[0] > 2:
         return None
     if all(value == int(value) for value in distinct):
@@ -135,7 +133,8 @@ def _last_digit(values: Sequence[float]) -> float:
 
 
 def _is_clock_step(step_s: float) -> bool:
-    """Return whether a clock, or the digits of a tool, can have this step [s]: a tick of the system or a power of ten."""
+    """Return whether a clock, or the digits of a tool, can have this step [s]: a tick of the system
+    or a power of ten."""
     return step_s <= t.LONGEST_TICK_S or _is_nearly_whole(math.log10(step_s))
 
 
@@ -321,9 +320,7 @@ def exceeded(figure: Figure, claims: Claims, uses: Sequence[ResourceUse]) -> str
 
 def _stated_ways(stated_capacity: StatedCapacity, uses: Sequence[ResourceUse]) -> int:
     """Return how many directions of a stated link were used; 1 for any other resource."""
-    named = [
-        n for use in uses for n in use.networks if n.name == stated_capacity.resource
-    ]
+    named = [n for use in uses for n in use.networks if n.name == stated_capacity.resource]
     return max(map(_ways, named), default=1)
 
 
@@ -351,9 +348,7 @@ def _links(
     Nothing if an interface without a speed (loopback, a tunnel) may have carried it.
     """
     told = {n.name: speed_of(n, claims.capacities) for n in networks}
-    if any(
-        not told[n.name] and _moved(n) >= t.EXCEEDS_RELATED * rate for n in networks
-    ):
+    if any(not told[n.name] and _moved(n) >= t.EXCEEDS_RELATED * rate for n in networks):
         return
     links = _without_slaves([n for n in networks if told[n.name]])
     total = sum(map(_moved, links))
@@ -394,8 +389,7 @@ def io_size(use: ResourceUse, claimed: float | None) -> str:
             ("reads", io.read_chars, io.read_calls),
             ("writes", io.written_chars, io.write_calls),
         )
-        if calls >= t.IO_SIZE_CALLS
-        and moved >= 0.1 * (io.read_chars + io.written_chars)
+        if calls >= t.IO_SIZE_CALLS and moved >= 0.1 * (io.read_chars + io.written_chars)
     ]
     wrong = [(what, size) for what, size in told if not _near(size, claimed)]
     if not wrong:

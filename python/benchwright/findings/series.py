@@ -122,7 +122,8 @@ def modes_finding(one: ExaminedSeries, residuals: Sequence[float]) -> Finding | 
 
 
 def _what_the_mean_is(one: ExaminedSeries, modes: Modes) -> str:
-    """Return what two modes say about the mean: that it is between them, or how rare one of them is."""
+    """Return what two modes say about the mean: that it is between them, or how rare one of them
+    is."""
     mean = t_interval(one.column.values)
     lower, upper = modes.empty
     if lower < mean.low and mean.high < upper:
@@ -161,8 +162,7 @@ def trend(one: ExaminedSeries, level: float) -> Trend | None:
     slope = theil_sen(values, epochs)
     centre = math.fsum(epochs) / len(epochs)
     residuals = [
-        value - slope.value * (epoch - centre)
-        for value, epoch in zip(values, epochs, strict=True)
+        value - slope.value * (epoch - centre) for value, epoch in zip(values, epochs, strict=True)
     ]
     if dependence(residuals).p <= t.SUSPECTED_DEPENDENCE:
         wider = inflation(residuals)
@@ -200,9 +200,7 @@ def drift_finding(one: ExaminedSeries, found: Trend) -> Finding | None:
     return make_finding("memory-leak" if leak else "drift", one.test, evidence)
 
 
-def dependence_finding(
-    one: ExaminedSeries, residuals: Sequence[float]
-) -> Finding | None:
+def dependence_finding(one: ExaminedSeries, residuals: Sequence[float]) -> Finding | None:
     """Return the finding about dependence in the residuals of a drift, shape `(n,)`, if any."""
     found = dependence(residuals)
     if not found.p <= t.LEVEL_DEPENDENT * one.share:
@@ -255,9 +253,7 @@ def warm_up(one: ExaminedSeries, far: Sequence[Outlier]) -> Truncation | None:
     return Truncation(cut, len(values), before, after, max(found.p, order_p))
 
 
-def _pulled_in(
-    values: Sequence[float], far: Sequence[Outlier], level: float
-) -> list[float]:
+def _pulled_in(values: Sequence[float], far: Sequence[Outlier], level: float) -> list[float]:
     """Return the values with outliers moved to the threshold, wherever they are: a single one is no
     warm-up, and a later one hides none."""
     tame = list(values)
@@ -322,7 +318,7 @@ def warm_up_finding(one: ExaminedSeries, warm: Truncation) -> Finding | None:
 # judged from the residuals of a drift.
 # Decision: the main metrics of the test (its rule's, or elapsed and the declared ones) are
 # examined for every kind of finding, all others only for drift; each has a share of the level.
-# Jumps (stats/steps.py) are marked in plots and are not findings: a late jump is
+# Jumps (features/history/steps.py) are marked in plots and are not findings: a late jump is
 # reported as drift, an early one as warm-up, and a separate code would need a share of the level.
 # Non-goals: causes; removing values from figures.
 
@@ -420,12 +416,8 @@ def _constant_finding(one: ExaminedSeries) -> Finding | None:
 
 
 def _drift_of_other(examined_series: ExaminedSeries) -> list[Finding]:
-    far = outliers(
-        examined_series.column.values, t.LEVEL_OUTLIERS * examined_series.share
-    )
-    warm = _warm_up(
-        examined_series, far, t.LEVEL_DRIFT_OF_OTHERS * examined_series.share
-    )
+    far = outliers(examined_series.column.values, t.LEVEL_OUTLIERS * examined_series.share)
+    warm = _warm_up(examined_series, far, t.LEVEL_DRIFT_OF_OTHERS * examined_series.share)
     rest = examined_series if warm is None else examined_series.after(warm.removed)
     slope = trend(rest, t.LEVEL_DRIFT_OF_OTHERS * examined_series.share)
     found = None if slope is None else drift_finding(rest, slope)

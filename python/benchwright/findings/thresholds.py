@@ -26,8 +26,8 @@ WHOLE_WHILE_SEEN = 0.95
 SEEN_MOST = 0.70
 """... if it also had this share of the whole window."""
 READY_RAN = 0.85
-"""A thread that is always ready and runs for this share of its lifetime is limited by itself, not by
-others."""
+"""A thread that is always ready and runs for this share of its lifetime is limited by itself, not
+by others."""
 NEVER_RESTS_RAN = 0.60
 """A load generator that always wants to run never waits for what it drives; it may share the
 CPUs with that, so this share of its lifetime on a CPU is enough."""
@@ -52,7 +52,8 @@ OTHERS_COST = 0.05
 """Share of the elapsed time that others, or the hypervisor, cost: more than the daemons of a quiet
 machine use (1 to 3 % of a CPU)."""
 GROUP_CORES = 0.5
-"""CPU time of others from which on their part of the run queue may exceed their CPU time [cores]."""
+"""CPU time of others from which on their part of the run queue may exceed their CPU time [cores].
+"""
 NAMED_CORES = 0.02
 """Others that used less are not named [cores]."""
 DELAYING_CORES = 0.1
@@ -98,10 +99,11 @@ quota cost less."""
 # -- waits -------------------------------------------------------------------------------
 
 WAITS_MOST = 0.50
-"""Share of the time in which the trial was not ready to run: what it waited for longer explains more of the
-elapsed time than all else."""
+"""Share of the time in which the trial was not ready to run: what it waited for longer explains
+more of the elapsed time than all else."""
 WAITS_SOME = 0.10
-"""Share of the window from which on waiting belongs to the explanation of a result without a limit."""
+"""Share of the window from which on waiting belongs to the explanation of a result without a limit.
+"""
 
 # -- memory ------------------------------------------------------------------------------
 
@@ -112,14 +114,17 @@ REFAULTS_PER_S = 100.0
 PRESSURE = 0.10
 """Share of the window in which some task waited for memory (PSI)."""
 SWAP_BYTES_PER_S = 1 << 20
-"""Bytes to and from swap space: 256 pages a second, each some tens of microseconds or more [1/s]."""
+"""Bytes to and from swap space: 256 pages a second, each some tens of microseconds or more [1/s].
+"""
 OWN_FAULTS_PER_S = 32.0
-"""Pages that the trial had to wait for: swap space is read in groups of eight pages, so this is 1 MiB/s, as for
-SWAP_BYTES_PER_S [1/s],"""
+"""Pages that the trial had to wait for: swap space is read in groups of eight pages, so this is 1
+MiB/s, as for SWAP_BYTES_PER_S [1/s],"""
 OWN_FAULTS = 0.10
-"""... and the share of the machine's faults that the trial must have if others swap at the same time."""
+"""... and the share of the machine's faults that the trial must have if others swap at the same
+time."""
 MEMORY_LOW = 0.05
-"""Share of the machine's memory: with less available, a task that the kernel kills concerns everybody."""
+"""Share of the machine's memory: with less available, a task that the kernel kills concerns
+everybody."""
 DIRECT_SCANS_PER_S = 1000.0
 """Pages that tasks scanned themselves for free memory, if PSI is not reported [1/s]."""
 
@@ -219,19 +224,21 @@ coarse to separate bursts."""
 UNMATCHED = 0.001
 """One operation in a thousand: above this the pairs may not represent the operations that count."""
 LATE_SHARE = 0.1
-"""Of the service time: a p99 of lateness below a tenth of what an operation takes changes no result by
-more than runs differ."""
+"""Of the service time: a p99 of lateness below a tenth of what an operation takes changes no result
+by more than runs differ."""
 LATE_NS = 20_000
 """The paper's engine kept 10 to 100 us; below 20 us the machine's own interrupts dominate [ns]."""
 TAIL_SHARE = 0.5
 """Share of a percentile of the response times: from here on the generator causes most of it."""
 SKEW_OF_GAP = 0.1
-"""Of the mean gap between arrivals: a host that is less late changes the arrivals of all hosts together
-by less than their own jitter."""
+"""Of the mean gap between arrivals: a host that is less late changes the arrivals of all hosts
+together by less than their own jitter."""
 HOST_DIFFERS_LEVEL = 0.01
-"""Level of the rank test on whether a host differs from the others; divided among figures and hosts."""
+"""Level of the rank test on whether a host differs from the others; divided among figures and
+hosts."""
 HOST_DIFFERS = 0.1
-"""Of the others' figure: smaller differences between hosts do not matter, however certain they are."""
+"""Of the others' figure: smaller differences between hosts do not matter, however certain they are.
+"""
 NOT_OFFERED = 0.01
 """A rate within 1 % is what a report rounds to."""
 DROPPED = 0.001
@@ -245,58 +252,61 @@ HELD = 0.1
 HELD_LATE = 0.01
 """Share of operations, one in a hundred: from here on pauses of the generator show in a p99."""
 HELD_LATE_MOSTLY = 0.5
-"""Share of the operations without a slot: if the generator came late to most of them, a backlog is its own."""
+"""Share of the operations without a slot: if the generator came late to most of them, a backlog is
+its own."""
 WAITED_TIMES = 3
 """Response time over service time: from here on most of an operation's time is waiting."""
 FEW_BEYOND = 10
 """Operations beyond a percentile: with this number its share is known within about a third."""
 EMPTY_SHARE = 0.1
-"""A closed loop with a tenth of its slots empty is one with a tenth fewer users: from here on more than
-runs differ."""
+"""A closed loop with a tenth of its slots empty is one with a tenth fewer users: from here on more
+than runs differ."""
 EMPTY_SERIOUS = 0.5
-"""One thread that submits operation after operation, and does nothing else, leaves a slot empty for at
-most half of the time: in the other half those before it wait for those behind it. More is a generator
-that paused, and most of the cycle is its own."""
+"""One thread that submits operation after operation, and does nothing else, leaves a slot empty for
+at most half of the time: in the other half those before it wait for those behind it. More is a
+generator that paused, and most of the cycle is its own."""
 START_NS = 100_000_000
 """Shorter runs consist mostly of their start: threads that wake, cold caches, one time slice of
 another program [ns]."""
 LITTLE = 0.005
-"""Of the mean number in flight: the same operations give both figures, which then agree to the last digits;
-half a percent is less than any conclusion from a load depends on."""
+"""Of the mean number in flight: the same operations give both figures, which then agree to the last
+digits; half a percent is less than any conclusion from a load depends on."""
 CLOCK_DRIFT_PPM = 100
 """A quartz is better than 100 ppm; a TSC that is further off is not steady."""
 
 # -- the values of a test: one level of 5 % is divided among the questions (series.py) -----
 
 FEWEST_TRIALS = 10
-"""With fewer trials nothing is reported about their values: findings at these levels are unlikely."""
+"""With fewer trials nothing is reported about their values: findings at these levels are unlikely.
+"""
 LEVEL_OUTLIERS = 0.02
 """Largest of the levels: one value at 8 MAD in 30 trials is the hardest to detect."""
 MOVED_MEAN = 0.5
-"""Share of its interval's half width by which outliers move a mean that depends on them: one does at most by 0.49."""
+"""Share of its interval's half width by which outliers move a mean that depends on them: one does
+at most by 0.49."""
 LEVEL_WARM_UP = 0.006
 LEVEL_WARM_UP_ORDER = 0.01
-"""Level of the permutation test that confirms a warm-up, also where a few trials are slow: 3 of 10, 2 of
-20 or 1 of 200 exceptional trials reach it if all of them are first."""
+"""Level of the permutation test that confirms a warm-up, also where a few trials are slow: 3 of 10,
+2 of 20 or 1 of 200 exceptional trials reach it if all of them are first."""
 LEVEL_MODES = 0.004
 LEVEL_DEPENDENT = 0.011
 LEVEL_DRIFT = 0.009
 LEVEL_DRIFT_OF_OTHERS = 0.004
 """Level for metrics that are examined only for a drift or a leak."""
 SUSPECTED_DEPENDENCE = 0.05
-"""Dependence at this level widens the tests of warm-up and drift: a slow wave looks like either, and
-caution costs little."""
+"""Dependence at this level widens the tests of warm-up and drift: a slow wave looks like either,
+and caution costs little."""
 RELEVANT_CHANGE = 0.005
-"""Share of the mean that leaving out a warm-up changes, or of the median that a drift changes without
-`--drift`. A smaller change is real, but too small to act on, so it is not reported. The warm-up is
-left out of the other questions nevertheless."""
+"""Share of the mean that leaving out a warm-up changes, or of the median that a drift changes
+without `--drift`. A smaller change is real, but too small to act on, so it is not reported. The
+warm-up is left out of the other questions nevertheless."""
 STRONG_DEPENDENCE = 0.5
 """Correlation of neighbouring trials from which on dependence is serious."""
 TOO_NARROW = 1.1
 """Factor of an interval from which on it is reported as too narrow."""
 STEP_MARGIN = 4.0
-"""Margin, in variances, by which a step must fit better than a straight line to be a warm-up and not
-a drift: with it the two errors are about equally rare."""
+"""Margin, in variances, by which a step must fit better than a straight line to be a warm-up and
+not a drift: with it the two errors are about equally rare."""
 
 # -- characterized I/O -----
 

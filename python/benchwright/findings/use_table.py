@@ -107,9 +107,7 @@ def _is_shown(row: UseRow, *, cpus_differ: bool) -> bool:
         return cpus_differ and _is_used(row.utilization[0])
     known = any(one.unit == "share" for one in row.utilization)
     used = [one for one in row.utilization if not (known and one.unit == "B/s")]
-    return any(map(_is_used, used)) or any(
-        map(_is_notable, (*row.saturation, *row.errors))
-    )
+    return any(map(_is_used, used)) or any(map(_is_notable, (*row.saturation, *row.errors)))
 
 
 def _is_used(value: UseValue) -> bool:
@@ -221,9 +219,7 @@ def _cgroup_row(group: CgroupUse) -> UseRow:
         limit = group.cpu_limit_cores
         used.append(UseValue("cpu", group.cpu_used_cores, "processors", limit))
     if group.cpu_limit_cores is not None or group.throttled:
-        stopped.append(
-            UseValue("periods stopped", group.throttled, "times", group.periods)
-        )
+        stopped.append(UseValue("periods stopped", group.throttled, "times", group.periods))
         stopped.append(UseValue("stopped", group.throttled_s, "s"))
     if group.memory_max is not None:
         used.append(UseValue("memory", group.memory_max, "B", group.memory_limit))
@@ -233,9 +229,7 @@ def _cgroup_row(group: CgroupUse) -> UseRow:
         used.append(UseValue("tasks", group.pids_max, "tasks", group.pids_limit))
     for io_limit in group.io_limits:
         used += [
-            UseValue(
-                f"limit of {name} on {io_limit.name or io_limit.device}", most, unit
-            )
+            UseValue(f"limit of {name} on {io_limit.name or io_limit.device}", most, unit)
             for name, most, unit in (
                 ("reading", io_limit.read_bytes_per_s, "B/s"),
                 ("writing", io_limit.write_bytes_per_s, "B/s"),
@@ -360,11 +354,7 @@ def _sockets_row(use: ResourceUse) -> UseRow:
             UseValue("receive buffers full", sockets.receive_errors, "times"),
             UseValue("softnet dropped", sockets.softnet_dropped, "packets"),
         ),
-        (
-            UseValue(
-                "sent again", sockets.retransmits, "segments", sockets.segments_out
-            ),
-        ),
+        (UseValue("sent again", sockets.retransmits, "segments", sockets.segments_out),),
     )
 
 
@@ -389,6 +379,4 @@ def _kernel_row(use: ResourceUse) -> UseRow:
     if why != NOT_REPORTED and not use.kernel:
         return UseRow("kernel", "", errors=(UseValue("messages", None, absent=why),))
     bad = sum(message.level <= 4 for message in use.kernel)
-    return UseRow(
-        "kernel", "", errors=(UseValue("warnings and errors", bad, "messages"),)
-    )
+    return UseRow("kernel", "", errors=(UseValue("warnings and errors", bad, "messages"),))

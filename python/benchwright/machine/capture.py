@@ -113,9 +113,7 @@ def capture(
     """
     deadline = Deadline(time.monotonic_ns() + int(patience_s * 1e9))
     tree = MachineFiles(sources.root)
-    environment = dict(
-        os.environ if sources.environment is None else sources.environment
-    )
+    environment = dict(os.environ if sources.environment is None else sources.environment)
     directory = sources.directory or _directory()
     surroundings = environment | {"PWD": directory}
     begun = _start_programs(tree, commands, surroundings, (sources, ask_versions))
@@ -150,9 +148,7 @@ def _start_programs(
     )
 
 
-def _file_facts(
-    tree: MachineFiles, sources: CaptureSources, directory: str
-) -> Iterator[Fact]:
+def _file_facts(tree: MachineFiles, sources: CaptureSources, directory: str) -> Iterator[Fact]:
     yield from host_facts(tree)
     yield from virtualisation_facts(tree)
     yield from processor_facts(tree)
@@ -201,9 +197,7 @@ def _own() -> Iterator[Fact]:
     import platform
 
     yield present_fact("benchwright.version", __version__, "benchwright", SUSPICIOUS)
-    yield present_fact(
-        "python.version", platform.python_version(), "python", SUSPICIOUS
-    )
+    yield present_fact("python.version", platform.python_version(), "python", SUSPICIOUS)
     python = platform.python_implementation()
     yield present_fact("python.implementation", python, "python", SUSPICIOUS)
     yield present_fact("cpu.architecture", os.uname().machine, "uname", FATAL)

@@ -113,9 +113,7 @@ def mount_facts(tree: MachineFiles, space: AskSpace, directory: str) -> Iterator
     for mount in list(real.values())[:_MOST_MOUNTS]:
         name = f"mount.{mount.point}"
         yield present_fact(f"{name}.type", mount.kind, _MOUNTS, SUSPICIOUS)
-        yield present_fact(
-            f"{name}.device", redacted_text(mount.source), _MOUNTS, SUSPICIOUS
-        )
+        yield present_fact(f"{name}.device", redacted_text(mount.source), _MOUNTS, SUSPICIOUS)
         yield present_fact(f"{name}.options", mount.options, _MOUNTS, SUSPICIOUS)
         yield from _space(name, mount, space)
     if len(real) > _MOST_MOUNTS:
@@ -166,18 +164,12 @@ def _device(tree: MachineFiles, name: str) -> Iterator[Fact]:
     yield _serial(tree, fact, base)
     slaves = tree.names(f"{base}/slaves")
     if slaves:
-        yield present_fact(
-            f"{fact}.made_of", ", ".join(slaves), f"{base}/slaves", FATAL
-        )
+        yield present_fact(f"{fact}.made_of", ", ".join(slaves), f"{base}/slaves", FATAL)
     if tree.exists(f"{base}/md"):
         yield tree.fact(f"{fact}.raid", f"{base}/md/level", FATAL)
     for part in (n for n in tree.names(base) if tree.exists(f"{base}/{n}/partition")):
-        yield tree.fact(
-            f"partition.{part}.size_bytes", f"{base}/{part}/size", light, _sectors
-        )
-        yield tree.fact(
-            f"partition.{part}.start_bytes", f"{base}/{part}/start", light, _sectors
-        )
+        yield tree.fact(f"partition.{part}.size_bytes", f"{base}/{part}/size", light, _sectors)
+        yield tree.fact(f"partition.{part}.start_bytes", f"{base}/{part}/start", light, _sectors)
 
 
 def _serial(tree: MachineFiles, fact: str, base: str) -> Fact:
@@ -204,9 +196,7 @@ def _working_directory(
         return
     yield present_fact("workdir.mount", mount.point, _MOUNTS, SUSPICIOUS)
     yield present_fact("workdir.type", mount.kind, _MOUNTS, SUSPICIOUS)
-    yield present_fact(
-        "workdir.device", redacted_text(mount.source), _MOUNTS, SUSPICIOUS
-    )
+    yield present_fact("workdir.device", redacted_text(mount.source), _MOUNTS, SUSPICIOUS)
     yield present_fact("workdir.options", mount.options, _MOUNTS, SUSPICIOUS)
     yield from _space("workdir", mount, space)
 
@@ -278,8 +268,7 @@ def ask_interface(name: str) -> dict[str, str]:
         flags = _number(port, name, _FLAGS)
         if flags is not None:
             offloads += [
-                f"{what} {'on' if flags >> bit & 1 else 'off'}"
-                for what, bit in _FLAG_BITS
+                f"{what} {'on' if flags >> bit & 1 else 'off'}" for what, bit in _FLAG_BITS
             ]
         found = {"offloads": ", ".join(offloads)} | _driver(port, name)
         return {key: value for key, value in found.items() if value}
@@ -322,9 +311,7 @@ AskInterface = Callable[[str], dict[str, str]]
 
 _NET = "/sys/class/net"
 _MOST_INTERFACES = 32
-_VIRTUAL_INTERFACES = re.compile(
-    r"(veth|docker|br-|virbr|tap|tun|vnet|cali|cni|flannel|ifb|dummy)"
-)
+_VIRTUAL_INTERFACES = re.compile(r"(veth|docker|br-|virbr|tap|tun|vnet|cali|cni|flannel|ifb|dummy)")
 """Interfaces that containers and virtual machines create and remove."""
 _FILES = ("operstate", "speed", "duplex", "mtu", "tx_queue_len", "gro_flush_timeout")
 _DRIVER_FACTS = ("offloads", "driver_version", "firmware")

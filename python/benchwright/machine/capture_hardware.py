@@ -259,9 +259,7 @@ def graphics_facts(tree: MachineFiles) -> Iterator[Fact]:
                 yield tree.fact(f"gpu.{card}.{file}", f"{device}/{file}", FATAL)
         driver = tree.target(f"{device}/driver")
         if driver:
-            yield present_fact(
-                f"gpu.{card}.driver", driver, f"{device}/driver", SUSPICIOUS
-            )
+            yield present_fact(f"gpu.{card}.driver", driver, f"{device}/driver", SUSPICIOUS)
     for at, name in enumerate(computing):
         path = f"{_NVIDIA}/gpus/{name}/information"
         matched = re.search(r"^Model:\s*(.+)$", tree.text(path), re.MULTILINE)

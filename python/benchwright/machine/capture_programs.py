@@ -299,9 +299,7 @@ def begin_versions(
     return {p.name: begin((p.path, "--version"), directory) for p in programs}
 
 
-def version_facts(
-    asked: Mapping[str, RunningProgram], deadline: Deadline
-) -> Iterator[Fact]:
+def version_facts(asked: Mapping[str, RunningProgram], deadline: Deadline) -> Iterator[Fact]:
     """Yield the first line of each program's answer to `--version`."""
     for name, pending in asked.items():
         told = pending.answer(deadline.at_ns)
@@ -378,18 +376,14 @@ def repository_facts(tree: MachineFiles, repository: str | None) -> Iterator[Fac
     reference = (head.text or "").removeprefix("ref:").strip()
     if _COMMIT.match(reference):
         yield present_fact("git.commit", reference, f"{repository}/HEAD", SUSPICIOUS)
-        yield absent_fact(
-            "git.branch", f"{repository}/HEAD", "on no branch", SUSPICIOUS
-        )
+        yield absent_fact("git.branch", f"{repository}/HEAD", "on no branch", SUSPICIOUS)
     else:
         yield _commit_of(tree, repository, reference, head.absent)
         branch = reference.removeprefix("refs/heads/")
         yield present_fact("git.branch", branch, f"{repository}/HEAD", SUSPICIOUS)
 
 
-def _commit_of(
-    tree: MachineFiles, repository: str, reference: str, absent: str
-) -> Fact:
+def _commit_of(tree: MachineFiles, repository: str, reference: str, absent: str) -> Fact:
     """Return a branch's commit, from its own file or from packed-refs."""
     common = tree.text(f"{repository}/commondir")
     shared = os.path.normpath(os.path.join(repository, common or "."))

@@ -38,9 +38,7 @@ _STATUS_ROWS = (
 def self_facts(tree: MachineFiles) -> Iterator[Fact]:
     """Yield what this process and its children may use."""
     text, absent = tree.read(_STATUS)
-    pairs = dict(
-        line.split(":", 1) for line in (text or "").splitlines() if ":" in line
-    )
+    pairs = dict(line.split(":", 1) for line in (text or "").splitlines() if ":" in line)
     for name, key, weight in _STATUS_ROWS:
         value = pairs.get(key)
         if value is None:
@@ -196,9 +194,7 @@ def _limit(tree: MachineFiles, limit: CgroupLimit, place: CgroupPath | None) -> 
     return present_fact(limit.name, f"{least:.12g}", source, limit.weight)
 
 
-def _setting(
-    tree: MachineFiles, setting: CgroupSetting, place: CgroupPath | None
-) -> Fact | None:
+def _setting(tree: MachineFiles, setting: CgroupSetting, place: CgroupPath | None) -> Fact | None:
     """Return a setting's text; None if our cgroup has no such file (a root has few)."""
     if place is None or not setting.files[place.version - 1]:
         return None
@@ -206,9 +202,7 @@ def _setting(
     text = tree.read(path).text
     if text is None:
         return None
-    return present_fact(
-        setting.name, "; ".join(text.splitlines()), path, setting.weight
-    )
+    return present_fact(setting.name, "; ".join(text.splitlines()), path, setting.weight)
 
 
 def _cores(tree: MachineFiles, path: str) -> float | None:
@@ -229,18 +223,14 @@ def _number(tree: MachineFiles, path: str) -> float | None:
 
 
 _CGROUP_LIMITS = (
-    CgroupLimit(
-        "cgroup.cpu_limit_cores", "cpu", ("cpu.cfs_quota_us", "cpu.max"), _cores
-    ),
+    CgroupLimit("cgroup.cpu_limit_cores", "cpu", ("cpu.cfs_quota_us", "cpu.max"), _cores),
     CgroupLimit(
         *("cgroup.memory_max_bytes", "memory"),
         *(("memory.limit_in_bytes", "memory.max"), _number),
     ),
     CgroupLimit("cgroup.memory_high_bytes", "memory", ("", "memory.high"), _number),
     CgroupLimit("cgroup.swap_max_bytes", "memory", ("", "memory.swap.max"), _number),
-    CgroupLimit(
-        "cgroup.pids_max", "pids", ("pids.max", "pids.max"), _number, SUSPICIOUS
-    ),
+    CgroupLimit("cgroup.pids_max", "pids", ("pids.max", "pids.max"), _number, SUSPICIOUS),
 )
 _SETTINGS = (
     CgroupSetting("cgroup.cpus", "cpuset", ("cpuset.cpus", "cpuset.cpus.effective")),
@@ -248,9 +238,7 @@ _SETTINGS = (
     CgroupSetting("cgroup.cpu_weight", "cpu", ("cpu.shares", "cpu.weight"), SUSPICIOUS),
     CgroupSetting("cgroup.io_max", "blkio", ("", "io.max")),
     *(
-        CgroupSetting(
-            f"cgroup.{way}_{unit}", "blkio", (f"blkio.throttle.{way}_{unit}_device", "")
-        )
+        CgroupSetting(f"cgroup.{way}_{unit}", "blkio", (f"blkio.throttle.{way}_{unit}_device", ""))
         for way in ("read", "write")
         for unit in ("bps", "iops")
     ),

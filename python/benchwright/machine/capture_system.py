@@ -107,9 +107,7 @@ def _system(tree: MachineFiles) -> Iterator[Fact]:
     if text is None:
         path = "/usr/lib/os-release"
         text, absent = tree.read(path)
-    pairs = dict(
-        line.split("=", 1) for line in (text or "").splitlines() if "=" in line
-    )
+    pairs = dict(line.split("=", 1) for line in (text or "").splitlines() if "=" in line)
     for name, key in (("os.name", "PRETTY_NAME"), ("os.version", "VERSION_ID")):
         if key in pairs:
             yield present_fact(name, pairs[key].strip("\"'"), path, SUSPICIOUS)

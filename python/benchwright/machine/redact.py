@@ -52,12 +52,10 @@ _HEADER_NAME = r"((?:proxy-)?authorization|(?:set-)?cookie|x-(?=[\w-]{0,80}(?:ke
 _QUOTED_HEADER = re.compile(rf"([\"']){_HEADER_NAME}(?:(?!\1)[^\n])*", re.IGNORECASE)
 _HEADER = re.compile(rf"(?:(?<![\w\"'-])|(?<=-H)){_HEADER_NAME}[^\n]*", re.IGNORECASE)
 _BEARER = re.compile(r"\bbearer\s+[\"']?[^\s'\",;]{4,}", re.IGNORECASE)
-_BASIC = re.compile(
-    r"\bbasic\s+[\"']?([\w+/-]{4,}={0,2})(?![\w+/=-])", re.IGNORECASE | re.ASCII
-)
+_BASIC = re.compile(r"\bbasic\s+[\"']?([\w+/-]{4,}={0,2})(?![\w+/=-])", re.IGNORECASE | re.ASCII)
 _JWT = re.compile(r"(?<![\w-])(?=[\w-]++=*\.)([\w-]*?)eyJ[\w-]{4,}=*(?:\.[\w=-]*){1,4}")
-"""A JSON web token, at any place of a word: the first lookahead makes a long word without one cost one
-pass."""
+"""A JSON web token, at any place of a word: the first lookahead makes a long word without one cost
+one pass."""
 _PREFIXED = re.compile(
     r"(?:AKIA|ASIA|AROA|AIDA|ABIA|ACCA)[0-9A-Z]{12,}"
     r"|gh[pousr]_\w{8,}|github_pat_\w{8,}|gl(?:pat|dt|rt|cbt|ptt|soat)-[\w-]{8,}"
@@ -184,9 +182,7 @@ def _redacted_once(text: str, *, guessed: bool) -> str:
     return _RUN.sub(_run, text) if guessed else text
 
 
-def recorded_settings(
-    text: str, valued: Collection[str], separator: str | None = None
-) -> str:
+def recorded_settings(text: str, valued: Collection[str], separator: str | None = None) -> str:
     """Return `NAME` and `NAME=VALUE` settings with the values of names in `valued` only.
 
     Other settings with a value become `NAME=set`. The separator None means white space.
@@ -299,10 +295,10 @@ def _is_random(word: str) -> bool:
 # What a session's command line has of secrets, removed from what is shown of the session.
 #
 # Purpose: pages, exports and histories are shared, and a test without a name is called as its
-# command. Decision: only what an option, a name, a place or a prefix marks as a secret, and no plain
-# number: words that look random and `--key-size=16` tell tests apart. A secret is removed with
-# the words around it, wherever they occur: `--auth=none` must not remove every `none`. Two secrets
-# have two marks, so that names that differ in them stay different.
+# command. Decision: only what an option, a name, a place or a prefix marks as a secret, and no
+# plain number: words that look random and `--key-size=16` tell tests apart. A secret is removed
+# with the words around it, wherever they occur: `--auth=none` must not remove every `none`. Two
+# secrets have two marks, so that names that differ in them stay different.
 
 _PLAIN_NUMBER = re.compile(r"[\"']?[-+]?[0-9][0-9.,_]*[A-Za-z%]{0,3}[\"']?")
 _TELLING = 8

@@ -56,9 +56,7 @@ class MachineFiles:
     def read(self, path: str, most: int = _MOST_BYTES) -> FileText:
         """Return a file's text, at most that many bytes of it, or why it is absent."""
         try:
-            return FileText(
-                _read_limited(self.root + path, most).decode(errors="replace").strip()
-            )
+            return FileText(_read_limited(self.root + path, most).decode(errors="replace").strip())
         except OSError as error:
             return FileText(None, reason_of(error))
 

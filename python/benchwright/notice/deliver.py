@@ -69,10 +69,7 @@ def deliver(
     limits = limits or NoticeLimits()
     variables = dict(os.environ if environment is None else environment)
     targets = dict.fromkeys(
-        target
-        for setting in settings
-        if setting.wants(notice.event)
-        for target in setting.targets
+        target for setting in settings if setting.wants(notice.event) for target in setting.targets
     )
     with contextlib.ExitStack() as files:
         attempts = [
@@ -169,9 +166,7 @@ def _exit_error(status: int, stderr: bytes) -> str:
     return text.one_line(f"ended with {what}{last and ': '}{last}", 300)
 
 
-def record_notice(
-    study: Path, notice: Notice, deliveries: Sequence[NoticeDelivery]
-) -> str:
+def record_notice(study: Path, notice: Notice, deliveries: Sequence[NoticeDelivery]) -> str:
     """Append a notice to the study's file; return why that failed, or an empty string.
 
     Decision: a file beside the journal, since a notice follows a session's end and no resume

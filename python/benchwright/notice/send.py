@@ -136,10 +136,7 @@ def _mail(mail: MailTarget, request: SendRequest) -> Callable[[], None]:
         "cto": request.answer_s,
         "rto": request.answer_s,
     }
-    servers = [
-        _server(library, settings | {"targets": [to]}, f"mail to {to}")
-        for to in mail.to
-    ]
+    servers = [_server(library, settings | {"targets": [to]}, f"mail to {to}") for to in mail.to]
     attachment = memory.AttachMemory(
         content=text.document(notice), name="notice.json", mimetype="application/json"
     )

@@ -120,9 +120,7 @@ def document(notice: Notice) -> bytes:
     fields = msgspec.structs.asdict(notice)
     del fields["schema"]
     at = written_time(notice.at_ns)
-    encoded = msgspec.json.encode(
-        NoticeDocument(at=at, subject=subject(notice), **fields)
-    )
+    encoded = msgspec.json.encode(NoticeDocument(at=at, subject=subject(notice), **fields))
     return untrusted.visible_json(encoded.decode()).encode()
 
 

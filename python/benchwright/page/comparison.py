@@ -156,9 +156,7 @@ def comparison_section(stored: StoredTests) -> Section:
     )
 
 
-def _blocks(
-    stored: StoredTests, comparison: ComparisonResult, key: str
-) -> Iterator[Block]:
+def _blocks(stored: StoredTests, comparison: ComparisonResult, key: str) -> Iterator[Block]:
     sheet = forest_sheet(comparison, _label)
     noise = (
         "No null run is stored, so the noise of this machine is unknown."
@@ -197,9 +195,7 @@ def _gates_table(gates: Sequence[GateVerdict], key: str) -> TableBlock:
     )
 
 
-def _verdicts_table(
-    stored: StoredTests, comparison: ComparisonResult, key: str
-) -> TableBlock:
+def _verdicts_table(stored: StoredTests, comparison: ComparisonResult, key: str) -> TableBlock:
     links = _trial_links(stored.tests)
     units = {metric.name: metric.unit for metric in comparison.rule.metrics}
     shown = [
@@ -227,15 +223,11 @@ def _verdicts_table(
             (Column("Candidate"), lambda _, one: Words(visible(one.candidate))),
             (
                 Column("Baseline mean", "geometric mean", numeric=True),
-                lambda key, one: mean(
-                    f"{key}.baseline", one, one.baseline, one.mean_baseline
-                ),
+                lambda key, one: mean(f"{key}.baseline", one, one.baseline, one.mean_baseline),
             ),
             (
                 Column("Candidate mean", "geometric mean", numeric=True),
-                lambda key, one: mean(
-                    f"{key}.candidate", one, one.candidate, one.mean_candidate
-                ),
+                lambda key, one: mean(f"{key}.candidate", one, one.candidate, one.mean_candidate),
             ),
             (
                 Column(f"Ratio, {level} interval", numeric=True),
@@ -243,9 +235,7 @@ def _verdicts_table(
             ),
             (
                 Column("Verdict"),
-                lambda _, one: Words(
-                    verdict_word(one, comparison), tone=_TONES[one.verdict]
-                ),
+                lambda _, one: Words(verdict_word(one, comparison), tone=_TONES[one.verdict]),
             ),
             (
                 Column("P, adjusted"),
@@ -303,9 +293,7 @@ def _null_table(null: NullResult, key: str) -> TableBlock:
             ),
             (
                 Column("Noise floor", numeric=True),
-                lambda key, floor: share_number(
-                    f"{key}.noise_floor", floor.noise_floor
-                ),
+                lambda key, floor: share_number(f"{key}.noise_floor", floor.noise_floor),
             ),
         ),
         note=visible(

@@ -3,8 +3,8 @@
 Purpose: one structure for the page, the live view and JSON, so that a number cannot differ between
 them. A document has one part for each session that it reports; a part has an answer and sections; a
 section has blocks: prose, tables, pictures, downloads. Decision: a small set of blocks that are
-composed, so that a new kind of study needs no new template. Each number has a key that is unique in the
-document; the page repeats it beside the number. Non-goal: colours and layout (`html.py` and the
+composed, so that a new kind of study needs no new template. Each number has a key that is unique in
+the document; the page repeats it beside the number. Non-goal: colours and layout (`html.py` and the
 files in templates/ and static/).
 """
 
@@ -32,9 +32,7 @@ class Words(msgspec.Struct, frozen=True, omit_defaults=True, tag="words"):
     """Whether it is a command, a path or a name from a program."""
 
 
-class Number(
-    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="number"
-):
+class Number(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="number"):
     """A number with its interval, and where its trials are."""
 
     key: str
@@ -80,9 +78,7 @@ class Lines(msgspec.Struct, frozen=True, omit_defaults=True, tag="lines"):
     lines: tuple[str, ...]
 
 
-class TableBlock(
-    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="table"
-):
+class TableBlock(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="table"):
     """A table; with `folded`, the page shows its title until a reader opens it."""
 
     id: str
@@ -107,9 +103,7 @@ class LongSeries(msgspec.Struct, frozen=True, kw_only=True):
     series: tuple[tuple[float | None, ...], ...]
 
 
-class Picture(
-    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="picture"
-):
+class Picture(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="picture"):
     """A chart, and one sentence on how to read it."""
 
     id: str

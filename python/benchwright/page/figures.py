@@ -65,16 +65,10 @@ class Scale(msgspec.Struct, frozen=True):
         if value is None or not math.isfinite(value):
             return ABSENT if value is None or math.isnan(value) else "unbounded"
         scaled = value / self.size
-        text = (
-            number_text(scaled)
-            if self.decimals is None
-            else fixed_text(scaled, self.decimals)
-        )
+        text = number_text(scaled) if self.decimals is None else fixed_text(scaled, self.decimals)
         if not unit or not self.unit:
             return text
-        return (
-            f"{text}{self.unit}" if self.unit.startswith("/") else f"{text} {self.unit}"
-        )
+        return f"{text}{self.unit}" if self.unit.startswith("/") else f"{text} {self.unit}"
 
 
 def scale_of(values: Iterable[float | None], unit: str, digits: int = 4) -> Scale:

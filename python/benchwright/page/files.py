@@ -1,8 +1,8 @@
 """The report of a file that another tool or a user wrote, instead of a session.
 
-Decision: its tests are those of a session with number 0 that is complete, so every section about trials is
-the one of studies. What only a session has (machine, method, rules) is left out, and what only such a
-file has, the estimates of another tool, is a table of its own.
+Decision: its tests are those of a session with number 0 that is complete, so every section about
+trials is the one of studies. What only a session has (machine, method, rules) is left out, and what
+only such a file has, the estimates of another tool, is a table of its own.
 """
 
 from __future__ import annotations
@@ -63,9 +63,7 @@ def file_part(results: FileResults, part: str) -> ReportPart:
     """Return the report of a file's tests; `part` is the prefix of its ids, such as `p1`."""
     inputs = results.inputs
     origins = [one.origin for one in inputs if one.origin is not None]
-    started = min(
-        (o.started_ns for o in origins if o.started_ns is not None), default=None
-    )
+    started = min((o.started_ns for o in origins if o.started_ns is not None), default=None)
     if started is None:
         started = results.place.stat().st_mtime_ns if results.place.exists() else 0
     stored = StoredTests(
@@ -73,13 +71,9 @@ def file_part(results: FileResults, part: str) -> ReportPart:
         path=results.place,
         session=StoredSession(0, _session_info(results.place, started), "complete"),
         tests=tuple(
-            _test(f"{part}.t{place}", one)
-            for place, one in enumerate(inputs, 1)
-            if trials_of(one)
+            _test(f"{part}.t{place}", one) for place, one in enumerate(inputs, 1) if trials_of(one)
         ),
-        about_session=tuple(
-            finding for one in inputs for finding in one.session_findings
-        ),
+        about_session=tuple(finding for one in inputs for finding in one.session_findings),
         comparisons=(),
         machines=(),
     )
@@ -143,8 +137,8 @@ def _data(stored: StoredTests) -> Section:
 
 
 def _headline(inputs: Sequence[ParsedInput], stored: StoredTests) -> str:
-    """Return what the file has, as no test of it asked a question; empty for a single test, of which
-    the answer is the figure."""
+    """Return what the file has, as no test of it asked a question; empty for a single test, of
+    which the answer is the figure."""
     if len(inputs) == 1 and stored.tests:
         return ""
     tools = sorted({one.origin.tool for one in inputs if one.origin is not None})
@@ -230,9 +224,7 @@ def _with_interval(number: Number, summary: Summary) -> Number:
 def _origin_section(part: str, results: FileResults, started_ns: int) -> Section:
     """Return where the numbers come from, as far as the file has it."""
     origins = [one.origin for one in results.inputs if one.origin is not None]
-    rows: list[tuple[Cell, ...]] = [
-        (Words("File"), Words(visible(str(results.place)), code=True))
-    ]
+    rows: list[tuple[Cell, ...]] = [(Words("File"), Words(visible(str(results.place)), code=True))]
     for label, values in (
         ("Written by", [one.tool for one in origins]),
         ("Machine", [one.machine for one in origins]),

@@ -43,9 +43,7 @@ def gather_document(sources: Sequence[StudyPart | FileResults]) -> ReportDocumen
     several = "sessions" if all(part.session for part in parts) else "results"
     title = parts[0].title if len(parts) == 1 else f"{len(parts)} {several}"
     shared = (shared_section(parts, machines),) if len(parts) > 1 else ()
-    return ReportDocument(
-        title=title, version=__version__, parts=tuple(parts), shared=shared
-    )
+    return ReportDocument(title=title, version=__version__, parts=tuple(parts), shared=shared)
 
 
 def read_part(
@@ -56,7 +54,7 @@ def read_part(
     The session may be running. Raises StudyError for a record that cannot be read.
     """
     if session.info.kind in SEARCH_KINDS:
-        from benchwright.page.searches import search_part
+        from benchwright.features.search.page import search_part
 
         whole = search_part(study, session, part)
     else:

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 import msgspec
 
 from benchwright.core.comparison import ComparisonResult
-from benchwright.core.load import EngineResult
 from benchwright.core.text import plural
+from benchwright.features.load.types import EngineResult
 from benchwright.report.answer import (
     TestAnswer,
     answer_of,
@@ -29,9 +29,7 @@ from benchwright.study.contents import (
 from benchwright.study.journal import StoredSession, Study
 
 
-def headline(
-    study: Study, session: StoredSession, tests: Sequence[TestContents]
-) -> str:
+def headline(study: Study, session: StoredSession, tests: Sequence[TestContents]) -> str:
     """Return the answer of a session in one line; empty where it has none yet. `tests`: those of
     the session.
 
@@ -97,22 +95,18 @@ def _labelled(row: TestAnswer) -> str:
     return "" if row.label == "elapsed" else f"{row.label} "
 
 
-def _of_load(
-    study: Study, session: StoredSession, tests: Sequence[TestContents]
-) -> str:
+def _of_load(study: Study, session: StoredSession, tests: Sequence[TestContents]) -> str:
     """Return the answer of a session that is one load; empty for another one."""
     if len(tests) != 1 or len(tests[0].trials) != 1:
         return ""
-    from benchwright.report.load import (
+    from benchwright.features.load.report import (
         headline_report,
         load_document_of,
         load_headline,
     )
 
     (test,) = tests
-    document = load_document_of(
-        study.path, session.number, test.plan.name, test.trials[0]
-    )
+    document = load_document_of(study.path, session.number, test.plan.name, test.trials[0])
     if document is None:
         return ""
     try:
@@ -124,15 +118,15 @@ def _of_load(
 
 
 def _of_search(study: Study, session: StoredSession) -> str:
-    from benchwright.report.peak import peak_headline
-    from benchwright.report.ramp import ramp_headline
-    from benchwright.report.searches import (
+    from benchwright.features.search.peak.report import peak_headline
+    from benchwright.features.search.ramp.report import ramp_headline
+    from benchwright.features.search.reports import (
         open_search,
         peak_report,
         ramp_report,
         surface_report,
     )
-    from benchwright.report.surface import surface_headline
+    from benchwright.features.search.surface.report import surface_headline
 
     experiment, ledger, verdict = open_search(study, session)
     if session.info.kind == "peak":

@@ -1,9 +1,9 @@
 """The report as one HTML file: offline, readable without scripts, the same bytes for the same data.
 
-Decision: Python renders everything, and the script only adds (zoom, theme); a page that a script builds
-shows nothing in a mail client or an archive. The file has a Content-Security-Policy with the hashes of its
-own style and script, so that a name from a command cannot run even if escaping failed. Nothing is
-loaded. Source: W3C, Content Security Policy Level 3.
+Decision: Python renders everything, and the script only adds (zoom, theme); a page that a script
+builds shows nothing in a mail client or an archive. The file has a Content-Security-Policy with the
+hashes of its own style and script, so that a name from a command cannot run even if escaping
+failed. Nothing is loaded. Source: W3C, Content Security Policy Level 3.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from benchwright.core.observation import FoldedStacks
+from benchwright.features.profile.flame_graph import INLINE_CSS, inline_flame_svg
 from benchwright.page.document import (
     Block,
     Download,
@@ -40,7 +41,6 @@ from benchwright.report.charts.svg import (
     WIDE_PANEL,
     sheet_svg,
 )
-from benchwright.report.flame_graph import INLINE_CSS, inline_flame_svg
 
 _ROOM = files("benchwright.page")
 _UPLOT = ("uPlot.min.css", "uPlot.iife.min.js")
@@ -290,9 +290,7 @@ def _data_uri(download: Download) -> Markup:
     """Return a file as a URI for an attribute in single quotes."""
     if download.name.endswith(".gz"):
         packed = gzip.compress(download.text.encode(), mtime=0)
-        return Markup(
-            f"data:application/gzip;base64,{base64.b64encode(packed).decode()}"
-        )
+        return Markup(f"data:application/gzip;base64,{base64.b64encode(packed).decode()}")
     text = quote(download.text, safe=_URI_SAFE)
     kind = quote(download.media_type, safe="/")
     return Markup(f"data:{kind};charset=utf-8,{text}")

@@ -1,15 +1,16 @@
 """The server of a live view: the page of a study while its session runs, on 127.0.0.1.
 
-Purpose: a process of its own at nice 19, which reads the journal, renders the sections of the report and sends those
-that changed (stream.py). It works only in its turns (run/viewer.py): a session gives it one between two batches of
-trials, at most once a second, so nothing is rendered or sent during a measured interval of less than a second. Without an answer to its
-request for `UNANSWERED_S` the running trial is longer than that, and the viewer works without a turn. It spends at most a twentieth of
-the time. Decision: threads write to the clients, one main thread decides when. Rejected: rendering when a client asks,
-which happens at any time.
+Purpose: a process of its own at nice 19, which reads the journal, renders the sections of the
+report and sends those that changed (stream.py). It works only in its turns (run/viewer.py): a
+session gives it one between two batches of trials, at most once a second, so nothing is rendered or
+sent during a measured interval of less than a second. Without an answer to its request for
+`UNANSWERED_S` the running trial is longer than that, and the viewer works without a turn. It spends
+at most a twentieth of the time. Decision: threads write to the clients, one main thread decides
+when. Rejected: rendering when a client asks, which happens at any time.
 
-Who may read: 127.0.0.1 only, a secret in the path, and a Host header that names this server, because a page
-of another site can let its own name point here (DNS rebinding). Nothing can be changed: GET is the only method.
-Non-goal: other machines; `ssh -L` forwards a port.
+Who may read: 127.0.0.1 only, a secret in the path, and a Host header that names this server,
+because a page of another site can let its own name point here (DNS rebinding). Nothing can be
+changed: GET is the only method. Non-goal: other machines; `ssh -L` forwards a port.
 """
 
 from __future__ import annotations
@@ -127,9 +128,7 @@ class LiveServer:
         with contextlib.suppress(OSError):
             # Without a socket, as in a study of another user, the view has no turns.
             listener = listen_for_sessions(self._study)
-            self._selector.register(
-                listener, selectors.EVENT_READ, lambda: self._accept(listener)
-            )
+            self._selector.register(listener, selectors.EVENT_READ, lambda: self._accept(listener))
         threading.Thread(target=self._http.serve_forever, daemon=True).start()
         announce(self.url)
         try:
@@ -158,10 +157,7 @@ class LiveServer:
             self._alone_since = None
         elif self._alone_since is None:
             self._alone_since = time.monotonic()
-        return (
-            self._alone_since is not None
-            and time.monotonic() - self._alone_since > ABANDONED_S
-        )
+        return self._alone_since is not None and time.monotonic() - self._alone_since > ABANDONED_S
 
     def _idle_s(self) -> float | None:
         """Return how long to wait for something to happen; None: until it does."""
@@ -179,9 +175,7 @@ class LiveServer:
         except OSError:
             time.sleep(EXHAUSTED_S)
             return
-        self._selector.register(
-            connection, selectors.EVENT_READ, lambda: self._hear(connection)
-        )
+        self._selector.register(connection, selectors.EVENT_READ, lambda: self._hear(connection))
 
     def _hear(self, connection: socket.socket) -> None:
         """Answer one message of a session, or of a `bw` that asks for the URL."""
@@ -401,9 +395,7 @@ class LiveServer:
     def place_of(self, path: str) -> str | None:
         """Return what a path names below the token; None if the token is wrong."""
         token, _, place = path.removeprefix("/").partition("/")
-        if not secrets.compare_digest(
-            token.encode("utf-8", "replace"), self._token.encode()
-        ):
+        if not secrets.compare_digest(token.encode("utf-8", "replace"), self._token.encode()):
             return None
         return place
 
@@ -418,8 +410,8 @@ class _Listener(http.server.ThreadingHTTPServer):
         self._free = threading.BoundedSemaphore(MOST_CONNECTIONS)
 
     def get_request(self) -> tuple[socket.socket, Any]:
-        """Accept a connection. Raises OSError, after a pause: the waiting one would be offered again
-        at once."""
+        """Accept a connection. Raises OSError, after a pause: the waiting one would be offered
+        again at once."""
         try:
             return super().get_request()
         except OSError:
@@ -523,9 +515,7 @@ def _handler_of(server: LiveServer) -> type[http.server.BaseHTTPRequestHandler]:
             finally:
                 server.leave(client)
 
-        def _begin(
-            self, status: int, kind: str = "", *, length: int | None = 0
-        ) -> None:
+        def _begin(self, status: int, kind: str = "", *, length: int | None = 0) -> None:
             self.send_response_only(status)
             for header, value in _HEADERS.items():
                 self.send_header(header, value)

@@ -70,9 +70,7 @@ def environment_section(part: str, machines: Sequence[MachineCapture]) -> Sectio
     )
 
 
-def facts_table(
-    identifier: str, title: str, rows: list[tuple[Cell, ...]]
-) -> TableBlock:
+def facts_table(identifier: str, title: str, rows: list[tuple[Cell, ...]]) -> TableBlock:
     """Return facts as a table of names and values."""
     return TableBlock(
         id=identifier,
@@ -92,9 +90,7 @@ def _main_rows(machine: MachineCapture) -> Iterator[tuple[Cell, ...]]:
 
 def _changes(part: str, machines: Sequence[MachineCapture]) -> Iterator[Block]:
     if len(machines) < 2:
-        yield Prose(
-            "The machine was recorded once, so changes during the session are unknown."
-        )
+        yield Prose("The machine was recorded once, so changes during the session are unknown.")
         return
     rows = []
     for at in range(1, len(machines)):
@@ -144,8 +140,8 @@ def _all_facts(part: str, machine: MachineCapture) -> TableBlock:
 def shared_section(
     parts: Sequence[ReportPart], machines: Sequence[Sequence[MachineCapture]]
 ) -> Section:
-    """Return the answers of several sessions or files, and what differs from the machine of the first. A
-    file of another tool can state several machines."""
+    """Return the answers of several sessions or files, and what differs from the machine of the
+    first. A file of another tool can state several machines."""
     blocks: list[Block] = [
         TableBlock(
             id="all-answers",
@@ -164,9 +160,7 @@ def shared_section(
     for part, others in zip(parts[1:], machines[1:], strict=True):
         name = _part_name(part)
         if not (machines[0] and others):
-            text = (
-                f"{name}: results without a record of their machine cannot be compared."
-            )
+            text = f"{name}: results without a record of their machine cannot be compared."
             blocks.append(Prose(text, "doubtful"))
             continue
         rows = tuple(
@@ -180,9 +174,7 @@ def shared_section(
         )
         if not rows:
             blocks.append(
-                Prose(
-                    f"{name}: no important difference from the first session's machine."
-                )
+                Prose(f"{name}: no important difference from the first session's machine.")
             )
             continue
         blocks.append(
@@ -277,8 +269,8 @@ _MOST_IN_CSV = 5000
 
 
 def data_section(stored: StoredTests, baseline: int = 0) -> Section:
-    """Return the data as files; of very many trials only the summaries. `baseline`: the index of the test that
-    overheads refer to."""
+    """Return the data as files; of very many trials only the summaries. `baseline`: the index of
+    the test that overheads refer to."""
     count = sum(len(test.trials) for test in stored.tests)
     name = stored.path.name
     csv_file = Download(
@@ -303,9 +295,7 @@ _PACKED_FROM = 20_000
 def files_section(part: str, downloads: tuple[Download, ...]) -> Section:
     """Return the section with the data as files; long ones are compressed."""
     files = tuple(
-        msgspec.structs.replace(one, name=f"{one.name}.gz")
-        if len(one.text) > _PACKED_FROM
-        else one
+        msgspec.structs.replace(one, name=f"{one.name}.gz") if len(one.text) > _PACKED_FROM else one
         for one in downloads
     )
     return Section(
@@ -324,14 +314,10 @@ def compact_json(text: str) -> str:
 def trials_csv(stored: StoredTests) -> str:
     """Return every trial as CSV: test, levels, trial, how it ended, each value in its unit."""
     values = [
-        (test, trial, test.values_of(trial))
-        for test in stored.tests
-        for trial in test.trials
+        (test, trial, test.values_of(trial)) for test in stored.tests for trial in test.trials
     ]
     names = list(dict.fromkeys(name for test in stored.tests for name in test.shown()))
-    factors = list(
-        dict.fromkeys(name for test in stored.tests for name, _ in test.parsed.sample)
-    )
+    factors = list(dict.fromkeys(name for test in stored.tests for name, _ in test.parsed.sample))
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     head = ("test", *factors, "trial", "ending", "warmup", "started_ns", *names)

@@ -92,11 +92,7 @@ class StoredTest(msgspec.Struct, frozen=True):
             name
             for name in dict.fromkeys((*names, "rss_bytes"))
             if name in self.rules.declared
-            or (
-                name not in _DERIVED
-                and name in self.columns
-                and any(self.columns[name].values)
-            )
+            or (name not in _DERIVED and name in self.columns and any(self.columns[name].values))
         )
 
     def summaries(self) -> tuple[Summary, ...]:

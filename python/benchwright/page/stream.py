@@ -1,10 +1,11 @@
 """From the journal of a study to the events of its live view.
 
-Purpose: what a page shows, section by section, and what it needs to show the current state. Decision: an event
-contains whole sections, those that changed since the journal row that the page has, and the order of all; so a page that
-joins late, or comes back after a lost connection, needs no history of events. A section that changed
-at that very row is sent again, because a row can be followed by a change of state (the session was killed).
-Source: WHATWG, HTML, section 9.2 (server-sent events).
+Purpose: what a page shows, section by section, and what it needs to show the current state.
+Decision: an event contains whole sections, those that changed since the journal row that the page
+has, and the order of all; so a page that joins late, or comes back after a lost connection, needs
+no history of events. A section that changed at that very row is sent again, because a row can be
+followed by a change of state (the session was killed). Source: WHATWG, HTML, section 9.2
+(server-sent events).
 """
 
 from __future__ import annotations
@@ -62,14 +63,8 @@ class LivePage:
         """
         if seq < self.seq:
             self._sections = {}
-        changed = {
-            name for name, html in sections.items() if self._sections.get(name) != html
-        }
-        is_new = (
-            bool(changed)
-            or self._sections.keys() != sections.keys()
-            or self.state != state
-        )
+        changed = {name for name, html in sections.items() if self._sections.get(name) != html}
+        is_new = bool(changed) or self._sections.keys() != sections.keys() or self.state != state
         self._changed_at |= dict.fromkeys(changed, seq)
         self._sections, self.seq, self.state = dict(sections), seq, state
         return is_new
@@ -135,9 +130,7 @@ class JournalFollower:
                 self._seq = self._followed.rows.seq
                 sessions = study.sessions()
                 if not sessions:
-                    return Reading(
-                        self._seq, LiveState("waiting", "no trial has run yet"), None
-                    )
+                    return Reading(self._seq, LiveState("waiting", "no trial has run yet"), None)
                 session = sessions[-1]
                 is_running = not is_over and writer_of(self._path) is not None
                 if is_running:
@@ -149,9 +142,7 @@ class JournalFollower:
             return Reading(self._seq, LiveState("unreadable", error.message), None)
         except (OperatingError, OSError) as error:
             return Reading(self._seq, LiveState("unreadable", str(error)), None)
-        document = ReportDocument(
-            title=part.title, version=__version__, parts=(part,), shared=()
-        )
+        document = ReportDocument(title=part.title, version=__version__, parts=(part,), shared=())
         return Reading(self._seq, state_of(session), document)
 
     def in_flight(self) -> int:

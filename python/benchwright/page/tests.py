@@ -10,6 +10,13 @@ from benchwright.core.observation import Trial, TrialEnding
 from benchwright.core.results import Estimate, Finding, Summary
 from benchwright.core.text import exact_text, moment_text, percent_text, plural
 from benchwright.core.untrusted import visible
+from benchwright.features.load.page import (
+    StoredLoad,
+    load_tiles,
+    loads_section,
+    read_loads,
+)
+from benchwright.features.pool.page import pool_sections
 from benchwright.page.comparison import (
     comparison_section,
     comparison_tiles,
@@ -42,14 +49,7 @@ from benchwright.page.figures import (
     scale_of,
     share_number,
 )
-from benchwright.page.loads import (
-    StoredLoad,
-    load_tiles,
-    loads_section,
-    read_loads,
-)
 from benchwright.page.origin import data_section, environment_section, method_section
-from benchwright.page.pool import pool_sections
 from benchwright.page.stored import StoredTest, StoredTests, explained, read_tests
 from benchwright.page.trial_charts import (
     MOST_DRAWN,
@@ -90,9 +90,7 @@ TONES: dict[str, Tone] = {
 }
 
 
-def tests_part(
-    study: Study, session: StoredSession, part: str, only: str | None
-) -> ReportPart:
+def tests_part(study: Study, session: StoredSession, part: str, only: str | None) -> ReportPart:
     """Return the report of a session of tests."""
     stored = read_tests(study, session, part, only)
     answer = answer_of(
@@ -163,9 +161,7 @@ def _verdict_tone(stored: StoredTests) -> Tone:
     return gates if gates and tone == "good" else tone
 
 
-def _named_findings(
-    stored: StoredTests, answer: SessionAnswer
-) -> Iterator[tuple[str, Finding]]:
+def _named_findings(stored: StoredTests, answer: SessionAnswer) -> Iterator[tuple[str, Finding]]:
     """Yield each finding with the short name of its test."""
     for finding in stored.about_session:
         yield "", finding
@@ -219,8 +215,8 @@ def _output_of_failures(stored: StoredTests) -> Iterator[Lines]:
 
 
 def _of_several(rows: Sequence[TestAnswer], status: str) -> Iterator[str]:
-    """Yield between which results the tests lie, or the first of them where they cannot be compared, and how
-    many are not answered."""
+    """Yield between which results the tests lie, or the first of them where they cannot be
+    compared, and how many are not answered."""
     ends = _lowest_and_highest(rows)
     if ends is not None:
         (low, one), (high, other) = ends
@@ -233,9 +229,7 @@ def _of_several(rows: Sequence[TestAnswer], status: str) -> Iterator[str]:
         yield from (f"{answer_sentence(row)}." for row in known[:_MOST_SENTENCES])
         if len(known) > _MOST_SENTENCES:
             yield f"{len(known) - _MOST_SENTENCES} more: see the results."
-    states = Counter(
-        "running" if _is_running(row, status) else str(row.state) for row in rows
-    )
+    states = Counter("running" if _is_running(row, status) else str(row.state) for row in rows)
     if states["answered"] < len(rows):
         counts = ", ".join(f"{count} {state}" for state, count in states.items())
         answered = states["answered"]
@@ -359,9 +353,7 @@ def results_section(stored: StoredTests, answer: SessionAnswer) -> Section:
                     Column("State"),
                 ),
                 rows=tuple(cells),
-                note=f"The same in every trial: {visible(constants)}."
-                if constants
-                else "",
+                note=f"The same in every trial: {visible(constants)}." if constants else "",
             ),
             *_shared_pictures(stored, answer),
         ),
@@ -376,9 +368,7 @@ def _shared_pictures(stored: StoredTests, answer: SessionAnswer) -> Iterator[Blo
         if row.estimate is not None
     ]
     if len({row.metric for _, row in pairs}) == 1:
-        along = over_factor(
-            f"{stored.id}-along", [test for test, _ in pairs], pairs[0][1].metric
-        )
+        along = over_factor(f"{stored.id}-along", [test for test, _ in pairs], pairs[0][1].metric)
         if along is not None:
             yield along
         axis = axis_of(*pairs[0])
@@ -395,14 +385,10 @@ def _level(text: str, test: StoredTest, factors: tuple[str, ...]) -> Words:
     return Words(visible(text), link=link)
 
 
-def _relative(
-    test: StoredTest, row: TestAnswer, scale: Scale, *, is_reference: bool
-) -> Cell:
+def _relative(test: StoredTest, row: TestAnswer, scale: Scale, *, is_reference: bool) -> Cell:
     if is_reference:
         return Words("reference")
-    return estimate_number(
-        f"{test.id}.answer.relative", row.relative, scale, link=test.trials_id
-    )
+    return estimate_number(f"{test.id}.answer.relative", row.relative, scale, link=test.trials_id)
 
 
 _STATES: dict[str, Tone] = {
@@ -456,9 +442,7 @@ def tests_section(stored: StoredTests, answer: SessionAnswer) -> Section:
                 id=test.id,
                 title=visible(row.name),
                 sentence=visible(
-                    test_sentence(row, stored.session.status).removeprefix(
-                        f"{row.name}: "
-                    )
+                    test_sentence(row, stored.session.status).removeprefix(f"{row.name}: ")
                 ),
                 tone=_tone(row, stored.session.status),
                 blocks=tuple(
@@ -476,15 +460,11 @@ def tests_section(stored: StoredTests, answer: SessionAnswer) -> Section:
     )
 
 
-def _test_blocks(
-    test: StoredTest, row: TestAnswer, *, alone: bool, brief: bool
-) -> list[Block]:
+def _test_blocks(test: StoredTest, row: TestAnswer, *, alone: bool, brief: bool) -> list[Block]:
     summaries = test.summaries()
     kept = {row.metric, *(one.metric for one in row.others), "user", "system"}
     blocks: list[Block] = []
-    commands = tuple(
-        visible(command.text) for command in test.contents.plan.phases.exec
-    )
+    commands = tuple(visible(command.text) for command in test.contents.plan.phases.exec)
     if commands:
         blocks.append(Lines("Command", commands))
     if summaries:
@@ -496,9 +476,7 @@ def _test_blocks(
             )
         )
     elif not test.observed:
-        blocks.append(
-            Prose("No trial of this test counts, so it has no numbers.", "doubtful")
-        )
+        blocks.append(Prose("No trial of this test counts, so it has no numbers.", "doubtful"))
     if row.metric and len(test.observed) > 1:
         own, axis = shown(test, row), axis_of(test, row)
         if alone:
@@ -509,14 +487,10 @@ def _test_blocks(
     return blocks
 
 
-def _quantities(
-    test: StoredTest, row: TestAnswer, summaries: Sequence[Summary]
-) -> TableBlock:
+def _quantities(test: StoredTest, row: TestAnswer, summaries: Sequence[Summary]) -> TableBlock:
     confidence = percent_text(summaries[0].confidence)
     # The interval of the answer is the same everywhere on the page.
-    answers = {one.metric: one.estimate for one in row.others} | {
-        row.metric: row.estimate
-    }
+    answers = {one.metric: one.estimate for one in row.others} | {row.metric: row.estimate}
     rows = []
     for summary in summaries:
         key, link = f"{test.id}.{summary.name}", test.trials_id
@@ -609,11 +583,7 @@ def trials_table(test: StoredTest, row: TestAnswer, *, brief: bool) -> TableBloc
         columns=(
             Column("Trial"),
             Column("Ended"),
-            *(
-                [Column(at_scale.heading("Start"), "after the first trial", True)]
-                if timed
-                else []
-            ),
+            *([Column(at_scale.heading("Start"), "after the first trial", True)] if timed else []),
             *(
                 Column(
                     scale.heading(visible(label_of(rule.name, rule.label))),
@@ -643,8 +613,4 @@ def _trials_in_table(every: Sequence[Trial]) -> list[Trial]:
 
 def _measured(values: list[dict[str, float]]) -> list[str]:
     """Return the quantities of trials of which none counts."""
-    return [
-        name
-        for name in ("elapsed", "user", "system")
-        if any(name in one for one in values)
-    ]
+    return [name for name in ("elapsed", "user", "system") if any(name in one for one in values)]

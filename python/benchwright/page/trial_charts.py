@@ -1,8 +1,8 @@
 """The pictures of trials: of any number, as drawings and as series with zoom and cursor.
 
-Decision: up to `MOST_DRAWN` trials each is a point. Beyond, the drawing has the range of the values in
-equal groups of trials, the distribution has values at evenly spaced ranks, and the page has all values
-once more as a series.
+Decision: up to `MOST_DRAWN` trials each is a point. Beyond, the drawing has the range of the values
+in equal groups of trials, the distribution has values at evenly spaced ranks, and the page has all
+values once more as a series.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import msgspec
 from benchwright.core.errors import InputError
 from benchwright.core.text import plural
 from benchwright.core.untrusted import visible
+from benchwright.features.load.responses_chart import MOST_OF_PAGE, normal_sheet
 from benchwright.page.document import LongSeries, Picture
 from benchwright.page.stored import StoredTest
 from benchwright.report.answer import TestAnswer
 from benchwright.report.charts.compose import compose_plot
 from benchwright.report.charts.panels import plot_sheet
 from benchwright.report.charts.plan import ChartRequest
-from benchwright.report.charts.responses import MOST_OF_PAGE, normal_sheet
 from benchwright.report.charts.sheet import (
     AxisUnit,
     LevelLine,
@@ -55,9 +55,7 @@ _MOST_IN_SERIES = 100_000
 
 def shown(test: StoredTest, row: TestAnswer) -> ShownTest:
     """Return a test's trials with the values of the metric that it is about."""
-    return shown_test(
-        visible(row.name), test.trials, test.rules, row.metric, row.estimate
-    )
+    return shown_test(visible(row.name), test.trials, test.rules, row.metric, row.estimate)
 
 
 def axis_of(test: StoredTest, row: TestAnswer) -> PanelAxis:
@@ -66,9 +64,7 @@ def axis_of(test: StoredTest, row: TestAnswer) -> PanelAxis:
     return metric_axis(visible(rule.label.lower()), rule.unit)
 
 
-def distribution(
-    identifier: str, tests: Sequence[ShownTest], axis: PanelAxis
-) -> Picture:
+def distribution(identifier: str, tests: Sequence[ShownTest], axis: PanelAxis) -> Picture:
     """Return every value of each test, with the estimates."""
     several = len(tests) > 1
     rarer = [_at_ranks(test) for test in tests]
@@ -83,9 +79,7 @@ def distribution(
     )
 
 
-def over_factor(
-    identifier: str, tests: Sequence[StoredTest], metric: str
-) -> Picture | None:
+def over_factor(identifier: str, tests: Sequence[StoredTest], metric: str) -> Picture | None:
     """Return the estimates along the factor that is a number, with a line for each level of the
     others; None if no factor is a number."""
     groups = [
@@ -121,9 +115,7 @@ def over_factor(
     )
 
 
-def course(
-    identifier: str, test: ShownTest, axis: PanelAxis, *, brief: bool = False
-) -> Picture:
+def course(identifier: str, test: ShownTest, axis: PanelAxis, *, brief: bool = False) -> Picture:
     """Return the trials in the order of time; `brief`: as one of many charts."""
     reading = (
         "Each point is a trial, in the order of time; the band is the interval of the estimate. A "
@@ -168,9 +160,7 @@ def _grouped(test: ShownTest, axis: PanelAxis) -> Sheet:
     size = -(-len(values) // _GROUPS)
     x, middle, low, high = [], [], [], []
     for begin in range(0, len(values), size):
-        group = [
-            value * scale for value in values[begin : begin + size] if value is not None
-        ]
+        group = [value * scale for value in values[begin : begin + size] if value is not None]
         if group:
             x.append(begin + (size + 1) / 2)
             middle.append(median(group))
@@ -192,8 +182,7 @@ def _grouped(test: ShownTest, axis: PanelAxis) -> Sheet:
 
 def _series(test: ShownTest, axis: PanelAxis) -> LongSeries:
     values = [
-        None if trial.value is None else float(f"{trial.value:.5g}")
-        for trial in test.trials
+        None if trial.value is None else float(f"{trial.value:.5g}") for trial in test.trials
     ][:_MOST_IN_SERIES]
     label = axis.label if axis.unit is not AxisUnit.TIME else f"{axis.label} [s]"
     return LongSeries(

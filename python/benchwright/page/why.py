@@ -10,9 +10,10 @@ import msgspec
 from benchwright.core.errors import OperatingError
 from benchwright.core.observation import Trial
 from benchwright.core.resource_use import ResourceUse
-from benchwright.core.search import LoadTrial
 from benchwright.core.text import duration_text, plural, some_text
 from benchwright.core.untrusted import visible
+from benchwright.features.profile.profiler import stored_stacks
+from benchwright.features.search.types import LoadTrial
 from benchwright.findings.explanation import Explanation
 from benchwright.findings.use_table import UseRow, UseValue, busy_rows
 from benchwright.page.document import (
@@ -31,7 +32,6 @@ from benchwright.page.figures import as_sentence, finding_lines
 from benchwright.report.answer import FindingGroup, finding_groups
 from benchwright.report.charts.use import use_sheet
 from benchwright.report.why import reading_text
-from benchwright.watch.profile import stored_stacks
 from benchwright.watch.use.resource_use import uses_of_slices
 
 _SLICES = 60
@@ -51,9 +51,7 @@ def why_section(
     noun: str = "test",
 ) -> Section:
     """Return what limited these results; `trials` are all trials of the session."""
-    groups = finding_groups(
-        (one.name, cause) for one in explanations for cause in one.causes
-    )
+    groups = finding_groups((one.name, cause) for one in explanations for cause in one.causes)
     worst = _worst(groups, explanations)
     blocks: list[Block] = list(_causes(groups, explanations, noun))
     uses = [trial.use for trial in trials if trial.use is not None]
@@ -90,9 +88,7 @@ def _causes(
                 msgspec.structs.replace(
                     line, evidence=_whom(group, explanations, noun) + line.evidence
                 )
-                for group, line in zip(
-                    groups, finding_lines(groups, named), strict=True
-                )
+                for group, line in zip(groups, finding_lines(groups, named), strict=True)
             )
         )
     for text in dict.fromkeys(one.sentence for one in explanations if one.sentence):
@@ -126,9 +122,7 @@ def _strip(part: str, uses: Sequence[ResourceUse], study: Path) -> Iterator[Pict
     )
 
 
-def shown_uses(
-    uses: Sequence[ResourceUse], study: Path
-) -> tuple[list[ResourceUse], str]:
+def shown_uses(uses: Sequence[ResourceUse], study: Path) -> tuple[list[ResourceUse], str]:
     """Return the intervals of a strip of resources and what they are: some of the uses of trials,
     of which there is one at least, or slices of the longest of a few."""
     if len(uses) < _FEW_WINDOWS:
@@ -145,9 +139,7 @@ def _slices(use: ResourceUse, study: Path) -> list[ResourceUse]:
     if not use.series:
         return []
     try:
-        return uses_of_slices(
-            study / use.series, use.series, use.begin_ns, use.end_ns, _SLICES
-        )
+        return uses_of_slices(study / use.series, use.series, use.begin_ns, use.end_ns, _SLICES)
     except (OSError, OperatingError):
         return []  # The series is optional; the uses of the trials are in the journal.
 
@@ -174,9 +166,7 @@ def _use_tables(part: str, explanation: Explanation) -> Iterator[TableBlock]:
     )
 
 
-def _use_table(
-    identifier: str, title: str, rows: Sequence[UseRow], *, folded: bool
-) -> TableBlock:
+def _use_table(identifier: str, title: str, rows: Sequence[UseRow], *, folded: bool) -> TableBlock:
     return TableBlock(
         id=identifier,
         title=title,
@@ -215,9 +205,7 @@ def _readings(readings: Sequence[UseValue], *, whole: bool) -> Cell:
 # -- Profiles --------------------------------------------------------------------------
 
 
-def _flame(
-    part: str, trials: Sequence[Trial | LoadTrial], study: Path
-) -> Iterator[Block]:
+def _flame(part: str, trials: Sequence[Trial | LoadTrial], study: Path) -> Iterator[Block]:
     if not any(trial.profile is not None for trial in trials):
         return
     try:

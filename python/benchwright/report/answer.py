@@ -91,9 +91,7 @@ class AnswerInput(msgspec.Struct, frozen=True, kw_only=True):
     findings: tuple[Finding, ...] = ()
 
 
-def input_of_contents(
-    test: TestContents, findings: Sequence[Finding] = ()
-) -> AnswerInput:
+def input_of_contents(test: TestContents, findings: Sequence[Finding] = ()) -> AnswerInput:
     """Return the input for a test of a stored session, with its findings."""
     plan = test.plan
     cut = test.void_trials
@@ -112,9 +110,7 @@ def input_of_contents(
     )
 
 
-def input_of_running(
-    test: RunningTest, findings: Sequence[Finding] = ()
-) -> AnswerInput:
+def input_of_running(test: RunningTest, findings: Sequence[Finding] = ()) -> AnswerInput:
     """Return the input for a test of a session that has just ended, with its findings."""
     plan = test.plan
     cut = test.void_trials
@@ -178,7 +174,8 @@ class Unseen(msgspec.Struct, frozen=True):
     share: float
     """Slow runs that are rarer may not have occurred."""
     size: float
-    """How slow these are, for what follows: the size that the rule asks about, else twice as slow."""
+    """How slow these are, for what follows: the size that the rule asks about, else twice as slow.
+    """
     shift: float
     """By how much they would change the mean, as a share of it."""
     sentence: str
@@ -217,8 +214,8 @@ class TestAnswer(msgspec.Struct, frozen=True, kw_only=True):
     failed: int
     void: int
     unseen: Unseen | None
-    """Slow runs that these trials may have missed, where they would move the mean out of its interval; None where they
-    would not, and for another statistic."""
+    """Slow runs that these trials may have missed, where they would move the mean out of its
+    interval; None where they would not, and for another statistic."""
     target: float | None
     """The half width that the rule asks for, as a share of the value."""
     state: State
@@ -247,8 +244,8 @@ class FindingGroup(msgspec.Struct, frozen=True):
     (`core.text.figure_sizes`); empty if it concerns the session."""
     sentence: str
     """The evidence of all tests in short: without details, with the range of each figure; that of
-    the worst, with its name, where the texts differ in more than figures, or of an example where no figure
-    compares. Of WHOLE_CODES all evidence."""
+    the worst, with its name, where the texts differ in more than figures, or of an example where no
+    figure compares. Of WHOLE_CODES all evidence."""
 
 
 class Constant(msgspec.Struct, frozen=True):
@@ -296,12 +293,8 @@ def answer_of(
     labels = _labels(inputs)
     reference = _reference(inputs, figures, baseline)
     tests = tuple(
-        _test_answer(
-            one, figure, names, (status, detail), _ratio(figures, place, reference)
-        )
-        for place, (one, figure, names) in enumerate(
-            zip(inputs, figures, labels, strict=True)
-        )
+        _test_answer(one, figure, names, (status, detail), _ratio(figures, place, reference))
+        for place, (one, figure, names) in enumerate(zip(inputs, figures, labels, strict=True))
     )
     named = [
         (test.name, finding)
@@ -368,9 +361,7 @@ def estimate_of(
 
 def _figure(one: AnswerInput) -> _Figure:
     rules = MetricRules(one.specs)
-    observed = (
-        observe_trials(one.trials, rules) if one.observed is None else one.observed
-    )
+    observed = observe_trials(one.trials, rules) if one.observed is None else one.observed
     columns = metric_columns(observed, rules)
     metric = main_metric(one.rule, rules.declared, columns)
     watched = getattr(one.rule, "metrics", ())
@@ -469,9 +460,7 @@ def _mover_low(below: float, over: float) -> float:
     return (1 - below * below) / (1 + _mover_root(below, over))
 
 
-def _ratio(
-    figures: Sequence[_Figure], place: int, reference: int | None
-) -> Estimate | None:
+def _ratio(figures: Sequence[_Figure], place: int, reference: int | None) -> Estimate | None:
     if reference is None or place == reference:
         return None
     one, other = figures[place], figures[reference]
@@ -488,9 +477,7 @@ def _constants(figures: Sequence[_Figure]) -> tuple[Constant, ...]:
         return ()
     for name in dict.fromkeys(name for one in figures for name in one.wanted):
         columns = [one.columns.get(name) for one in figures]
-        values = {
-            value for column in columns if column is not None for value in column.values
-        }
+        values = {value for column in columns if column is not None for value in column.values}
         if None not in columns and len(values) == 1:
             unit = next(one.estimates[name].unit for one in figures)
             found.append(Constant(name, values.pop(), unit))
@@ -557,14 +544,10 @@ def _test_answer(
 def unseen_of(
     metric: str, estimate: Estimate, rule: StoppingRule | None, better: str = "lower"
 ) -> Unseen | None:
-    """Return what the trials behind a metric's estimate may have missed; None where it matters little to the mean,
-    and for other statistics."""
+    """Return what the trials behind a metric's estimate may have missed; None where it matters
+    little to the mean, and for other statistics."""
     asked = rule if isinstance(rule, UntilPrecise) else None
-    if (
-        not math.isfinite(estimate.half_width)
-        or not estimate.value
-        or (asked and asked.share)
-    ):
+    if not math.isfinite(estimate.half_width) or not estimate.value or (asked and asked.share):
         return None
     rare = asked.rare if asked else None
     runs = SlowRuns.unseen(estimate.n, rare.size if rare else UNSEEN_SIZE)
@@ -593,9 +576,7 @@ def trial_span_s(counted: Sequence[Trial]) -> float | None:
     return max(t.started_ns + t.duration_ns - first for t in ended) / 1e9
 
 
-def _ending(
-    one: AnswerInput, completed: int, status: str, detail: str
-) -> tuple[State, str]:
+def _ending(one: AnswerInput, completed: int, status: str, detail: str) -> tuple[State, str]:
     """Return how a test ended, and why in plain words; `detail` is how its session ended."""
     stop = one.stop
     if stop is not None and stop.reason != "failed" and completed:
@@ -624,11 +605,7 @@ def _reached_limit(one: AnswerInput, figure: _Figure) -> ReachedLimit | None:
         return None
     if not isinstance(rule, UntilPrecise):
         most = getattr(rule, "maximum", None)
-        return (
-            None
-            if most is None
-            else ReachedLimit(plural(most, "trial"), ("--max-runs",))
-        )
+        return None if most is None else ReachedLimit(plural(most, "trial"), ("--max-runs",))
     # Only this rule needs numpy.
     from benchwright.decide.precision import alternatives, needed_trials
 
@@ -668,15 +645,10 @@ def _labels(inputs: Sequence[AnswerInput]) -> list[Pairs]:
     do not suffice; a whole name where nothing else does."""
     samples = [_levels(one) for one in inputs]
     names = [
-        name_without_levels(one.name, sample)
-        for one, sample in zip(inputs, samples, strict=True)
+        name_without_levels(one.name, sample) for one, sample in zip(inputs, samples, strict=True)
     ]
     factors = dict.fromkeys(factor for sample in samples for factor in sample)
-    varying = [
-        factor
-        for factor in factors
-        if len({sample.get(factor) for sample in samples}) > 1
-    ]
+    varying = [factor for factor in factors if len({sample.get(factor) for sample in samples}) > 1]
     levels = [
         tuple((factor, sample[factor]) for factor in varying if factor in sample)
         for sample in samples
@@ -692,9 +664,7 @@ def _labels(inputs: Sequence[AnswerInput]) -> list[Pairs]:
     elif len(set(names)) == 1:
         chosen = levels
     else:
-        chosen = [
-            (("test", name), *pairs) for name, pairs in zip(names, levels, strict=True)
-        ]
+        chosen = [(("test", name), *pairs) for name, pairs in zip(names, levels, strict=True)]
     return chosen if len(set(chosen)) == len(inputs) else whole
 
 
@@ -715,9 +685,7 @@ def name_without_levels(name: str, levels: Mapping[str, str]) -> str:
 
 
 def _label_text(labels: Pairs) -> str:
-    return " ".join(
-        value if factor == "test" else f"{factor}={value}" for factor, value in labels
-    )
+    return " ".join(value if factor == "test" else f"{factor}={value}" for factor, value in labels)
 
 
 # -- Findings, grouped -----------------------------------------------------------------
@@ -770,9 +738,9 @@ def _group(found: Sequence[tuple[str, Finding]]) -> FindingGroup:
         sentence = "; ".join(dict.fromkeys(one.evidence for _, one in found))
     elif first.code in CHANGE_CODES:
         sentence = _changes_text(found)
-    elif len(set(map(form_text, heads))) == 1 and len(
-        {*zip(tests, heads, strict=True)}
-    ) == len({*tests}):
+    elif len(set(map(form_text, heads))) == 1 and len({*zip(tests, heads, strict=True)}) == len(
+        {*tests}
+    ):
         sentence = ranged_text(heads)
     else:
         # It is true of one only, so it names that one. A range is of findings of different tests.
@@ -875,9 +843,7 @@ def answer_sentence(test: TestAnswer) -> str:
             why = f"{_missed(test, estimate)}{test.reason}"
             return f"{test.name}: undecided: {figure} ({known}; {why})"
         case "interrupted":
-            return (
-                f"{test.name}: {figure} ({level}), interrupted after {trials}{failed}"
-            )
+            return f"{test.name}: {figure} ({level}), interrupted after {trials}{failed}"
         case "running":
             return f"{test.name}: {figure} ({level}) so far, {trials}{failed}"
         case "failed":
@@ -885,8 +851,8 @@ def answer_sentence(test: TestAnswer) -> str:
 
 
 def _missed(test: TestAnswer, estimate: Estimate) -> str:
-    """Return `target 2 %: `, which an undecided test has not reached; empty without a target. Before the
-    end of the pilot no interval is narrow enough."""
+    """Return `target 2 %: `, which an undecided test has not reached; empty without a target.
+    Before the end of the pilot no interval is narrow enough."""
     if test.target is None:
         return ""
     text = f"target {percent_text(test.target)}"
@@ -913,8 +879,8 @@ def _exceeds(estimate: Estimate, target: float) -> bool:
 
 
 def unseen_text(tests: Sequence[TestAnswer]) -> str:
-    """Return what the trials may have missed, of several tests that of the one whose trials show least; empty where
-    it does not matter."""
+    """Return what the trials may have missed, of several tests that of the one whose trials show
+    least; empty where it does not matter."""
     having = [(test, test.unseen) for test in tests if test.unseen is not None]
     if not having:
         return ""

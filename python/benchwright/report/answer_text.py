@@ -75,9 +75,7 @@ def unpainted(_severity: Severity, text: str) -> str:
     return text
 
 
-def answer_lines(
-    answer: SessionAnswer, width: int, paint: Paint = unpainted
-) -> list[str]:
+def answer_lines(answer: SessionAnswer, width: int, paint: Paint = unpainted) -> list[str]:
     """Return the table and the sentences, with a blank line between them.
 
     The arms of comparisons are left out, because a comparison has its own table. Without a single
@@ -140,8 +138,7 @@ def interval_lines(answers: Sequence[StudyAnswer], width: int) -> list[str]:
         test.estimate.method
         for one in answers
         for test in one.answer.tests
-        if test.estimate is not None
-        and math.isfinite(half_width_percent(test.estimate))
+        if test.estimate is not None and math.isfinite(half_width_percent(test.estimate))
     }
     if methods.isdisjoint((SEQUENTIAL_METHOD, SEQUENCE_MEAN_METHOD)):
         return []
@@ -192,8 +189,7 @@ def _estimate_cells(label: str, one: Estimate | None) -> tuple[str, str]:
         return "-", "-"
     digits = value_digits(one)
     value, low, high = (
-        quantity_text(figure, one.unit, digits)
-        for figure in (one.value, one.low, one.high)
+        quantity_text(figure, one.unit, digits) for figure in (one.value, one.low, one.high)
     )
     bounded = math.isfinite(one.low) and math.isfinite(one.high)
     return f"{label} {value}".lstrip(), f"{low} to {high}" if bounded else "-"
@@ -324,13 +320,8 @@ def _figure_columns(
         yield from _ratio_columns(answer, tests, ratio_heading)
     others = dict.fromkeys(one.metric for test in tests for one in test.others)
     for metric in others:
-        found = [
-            next((one for one in test.others if one.metric == metric), None)
-            for test in tests
-        ]
-        shown = [
-            ("", None) if one is None else (one.label, one.estimate) for one in found
-        ]
+        found = [next((one for one in test.others if one.metric == metric), None) for test in tests]
+        shown = [("", None) if one is None else (one.label, one.estimate) for one in found]
         label = next(one.label for one in found if one is not None)
         for column in _estimate_columns([(label, estimate) for _, estimate in shown]):
             yield 1, column
@@ -352,9 +343,7 @@ def _estimate_columns(
         yield TextColumn(heading, tuple(cells))
     else:
         texts = (
-            "-"
-            if one is None
-            else f"{label} {quantity_text(one.value, one.unit, digits)}"
+            "-" if one is None else f"{label} {quantity_text(one.value, one.unit, digits)}"
             for label, one in about
         )
         yield text_column("value", map(visible, texts))
@@ -439,11 +428,7 @@ def groups_to_print(answer: SessionAnswer) -> tuple[FindingGroup, ...]:
     return tuple(
         group
         for group in answer.groups
-        if not (
-            group.code in in_sentences
-            and group.tests
-            and failed.issuperset(group.tests)
-        )
+        if not (group.code in in_sentences and group.tests and failed.issuperset(group.tests))
     )
 
 
@@ -485,9 +470,9 @@ def group_lines(
 
 
 def shortened(text: str, room: int) -> str:
-    """Return a text of at most `room` characters: a quoted command is cut first, because what is said of it
-    stands behind it; then the text, after a clause that nearly fills it, else after a word, with
-    `...`; never within brackets."""
+    """Return a text of at most `room` characters: a quoted command is cut first, because what is
+    said of it stands behind it; then the text, after a clause that nearly fills it, else after a
+    word, with `...`; never within brackets."""
     for quoted in _QUOTED.findall(text):
         if (excess := len(text) - room) > 0:
             kept = max(len(quoted) - excess - len("..."), _SHORTEST_QUOTED)

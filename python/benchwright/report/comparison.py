@@ -1,11 +1,10 @@
 """The result of a comparison, as text and for JSON.
 
-Purpose: a table, a sentence for each verdict, the gates and the noise floor.
-Decision: the table has ratios (candidate / baseline); the sentences say by how much a
-candidate is slower or faster: `slower by x` means 1 + x times as slow in the metric's
-direction. Sentences, margins and gates therefore use the same measure. Only times are slower and faster:
-sizes are larger and smaller, everything else is higher and lower, by a share of the baseline.
-Non-goal: deciding verdicts.
+Purpose: a table, a sentence for each verdict, the gates and the noise floor. Decision: the table
+has ratios (candidate / baseline); the sentences say by how much a candidate is slower or faster:
+`slower by x` means 1 + x times as slow in the metric's direction. Sentences, margins and gates
+therefore use the same measure. Only times are slower and faster: sizes are larger and smaller,
+everything else is higher and lower, by a share of the baseline. Non-goal: deciding verdicts.
 """
 
 from __future__ import annotations
@@ -139,14 +138,9 @@ def _table(comparison: ComparisonResult, width: int | None) -> str:
         *number_columns(["RATIO", "LOW", "HIGH"], ratios),
         word_column(
             "VERDICT",
-            (
-                verdict_word(v, comparison) if v.verdict else "(shown)"
-                for v in candidates
-            ),
+            (verdict_word(v, comparison) if v.verdict else "(shown)" for v in candidates),
         ),
-        text_column(
-            "P(adj)", (p_cell(v.p_adjusted) if v.verdict else "" for v in candidates)
-        ),
+        text_column("P(adj)", (p_cell(v.p_adjusted) if v.verdict else "" for v in candidates)),
         percent_column("MIN DETECTABLE", (v.stated_effect for v in candidates)),
     ]
     places = [place for place, row in enumerate(rows) if row.verdict is not None]
@@ -260,9 +254,7 @@ def _tests_table(
     return list(table_lines(shown if width is None else fitting(columns, width)))
 
 
-def _verdict_counts(
-    judged: Sequence[MetricVerdict], comparison: ComparisonResult
-) -> str:
+def _verdict_counts(judged: Sequence[MetricVerdict], comparison: ComparisonResult) -> str:
     """Return `new against old, 12 tests: 1 slower, 10 equivalent, 1 undecided`."""
     ordered = sorted(judged, key=lambda v: _ORDER.index(v.verdict))
     found = Counter(verdict_word(v, comparison) for v in ordered)
@@ -364,9 +356,7 @@ def null_headline(null: NullResult) -> str:
     biased = ", BIASED" if null.biased else ""
     if not known:
         return f"No noise floor{biased}"
-    return (
-        f"Noise floor {percent_text(known[0].noise_floor)} of {known[0].metric}{biased}"
-    )
+    return f"Noise floor {percent_text(known[0].noise_floor)} of {known[0].metric}{biased}"
 
 
 # The words of a difference depend on the metric's unit: (more, less, `as ... as`).
@@ -391,7 +381,8 @@ def _is_time(v: MetricVerdict, comparison: ComparisonResult) -> bool:
 
 
 def verdict_word(v: MetricVerdict, comparison: ComparisonResult) -> str:
-    """Return a verdict in the words of its metric: `slower`, `larger`, `lower`; `shown` without one.
+    """Return a verdict in the words of its metric: `slower`, `larger`, `lower`; `shown` without
+    one.
 
     Scripts read the verdict itself, which is `slower` for what is worse.
     """

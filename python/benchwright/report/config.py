@@ -78,8 +78,6 @@ def _lines(document: ConfigDocument, every: bool, home: str) -> Iterator[str]:
     columns.append(word_column("from", places))
     if not every:
         named = tuple(", ".join(commands) for commands in rows.values())
-        columns.append(
-            TextColumn("commands", named, left=True, width=_COMMANDS_WIDTH, wrap=True)
-        )
+        columns.append(TextColumn("commands", named, left=True, width=_COMMANDS_WIDTH, wrap=True))
     yield ""
     yield from table_lines(columns)

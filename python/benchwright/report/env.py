@@ -120,18 +120,14 @@ def _absent(facts: list[Fact]) -> Iterator[str]:
 
 
 def _wrapped(head: str, text: str) -> Iterator[str]:
-    lines = textwrap.wrap(
-        text, _WIDTH - 6, break_long_words=False, break_on_hyphens=False
-    )
+    lines = textwrap.wrap(text, _WIDTH - 6, break_long_words=False, break_on_hyphens=False)
     yield f"  {head}"
     yield from (f"      {line}" for line in lines)
 
 
 def _name_width(facts: list[Fact]) -> int:
     """Return the width of a group's column of names; very long names overflow it."""
-    return min(
-        _MOST_NAME, max((len(f.name) for f in facts if not _thing(f)), default=0)
-    )
+    return min(_MOST_NAME, max((len(f.name) for f in facts if not _thing(f)), default=0))
 
 
 def _first(fact: Fact) -> str:
@@ -197,9 +193,7 @@ def _difference_lines(
     yield from _section(head, difference.unknown)
     expected = [c for c in difference.changes if c.weight is FactWeight.EXPECTED]
     if everything:
-        yield from _section(
-            f"expected: {_WEIGHT_MEANING[FactWeight.EXPECTED]}", expected
-        )
+        yield from _section(f"expected: {_WEIGHT_MEANING[FactWeight.EXPECTED]}", expected)
     elif expected:
         yield ""
         verb = "differs" if len(expected) == 1 else "differ"
@@ -266,9 +260,7 @@ class FactEntry(msgspec.Struct, frozen=True):
     weight: FactWeight
 
 
-class EnvDocument(
-    msgspec.Struct, frozen=True, kw_only=True, tag_field="schema", tag=ENV_SCHEMA
-):
+class EnvDocument(msgspec.Struct, frozen=True, kw_only=True, tag_field="schema", tag=ENV_SCHEMA):
     """A capture of a machine."""
 
     of: str

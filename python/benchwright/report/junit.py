@@ -1,14 +1,14 @@
 """A comparison as JUnit XML, for CI systems that read the test results of a build.
 
-Decision: only a gate can fail a build. One case per metric and candidate states the
-verdict and never fails; if undecided, it is `skipped`. One case per gate and candidate:
-`failure` if the gate failed, `error` if it is undecided or the comparison was cut short,
-because a build without an answer has not passed. Failed trials are a separate `error`.
-So a report is green exactly when the exit status is 0, with one exception: an undecided
-comparison without a gate (exit status 3) is shown as skipped.
-Findings are in the suite's `system-out`, one per line; serious ones and those that make a gate
-undecided also in the `system-out` of the cases of the gates that they concern, because some CI systems (GitLab) show only the cases.
-Source: the JUnit schema as Jenkins reads it (testsuites, testsuite, testcase).
+Decision: only a gate can fail a build. One case per metric and candidate states the verdict and
+never fails; if undecided, it is `skipped`. One case per gate and candidate: `failure` if the gate
+failed, `error` if it is undecided or the comparison was cut short, because a build without an
+answer has not passed. Failed trials are a separate `error`. So a report is green exactly when the
+exit status is 0, with one exception: an undecided comparison without a gate (exit status 3) is
+shown as skipped. Findings are in the suite's `system-out`, one per line; serious ones and those
+that make a gate undecided also in the `system-out` of the cases of the gates that they concern,
+because some CI systems (GitLab) show only the cases. Source: the JUnit schema as Jenkins reads it
+(testsuites, testsuite, testcase).
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from collections.abc import Sequence
 from xml.etree import ElementTree
 
 from benchwright.core.comparison import ComparisonResult, GateOutcome, Verdict
-from benchwright.core.load import LimitVerdict
 from benchwright.core.results import Finding, Severity
 from benchwright.core.text import plural
 from benchwright.core.untrusted import visible_lines
+from benchwright.features.load.types import LimitVerdict
 from benchwright.report.comparison import gate_sentence, sentence
 from benchwright.report.parts import finding_lines
 
@@ -28,9 +28,7 @@ _CUT = ("interrupted", "stopped", "failed")
 """Reasons that end a comparison early: a gate that held so far has not passed."""
 
 
-def render_junit(
-    comparisons: Sequence[ComparisonResult], findings: Sequence[Finding] = ()
-) -> str:
+def render_junit(comparisons: Sequence[ComparisonResult], findings: Sequence[Finding] = ()) -> str:
     """Return an XML document with one `testsuite` per comparison; `findings` concern all of
     them."""
     suites = [comparison_suite(one, findings) for one in comparisons]
@@ -122,13 +120,9 @@ def _verdicts(comparison: ComparisonResult) -> list[ElementTree.Element]:
     return cases
 
 
-def _gates(
-    comparison: ComparisonResult, findings: Sequence[Finding]
-) -> list[ElementTree.Element]:
+def _gates(comparison: ComparisonResult, findings: Sequence[Finding]) -> list[ElementTree.Element]:
     """Return a case for each gate, with the lines of the findings that may concern it."""
-    by_test = {
-        gate.test: _subjects(gate.test, comparison.arms) for gate in comparison.gates
-    }
+    by_test = {gate.test: _subjects(gate.test, comparison.arms) for gate in comparison.gates}
     subjects = {*comparison.arms[1:]}.union(*by_test.values())
     cases = []
     for gate in comparison.gates:
@@ -182,9 +176,7 @@ def _case(candidate: str, name: str) -> ElementTree.Element:
     )
 
 
-def add_child(
-    case: ElementTree.Element, tag: str, message: str = "", text: str = ""
-) -> None:
+def add_child(case: ElementTree.Element, tag: str, message: str = "", text: str = "") -> None:
     """Add an element with an attribute `message` and a text; without those that are empty."""
     child = ElementTree.SubElement(case, tag)
     if message:

@@ -10,19 +10,19 @@ from typing import NotRequired, TypedDict
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from benchwright.core.characterization import Characterization
 from benchwright.core.observation import CpuProfile, TopFunction, Trial
 from benchwright.core.plan import CommandMode, Pairs
-from benchwright.core.search import SearchTrial
-from benchwright.core.search_text import load_value_text, sample_text
 from benchwright.core.text import percent_text, plural
 from benchwright.core.untrusted import visible, visible_lines
-from benchwright.findings.search_profiles import (
+from benchwright.features.profile.report import characterize_lines
+from benchwright.features.profile.types import Characterization
+from benchwright.features.search.profiles import (
     ProfileNearestAnswer,
     profile_nearest_answer,
     profiled_trials,
 )
-from benchwright.report.characterized import characterize_lines
+from benchwright.features.search.text import load_value_text, sample_text
+from benchwright.features.search.types import SearchTrial
 from benchwright.report.documents import EntryT, entry, infinite
 
 # -- A profile as lines, for the end of a run ------------------------------------------
@@ -163,9 +163,7 @@ def _combined(profiles: Sequence[CpuProfile]) -> CpuProfile:
     )
 
 
-def _mean_share(
-    profiles: Sequence[CpuProfile], of: Callable[[CpuProfile], float]
-) -> float:
+def _mean_share(profiles: Sequence[CpuProfile], of: Callable[[CpuProfile], float]) -> float:
     """Return a share of all samples, from that share in each profile."""
     samples = sum(profile.samples for profile in profiles)
     return sum(profile.samples * of(profile) for profile in profiles) / max(samples, 1)
@@ -184,11 +182,7 @@ Answers = Mapping[Pairs, float | None]
 def search_profiles_text(trials: Sequence[SearchTrial], answers: Answers) -> str:
     """Return a blank line and the lines of a search's profiles, each ending with a newline;
     empty without profiles."""
-    lines = [
-        line
-        for best in _next_to_answers(trials, answers)
-        for line in _answer_lines(best)
-    ]
+    lines = [line for best in _next_to_answers(trials, answers) for line in _answer_lines(best)]
     if not lines:
         return ""
     found = profiled_trials(trials)
@@ -198,14 +192,10 @@ def search_profiles_text(trials: Sequence[SearchTrial], answers: Answers) -> str
     return visible_lines("".join(f"{line}\n" for line in ("", *lines)))
 
 
-def _next_to_answers(
-    trials: Sequence[SearchTrial], answers: Answers
-) -> list[ProfileNearestAnswer]:
+def _next_to_answers(trials: Sequence[SearchTrial], answers: Answers) -> list[ProfileNearestAnswer]:
     """Return, for each sample with profiles, the profiled trial nearest to its answer."""
     nearest_answers = (
-        profile_nearest_answer(
-            [trial for trial in trials if trial.sample == sample], answer
-        )
+        profile_nearest_answer([trial for trial in trials if trial.sample == sample], answer)
         for sample, answer in answers.items()
     )
     return [one for one in nearest_answers if one is not None]
@@ -219,9 +209,7 @@ def _answer_lines(best: ProfileNearestAnswer) -> Iterator[str]:
     yield from (f"  {line}" for line in profile_lines(best.profile))
 
 
-def search_profiles(
-    trials: Sequence[SearchTrial], answers: Answers
-) -> tuple[ProfileEntry, ...]:
+def search_profiles(trials: Sequence[SearchTrial], answers: Answers) -> tuple[ProfileEntry, ...]:
     """Return every trial's profile for JSON."""
     named = [best.trial for best in _next_to_answers(trials, answers)]
     return tuple(
@@ -236,9 +224,7 @@ def search_profiles(
     )
 
 
-def search_trial_entry(
-    kind: type[EntryT], one: SearchTrial, **members: object
-) -> EntryT:
+def search_trial_entry(kind: type[EntryT], one: SearchTrial, **members: object) -> EntryT:
     """Return a trial of a search as an entry of this type; `members` are the type's own
     members."""
     trial = one.trial

@@ -36,8 +36,8 @@ def finding_lines(findings: Iterable[Finding]) -> str:
 
 
 def late_columns(late_p99_ms: Sequence[float | None]) -> list[TextColumn]:
-    """Return the column of how late a generator was [ms], with the decimals of the largest value; none if the
-    generator does not say it."""
+    """Return the column of how late a generator was [ms], with the decimals of the largest value;
+    none if the generator does not say it."""
     known = [late for late in late_p99_ms if late is not None]
     if not known:
         return []
@@ -91,11 +91,7 @@ def ending_text(stop: StopDecision) -> str:
 def failure_text(name: str, trial: Trial, study: str) -> str:
     """Return the last lines of a failed trial's stderr, and the file that has all of it."""
     error_text = trial.error_text
-    assert error_text is not None, (
-        "only a trial that failed and said something is shown"
-    )
+    assert error_text is not None, "only a trial that failed and said something is shown"
     file = f"{study}/{error_text.file}"
     head = visible(f"{name}: the last lines of {file} (trial {trial.epoch}):")
-    return "".join(
-        [f"{head}\n", *(f"    {visible(line)}\n" for line in error_text.lines)]
-    )
+    return "".join([f"{head}\n", *(f"    {visible(line)}\n" for line in error_text.lines)])

@@ -55,9 +55,7 @@ class StepEntry(msgspec.Struct, frozen=True):
     commands: tuple[CommandEntry, ...] | UnsetType = UNSET
 
 
-class PlanDocument(
-    msgspec.Struct, frozen=True, tag_field="schema", tag="benchwright/plan/1"
-):
+class PlanDocument(msgspec.Struct, frozen=True, tag_field="schema", tag="benchwright/plan/1"):
     """The samples and commands of a program."""
 
     steps: tuple[StepEntry, ...]

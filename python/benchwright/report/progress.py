@@ -14,10 +14,10 @@ from collections.abc import Sequence
 
 from benchwright.core.comparison import ComparisonProgress, ComparisonResult
 from benchwright.core.plan import Pairs, StopDecision
-from benchwright.core.pool import PoolProgress
 from benchwright.core.progress import ProgressDisplay
 from benchwright.core.text import duration_text, plural
 from benchwright.decide.stopping import TestProgress, TestsProgress
+from benchwright.features.pool.types import PoolProgress
 from benchwright.report.answer import estimate_text
 from benchwright.report.parts import stop_line
 
@@ -62,8 +62,8 @@ class SessionProgress:
         elapsed_s: float,
         together: TestsProgress | None,
     ) -> None:
-        """Show the test's progress; not its end, which has a line of its own. Several tests share one
-        status."""
+        """Show the test's progress; not its end, which has a line of its own. Several tests share
+        one status."""
         if together is not None:
             if together.fraction is None or together.fraction < 1:
                 text = together_text(name, progress, together)
@@ -177,9 +177,7 @@ def block_text(so_far: ComparisonProgress) -> str:
     return "; ".join((*parts, f"{duration_text(so_far.elapsed_s)} so far"))
 
 
-def show_pool_progress(
-    display: ProgressDisplay, progress: PoolProgress, elapsed_s: float
-) -> None:
+def show_pool_progress(display: ProgressDisplay, progress: PoolProgress, elapsed_s: float) -> None:
     """Show how far the tasks of a pool are, as the status."""
     fraction = None
     if progress.planned:
@@ -190,7 +188,8 @@ def show_pool_progress(
 
 
 def pool_parts(progress: PoolProgress) -> list[str]:
-    """Return `5 of 12 tasks recorded, 4 running`, `about 3 min left` and `1 void attempt`, as far as they are known."""
+    """Return `5 of 12 tasks recorded, 4 running`, `about 3 min left` and `1 void attempt`, as far
+    as they are known."""
     done = plural(progress.recorded, "task")
     if progress.planned is not None:
         done = f"{progress.recorded:,} of {plural(progress.planned, 'task')}"

@@ -361,8 +361,6 @@ def tag_text(study: Path, session: int, about: SessionAbout) -> str:
     return report_text(field_lines([(name, text or "-") for name, text in fields]))
 
 
-def tag_document(
-    study: Path, session: int, about: SessionAbout, changed: bool
-) -> TagDocument:
+def tag_document(study: Path, session: int, about: SessionAbout, changed: bool) -> TagDocument:
     """Return name, tags and note of a session as JSON."""
     return entry(TagDocument, about, study=str(study), session=session, changed=changed)

@@ -123,9 +123,7 @@ def compose_report(
     )
 
 
-def _quantity_line(
-    summary: Summary, means: dict[tuple[str, str], float] | None
-) -> QuantityLine:
+def _quantity_line(summary: Summary, means: dict[tuple[str, str], float] | None) -> QuantityLine:
     overhead = None
     if means is not None:
         of = (summary.name, summary.unit)
@@ -247,8 +245,8 @@ def high_z_scores(
 ) -> list[StatsNotice]:
     """Return a notice for every value whose |z| exceeds the threshold.
 
-    The text is that of the paper's Figure 2, which calls a trial an epoch. A quantity has the table's label unless that is only
-    its name in another case.
+    The text is that of the paper's Figure 2, which calls a trial an epoch. A quantity has the
+    table's label unless that is only its name in another case.
     """
     result, rules = [], book or MetricRules()
     for column in quantities:
@@ -280,6 +278,4 @@ def most_notable(notices: Iterable[StatsNotice]) -> list[StatsNotice]:
 
 def notice_lines(notices: Iterable[StatsNotice]) -> str:
     """Return the largest notices as lines `SUBJECT: text`, each ending with a newline."""
-    return "".join(
-        one_line(f"{one.subject}: {one.text}") + "\n" for one in most_notable(notices)
-    )
+    return "".join(one_line(f"{one.subject}: {one.text}") + "\n" for one in most_notable(notices))

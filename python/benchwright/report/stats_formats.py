@@ -176,8 +176,7 @@ def render_latex(document: StatsReport) -> str:
         for f in document.findings
     ]
     doubts += [
-        _latex_comment(f"{one.subject}: {one.text}")
-        for one in most_notable(document.notices)
+        _latex_comment(f"{one.subject}: {one.text}") for one in most_notable(document.notices)
     ]
     parts = ["".join(doubts)]
     for name, rows in tables_with_units(document.sections):

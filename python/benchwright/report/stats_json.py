@@ -198,9 +198,7 @@ def _quantity_entry(line: QuantityLine) -> QuantityEntry:
     )
 
 
-def _ttest_entry(
-    pair: InputComparison, quantity_comparison: QuantityComparison
-) -> TtestEntry:
+def _ttest_entry(pair: InputComparison, quantity_comparison: QuantityComparison) -> TtestEntry:
     test, rank = quantity_comparison.test, quantity_comparison.rank
     rank_entry = None
     if rank is not None:

@@ -67,8 +67,7 @@ def _tables(tables: Sequence[tuple[str, list[list[str]]]]) -> Iterator[str]:
     """Yield tables with their names, unprintable characters escaped; a column has the same width
     in all of them."""
     shown = [
-        (visible(name), [[visible(cell) for cell in row] for row in rows])
-        for name, rows in tables
+        (visible(name), [[visible(cell) for cell in row] for row in rows]) for name, rows in tables
     ]
     widths = _column_widths([rows for _, rows in shown])
     for name, rows in shown:
@@ -100,10 +99,10 @@ def _column_widths(tables: list[list[list[str]]]) -> list[int]:
 
 # -- The table of `bw stats`: the same columns, for people -------------------------------
 #
-# Decision: the tables come first and the doubts below them. Each row has its unit and one
-# number of decimals; a quantity that is the same in every trial is a line below the tables, because
-# its six equal figures say no more. z-scores are printed only on request: in clean data of 30 trials
-# 82 % have one above 2.
+# Decision: the tables come first and the doubts below them. Each row has its unit and one number of
+# decimals; a quantity that is the same in every trial is a line below the tables, because its six
+# equal figures say no more. z-scores are printed only on request: in clean data of 30 trials 82 %
+# have one above 2.
 
 
 def render_readable(
@@ -213,7 +212,8 @@ def _is_constant(line: QuantityLine) -> bool:
 
 
 def _constant_text(summary: Summary) -> str:
-    """Return the value of a constant quantity: exact as measured, at most six digits of one that was computed."""
+    """Return the value of a constant quantity: exact as measured, at most six digits of one that
+    was computed."""
     value, unit = summary.minimum, summary.unit
     if not value and unit == "s":
         return "less than the resolution of its clock"

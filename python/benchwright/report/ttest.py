@@ -54,15 +54,12 @@ def ttest_text(document: StatsReport) -> str:
     return visible_lines("\n".join(parts))
 
 
-def _ttest_lines(
-    pair: InputComparison, one: QuantityComparison, total: int
-) -> list[str]:
+def _ttest_lines(pair: InputComparison, one: QuantityComparison, total: int) -> list[str]:
     test = one.test
     percent = _percent(test.difference.confidence)
     low, high = _ends(one)
     lines = [
-        f"{one.label}: {percent}CI for {pair.candidate} - {pair.baseline} = "
-        f"({low}, {high})",
+        f"{one.label}: {percent}CI for {pair.candidate} - {pair.baseline} = ({low}, {high})",
         TTEST_HEADING,
     ]
     for null, alternative, p in (
@@ -192,9 +189,7 @@ def csv_fields(
     }
 
 
-def _ttest_fields(
-    pair: InputComparison, one: QuantityComparison
-) -> list[str | float | None]:
+def _ttest_fields(pair: InputComparison, one: QuantityComparison) -> list[str | float | None]:
     test, ratio = one.test, one.ratio
     return [
         pair.baseline,

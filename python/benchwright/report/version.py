@@ -47,10 +47,7 @@ def version_text(document: VersionDocument) -> str:
                 for one in document.programs
             ),
             ("Python", f"{document.python}  {document.interpreter}"),
-            *(
-                (name, version or "not installed")
-                for name, version in document.libraries.items()
-            ),
+            *((name, version or "not installed") for name, version in document.libraries.items()),
             ("kernel", f"{document.kernel} {document.architecture}"),
         ]
     )

@@ -1,4 +1,5 @@
-"""`bw why` as text and for JSON: the sentence for all results, the figures, the USE table, findings."""
+"""`bw why` as text and for JSON: the sentence for all results, the figures, the USE table,
+findings."""
 
 from __future__ import annotations
 
@@ -13,12 +14,6 @@ import msgspec
 
 from benchwright.core.resource_use import ProgramUse, ResourceUse, TaskUse
 from benchwright.core.results import Finding, Severity, Summary
-from benchwright.core.search import Criterion
-from benchwright.core.search_text import (
-    criterion_limit_text,
-    criterion_name,
-    criterion_value_text,
-)
 from benchwright.core.text import (
     duration_text,
     form_text,
@@ -36,6 +31,12 @@ from benchwright.core.text_table import (
     word_column,
 )
 from benchwright.core.untrusted import one_line, visible, visible_lines
+from benchwright.features.search.text import (
+    criterion_limit_text,
+    criterion_name,
+    criterion_value_text,
+)
+from benchwright.features.search.types import Criterion
 from benchwright.findings.codes import LIMITER_CODES
 from benchwright.findings.explanation import ONLY_STATED, Explanation
 from benchwright.findings.observed import ObservedFiles
@@ -106,9 +107,7 @@ def _groups_of(
     return finding_groups([*(("", finding) for finding in about), *named])
 
 
-def _worst(
-    groups: Sequence[FindingGroup], results: Sequence[Explanation]
-) -> list[Explanation]:
+def _worst(groups: Sequence[FindingGroup], results: Sequence[Explanation]) -> list[Explanation]:
     """Return the result whose USE table is shown: the worst of the first group."""
     if not groups:
         return sorted(results, key=lambda one: -one.watched_s)[:1]
@@ -230,9 +229,7 @@ def _limited_text(summary: Summary | None, criterion: Criterion) -> str:
     name, limit = criterion_name(criterion), criterion_limit_text(criterion)
     if summary is None or not summary.count:
         return f"{name} is missing, limit {limit}"
-    low, high = (
-        criterion_value_text(criterion, one) for one in (summary.low, summary.high)
-    )
+    low, high = (criterion_value_text(criterion, one) for one in (summary.low, summary.high))
     trials = plural(summary.count, "trial")
     inside = f"{trials}, no interval"
     if summary.low == summary.low:
@@ -300,9 +297,7 @@ def _uses(explanation: Explanation, width: int, *, whole: bool) -> list[str]:
     if window is None:
         return []
     first, last = window.epochs
-    which = (
-        f"trial {first}" if first == last else f"one window of trials {first} to {last}"
-    )
+    which = f"trial {first}" if first == last else f"one window of trials {first} to {last}"
     seen = f"{explanation.watched} of {plural(explanation.trials, 'trial')} watched"
     what = "resources" if whole else "busy"
     head = f"{what} in {which} of {explanation.name} ({duration_text(window.seconds)}; {seen})"
@@ -312,22 +307,16 @@ def _uses(explanation: Explanation, width: int, *, whole: bool) -> list[str]:
 
 
 def _table(rows: Sequence[UseRow], width: int, *, whole: bool) -> list[str]:
-    names = [
-        visible(f"{row.resource} {_short_path(row.name)}".rstrip()) for row in rows
-    ]
+    names = [visible(f"{row.resource} {_short_path(row.name)}".rstrip()) for row in rows]
     first = min(max(map(len, (*names, _HEADINGS[0]))), 24)
     cells = [[_cell(part, whole=whole) for part in _parts(row)] for row in rows]
     room = width - first - 2 - 3 * 2
     widths = _shared(cells, room)
-    columns = [
-        TextColumn(_HEADINGS[0], tuple(names), left=True, width=first, wrap=True)
-    ]
+    columns = [TextColumn(_HEADINGS[0], tuple(names), left=True, width=first, wrap=True)]
     for place, (heading, column) in enumerate(zip(_HEADINGS[1:], widths, strict=True)):
         texts = tuple(row[place] for row in cells)
         if any(texts):
-            columns.append(
-                TextColumn(heading, texts, left=True, width=column, wrap=True)
-            )
+            columns.append(TextColumn(heading, texts, left=True, width=column, wrap=True))
     return list(table_lines(columns, indent="  "))
 
 
@@ -361,9 +350,7 @@ def _cell(readings: Sequence[UseValue], *, whole: bool) -> str:
     """Return the figures of a cell; not `whole`: without absent ones and zeros."""
     texts = [(one.name, reading_text(one)) for one in readings]
     return ", ".join(
-        f"{name} {text}"
-        for name, text in texts
-        if whole or text.split()[0] not in (ABSENT, "0")
+        f"{name} {text}" for name, text in texts if whole or text.split()[0] not in (ABSENT, "0")
     )
 
 
@@ -551,9 +538,7 @@ class ExplanationEntry(msgspec.Struct, frozen=True, kw_only=True):
     files: ObservedFilesEntry
 
 
-class WhyDocument(
-    msgspec.Struct, frozen=True, tag_field="schema", tag="benchwright/why/1"
-):
+class WhyDocument(msgspec.Struct, frozen=True, tag_field="schema", tag="benchwright/why/1"):
     """Limiters of each result."""
 
     study: str
@@ -590,9 +575,7 @@ def _explanation_entry(explanation: Explanation) -> ExplanationEntry:
         name=explanation.name,
         sample=dict(explanation.sample),
         threads=explanation.threads,
-        figure=None
-        if explanation.figure is None
-        else entry(FigureEntry, explanation.figure),
+        figure=None if explanation.figure is None else entry(FigureEntry, explanation.figure),
         limit=None
         if limit is None
         else entry(LimitEntry, limit, name=limit.key, value=limit.limit),
@@ -603,14 +586,10 @@ def _explanation_entry(explanation: Explanation) -> ExplanationEntry:
         trials=explanation.trials,
         trials_watched=explanation.watched,
         watched_s=explanation.watched_s,
-        window=None
-        if explanation.window is None
-        else _window_entry(explanation.window),
+        window=None if explanation.window is None else _window_entry(explanation.window),
         use=tuple(map(_resource_entry, explanation.table)),
         findings=entries(FindingEntry, explanation.findings),
-        files=ObservedFilesEntry(
-            files.flame_graphs, files.io or None, files.block_trace or None
-        ),
+        files=ObservedFilesEntry(files.flame_graphs, files.io or None, files.block_trace or None),
     )
 
 

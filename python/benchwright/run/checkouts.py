@@ -1,11 +1,12 @@
 """Commits of a git repository, each checked out and built in a directory of its own.
 
-Purpose: two commits are compared side by side, in one session: `bw compare --commit`, a baseline that
-is built again (`--interleave-baseline`), the steps of a bisection.
-Decision: a checkout is a clone that shares the repository's objects, in the user's cache. Nothing of the
-user's repository changes, not even its list of worktrees, and a checkout that was built is used again by a
-resumed session or a later step. Lost: `git worktree`, which leaves entries in the repository after a crash.
-Hooks of git are not run. Which trials a session runs depends on the commits' full names, which it stores.
+Purpose: two commits are compared side by side, in one session: `bw compare --commit`, a baseline
+that is built again (`--interleave-baseline`), the steps of a bisection. Decision: a checkout is a
+clone that shares the repository's objects, in the user's cache. Nothing of the user's repository
+changes, not even its list of worktrees, and a checkout that was built is used again by a resumed
+session or a later step. Lost: `git worktree`, which leaves entries in the repository after a crash.
+Hooks of git are not run. Which trials a session runs depends on the commits' full names, which it
+stores.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The small text file that `CHECKPOINT FILE` leaves for a boot script.
 
-The checkpoint itself is in the journal; the file only says where the study is, so that
-`bw resume FILE` and `bw run FILE` work as Auto-pilot's own did. The paper's rule for boot scripts holds
+The checkpoint itself is in the journal; the file only says where the study is, so that `bw resume
+FILE` and `bw run FILE` work as Auto-pilot's own did. The paper's rule for boot scripts holds
 (section 3.5): a file that root follows must belong to root and not be writable by others.
 """
 

@@ -61,9 +61,7 @@ def _with_name(request: RunComparison, name: str) -> RunComparison:
     """Return a comparison whose arms carry its name, even if the program gives none: a suite
     can run twice, and an arm belongs to the arms of the same run."""
     plans = tuple(
-        msgspec.structs.replace(
-            plan, arm=msgspec.structs.replace(plan.arm, comparison=name)
-        )
+        msgspec.structs.replace(plan, arm=msgspec.structs.replace(plan.arm, comparison=name))
         if plan.arm is not None and not plan.arm.comparison
         else plan
         for plan in request.plans
@@ -104,9 +102,7 @@ class RunningComparison:
 
     def progress(self) -> ComparisonProgress:
         """Return its progress."""
-        found = comparison_progress(
-            self.rule, self._builder.history(), self.request.names
-        )
+        found = comparison_progress(self.rule, self._builder.history(), self.request.names)
         if self.rule.paired:
             return found
         if self.rule.stored is not None:
@@ -214,9 +210,7 @@ class RunningComparison:
             boot_id=info.boot_id,
             blocks=result.blocks,
             floors=noise_floors(result),
-            false_positives=false_positives(
-                self.rule, self._blocks[self.rule.warmup :]
-            ),
+            false_positives=false_positives(self.rule, self._blocks[self.rule.warmup :]),
             relabellings=RELABELLINGS,
             biased=any(v.verdict in different for v in result.verdicts),
             session=self._ledger.session,

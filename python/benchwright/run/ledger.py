@@ -71,15 +71,11 @@ class Ledger:
 
     def void_trials(self, test_key: str) -> list[Trial]:
         """Return the records of a test's trials that were cut short, in this run or earlier."""
-        voids = self.study.entries(
-            self.session, ("void",), under=KeysOfTest(test_key).epochs
-        )
+        voids = self.study.entries(self.session, ("void",), under=KeysOfTest(test_key).epochs)
         payloads = (msgspec.json.decode(v.payload, type=VoidPayload) for v in voids)
         return [payload.trial for payload in payloads if payload.trial is not None]
 
-    def once(
-        self, key: str, what: str, kind: type[Outcome], do: Callable[[], Outcome]
-    ) -> Outcome:
+    def once(self, key: str, what: str, kind: type[Outcome], do: Callable[[], Outcome]) -> Outcome:
         """Return the outcome of an effect that happens once in a session."""
         known = self.recorded(key, kind)
         if known is not None:
@@ -131,9 +127,7 @@ class Ledger:
         self._checkpoints.add(key)
         self.at_checkpoint = True
 
-    def begin(
-        self, what: str, keys: tuple[str, ...], plan: TestPlan | None = None
-    ) -> int:
+    def begin(self, what: str, keys: tuple[str, ...], plan: TestPlan | None = None) -> int:
         """Record that effects are about to run; return the entry's sequence number."""
         (sequence,) = self.study.append(
             self.session,
@@ -150,10 +144,7 @@ class Ledger:
     ) -> None:
         """Record the trials of a batch, and its void part, in one durable write."""
         keys = KeysOfTest(test_key)
-        entries = [
-            NewEntry("outcome", keys.epoch(trial.epoch), trial, begin)
-            for trial in trials
-        ]
+        entries = [NewEntry("outcome", keys.epoch(trial.epoch), trial, begin) for trial in trials]
         if void is not None:
             entries.append(NewEntry("void", void.keys[0], void, begin))
         self.at_checkpoint = False

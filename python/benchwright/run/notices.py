@@ -69,7 +69,7 @@ def subject_of(info: SessionInfo) -> str:
     without a spec."""
     if info.kind not in SEARCH_KINDS:
         return info.program_main
-    from benchwright.run.search import stored_spec
+    from benchwright.features.search.session import stored_spec
 
     spec = stored_spec(info)
     return f"<{info.kind}>" if spec is None else spec.path
@@ -105,9 +105,7 @@ def send_notice(
     for delivery in deliveries:
         if delivery.error:
             attempts = f" ({delivery.tries} attempts)" if delivery.tries > 1 else ""
-            warn(
-                f"bw: notice not delivered: {delivery.target}: {delivery.error}{attempts}"
-            )
+            warn(f"bw: notice not delivered: {delivery.target}: {delivery.error}{attempts}")
     error = record_notice(study, notice, deliveries) if study is not None else ""
     if error:
         warn(f"bw: the notice was not recorded: {error}")
@@ -151,9 +149,7 @@ def notice_of(subject: str, end: SessionEnd) -> Notice:
             for result in contents.results
         ),
         findings=tuple(
-            NoticeFinding(
-                finding.code, finding.severity.value, _redacted(finding.subject)
-            )
+            NoticeFinding(finding.code, finding.severity.value, _redacted(finding.subject))
             for finding in contents.findings
         ),
         summary=_redacted(contents.summary),

@@ -14,7 +14,8 @@ from benchwright.core.errors import BenchError, OperatingError
 from benchwright.core.named_server import NamedServer
 from benchwright.core.processes import children_of
 from benchwright.core.resource_use import RemoteUse, ResourceUse
-from benchwright.core.search import LoadEnding, LoadTrial
+from benchwright.features.profile.profiler import DrawFlameGraph, Profiler
+from benchwright.features.search.types import LoadEnding, LoadTrial
 from benchwright.run.viewer import Viewer
 from benchwright.run.watching import (
     BatchWatcher,
@@ -26,11 +27,10 @@ from benchwright.trial.bench import LocalBench
 from benchwright.trial.programs import find_engine, find_sampler
 from benchwright.trial.remote import RemoteBench
 from benchwright.watch.observer import Observer, ObserverError, ObserverSet, Watch
-from benchwright.watch.profile import DrawFlameGraph, Profiler
 from benchwright.watch.sampler import SamplerObserver
 
 if TYPE_CHECKING:
-    from benchwright.watch.characterize.observer import Characterizer
+    from benchwright.features.profile.observer import Characterizer
 
 # --------------------------------------------------------------------------------------
 # The profiler of a search's loads: the server and its generator, without `bw` itself.
@@ -58,9 +58,7 @@ class LoadProfiler(Profiler):
     def end(self) -> None:
         """Stop sampling and read the samples. Raises ObserverError `profile-unavailable`."""
         super().end()
-        self.samples = [
-            sample for sample in self.samples if sample.pid not in self._own
-        ]
+        self.samples = [sample for sample in self.samples if sample.pid not in self._own]
 
 
 # -- Which observers watch a session ---------------------------------------------------
@@ -151,7 +149,7 @@ def session_watcher(
 
 
 def _characterizer() -> Characterizer:
-    from benchwright.watch.characterize.observer import Characterizer
+    from benchwright.features.profile.observer import Characterizer
 
     try:
         return Characterizer(find_engine())
@@ -224,9 +222,7 @@ class RemoteSampler:
         if self._file is not None:
             study = self._directory.parent.parent
             try:
-                (use,) = uses_of(
-                    self._file, str(self._file.relative_to(study)), windows
-                )
+                (use,) = uses_of(self._file, str(self._file.relative_to(study)), windows)
             except (OSError, OperatingError) as error:
                 self._why = str(error)
         if use is None:
@@ -237,9 +233,7 @@ class RemoteSampler:
 class LoadWatcher:
     """Watches the loads of a session, one after the other."""
 
-    def __init__(
-        self, watching: BatchWatcher, recorded: int, viewer: Viewer | None = None
-    ) -> None:
+    def __init__(self, watching: BatchWatcher, recorded: int, viewer: Viewer | None = None) -> None:
         """`recorded`: number of trials in the journal. `viewer` has its turn between loads."""
         self._viewer = viewer
         self._watching = watching
@@ -263,9 +257,7 @@ class LoadWatcher:
         here = () if host is not None else server
         self._sampled = self._sampler_of(host)
         with contextlib.ExitStack() as watching:
-            watching.enter_context(
-                self._watching.batch(LOAD_SERIES, self._number, servers=here)
-            )
+            watching.enter_context(self._watching.batch(LOAD_SERIES, self._number, servers=here))
             if self._sampled is not None:
                 watching.enter_context(self._sampled.around(self._number, server))
             self._begun = True

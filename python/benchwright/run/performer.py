@@ -10,9 +10,9 @@ from pathlib import Path
 
 import msgspec
 
-from benchwright.core.characterization import Characterization
 from benchwright.core.errors import BenchError, Interrupted
 from benchwright.core.plan import Command, CommandMode, Pairs, TestPlan
+from benchwright.features.profile.types import Characterization
 from benchwright.run.viewer import Viewer
 from benchwright.run.watching import BatchWatcher
 from benchwright.study.logs import log_directory

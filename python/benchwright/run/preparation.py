@@ -65,9 +65,7 @@ def missing_programs(
             why = (
                 ""
                 if name is None
-                else program_problem(
-                    name, own.get("PATH"), item.plan.directory or directory
-                )
+                else program_problem(name, own.get("PATH"), item.plan.directory or directory)
             )
             if name is not None and why:
                 yield item, name, why
@@ -126,9 +124,7 @@ def prepare_suite(
 
     values = parse_defines(defines)
     base = _base_environment(study)
-    program = load(
-        path, _read_suite, defines=values, environment=base, library=base.get(APLIB)
-    )
+    program = load(path, _read_suite, defines=values, environment=base, library=base.get(APLIB))
     directory = str(Path(path).resolve().parent)
     return _prepare(program, path, values, study, arguments, suite_directory=directory)
 
@@ -198,9 +194,7 @@ def rehearse(prepared: PreparedProgram) -> list[Planned]:
 
     Raises InputError for mistakes that a dry run shows.
     """
-    planned = describe(
-        prepared.program, defines=prepared.defines, environment=prepared.environment
-    )
+    planned = describe(prepared.program, defines=prepared.defines, environment=prepared.environment)
     tests = [item for item in planned if isinstance(item, PlannedTest)]
     wrong = _hook_errors(tests, prepared.info.directory)
     wrong |= _program_errors(prepared, planned)
@@ -234,9 +228,7 @@ def _counter_errors(tests: Sequence[PlannedTest]) -> dict[str, Diagnostic]:
     return {}
 
 
-def _program_errors(
-    prepared: PreparedProgram, planned: Sequence[Planned]
-) -> dict[str, Diagnostic]:
+def _program_errors(prepared: PreparedProgram, planned: Sequence[Planned]) -> dict[str, Diagnostic]:
     """Return a Diagnostic for each program that cannot be started."""
     main, wrong = prepared.info.program_main, dict[str, Diagnostic]()
     missing = missing_programs(
@@ -270,13 +262,9 @@ def _quoting_hint(prepared: PreparedProgram) -> str:
     return ""
 
 
-def _diagnostic_at(
-    item: PlannedTest, code: str, message: str, hint: str = ""
-) -> Diagnostic:
+def _diagnostic_at(item: PlannedTest, code: str, message: str, hint: str = "") -> Diagnostic:
     place = item.where
-    return Diagnostic(
-        code, message, hint, place.file, place.line, place.column, place.text
-    )
+    return Diagnostic(code, message, hint, place.file, place.line, place.column, place.text)
 
 
 def exec_environment(prepared: PreparedProgram, study: Path) -> ExecEnvironment:

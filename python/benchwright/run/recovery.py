@@ -124,9 +124,7 @@ def _is_set_up(keys: KeysOfTest, own: list[JournalEntry]) -> bool:
     return any(e.key.startswith(begun) for e in own)
 
 
-def _void_entry(
-    begin: JournalEntry, entries: Iterable[JournalEntry], crash: str
-) -> NewEntry:
+def _void_entry(begin: JournalEntry, entries: Iterable[JournalEntry], crash: str) -> NewEntry:
     """Return the entry that closes a started effect; its cause is what ended `bw` after it."""
     begun = msgspec.json.decode(begin.payload, type=BeginPayload)
     later = (e for e in entries if e.kind == "end" and e.seq > begin.seq)

@@ -2,9 +2,9 @@
 
 A suite, a comparison, a load in a study, a ramp, a peak search and a surface are started, resumed,
 watched, stopped, recorded and reported by the code here, which also sends their notices. What a
-session does is an `Experiment` (run/session.py, run/search.py); what a person sees of it is a
-`SessionOutput`, which the command line supplies: this package prints nothing. Decision: two small
-protocols. Rejected: one composition for each command; the copies drifted apart.
+session does is an `Experiment` (run/session.py, features/search/session.py); what a person sees of
+it is a `SessionOutput`, which the command line supplies: this package prints nothing. Decision: two
+small protocols. Rejected: one composition for each command; the copies drifted apart.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ from benchwright.core.errors import Interrupted, OperatingError, StudyError
 from benchwright.core.named_server import NamedServer
 from benchwright.core.notice import NoticeSettings
 from benchwright.core.observation import FoldedStacks
-from benchwright.core.quiet import QuietSettings, RestoreResult
 from benchwright.core.results import Finding
+from benchwright.features.pool.gangs import GangListener, Gangs, OpenGangs
+from benchwright.features.quiet.session import QuietListener, QuietSession
+from benchwright.features.quiet.types import QuietSettings, RestoreResult
 from benchwright.machine.capture import capture
-from benchwright.run.gangs import GangListener, Gangs, OpenGangs
 from benchwright.run.ledger import Ledger
 from benchwright.run.notices import (
     NoticeContents,
@@ -43,7 +44,6 @@ from benchwright.run.observers import (
     session_watcher,
 )
 from benchwright.run.preparation import boot_id
-from benchwright.run.quiet import QuietListener, QuietSession
 from benchwright.run.recovery import CRASH_CAUSE, Recovery, recover
 from benchwright.run.session import SessionVerdict
 from benchwright.run.viewer import Viewer
@@ -189,7 +189,8 @@ def run_session(
     """Run an experiment as a new session of a study, which is made if it does not exist;
     return the exit status.
 
-    `gangs` opens its pool, if it has one. `undone` is what this `bw` restored at its start, after a killed one.
+    `gangs` opens its pool, if it has one. `undone` is what this `bw` restored at its start, after a
+    killed one.
     """
     with contextlib.closing(Study.create_or_open(study)) as opened:
         for earlier in opened.sessions():
@@ -204,9 +205,7 @@ def run_session(
             kept = f"{len(before)} earlier sessions are kept"
             if len(before) == 1:
                 kept = f"session {before[0].number} is kept"
-            output.note(
-                f"session {number} of {study}; {kept} (bw ls {quote(str(study))})"
-            )
+            output.note(f"session {number} of {study}; {kept} (bw ls {quote(str(study))})")
         ledger = Ledger(opened, number)
         return _run(experiment, ledger, output, Recovery(), undone, gangs)
 
@@ -267,11 +266,7 @@ def _run(
                 servers_of(info, experiment.servers),
                 of_loads=experiment.is_search,
             )
-            pool = (
-                contextlib.nullcontext()
-                if open_gangs is None
-                else open_gangs(ledger, output)
-            )
+            pool = contextlib.nullcontext() if open_gangs is None else open_gangs(ledger, output)
             with (
                 contextlib.closing(watching),
                 _stop_signals(stop.request),
@@ -377,12 +372,11 @@ def _notify_on_error(
         raise
 
 
-def _notify(
-    experiment: Experiment[OutputT], ended: SessionResult, output: SessionOutput
-) -> None:
+def _notify(experiment: Experiment[OutputT], ended: SessionResult, output: SessionOutput) -> None:
     """Send the notice of a session's end to the targets that want it.
 
-    A session that stopped at a checkpoint, as before a reboot, sends none: a boot script resumes it.
+    A session that stopped at a checkpoint, as before a reboot, sends none: a boot script resumes
+    it.
     """
     ledger, verdict = ended.ledger, ended.verdict
     if ledger.at_checkpoint and verdict.status in ("stopped", "interrupted"):

@@ -29,7 +29,6 @@ from benchwright.core.plan import (
     StopDecision,
     TestPlan,
 )
-from benchwright.core.pool import Task, VoidReason
 from benchwright.core.text import plural, status_text
 from benchwright.decide.stopping import (
     TestProgress,
@@ -39,11 +38,13 @@ from benchwright.decide.stopping import (
     out_of_reach,
     progress_of,
 )
+from benchwright.features.pool.gangs import Gangs, gave_up
+from benchwright.features.pool.parts import parts_of
+from benchwright.features.pool.stored import gangs_of_tests, stored_pool
+from benchwright.features.pool.types import Task, VoidReason
 from benchwright.findings.comparison import gang_confounded
 from benchwright.run.findings import findings_of_session
-from benchwright.run.gangs import Gangs, gave_up
 from benchwright.run.ledger import Ledger
-from benchwright.run.parts import parts_of
 from benchwright.run.performer import Performer, make_directory
 from benchwright.run.preparation import (
     PreparedProgram,
@@ -54,7 +55,6 @@ from benchwright.run.recovery import CutTest
 from benchwright.run.test import CommandFailed, RunningTest
 from benchwright.study.export import export_session, export_test
 from benchwright.study.keys import EffectKeys, KeysOfTest, comparison_result_key
-from benchwright.study.pool import gangs_of_tests, stored_pool
 from benchwright.suite import effects as effect
 from benchwright.suite.interpret import execute
 from benchwright.suite.plan import DryAnswers
@@ -171,10 +171,9 @@ class ProgramExperiment:
 
     is_search = False
 
-    def __init__(
-        self, prepared: PreparedProgram, only: Collection[str] | None = None
-    ) -> None:
-        """`only`: the keys of the tests and comparisons to run, as a gang of a pool does; None: all."""
+    def __init__(self, prepared: PreparedProgram, only: Collection[str] | None = None) -> None:
+        """`only`: the keys of the tests and comparisons to run, as a gang of a pool does; None:
+        all."""
         self.prepared = prepared
         self.info = prepared.info
         self._only = only
@@ -235,9 +234,7 @@ class ProgramExperiment:
             run_parts = partial(self._run_parts, site.gangs, ledger, listener.progress)
         return self._session.run(prepared.defines, prepared.environment, run_parts)
 
-    def _run_parts(
-        self, gangs: Gangs, ledger: Ledger, progress: ProgressListener
-    ) -> None:
+    def _run_parts(self, gangs: Gangs, ledger: Ledger, progress: ProgressListener) -> None:
         """Have gangs run the program's parts that are not recorded. Raises Interrupted, BenchError."""
         prepared = self.prepared
         parts = parts_of(prepared.program, prepared.defines, prepared.environment)
@@ -252,8 +249,7 @@ class ProgramExperiment:
             if end.attempt.void is not None:
                 raise gave_up(end)
             progress.note(
-                f"{end.task.name}: recorded by gang {end.attempt.gang} "
-                f"({done} of {len(left)})"
+                f"{end.task.name}: recorded by gang {end.attempt.gang} ({done} of {len(left)})"
             )
 
     def findings(
@@ -290,8 +286,8 @@ class Session:
         planned: int = 1,
         only: Collection[str] | None = None,
     ) -> None:
-        """`planned`: the number of tests, without arms of comparisons, that a dry run has. `only`: the
-        keys of the tests and comparisons to run; the others get dry answers."""
+        """`planned`: the number of tests, without arms of comparisons, that a dry run has. `only`:
+        the keys of the tests and comparisons to run; the others get dry answers."""
         self._program = program
         self._ledger = ledger
         self._performer = performer
@@ -358,9 +354,7 @@ class Session:
         """Clean up tests that a crash cut short, before anything new runs."""
         for cut in self._cut:
             rule = cut.plan.stopping
-            RunningTest(
-                cut.key, cut.plan.name, rule, self._ledger, self._performer
-            ).settle(cut)
+            RunningTest(cut.key, cut.plan.name, rule, self._ledger, self._performer).settle(cut)
 
     def _drive(self, steps: Pass) -> None:
         answer: effect.EffectAnswer = None
@@ -399,22 +393,19 @@ class Session:
         return None
 
     def _leaves_out(self, step: effect.Effect) -> bool:
-        """Return whether an effect belongs to a part that is not run here; then its keys are used up."""
+        """Return whether an effect belongs to a part that is not run here; then its keys are used
+        up."""
         if self._only is None:
             return False
         match step:
             case effect.Say():
                 self._keys.next("say")
                 return True
-            case effect.BeginTest(name) if (
-                self._keys.following("test") not in self._only
-            ):
+            case effect.BeginTest(name) if self._keys.following("test") not in self._only:
                 self._keys.next("test")
                 self._left_out.add(name)
                 return True
-            case effect.RunComparison(plans) if (
-                self._keys.following("compare") not in self._only
-            ):
+            case effect.RunComparison(plans) if self._keys.following("compare") not in self._only:
                 self._keys.next("compare")
                 for _ in plans:
                     self._keys.next("test")
@@ -428,9 +419,7 @@ class Session:
     # -- single effects -----------------------------------------------------------------
 
     def _say(self, text: str) -> None:
-        self._ledger.once(
-            self._keys.next("say"), "ECHO", bool, lambda: self._noted(text)
-        )
+        self._ledger.once(self._keys.next("say"), "ECHO", bool, lambda: self._noted(text))
 
     def _noted(self, text: str) -> bool:
         self._listener.note(text)
@@ -443,15 +432,11 @@ class Session:
         status = self._ledger.command(
             key,
             f"SYSTEM {step.command.text}",
-            lambda: self._performer.command(
-                CommandMode.SYSTEM, step.command, step.environment
-            ),
+            lambda: self._performer.command(CommandMode.SYSTEM, step.command, step.environment),
             must_succeed=self._fails_fast,
         )
         if status and self._fails_fast:
-            raise CommandFailed(
-                "SYSTEM", f"`{step.command.text}` {status_text(status)}"
-            )
+            raise CommandFailed("SYSTEM", f"`{step.command.text}` {status_text(status)}")
         return status
 
     def _checkpoint(self, step: effect.WriteCheckpoint) -> int:
@@ -504,9 +489,7 @@ class Session:
         if test.key not in self._shown and not test.has_recorded(first):
             self._shown.add(test.key)
             rule = describe_test(plan)
-            self._listener.test_opened(
-                plan.name, plan.threads, plan.sample, rule, self._planned
-            )
+            self._listener.test_opened(plan.name, plan.threads, plan.sample, rule, self._planned)
         if not test.has_recorded(first):
             viewer, history = self._performer.viewer, test.history()
             viewer.give_turn()
@@ -576,11 +559,7 @@ class Session:
         """STOP: clean up the test in progress, unless a checkpoint was just written: a resume
         from it continues with the test as it is."""
         self._halted = True
-        if (
-            self.tests
-            and self.tests[-1].stop is None
-            and not self._ledger.at_checkpoint
-        ):
+        if self.tests and self.tests[-1].stop is None and not self._ledger.at_checkpoint:
             self.tests[-1].suspend()
 
     # -- how it ends --------------------------------------------------------------------
@@ -601,9 +580,7 @@ class Session:
         if failed:
             return SessionVerdict(status, f"commands failed in {_listed(failed)}", 1)
         if missed:
-            return SessionVerdict(
-                "complete", f"gate failed: {'; '.join(_failed_gates(missed))}", 1
-            )
+            return SessionVerdict("complete", f"gate failed: {'; '.join(_failed_gates(missed))}", 1)
         if undecided:
             return SessionVerdict(status, f"no answer for {_listed(undecided)}", 3)
         if self._halted:
@@ -630,9 +607,7 @@ class Session:
                 ("BW_REASON", failure.reason),
             )
             with contextlib.suppress(Interrupted):
-                self._performer.command(
-                    CommandMode.FASTFAIL, self._fast_fail, environment
-                )
+                self._performer.command(CommandMode.FASTFAIL, self._fast_fail, environment)
         return SessionVerdict("failed", str(failure), 1)
 
     def _export_test(self, key: str) -> None:

@@ -7,7 +7,6 @@ from functools import partial
 
 import msgspec
 
-from benchwright.core.characterization import Characterization
 from benchwright.core.errors import BenchError, Interrupted
 from benchwright.core.observation import (
     FAILED_ENDINGS,
@@ -26,6 +25,7 @@ from benchwright.core.plan import (
 from benchwright.core.results import Finding
 from benchwright.core.text import status_text
 from benchwright.decide.history import History, HistoryBuilder
+from benchwright.features.profile.types import Characterization
 from benchwright.run.ledger import Ledger, VoidPayload
 from benchwright.run.performer import Performer
 from benchwright.run.recovery import CutTest
@@ -138,9 +138,7 @@ class RunningTest:
                 else describe_failure(trials[-1], plan.ok_status),
             )
         if largest_packed(counted) > plan.output.limit_bytes:
-            raise CommandFailed(
-                self.name, _too_much(plan, "keeps", "of a stream on disk")
-            )
+            raise CommandFailed(self.name, _too_much(plan, "keeps", "of a stream on disk"))
         return len(counted)
 
     def begin(self, plan: TestPlan) -> None:
@@ -186,7 +184,8 @@ class RunningTest:
 
     @property
     def void_trials(self) -> tuple[Trial, ...]:
-        """The records of trials that do not count: cut short, or the failure that ended the session."""
+        """The records of trials that do not count: cut short, or the failure that ended the
+        session."""
         return tuple(self._ledger.void_trials(self.key))
 
     @property
@@ -216,9 +215,7 @@ class RunningTest:
         ]
         trials = self._kept(plan, [self._explained(plan, trial) for trial in trials])
         return [
-            msgspec.structs.replace(trial, warmup=True)
-            if trial.epoch <= plan.warmups
-            else trial
+            msgspec.structs.replace(trial, warmup=True) if trial.epoch <= plan.warmups else trial
             for trial in trials
         ]
 
@@ -227,9 +224,7 @@ class RunningTest:
         if trial.ending not in FAILED_ENDINGS:
             return trial
         study, session = self._ledger.study, self._ledger.session
-        said = error_text(
-            study.path, session, plan.name, trial.processes, plan.ok_status
-        )
+        said = error_text(study.path, session, plan.name, trial.processes, plan.ok_status)
         if said is not None and plan.output.mode == "file" and "/exec-" in said.file:
             said = msgspec.structs.replace(said, file=f"{said.file}.gz")
         return msgspec.structs.replace(trial, error_text=said)
@@ -251,9 +246,7 @@ class RunningTest:
                 "make room, or run it with --output null, then `bw resume`",
             ) from None
         return [
-            msgspec.structs.replace(
-                trial, processes=tuple(next(found) for _ in trial.processes)
-            )
+            msgspec.structs.replace(trial, processes=tuple(next(found) for _ in trial.processes))
             for trial in trials
         ]
 
@@ -268,11 +261,7 @@ class RunningTest:
         counted = list(trials)
         last = counted[-1] if counted else None
         if result.reason == "interrupted":
-            cut = (
-                counted.pop()
-                if last and last.ending is TrialEnding.INTERRUPTED
-                else None
-            )
+            cut = counted.pop() if last and last.ending is TrialEnding.INTERRUPTED else None
             return counted, VoidPayload(
                 "interrupted by the user",
                 keys[len(counted) :],
@@ -281,14 +270,10 @@ class RunningTest:
             )
         for place, record in enumerate(result.epochs):
             if record.stopped:
-                return counted[:place], VoidPayload(
-                    STOPPED, keys[place:], counted[place]
-                )
+                return counted[:place], VoidPayload(STOPPED, keys[place:], counted[place])
         if last is not None and result.epochs[-1].output_full:
             counted.pop()
-            return counted, VoidPayload(
-                "its output exceeded the limit", keys[len(counted) :], last
-            )
+            return counted, VoidPayload("its output exceeded the limit", keys[len(counted) :], last)
         if plan.fail_fast and last is not None and last.ending is not TrialEnding.OK:
             counted.pop()
             return counted, VoidPayload(
@@ -340,9 +325,7 @@ class RunningTest:
                 "make room, then `bw resume`: the finished trials are stored",
             ) from None
         if command.argv[:2] == ("/bin/sh", "-c"):
-            return Command(
-                (*command.argv[:2], command.argv[2] + ' "$@"', "sh", str(results))
-            )
+            return Command((*command.argv[:2], command.argv[2] + ' "$@"', "sh", str(results)))
         return Command((*command.argv, str(results)))
 
     @property
@@ -366,9 +349,7 @@ class RunningTest:
         self.live = True
         self._ledger.note(self._keys.plan, plan)
         begin = self._keys.presetup(self._suspensions)
-        failed = self._phase(
-            CommandMode.PRESETUP, plan.phases.presetup, begin, must_succeed=True
-        )
+        failed = self._phase(CommandMode.PRESETUP, plan.phases.presetup, begin, must_succeed=True)
         if failed:
             raise CommandFailed(self.name, failed)
         self._ledger.note(self._keys.ready(self._suspensions), True)
@@ -387,9 +368,7 @@ class RunningTest:
         self.characterized = self._ledger.recorded(key, Characterization)
         if self.characterized is not None or self.plan is None or not self.trials:
             return
-        characterized = self._performer.characterized(
-            self.plan, self.trials[-1].epoch + 1
-        )
+        characterized = self._performer.characterized(self.plan, self.trials[-1].epoch + 1)
         if characterized is not None:
             self.characterized = characterized
             self._ledger.note(key, characterized)

@@ -1,16 +1,16 @@
 """The session's side of a live view: between trials, the viewer gets its turn.
 
-Purpose: a viewer (page/live.py) is a process of its own that reads the journal. It renders and sends a
-page, which takes CPU time, so a session that has a viewer lets it work before a batch of trials and waits until
-it is done; during the batch the viewer is idle. A viewer asks for a turn (`want`) at most once a second
-and only while a page is open, and spends at most a twentieth of the time; without a request the
-session waits for nothing. Decision: a socket in the study's directory, so that a viewer can come and go
-while a session runs, and a resumed session finds the viewer of the killed one. Rejected: a pipe to a child, which serves
-only the viewer that the session started itself; a viewer that reads `begin` entries, which
-learns of a batch after it has started.
+Purpose: a viewer (page/live.py) is a process of its own that reads the journal. It renders and
+sends a page, which takes CPU time, so a session that has a viewer lets it work before a batch of
+trials and waits until it is done; during the batch the viewer is idle. A viewer asks for a turn
+(`want`) at most once a second and only while a page is open, and spends at most a twentieth of the
+time; without a request the session waits for nothing. Decision: a socket in the study's directory,
+so that a viewer can come and go while a session runs, and a resumed session finds the viewer of the
+killed one. Rejected: a pipe to a child, which serves only the viewer that the session started
+itself; a viewer that reads `begin` entries, which learns of a batch after it has started.
 
-Every message is one packet: `session` and `end` to the viewer, `want` and `done` from it, `turn` to it;
-`url` asks for the address of the page.
+Every message is one packet: `session` and `end` to the viewer, `want` and `done` from it, `turn` to
+it; `url` asks for the address of the page.
 """
 
 from __future__ import annotations
@@ -69,7 +69,8 @@ def url_of_viewer(study: Path, silent: Callable[[int], None]) -> str | None:
     """Return the URL of the live view that a study has already; None if it has none, or none that
     answers.
 
-    `silent` gets the process of a view that has not answered for some time, before the wait goes on.
+    `silent` gets the process of a view that has not answered for some time, before the wait goes
+    on.
     """
     connection = connect_to_viewer(study)
     if connection is None:
@@ -138,8 +139,8 @@ class Viewer:
     def limited(self, count: int, trial_ns: float | None) -> int:
         """Return the size of the next batch of at most `count` trials.
 
-        While there is a viewer, a batch takes about a second, or is one trial if trials take longer or if
-        their length is unknown. `trial_ns` is the mean length of a trial so far.
+        While there is a viewer, a batch takes about a second, or is one trial if trials take longer
+        or if their length is unknown. `trial_ns` is the mean length of a trial so far.
         """
         if self._connection is None:
             return count

@@ -10,12 +10,12 @@ from typing import Protocol
 
 import msgspec
 
-from benchwright.core.characterization import Characterization
 from benchwright.core.errors import Diagnostic, InputError, OperatingError
 from benchwright.core.named_server import NamedServer
 from benchwright.core.observation import CpuProfile
 from benchwright.core.resource_use import ResourceUse
 from benchwright.core.results import Finding
+from benchwright.features.profile.types import Characterization
 from benchwright.findings.codes import make_finding
 from benchwright.study.journal import SessionInfo
 from benchwright.study.logs import file_name
@@ -55,9 +55,7 @@ def with_servers(info: SessionInfo, named: Sequence[NamedServer]) -> SessionInfo
     return msgspec.structs.replace(info, options=options)
 
 
-def servers_of(
-    info: SessionInfo, written: Sequence[NamedServer] = ()
-) -> tuple[NamedServer, ...]:
+def servers_of(info: SessionInfo, written: Sequence[NamedServer] = ()) -> tuple[NamedServer, ...]:
     """Return the servers of a session: those `written` in its suite or spec, then those of
     its options."""
     stored = info.options.get(SERVERS_OPTION, "[]")
@@ -174,10 +172,7 @@ class BatchWatcher:
         `servers` are processes that the batch drives, in addition to the named ones. A batch that
         is too short to show anything is not watched.
         """
-        if (
-            self._lengths_ns.get(test, SHORTEST_WATCHED_NS) * count
-            < SHORTEST_WATCHED_NS
-        ):
+        if self._lengths_ns.get(test, SHORTEST_WATCHED_NS) * count < SHORTEST_WATCHED_NS:
             self._is_watched = False
             yield
             return
@@ -232,9 +227,7 @@ class BatchWatcher:
         if not uses and self.observers.failures:
             uses = [unwatched_use(windows, str(self.observers.failures[0]))]
         return tuple(
-            (window[0], use)
-            for window, use in zip(windows, uses, strict=False)
-            if use is not None
+            (window[0], use) for window, use in zip(windows, uses, strict=False) if use is not None
         )
 
     def _uses(self, windows: Windows) -> list[ResourceUse | None]:
@@ -294,13 +287,9 @@ class BatchWatcher:
     def findings(self) -> tuple[Finding, ...]:
         """Return the findings about observers that could not watch, except the sampler, whose
         failure each trial reports."""
-        found = {
-            (failure.code, str(failure)): None for failure in self.observers.failures
-        }
+        found = {(failure.code, str(failure)): None for failure in self.observers.failures}
         return tuple(
-            make_finding(code, "watching", why)
-            for code, why in found
-            if code != NOT_WATCHED
+            make_finding(code, "watching", why) for code, why in found if code != NOT_WATCHED
         )
 
     def close(self) -> None:

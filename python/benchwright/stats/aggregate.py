@@ -1,4 +1,5 @@
-"""Aggregation: a trial's measurement blocks to one number per quantity, and trials to a test's summary."""
+"""Aggregation: a trial's measurement blocks to one number per quantity, and trials to a test's
+summary."""
 
 from __future__ import annotations
 
@@ -51,9 +52,7 @@ class MetricColumn(msgspec.Struct, frozen=True):
     """Finite numbers in the quantity's unit; shape `(n,)`."""
 
 
-def aggregate_trial(
-    blocks: Sequence[MeasurementBlock], book: MetricRules
-) -> TrialValues:
+def aggregate_trial(blocks: Sequence[MeasurementBlock], book: MetricRules) -> TrialValues:
     """Return the values of one epoch's blocks, with commands unified and threads aggregated."""
     by_thread: dict[int, list[MeasurementBlock]] = {}
     for block in blocks:
@@ -78,9 +77,7 @@ def _across(
         folded = {name: float(value) for name, value in threads[0].items()}
     else:
         folded = {
-            name: _fold(
-                [t.get(name, math.nan) for t in threads], book.row(name).threads
-            )
+            name: _fold([t.get(name, math.nan) for t in threads], book.row(name).threads)
             for name in names
         }
     values = {name: value for name, value in folded.items() if math.isfinite(value)}
@@ -147,9 +144,7 @@ def _busy(values: Mapping[str, float]) -> float | None:
     return values["user"] + values["system"]
 
 
-def observe_trials(
-    trials: Iterable[Trial], book: MetricRules
-) -> tuple[TrialValues, ...]:
+def observe_trials(trials: Iterable[Trial], book: MetricRules) -> tuple[TrialValues, ...]:
     """Return the values of every trial that counts: it succeeded, is not void, and is not a
     warm-up trial."""
     return tuple(
@@ -159,9 +154,7 @@ def observe_trials(
     )
 
 
-def metric_columns(
-    observed: Sequence[TrialValues], book: MetricRules
-) -> dict[str, MetricColumn]:
+def metric_columns(observed: Sequence[TrialValues], book: MetricRules) -> dict[str, MetricColumn]:
     """Return each quantity over the trials that have it, in the table's order."""
     names = book.ordered(name for trial in observed for name in trial.values)
     found = {}
@@ -319,8 +312,6 @@ def summarise_trials(
     `observed` are the trials' values, if the caller has them already.
     """
     book = MetricRules(specs)
-    found = metric_columns(
-        observe_trials(trials, book) if observed is None else observed, book
-    )
+    found = metric_columns(observe_trials(trials, book) if observed is None else observed, book)
     names = book.shown((*found, *book.declared), everything=everything)
     return summarise_columns(found, names, book, confidence)

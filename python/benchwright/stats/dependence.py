@@ -1,4 +1,5 @@
-"""Dependence between neighbouring trials: autocorrelation, effective sample size, long-run variance."""
+"""Dependence between neighbouring trials: autocorrelation, effective sample size, long-run
+variance."""
 
 from __future__ import annotations
 
@@ -99,9 +100,7 @@ def _bartels(ranks: Sequence[float]) -> float:
     steps = [after - before for before, after in pairwise(ranks)]
     ratio = dot(steps, steps) / dot(deviations, deviations)
     # Bartels: RVN / 4 is nearly a beta variable on (0, 1) with both parameters this.
-    shape = (
-        5 * n * (n + 1) * (n - 1) ** 2 / (2 * (n - 2) * (5 * n**2 - 2 * n - 9)) - 0.5
-    )
+    shape = 5 * n * (n + 1) * (n - 1) ** 2 / (2 * (n - 2) * (5 * n**2 - 2 * n - 9)) - 0.5
     return special.beta_cdf(shape, shape, min(max(ratio / 4, 0.0), 1.0))
 
 
@@ -162,13 +161,17 @@ MAX_COSINES = 40
 _MAX_COSINE_VALUES = 10_000
 """Longer series are averaged in steps first, to limit the size of the cosines' table."""
 _PLAN_ERRORS = 1.0
-"""A plan increases a correlation by so many of its standard errors: its looks choose when it is small."""
+"""A plan increases a correlation by so many of its standard errors: its looks choose when it is
+small."""
 _ALLOWED_SHARE = 1.5
-"""The allowed correlation of n stored values is the measured one, with this / sqrt(n) of it added,"""
+"""The allowed correlation of n stored values is the measured one, with this / sqrt(n) of it added,
+"""
 _ALLOWED_LEAST = 4.0
-"""... and this / n: with both, arms that correlate by up to 0.6 rarely differ, from 5 values of each on;"""
+"""... and this / n: with both, arms that correlate by up to 0.6 rarely differ, from 5 values of
+each on;"""
 _ALLOWED_REACH = 2.0
-"""... and at most 1 - this / n of the arm: its values show no correlation that reaches over half of them."""
+"""... and at most 1 - this / n of the arm: its values show no correlation that reaches over half of
+them."""
 _STRONGEST = 0.97
 """Largest correlation that is allowed for."""
 
@@ -230,12 +233,10 @@ def inflation(values: SampleValues) -> float:
     return max(1.0, long_run_sdev(values) / found.sdev)
 
 
-def ar1_inflation(
-    values: SampleValues, least: float, errors: float = _PLAN_ERRORS
-) -> float:
-    """Return the factor, at least 1, by which the mean's interval of an AR(1) series is wider
-    than Student's, with so many standard errors added to the correlation; 1 if the measured correlation is at most `least`, for n < 3, and for constant
-    values."""
+def ar1_inflation(values: SampleValues, least: float, errors: float = _PLAN_ERRORS) -> float:
+    """Return the factor, at least 1, by which the mean's interval of an AR(1) series is wider than
+    Student's, with so many standard errors added to the correlation; 1 if the measured correlation
+    is at most `least`, for n < 3, and for constant values."""
     data = finite_values(values)
     n = len(data)
     if n < 3 or not moments(data).sdev:
@@ -273,7 +274,8 @@ def _lag_1(values: Sequence[float]) -> float:
 
 
 def _allowed(first: float, total: int, n: int) -> float:
-    """Return the correlation that the error of an arm of n values allows for; it was measured on `total` values."""
+    """Return the correlation that the error of an arm of n values allows for; it was measured on
+    `total` values."""
     more = max(first, 0.0) * (1 + _ALLOWED_SHARE / math.sqrt(total))
     most = min(1 - _ALLOWED_REACH / n, _STRONGEST) if n else 0.0
     return max(min(more + _ALLOWED_LEAST / total, most), 0.0)

@@ -40,7 +40,8 @@ class NormalityTest(msgspec.Struct, frozen=True):
 
     n: int
     a2: float
-    """The statistic without its small-sample factor; large values are evidence against normality."""
+    """The statistic without its small-sample factor; large values are evidence against normality.
+    """
     p: float
     """P-value; NaN (no test) for n < 8 and for constant values."""
 

@@ -280,9 +280,7 @@ def theil_sen(
     every = plain_floats(values)
     places = range(len(every)) if epochs is None else epochs
     kept = [
-        (value, place)
-        for value, place in zip(every, places, strict=True)
-        if math.isfinite(value)
+        (value, place) for value, place in zip(every, places, strict=True) if math.isfinite(value)
     ]
     thinned, n = _thinned(kept), len(kept)
     if n < 2 or thinned[0][1] == thinned[-1][1]:
@@ -290,9 +288,7 @@ def theil_sen(
     data, x = np.array(thinned, dtype=np.float64).T
     # Half of each slope: the slope itself may overflow a float.
     halves = data / 2
-    rise = np.concatenate(
-        [halves[at + 1 :] - halves[at] for at in range(data.size - 1)]
-    )
+    rise = np.concatenate([halves[at + 1 :] - halves[at] for at in range(data.size - 1)])
     step = np.concatenate([x[at + 1 :] - x[at] for at in range(x.size - 1)])
     apart = step != 0
     slopes = rise[apart] / step[apart]

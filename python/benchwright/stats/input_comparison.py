@@ -188,11 +188,7 @@ def compare_inputs(
 def _adjusted(
     input_comparisons: Sequence[InputComparison],
 ) -> tuple[InputComparison, ...]:
-    p = [
-        quantity.test.p_two_sided
-        for pair in input_comparisons
-        for quantity in pair.quantities
-    ]
+    p = [quantity.test.p_two_sided for pair in input_comparisons for quantity in pair.quantities]
     adjusted = iter(benjamini_hochberg(p).tolist())
     return tuple(
         msgspec.structs.replace(

@@ -54,9 +54,7 @@ def t_half_width(sdev: float, n: int, confidence: float) -> float:
     return t_quantile(confidence, n - 1) * (sdev / math.sqrt(n))
 
 
-def t_interval(
-    values: SampleValues, confidence: float = 0.95, unit: str = ""
-) -> Estimate:
+def t_interval(values: SampleValues, confidence: float = 0.95, unit: str = "") -> Estimate:
     """Return the mean of `values`, shape `(n,)`, with its Student-t interval.
 
     Values that are not finite are ignored. The interval is NaN for n < 2, the mean is NaN
@@ -185,9 +183,7 @@ def t_mixture_p_of_moments(
     share = g / (n + g)
     x = (found.mean - null) / found.sdev
     square = x * x * n / (n - 1)
-    log_ratio = 0.5 * math.log(share) + n / 2 * (
-        math.log1p(square) - math.log1p(share * square)
-    )
+    log_ratio = 0.5 * math.log(share) + n / 2 * (math.log1p(square) - math.log1p(share * square))
     return math.exp(-max(log_ratio, 0.0))
 
 
@@ -239,10 +235,7 @@ def sequence_ranks(n: int, share: float, confidence: float) -> Ranks:
     kept = [
         k
         for k in range(n + 1)
-        if special.log_beta(first + k, second + n - k)
-        - start
-        - k * log_below
-        - (n - k) * log_above
+        if special.log_beta(first + k, second + n - k) - start - k * log_below - (n - k) * log_above
         < within
     ]
     return kept[0], kept[-1] + 1
@@ -267,7 +260,8 @@ def _widening(values: Sequence[float], share: float) -> float:
     bound, middle = quantile(values, share), median(values)
     spread = long_run_sdev([float(value <= bound) for value in values])
     own = UNDERESTIMATE * spread / math.sqrt(share * (1 - share))
-    # Bursts of variance hardly show in these indicators. They move a quantile as far as it is from the median.
+    # Bursts of variance hardly show in these indicators. They move a quantile as far as it is from
+    # the median.
     scatter = ar1_inflation([abs(value - middle) for value in values], _SCATTER)
     return max(1.0, own, 1 + abs(2 * share - 1) * (scatter - 1))
 

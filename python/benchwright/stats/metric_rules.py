@@ -66,25 +66,15 @@ _EXTRAS = (
     MetricRule("in_blocks", "in_blocks", "512 B", extra=True, signed=False),
     MetricRule("out_blocks", "out_blocks", "512 B", extra=True, signed=False),
     MetricRule("voluntary_switches", "voluntary_switches", extra=True, signed=False),
-    MetricRule(
-        "involuntary_switches", "involuntary_switches", extra=True, signed=False
-    ),
+    MetricRule("involuntary_switches", "involuntary_switches", extra=True, signed=False),
 )
 _GAUGES = ("free_memory_bytes", "available_memory_bytes")
 """Values that shipped hooks read at one moment: amounts, not growth."""
 _CHANGE = "free_memory_change_bytes"
 _GROWTH = (
     _CHANGE,
-    *(
-        f"disk_{way}_{what}"
-        for way in ("read", "write")
-        for what in ("operations", "bytes")
-    ),
-    *(
-        f"network_{way}_{what}"
-        for way in ("receive", "send")
-        for what in ("bytes", "packets")
-    ),
+    *(f"disk_{way}_{what}" for way in ("read", "write") for what in ("operations", "bytes")),
+    *(f"network_{way}_{what}" for way in ("receive", "send") for what in ("bytes", "packets")),
     "loopback_bytes",
     "loopback_packets",
     "other_cpu_s",
@@ -136,9 +126,7 @@ class MetricRules:
                 order[name] = (3, fixed[name]) if name in EXTRAS else (2, met)
         return tuple(sorted(order, key=lambda name: order[name]))
 
-    def shown(
-        self, names: Iterable[str], *, everything: bool = False
-    ) -> tuple[str, ...]:
+    def shown(self, names: Iterable[str], *, everything: bool = False) -> tuple[str, ...]:
         """Return the quantities of the table, in order; extras only if declared or
         if `everything` is set."""
         return tuple(
@@ -190,7 +178,5 @@ def _declared(spec: MetricSpec) -> MetricRule:
     else:
         threads = base.threads if base else default
     if base is None:
-        return MetricRule(
-            spec.name, spec.name, spec.unit, threads=threads, signed=spec.unit != "s"
-        )
+        return MetricRule(spec.name, spec.name, spec.unit, threads=threads, signed=spec.unit != "s")
     return msgspec.structs.replace(base, unit=spec.unit or base.unit, threads=threads)

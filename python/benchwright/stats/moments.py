@@ -116,7 +116,8 @@ def moments(values: SampleValues) -> Moments:
 
 
 def skewness(values: SampleValues) -> float:
-    """Return the third central moment (divided by n) over the cube of the standard deviation (n - 1).
+    """Return the third central moment (divided by n) over the cube of the standard deviation (n -
+    1).
 
     0 for n < 2 and for constant values.
     """
@@ -129,8 +130,8 @@ def skewness(values: SampleValues) -> float:
 
 
 def kurtosis(values: SampleValues) -> float:
-    """Return the fourth central moment (divided by n) over the fourth power of the standard deviation
-    (n - 1): about 3 for normal values. 0 for n < 2 and for constant values."""
+    """Return the fourth central moment (divided by n) over the fourth power of the standard
+    deviation (n - 1): about 3 for normal values. 0 for n < 2 and for constant values."""
     data = finite_values(values)
     spread = moments(data)
     if not spread.sdev > 0:

@@ -40,9 +40,7 @@ def predicate_variables(summary: Summary) -> dict[str, float | str]:
     }
 
 
-def predicate_answers(
-    expression: Expression, summaries: Sequence[Summary]
-) -> dict[str, bool]:
+def predicate_answers(expression: Expression, summaries: Sequence[Summary]) -> dict[str, bool]:
     """Return the predicate's answer for each quantity, by the quantity's name."""
     return {s.name: expression.truth(predicate_variables(s)) for s in summaries}
 

@@ -1,11 +1,11 @@
 """The normal probability plot of a sample: normal scores, the line, and a simultaneous band.
 
-Decision: the band is a rank envelope: simulated normal samples are standardized by their own mean and
-deviation, as the data are, and the band holds the whole of `confidence` of them. Rejected:
-pointwise bands, which one point of most normal samples leaves; Kolmogorov and Smirnov's, which
-are wide in the tails, where deviations are of interest.
-Sources: G. Blom 1958, Statistical Estimates and Transformed Beta-Variables, for the scores; S.
-Aldor-Noiman and others 2013, The Power to See: A New Graphical Test of Normality, for the band.
+Decision: the band is a rank envelope: simulated normal samples are standardized by their own mean
+and deviation, as the data are, and the band holds the whole of `confidence` of them. Rejected:
+pointwise bands, which one point of most normal samples leaves; Kolmogorov and Smirnov's, which are
+wide in the tails, where deviations are of interest. Sources: G. Blom 1958, Statistical Estimates
+and Transformed Beta-Variables, for the scores; S. Aldor-Noiman and others 2013, The Power to See: A
+New Graphical Test of Normality, for the band.
 """
 
 from __future__ import annotations
@@ -46,9 +46,7 @@ class ProbabilityPlot(msgspec.Struct, frozen=True):
     """P value of Anderson and Darling's test; None for fewer than 8 values."""
 
 
-def probability_plot(
-    values: SampleValues, confidence: float = 0.95
-) -> ProbabilityPlot | None:
+def probability_plot(values: SampleValues, confidence: float = 0.95) -> ProbabilityPlot | None:
     """Return the normal probability plot of finite values; None for fewer than
     `FEWEST_OF_PROBABILITY_PLOT`, and for equal ones."""
     data = np.asarray(values, dtype=float)
@@ -76,9 +74,7 @@ def probability_plot(
 @lru_cache(maxsize=64)
 def normal_scores(n: int) -> Floats:
     """Return the expected order statistics of n standard normal values (Blom's approximation)."""
-    return tuple(
-        special.normal_quantile((i - 0.375) / (n + 0.25)) for i in range(1, n + 1)
-    )
+    return tuple(special.normal_quantile((i - 0.375) / (n + 0.25)) for i in range(1, n + 1))
 
 
 @lru_cache(maxsize=64)

@@ -63,17 +63,13 @@ class Table(msgspec.Struct, frozen=True, eq=False):
         """Return one row's values by name, without absent values."""
         return next(self.taking([place]).each())
 
-    def each(
-        self, names: Collection[str] | None = None
-    ) -> Iterator[dict[str, float | str]]:
+    def each(self, names: Collection[str] | None = None) -> Iterator[dict[str, float | str]]:
         """Yield every row's values by name, without absent values; `names` restricts the
         columns."""
         chosen = [n for n in self.columns if names is None or n in names]
         lists = [self.columns[name].tolist() for name in chosen]
         for place in range(self.rows):
-            values = (
-                (name, held[place]) for name, held in zip(chosen, lists, strict=True)
-            )
+            values = ((name, held[place]) for name, held in zip(chosen, lists, strict=True))
             yield {n: v for n, v in values if v is not None and v == v}
 
     def taking(self, places: npt.NDArray[Any] | Sequence[int]) -> Table:
@@ -111,9 +107,7 @@ def _mixed(values: list[Any]) -> TableColumn:
             dtype=np.float64,
         )
     texts = np.empty(len(values), dtype=object)
-    texts[:] = [
-        None if value is None or value != value else str(value) for value in values
-    ]
+    texts[:] = [None if value is None or value != value else str(value) for value in values]
     return texts
 
 
@@ -202,9 +196,7 @@ def aggregate_rows(
     of the group is absent in the result, except in a count.
     """
     chosen, rules = dict(how or {}), book or MetricRules()
-    return _merged(
-        table, by, lambda name: chosen.get(name, rules.row(name).threads), all_=True
-    )
+    return _merged(table, by, lambda name: chosen.get(name, rules.row(name).threads), all_=True)
 
 
 def unify(
@@ -260,11 +252,7 @@ def _with_computed(
     values: dict[str, float | str], needed: Collection[str]
 ) -> dict[str, float | str]:
     elapsed, user, system = (values.get(name) for name in ("elapsed", "user", "system"))
-    if (
-        isinstance(elapsed, float)
-        and isinstance(user, float)
-        and isinstance(system, float)
-    ):
+    if isinstance(elapsed, float) and isinstance(user, float) and isinstance(system, float):
         busy = user + system
         values.setdefault("wait", elapsed - busy)
         if elapsed > 0:
@@ -291,9 +279,7 @@ def _merged(
     merged: dict[str, list[float] | list[str | None]] = {}
     for name, column in table.columns.items():
         if column.dtype.kind == "O":
-            merged[name] = [
-                _one_text(cast("Texts", column[at])) for at in places.values()
-            ]
+            merged[name] = [_one_text(cast("Texts", column[at])) for at in places.values()]
         else:
             how = rule(name)
             merged[name] = [

@@ -180,9 +180,7 @@ def _contrast(a: Moments, b: Moments, *, equal_variance: bool = False) -> _Contr
     return _Contrast(value, error, degrees, n, method)
 
 
-def variance_test(
-    a: SampleValues, b: SampleValues, confidence: float = 0.95
-) -> VarianceTest:
+def variance_test(a: SampleValues, b: SampleValues, confidence: float = 0.95) -> VarianceTest:
     """Return the two-sided F-test of the variances of `a` and `b`.
 
     NaN unless both have two values. If only one is constant, P is 0; if both are, the
@@ -210,14 +208,10 @@ def _variance_ratio(one: float, other: float) -> float:
 def _f_two_sided(ratio: float, degrees: tuple[int, int]) -> float:
     if math.isinf(ratio):
         return 0.0
-    return min(
-        1.0, 2 * min(special.f_cdf(*degrees, ratio), special.f_tail(*degrees, ratio))
-    )
+    return min(1.0, 2 * min(special.f_cdf(*degrees, ratio), special.f_tail(*degrees, ratio)))
 
 
-def _f_interval(
-    ratio: float, degrees: tuple[int, int], confidence: float
-) -> tuple[float, float]:
+def _f_interval(ratio: float, degrees: tuple[int, int], confidence: float) -> tuple[float, float]:
     if not 0 < ratio < math.inf:
         return math.nan, math.nan
     # The reciprocal of an F value has exchanged degrees of freedom.
@@ -226,9 +220,7 @@ def _f_interval(
     return ratio / upper, ratio * lower
 
 
-def ratio_of_means(
-    a: SampleValues, b: SampleValues, confidence: float = 0.95
-) -> Estimate:
+def ratio_of_means(a: SampleValues, b: SampleValues, confidence: float = 0.95) -> Estimate:
     """Return the geometric mean of `b` (candidate) over that of `a` (baseline), with
     Welch's interval on logarithms; unit "ratio".
 
@@ -363,9 +355,7 @@ def mann_whitney(a: SampleValues, b: SampleValues) -> RankTest:
 
 def _no_rank_test(method: str, one: FloatArray, other: FloatArray) -> RankTest:
     nan = math.nan
-    return RankTest(
-        method, nan, nan, nan, _rank_estimate(nan, int(one.size + other.size), 0.95)
-    )
+    return RankTest(method, nan, nan, nan, _rank_estimate(nan, int(one.size + other.size), 0.95))
 
 
 def _rank_estimate(value: float, n: int, confidence: float) -> Estimate:
@@ -408,9 +398,7 @@ def _approximate_p(u: float, m: int, n: int, ties: FloatArray) -> float:
     return min(1.0, 2 * special.normal_cdf(-z))
 
 
-def brunner_munzel(
-    a: SampleValues, b: SampleValues, confidence: float = 0.95
-) -> RankTest:
+def brunner_munzel(a: SampleValues, b: SampleValues, confidence: float = 0.95) -> RankTest:
     """Return Brunner and Munzel's test of `a` and `b` with P(A < B) and its interval.
 
     P and interval are NaN unless both have two values, and where the samples do not

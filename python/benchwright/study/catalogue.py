@@ -82,9 +82,7 @@ def find_studies(place: Path, depth: int = DEPTH) -> FoundStudies:
                         names.append(entry.name)
         except OSError as error:
             message = f"cannot search {directory}: {error.strerror}"
-            problems.append(
-                CatalogueProblem(str(directory), "directory-unreadable", message)
-            )
+            problems.append(CatalogueProblem(str(directory), "directory-unreadable", message))
             continue
         if is_study:
             found.append(directory)
@@ -94,9 +92,7 @@ def find_studies(place: Path, depth: int = DEPTH) -> FoundStudies:
             break
         else:
             below = (directory / name for name in names)
-            waiting += [
-                (one, level + 1) for one in below if os.path.abspath(one) not in mounted
-            ]
+            waiting += [(one, level + 1) for one in below if os.path.abspath(one) not in mounted]
     return FoundStudies(tuple(sorted(found)), tuple(problems))
 
 
@@ -108,8 +104,7 @@ def _mount_points() -> frozenset[str]:
         return frozenset()
     places = (line.split(" ")[4] for line in text.splitlines())
     return frozenset(
-        re.sub(r"\\(\d{3})", lambda code: chr(int(code[1], 8)), place)
-        for place in places
+        re.sub(r"\\(\d{3})", lambda code: chr(int(code[1], 8)), place) for place in places
     )
 
 

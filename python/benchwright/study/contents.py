@@ -6,12 +6,12 @@ from collections.abc import Iterable
 
 import msgspec
 
-from benchwright.core.characterization import Characterization
 from benchwright.core.comparison import NullResult
 from benchwright.core.machine import MachineCapture
 from benchwright.core.observation import Trial
 from benchwright.core.plan import StopDecision, TestPlan
-from benchwright.core.search import SearchTrial, decode_stored
+from benchwright.features.profile.types import Characterization
+from benchwright.features.search.types import SearchTrial, decode_stored
 from benchwright.study.database import reporting_damage
 from benchwright.study.journal import JournalEntry, NewEntry, SessionInfo, Study
 from benchwright.study.keys import (
@@ -97,7 +97,8 @@ class TestContents(msgspec.Struct):
 
     @property
     def void_trials(self) -> tuple[Trial, ...]:
-        """The records of trials that do not count: cut short, or the failure that ended the session."""
+        """The records of trials that do not count: cut short, or the failure that ended the
+        session."""
         return tuple(one.trial for one in self.void if one.trial is not None)
 
 

@@ -95,9 +95,7 @@ def _continues_after(data: bytes, page: int, at: int) -> bool:
     return False
 
 
-def _checksum(
-    data: bytes, sums: tuple[int, int], *, big_endian: bool
-) -> tuple[int, int]:
+def _checksum(data: bytes, sums: tuple[int, int], *, big_endian: bool) -> tuple[int, int]:
     """Return SQLite's running checksum of whole pairs of 32-bit words."""
     words = array("I", data)
     assert words.itemsize == 4
@@ -254,9 +252,7 @@ def check_header(path: Path) -> None:
             "give the directory that --study named when the session started",
         ) from None
     except OSError as error:
-        raise StudyError(
-            "study-unusable", f"cannot read {place}: {error.strerror}"
-        ) from None
+        raise StudyError("study-unusable", f"cannot read {place}: {error.strerror}") from None
     if len(head) < _HEADER_BYTES or not head.startswith(_MAGIC):
         raise journal_damaged(path, "it is not an SQLite database")
     (version,) = struct.unpack_from(">I", head, 60)
@@ -278,9 +274,7 @@ def verify_journal(path: Path, database: sqlite3.Connection) -> None:
         raise journal_damaged(path, str(answer))
     if _schema_of(database) != _schema():
         raise journal_damaged(path, "its tables were changed")
-    for number, info, recorded in database.execute(
-        "SELECT number, info, digest FROM session"
-    ):
+    for number, info, recorded in database.execute("SELECT number, info, digest FROM session"):
         if session_digest(info) != recorded:
             raise journal_damaged(
                 path, f"the record of session {number} was changed after it was written"
@@ -297,9 +291,7 @@ class VerifiedRows(msgspec.Struct, frozen=True):
     """Its hash, which covers all entries before it."""
 
 
-def verify_entries(
-    path: Path, database: sqlite3.Connection, before: VerifiedRows
-) -> VerifiedRows:
+def verify_entries(path: Path, database: sqlite3.Connection, before: VerifiedRows) -> VerifiedRows:
     """Verify the entries after verified ones; return all verified ones. Raises StudyError."""
     numbers = {number for (number,) in database.execute("SELECT number FROM session")}
     seq, chain = before.seq, before.chain
@@ -353,14 +345,10 @@ def check_log(path: Path, *, locked: bool) -> None:
         if locked or (not is_locked(path) and log_is_damaged(log)):
             raise journal_damaged(path, f"{log.name} is truncated")
     except OSError as error:
-        raise StudyError(
-            "study-unusable", f"cannot read {log}: {error.strerror}"
-        ) from None
+        raise StudyError("study-unusable", f"cannot read {log}: {error.strerror}") from None
 
 
-_NOT_DAMAGE = frozenset(
-    (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM)
-)
+_NOT_DAMAGE = frozenset((sqlite3.SQLITE_BUSY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM))
 
 
 @contextlib.contextmanager

@@ -140,9 +140,7 @@ def writer_of(path: Path) -> int | None:
     for line in held.splitlines():
         # 1: FLOCK  ADVISORY  WRITE 1234 fd:00:5678 0 EOF
         words = line.split()
-        if words[1:4] == ["FLOCK", "ADVISORY", "WRITE"] and words[5].endswith(
-            f":{inode}"
-        ):
+        if words[1:4] == ["FLOCK", "ADVISORY", "WRITE"] and words[5].endswith(f":{inode}"):
             return int(words[4])
     return None
 

@@ -19,8 +19,8 @@ from benchwright.core.observation import (
     TrialEnding,
 )
 from benchwright.core.plan import CommandMode
-from benchwright.core.search import SearchTrial
 from benchwright.core.untrusted import regular_bytes, visible_json
+from benchwright.features.search.types import SearchTrial
 from benchwright.study.contents import (
     TestContents,
     VoidBatch,
@@ -100,12 +100,7 @@ def _res_trial(trial: Trial) -> Iterator[str]:
     for extra in trial.extra_blocks:
         fields = {"epoch": str(trial.epoch), **extra}
         yield _res_section(fields.pop("", "hook"), fields)
-    if (
-        trial.ending is not TrialEnding.OK
-        or trial.attempt > 1
-        or trial.missing
-        or trial.warmup
-    ):
+    if trial.ending is not TrialEnding.OK or trial.attempt > 1 or trial.missing or trial.warmup:
         fields = {"epoch": str(trial.epoch), "ending": trial.ending.value}
         if trial.warmup:
             fields["warmup"] = "yes"
@@ -190,20 +185,14 @@ def output_of_test(study: Path, session: int, test: TestContents) -> Iterator[by
                 if epoch != trial.epoch and not data:
                     yield f"[the same as in epoch {epoch}]\n".encode()
                     continue
-                yield from room.shown(
-                    data, logs / key[0], _piece_location(process, stream)
-                )
-    yield from _whole_files(
-        room, logs, (CommandMode.PREDICATE, CommandMode.POSTCLEANUP)
-    )
+                yield from room.shown(data, logs / key[0], _piece_location(process, stream))
+    yield from _whole_files(room, logs, (CommandMode.PREDICATE, CommandMode.POSTCLEANUP))
 
 
 def output_of_program(study: Path, session: int) -> Iterator[bytes]:
     """Yield the output of commands that belong to no test: SYSTEM and FASTFAIL."""
     logs = log_directory(study, session, None)
-    yield from _whole_files(
-        _ShownOutput(study), logs, (CommandMode.SYSTEM, CommandMode.FASTFAIL)
-    )
+    yield from _whole_files(_ShownOutput(study), logs, (CommandMode.SYSTEM, CommandMode.FASTFAIL))
 
 
 class _ShownOutput:
@@ -225,9 +214,7 @@ class _ShownOutput:
             yield b"\n"
 
 
-def _whole_files(
-    room: _ShownOutput, logs: Path, modes: tuple[CommandMode, ...]
-) -> Iterator[bytes]:
+def _whole_files(room: _ShownOutput, logs: Path, modes: tuple[CommandMode, ...]) -> Iterator[bytes]:
     """Yield the files of commands that run outside trials; each file is one piece, because no
     record says which range belongs to which command."""
     for mode in modes:
@@ -243,9 +230,7 @@ def _whole_files(
                 yield from room.shown(data, path, f"{size:,} bytes")
 
 
-def _piece_heading(
-    trial: Trial, process: ProcessRecord, stream: Stream, mark: str
-) -> str:
+def _piece_heading(trial: Trial, process: ProcessRecord, stream: Stream, mark: str) -> str:
     thread = f" thread {process.thread}" if process.thread else ""
     return f"[epoch {trial.epoch}{mark} {process.mode}{thread} std{stream}]"
 
@@ -334,12 +319,7 @@ def _write_test(study: Study, session: StoredSession, test: TestContents) -> Pat
 
 def csv_text(tests: Sequence[TestContents]) -> str:
     """Return one row per measurement block of all tests; absent values are empty."""
-    rows = [
-        (test, trial, b)
-        for test in tests
-        for trial in test.trials
-        for b in trial.blocks
-    ]
+    rows = [(test, trial, b) for test in tests for trial in test.trials for b in trial.blocks]
     names = list(dict.fromkeys(name for _, _, block in rows for name in block.values))
     factors = list(dict.fromkeys(n for test in tests for n, _ in test.plan.sample))
     text = io.StringIO()
@@ -358,9 +338,7 @@ def csv_text(tests: Sequence[TestContents]) -> str:
     return text.getvalue()
 
 
-class SessionDocument(
-    msgspec.Struct, frozen=True, tag_field="schema", tag="benchwright/session/1"
-):
+class SessionDocument(msgspec.Struct, frozen=True, tag_field="schema", tag="benchwright/session/1"):
     """What a session was started with and how it ended: `session.json`."""
 
     number: int
@@ -466,22 +444,16 @@ def _load_row(
 
 def series_text(listed: Sequence[ExportedTrial]) -> str:
     """Return one row per bin of each trial; values of an empty bin are empty."""
-    keys = list(
-        dict.fromkeys(key for one in listed for key in one.done.trial.series.values)
-    )
+    keys = list(dict.fromkeys(key for one in listed for key in one.done.trial.series.values))
     heads = ["search", "trial", "at_s", "width_s", "count", *keys]
     return _csv_table(heads, (row for one in listed for row in _series_rows(one, keys)))
 
 
-def _series_rows(
-    exported_trial: ExportedTrial, keys: Sequence[str]
-) -> Iterable[list[object]]:
+def _series_rows(exported_trial: ExportedTrial, keys: Sequence[str]) -> Iterable[list[object]]:
     series = exported_trial.done.trial.series
     for place, (at_s, count) in enumerate(zip(series.at_s, series.counts, strict=True)):
         columns = [series.values.get(key) for key in keys]
-        values = [
-            "" if column is None or not count else column[place] for column in columns
-        ]
+        values = ["" if column is None or not count else column[place] for column in columns]
         yield [
             exported_trial.search,
             exported_trial.done.number,

@@ -40,7 +40,8 @@ class SessionFindings(msgspec.Struct, frozen=True):
     tests: dict[str, tuple[Finding, ...]]
     """Findings about each test, by its key."""
     comparisons: dict[str, tuple[Finding, ...]] = {}
-    """Findings about each comparison as a whole, by its key; those about its arms are in `tests`."""
+    """Findings about each comparison as a whole, by its key; those about its arms are in `tests`.
+    """
 
     @property
     def all(self) -> tuple[Finding, ...]:
@@ -92,9 +93,7 @@ def session_findings(study: Study, session: int) -> tuple[Finding, ...]:
 
     Raises StudyError `journal-damaged` for a record that cannot be read.
     """
-    changed = environment_findings(
-        machines_of(study, session), (str(study.path.resolve()),)
-    )
+    changed = environment_findings(machines_of(study, session), (str(study.path.resolve()),))
     return tuple(dict.fromkeys((*changed, *recorded_findings(study, session))))
 
 

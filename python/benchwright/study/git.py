@@ -1,8 +1,8 @@
 """The program git, as every part of Benchwright starts it.
 
-Decision: without the repository's hooks and monitors, which are programs of other people and would run
-while something is measured, and in the C locale, because its messages are read. Rejected: a library
-(pygit2 is compiled, dulwich does not know every repository).
+Decision: without the repository's hooks and monitors, which are programs of other people and would
+run while something is measured, and in the C locale, because its messages are read. Rejected: a
+library (pygit2 is compiled, dulwich does not know every repository).
 """
 
 from __future__ import annotations

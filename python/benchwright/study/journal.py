@@ -70,14 +70,15 @@ class SessionInfo(msgspec.Struct, frozen=True):
     defines: tuple[tuple[str, str], ...]
     program_main: str
     sources: tuple[tuple[str, str], ...]
-    """(path, text) of the suite and of each file that it includes; of a search, of its request, its spec
-    and each file that the spec names."""
+    """(path, text) of the suite and of each file that it includes; of a search, of its request, its
+    spec and each file that the spec names."""
     options: dict[str, str]
     kind: str = "run"
 
     @property
     def commands(self) -> tuple[str, ...]:
-        """The texts in which a user wrote the session's commands: its command line, requests and suites."""
+        """The texts in which a user wrote the session's commands: its command line, requests and
+        suites."""
         found = [" ".join(self.arguments)]
         for _, text in self.sources:
             request = msgspec.json.decode(text) if text.startswith("{") else text
@@ -134,8 +135,8 @@ class NewEntry(msgspec.Struct, frozen=True):
     begin: int | None = None
     """Sequence number of the `begin` entry that this one closes."""
     copied: int | None = None
-    """Sequence number of the entry of another journal that this one is a copy of; `begin` is then one of
-    that journal, and is replaced by the number of its copy in the same call of `append`."""
+    """Sequence number of the entry of another journal that this one is a copy of; `begin` is then
+    one of that journal, and is replaced by the number of its copy in the same call of `append`."""
 
 
 class JournalEntry(msgspec.Struct, frozen=True):
@@ -160,16 +161,12 @@ class FollowedJournal(msgspec.Struct, frozen=True):
 class Study:
     """Everything stored about one question. Open it with one of the three class methods."""
 
-    def __init__(
-        self, path: Path, database: sqlite3.Connection, lock: StudyLock | None
-    ) -> None:
+    def __init__(self, path: Path, database: sqlite3.Connection, lock: StudyLock | None) -> None:
         self.path = path
         self._database = database
         self._lock = lock
         self._identity = None if lock is None else journal_identity(path)
-        row = database.execute(
-            "SELECT chain FROM entry ORDER BY seq DESC LIMIT 1"
-        ).fetchone()
+        row = database.execute("SELECT chain FROM entry ORDER BY seq DESC LIMIT 1").fetchone()
         self._chain: bytes = row[0] if row else b""
         self.warn: Callable[[str], None] = lambda _text: None
         """Prints what a user has to know while the study waits."""
@@ -283,9 +280,7 @@ class Study:
     @property
     def is_gone(self) -> bool:
         """Whether the files that this process has open are no longer at the study's path."""
-        return (
-            self._identity is not None and journal_identity(self.path) != self._identity
-        )
+        return self._identity is not None and journal_identity(self.path) != self._identity
 
     def check_there(self) -> None:
         """Raise StudyError `study-gone` if the study was moved, deleted or replaced."""
@@ -321,19 +316,17 @@ class Study:
         left = [
             int(place.name[1:])
             for place in self.path.glob("*/s[1-9]*")
-            if place.name[1:].isdecimal()
-            and any(path.is_file() for path in place.rglob("*"))
+            if place.name[1:].isdecimal() and any(path.is_file() for path in place.rglob("*"))
         ]
         return 1 + max((last, *left))
 
     def append(self, session: int, entries: Sequence[NewEntry]) -> list[int]:
         """Append entries in one transaction and return their sequence numbers.
 
-        Durable on return (synchronous=FULL). Raises sqlite3.IntegrityError for a
-        second outcome of one key, so nothing can be counted twice. Raises StudyError
-        `study-unwritable` if the write fails, `study-gone` if the study is no longer there, `study-busy`
-        (exit status 1) if another program does not let go of the journal;
-        then nothing is appended.
+        Durable on return (synchronous=FULL). Raises sqlite3.IntegrityError for a second outcome of
+        one key, so nothing can be counted twice. Raises StudyError `study-unwritable` if the write
+        fails, `study-gone` if the study is no longer there, `study-busy` (exit status 1) if another
+        program does not let go of the journal; then nothing is appended.
         """
         self.check_there()
         chain, numbers = self._chain, []
@@ -398,9 +391,7 @@ class Study:
     def sessions(self) -> list[StoredSession]:
         """Return the sessions in order, each with its last end."""
         with reporting_damage(self.path):
-            rows = self._database.execute(
-                "SELECT number, info FROM session ORDER BY number"
-            )
+            rows = self._database.execute("SELECT number, info FROM session ORDER BY number")
             return [self._session(number, info) for number, info in rows.fetchall()]
 
     def last_resumable(self) -> StoredSession | None:
@@ -468,11 +459,7 @@ class Study:
             "ORDER BY seq DESC LIMIT 1",
             (number,),
         ).fetchone()
-        end = (
-            msgspec.json.decode(row[0], type=EndPayload)
-            if row
-            else EndPayload("crashed", "")
-        )
+        end = msgspec.json.decode(row[0], type=EndPayload) if row else EndPayload("crashed", "")
         known = msgspec.json.decode(info, type=SessionInfo)
         return StoredSession(
             number,
@@ -510,10 +497,7 @@ def _reporting_write_errors(path: Path) -> Iterator[None]:
         ) from error
 
 
-_INSERT = (
-    "INSERT INTO entry (session, kind, key, begin, payload, chain) "
-    "VALUES (?, ?, ?, ?, ?, ?)"
-)
+_INSERT = "INSERT INTO entry (session, kind, key, begin, payload, chain) VALUES (?, ?, ?, ?, ?, ?)"
 
 
 def _entry_row(

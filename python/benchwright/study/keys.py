@@ -10,7 +10,8 @@ resume finds the recorded outcomes. Non-goal: the payloads (study/journal.py, ru
 | `B.N/test/plan`, `/stop`, `/characterized` | a test |
 | `B.N/test/epoch/E` | one epoch |
 | `B.N/test/program/E` | the termination program after E epochs |
-| `B.N/test/presetup/S/I`, `ready/S`, `suspended/S`, `postcleanup/S/I` | after S suspensions, command I |
+| `B.N/test/presetup/S/I`, `ready/S`, `suspended/S`, `postcleanup/S/I` | after S suspensions,
+command I |
 | `B.N/test/recovery/Q/I` | CLEANUP command I, due since entry Q |
 | `search/P/trial/N`, `forgotten/N`, `result` | the search at place P of a session |
 | `surface/P/wanted` | the P-th sample that a surface chose |

@@ -164,9 +164,7 @@ def error_text(
             continue
         for stream in reversed(STREAMS):
             data = _last_bytes(study, session, test, process, stream)
-            lines = [
-                one.rstrip() for one in data.decode("utf-8", "replace").split("\n")
-            ]
+            lines = [one.rstrip() for one in data.decode("utf-8", "replace").split("\n")]
             if found := [line[:_LINE_CHARACTERS] for line in lines if line]:
                 place = log_directory(study, session, test) / log_file(process, stream)
                 return ErrorText(tuple(found[-_LINES:]), str(place.relative_to(study)))
@@ -301,9 +299,7 @@ def _read_ranges(log: BinaryIO, ranges: Sequence[tuple[int, int]]) -> Iterator[b
             yield piece
 
 
-def _move_ranges(
-    log: BinaryIO, ranges: Sequence[tuple[int, int]], at: int
-) -> tuple[int, int]:
+def _move_ranges(log: BinaryIO, ranges: Sequence[tuple[int, int]], at: int) -> tuple[int, int]:
     """Write the ranges, which begin at `at` or after it, to `at`."""
     end = at
     for piece in _read_ranges(log, ranges):

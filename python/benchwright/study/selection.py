@@ -1,4 +1,5 @@
-"""Which study, session and test a text names: `DIR`, `DIR@2`, `DIR@before`, `DIR@2:sort`, `DIR:sort`.
+"""Which study, session and test a text names: `DIR`, `DIR@2`, `DIR@before`, `DIR@2:sort`,
+`DIR:sort`.
 
 Decision: a directory with the whole text as its name takes precedence, so every study can be named.
 """

@@ -19,9 +19,7 @@ from benchwright.suite.state import BUILT_IN, not_in_environment
 def inner(one: Step) -> tuple[Step, ...]:
     """Return the steps directly inside a step."""
     match one:
-        case (
-            step.ForEach() | step.For() | step.While() | step.Test() | step.Interleave()
-        ):
+        case step.ForEach() | step.For() | step.While() | step.Test() | step.Interleave():
             return one.body
         case step.Compare(arms):
             return arms
@@ -125,9 +123,7 @@ def names_read(program: Program) -> frozenset[str]:
     return frozenset(names)
 
 
-def unset_variables(
-    steps: Collection[Step], given: Collection[str]
-) -> list[Diagnostic]:
+def unset_variables(steps: Collection[Step], given: Collection[str]) -> list[Diagnostic]:
     """Return a Diagnostic for each use of a variable that can never have a value.
 
     `given`: the names set by -D and by the environment.
@@ -135,9 +131,7 @@ def unset_variables(
     own = assigned(steps)
     known = own | set(given) | set(BUILT_IN)
     exported = {
-        one.name
-        for one in walk(steps)
-        if isinstance(one, step.Assign) and one.environment
+        one.name for one in walk(steps) if isinstance(one, step.Assign) and one.environment
     } | set(given)
     diagnostics: list[Diagnostic] = []
     for one in walk(steps):
@@ -145,9 +139,7 @@ def unset_variables(
             if slot.environment:
                 if slot.name not in exported:
                     no = not_in_environment(slot.name)
-                    diagnostics.append(
-                        diagnostic(slot.where, no.code, no.message, no.hint)
-                    )
+                    diagnostics.append(diagnostic(slot.where, no.code, no.message, no.hint))
             elif slot.name not in known:
                 near = difflib.get_close_matches(slot.name, own, 1)
                 meant = f"did you mean {near[0]}? " if near else ""
@@ -159,9 +151,7 @@ def unset_variables(
     return diagnostics
 
 
-def unused_defines(
-    steps: Collection[Step], defines: Collection[str]
-) -> list[Diagnostic]:
+def unused_defines(steps: Collection[Step], defines: Collection[str]) -> list[Diagnostic]:
     """Return a Diagnostic for each -D name that the suite neither sets nor reads."""
     own = assigned(steps)
     used = own | set(BUILT_IN) | {s.name for one in walk(steps) for s in slots(one)}

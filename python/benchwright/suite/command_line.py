@@ -256,9 +256,7 @@ class CommandRequest(msgspec.Struct, frozen=True):
             rare=True,
         ),
     ] = None
-    keep_going: Annotated[bool, Option("continue after a failed trial", rare=True)] = (
-        False
-    )
+    keep_going: Annotated[bool, Option("continue after a failed trial", rare=True)] = False
     name: Text = None
     """The name, in a request that an earlier version stored."""
     commands: tuple[str, ...] = ()
@@ -330,9 +328,7 @@ class _CommandOptions(OptionReader[CommandRequest]):
         else:
             self._factors[name] = levels
 
-    def _expanded(
-        self, option: str, word: str, texts: tuple[str, ...]
-    ) -> tuple[str, ...]:
+    def _expanded(self, option: str, word: str, texts: tuple[str, ...]) -> tuple[str, ...]:
         """Return levels, each range replaced by its numbers; report mistakes."""
         found: list[str] = []
         for text in texts:
@@ -468,11 +464,7 @@ class _CommandOptions(OptionReader[CommandRequest]):
         if not self.checked("--rest", text, values.rest_fault):
             return []
         where = at("--rest", text)
-        return [
-            step.SetPhase(
-                CommandMode.SETUP, fixed(values.rest_command(text), where), where
-            )
-        ]
+        return [step.SetPhase(CommandMode.SETUP, fixed(values.rest_command(text), where), where)]
 
     def _phase(self, option: str, text: str, mode: CommandMode) -> Step:
         return self.phase(option, text, mode, self._template(option, text))

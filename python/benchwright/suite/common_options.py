@@ -14,13 +14,9 @@ from benchwright.suite.rules import parse_metric
 FOR_SCRIPTS = "it changes the output that scripts read"
 REPLACES = "each run would replace the file"
 """Reasons why a configuration file cannot set an option."""
-Json = Annotated[
-    bool, Option("print one JSON document on stdout", no_default=FOR_SCRIPTS)
-]
+Json = Annotated[bool, Option("print one JSON document on stdout", no_default=FOR_SCRIPTS)]
 Quiet = Annotated[bool, Option("print no progress")]
-Verbose = Annotated[
-    bool, Option("print each finding with its evidence and remedy", short="-v")
-]
+Verbose = Annotated[bool, Option("print each finding with its evidence and remedy", short="-v")]
 Plot = Annotated[
     Text,
     Option(
@@ -55,8 +51,7 @@ Confidence = Annotated[Text, CONFIDENCE]
 Metrics = Annotated[
     tuple[str, ...],
     Option(
-        "number read from the output; elapsed, user, system and rss_bytes are always "
-        "measured",
+        "number read from the output; elapsed, user, system and rss_bytes are always measured",
         "NAME[:higher][=/json/pointer | ~regex(group)]",
         values.faultless(lambda text: next(iter(parse_metric(text)[1]), None)),
         flag="--metric",

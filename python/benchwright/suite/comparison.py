@@ -1,4 +1,5 @@
-"""Compiles the options of `bw compare`: into a comparison's rule, and into a program of one comparison."""
+"""Compiles the options of `bw compare`: into a comparison's rule, and into a program of one
+comparison."""
 
 from __future__ import annotations
 
@@ -171,8 +172,7 @@ class ComparisonRequest(msgspec.Struct, frozen=True):
     design: Annotated[
         Text,
         _design(
-            "order of the trials: blocks (random order in each), abba, round-robin, "
-            "sequence",
+            "order of the trials: blocks (random order in each), abba, round-robin, sequence",
             "D",
             values.choice("design", *DESIGNS),
             default="blocks",
@@ -498,9 +498,7 @@ class _ComparisonOptions(ComparisonRuleOptions):
         rule = self._rule(specs, len(commands) + (request.stored is not None))
         arms = tuple(
             self._arm(name, command, directory, body, rule)
-            for name, command, directory in zip(
-                names, commands, directories, strict=True
-            )
+            for name, command, directory in zip(names, commands, directories, strict=True)
         )
         where = Where("--")
         token = request.token or "comparison"

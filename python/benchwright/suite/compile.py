@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from benchwright.core.errors import Diagnostic, InputError
-from benchwright.suite.autopilot import compile_ap
+from benchwright.features.autopilot.language import compile_ap
 from benchwright.suite.plan import describe
 from benchwright.suite.program import Program, SourceFile
 from benchwright.suite.source import LIBRARY, SourceReader

@@ -41,7 +41,8 @@ class Key(msgspec.Struct, frozen=True):
     parse: Callable[[str], Any] | None = None
     """Returns the value of a scalar's text; raises ValueError."""
     read: Reader | None = None
-    """Reads a value that is not a scalar. In a record, the field's type decides if both are None."""
+    """Reads a value that is not a scalar. In a record, the field's type decides if both are None.
+    """
     into: str = ""
     """The field that it sets; empty means the key's name."""
     required: bool = True
@@ -84,9 +85,7 @@ class Form(msgspec.Struct, frozen=True):
 
     def made(self, values: Mapping[str, Any]) -> Any:
         """Return the object that `make` makes of these values; keys without a value are left out."""
-        fields = {
-            key.field: values[key.name] for key in self.keys if key.name in values
-        }
+        fields = {key.field: values[key.name] for key in self.keys if key.name in values}
         return self.make(**fields)
 
 
@@ -166,9 +165,7 @@ def of_type(hint: Any) -> Reader:
         if isinstance(kind, type) and issubclass(kind, enum.Enum):
             return _word_of(tuple(kind), kind)
     if bool in kinds:
-        return lambda table, key: (
-            table.flag(key, False) if table.has(key, bool) else None
-        )
+        return lambda table, key: table.flag(key, False) if table.has(key, bool) else None
     if int in kinds and str in kinds:
         return _number_or_placeholder
     if int in kinds:

@@ -74,9 +74,7 @@ class Repeated:
 
     def run(self) -> Effects:
         """Yield the effects of the test. Raises InputError."""
-        opened = effect.BeginTest(
-            self._name, self._stopping, self._test.where, self._place
-        )
+        opened = effect.BeginTest(self._name, self._stopping, self._test.where, self._place)
         yield from self._in.ask(opened)
         done, plan = 0, None
         while wanted := (yield from self._in.ask(effect.AskNext(self._name))):
@@ -187,9 +185,7 @@ class Repeated:
             place=self._place,
         )
         if plan.output.mode == "null" and plan.reads_output:
-            message = (
-                f"test {self._name!r} reads a metric from output that is discarded"
-            )
+            message = f"test {self._name!r} reads a metric from output that is discarded"
             hint = "write bounded in place of null, or leave the metric out"
             raise mistake(state.output_at, "suite-output", message, hint)
         return plan
@@ -268,9 +264,7 @@ def compared(interpreter: StepInterpreter, one: step.Compare) -> Effects:
         msgspec.structs.replace(plan, fail_fast=False, arm=_arm(one, names, place))
         for place, plan in enumerate(plans, len(stored))
     )
-    yield from interpreter.ask(
-        effect.RunComparison(armed, one.rule, names, one.null, one.where)
-    )
+    yield from interpreter.ask(effect.RunComparison(armed, one.rule, names, one.null, one.where))
 
 
 def _arm(compare: step.Compare, names: tuple[str, ...], place: int) -> ComparisonArm:
@@ -316,9 +310,7 @@ def execute(
     at the step's position, for mistakes that static checks cannot find.
     """
     try:
-        yield from _Interpreter(InterpreterState(defines, environment), turns).run(
-            program.steps
-        )
+        yield from _Interpreter(InterpreterState(defines, environment), turns).run(program.steps)
     except _ProgramStopped:
         yield effect.Halt()
 
@@ -402,13 +394,9 @@ class _Interpreter:
             case step.SetPhase():
                 self.phases.setdefault(one.mode, []).append(self._phase(one))
             case step.SetTimeout(duration, where):
-                self.state.timeout_ns = values.timeout_ns(
-                    self.state.text(duration), where
-                )
+                self.state.timeout_ns = values.timeout_ns(self.state.text(duration), where)
             case step.SetOkStatus(statuses, where):
-                self.state.ok_status = values.ok_status(
-                    self.state.text(statuses), where
-                )
+                self.state.ok_status = values.ok_status(self.state.text(statuses), where)
             case step.SetWarmUp(count, where):
                 self.state.warmup = values.warmup(self.state.text(count), where)
             case step.SetOutput(choice, where):
@@ -432,28 +420,16 @@ class _Interpreter:
     def _system(self, system: step.System) -> Effects:
         command = values.command(self.state.text(system.command), system.where)
         environment = tuple(self.state.exported.items())
-        status = yield from self.ask(
-            effect.RunSystem(command, environment, system.where)
-        )
+        status = yield from self.ask(effect.RunSystem(command, environment, system.where))
         self.state.variables["SYSTEM_STATUS"] = str(status)
 
     def _checkpoint(self, checkpoint: step.Checkpoint) -> Effects:
-        file = (
-            None
-            if checkpoint.file is None
-            else self.state.text(checkpoint.file).strip()
-        )
-        restored = yield from self.ask(
-            effect.WriteCheckpoint(file or None, checkpoint.where)
-        )
+        file = None if checkpoint.file is None else self.state.text(checkpoint.file).strip()
+        restored = yield from self.ask(effect.WriteCheckpoint(file or None, checkpoint.where))
         self.state.variables["RESTORE"] = str(restored)
 
     def _fast_fail(self, fast_fail: step.FastFail) -> Effects:
-        text = (
-            ""
-            if fast_fail.command is None
-            else self.state.text(fast_fail.command).strip()
-        )
+        text = "" if fast_fail.command is None else self.state.text(fast_fail.command).strip()
         self.state.fail_fast = True
         command = values.command(text, fast_fail.where) if text else None
         yield from self.ask(effect.SetFastFail(command))
@@ -475,9 +451,7 @@ class _Interpreter:
     def _computed(self, template: Template) -> str:
         text = self.state.text(template)
         try:
-            return text_of(
-                values.expression(text, template.where).evaluate(self.state.values())
-            )
+            return text_of(values.expression(text, template.where).evaluate(self.state.values()))
         except EvaluationError as error:
             raise values.no_value(error, template.where) from None
 

@@ -48,9 +48,7 @@ def mistake(where: Where, code: str, message: str, hint: str = "") -> InputError
     return InputError([diagnostic(where, code, message, hint)])
 
 
-def option_mistake(
-    option: str, message: str, hint: str = "", text: str = ""
-) -> Diagnostic:
+def option_mistake(option: str, message: str, hint: str = "", text: str = "") -> Diagnostic:
     """Return the Diagnostic of an option, or of an argument, by its name."""
     return Diagnostic("bad-argument", message, hint, file=option, text=text)
 

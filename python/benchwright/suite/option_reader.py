@@ -45,9 +45,7 @@ class OptionReader(Generic[R]):
         option = self._options[name]
         assert option.parse is not None, f"{option.flag} has no parser"
         texts = getattr(self.request, name)
-        found = (
-            self.parsed(option.flag, text, option.parse, option.hint) for text in texts
-        )
+        found = (self.parsed(option.flag, text, option.parse, option.hint) for text in texts)
         return [value for value in found if value is not None]
 
     def fields(self) -> dict[str, Any]:
@@ -61,9 +59,7 @@ class OptionReader(Generic[R]):
                     values[option.field] = value
         return values
 
-    def declared(
-        self, words: Sequence[str], instructions: str | None = None
-    ) -> list[MetricSpec]:
+    def declared(self, words: Sequence[str], instructions: str | None = None) -> list[MetricSpec]:
         """Return the metrics that --instructions and the words of `--metric` declare."""
         specs: list[MetricSpec] = []
         if instructions is not None:
@@ -80,17 +76,13 @@ class OptionReader(Generic[R]):
                 specs.append(spec)
         return specs
 
-    def phase(
-        self, option: str, text: str, mode: CommandMode, command: Template
-    ) -> Step:
+    def phase(self, option: str, text: str, mode: CommandMode, command: Template) -> Step:
         """Return the step of `--setup` or `--cleanup`, whose text is `command`."""
         if not text.strip():
             self.wrong(option, text, "the command is empty")
         return step.SetPhase(mode, command, at(option, text))
 
-    def exec_phase(
-        self, text: str, command: Template, option: str, shell: str | None
-    ) -> Step:
+    def exec_phase(self, text: str, command: Template, option: str, shell: str | None) -> Step:
         """Return the step that runs a command line, in the shell of --shell if there is one.
 
         Otherwise plain words are executed directly, and /bin/sh runs what only a shell
@@ -115,9 +107,7 @@ class OptionReader(Generic[R]):
         `taken`: names that no command can have.
         """
         if len(given) > len(commands):
-            many = (
-                f"{plural(len(given), 'name')} for {plural(len(commands), 'command')}"
-            )
+            many = f"{plural(len(given), 'name')} for {plural(len(commands), 'command')}"
             self.wrong("--name", given[-1], f"there are {many}")
         names = list(taken)
         for place, command in enumerate(commands):
@@ -136,7 +126,8 @@ class OptionReader(Generic[R]):
         hooks: Sequence[str],
         instructions: str | None,
     ) -> list[Step]:
-        """Return the steps of --metric, --timeout, --ok-status, --output, --hook and --instructions."""
+        """Return the steps of --metric, --timeout, --ok-status, --output, --hook and
+        --instructions."""
         steps: list[Step] = [step.Metric(spec, Where("--metric")) for spec in specs]
         if timeout is not None:
             self.checked("--timeout", timeout, values.timeout_fault)
@@ -186,18 +177,14 @@ class OptionReader(Generic[R]):
             self.wrong(option, text, str(error), offset=len(name) + 1)
             return None
 
-    def checked(
-        self, option: str, text: str, fault_of: Callable[[str], Fault | None]
-    ) -> bool:
+    def checked(self, option: str, text: str, fault_of: Callable[[str], Fault | None]) -> bool:
         """Return whether a text is correct; report its mistake if not."""
         fault = fault_of(text)
         if fault is not None:
             self.wrong(option, text, fault.message, fault.hint, fault.offset)
         return fault is None
 
-    def wrong(
-        self, option: str, text: str, message: str, hint: str = "", offset: int = 0
-    ) -> None:
+    def wrong(self, option: str, text: str, message: str, hint: str = "", offset: int = 0) -> None:
         where = at(option, text, offset)
         self.found.append(
             Diagnostic(

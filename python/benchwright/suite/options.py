@@ -95,8 +95,9 @@ class Option(NamedTuple):
     once: str = ""
     """Why it cannot be given twice; empty: the last one counts, as usual."""
     bare: str = ""
-    """Value of the option without one: `--shell`. A value follows `=` only (`--shell=bash`), because
-    the next word may be an argument of the command (CommandParser completes a bare option)."""
+    """Value of the option without one: `--shell`. A value follows `=` only (`--shell=bash`),
+    because the next word may be an argument of the command (CommandParser completes a bare option).
+    """
     name: str = ""
     """The request's field; filled in by `options_of`."""
     kind: str = "text"
@@ -308,9 +309,7 @@ def request_from(
     return request(**(said | settled))
 
 
-def _selected(
-    request: type[msgspec.Struct], only: Collection[str] | None
-) -> Iterator[Option]:
+def _selected(request: type[msgspec.Struct], only: Collection[str] | None) -> Iterator[Option]:
     for name, option in options_of(request).items():
         if only is None or name in only:
             yield option
@@ -341,9 +340,7 @@ def given(
 
 def keys_of(request: type[msgspec.Struct]) -> tuple[str, ...]:
     """Return the TOML keys of the options that have one."""
-    return tuple(
-        str(option.key) for option in options_of(request).values() if option.key
-    )
+    return tuple(str(option.key) for option in options_of(request).values() if option.key)
 
 
 def key_readers(request: type[msgspec.Struct]) -> dict[str, KeyReader]:

@@ -16,8 +16,8 @@ from benchwright.core.comparison import ComparisonRule, NullResult
 from benchwright.core.named_server import NamedServer
 from benchwright.core.notice import NoticeSettings
 from benchwright.core.plan import CommandMode, MetricSpec, StoppingRule
-from benchwright.core.pool import PoolSettings
-from benchwright.core.quiet import QuietSettings
+from benchwright.features.pool.types import PoolSettings
+from benchwright.features.quiet.types import QuietSettings
 
 
 class Where(msgspec.Struct, frozen=True):

@@ -41,17 +41,13 @@ def parse_metric(text: str) -> tuple[MetricSpec | None, list[Fault]]:
     """Return the metric that a text declares, or None, and its faults."""
     name = _NAME.match(text)
     if name is None:
-        return None, [
-            Fault(METRIC_CODE, f"{text!r} does not start with a name", METRIC_SYNTAX)
-        ]
+        return None, [Fault(METRIC_CODE, f"{text!r} does not start with a name", METRIC_SYNTAX)]
     at, better, faults = _direction(text, name.end())
     if faults:
         return None, faults
     source = text[at:]
     if source and source[0] not in "=~":
-        return None, [
-            Fault(METRIC_CODE, f"{source!r} is not expected here", METRIC_SYNTAX, at)
-        ]
+        return None, [Fault(METRIC_CODE, f"{source!r} is not expected here", METRIC_SYNTAX, at)]
     if source and name[0] in ALWAYS:
         message = f"{name[0]} is measured, not read from the output"
         return None, [Fault(METRIC_CODE, message, "give the metric another name", at)]
@@ -63,9 +59,7 @@ def parse_metric(text: str) -> tuple[MetricSpec | None, list[Fault]]:
     pattern = source[1:] if source.startswith("~") else None
     wrong = pointer_fault(pointer) or pattern_fault(pattern)
     if wrong is not None:
-        return None, [
-            Fault(wrong.code, wrong.message, wrong.hint, at + 1 + wrong.offset)
-        ]
+        return None, [Fault(wrong.code, wrong.message, wrong.hint, at + 1 + wrong.offset)]
     return MetricSpec(name[0], pointer, pattern, better=better), []
 
 
@@ -82,9 +76,7 @@ def pointer_fault(pointer: str | None) -> Fault | None:
     if pointer is None:
         return None
     if not pointer.startswith("/"):
-        return Fault(
-            METRIC_CODE, f"{pointer!r} is not a JSON pointer", "it begins with /"
-        )
+        return Fault(METRIC_CODE, f"{pointer!r} is not a JSON pointer", "it begins with /")
     if escape := _BAD_ESCAPE.search(pointer):
         hint = "in a pointer ~0 stands for ~ and ~1 for /"
         return Fault(METRIC_CODE, "~ is not followed by 0 or 1", hint, escape.start())
@@ -106,9 +98,7 @@ def pattern_fault(pattern: str | None) -> Fault | None:
     return None
 
 
-def _direction(
-    text: str, at: int
-) -> tuple[int, Literal["lower", "higher"], list[Fault]]:
+def _direction(text: str, at: int) -> tuple[int, Literal["lower", "higher"], list[Fault]]:
     if text[at : at + 1] != ":":
         return at, "lower", []
     for word in ("higher", "lower"):
@@ -186,9 +176,7 @@ def parse_termination(text: str) -> tuple[StoppingRule | None, list[Fault]]:
     """Return the rule in the text after a test's name, or None, and its faults."""
     head = _HEAD.match(text)
     if head is None:
-        return None, [
-            Fault(RULE_CODE, "TEST needs a name and a count", RULE_SYNTAX, len(text))
-        ]
+        return None, [Fault(RULE_CODE, "TEST needs a name and a count", RULE_SYNTAX, len(text))]
     faults: list[Fault] = []
     begin = _epochs(head[1], "the count", head.start(1), faults)
     if head[2] is None:
@@ -206,9 +194,7 @@ def predicate_faults(predicate: str) -> list[Fault]:
     try:
         parse(predicate, variables=PREDICATE_VARIABLES)
     except InputError as error:
-        return [
-            Fault(d.code, d.message, d.hint, d.column - 1) for d in error.diagnostics
-        ]
+        return [Fault(d.code, d.message, d.hint, d.column - 1) for d in error.diagnostics]
     return []
 
 

@@ -52,9 +52,7 @@ class SourceLine(msgspec.Struct, frozen=True):
         starts = [piece.start for piece in self.pieces]
         piece = self.pieces[max(0, bisect_right(starts, offset) - 1)]
         column = piece.column + offset - piece.start
-        return Where(
-            self.file, piece.line, min(column, len(piece.text) + 1), piece.text
-        )
+        return Where(self.file, piece.line, min(column, len(piece.text) + 1), piece.text)
 
 
 def physical_lines(text: str) -> list[str]:
@@ -113,7 +111,8 @@ def _joined(parts: list[str], number: int, file: str) -> SourceLine:
 # that contains it, so that a suite runs from any directory.
 
 SourceReader = Callable[[str], str]
-"""Path -> text. Raises OSError (after FileNotFoundError the next directory is tried) or UnicodeError."""
+"""Path -> text. Raises OSError (after FileNotFoundError the next directory is tried) or
+UnicodeError."""
 
 MAX_DEPTH = 50
 MAX_BYTES = 4_000_000
@@ -255,9 +254,7 @@ class Includer:
         else:
             self._include(words[1], line.file, where, optional=keyword == "OPTINCLUDE")
 
-    def _include(
-        self, name: str, current: str, where: Where, *, optional: bool
-    ) -> None:
+    def _include(self, name: str, current: str, where: Where, *, optional: bool) -> None:
         tried = []
         for candidate in self._candidates(name, current):
             try:

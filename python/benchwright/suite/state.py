@@ -33,9 +33,7 @@ def not_in_environment(name: str) -> Fault:
 class InterpreterState:
     """The mutable state; `copy` returns an independent one."""
 
-    def __init__(
-        self, defines: Mapping[str, str], environment: Mapping[str, str]
-    ) -> None:
+    def __init__(self, defines: Mapping[str, str], environment: Mapping[str, str]) -> None:
         self._defines = defines
         self._environment: MutableMapping[str, str] = dict(environment)
         self.variables = {
@@ -119,11 +117,7 @@ class InterpreterState:
         return "".join(parts)
 
     def _slot(self, slot: Slot) -> str:
-        value = (
-            self.exported_value(slot.name)
-            if slot.environment
-            else self.value(slot.name)
-        )
+        value = self.exported_value(slot.name) if slot.environment else self.value(slot.name)
         if value is None and slot.environment:
             raise raised([not_in_environment(slot.name)], slot.where, slot.raw)
         if value is None:
@@ -135,6 +129,4 @@ class InterpreterState:
         hint = f"set it before this line, or give -D {name}=VALUE"
         if name == "EPOCH":
             hint = "EPOCH counts the trials of a test: it is set inside TEST only"
-        return mistake(
-            where, "suite-unknown-variable", f"{name} has no value here", hint
-        )
+        return mistake(where, "suite-unknown-variable", f"{name} has no value here", hint)

@@ -65,11 +65,7 @@ def _piece(text: str, at: int, into: list[tuple[str, int]], faults: list[Fault])
         return at + 1
     start, at = at, at + 1
     while at < len(text) and text[at] != quote:
-        if (
-            quote == '"'
-            and text[at] == "\\"
-            and text[at + 1 : at + 2] in tuple('$`"\\')
-        ):
+        if quote == '"' and text[at] == "\\" and text[at + 1 : at + 2] in tuple('$`"\\'):
             at += 1
         into.append((text[at], at))
         at += 1

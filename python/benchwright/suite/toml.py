@@ -15,12 +15,12 @@ from benchwright.core.comparison import ComparisonRule
 from benchwright.core.errors import InputError
 from benchwright.core.expression import parse
 from benchwright.core.plan import CommandMode, FixedCount, MetricSpec, StoppingRule
+from benchwright.features.pool.toml import read_pool
 from benchwright.suite import program as step
 from benchwright.suite import toml_rule, values
 from benchwright.suite import toml_sections as sections
 from benchwright.suite.check import unused_defines
 from benchwright.suite.mistakes import Fault
-from benchwright.suite.pool import read_pool
 from benchwright.suite.program import (
     Baseline,
     Program,
@@ -272,9 +272,7 @@ class _Suite:
 
     # -- conditions ------------------------------------------------------------------
 
-    def _where_wanted(
-        self, table: TomlTable, body: tuple[Step, ...]
-    ) -> tuple[Step, ...]:
+    def _where_wanted(self, table: TomlTable, body: tuple[Step, ...]) -> tuple[Step, ...]:
         """Return the steps under the conditions of `only` and `skip`."""
         for key in ("only", "skip"):
             single = isinstance(table.values.get(key), str)
@@ -286,16 +284,11 @@ class _Suite:
                 body = (step.If((step.Branch(holds, body),), (), where),)
         return body
 
-    def _check_expression(
-        self, table: TomlTable, text: str, keys: tuple[str | int, ...]
-    ) -> None:
+    def _check_expression(self, table: TomlTable, text: str, keys: tuple[str | int, ...]) -> None:
         try:
             parse(text, variables=self._known)
         except InputError as error:
-            faults = [
-                Fault(d.code, d.message, d.hint, d.column - 1)
-                for d in error.diagnostics
-            ]
+            faults = [Fault(d.code, d.message, d.hint, d.column - 1) for d in error.diagnostics]
             table.faults(faults, text, *keys)
 
     # -- tests -----------------------------------------------------------------------
@@ -330,12 +323,7 @@ class _Suite:
         around = [
             *_settings(table, remote=self._has_remote),
             *_rest(table if "rest" in table else self._top),
-            *(
-                command
-                for key in _MODES
-                if key != "exec"
-                for command in self._commands(table, key)
-            ),
+            *(command for key in _MODES if key != "exec" for command in self._commands(table, key)),
         ]
         arms = table.tables("arm")
         if len(arms) < 2:
@@ -348,9 +336,7 @@ class _Suite:
         compare = step.Compare(tests, rule, "", table.where)
         return self._where_wanted(table, (compare,))
 
-    def _arm(
-        self, arm: TomlTable, around: list[Step], rule: ComparisonRule
-    ) -> step.Test:
+    def _arm(self, arm: TomlTable, around: list[Step], rule: ComparisonRule) -> step.Test:
         arm.only(("name", "exec"))
         if "exec" not in arm:
             message = "this arm has no exec: it would measure nothing"
@@ -384,9 +370,7 @@ class _Suite:
     def _stopping(self, table: TomlTable) -> StoppingRule:
         declared = [*_metrics(self._top, quiet=True), *_metrics(table, quiet=True)]
         until = table.table("until") or self._top.table("until")
-        return (
-            toml_rule.DEFAULT if until is None else toml_rule.stopping(until, declared)
-        )
+        return toml_rule.DEFAULT if until is None else toml_rule.stopping(until, declared)
 
     def _commands(self, table: TomlTable, key: str) -> list[Step]:
         if not table.has(key, str, list):
@@ -394,8 +378,7 @@ class _Suite:
         value, mode = table.values[key], CommandMode(key.upper())
         if isinstance(value, list) and any(isinstance(one, list) for one in value):
             found = [
-                self._command(table, mode, one, (key, index))
-                for index, one in enumerate(value)
+                self._command(table, mode, one, (key, index)) for index, one in enumerate(value)
             ]
         else:
             found = [self._command(table, mode, value, (key,))]
@@ -453,9 +436,7 @@ def _rest(table: TomlTable) -> list[Step]:
         table.faults([fault], text, "rest")
         return []
     where = table.at("rest")
-    return [
-        step.SetPhase(CommandMode.SETUP, fixed(values.rest_command(text), where), where)
-    ]
+    return [step.SetPhase(CommandMode.SETUP, fixed(values.rest_command(text), where), where)]
 
 
 def _warmup(table: TomlTable) -> list[Step]:

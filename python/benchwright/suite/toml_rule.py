@@ -50,8 +50,8 @@ _PREDICATE_RUNS = 10
 
 
 def metrics(table: TomlTable) -> list[MetricSpec]:
-    """Return the metrics that a `metrics` table declares; of a wrong declaration the name, so that no
-    rule with it is a mistake too."""
+    """Return the metrics that a `metrics` table declares; of a wrong declaration the name, so that
+    no rule with it is a mistake too."""
     specs = []
     for name in table.values:
         fault = rules.metric_name_fault(name)
@@ -108,9 +108,7 @@ def stopping(table: TomlTable, declared: Sequence[MetricSpec]) -> StoppingRule:
         message = "until has more than one rule" if kinds else "until has no rule"
         hint = f"exactly one of {', '.join(forms)}"
         table.wrong(table.where, "suite-until", message, hint)
-        table.only(
-            tuple(dict.fromkeys(k for form in forms.values() for k in form.names))
-        )
+        table.only(tuple(dict.fromkeys(k for form in forms.values() for k in form.names)))
         return DEFAULT
     (kind,) = kinds
     _check_limits(table, 2 if kind == "precision" else _PREDICATE_RUNS)
@@ -119,7 +117,8 @@ def stopping(table: TomlTable, declared: Sequence[MetricSpec]) -> StoppingRule:
 
 
 def _check_limits(table: TomlTable, least: int) -> None:
-    """Report a `max_runs` below `min_runs`, or below its default `least`, or below the trials of `rare`."""
+    """Report a `max_runs` below `min_runs`, or below its default `least`, or below the trials of
+    `rare`."""
     minimum, maximum = table.values.get("min_runs", least), table.values.get("max_runs")
     if type(minimum) is type(maximum) is int and 0 < maximum < minimum:
         message = f"max_runs {maximum} is less than min_runs {minimum}"
@@ -189,14 +188,14 @@ def _precise(declared: Sequence[MetricSpec], **said: Any) -> UntilPrecise:
 # -- readers of the values of rules and metrics ----------------------------------------
 
 
-def _wanted(
-    declared: Sequence[MetricSpec], table: TomlTable, key: str
-) -> list[str] | None:
+def _wanted(declared: Sequence[MetricSpec], table: TomlTable, key: str) -> list[str] | None:
     names = [*rules.ALWAYS, *(spec.name for spec in declared)]
     texts = table.texts(key)
     for index, name in enumerate(texts):
         if name not in names:
-            hint = f"known: {', '.join(dict.fromkeys(names))}; others are declared in [test.metrics]"
+            hint = (
+                f"known: {', '.join(dict.fromkeys(names))}; others are declared in [test.metrics]"
+            )
             where = table.at(key, index)
             table.wrong(where, "suite-metric", f"there is no metric {name!r}", hint)
     return texts
@@ -240,9 +239,7 @@ COMPARISON = keys_of(ComparisonRequest)
 """Keys of `[[compare]]` that are also options of `bw compare`."""
 
 
-def rule_of(
-    table: TomlTable, arms: int, declared: Sequence[MetricSpec]
-) -> ComparisonRule:
+def rule_of(table: TomlTable, arms: int, declared: Sequence[MetricSpec]) -> ComparisonRule:
     """Return the rule that a table describes; report mistakes in the table."""
     given: dict[str, Any] = {}
     for name, option in options_of(ComparisonRequest).items():

@@ -18,7 +18,7 @@ from benchwright.core.notice import (
     Secret,
     WebhookTarget,
 )
-from benchwright.core.quiet import QuietSettings, quiet_settings, setting_errors
+from benchwright.features.quiet.types import QuietSettings, quiet_settings, setting_errors
 from benchwright.notice.targets import LOOPBACK, url_fault
 from benchwright.suite import program as step
 from benchwright.suite.form import (
@@ -136,9 +136,7 @@ _PROCESS = re.compile(r"pid:/[^\s]+|[^\s:]\S*")
 def steps_of(table: TomlTable) -> list[Step]:
     """Return the assignments of the hook's variables."""
     if not table.values.get("host"):
-        hint = (
-            'add host = "server" (a name of ~/.ssh/config, user@host, ssh://host:port)'
-        )
+        hint = 'add host = "server" (a name of ~/.ssh/config, user@host, ssh://host:port)'
         table.wrong(table.where, "suite-remote", "[remote] has no host", hint)
     values = read_form(table, REMOTE) or {}
     # Sets every variable: values in the caller's environment may be for another suite.
@@ -182,17 +180,13 @@ def _words(fault: Callable[[str], str]) -> Reader:
 
 def _process_fault(word: str) -> str:
     good = _PROCESS.fullmatch(word) is not None
-    return (
-        "" if good else f"{word!r} is not a process: give a name, or pid:/run/FILE.pid"
-    )
+    return "" if good else f"{word!r} is not a process: give a name, or pid:/run/FILE.pid"
 
 
 def _hook_fault(word: str) -> str:
     known = ", ".join(SENT)
     return (
-        ""
-        if word in SENT
-        else f"{word!r} is not a hook that can be sent: must be one of {known}"
+        "" if word in SENT else f"{word!r} is not a hook that can be sent: must be one of {known}"
     )
 
 
@@ -259,12 +253,8 @@ def notify_of(table: TomlTable) -> NoticeSettings | None:
         *(_apprise(one) for one in _each(table, "apprise")),
     ]
     if not any(key in table for key in _TOP[1:]):
-        hint = (
-            "add [notify.mail], [notify.webhook], [notify.apprise] or command = [...]"
-        )
-        table.wrong(
-            table.where, "suite-notify", "there is no notification target", hint
-        )
+        hint = "add [notify.mail], [notify.webhook], [notify.apprise] or command = [...]"
+        table.wrong(table.where, "suite-notify", "there is no notification target", hint)
     known = tuple(target for target in targets if target is not None)
     return NoticeSettings(known, _events(table)) if known else None
 
@@ -341,9 +331,7 @@ _MAIL = {
 
 def _mail(table: TomlTable) -> MailTarget | None:
     form = form_of(MailTarget, _MAIL, password=_secret(table, "password"))
-    mail: MailTarget | None = read_form(
-        table, form, ("password_variable", "password_file")
-    )
+    mail: MailTarget | None = read_form(table, form, ("password_variable", "password_file"))
     if mail is not None:
         _check_password(table, mail)
     return mail

@@ -328,9 +328,7 @@ def read_toml(
 class TomlTable:
     """A table; reads keys by type, and reports mistakes. `only` reports unknown keys."""
 
-    def __init__(
-        self, values: Mapping[str, Any], path: TomlPath, source: TomlSource
-    ) -> None:
+    def __init__(self, values: Mapping[str, Any], path: TomlPath, source: TomlSource) -> None:
         self.values = values
         self.path = path
         self._source = source
@@ -359,9 +357,7 @@ class TomlTable:
         source = msgspec.structs.replace(self._source, mistakes=[])
         return TomlTable(self.values, self.path, source)
 
-    def filled(
-        self, values: Mapping[str, Scalar], later: Sequence[str] = ()
-    ) -> TomlTable:
+    def filled(self, values: Mapping[str, Scalar], later: Sequence[str] = ()) -> TomlTable:
         """Return the top-level table with these values for `{name}`, in every text of it.
 
         A text that is only `{name}` becomes the value itself, with its type. `later`: names that
@@ -495,9 +491,7 @@ class TomlTable:
         self.mistyped(self.at(key), key, value, types)
         return False
 
-    def mistyped(
-        self, where: Where, what: str, value: object, types: Sequence[type]
-    ) -> None:
+    def mistyped(self, where: Where, what: str, value: object, types: Sequence[type]) -> None:
         """Report that a value has the wrong type."""
         expected = " or ".join(_WORDS[t] for t in types)
         given = _WORDS.get(type(value), "a date or time")
@@ -604,9 +598,7 @@ class TomlTable:
             return None
         return self.scalar_of(self.values[key], parse, key)
 
-    def scalar_of(
-        self, value: object, parse: Callable[[str], T], *keys: str | int
-    ) -> T | None:
+    def scalar_of(self, value: object, parse: Callable[[str], T], *keys: str | int) -> T | None:
         """Return the value that `parse` returns for the scalar at these keys; None if it is wrong."""
         text = self.scalar(value)
         where = self.at(*keys)
@@ -629,9 +621,7 @@ class TomlTable:
         if names[0] in self.later:
             return set_by_trial(names[0])
         known = [f"{{{name}}}" for name in self.known]
-        return (
-            f"there is no factor {names[0]!r}: {one_of_words(f'{{{names[0]}}}', known)}"
-        )
+        return f"there is no factor {names[0]!r}: {one_of_words(f'{{{names[0]}}}', known)}"
 
     def refuse(self, where: Where, message: str, hint: str = "") -> None:
         """Report an invalid value."""

@@ -1,4 +1,5 @@
-"""Parses values of directives, keys and options: loops, levels, commands, threads, timeouts, output."""
+"""Parses values of directives, keys and options: loops, levels, commands, threads, timeouts,
+output."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ T = TypeVar("T")
 
 
 def too_few_for(rare: SlowRuns, most: int, needed: int | None = None) -> str:
-    """Return that so many trials, or blocks, may show none of these slow runs; `needed`: how many do."""
+    """Return that so many trials, or blocks, may show none of these slow runs; `needed`: how many
+    do."""
     share = percent_text(rare.share, 10)
     return f"{most} may show no slow run of {share}: that takes {needed or rare.trials}"
 
@@ -74,9 +76,7 @@ def counted(
         if step == 0:
             raise NeverEnds("add", "ADD 0 never changes the value")
         return _turns(begin, end, step, _CONTEXT.add, rising=step > 0)
-    return _turns(
-        begin, end, factor, _CONTEXT.multiply, rising=_rises(begin, end, factor)
-    )
+    return _turns(begin, end, factor, _CONTEXT.multiply, rising=_rises(begin, end, factor))
 
 
 def _rises(begin: Decimal, end: Decimal, factor: Decimal) -> bool:
@@ -227,9 +227,7 @@ def _refuse(fault: Fault | None, text: str, where: Where) -> None:
         raise raised([fault], where, text)
 
 
-def _count_fault(
-    text: str, what: str, code: str, least: int, most: int
-) -> Fault | None:
+def _count_fault(text: str, what: str, code: str, least: int, most: int) -> Fault | None:
     text = text.strip()
     if re.fullmatch(r"[0-9]{1,7}", text, re.ASCII) and least <= int(text) <= most:
         return None
@@ -250,7 +248,8 @@ def faultless(fault_of: Callable[[str], Fault | None]) -> Callable[[str], str]:
 
 
 def named(parse: Callable[[str], T]) -> Callable[[str], tuple[str, T]]:
-    """Return the parser of `NAME=VALUE`: it raises ValueError if one of the two is missing or wrong."""
+    """Return the parser of `NAME=VALUE`: it raises ValueError if one of the two is missing or
+    wrong."""
 
     def pair(text: str) -> tuple[str, T]:
         name, _, value = text.partition("=")
@@ -304,10 +303,7 @@ def statuses(text: str) -> tuple[int, ...]:
     """Return exit statuses: numbers and ranges, separated by commas. Raises ValueError."""
     found = [level for part in text.split(",") for level in expanded(part.strip())]
     for one in found:
-        if (
-            re.fullmatch("[0-9]{1,3}", one, re.ASCII) is None
-            or int(one) > _LARGEST_STATUS
-        ):
+        if re.fullmatch("[0-9]{1,3}", one, re.ASCII) is None or int(one) > _LARGEST_STATUS:
             raise ValueError(f"{one!r} is not an exit status: 0 to {_LARGEST_STATUS}")
     return tuple(sorted({int(one) for one in found}))
 
@@ -422,9 +418,7 @@ def expression(text: str, where: Where) -> Expression:
     try:
         return _parse(text)
     except InputError as error:
-        faults = [
-            Fault(d.code, d.message, d.hint, d.column - 1) for d in error.diagnostics
-        ]
+        faults = [Fault(d.code, d.message, d.hint, d.column - 1) for d in error.diagnostics]
         raise raised(faults, where, text) from None
 
 

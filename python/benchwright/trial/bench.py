@@ -60,9 +60,7 @@ class Bench(Protocol):
     def processes(self) -> BenchProcesses | None:
         """The bench's processes; None if they are not on this machine."""
 
-    def run(
-        self, request: RunRequest, *, abandoned: Callable[[], bool] = ...
-    ) -> BatchResult:
+    def run(self, request: RunRequest, *, abandoned: Callable[[], bool] = ...) -> BatchResult:
         """Run a batch and return its records; do not start if `abandoned()` is true.
 
         Raises BenchError.
@@ -145,9 +143,7 @@ class LauncherClient:
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         """`process`: the launcher, or the connection to it; its stdin and stdout are pipes."""
         self._encoder = msgspec.json.Encoder()
-        self._decoder: msgspec.json.Decoder[LauncherReply] = msgspec.json.Decoder(
-            LauncherReply
-        )
+        self._decoder: msgspec.json.Decoder[LauncherReply] = msgspec.json.Decoder(LauncherReply)
         self._next_id = 1
         self._running = False
         self._sending = False
@@ -168,9 +164,7 @@ class LauncherClient:
         """None: the processes may be on another host."""
         return None
 
-    def run(
-        self, request: RunRequest, *, abandoned: Callable[[], bool] = _never
-    ) -> BatchResult:
+    def run(self, request: RunRequest, *, abandoned: Callable[[], bool] = _never) -> BatchResult:
         """Run a batch and return its records. Raises BenchError."""
         request = msgspec.structs.replace(request, id=self._next_id)
         self._next_id += 1
@@ -322,9 +316,7 @@ class LauncherClient:
             data = os.read(descriptor, 1 << 16)
             if not data:
                 status = self._process.wait()
-                raise self._gone(
-                    f"the launcher ended in the middle of a batch (status {status})"
-                )
+                raise self._gone(f"the launcher ended in the middle of a batch (status {status})")
             found = data.find(b"\n")
             end = len(self._received) + found if found >= 0 else -1
             self._received += data

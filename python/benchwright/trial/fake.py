@@ -39,9 +39,7 @@ class FakeBench:
         self.requests.append(request)
         epochs = tuple(
             self._epoch(request, epoch)
-            for epoch in range(
-                request.first_epoch, request.first_epoch + request.epochs
-            )
+            for epoch in range(request.first_epoch, request.first_epoch + request.epochs)
         )
         return BatchResult(epochs, "complete")
 

@@ -105,9 +105,7 @@ class MetricNotFound(Exception):
     """A metric is missing from an output; the message says why."""
 
 
-def extract_metric(
-    spec: MetricSpec, out: str | memoryview, err: str | memoryview
-) -> float:
+def extract_metric(spec: MetricSpec, out: str | memoryview, err: str | memoryview) -> float:
     """Return the metric's value in one process's output. Raises MetricNotFound.
 
     An output of undecoded bytes is searched in place; the dot of a pattern then

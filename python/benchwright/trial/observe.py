@@ -34,9 +34,7 @@ from benchwright.trial.protocol import EpochRecord
 ReadOutput = Callable[[ProcessRecord, Literal["out", "err"]], str | memoryview]
 """(process, stream) -> the text that the process wrote to it."""
 
-ALWAYS_THERE = frozenset(
-    {"elapsed", "user", "system", "rss_bytes", "wait", "cpu_percent"}
-)
+ALWAYS_THERE = frozenset({"elapsed", "user", "system", "rss_bytes", "wait", "cpu_percent"})
 _MEASURED = ALWAYS_THERE | EXTRAS
 _HOOK_ERROR = "# error: "
 _EVENTS_WITH_VALUES = frozenset({"premeasure", "start", "end"})

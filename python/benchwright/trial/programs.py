@@ -42,8 +42,8 @@ def find_sampler() -> Path:
 
 
 def common_directory() -> str:
-    """Return the directory of all three, for hosts that have them at the same path; empty if they are elsewhere, or at
-    a path that needs quoting."""
+    """Return the directory of all three, for hosts that have them at the same path; empty if they
+    are elsewhere, or at a path that needs quoting."""
     paths = [
         find_launcher().resolve(),
         find_engine().resolve(),
@@ -125,9 +125,7 @@ SHIPPED_HOOKS = Path(__file__).parent.parent / "hooks"
 
 def shipped_hooks() -> tuple[str, ...]:
     """Return the names of the hooks that come with Benchwright."""
-    return tuple(
-        sorted(p.name for p in SHIPPED_HOOKS.iterdir() if os.access(p, os.X_OK))
-    )
+    return tuple(sorted(p.name for p in SHIPPED_HOOKS.iterdir() if os.access(p, os.X_OK)))
 
 
 def resolve_hooks(names: Iterable[str], directory: Path) -> tuple[str, ...]:
@@ -146,9 +144,7 @@ def _hook_paths(name: str, directory: Path) -> list[Path]:
         return [SHIPPED_HOOKS / name]
     path = (directory / name).absolute()
     if path.is_dir():
-        inside = sorted(
-            p for p in path.iterdir() if p.is_file() and os.access(p, os.X_OK)
-        )
+        inside = sorted(p for p in path.iterdir() if p.is_file() and os.access(p, os.X_OK))
         if not inside:
             raise ValueError(f"the directory {name} holds no executable")
         return inside
@@ -235,11 +231,7 @@ def program_of(argv: Sequence[str]) -> str | None:
         return argv[0]
     words = argv[2].split(maxsplit=1)
     first = words[0] if words else ""
-    if (
-        _SEVERAL_COMMANDS.search(argv[2])
-        or not _PLAIN_WORD.fullmatch(first)
-        or first in _BUILT_IN
-    ):
+    if _SEVERAL_COMMANDS.search(argv[2]) or not _PLAIN_WORD.fullmatch(first) or first in _BUILT_IN:
         return None
     return first
 

@@ -203,7 +203,5 @@ def merge_pairs(*pairs: Pairs) -> Pairs:
     return tuple(result.items())
 
 
-def _wire_commands(
-    mode: CommandMode, commands: tuple[Command, ...]
-) -> tuple[WireCommand, ...]:
+def _wire_commands(mode: CommandMode, commands: tuple[Command, ...]) -> tuple[WireCommand, ...]:
     return tuple(WireCommand(mode.value, command.argv) for command in commands)

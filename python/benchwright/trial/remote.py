@@ -1,15 +1,17 @@
-"""Another host as a bench: our launcher there, over one connection, such as one of the system's OpenSSH client.
+"""Another host as a bench: our launcher there, over one connection, such as one of the system's
+OpenSSH client.
 
 Purpose: the server of a search, or its load generator, on another host; with the host's processes,
-and its files under the paths that callers know here.
-Decision: the first session of the connection runs the launcher, copied into a private directory of
-the host, below a shell that removes the directory when the launcher has ended. The launcher ends
-everything at the end of its input (docs/launcher-protocol.md), so the end of the connection, for
-whatever reason, leaves neither processes nor files. All further calls are sessions of the same
-connection (ControlMaster). The hosts of a gang are reached in another way: by steps of a job of Slurm, or by processes of
-this machine; only what starts a command differs (`HostWay`). Rejected: a shell script as the launcher (it cannot adopt daemons, so it
-would lose them), Python there (it may be absent), an agent that outlives the connection.
-Source: ssh(1), ssh_config(5), srun(1), proc(5). docs/remote.md is the reference for users.
+and its files under the paths that callers know here. Decision: the first session of the connection
+runs the launcher, copied into a private directory of the host, below a shell that removes the
+directory when the launcher has ended. The launcher ends everything at the end of its input
+(docs/launcher-protocol.md), so the end of the connection, for whatever reason, leaves neither
+processes nor files. All further calls are sessions of the same connection (ControlMaster). The
+hosts of a gang are reached in another way: by steps of a job of Slurm, or by processes of this
+machine; only what starts a command differs (`HostWay`). Rejected: a shell script as the launcher
+(it cannot adopt daemons, so it would lose them), Python there (it may be absent), an agent that
+outlives the connection. Source: ssh(1), ssh_config(5), srun(1), proc(5). docs/remote.md is the
+reference for users.
 """
 
 from __future__ import annotations
@@ -157,7 +159,8 @@ def end_session(process: subprocess.Popen[bytes]) -> None:
 
 
 def slurm_step(job: str, host: str) -> list[str]:
-    """Return the words that run a command as a step of a job, on one of its nodes, beside the job's other steps."""
+    """Return the words that run a command as a step of a job, on one of its nodes, beside the job's
+    other steps."""
     return [
         *("srun", f"--jobid={job}", "--overlap", "--nodes=1", "--ntasks=1"),
         *(f"--nodelist={host}", "--mem=0", "--unbuffered", "--quiet", "--chdir=/"),
@@ -165,7 +168,8 @@ def slurm_step(job: str, host: str) -> list[str]:
 
 
 def slurm_environment() -> dict[str, str]:
-    """Return an environment in which Slurm's commands do what their words say, and jobs get that of the user."""
+    """Return an environment in which Slurm's commands do what their words say, and jobs get that of
+    the user."""
     kept = ("SLURM_CONF", "SLURM_JWT")
     own = ("SLURM_", "SQUEUE_", "SCANCEL_", "SRUN_")
     return {
@@ -275,7 +279,8 @@ class HostConnection:
 
     @contextlib.contextmanager
     def limited(self) -> Iterator[threading.Event]:
-        """End the connection if the context lasts longer than the time limit; yield what is set then."""
+        """End the connection if the context lasts longer than the time limit; yield what is set
+        then."""
         late = threading.Event()
 
         def end() -> None:
@@ -349,9 +354,7 @@ class HostConnection:
             raise BenchError("remote-failed", f"{self.settings.host}: {why}")
         return said
 
-    def _exchange(
-        self, shell: subprocess.Popen[bytes], script: str
-    ) -> tuple[bytes, int]:
+    def _exchange(self, shell: subprocess.Popen[bytes], script: str) -> tuple[bytes, int]:
         """Return what a script prints, and its exit status."""
         self._asked += 1
         mark = f"{_HELLO}-{os.getpid()}-{self._asked}"
@@ -391,7 +394,8 @@ class HostConnection:
             raise self.lost(f"no answer within {self.settings.timeout_s} s") from None
 
     def send_file(self, path: str, place: str) -> None:
-        """Copy a file of this machine, of any length, to a new one there that only its user can read.
+        """Copy a file of this machine, of any length, to a new one there that only its user can
+        read.
 
         Raises BenchError, and OSError for a file that cannot be read here.
         """
@@ -422,9 +426,7 @@ class HostConnection:
     def lost(self, why: str = "") -> BenchError:
         """Return the error for a connection that has ended, or does not answer."""
         said = why or self.last_words
-        message = f"{self.settings.host}: the connection was lost" + (
-            said and f": {said}"
-        )
+        message = f"{self.settings.host}: the connection was lost" + (said and f": {said}")
         hint = "its processes there have ended; `bw resume` connects again and goes on"
         return BenchError(LOST, message, hint)
 
@@ -447,8 +449,8 @@ _OURS = ("PATH", "BW_STUDY")
 class RemoteBench(LauncherClient):
     """Runs commands on another host, in processes of the launcher there.
 
-    Directories of logs are named by their path here: each has a counterpart there. What the
-    caller wrote into it is there before a command runs, and what the command wrote is here after it.
+    Directories of logs are named by their path here: each has a counterpart there. What the caller
+    wrote into it is there before a command runs, and what the command wrote is here after it.
     """
 
     def __init__(
@@ -486,13 +488,13 @@ class RemoteBench(LauncherClient):
         except BaseException as error:
             self.connection.abandon()
             if isinstance(error, BenchError) and error.code != UNAVAILABLE:
-                why = f"bw-launcher does not run there: {self.connection.last_words or error.message}"
+                why = (
+                    f"bw-launcher does not run there: {self.connection.last_words or error.message}"
+                )
                 raise self.connection.unavailable(why, "see docs/remote.md") from None
             raise
 
-    def _copy(
-        self, files: Iterable[tuple[Path, str]], *, with_engine: bool = False
-    ) -> None:
+    def _copy(self, files: Iterable[tuple[Path, str]], *, with_engine: bool = False) -> None:
         """Copy our programs and the user's files into the private directory."""
         packed = io.BytesIO()
         with tarfile.open(fileobj=packed, mode="w") as tar:
@@ -669,9 +671,7 @@ class RemoteBench(LauncherClient):
         alive = {one.identity for one in self.processes_there() if one.is_alive}
         pids = [str(one.pid) for one in processes if one.identity in alive]
         if pids:
-            self.connection.ask(
-                f"kill -{number:d} {' '.join(pids)} 2>/dev/null; exit 0"
-            )
+            self.connection.ask(f"kill -{number:d} {' '.join(pids)} 2>/dev/null; exit 0")
 
     def find(self, named: NamedServer) -> ServerProcesses:
         """Return the processes of a named server there."""
@@ -693,21 +693,15 @@ class RemoteBench(LauncherClient):
 
     def ports_in_use(self) -> set[int]:
         """Return the local ports of all TCP sockets there."""
-        said = self.connection.ask(
-            "cat /proc/net/tcp /proc/net/tcp6 2>/dev/null; exit 0"
-        )
+        said = self.connection.ask("cat /proc/net/tcp /proc/net/tcp6 2>/dev/null; exit 0")
         rows = (line.split() for line in said.decode(errors="replace").splitlines())
         return {
-            int(row[1].rpartition(":")[2], 16)
-            for row in rows
-            if len(row) > 3 and row[0] != "sl"
+            int(row[1].rpartition(":")[2], 16) for row in rows if len(row) > 3 and row[0] != "sl"
         }
 
     # -- words before commands ---------------------------------------------------------
 
-    def on_cpus(
-        self, cpus: Sequence[int], groups: Sequence[str] = ()
-    ) -> tuple[str, ...]:
+    def on_cpus(self, cpus: Sequence[int], groups: Sequence[str] = ()) -> tuple[str, ...]:
         """Return the words that bind a command to CPUs there; empty if it needs none."""
         assert not groups, "cgroups are those of this machine"
         return ("taskset", "-c", ",".join(map(str, cpus))) if cpus else ()

@@ -42,9 +42,7 @@ class ServerProcesses(msgspec.Struct, frozen=True):
     remedy: str = ""
 
 
-def find_server(
-    one: NamedServer, ours: Collection[int] = (), proc: Path = PROC
-) -> ServerProcesses:
+def find_server(one: NamedServer, ours: Collection[int] = (), proc: Path = PROC) -> ServerProcesses:
     """Return the processes of a named server.
 
     `ours` are bw's own processes: they and their ancestors are never a server.

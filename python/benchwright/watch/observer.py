@@ -136,10 +136,7 @@ class UniqueStems:
             except OSError:
                 files = []  # Writing a file there will report the error.
             self._taken = {
-                file[:at]
-                for file in files
-                for at, sign in enumerate(file)
-                if sign == "."
+                file[:at] for file in files for at, sign in enumerate(file) if sign == "."
             }
         return self._taken
 

@@ -55,9 +55,7 @@ _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _VARIABLE = re.compile(
     r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\})", re.ASCII
 )
-_WORD_OPERATORS = frozenset(
-    ("eq", "ne", "lt", "gt", "le", "ge", "cmp", "and", "or", "not")
-)
+_WORD_OPERATORS = frozenset(("eq", "ne", "lt", "gt", "le", "ge", "cmp", "and", "or", "not"))
 MATCHES = ("=~", "!~")
 _PATTERN = re.compile(r"(m?)(/)|(m)([^\sA-Za-z0-9_$'])", re.ASCII)
 """How a pattern begins: /, m/, or m and another delimiter."""
@@ -206,9 +204,7 @@ class Lexer:
         else:
             known = ", ".join(FUNCTIONS)
             hint = f"functions are {known}; a variable is written ${word}, a string '{word}'"
-            self._wrong(
-                f"{word!r} is neither a function nor an operator", hint, self._at
-            )
+            self._wrong(f"{word!r} is neither a function nor an operator", hint, self._at)
             self._add("wrong", end)
 
     def _single_quoted(self) -> None:
@@ -244,9 +240,7 @@ class Lexer:
     def _escape(self, at: int) -> str:
         letter = self._source[at + 1]
         if letter.isalnum() and letter not in _ESCAPES:
-            self._wrong(
-                f"\\{letter} is not an escape here", "known: \\n \\t \\r \\0", at
-            )
+            self._wrong(f"\\{letter} is not an escape here", "known: \\n \\t \\r \\0", at)
         return _ESCAPES.get(letter, letter)
 
     def _string(self, end: int, quote: str, parts: tuple[str | Variable, ...]) -> None:
@@ -331,9 +325,7 @@ def _expression(
 ) -> Expression | None:
     if len(text) > MAX_LENGTH:
         message = f"an expression of {len(text)} characters is too long"
-        mistakes.append(
-            ExpressionMistake(SYNTAX, message, f"the limit is {MAX_LENGTH}", 0)
-        )
+        mistakes.append(ExpressionMistake(SYNTAX, message, f"the limit is {MAX_LENGTH}", 0))
         return None
     lexer = Lexer(text)
     mistakes += lexer.mistakes
@@ -469,13 +461,9 @@ class _ExpressionParser:
             case "function":
                 return self._call(token)
             case "end":
-                raise _SyntaxFailure(
-                    "the expression ends too early", token.offset, _VALUE
-                )
+                raise _SyntaxFailure("the expression ends too early", token.offset, _VALUE)
             case _:
-                raise _SyntaxFailure(
-                    f"{token.text!r} is not expected here", token.offset, _VALUE
-                )
+                raise _SyntaxFailure(f"{token.text!r} is not expected here", token.offset, _VALUE)
 
     def _unary(self, token: Token, operand: Node) -> Node:
         self._check_height(operand.height + 1, token)
@@ -488,9 +476,7 @@ class _ExpressionParser:
         while self._here.kind == ",":
             comma = self._take()
             if function.most is not None and len(arguments) >= function.most:
-                raise _SyntaxFailure(
-                    f"{token.text} takes {function.arguments}", comma.offset
-                )
+                raise _SyntaxFailure(f"{token.text} takes {function.arguments}", comma.offset)
             arguments.append(self._binary(_CHOICE))
         end = self._here
         self._expect(")", f"the arguments of {token.text} are not closed")
@@ -518,9 +504,7 @@ def _check_pattern(token: Token, text: str) -> None:
         # What precedes the pattern's text: a delimiter, with m before it or not.
         before = len(token.text) - len(token.text.lstrip("m")) + 1
         message = f"the pattern cannot be used: {error.message}"
-        raise _SyntaxFailure(
-            message, token.offset + before + error.offset, error.hint
-        ) from None
+        raise _SyntaxFailure(message, token.offset + before + error.offset, error.hint) from None
 
 
 _VALUE = "expected a number, a string, a $variable, a function or ("

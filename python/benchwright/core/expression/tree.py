@@ -151,10 +151,7 @@ class _Walk:
                 return self._variable(node)
             case Interpolation(parts, offset):
                 return self._joined(
-                    (
-                        p if isinstance(p, str) else perl.to_text(self._variable(p))
-                        for p in parts
-                    ),
+                    (p if isinstance(p, str) else perl.to_text(self._variable(p)) for p in parts),
                     offset,
                 )
             case Unary():
@@ -203,16 +200,12 @@ class _Walk:
         if node.operator == ".":
             return self._joined((perl.to_text(left), perl.to_text(right)), node.offset)
         if node.operator in STRING_OPERATORS:
-            return STRING_OPERATORS[node.operator](
-                perl.to_text(left), perl.to_text(right)
-            )
+            return STRING_OPERATORS[node.operator](perl.to_text(left), perl.to_text(right))
         operator = NUMBER_OPERATORS[node.operator]
         try:
             return operator(perl.to_number(left), perl.to_number(right))
         except ZeroDivisionError:
-            raise self._error(
-                f"the right side of `{node.operator}` is 0", node.offset
-            ) from None
+            raise self._error(f"the right side of `{node.operator}` is 0", node.offset) from None
 
     def _call(self, node: Call) -> Value:
         arguments = [self.value(a) for a in node.arguments]
@@ -220,9 +213,7 @@ class _Walk:
             return FUNCTIONS[node.function].call(arguments)
         except ValueError:
             given = perl.to_text(arguments[0])
-            raise self._error(
-                f"{node.function}({given}) has no value", node.offset
-            ) from None
+            raise self._error(f"{node.function}({given}) has no value", node.offset) from None
 
     def _match(self, node: Match) -> Value:
         subject = perl.to_text(self.value(node.subject))

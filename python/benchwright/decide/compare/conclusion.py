@@ -223,11 +223,7 @@ def _first_bounded(rule: ComparisonRule, evidence: MetricEvidence) -> int:
     """Return the smallest number of blocks or trials for which an interval has ends."""
     if not evidence.paired or rule.mode != "watch":
         return 2
-    return next(
-        n
-        for n in itertools.count(2)
-        if math.isfinite(sequence_radius(n, rule.confidence))
-    )
+    return next(n for n in itertools.count(2) if math.isfinite(sequence_radius(n, rule.confidence)))
 
 
 def _reason(
@@ -258,9 +254,7 @@ def _reason(
     return ""
 
 
-def _gate_detail(
-    rule: ComparisonRule, history: ComparisonHistory, judged: JudgedGate
-) -> str:
+def _gate_detail(rule: ComparisonRule, history: ComparisonHistory, judged: JudgedGate) -> str:
     evidence = history.evidence[judged.pair]
     if why := why_unanswerable(rule, history, evidence):
         return why
@@ -346,7 +340,8 @@ def comparison_progress(
     )
 
 
-# -- a null comparison: a command compared with itself ------------------------------------------------
+# -- a null comparison: a command compared with itself
+# ------------------------------------------------
 #
 # It shows the noise floor of each metric, and the share of false differences.
 # Decision: that share is computed by relabelling. In each block, the trial that counts as the

@@ -2,9 +2,9 @@
 
 `decide_comparison` is a pure function of the rule and the history, so that a simulation, a resumed
 session and a live session make the same decisions. Below it: the verdict for each judged metric of
-each candidate, the outcome of each gate, and the order of the arms in a block.
-Decision: looks are between blocks, not between trials: at each look every arm has run equally often.
-Sources: decide/precision.py; tests/calibration/test_compare.py measures the error rates.
+each candidate, the outcome of each gate, and the order of the arms in a block. Decision: looks are
+between blocks, not between trials: at each look every arm has run equally often. Sources:
+decide/precision.py; tests/calibration/test_compare.py measures the error rates.
 """
 
 from __future__ import annotations
@@ -43,25 +43,19 @@ class NextBlock(msgspec.Struct, frozen=True):
     order: tuple[int, ...]
 
 
-def decide_comparison(
-    rule: ComparisonRule, history: ComparisonHistory
-) -> NextBlock | StopDecision:
+def decide_comparison(rule: ComparisonRule, history: ComparisonHistory) -> NextBlock | StopDecision:
     """Return what to do next, given the outcomes so far; depends on nothing else."""
     stop = _decided_stop(rule, history)
     return NextBlock(block_order(rule, history.run)) if stop is None else stop
 
 
-def _decided_stop(
-    rule: ComparisonRule, history: ComparisonHistory
-) -> StopDecision | None:
+def _decided_stop(rule: ComparisonRule, history: ComparisonHistory) -> StopDecision | None:
     total = history.blocks + history.failed
     if not total:
         return None
     if history.failed >= history.blocks + max(rule.minimum, 10):
         detail = f"a trial failed in {history.failed} of {total} blocks"
-        return StopDecision(
-            "failed", detail, answered=False, looks=_looks(rule, history)
-        )
+        return StopDecision("failed", detail, answered=False, looks=_looks(rule, history))
     if rule.paired and rule.stored is None and (absent := _absent(rule, history)):
         detail = f"no arm has {list_text(absent)} in {plural(history.blocks, 'block')}"
         if "instructions" in absent:
@@ -94,9 +88,7 @@ def _absent(rule: ComparisonRule, history: ComparisonHistory) -> list[str]:
     return found
 
 
-def _out_of_time(
-    rule: ComparisonRule, history: ComparisonHistory
-) -> StopDecision | None:
+def _out_of_time(rule: ComparisonRule, history: ComparisonHistory) -> StopDecision | None:
     """Return the stop at the time limit, or None. The limit is reached when a block of the mean
     duration so far would end after it."""
     if rule.max_time_ns is None:
@@ -116,9 +108,7 @@ _REASONS = {
 }
 
 
-def _ended(
-    reason: str, rule: ComparisonRule, history: ComparisonHistory
-) -> StopDecision:
+def _ended(reason: str, rule: ComparisonRule, history: ComparisonHistory) -> StopDecision:
     why = _REASONS[reason]
     state = _question_state(rule, history)
     has_floor = rule.exactly is not None and history.blocks >= rule.minimum
@@ -133,7 +123,8 @@ def _ended(
 
 
 def count_text(rule: ComparisonRule, history: ComparisonHistory) -> str:
-    """Return the number of blocks or trials as text: `24 blocks (1 failed)`, `30 trials of each arm`."""
+    """Return the number of blocks or trials as text: `24 blocks (1 failed)`, `30 trials of each
+    arm`."""
     count = history.blocks
     if rule.paired:
         text = plural(count, "block")
@@ -174,9 +165,7 @@ def _question_state(rule: ComparisonRule, history: ComparisonHistory) -> Questio
     The cheap test comes first, because this is computed after every block.
     """
     pairs = judged_pairs(rule)
-    waiting = [
-        p for p in pairs if not why_unanswerable(rule, history, history.evidence[p])
-    ]
+    waiting = [p for p in pairs if not why_unanswerable(rule, history, history.evidence[p])]
     limit = math.log1p(rule.margin)
     for pair in waiting:
         interval = log_ratio_interval(rule, history.evidence[pair])
@@ -191,7 +180,8 @@ def _question_state(rule: ComparisonRule, history: ComparisonHistory) -> Questio
     return "answered" if waiting == pairs else "settled"
 
 
-# -- verdicts and gates from the evidence so far ----------------------------------------------------
+# -- verdicts and gates from the evidence so far
+# ----------------------------------------------------
 #
 # Decision: a verdict requires that the interval and the adjusted P-value agree. Equivalence
 # within the margin takes precedence over a difference, because a difference within the margin
@@ -276,9 +266,7 @@ def _p_values(rule: ComparisonRule, history: ComparisonHistory) -> tuple[float, 
     return tuple(_p_value(rule, history.evidence[pair]) for pair in judged_pairs(rule))
 
 
-def _gate_p_values(
-    rule: ComparisonRule, history: ComparisonHistory
-) -> tuple[float, ...]:
+def _gate_p_values(rule: ComparisonRule, history: ComparisonHistory) -> tuple[float, ...]:
     return tuple(
         _p_value(rule, history.evidence[pair], gate_limit(rule, gate))
         for gate, pair in _gated_pairs(rule)
@@ -297,9 +285,7 @@ def verdicts_of(
     }
 
 
-def _p_value(
-    rule: ComparisonRule, evidence: MetricEvidence, null: float = 0.0
-) -> float:
+def _p_value(rule: ComparisonRule, evidence: MetricEvidence, null: float = 0.0) -> float:
     """Return the P-value before adjustment; 1 where there is no ratio, because the positive
     values show nothing about the others."""
     return 1.0 if evidence.unfit else p_value(rule, evidence, null)
@@ -347,7 +333,8 @@ def _verdict(
 
 
 def may_rule_out(rule: ComparisonRule, evidence: MetricEvidence) -> bool:
-    """Return whether there are enough trials to rule a difference out: fewer may all miss a slow mode."""
+    """Return whether there are enough trials to rule a difference out: fewer may all miss a slow
+    mode."""
     if rule.paired:
         return evidence.n >= rule.blocks_for_sameness
     return rule.rare is None or trials_of_each(evidence) >= rule.rare.trials
@@ -409,9 +396,7 @@ def gate_limit(rule: ComparisonRule, gate: Gate) -> float:
     return size if up else -size
 
 
-def _outcome(
-    rule: ComparisonRule, history: ComparisonHistory, judged: JudgedLimit
-) -> GateOutcome:
+def _outcome(rule: ComparisonRule, history: ComparisonHistory, judged: JudgedLimit) -> GateOutcome:
     evidence, limit = history.evidence[judged.pair], gate_limit(rule, judged.gate)
     if evidence.n < rule.minimum or why_unanswerable(rule, history, evidence):
         return GateOutcome.UNDECIDED
@@ -429,13 +414,14 @@ def _outcome(
     return GateOutcome.UNDECIDED
 
 
-# -- the order in which the arms of a block run -------------------------------------------------------
+# -- the order in which the arms of a block run
+# -------------------------------------------------------
 #
-# The order depends only on the seed and the block's number, so that a resumed comparison
-# continues in the same order. Decision: every design begins its blocks at random. With a fixed order a machine that
-# is slow at every second trial (at every fourth with ABBA) is a difference between the arms, in all comparisons.
-# Source: R. A. Fisher 1935, The Design of Experiments, on randomised blocks; ABBA cancels
-# a linear drift within a block.
+# The order depends only on the seed and the block's number, so that a resumed comparison continues
+# in the same order. Decision: every design begins its blocks at random. With a fixed order a
+# machine that is slow at every second trial (at every fourth with ABBA) is a difference between the
+# arms, in all comparisons. Source: R. A. Fisher 1935, The Design of Experiments, on randomised
+# blocks; ABBA cancels a linear drift within a block.
 
 
 def block_order(rule: ComparisonRule, block: int) -> tuple[int, ...]:

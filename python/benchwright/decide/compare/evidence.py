@@ -228,9 +228,7 @@ class ComparisonBuilder:
                 for value in rule.stored.series.get(name, ()):
                     pair.add_baseline(value)
 
-    def add(
-        self, block: Sequence[Sequence[MetricValues | None]], duration_ns: int = 0
-    ) -> None:
+    def add(self, block: Sequence[Sequence[MetricValues | None]], duration_ns: int = 0) -> None:
         """Add a block: for each arm the values of its trials, None for a failed trial.
 
         A stored baseline has no trials in a block; a sequence is one block.
@@ -267,9 +265,7 @@ class ComparisonBuilder:
     def _add_sequence(self, block: Sequence[Sequence[MetricValues | None]]) -> None:
         counted = [arm[self._rule.warmup :] for arm in block]
         good = [[values for values in arm if values is not None] for arm in counted]
-        self._failed += max(
-            len(arm) - len(fine) for arm, fine in zip(counted, good, strict=True)
-        )
+        self._failed += max(len(arm) - len(fine) for arm, fine in zip(counted, good, strict=True))
         self._blocks += min(len(arm) for arm in good)
         for (name, place), pair in self._pairs.items():
             for values in good[0]:

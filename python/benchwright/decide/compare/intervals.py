@@ -57,9 +57,7 @@ class _StandardError(msgspec.Struct, frozen=True):
     degrees: float
 
 
-def log_ratio_interval(
-    rule: ComparisonRule, evidence: MetricEvidence
-) -> LogRatioInterval:
+def log_ratio_interval(rule: ComparisonRule, evidence: MetricEvidence) -> LogRatioInterval:
     """Return the interval at this look."""
     center = evidence.log_ratio
     if _is_watched(rule, evidence):
@@ -83,9 +81,7 @@ def log_ratio_interval(
 def p_value(rule: ComparisonRule, evidence: MetricEvidence, null: float = 0.0) -> float:
     """Return the two-sided P-value of a log ratio of `null`; 1 without an interval."""
     if _is_watched(rule, evidence):
-        return t_mixture_p_of_moments(
-            evidence.difference, null, confidence=rule.confidence
-        )
+        return t_mixture_p_of_moments(evidence.difference, null, confidence=rule.confidence)
     scale = _standard_error(rule, evidence)
     distance = abs(evidence.log_ratio - null)
     if scale is None or distance == 0:
@@ -95,9 +91,7 @@ def p_value(rule: ComparisonRule, evidence: MetricEvidence, null: float = 0.0) -
     return 2 * special.t_cdf(scale.degrees, -distance / scale.error)
 
 
-def smallest_effect(
-    rule: ComparisonRule, evidence: MetricEvidence, hypotheses: int
-) -> float:
+def smallest_effect(rule: ComparisonRule, evidence: MetricEvidence, hypotheses: int) -> float:
     """Return the smallest true log ratio that a comparison of this size and noise detects
     with the rule's power; NaN where n is too small.
 
@@ -127,9 +121,7 @@ def detectable_errors(rule: ComparisonRule, error: float, degrees: float) -> flo
     return _quantile(1 - error, degrees) + _quantile(2 * rule.power - 1, degrees)
 
 
-def planned_size(
-    rule: ComparisonRule, evidence: MetricEvidence, hypotheses: int
-) -> int | None:
+def planned_size(rule: ComparisonRule, evidence: MetricEvidence, hypotheses: int) -> int | None:
     """Return the number of blocks, or of the candidate's trials, that the pilot requires.
 
     The smallest N with c * s / sqrt(N) <= log(1 + margin) that can also show equivalence.
@@ -156,9 +148,7 @@ def planned_size(
     # The degrees of freedom depend on the size that they lead to; this converges quickly.
     for _ in range(5):
         own = spread**2 / need
-        degrees = _welch(
-            known, of_baseline.degrees, own, min(rule.minimum - 1, of_pilot.degrees)
-        )
+        degrees = _welch(known, of_baseline.degrees, own, min(rule.minimum - 1, of_pilot.degrees))
         room = (limit / detectable_errors(rule, error, degrees)) ** 2 - known
         if room <= 0:
             return _NEVER
@@ -185,9 +175,7 @@ def _is_watched(rule: ComparisonRule, evidence: MetricEvidence) -> bool:
     return evidence.paired and rule.mode == "watch"
 
 
-def _standard_error(
-    rule: ComparisonRule, evidence: MetricEvidence
-) -> _StandardError | None:
+def _standard_error(rule: ComparisonRule, evidence: MetricEvidence) -> _StandardError | None:
     """Return the standard error of the log ratio; None where n is too small."""
     if evidence.paired:
         if math.isnan(evidence.pilot_sdev):
@@ -203,10 +191,9 @@ def _standard_error(
     of_baseline, of_candidate = evidence.errors()
     own = (of_candidate.factor * spread) ** 2 / candidate.n
     known = (of_baseline.factor * baseline.sdev) ** 2 / baseline.n
-    degrees = _welch(
-        known, of_baseline.degrees, own, min(pilot - 1, of_candidate.degrees)
-    )
-    # If both arms vary alike, the shorter one may have missed what the longer one shows: rare slow trials.
+    degrees = _welch(known, of_baseline.degrees, own, min(pilot - 1, of_candidate.degrees))
+    # If both arms vary alike, the shorter one may have missed what the longer one shows: rare slow
+    # trials.
     alike = _pooled(baseline, candidate) * (
         of_candidate.factor**2 / candidate.n + of_baseline.factor**2 / baseline.n
     )
@@ -263,7 +250,8 @@ def _quantile(confidence: float, degrees: float) -> float:
     return special.t_quantile(degrees, 0.5 + confidence / 2)
 
 
-# -- the smallest effect that a watched comparison could have detected --------------------------------
+# -- the smallest effect that a watched comparison could have detected
+# --------------------------------
 #
 # A watched comparison finds an effect when its confidence sequence first excludes 0, so
 # its power is a probability of first passage, for which there is no closed form with an
@@ -282,9 +270,7 @@ EFFECT_PATHS = 20_000
 
 
 @lru_cache(maxsize=256)
-def watched_effect(
-    n: int, minimum: int, confidence: float, error: float, power: float
-) -> float:
+def watched_effect(n: int, minimum: int, confidence: float, error: float, power: float) -> float:
     """Return the mean, in standard deviations of a block's log ratio as `n` blocks show it, that
     another comparison detects by block `n` with probability `power`, with looks from block
     `minimum` on.
@@ -304,11 +290,7 @@ def watched_effect(
         distance = np.concatenate([half, -half]) - mean
         mean += distance / k
         square += distance * distance * ((k - 1) / k)
-        reach = (
-            sequence_radius(k, confidence, error=error)
-            if k >= max(2, minimum)
-            else math.inf
-        )
+        reach = sequence_radius(k, confidence, error=error) if k >= max(2, minimum) else math.inf
         if math.isfinite(reach):
             np.minimum(least, reach * np.sqrt(square / (k - 1)) - mean, out=least)
     least /= np.sqrt(rng.chisquare(n - 1, EFFECT_PATHS) / (n - 1))

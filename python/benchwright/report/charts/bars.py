@@ -55,9 +55,7 @@ def line_chart(plan: PlotPlan) -> PlotData:
     )
 
 
-def on_axis(
-    plan: PlotPlan, points: list[PlotPoint], order: dict[str, int]
-) -> list[PlotPoint]:
+def on_axis(plan: PlotPlan, points: list[PlotPoint], order: dict[str, int]) -> list[PlotPoint]:
     """Return the points with their x: the test's number, or its category's position."""
     if plan.places.numeric:
         return points
@@ -74,9 +72,7 @@ def _ticks(plan: PlotPlan, order: dict[str, int]) -> tuple[AxisTick, ...]:
 def _check_distinct(name: str, points: list[PlotPoint]) -> None:
     for one, other in pairwise(points):
         if one.x == other.x:
-            message = (
-                f"series {name!r}: {one.test} and {other.test} are both at {one.label}"
-            )
+            message = f"series {name!r}: {one.test} and {other.test} are both at {one.label}"
             hint = "name what varies by -x FACTOR, or give each its own NAME"
             raise plot_error(message, hint, "GLOB")
 
@@ -108,9 +104,7 @@ class BarLayout(msgspec.Struct, frozen=True):
 
     def centre(self, group: float, slot: int) -> float:
         """Return the middle of a bar; group 0 has its middle at 0."""
-        return group * self.pitch + (slot - (self.slots - 1) / 2) * (
-            self.bar + self.gap
-        )
+        return group * self.pitch + (slot - (self.slots - 1) / 2) * (self.bar + self.gap)
 
 
 def bar_chart(plan: PlotPlan) -> PlotData:
@@ -126,12 +120,8 @@ def _ordered(plan: PlotPlan) -> PlotPlan:
     order = category_positions(plan)
     groups, places = [], []
     for group, at in zip(plan.groups, plan.places.groups, strict=True):
-        pairs = sorted(
-            zip(group.sources, at, strict=True), key=lambda pair: order[pair[1].label]
-        )
-        groups.append(
-            msgspec.structs.replace(group, sources=tuple(source for source, _ in pairs))
-        )
+        pairs = sorted(zip(group.sources, at, strict=True), key=lambda pair: order[pair[1].label])
+        groups.append(msgspec.structs.replace(group, sources=tuple(source for source, _ in pairs)))
         places.append(tuple(place for _, place in pairs))
     found = msgspec.structs.replace(plan.places, groups=tuple(places))
     return msgspec.structs.replace(plan, groups=tuple(groups), places=found)
@@ -149,9 +139,7 @@ def _by_name(plan: PlotPlan) -> PlotData:
     layout = BarLayout(len(plan.groups), spacing.bar, spacing.gap, spacing.group)
     (component,) = plan.components
     series = []
-    for slot, (group, places) in enumerate(
-        zip(plan.groups, plan.places.groups, strict=True)
-    ):
+    for slot, (group, places) in enumerate(zip(plan.groups, plan.places.groups, strict=True)):
         points = [
             msgspec.structs.replace(
                 plot_point(plan, source, component, place),
@@ -162,12 +150,9 @@ def _by_name(plan: PlotPlan) -> PlotData:
         ]
         series.append(plot_series(group, component, group.name, points))
     ticks = tuple(
-        AxisTick(layout.centre(at, 0) + _middle(layout), label)
-        for label, at in order.items()
+        AxisTick(layout.centre(at, 0) + _middle(layout), label) for label, at in order.items()
     )
-    return PlotData(
-        plan.request.mode, tuple(series), ticks=ticks, factor=plan.places.factor
-    )
+    return PlotData(plan.request.mode, tuple(series), ticks=ticks, factor=plan.places.factor)
 
 
 def _middle(layout: BarLayout) -> float:
@@ -186,9 +171,7 @@ def _by_component(plan: PlotPlan) -> PlotData:
             series.append(plot_series(group, component, component.label, own))
     ticks, blocks = category_ticks(plan, layout.pitch)
     factor = plan.places.factor if blocks or len(plan.groups) == 1 else ""
-    return PlotData(
-        plan.request.mode, tuple(series), ticks=ticks, blocks=blocks, factor=factor
-    )
+    return PlotData(plan.request.mode, tuple(series), ticks=ticks, blocks=blocks, factor=factor)
 
 
 def _placed(
@@ -196,9 +179,7 @@ def _placed(
 ) -> dict[tuple[int, str], PlotPoint]:
     """Return the points by test and component, stacked and positioned."""
     found: dict[tuple[int, str], PlotPoint] = {}
-    for at, (group, source, place) in zip(
-        positions_of_tests(plan), plan.tests(), strict=True
-    ):
+    for at, (group, source, place) in zip(positions_of_tests(plan), plan.tests(), strict=True):
         for slot, stack in enumerate(stacks):
             base: float | None = 0.0
             for component in stack:
@@ -206,9 +187,7 @@ def _placed(
                 if len(stack) > 1 and (point.value or 0.0) < 0:
                     raise _negative(group, source, component)
                 point = _on(point, base)
-                base = (
-                    None if base is None or point.value is None else base + point.value
-                )
+                base = None if base is None or point.value is None else base + point.value
                 found[id(source), component.name] = msgspec.structs.replace(
                     point, x=layout.centre(at, slot), width=layout.bar
                 )
@@ -223,9 +202,7 @@ def _on(point: PlotPoint, base: float | None) -> PlotPoint:
     return msgspec.structs.replace(point, base=base)
 
 
-def _negative(
-    group: PlotGroup, source: PlotTest, component: PlotComponent
-) -> InputError:
+def _negative(group: PlotGroup, source: PlotTest, component: PlotComponent) -> InputError:
     message = f"{group.name} {source.title}: {component.label} is negative, and stacked"
     return plot_error(message, "draw it beside the others: --no-stack", "--stack")
 

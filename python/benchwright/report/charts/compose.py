@@ -51,14 +51,10 @@ def check_axes(plot: PlotData, style: ChartStyle) -> None:
             message = "stacked bars have no meaning on a logarithmic axis"
             wrong.append(_mistake("--logy", message, "add --no-stack"))
         vertical = plot.mode is not PlotMode.ECDF
-        wrong += _not_positive(
-            "--logy", [p for p in points if vertical and _least(p[1]) <= 0]
-        )
+        wrong += _not_positive("--logy", [p for p in points if vertical and _least(p[1]) <= 0])
         wrong += _too_far_apart([_ends(point) for _, point in points])
     elif any(abs(end) > _LARGEST for _, point in points for end in _ends(point)):
-        wrong.append(
-            _mistake("GLOB", f"a value beyond {_LARGEST:g} cannot be drawn", "")
-        )
+        wrong.append(_mistake("GLOB", f"a value beyond {_LARGEST:g} cannot be drawn", ""))
     if style.logx:
         along = [p for p in points if _along(plot, p[1]) <= 0]
         wrong += _not_positive("--logx", along)
@@ -84,9 +80,7 @@ def _too_far_apart(ends: list[list[float]]) -> list[Diagnostic]:
     room = 0.1 * (max(logs) - min(logs))
     if min(logs) - room > -_DECADES and max(logs) + room < _DECADES:
         return []
-    message = (
-        f"values from 1e{min(logs):.0f} to 1e{max(logs):.0f} do not fit on one axis"
-    )
+    message = f"values from 1e{min(logs):.0f} to 1e{max(logs):.0f} do not fit on one axis"
     return [_mistake("--logy", message, "draw them in separate charts")]
 
 
@@ -97,19 +91,14 @@ def _least(point: PlotPoint) -> float:
 
 
 def _along(plot: PlotData, point: PlotPoint) -> float:
-    return (
-        _least(point) if plot.mode is PlotMode.ECDF else point.x if plot.numeric else 1
-    )
+    return _least(point) if plot.mode is PlotMode.ECDF else point.x if plot.numeric else 1
 
 
-def _not_positive(
-    option: str, points: list[tuple[PlotSeries, PlotPoint]]
-) -> list[Diagnostic]:
+def _not_positive(option: str, points: list[tuple[PlotSeries, PlotPoint]]) -> list[Diagnostic]:
     mistakes = [
         _mistake(
             option,
-            f"{series.name} {point.test}: {series.component} is not above 0 on a "
-            "logarithmic axis",
+            f"{series.name} {point.test}: {series.component} is not above 0 on a logarithmic axis",
             "choose other --components, or a linear axis",
         )
         for series, point in points[:_MOST_LISTED]
@@ -188,12 +177,8 @@ def _components(
         responses = tuple(one for one in components if one.name == RESPONSE_MEAN)
         if responses:
             return responses
-    times = sorted(
-        (c for c in components if c.name in _TIMES), key=lambda c: _TIMES.index(c.name)
-    )
-    return tuple(
-        times if request.mode in _SEVERAL and times else (times or components)[:1]
-    )
+    times = sorted((c for c in components if c.name in _TIMES), key=lambda c: _TIMES.index(c.name))
+    return tuple(times if request.mode in _SEVERAL and times else (times or components)[:1])
 
 
 def _empty(group: PlotGroup, components: Sequence[PlotComponent]) -> Diagnostic:
@@ -210,8 +195,8 @@ def _empty(group: PlotGroup, components: Sequence[PlotComponent]) -> Diagnostic:
 def _labelled(
     plot: PlotData, components: Sequence[PlotComponent], request: ChartRequest
 ) -> PlotData:
-    """Return the plot with axis labels: as requested, else from what the axes show. A factor has the name
-    that the user gave it."""
+    """Return the plot with axis labels: as requested, else from what the axes show. A factor has
+    the name that the user gave it."""
     xlabel = plot.xlabel or plot.factor
     return msgspec.structs.replace(
         plot,

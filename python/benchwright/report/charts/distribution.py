@@ -16,6 +16,7 @@ import msgspec
 
 from benchwright.core.quantity import finite
 from benchwright.core.text import plural
+from benchwright.features.history.steps import find_steps
 from benchwright.report.charts.plan import (
     PlotPlan,
     category_ticks,
@@ -38,7 +39,6 @@ from benchwright.stats.probability_plot import (
     FEWEST_OF_PROBABILITY_PLOT,
     probability_plot,
 )
-from benchwright.stats.steps import find_steps
 
 MOST_PANELS = 60
 _WARM_UP_P = 0.01
@@ -73,25 +73,18 @@ def _chart(
     plan: PlotPlan,
     point_of: Callable[[PlotPlan, PlotTest, PlotComponent, AxisPosition], PlotPoint],
 ) -> PlotData:
-    at = {
-        id(s): x
-        for x, (_, s, _) in zip(positions_of_tests(plan), plan.tests(), strict=True)
-    }
+    at = {id(s): x for x, (_, s, _) in zip(positions_of_tests(plan), plan.tests(), strict=True)}
     series = []
     for component in plan.components:
         for group, places in zip(plan.groups, plan.places.groups, strict=True):
             points = [
-                msgspec.structs.replace(
-                    point_of(plan, source, component, place), x=at[id(source)]
-                )
+                msgspec.structs.replace(point_of(plan, source, component, place), x=at[id(source)])
                 for source, place in zip(group.sources, places, strict=True)
             ]
             series.append(plot_series(group, component, group.name, points))
     ticks, blocks = category_ticks(plan)
     factor = plan.places.factor if blocks or len(plan.groups) == 1 else ""
-    return PlotData(
-        plan.request.mode, tuple(series), ticks=ticks, blocks=blocks, factor=factor
-    )
+    return PlotData(plan.request.mode, tuple(series), ticks=ticks, blocks=blocks, factor=factor)
 
 
 def epoch_chart(plan: PlotPlan) -> PlotData:
@@ -122,12 +115,8 @@ def normal_chart(plan: PlotPlan) -> PlotData:
             point = _mean(plan, source, component, place)
             name = group.name if len(plan.groups) > 1 else ""
             title = f"{name} {source.title}".strip()
-            series.append(
-                plot_series(group, component, title, [_beside_normal(plan, point)])
-            )
-    return PlotData(
-        plan.request.mode, tuple(series), xlabel="Normal score", numeric=True
-    )
+            series.append(plot_series(group, component, title, [_beside_normal(plan, point)]))
+    return PlotData(plan.request.mode, tuple(series), xlabel="Normal score", numeric=True)
 
 
 def _beside_normal(plan: PlotPlan, point: PlotPoint) -> PlotPoint:
@@ -150,15 +139,12 @@ def _check_panels(plan: PlotPlan) -> None:
         raise plot_error(message, "choose fewer tests or components", "GLOB")
 
 
-def _with_left_out(
-    point: PlotPoint, source: PlotTest, component: PlotComponent
-) -> PlotPoint:
+def _with_left_out(point: PlotPoint, source: PlotTest, component: PlotComponent) -> PlotPoint:
     """Return the point with the trials that do not count."""
     if point.values is None:
         return point
     left_out = tuple(
-        ShownTrial(one.epoch, one.values.get(component.name), one.state)
-        for one in source.left_out
+        ShownTrial(one.epoch, one.values.get(component.name), one.state) for one in source.left_out
     )
     values = msgspec.structs.replace(point.values, left_out=left_out)
     return msgspec.structs.replace(point, values=values)

@@ -191,9 +191,7 @@ def _set_rows(axes: Axes, ticks: Sequence[AxisTick]) -> None:
 # -- legends -----------------------------------------------------------------------------
 
 
-def _add_legends(
-    page: FigureBase, drawn: Sequence[Axes], sheet: Sheet, style: ChartStyle
-) -> None:
+def _add_legends(page: FigureBase, drawn: Sequence[Axes], sheet: Sheet, style: ChartStyle) -> None:
     """Add one legend for the page if all panels share it; else one to each panel with
     several curves."""
     if not sheet.whole_page and not sheet.shared_labels():
@@ -216,9 +214,7 @@ def _add_legends(
     if place.box:
         options = {"frameon": True, "edgecolor": "black", "fancybox": False}
     if place.region == "inside":
-        where = f"{_VERTICAL[place.row]} {place.side}".replace(
-            "center center", "center"
-        )
+        where = f"{_VERTICAL[place.row]} {place.side}".replace("center center", "center")
         if place.row == "top":
             _make_room(drawn[0], len(entries), style)
         drawn[0].legend(list(entries.values()), list(entries), loc=where, **options)
@@ -227,9 +223,7 @@ def _add_legends(
         side = "left" if "left" in (place.region, place.side) else "right"
         where = f"outside {side} {_VERTICAL[place.row]}"
     else:
-        below = place.region == "below" or (
-            place.region == "outside" and place.row == "bottom"
-        )
+        below = place.region == "below" or (place.region == "outside" and place.row == "bottom")
         where = f"outside {'lower' if below else 'upper'} center"
         widest = max(map(len, entries)) * _LETTER + 5
         fitting = int(72 * style.width_in * 0.98 / (widest * style.fontsize_pt))
@@ -286,9 +280,7 @@ def _make_room(axes: Axes, entries: int, style: ChartStyle) -> None:
 # -- axes --------------------------------------------------------------------------------
 
 
-def _dress(
-    axes: Axes, axis: PanelAxis, *, along: bool, most: int = _MOST_TICKS
-) -> None:
+def _dress(axes: Axes, axis: PanelAxis, *, along: bool, most: int = _MOST_TICKS) -> None:
     """Set an axis' label, scale, ends and ticks, at most about `most` along the panel."""
     if along:
         axes.set_xlabel(axis.label)
@@ -329,9 +321,7 @@ def _number(ticks: Axis, axis: PanelAxis, most: int) -> None:
     ticks.set_major_formatter(FuncFormatter(lambda value, _: tick_text(value, axis)))
 
 
-def _write_ticks(
-    axes: Axes, axis: PanelAxis, style: ChartStyle, room_pt: float
-) -> None:
+def _write_ticks(axes: Axes, axis: PanelAxis, style: ChartStyle, room_pt: float) -> None:
     """Write the labels at their positions, turned if they would not fit side by side, and
     the names of groups below them."""
     letters = _LETTER * style.fontsize_pt
@@ -354,9 +344,7 @@ def _write_ticks(
     depth_pt = needed_pt * abs(math.sin(math.radians(turn_deg)))
     lines = 1 + math.ceil(depth_pt / (_LINE * style.fontsize_pt))
     below = axes.secondary_xaxis(location=0)
-    _set_ticks(
-        below, [AxisTick(group.x, "\n" * lines + group.label) for group in axis.groups]
-    )
+    _set_ticks(below, [AxisTick(group.x, "\n" * lines + group.label) for group in axis.groups])
     below.tick_params(axis="x", length=0)
     below.spines["bottom"].set_visible(False)
     axes.set_xlabel("")
@@ -420,9 +408,7 @@ def _write_marks(axes: Axes, panel: Panel) -> None:
     """Write each level's name at one end of its line, below a line at the top of the panel, where
     the legend is. Call it after the limits are set."""
     for mark in panel.marks:
-        _, share = axes.transAxes.inverted().transform(
-            axes.transData.transform((1, mark.y))
-        )
+        _, share = axes.transAxes.inverted().transform(axes.transData.transform((1, mark.y)))
         below = share > _TOP_END
         axes.annotate(
             mark.label,
@@ -448,9 +434,7 @@ def _draw_curve(axes: Axes, curve: PanelCurve) -> None:
     elif curve.form is CurveForm.INTERVALS:
         # White below black is visible on every colour and hatch.
         for colour, width, cap in (("white", 3.2, 2.6), ("black", 1.2, 1.2)):
-            _draw_error_bars(
-                axes, curve, colour, elinewidth=width, capthick=cap, zorder=3
-            )
+            _draw_error_bars(axes, curve, colour, elinewidth=width, capthick=cap, zorder=3)
     elif curve.form is CurveForm.OUTLINE:
         axes.fill(
             curve.x,
@@ -487,9 +471,7 @@ def _draw_line(axes: Axes, curve: PanelCurve, look: SeriesLook) -> None:
     if curve.low:
         low, high = _drawable(curve.low), _drawable(curve.high)
         how: dict[str, Any] = {"step": "post"} if steps else {}
-        axes.fill_between(
-            curve.x, low, high, color=look.colour, alpha=0.18, linewidth=0, **how
-        )
+        axes.fill_between(curve.x, low, high, color=look.colour, alpha=0.18, linewidth=0, **how)
     axes.plot(
         curve.x,
         _drawable(curve.y),
@@ -522,9 +504,7 @@ def _draw_points(
     if not curve.low:
         # Same call as with intervals, so that legends keep the order of the curves.
         at = (curve.x, _drawable(curve.y))
-        axes.errorbar(
-            *(reversed(at) if sideways else at), color=look.colour, label=label, **how
-        )
+        axes.errorbar(*(reversed(at) if sideways else at), color=look.colour, label=label, **how)
         return
     how |= {"color": look.colour, "label": label, "elinewidth": 1.2}
     _draw_error_bars(axes, curve, look.colour, sideways=sideways, **how)

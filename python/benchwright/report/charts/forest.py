@@ -1,9 +1,10 @@
 """Chart of a comparison: the ratio of each candidate to the baseline, with the null run.
 
-Purpose: one row for each candidate and metric, with the interval of its verdict, so that a
-reader sees at once which differences are larger than the noise. Decision: the ratio is always
-candidate / baseline, as in the verdicts; the dashed lines are 1 and the limits of equivalence;
-the interval of a null run (the command against itself), where one was stored, is below the row. A ratio that spans a factor of 4 gets a logarithmic axis. Pure.
+Purpose: one row for each candidate and metric, with the interval of its verdict, so that a reader
+sees at once which differences are larger than the noise. Decision: the ratio is always candidate /
+baseline, as in the verdicts; the dashed lines are 1 and the limits of equivalence; the interval of
+a null run (the command against itself), where one was stored, is below the row. A ratio that spans
+a factor of 4 gets a logarithmic axis. Pure.
 """
 
 from __future__ import annotations
@@ -37,14 +38,10 @@ _LOOKS: dict[Verdict | None, tuple[int, int]] = {
 """Colour and marker of each verdict; the markers of better and worse point down and up."""
 
 
-def forest_sheet(
-    comparison: ComparisonResult, metric_name: Callable[[str], str] = str
-) -> Sheet:
+def forest_sheet(comparison: ComparisonResult, metric_name: Callable[[str], str] = str) -> Sheet:
     """Return the ratios of all candidates, those of one metric together; `metric_name` returns
     the text for a metric."""
-    verdicts = [
-        one for one in comparison.verdicts if finite(one.ratio.value) is not None
-    ]
+    verdicts = [one for one in comparison.verdicts if finite(one.ratio.value) is not None]
     rows = {id(one): float(at) for at, one in enumerate(verdicts)}
     curves = []
     for verdict, (colour, shape) in _LOOKS.items():
@@ -64,9 +61,7 @@ def forest_sheet(
                     shape=shape,
                     low=tuple(finite(one.ratio.low) for one in here),
                     high=tuple(finite(one.ratio.high) for one in here),
-                    names=tuple(
-                        _row_name(one, comparison, metric_name) for one in here
-                    ),
+                    names=tuple(_row_name(one, comparison, metric_name) for one in here),
                 )
             )
     null = _null_curve(comparison, verdicts)
@@ -112,9 +107,7 @@ def _row_name(
     return f"{verdict.candidate} {metric_name(verdict.metric)}"
 
 
-def _null_curve(
-    comparison: ComparisonResult, verdicts: list[MetricVerdict]
-) -> PanelCurve | None:
+def _null_curve(comparison: ComparisonResult, verdicts: list[MetricVerdict]) -> PanelCurve | None:
     """Return the interval of the command against itself, below the rows of its metric."""
     if comparison.null is None:
         return None

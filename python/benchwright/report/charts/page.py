@@ -60,9 +60,7 @@ def fitted_style(sheet: Sheet, style: ChartStyle) -> ChartStyle:
     if not sheet.whole_page:
         lines = _TITLE_LINES * bool(sheet.title) + _NOTE_LINES * bool(sheet.note)
         height += lines * line_in / down
-    return msgspec.structs.replace(
-        style, width_in=width, height_in=min(height, _LARGEST_IN)
-    )
+    return msgspec.structs.replace(style, width_in=width, height_in=min(height, _LARGEST_IN))
 
 
 def _legend_lines(sheet: Sheet, style: ChartStyle, width_in: float) -> int:

@@ -76,9 +76,7 @@ def plot_sheet(plot: PlotData, style: ChartStyle) -> Sheet:
     if columns == 1 and not panels[0].sideways:
         # Only the lowest panel has the names of groups and the axis' label.
         upper = msgspec.structs.replace
-        panels[:-1] = [
-            upper(panel, x=upper(panel.x, label="", groups=())) for panel in panels[:-1]
-        ]
+        panels[:-1] = [upper(panel, x=upper(panel.x, label="", groups=())) for panel in panels[:-1]]
     return Sheet(style.title, tuple(panels), columns, whole_page=True)
 
 
@@ -101,14 +99,10 @@ def _category_axis(plot: PlotData, beside: float = 0.6) -> PanelAxis:
     """Return an axis of categories, with room at both ends."""
     at = [tick.x for tick in plot.ticks]
     low, high = (min(at) - beside, max(at) + beside) if at else (None, None)
-    return PanelAxis(
-        plot.xlabel, low=low, high=high, ticks=plot.ticks, groups=plot.blocks
-    )
+    return PanelAxis(plot.xlabel, low=low, high=high, ticks=plot.ticks, groups=plot.blocks)
 
 
-def _value_axis(
-    plot: PlotData, style: ChartStyle, low: float | None = None
-) -> PanelAxis:
+def _value_axis(plot: PlotData, style: ChartStyle, low: float | None = None) -> PanelAxis:
     """Return the vertical axis; it starts at `low` unless the style sets another value."""
     low = style.ymin if style.ymin is not None else None if style.logy else low
     return PanelAxis(plot.ylabel, log=style.logy, low=low, high=style.ymax)
@@ -167,9 +161,7 @@ def _bar_panel(plot: PlotData, style: ChartStyle) -> Panel:
     return Panel("", x, _value_axis(plot, style, _zero_or_none(plot)), tuple(curves))
 
 
-def _whiskers(
-    points: Sequence[PlotPoint], all_points: Sequence[PlotPoint]
-) -> PanelCurve:
+def _whiskers(points: Sequence[PlotPoint], all_points: Sequence[PlotPoint]) -> PanelCurve:
     """Return error bars on bars; those of a stack are side by side."""
     x, y, low, high = [], [], [], []
     for point in points:
@@ -182,9 +174,7 @@ def _whiskers(
         y.append(point.base + point.value)
         low.append(point.base + point.low)
         high.append(None if point.high is None else point.base + point.high)
-    return PanelCurve(
-        "", tuple(x), tuple(y), CurveForm.INTERVALS, low=tuple(low), high=tuple(high)
-    )
+    return PanelCurve("", tuple(x), tuple(y), CurveForm.INTERVALS, low=tuple(low), high=tuple(high))
 
 
 def _ratio_panel(plot: PlotData, style: ChartStyle) -> Panel:
@@ -217,8 +207,7 @@ def _ratio_panel(plot: PlotData, style: ChartStyle) -> Panel:
         msgspec.structs.replace(y, log=y.log or wide),
         tuple(curves),
         marks=(LevelLine("", 1.0),),
-        sideways=len(plot.ticks) == 1
-        or all(number_of(tick.label) is None for tick in plot.ticks),
+        sideways=len(plot.ticks) == 1 or all(number_of(tick.label) is None for tick in plot.ticks),
     )
 
 
@@ -287,9 +276,7 @@ def _once(labels: Sequence[str]) -> Iterator[str]:
 def _ecdf_panel(plot: PlotData, style: ChartStyle) -> Panel:
     """Return the share of trials at or below each value, as steps."""
     curves = []
-    for (colour, dash, shape), series in zip(
-        series_looks(plot), plot.series, strict=True
-    ):
+    for (colour, dash, shape), series in zip(series_looks(plot), plot.series, strict=True):
         for point in series.points:
             x, y = ecdf_steps(point.values.values if point.values else ())
             if x:
@@ -304,9 +291,7 @@ def _ecdf_panel(plot: PlotData, style: ChartStyle) -> Panel:
                         shape=shape,
                     )
                 )
-    shares = msgspec.structs.replace(
-        _value_axis(plot, style, 0.0), high=style.ymax or 1.02
-    )
+    shares = msgspec.structs.replace(_value_axis(plot, style, 0.0), high=style.ymax or 1.02)
     return Panel("", PanelAxis(plot.xlabel, log=style.logx), shares, tuple(curves))
 
 
@@ -427,20 +412,14 @@ def _epoch_sheet(plot: PlotData, style: ChartStyle) -> Sheet:
     epochs = [epoch for values in all_values for epoch in values.epochs]
     epochs += [one.epoch for values in all_values for one in values.left_out]
     room = 0.02 * (max(epochs) - min(epochs)) + 0.6
-    along = PanelAxis(
-        "", unit=AxisUnit.COUNT, low=min(epochs) - room, high=max(epochs) + room
-    )
+    along = PanelAxis("", unit=AxisUnit.COUNT, low=min(epochs) - room, high=max(epochs) + room)
     panels = []
     for place, series in enumerate(drawn):
         lowest = place >= len(drawn) - columns
         label = f" {label_with_unit(series.component, series.unit)}" if several else ""
         y = msgspec.structs.replace(_value_axis(plot, style), label="")
-        x = msgspec.structs.replace(
-            along, label=plot.xlabel if lowest else "", bare=not lowest
-        )
-        panels.append(
-            Panel(series.legend + label, x, y, _course(series), spans=_spans(series))
-        )
+        x = msgspec.structs.replace(along, label=plot.xlabel if lowest else "", bare=not lowest)
+        panels.append(Panel(series.legend + label, x, y, _course(series), spans=_spans(series)))
     ylabel = "" if several else plot.ylabel
     return Sheet(style.title, tuple(panels), columns, ylabel=ylabel, whole_page=True)
 
@@ -457,11 +436,7 @@ def _course(series: PlotSeries) -> tuple[PanelCurve, ...]:
         middle = (epochs[at - 1] + epochs[at]) / 2
         curves.append(PanelCurve("change", (middle, middle), ends, colour=_RED, dash=1))
     for state, (label, colour, shape) in STATE_LOOKS.items():
-        here = [
-            one
-            for one in values.left_out
-            if one.state == state and one.value is not None
-        ]
+        here = [one for one in values.left_out if one.state == state and one.value is not None]
         if here:
             x = tuple(float(one.epoch) for one in here)
             y = tuple(one.value for one in here)
@@ -506,9 +481,7 @@ def _normal_sheet(plot: PlotData, style: ChartStyle) -> Sheet:
     drawn = [one for one in plot.series if one.points[0].normal is not None]
     if not drawn:
         why = "no test has enough different values"
-        return Sheet(
-            style.title, (Panel("", PanelAxis(""), PanelAxis(""), missing=why),), 1
-        )
+        return Sheet(style.title, (Panel("", PanelAxis(""), PanelAxis(""), missing=why),), 1)
     columns = min(_NORMAL_COLUMNS, math.ceil(math.sqrt(len(drawn))))
     several = len(plot.components()) > 1
     reach = 1.08 * max(max(one.points[0].normal.scores) for one in drawn)  # type: ignore[union-attr]

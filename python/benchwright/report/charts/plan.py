@@ -131,8 +131,8 @@ def plot_point(
 def _stated_point(
     test: str, stated: Summary, label: str, x: float, request: ChartRequest
 ) -> PlotPoint:
-    """Return the point of an estimate that a file states: its mean, else its median, with the file's
-    own interval or without one."""
+    """Return the point of an estimate that a file states: its mean, else its median, with the
+    file's own interval or without one."""
     value = finite(stated.mean)
     bars = request.errorbars != "none"
     return PlotPoint(
@@ -159,9 +159,7 @@ def plot_series(
     group: PlotGroup, component: PlotComponent, legend: str, points: list[PlotPoint]
 ) -> PlotSeries:
     """Return a series of these points."""
-    return PlotSeries(
-        group.name, component.label, component.unit, legend, tuple(points)
-    )
+    return PlotSeries(group.name, component.label, component.unit, legend, tuple(points))
 
 
 def plot_error(message: str, hint: str, where: str) -> InputError:

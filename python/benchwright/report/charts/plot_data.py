@@ -78,8 +78,8 @@ class PlotPoint(msgspec.Struct, frozen=True):
     method: str = ""
     """Method of the error bar."""
     confidence: float = 0.0
-    """Of an interval that another tool's file states, NaN if the file does not state it; 0 for other
-    points, which have the plot's."""
+    """Of an interval that another tool's file states, NaN if the file does not state it; 0 for
+    other points, which have the plot's."""
     short: tuple[tuple[str, str], ...] = ()
     """Tests with too few trials for an error bar, each with its number of trials; empty: this
     test."""
@@ -337,9 +337,7 @@ def _value_rows(head: tuple[object, ...], point: PlotPoint) -> list[tuple[object
             sum(c <= at for c in values.changes) + 1,
             *_normal_cells(point.normal, at),
         )
-        for at, (epoch, value) in enumerate(
-            zip(values.epochs, values.values, strict=True)
-        )
+        for at, (epoch, value) in enumerate(zip(values.epochs, values.values, strict=True))
     ]
 
 

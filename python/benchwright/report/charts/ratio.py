@@ -42,9 +42,7 @@ from benchwright.stats.two_sample import ratio_of_means
 # Sources: `stats.intervals`, `stats.two_sample`.
 
 
-def ratio_of_tests(
-    baseline: PlotTest, test: PlotTest, name: str, confidence: float
-) -> Estimate:
+def ratio_of_tests(baseline: PlotTest, test: PlotTest, name: str, confidence: float) -> Estimate:
     """Return test / baseline of a quantity that both have; NaN if a value is not positive, a
     NaN interval if there are too few values."""
     one, other = baseline.columns[name], test.columns[name]
@@ -76,9 +74,7 @@ def _paired(baseline: PlotTest, test: PlotTest) -> bool:
     return same and one.paired and other.paired
 
 
-def _log_ratios(
-    baseline: MetricColumn, test: MetricColumn, per_block: int
-) -> list[float]:
+def _log_ratios(baseline: MetricColumn, test: MetricColumn, per_block: int) -> list[float]:
     """Return the log ratio of every block in which both tests have all their trials."""
     one, other = _by_block(baseline, per_block), _by_block(test, per_block)
     return [
@@ -142,9 +138,7 @@ def _against_group(plan: PlotPlan, baseline: PlotGroup) -> PlotData:
             if alone or place.label in own
         ]
         if not pairs_of[group.name]:
-            what = (
-                f"{group.name!r} has no test at a place where {baseline.name!r} has one"
-            )
+            what = f"{group.name!r} has no test at a place where {baseline.name!r} has one"
             raise plot_error(what, "name what varies by -x FACTOR", "--baseline")
     if all(len(pairs) == 1 for pairs in pairs_of.values()):
         return _of_names(plan, pairs_of, baseline.name)
@@ -163,9 +157,7 @@ def _places(plan: PlotPlan, group: PlotGroup) -> dict[str, PlotTest]:
     return dict(zip(labels, group.sources, strict=True))
 
 
-def _of_names(
-    plan: PlotPlan, pairs_of: dict[str, list[RatioPair]], baseline: str
-) -> PlotData:
+def _of_names(plan: PlotPlan, pairs_of: dict[str, list[RatioPair]], baseline: str) -> PlotData:
     """Return a chart in which each NAME is a category with one ratio."""
     renamed = {
         name: [(source, AxisPosition(name), over) for source, _, over in pairs]
@@ -192,9 +184,7 @@ def _against_test(plan: PlotPlan, baseline: PlotTest) -> PlotData:
     }
     pairs_of = {name: pairs for name, pairs in pairs_of.items() if pairs}
     if not pairs_of:
-        message = (
-            f"{baseline.title} is the only test: there is nothing to compare it with"
-        )
+        message = f"{baseline.title} is the only test: there is nothing to compare it with"
         raise plot_error(message, "give another NAME GLOB", "GLOB")
     if len(plan.groups) > 1 and all(len(pairs) == 1 for pairs in pairs_of.values()):
         return _of_names(plan, pairs_of, baseline.title)
@@ -234,9 +224,7 @@ def _chart(
 
 
 def _label(plan: PlotPlan, baseline: str) -> str:
-    what = (
-        f"{plan.components[0].label} / " if len(plan.components) == 1 else "Ratio to "
-    )
+    what = f"{plan.components[0].label} / " if len(plan.components) == 1 else "Ratio to "
     return f"{what}{baseline}"
 
 
@@ -248,9 +236,7 @@ def _ratio(plan: PlotPlan, component: PlotComponent, pair: RatioPair) -> PlotPoi
             return PlotPoint(source.test, place.label, 0.0, gap=why)
     ratio = ratio_of_tests(over, source, component.name, plan.request.confidence)
     if finite(ratio.value) is None:
-        return PlotPoint(
-            source.test, place.label, 0.0, gap=_why(source, over, component)
-        )
+        return PlotPoint(source.test, place.label, 0.0, gap=_why(source, over, component))
     bars = plan.request.errorbars != "none" and finite(ratio.high) is not None
     return PlotPoint(
         test=source.test,

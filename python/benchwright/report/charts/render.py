@@ -118,9 +118,7 @@ def _printable_axis(axis: PanelAxis) -> PanelAxis:
 
 
 def _printable(text: str) -> str:
-    return "".join(
-        c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text
-    )
+    return "".join(c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
 def _bytes(figure: Figure, form: str, dpi: int) -> bytes:

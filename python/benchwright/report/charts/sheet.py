@@ -125,9 +125,7 @@ def ecdf_steps(
     ordered = sorted(values)
     if not ordered:
         return (), ()
-    return (ordered[0], *ordered), tuple(
-        at / len(ordered) for at in range(len(ordered) + 1)
-    )
+    return (ordered[0], *ordered), tuple(at / len(ordered) for at in range(len(ordered) + 1))
 
 
 class LevelLine(msgspec.Struct, frozen=True):
@@ -208,8 +206,8 @@ class Panel(msgspec.Struct, frozen=True):
 
 LARGEST = 1e300
 SMALLEST = 1e-300
-"""Of larger numbers, and of smaller ones on a logarithmic axis, the margins and ticks of an axis cannot be
-computed: a float ends at 1.8e308."""
+"""Of larger numbers, and of smaller ones on a logarithmic axis, the margins and ticks of an axis
+cannot be computed: a float ends at 1.8e308."""
 _UNDRAWN = "Not drawn: its values are too large, or too far apart, for a chart."
 
 
@@ -231,8 +229,7 @@ def _drawable(panel: Panel) -> Panel:
     """Return a panel, or one that says why it is not drawn."""
     least = SMALLEST if panel.x.log or panel.y.log else 0.0
     if all(
-        value is None or not value or least <= abs(value) <= LARGEST
-        for value in _numbers(panel)
+        value is None or not value or least <= abs(value) <= LARGEST for value in _numbers(panel)
     ):
         return panel
     return Panel(panel.title, panel.x, panel.y, missing=panel.missing or _UNDRAWN)

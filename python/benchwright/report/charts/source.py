@@ -218,9 +218,7 @@ def axis_positions(
         _check(groups, factor, wrong)
         return _by_factor(groups, factor)
     if all(source.arm is not None for group in groups for source in group.sources):
-        return positions_by_name(
-            groups
-        )  # commands that are compared, whatever their numbers
+        return positions_by_name(groups)  # commands that are compared, whatever their numbers
     varying = _varying_factors(groups)
     if len(varying) == 1:
         return _by_factor(groups, varying[0])
@@ -253,8 +251,7 @@ def split_by_factors(
         for source in group.sources:
             levels = [(name, level_of(source, name) or "") for name in others]
             words = [
-                level if number_of(level) is None else f"{name}={level}"
-                for name, level in levels
+                level if number_of(level) is None else f"{name}={level}" for name, level in levels
             ]
             parts = [group.name, *words] if len(groups) > 1 else words
             found.setdefault(" ".join(parts), []).append(source)
@@ -331,10 +328,7 @@ def _by_number(groups: Sequence[PlotGroup]) -> AxisPositions | None:
     return AxisPositions(
         "",
         tuple(
-            tuple(
-                AxisPosition(found[-from_end], float(found[-from_end]))
-                for found in group
-            )
+            tuple(AxisPosition(found[-from_end], float(found[-from_end])) for found in group)
             for group in numbers
         ),
     )
@@ -346,16 +340,10 @@ def _varying_number(sources: Sequence[PlotTest]) -> int | None:
     if len({_NUMBER.sub("#", source.title) for source in sources}) != 1:
         return None
     numbers = [_NUMBER.findall(source.title) for source in sources]
-    varying = [
-        at
-        for at, column in enumerate(zip(*numbers, strict=True))
-        if len(set(column)) > 1
-    ]
+    varying = [at for at, column in enumerate(zip(*numbers, strict=True)) if len(set(column)) > 1]
     return len(numbers[0]) - varying[0] if len(varying) == 1 else None
 
 
 def positions_by_name(groups: Sequence[PlotGroup]) -> AxisPositions:
     """Return a category for each test."""
-    return AxisPositions(
-        "", tuple(tuple(AxisPosition(s.title) for s in g.sources) for g in groups)
-    )
+    return AxisPositions("", tuple(tuple(AxisPosition(s.title) for s in g.sources) for g in groups))

@@ -14,9 +14,7 @@ import msgspec
 # drawing. Non-goals: colours, markers.
 # Sources: Auto-pilot paper, section 3.4; gnuplot's `help set key`.
 
-LegendRegion = Literal[
-    "inside", "outside", "above", "below", "left", "right", "off", "auto"
-]
+LegendRegion = Literal["inside", "outside", "above", "below", "left", "right", "off", "auto"]
 IMAGE_FORMATS = ("eps", "pdf", "svg", "png")
 _INCHES = {"in": 1.0, "": 1.0, "cm": 1 / 2.54, "mm": 1 / 25.4, "pt": 1 / 72}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*[x,]\s*(\d+(?:\.\d+)?)\s*(in|cm|mm|pt)?")

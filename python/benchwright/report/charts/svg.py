@@ -136,13 +136,11 @@ gap:1rem;align-items:start}
 .chart .halo{fill:var(--chart-text);stroke:var(--chart-paper);stroke-width:3;\
 paint-order:stroke;stroke-linejoin:round}
 """.replace("DARK", _DARK_COLORS)
-"""The rules that panels need. A page can set the custom properties again after them, and choose a theme
-with `data-theme` on its root: `light` or `dark`; without it, the system decides."""
+"""The rules that panels need. A page can set the custom properties again after them, and choose a
+theme with `data-theme` on its root: `light` or `dark`; without it, the system decides."""
 
 
-def sheet_svg(
-    sheet: Sheet, *, prefix: str, width: int = PANEL_WIDTH, titles: bool = True
-) -> str:
+def sheet_svg(sheet: Sheet, *, prefix: str, width: int = PANEL_WIDTH, titles: bool = True) -> str:
     """Return a `<div class="charts">` with one SVG for each panel; the sheet's title and note
     are left to the page.
 
@@ -215,9 +213,7 @@ class _Frame(msgspec.Struct, frozen=True):
 class _Drawing:
     """One panel: texts above, the plot, the axes below it. `y` is the lower end so far."""
 
-    def __init__(
-        self, panel: Panel, sheet: Sheet, name: str, width: float, titles: bool
-    ) -> None:
+    def __init__(self, panel: Panel, sheet: Sheet, name: str, width: float, titles: bool) -> None:
         self.titles = titles
         self.panel, self.sheet, self.name, self.width = panel, sheet, name, width
         self.parts: list[str] = []
@@ -354,9 +350,7 @@ class _Drawing:
                 lines.append(f"M{_n(left)} {_n(y)}H{_n(right)}")
             look = "name" if down.ticks else ""
             cut = _cut(text, most)
-            self.parts.append(
-                _text(left - 5, y + 4, cut, look, anchor="end", whole=text)
-            )
+            self.parts.append(_text(left - 5, y + 4, cut, look, anchor="end", whole=text))
         self.y = bottom
         if along.ticks:
             self._names(along, along_scale, left, right)
@@ -368,9 +362,7 @@ class _Drawing:
             half = _width(_cut(along.label, 56)) / 2
             x = max(half, min(x, self.width - half))
             label = _cut(along.label, 56)
-            self.parts.append(
-                _text(x, self.y - 1, label, anchor="middle", whole=along.label)
-            )
+            self.parts.append(_text(x, self.y - 1, label, anchor="middle", whole=along.label))
         if lines:
             self.parts.append(f'<path class="grid" d="{"".join(lines)}"/>')
         axis = f"M{_n(left)} {_n(top)}V{_n(bottom)}H{_n(right)}"
@@ -379,9 +371,7 @@ class _Drawing:
         x_scale, y_scale = reversed(scales) if panel.sideways else scales
         return _Frame(x_scale, y_scale, panel.sideways, left, right, top, bottom)
 
-    def _numbers(
-        self, axis: PanelAxis, scale: _Scale, top: float, bottom: float
-    ) -> list[str]:
+    def _numbers(self, axis: PanelAxis, scale: _Scale, top: float, bottom: float) -> list[str]:
         """Write the numbers below the plot, as many as fit; return their grid lines."""
         room = abs(scale.last - scale.first)
         at: tuple[float, ...] = ()
@@ -427,9 +417,7 @@ class _Drawing:
                 where = x + 4 if turn == 90 else x + 2
                 how = f' transform="rotate(-{turn} {_n(where)} {_n(y)})"'
                 self.parts.append(
-                    _text(
-                        where, y, cut, "name", anchor="end", whole=tick.label, more=how
-                    )
+                    _text(where, y, cut, "name", anchor="end", whole=tick.label, more=how)
                 )
             self.y += longest * room + 14
         if axis.groups:
@@ -438,9 +426,7 @@ class _Drawing:
             for group in axis.groups:
                 cut = _cut(group.label, int(each / _LETTER))
                 x = scale.at(group.x)
-                self.parts.append(
-                    _text(x, self.y - 2, cut, anchor="middle", whole=group.label)
-                )
+                self.parts.append(_text(x, self.y - 2, cut, anchor="middle", whole=group.label))
 
     def _heat_scale(self, grid: HeightGrid, frame: _Frame) -> None:
         """Draw the colours from the lowest to the highest height, with these as texts, within the
@@ -452,9 +438,7 @@ class _Drawing:
         self.parts.append(_text(frame.left, self.y - 3, low))
         for heat in range(_HEATS):
             place = f'x="{_n(x + each * heat)}" y="{_n(self.y - 12)}"'
-            self.parts.append(
-                f'<rect class="h{heat}" {place} width="{_n(each)}" height="9"/>'
-            )
+            self.parts.append(f'<rect class="h{heat}" {place} width="{_n(each)}" height="9"/>')
         self.parts.append(_text(x + each * _HEATS + 6, self.y - 3, high))
 
     def _curves(self, frame: _Frame) -> None:
@@ -520,9 +504,7 @@ def described(panel: Panel) -> str:
         sentences.append(f"{what}{plural(len(y), 'point')}, {' to '.join(span)}.")
     if len(named) > _MOST_CURVES_DESCRIBED:
         sentences.append(f"{len(named) - _MOST_CURVES_DESCRIBED} more curves.")
-    sentences += [
-        f"Level {mark.label}: {tick_text(mark.y, panel.y)}." for mark in panel.marks
-    ]
+    sentences += [f"Level {mark.label}: {tick_text(mark.y, panel.y)}." for mark in panel.marks]
     return " ".join(sentence for sentence in sentences if sentence)
 
 
@@ -617,11 +599,7 @@ def _lines(curve: PanelCurve, frame: _Frame, name: str) -> Iterator[str]:
         )
         yield f'<path class="line" {clip} d="{"".join(runs)}"/>'
     if curve.form is CurveForm.OUTLINE:
-        border = [
-            frame.at(x, y)
-            for x, y in zip(curve.x, curve.y, strict=True)
-            if y is not None
-        ]
+        border = [frame.at(x, y) for x, y in zip(curve.x, curve.y, strict=True) if y is not None]
         yield f'<path class="area" {clip} d="{_joined(border)}z"/>'
 
 
@@ -723,9 +701,7 @@ def _is_round(curve: PanelCurve) -> bool:
     return curve.form in (CurveForm.VALUES, CurveForm.INTERVALS) or not _shape(curve)
 
 
-def _marker(
-    curve: PanelCurve, x: float, y: float, title: str, sideways: bool = False
-) -> str:
+def _marker(curve: PanelCurve, x: float, y: float, title: str, sideways: bool = False) -> str:
     if curve.form is CurveForm.LEVELS:
         step = "m0-7v14" if sideways else "m-7 0h14"
         return _closed("path", f'd="M{_n(x)} {_n(y)}{step}"', title)
@@ -747,13 +723,8 @@ def _bars(curve: PanelCurve, panel: Panel, frame: _Frame, name: str) -> Iterator
             frame.at(x + curve.width / 2, min(base + y, frame.y.high)),
         )
         (x1, x2), (y1, y2) = (sorted(pair) for pair in zip(*ends, strict=True))
-        box = (
-            f'x="{_n(x1)}" y="{_n(y1)}" width="{_n(max(x2 - x1, 0.5))}" '
-            f'height="{_n(y2 - y1)}"'
-        )
-        yield _closed(
-            "rect", f'class="bar" {box}', _title(_point_text(curve, place, panel))
-        )
+        box = f'x="{_n(x1)}" y="{_n(y1)}" width="{_n(max(x2 - x1, 0.5))}" height="{_n(y2 - y1)}"'
+        yield _closed("rect", f'class="bar" {box}', _title(_point_text(curve, place, panel)))
         if name and _shape(curve):
             yield f'<rect pointer-events="none" fill="url(#{name}-h{_shape(curve)})" {box}/>'
 
@@ -786,9 +757,7 @@ def _x_text(x: float, axis: PanelAxis) -> str:
     if not axis.ticks:
         return tick_text(x, axis)
     nearest = min(axis.ticks, key=lambda tick: abs(tick.x - x))
-    group = (
-        min(axis.groups, key=lambda one: abs(one.x - x)).label if axis.groups else ""
-    )
+    group = min(axis.groups, key=lambda one: abs(one.x - x)).label if axis.groups else ""
     return f"{group} {nearest.label}".strip()
 
 
@@ -822,8 +791,7 @@ def _mark_text(mark: LevelLine, frame: _Frame) -> str:
 
 def _span(span: ShadedRange, frame: _Frame) -> str:
     low, high = (
-        min(max(frame.x.at(end), frame.left), frame.right)
-        for end in (span.low, span.high)
+        min(max(frame.x.at(end), frame.left), frame.right) for end in (span.low, span.high)
     )
     height = _n(frame.bottom - frame.top)
     text = (
@@ -862,9 +830,7 @@ def _heat(height: float, grid: HeightGrid) -> int | None:
     return min(max(int(share * _HEATS), 0), _HEATS - 1)
 
 
-def _cells(
-    grid: HeightGrid, panel: Panel, frame: _Frame, *, titles: bool
-) -> Iterator[str]:
+def _cells(grid: HeightGrid, panel: Panel, frame: _Frame, *, titles: bool) -> Iterator[str]:
     """Yield a rectangle for each run of cells of one colour, with the range of its heights; without
     `titles`, a path for all cells of one colour."""
     paths: dict[int, list[str]] = {}
@@ -878,16 +844,11 @@ def _cells(
             at += len(inside)
             if heat is None:
                 continue
-            known = dict.fromkeys(
-                _height_text(end, grid) for end in (min(inside), max(inside))
-            )
+            known = dict.fromkeys(_height_text(end, grid) for end in (min(inside), max(inside)))
             span = " to ".join(tick_text(end, panel.x) for end in (x1, x2))
             left, right = frame.x.at(x1), frame.x.at(x2)
             if not titles:
-                box = (
-                    f"M{_n(left)} {_n(top)}h{_n(right - left + 0.3)}"
-                    f"V{_n(bottom)}H{_n(left)}z"
-                )
+                box = f"M{_n(left)} {_n(top)}h{_n(right - left + 0.3)}V{_n(bottom)}H{_n(left)}z"
                 paths.setdefault(heat, []).append(box)
                 continue
             yield _closed(
@@ -911,8 +872,7 @@ def _contours(grid: HeightGrid, frame: _Frame) -> Iterator[str]:
     for heat in range(1, _HEATS):
         level = low + (high - low) * heat / _HEATS
         loops = (
-            _joined([frame.at(x, y) for x, y in loop]) + "z"
-            for loop in area_above(grid, level)
+            _joined([frame.at(x, y) for x, y in loop]) + "z" for loop in area_above(grid, level)
         )
         path = "".join(loops)
         if path:
@@ -963,8 +923,8 @@ _CORNERS = {
     13: (("B", "R"),),
     14: (("L", "B"),),
 }
-"""Marching squares: which corners of a cell are above the level (1 lower left, 2 lower right, 4 upper
-right, 8 upper left) -> the sides that the border crosses, with the area on its left."""
+"""Marching squares: which corners of a cell are above the level (1 lower left, 2 lower right, 4
+upper right, 8 upper left) -> the sides that the border crosses, with the area on its left."""
 
 
 def area_above(grid: HeightGrid, level: float) -> list[list[tuple[float, float]]]:
@@ -989,9 +949,7 @@ def area_above(grid: HeightGrid, level: float) -> list[list[tuple[float, float]]
         for i in range(-1, wide):
             a, b, c, d = (i, j), (i + 1, j), (i + 1, j + 1), (i, j + 1)
             case = sum(
-                bit
-                for bit, node in ((1, a), (2, b), (4, c), (8, d))
-                if height(node) >= level
+                bit for bit, node in ((1, a), (2, b), (4, c), (8, d)) if height(node) >= level
             )
             sides = {"B": (a, b), "R": (b, c), "T": (d, c), "L": (a, d)}
             for start, end in _CORNERS.get(case, ()):

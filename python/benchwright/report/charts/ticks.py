@@ -30,9 +30,7 @@ _FEWEST = 3
 _EPS = 1e-9
 
 
-def tick_positions(
-    low: float, high: float, axis: PanelAxis, most: int
-) -> tuple[float, ...]:
+def tick_positions(low: float, high: float, axis: PanelAxis, most: int) -> tuple[float, ...]:
     """Return at most `most` round positions from `low` to `high`, ascending.
 
     On a logarithmic axis (both ends above 0) they are multiples of powers of ten, or powers
@@ -91,9 +89,7 @@ def _log_positions(low: float, high: float, unit: AxisUnit, most: int) -> list[f
     found: list[float] = []
     for multiples in _MULTIPLES:
         all_of_them = (m * 10.0**power for power in powers for m in multiples)
-        found = [
-            at for at in all_of_them if low * (1 - _EPS) <= at <= high * (1 + _EPS)
-        ]
+        found = [at for at in all_of_them if low * (1 - _EPS) <= at <= high * (1 + _EPS)]
         if len(found) <= most:
             break
     return found

@@ -65,9 +65,7 @@ class ShownTest(msgspec.Struct, frozen=True):
     def counted(self) -> tuple[ShownTrial, ...]:
         """Return the trials that count and have a value."""
         return tuple(
-            trial
-            for trial in self.trials
-            if trial.state == "counted" and trial.value is not None
+            trial for trial in self.trials if trial.state == "counted" and trial.value is not None
         )
 
 
@@ -85,9 +83,7 @@ def shown_test(
         tuple(
             ShownTrial(
                 trial.epoch,
-                finite(
-                    aggregate_trial(trial.blocks, rules).values.get(metric, math.nan)
-                ),
+                finite(aggregate_trial(trial.blocks, rules).values.get(metric, math.nan)),
                 trial_state(trial),
             )
             for trial in ordered
@@ -167,9 +163,7 @@ def _estimates(
     means: Sequence[tuple[int, Estimate]], scale: float, names: Sequence[str]
 ) -> PanelCurve:
     """Return the estimates as points with their intervals, where those are finite."""
-    known = [
-        finite(one.low) is not None and finite(one.high) is not None for _, one in means
-    ]
+    known = [finite(one.low) is not None and finite(one.high) is not None for _, one in means]
     levels = {
         one.confidence
         for (_, one), both in zip(means, known, strict=True)
@@ -202,9 +196,7 @@ def ecdf_panel(tests: Sequence[ShownTest], axis: PanelAxis) -> Panel:
     for place, test in enumerate(tests):
         x, y = ecdf_steps((trial.value or 0.0) * scale for trial in test.counted())
         if x:
-            curves.append(
-                PanelCurve(test.name, x, y, CurveForm.STEPS, colour=place, dash=place)
-            )
+            curves.append(PanelCurve(test.name, x, y, CurveForm.STEPS, colour=place, dash=place))
     return Panel(
         "",
         axis,
@@ -294,6 +286,4 @@ def course_panel(test: ShownTest, axis: PanelAxis) -> Panel:
         high=len(test.trials) + 0.6,
     )
     missing = "" if curves or spans else "no trial has ended"
-    return Panel(
-        test.name, along, axis, tuple(curves), spans=tuple(spans), missing=missing
-    )
+    return Panel(test.name, along, axis, tuple(curves), spans=tuple(spans), missing=missing)

@@ -81,8 +81,7 @@ def use_panel(slices: Sequence[BusySlice]) -> Panel:
         edges.append(end)
     heights = tuple(
         tuple(
-            math.nan if one is None else min(one.shares.get(name, math.nan), 1.0)
-            for one in columns
+            math.nan if one is None else min(one.shares.get(name, math.nan), 1.0) for one in columns
         )
         for name in names
     )
@@ -95,9 +94,7 @@ def use_panel(slices: Sequence[BusySlice]) -> Panel:
         unit=AxisUnit.SHARE,
     )
     labels = (f"{name} ≤ {percent_text(min(most[name], 1.0), 2)}" for name in names)
-    return Panel(
-        "", PanelAxis("time [s]"), PanelAxis("", ticks=named_ticks(labels)), grid=grid
-    )
+    return Panel("", PanelAxis("time [s]"), PanelAxis("", ticks=named_ticks(labels)), grid=grid)
 
 
 def _shares(use: ResourceUse) -> Iterator[tuple[str, float]]:

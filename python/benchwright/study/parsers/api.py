@@ -17,7 +17,6 @@ from typing import Protocol
 
 import msgspec
 
-from benchwright.core.characterization import Characterization
 from benchwright.core.errors import Diagnostic, InputError
 from benchwright.core.machine import MachineCapture
 from benchwright.core.observation import CpuProfile, MeasurementBlock, Trial
@@ -30,6 +29,7 @@ from benchwright.core.plan import (
 )
 from benchwright.core.results import Finding, Summary
 from benchwright.core.text import some_text
+from benchwright.features.profile.types import Characterization
 from benchwright.findings.codes import make_finding
 from benchwright.findings.observed import ObservedFiles
 from benchwright.stats.aggregate import trials_of_blocks
@@ -56,17 +56,16 @@ class FileOrigin(msgspec.Struct, frozen=True, kw_only=True):
     main: tuple[str, ...] = ()
     """The quantities that a comparison judges, of many; empty for all that are declared."""
     labels: tuple[tuple[str, str], ...] = ()
-    """Configuration that the name of the test has in a history where it distinguishes results of one run."""
+    """Configuration that the name of the test has in a history where it distinguishes results of
+    one run."""
 
     @property
     def order_ns(self) -> int | None:
-        """Its place among the runs of a history [ns since 1970], None if it is unknown: the time of the commit, so
-        that an old commit that is measured later stays an old one. A nanosecond for each second until
-        the measurement orders the runs of one commit."""
+        """Its place among the runs of a history [ns since 1970], None if it is unknown: the time of
+        the commit, so that an old commit that is measured later stays an old one. A nanosecond for
+        each second until the measurement orders the runs of one commit."""
         if self.commit_time_ns is None or self.started_ns is None:
-            return (
-                self.started_ns if self.commit_time_ns is None else self.commit_time_ns
-            )
+            return self.started_ns if self.commit_time_ns is None else self.commit_time_ns
         later_s = (self.started_ns - self.commit_time_ns) // 10**9
         return self.commit_time_ns + min(max(later_s, 0), 10**9 - 1)
 
@@ -91,8 +90,8 @@ class ParsedInput(msgspec.Struct, frozen=True):
     test: str = ""
     """Its name in the source, before names were made unique."""
     full_name: str = ""
-    """Its name with its package or class, which `name` has only where the file needs it; empty if the
-    source has none. What matches the tests of two sources."""
+    """Its name with its package or class, which `name` has only where the file needs it; empty if
+    the source has none. What matches the tests of two sources."""
     findings: tuple[Finding, ...] | None = None
     """Findings about the test, as its session stored them; None if they must be computed
     (study/findings.py), as after a transformation of the trials."""
@@ -150,12 +149,7 @@ def has_only_estimates(one: ParsedInput) -> bool:
 
 def without_estimates(one: ParsedInput) -> ParsedInput:
     """Return a test without what its file states, which is then not missing from its trials either."""
-    measured = {
-        name
-        for trial in trials_of(one)
-        for block in trial.blocks
-        for name in block.values
-    }
+    measured = {name for trial in trials_of(one) for block in trial.blocks for name in block.values}
     stated = {summary.name for summary in one.summaries} - measured
     return msgspec.structs.replace(
         one,
@@ -165,8 +159,8 @@ def without_estimates(one: ParsedInput) -> ParsedInput:
 
 
 def numbered(tests: Iterable[ParsedInput]) -> list[ParsedInput]:
-    """Return the tests of one run with distinct names, so that two results with one name stay two: the
-    second `sleep` is `sleep#2`."""
+    """Return the tests of one run with distinct names, so that two results with one name stay two:
+    the second `sleep` is `sleep#2`."""
     seen: Counter[str] = Counter()
     result = []
     for one in tests:
@@ -184,9 +178,7 @@ def negative_times(tests: Iterable[ParsedInput]) -> Iterator[str]:
     """Yield what is wrong with each time below 0, with its test and trial."""
     for one in tests:
         stated = (
-            ("", stat.name, value)
-            for stat in one.summaries
-            for value in (stat.mean, stat.median)
+            ("", stat.name, value) for stat in one.summaries for value in (stat.mean, stat.median)
         )
         measured = (
             (f", trial {block.epoch}", name, value)
@@ -201,8 +193,8 @@ def negative_times(tests: Iterable[ParsedInput]) -> Iterator[str]:
 class NotRead:
     """Collects the results of a file that its parser does not understand, each with its place.
 
-    The other results are read, so these are no error: a finding names them in every report. Nothing in
-    a file is left out without it.
+    The other results are read, so these are no error: a finding names them in every report. Nothing
+    in a file is left out without it.
     """
 
     def __init__(self) -> None:
@@ -232,8 +224,8 @@ class NotRead:
 class ResultParser(Protocol):
     """The interface of a plug-in's `PARSER` object.
 
-    A parser of a file with several commits also has `history(path)`, which returns the tests of each
-    commit, with its origin.
+    A parser of a file with several commits also has `history(path)`, which returns the tests of
+    each commit, with its origin.
     """
 
     @property
@@ -291,8 +283,8 @@ class ParseErrors:
         self._not_read.add(f"{self._path}:{line}", what)
 
     def results(self, tests: list[ParsedInput], hint: str) -> list[ParsedInput]:
-        """Return the tests of the text, with the finding about what was not read. Raises InputError with
-        all mistakes; it is one if there is no test."""
+        """Return the tests of the text, with the finding about what was not read. Raises InputError
+        with all mistakes; it is one if there is no test."""
         if not tests:
             why = f"; {self._not_read}" if self._not_read else ""
             self.add((1, 1), "", f"there is no result that can be read{why}", hint)
@@ -301,17 +293,13 @@ class ParseErrors:
         self.check()
         return self._not_read.on(Path(self._path), tests)
 
-    def add(
-        self, place: tuple[int, int], text: str, message: str, hint: str = ""
-    ) -> None:
+    def add(self, place: tuple[int, int], text: str, message: str, hint: str = "") -> None:
         """Add a mistake at (line, column)."""
         line, column = place
         if len(self._found) == _MOST_REPORTED:
             self._more += 1
             return
-        self._found.append(
-            Diagnostic(self._code, message, hint, self._path, line, column, text)
-        )
+        self._found.append(Diagnostic(self._code, message, hint, self._path, line, column, text))
 
     def check(self) -> None:
         """Raise InputError if there is any mistake."""

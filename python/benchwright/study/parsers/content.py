@@ -1,8 +1,8 @@
 """The content of a results file, whatever it is packed and encoded in.
 
-Purpose: every format is read alike as plain text, as gzip (`k6 --out json=FILE.gz`), and in UTF-16 with a byte
-order mark (`>` of PowerShell). Decision: the content is bytes of UTF-8 without a mark, for detection as
-for reading, so that no parser knows about it.
+Purpose: every format is read alike as plain text, as gzip (`k6 --out json=FILE.gz`), and in UTF-16
+with a byte order mark (`>` of PowerShell). Decision: the content is bytes of UTF-8 without a mark,
+for detection as for reading, so that no parser knows about it.
 """
 
 from __future__ import annotations
@@ -34,15 +34,13 @@ _MARKS = (
 def damaged_content(path: Path, what: str) -> InputError:
     """Return the error for a file whose content cannot be had."""
     hint = "let the tool write the file again"
-    return InputError(
-        [Diagnostic("damaged-content", f"{path}: {what}", hint, file=str(path))]
-    )
+    return InputError([Diagnostic("damaged-content", f"{path}: {what}", hint, file=str(path))])
 
 
 @contextlib.contextmanager
 def open_content(path: Path) -> Iterator[IO[bytes]]:
-    """Open a file to read its content. Raises InputError for damaged compressed data, also while it is
-    read; OSError."""
+    """Open a file to read its content. Raises InputError for damaged compressed data, also while it
+    is read; OSError."""
     try:
         with contextlib.ExitStack() as opened:
             file: IO[bytes] = opened.enter_context(open_regular(path))
@@ -53,15 +51,11 @@ def open_content(path: Path) -> Iterator[IO[bytes]]:
             for mark, encoding in _MARKS:
                 if start.startswith(mark):
                     file.seek(len(mark))
-                    yield (
-                        file if encoding == "utf-8" else _recoded(path, file, encoding)
-                    )
+                    yield (file if encoding == "utf-8" else _recoded(path, file, encoding))
                     return
             yield file
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise damaged_content(
-            path, f"its compressed data is damaged: {error}"
-        ) from None
+        raise damaged_content(path, f"its compressed data is damaged: {error}") from None
 
 
 def _starts(file: IO[bytes], size: int) -> bytes:

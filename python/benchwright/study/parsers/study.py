@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 
 from benchwright.core.errors import StudyError, argument_error
+from benchwright.features.pool.stored import gangs_of_tests
 from benchwright.findings.observed import observed_files
 from benchwright.study.catalogue import sessions_now
 from benchwright.study.contents import (
@@ -28,7 +29,6 @@ from benchwright.study.directory import JOURNAL
 from benchwright.study.findings import session_findings, stored_findings
 from benchwright.study.journal import StoredSession, Study
 from benchwright.study.parsers.api import ParsedInput
-from benchwright.study.pool import gangs_of_tests
 from benchwright.study.selection import split_selector
 
 
@@ -53,9 +53,7 @@ class _StudyParser:
             tests = tests_of(study, chosen_session.number)
             stored = stored_findings(study, chosen_session.number)
             about_session = (
-                session_findings(study, chosen_session.number)
-                if stored is None
-                else stored.session
+                session_findings(study, chosen_session.number) if stored is None else stored.session
             )
             machine = first_machine(study, chosen_session.number)
             status = _status_now(study, chosen_session)
@@ -110,9 +108,7 @@ def parsed_test(test: TestContents, place: Path) -> ParsedInput:
     trials = test.all_trials
     return ParsedInput(
         name=test.plan.name,
-        blocks=tuple(
-            block for trial in test.trials if not trial.warmup for block in trial.blocks
-        ),
+        blocks=tuple(block for trial in test.trials if not trial.warmup for block in trial.blocks),
         specs=test.plan.metrics,
         trials=trials,
         rule=test.plan.stopping,

@@ -138,13 +138,13 @@ RES_PARSER = _ResParser()
 
 # -- Comma-separated values with a header line: ours, hyperfine's, any other -----------
 #
-# The columns thread, epoch, command, status and test are recognised by name; any other cell
-# with a number is a value of the quantity that its column names. An empty cell is absent, not
-# zero. A cell of text in a column of numbers, and a column without a number, are not read: a finding names them.
-# Decision: a row of hyperfine's export summarizes one command, so each row is a test of one
-# block, whose elapsed time is hyperfine's mean; its spread keeps hyperfine's names. Rows with
-# one command are as many tests.
-# Non-goals: other separators, files without a header. Sources: RFC 4180; hyperfine 1.4, 1.12,
+# The columns thread, epoch, command, status and test are recognised by name; any other cell with a
+# number is a value of the quantity that its column names. An empty cell is absent, not zero. A cell
+# of text in a column of numbers, and a column without a number, are not read: a finding names them.
+# Decision: a row of hyperfine's export summarizes one command, so each row is a test of one block,
+# whose elapsed time is hyperfine's mean; its spread keeps hyperfine's names. Rows with one command
+# are as many tests. Non-goals: other separators, files without a header. Sources: RFC 4180;
+# hyperfine 1.4, 1.12,
 # 1.15 and 1.20, `--export-csv`.
 
 _ROLES = {
@@ -182,8 +182,8 @@ class _CsvParser:
     description = "CSV with a header line"
 
     def detect(self, path: Path, head: bytes) -> bool:
-        """Return whether the file ends in `.csv`, or in `.tsv`, which is refused with its separator, or its first line has commas and names `elapsed`, or is
-        hyperfine's."""
+        """Return whether the file ends in `.csv`, or in `.tsv`, which is refused with its
+        separator, or its first line has commas and names `elapsed`, or is hyperfine's."""
         if not path.is_file():
             return False
         first = head.split(b"\n", 1)[0]
@@ -195,9 +195,9 @@ class _CsvParser:
         )
 
     def read(self, path: Path) -> list[ParsedInput]:
-        """Return one test per value of the column `test` and levels; without that column, one per command,
-        unless rows are Auto-pilot's blocks, of which the commands of a thread are one result; else
-        the file as one test.
+        """Return one test per value of the column `test` and levels; without that column, one per
+        command, unless rows are Auto-pilot's blocks, of which the commands of a thread are one
+        result; else the file as one test.
 
         Raises InputError with file:line:column; the line is the one on which a row ends.
         """
@@ -212,7 +212,8 @@ class _CsvParser:
     def with_lines(
         self, path: Path, text: str, complaints: ParseErrors, about: Sequence[str] = ()
     ) -> list[tuple[ParsedInput, list[int]]]:
-        """Return the tests of a file's text, each with the lines of its blocks; add what was not read to `complaints`.
+        """Return the tests of a file's text, each with the lines of its blocks; add what was not
+        read to `complaints`.
 
         `about` are columns, in lower case, that are not results. Raises InputError as `read`.
         """
@@ -291,10 +292,7 @@ class _CsvTable:
     def _name_texts(self) -> None:
         """Name the columns without a number, and in the others each cell that is none."""
         numbers = {
-            name
-            for test in self._tests.values()
-            for block in test.blocks
-            for name in block.values
+            name for test in self._tests.values() for block in test.blocks for name in block.values
         }
         without = dict.fromkeys(
             name for _, name, _ in self._texts if self._quantity(name) not in numbers
@@ -307,8 +305,8 @@ class _CsvTable:
                 self._complaints.not_read(line, f"{name} is {text!r}, not a number")
 
     def _check_statuses(self) -> None:
-        """Add a mistake if the column `status` has the statuses of HTTP responses; never in a table of
-        `bw`, which has a column `ending`."""
+        """Add a mistake if the column `status` has the statuses of HTTP responses; never in a table
+        of `bw`, which has a column `ending`."""
         if "ending" in self._columns:
             return
         found = [block.status for test in self._tests.values() for block in test.blocks]
@@ -360,13 +358,9 @@ class _CsvTable:
 
     def _check_header(self, row: Sequence[str]) -> None:
         """Add a mistake if the header line looks like the first row: a name such as `2.51` is data."""
-        both = [
-            [parse_finite(cell) is not None for cell in line]
-            for line in (self._header, row)
-        ]
+        both = [[parse_finite(cell) is not None for cell in line] for line in (self._header, row)]
         if both[0] == both[1] and any(
-            number and "." in cell
-            for number, cell in zip(both[0], self._header, strict=True)
+            number and "." in cell for number, cell in zip(both[0], self._header, strict=True)
         ):
             what, hint = "the first line is data", "CSV needs a line of column names"
             self._complaints.add((1, 1), ",".join(self._header), what, hint)
@@ -383,9 +377,7 @@ class _CsvTable:
             return "elapsed"
         return (_CSV_TIMES | _CSV_COMPUTED).get(name.lower(), name)
 
-    def _value(
-        self, name: str, cell: str, place: tuple[int, int, Sequence[str]]
-    ) -> float | None:
+    def _value(self, name: str, cell: str, place: tuple[int, int, Sequence[str]]) -> float | None:
         value = parse_finite(cell)
         wrong = value is None and cell.strip() and "not a number"
         if value is not None and value < 0:
@@ -397,9 +389,7 @@ class _CsvTable:
             self._complaints.add((line, column), ",".join(row), what)
         return value
 
-    def _whole(
-        self, role: str, known: dict[str, str], line: int, row: Sequence[str]
-    ) -> int:
+    def _whole(self, role: str, known: dict[str, str], line: int, row: Sequence[str]) -> int:
         text = known.get(role, "")
         if not text:
             return 0
@@ -442,9 +432,7 @@ def _columns(header: Sequence[str], complaints: ParseErrors) -> list[str]:
         elif name in names[:place]:
             complaints.add((1, column), line, f"the column {name!r} appears twice")
     if names and all(parse_finite(name) is not None for name in names):
-        complaints.add(
-            (1, 1), line, "the first line is data", "CSV needs a line of column names"
-        )
+        complaints.add((1, 1), line, "the first line is data", "CSV needs a line of column names")
     return names
 
 
@@ -509,9 +497,7 @@ class _GnuTimeParser:
         return bool(
             _DEFAULT.search(text)
             or "\tCommand being timed:" in text
-            or re.search(
-                r"^real +[\d.]+\nuser +[\d.]+\nsys +[\d.]+$", text, re.MULTILINE
-            )
+            or re.search(r"^real +[\d.]+\nuser +[\d.]+\nsys +[\d.]+$", text, re.MULTILINE)
         )
 
     def read(self, path: Path) -> list[ParsedInput]:
@@ -534,17 +520,13 @@ class _GnuTimeParser:
         ]
 
 
-def _by_command(
-    file: str, blocks: Sequence[MeasurementBlock]
-) -> dict[str, list[MeasurementBlock]]:
-    """Return the records of each test by its name: the command where records state several (a record that states
-    none has the name of the file), else the file."""
+def _by_command(file: str, blocks: Sequence[MeasurementBlock]) -> dict[str, list[MeasurementBlock]]:
+    """Return the records of each test by its name: the command where records state several (a
+    record that states none has the name of the file), else the file."""
     commands = {block.command for block in blocks} - {""}
     tests: dict[str, list[MeasurementBlock]] = {}
     for block in blocks:
-        of_test = tests.setdefault(
-            (block.command or file) if len(commands) > 1 else file, []
-        )
+        of_test = tests.setdefault((block.command or file) if len(commands) > 1 else file, [])
         of_test.append(msgspec.structs.replace(block, epoch=len(of_test) + 1))
     return tests
 
@@ -587,9 +569,7 @@ class _TimeRecords:
         if "elapsed" in self._values:
             epoch = len(self.blocks) + 1
             self._add_wait(self._values)
-            block = MeasurementBlock(
-                0, epoch, self._command, self._status, self._values
-            )
+            block = MeasurementBlock(0, epoch, self._command, self._status, self._values)
             self.blocks.append(block)
         elif self._begun is not None:
             number, line = self._begun
@@ -598,7 +578,8 @@ class _TimeRecords:
         self._values, self._command, self._status = {}, "", 0
 
     def _add_wait(self, values: dict[str, float]) -> None:
-        """Add Wait where the stated share of CPU time gives it more precisely than the CPU times do."""
+        """Add Wait where the stated share of CPU time gives it more precisely than the CPU times
+        do."""
         elapsed, share = values["elapsed"], values.get("cpu_percent")
         if share is not None and elapsed / 100 < 2 * _STEP_S:
             values["wait"] = elapsed * (1 - share / 100)

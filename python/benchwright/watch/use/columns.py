@@ -173,8 +173,7 @@ class Counters:
             for array in (self._value, self._value_before)
         )
         self.time, self.time_before = (
-            np.append(array, np.full(len(names), -1))
-            for array in (self.time, self.time_before)
+            np.append(array, np.full(len(names), -1)) for array in (self.time, self.time_before)
         )
         restarts = [bool(_RESTARTS.match(name)) for name in names]
         wraps = [name.endswith("_ms") for name in names]
@@ -211,9 +210,7 @@ class CounterMark:
         base = self._base[place] if place < len(self._base) else 0.0
         return end._from(place, base) - self._from(place, base)
 
-    def settle(
-        self, counters: Counters, reported: Ints, *, at_end: bool = False
-    ) -> None:
+    def settle(self, counters: Counters, reported: Ints, *, at_end: bool = False) -> None:
         """Set the totals of counters whose last sample is at or after the moment."""
         self._fit(len(counters.names))
         due = self._waits[reported]
@@ -243,8 +240,7 @@ class CounterMark:
         if size > len(self._waits):
             more = size - len(self._waits)
             self._whole, self._part, self._base = (
-                np.append(array, np.zeros(more))
-                for array in (self._whole, self._part, self._base)
+                np.append(array, np.zeros(more)) for array in (self._whole, self._part, self._base)
             )
             self._waits = np.append(self._waits, np.ones(more, bool))
 
@@ -427,9 +423,7 @@ class Columns:
         """Set the columns of the rows that follow."""
         self._next = line
 
-    def row(
-        self, when_ns: int, differences: Sequence[int | None]
-    ) -> SeriesSample | None:
+    def row(self, when_ns: int, differences: Sequence[int | None]) -> SeriesSample | None:
         """Add a row; return the sample before it, which is now settled."""
         layout = self._laid_out()
         row = self._undone(np.array(differences, dtype=np.float64))
@@ -486,9 +480,7 @@ class Columns:
         self._row = row
         return row
 
-    def _sample(
-        self, when_ns: int, layout: _Layout, reported: FloatValues
-    ) -> SeriesSample:
+    def _sample(self, when_ns: int, layout: _Layout, reported: FloatValues) -> SeriesSample:
         size = len(self.gauges.names)
         values, there = np.full(size, np.nan), np.zeros(size, bool)
         values[layout.gauges], there[layout.gauges] = reported, True

@@ -68,9 +68,7 @@ def pressure(window: SeriesWindow, resource: str, of: str = "some") -> float | N
     return None if rate is None else min(rate / 1e6, 1.0)
 
 
-def _cores(
-    window: SeriesWindow, numbers: tuple[str, ...], kinds: tuple[str, ...]
-) -> float:
+def _cores(window: SeriesWindow, numbers: tuple[str, ...], kinds: tuple[str, ...]) -> float:
     names = [f"cpu/{number}/{kind}" for number in numbers for kind in kinds]
     return (window.rate(*names) or 0.0) / window.header.ticks_per_s
 
@@ -115,17 +113,13 @@ def clock_use(window: SeriesWindow, clocks: WindowClocks) -> ClockUse | None:
     """Return frequencies, temperature and throttling; None if nothing is reported."""
     each = clocks.each()
     changed = min(each, key=lambda one: one[0] / one[1], default=None)
-    hottest = [
-        window.most(name) for name in window.names if name.startswith("thermal/")
-    ]
+    hottest = [window.most(name) for name in window.names if name.startswith("thermal/")]
     throttles = [name for name in window.names if name.startswith("throttle/")]
     use = ClockUse(
         frequency_min=None if changed is None else changed[0] * _HZ,
         frequency_max=None if changed is None else changed[1] * _HZ,
         frequency_mean=_mean(each),
-        temperature_max=max(
-            (one / 1000 for one in hottest if one is not None), default=None
-        ),
+        temperature_max=max((one / 1000 for one in hottest if one is not None), default=None),
         thermal_throttles=window.count(*throttles) if throttles else None,
     )
     return None if use == ClockUse() else use

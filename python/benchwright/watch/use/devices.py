@@ -124,9 +124,7 @@ def _nearness(row: FilesRow) -> tuple[float, int]:
 _RANGE = re.compile(r"([0-9]{1,5})(?:-([0-9]{1,5}))?")
 
 
-def cgroups_use(
-    window: SeriesWindow, reported: Sequence[Cgroup]
-) -> tuple[CgroupUse, ...]:
+def cgroups_use(window: SeriesWindow, reported: Sequence[Cgroup]) -> tuple[CgroupUse, ...]:
     """Return the use of each cgroup seen before the window's end, in order of number."""
     seen = {one.number: one for one in reported if one.t <= window.end_ns}
     return tuple(_use(window, seen[number], seen) for number in sorted(seen))
@@ -170,9 +168,7 @@ def _cpus(text: str) -> tuple[int, ...]:
     return tuple(sorted(found))
 
 
-def _cpu_used(
-    window: SeriesWindow, cgroup: Cgroup, seen: dict[int, Cgroup]
-) -> float | None:
+def _cpu_used(window: SeriesWindow, cgroup: Cgroup, seen: dict[int, Cgroup]) -> float | None:
     """Return the CPU time used [cores]; version 1 counts it in another hierarchy."""
     numbers = [cgroup.number]
     if cgroup.version == 1 and cgroup.controller == "cpu":
@@ -331,9 +327,7 @@ def _disk(window: SeriesWindow, disks: WindowDisks, name: str) -> DiskUse | None
         read_bytes_per_s=rate("read_sectors") * _SECTOR,
         write_bytes_per_s=rate("written_sectors") * _SECTOR,
         queue=queue if completed else window.mean(in_flight) or 0.0,
-        response_s=rate("read_ms", "write_ms") / 1000 / transfers
-        if transfers
-        else None,
+        response_s=rate("read_ms", "write_ms") / 1000 / transfers if transfers else None,
         flushes_per_s=rate("flushes"),
         in_flight_min=round(window.least(in_flight) or 0),
         longest_stall_s=disks.longest_stall_s(name),
@@ -367,7 +361,8 @@ def sockets_use(window: SeriesWindow) -> SocketUse | None:
 
 
 def own_losses(window: SeriesWindow, absent: Mapping[str, str]) -> OwnLosses | None:
-    """Return what the trees of the trial and its targets lost; None for a series without these columns."""
+    """Return what the trees of the trial and its targets lost; None for a series without these
+    columns."""
     if "own/retransmits" not in window.names:
         return None
 
@@ -408,6 +403,4 @@ def _network(window: SeriesWindow, name: str) -> NetworkUse | None:
 def _speed(window: SeriesWindow, name: str) -> float | None:
     """Return the link's speed [bit/s]; a virtual interface reports none, or -1."""
     reported = window.header.limits.get(f"net/{name}/speed_mbit")
-    return (
-        reported * 1e6 if isinstance(reported, int | float) and reported > 0 else None
-    )
+    return reported * 1e6 if isinstance(reported, int | float) and reported > 0 else None

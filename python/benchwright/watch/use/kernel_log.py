@@ -1,8 +1,10 @@
-"""The kernel's log in a window: the messages that are kept, and the tasks that were killed for lack of memory.
+"""The kernel's log in a window: the messages that are kept, and the tasks that were killed for lack
+of memory.
 
-Decision: the report of such a kill has about a hundred lines (calls, registers, counts of memory), which would displace
-every other message. Only its last line is kept, and what it says of the cgroup, its limit and the task
-is a `MemoryKill`. Source: mm/oom_kill.c and mm/memcontrol.c of Linux 6.
+Decision: the report of such a kill has about a hundred lines (calls, registers, counts of memory),
+which would displace every other message. Only its last line is kept, and what it says of the
+cgroup, its limit and the task is a `MemoryKill`. Source: mm/oom_kill.c and mm/memcontrol.c of Linux
+6.
 """
 
 from __future__ import annotations
@@ -76,7 +78,9 @@ class WindowMessages:
             del kept[MOST_MESSAGES:]
 
     def _kill(self, line: KernelLine) -> None:
-        """Note a line such as `oom-kill:constraint=CONSTRAINT_MEMCG,...,oom_memcg=/a,task_memcg=/a,task=sort,pid=7,uid=0`."""
+        """Note a line such as
+        `oom-kill:constraint=CONSTRAINT_MEMCG,...,oom_memcg=/a,task_memcg=/a,task=sort,pid=7,uid=0`.
+        """
         trial, limit = self._trial_at(line.t), self._limit
         self._limit = None
         rest, _, _uid = line.text.rpartition(",uid=")
@@ -86,14 +90,13 @@ class WindowMessages:
         _, _, cgroup = rest.partition(",oom_memcg=")
         if trial is None or not pid.isdecimal() or len(self._killed) >= MOST_MESSAGES:
             return
-        self._killed.append(
-            MemoryKill(int(pid), name, cgroup, limit if cgroup else None, trial[0])
-        )
+        self._killed.append(MemoryKill(int(pid), name, cgroup, limit if cgroup else None, trial[0]))
 
     def _trial_at(self, when_ns: int) -> TrialTime | None:
         """Return the trial in whose time a message was written; None: in that of none.
 
-        The log's clock runs ahead of the trials' by milliseconds after hours, so a message just after a trial is of it.
+        The log's clock runs ahead of the trials' by milliseconds after hours, so a message just
+        after a trial is of it.
         """
         for later_ns in (0, LOG_AHEAD_NS):
             for trial in self._trials:
@@ -109,11 +112,7 @@ class WindowMessages:
         """Return the messages of a window, after the last line: warnings and worse, then others."""
         self._end_report()
         warnings, others = self._kept
-        inside = [
-            line
-            for line in warnings + others
-            if begin_ns <= line.t <= end_ns + LOG_AHEAD_NS
-        ]
+        inside = [line for line in warnings + others if begin_ns <= line.t <= end_ns + LOG_AHEAD_NS]
         return tuple(
             KernelMessage(
                 (line.t - begin_ns) / 1e9,

@@ -214,9 +214,7 @@ class WindowGroup:
             target_rss_max=None if rss_kib is None else round(rss_kib * 1024),
         )
 
-    def _off_cpu(
-        self, cpu: CpuUse | None, tasks: Sequence[TaskUse]
-    ) -> OffCpuUse | None:
+    def _off_cpu(self, cpu: CpuUse | None, tasks: Sequence[TaskUse]) -> OffCpuUse | None:
         """Return the waits, within the limits that CPU times set."""
         own = [task for task in tasks if task.of == "own"]
         ready = [task.share + (task.waiting or 0.0) for task in own]
@@ -262,9 +260,7 @@ TrialSpan = tuple[int, int, int]
 """Epoch, begin and end of a trial's EXEC [CLOCK_MONOTONIC ns]."""
 
 
-def uses_of(
-    file: Path, path: str, windows: Sequence[TrialSpan]
-) -> list[ResourceUse | None]:
+def uses_of(file: Path, path: str, windows: Sequence[TrialSpan]) -> list[ResourceUse | None]:
     """Return the use of each trial of a batch, in order; None: included in an earlier one.
 
     `path` is the file's path relative to the study. Trials shorter than three sampling
@@ -369,9 +365,7 @@ class _SeriesPass:
                 group.waits.take(table)
 
 
-def _groups(
-    windows: Sequence[TrialSpan], interval_ns: int
-) -> Iterator[list[TrialSpan]]:
+def _groups(windows: Sequence[TrialSpan], interval_ns: int) -> Iterator[list[TrialSpan]]:
     """Yield the groups of trials that share a window, in order."""
     group: list[TrialSpan] = []
     for window in windows:

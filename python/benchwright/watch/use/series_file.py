@@ -156,7 +156,8 @@ class FilesRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
     open: Whole
     limit: Whole | None
     devices: tuple[str, ...] | None = None
-    """Disks of its working directory and open files; None: recorded by a version that did not look."""
+    """Disks of its working directory and open files; None: recorded by a version that did not look.
+    """
 
 
 class FilesOpenTable(msgspec.Struct, frozen=True, tag="files_open"):
@@ -246,9 +247,7 @@ def read_lines(path: Path) -> Iterator[tuple[int, SeriesLine]]:
         try:
             line = decoder.decode(text)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            raise SeriesError(
-                path, number, f"this is not a line of a series: {error}"
-            ) from None
+            raise SeriesError(path, number, f"this is not a line of a series: {error}") from None
         yield number, line
 
 
@@ -261,13 +260,9 @@ def _line_texts(path: Path) -> Iterator[bytes]:
             number += len(lines)
             yield from lines
     except OSError as error:
-        raise SeriesError(
-            path, number, f"cannot read it: {error.strerror or error}"
-        ) from None
+        raise SeriesError(path, number, f"cannot read it: {error.strerror or error}") from None
     except zlib.error as error:
-        raise SeriesError(
-            path, number, f"its compressed data are damaged: {error}"
-        ) from None
+        raise SeriesError(path, number, f"its compressed data are damaged: {error}") from None
 
 
 def _decompressed(path: Path) -> Iterator[bytes]:
@@ -317,9 +312,7 @@ class _Order:
     def check(self, number: int, line: SeriesLine) -> None:
         """Raise SeriesError for a line that is not allowed at this position."""
         if self.is_begun == isinstance(line, Header):
-            raise SeriesError(
-                self._path, number, "a series starts with exactly one line `series`"
-            )
+            raise SeriesError(self._path, number, "a series starts with exactly one line `series`")
         if self._is_over:
             raise SeriesError(self._path, number, "there is a line after the end line")
         match line:
@@ -342,15 +335,11 @@ class _Order:
                 f"its version is {header.version}; this bw reads version {VERSION}",
             )
         if header.interval_ns <= 0 or header.ticks_per_s <= 0 or header.page_size <= 0:
-            raise SeriesError(
-                self._path, number, "interval, ticks and page size must be above 0"
-            )
+            raise SeriesError(self._path, number, "interval, ticks and page size must be above 0")
         self.is_begun = True
 
     def _check_columns(self, number: int, line: ColumnsLine) -> None:
-        if len(line.names) != len(line.kinds) or len(set(line.names)) != len(
-            line.names
-        ):
+        if len(line.names) != len(line.kinds) or len(set(line.names)) != len(line.names):
             raise SeriesError(
                 self._path,
                 number,

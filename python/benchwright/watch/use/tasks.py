@@ -149,9 +149,7 @@ class Tracks:
             if track.of_kernel:
                 self.gone_of_kernel += track.run.since(self._end_ns)
             self._gone.append(track)
-        self._gone.sort(
-            key=lambda one: (-one.run.since(self._end_ns), one.pid, one.tid)
-        )
+        self._gone.sort(key=lambda one: (-one.run.since(self._end_ns), one.pid, one.tid))
         del self._gone[_MOST_GONE:]
 
 
@@ -255,8 +253,7 @@ def tasks_use(
     """Return the busiest threads of the own tree and the targets, busiest first, and how
     many of each worked."""
     sides = [
-        [(share_of(window, track, 1e-9), track) for track in seen.all()]
-        for seen in (own, target)
+        [(share_of(window, track, 1e-9), track) for track in seen.all()] for seen in (own, target)
     ]
     # Chosen for each side: the many processes of a busy server must not hide its generator.
     chosen = [one for side in sides for one in busiest(side, MOST_TASKS)]
@@ -273,9 +270,7 @@ def share_of(window: SeriesWindow, track: Track, unit_s: float) -> float:
     return track.run.since(window.end_ns) * unit_s / window.seconds
 
 
-def busiest(
-    shares: Iterable[tuple[float, Track]], most: int | None
-) -> list[tuple[float, Track]]:
+def busiest(shares: Iterable[tuple[float, Track]], most: int | None) -> list[tuple[float, Track]]:
     """Return the `most` busiest tasks, busiest first; None: all that did anything."""
     busy = [share for share in shares if share[0] >= LEAST_SHARE]
     busy.sort(key=lambda one: (-one[0], one[1].pid, one[1].tid))
@@ -461,9 +456,7 @@ def _programs(shares: Iterable[tuple[float, Track]]) -> tuple[ProgramUse, ...]:
     for share, track in busiest(shares, None):
         if not track.of_kernel:
             by_name.setdefault(track.name, []).append(share)
-    program_uses = [
-        ProgramUse(n, len(each), math.fsum(each)) for n, each in by_name.items()
-    ]
+    program_uses = [ProgramUse(n, len(each), math.fsum(each)) for n, each in by_name.items()]
     program_uses.sort(key=lambda one: (-one.share, one.name))
     return tuple(program_uses[:MOST_OTHERS])
 

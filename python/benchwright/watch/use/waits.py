@@ -1,19 +1,22 @@
 """What the trial's threads waited for in a window, from the places in which samples found them.
 
-Purpose: a program that uses hardly any CPU time and no resource fully waits for something. Decision: only samples
-in which no thread of the trial ran or was ready count, because the wait of one thread explains nothing while
-another works. Of these samples the waits of threads count that others do not explain: not those of a process for its
-children, nor of a thread for others of its process, while one of these waits for something outside. A main thread
-that waits for something outside is what its process waits for: other threads are then mostly idle helpers, and so are
-children at a futex that processes share. Threads at one futex wait for one lock if it is passed on, that is, if one of
-them is later found elsewhere: idle helpers of a pool are at one futex too, and stay there. Those of several processes
-count if they share it and have it at one address, as after a fork. A thread that waits for others of its process with a
-time limit is the last of its chain: if nothing outside is waited for, it sleeps. At a futex without a time limit it waits
-for a lock or for work; if the limit is not known, nothing is claimed. What lost: a lock is any futex of several threads
-(the compiler threads of each JVM are at one). The share of this time is bounded by CPU times, which are exact; only
-what it was spent on is a count of samples. CPU time of threads that no sample shows, such as short-lived children, is
-spread over as many threads as samples saw at once: over one if the program never had two ready, because its steps then
-follow each other. Source: docs/watch-format.md.
+Purpose: a program that uses hardly any CPU time and no resource fully waits for something.
+Decision: only samples in which no thread of the trial ran or was ready count, because the wait of
+one thread explains nothing while another works. Of these samples the waits of threads count that
+others do not explain: not those of a process for its children, nor of a thread for others of its
+process, while one of these waits for something outside. A main thread that waits for something
+outside is what its process waits for: other threads are then mostly idle helpers, and so are
+children at a futex that processes share. Threads at one futex wait for one lock if it is passed on,
+that is, if one of them is later found elsewhere: idle helpers of a pool are at one futex too, and
+stay there. Those of several processes count if they share it and have it at one address, as after a
+fork. A thread that waits for others of its process with a time limit is the last of its chain: if
+nothing outside is waited for, it sleeps. At a futex without a time limit it waits for a lock or for
+work; if the limit is not known, nothing is claimed. What lost: a lock is any futex of several
+threads (the compiler threads of each JVM are at one). The share of this time is bounded by CPU
+times, which are exact; only what it was spent on is a count of samples. CPU time of threads that no
+sample shows, such as short-lived children, is spread over as many threads as samples saw at once:
+over one if the program never had two ready, because its steps then follow each other. Source:
+docs/watch-format.md.
 """
 
 from __future__ import annotations
@@ -198,7 +201,8 @@ class WindowWaits:
         self._most |= kinds
 
     def _counts(self, row: ThreadRow) -> bool:
-        """Return whether a thread can be what the trial waits in: not the launcher's, an ended one, or the kernel's."""
+        """Return whether a thread can be what the trial waits in: not the launcher's, an ended one,
+        or the kernel's."""
         return not (
             row.pid == self._root_pid
             or row.state in ("Z", "X")
@@ -271,9 +275,9 @@ class WindowWaits:
     ) -> OffCpuUse | None:
         """Return the waits; None without any sample.
 
-        `least`: the least share of the window in which no thread can have run or been ready, from CPU times;
-        `threads`: the share in which each thread that is known ran or was ready; `ran`: CPU time of all threads, of
-        ended ones too [cores]; `cpus`: how many there are.
+        `least`: the least share of the window in which no thread can have run or been ready, from
+        CPU times; `threads`: the share in which each thread that is known ran or was ready; `ran`:
+        CPU time of all threads, of ended ones too [cores]; `cpus`: how many there are.
         """
         if not self._samples:
             return None
@@ -286,17 +290,17 @@ class WindowWaits:
         return OffCpuUse(share, self._idle, tuple(waits), self._samples, self._alone)
 
     def _busy(self, ran: float, cpus: int) -> float:
-        """Return the least share of the window in which threads must have run that used `ran` cores.
+        """Return the least share of the window in which threads must have run that used `ran`
+        cores.
 
-        They ran as few at once as the samples allow: no fewer than were seen, and more if far fewer samples were busy
-        than there would be then.
+        They ran as few at once as the samples allow: no fewer than were seen, and more if far fewer
+        samples were busy than there would be then.
         """
         seen = self._samples - self._idle
         at_once = min(self._crowd, cpus)
         while (
             at_once < cpus
-            and binomial_cdf(seen, self._samples, min(ran / at_once, 1.0))
-            < _IMPLAUSIBLE
+            and binomial_cdf(seen, self._samples, min(ran / at_once, 1.0)) < _IMPLAUSIBLE
         ):
             at_once += 1
         return ran / at_once
@@ -328,13 +332,15 @@ class WindowWaits:
 
 
 def _futex(row: ThreadRow, place: PlaceRow) -> tuple[int, str]:
-    """Return the process of a futex, or `_SHARED`, and its address; no address if the thread waits elsewhere."""
+    """Return the process of a futex, or `_SHARED`, and its address; no address if the thread waits
+    elsewhere."""
     text = next(iter(place.objects), "")
     return (_SHARED if text.startswith("shared ") else row.pid), text
 
 
 def _what(kind: WaitKind, place: PlaceRow) -> str:
-    """Return the object of a place that is of its kind; empty for a lock, which has only an address."""
+    """Return the object of a place that is of its kind; empty for a lock, which has only an
+    address."""
     if kind == "locks":
         return ""
     return next((text for text in place.objects if _kind_of_object(text) == kind), "")

@@ -22,9 +22,7 @@ _Table = TypeVar("_Table")
 class SeriesWindow:
     """The columns of a series from one moment to another."""
 
-    def __init__(
-        self, header: Header, columns: Columns, begin_ns: int, end_ns: int
-    ) -> None:
+    def __init__(self, header: Header, columns: Columns, begin_ns: int, end_ns: int) -> None:
         self.header = header
         self.begin_ns = begin_ns
         self.end_ns = end_ns

@@ -1,1 +1,0 @@
-"""The ramp: levels, throughput with its noise, the decision to continue, the scalability profile."""

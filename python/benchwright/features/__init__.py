@@ -1,0 +1,1 @@
+"""The features: each is a folder with all of its parts, and can be deleted."""

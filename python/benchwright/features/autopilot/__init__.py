@@ -1,0 +1,1 @@
+"""Auto-pilot's suites and the commands of its benchmark scripts."""

@@ -1,0 +1,55 @@
+"""Files of other tools, read as the inputs of `bw stats`.
+
+Purpose: the parsers (study/parsers/api.py) of other tools' formats. Each is recognised by its
+content, never by its name; values are converted to base units once, here; what a file does not say
+is absent. Decision: values become measurement blocks, so tables, comparisons, charts and findings
+work as for our own results. A quantity of which a file has only an estimate is a `Summary` with the
+method `stated`: shown with the tool's own interval, or without one.
+"""
+
+from __future__ import annotations
+
+from benchwright.features.exchange.foreign.commands import HYPERFINE, REDIS_BENCHMARK
+from benchwright.features.exchange.foreign.compiled import (
+    CRITERION,
+    GOOGLE_BENCHMARK,
+    JMH,
+)
+from benchwright.features.exchange.foreign.go_bench import BENCHFMT
+from benchwright.features.exchange.foreign.json_file import DamagedJson, load_json, may_be_json
+from benchwright.features.exchange.foreign.load_tools import FIO, K6_POINTS, K6_SUMMARY
+from benchwright.features.exchange.foreign.names import KnownNames
+from benchwright.features.exchange.foreign.python_tools import ASV, PYPERF, PYTEST_BENCHMARK
+from benchwright.features.exchange.foreign.refused import printed_by_bw, refusal
+from benchwright.features.exchange.foreign.runs import imported_runs
+from benchwright.features.exchange.foreign.trackers import ACTION, ACTION_STORE, OTAVA
+from benchwright.study.parsers.api import ResultParser
+
+__all__ = [
+    "PARSERS",
+    "DamagedJson",
+    "KnownNames",
+    "imported_runs",
+    "load_json",
+    "may_be_json",
+    "printed_by_bw",
+    "refusal",
+]
+
+PARSERS: tuple[ResultParser, ...] = (
+    HYPERFINE,
+    PYTEST_BENCHMARK,
+    GOOGLE_BENCHMARK,
+    PYPERF,
+    JMH,
+    FIO,
+    K6_SUMMARY,
+    K6_POINTS,
+    ASV,
+    CRITERION,
+    ACTION,
+    ACTION_STORE,
+    BENCHFMT,
+    REDIS_BENCHMARK,
+    OTAVA,
+)

@@ -1,0 +1,186 @@
+"""Results of tools that measure commands: hyperfine, and redis-benchmark.
+
+Sources: hyperfine 1.12, 1.15 and 1.20, `--export-json`, and its benchmark_result.rs;
+redis-benchmark 7.0, `--csv`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from benchwright.core.observation import MeasurementBlock
+from benchwright.core.plan import MetricSpec
+from benchwright.features.exchange.foreign.json_file import JsonFormat, Node, is_object
+from benchwright.features.exchange.foreign.units import ELAPSED, THROUGHPUT, spec_of, stated
+from benchwright.study.parsers.api import FileOrigin, ParsedInput, read_text
+from benchwright.study.parsers.text import CSV_PARSER
+
+_BY_SIGNAL = 128
+"""Status of a run that a signal ended: hyperfine does not say which."""
+_MOST_STATUS = 2**32
+"""Windows has exit statuses of 32 bits."""
+
+
+def _is_hyperfine(value: Any) -> bool:
+    results = value.get("results") if isinstance(value, dict) else None
+    return (
+        isinstance(results, list)
+        and bool(results)
+        and all(is_object(one, "command", "mean") for one in results)
+        and any(is_object(one, key) for one in results for key in ("times", "user"))
+    )
+
+
+def _hyperfine(document: Node) -> list[ParsedInput]:
+    """Return one test for each command. Its CPU times are means, without values."""
+    results = list(document["results"].elements())
+    names = Counter(one["command"].text() for one in results)
+    return [_hyperfine_command(one, names) for one in results]
+
+
+def _hyperfine_command(result: Node, names: Counter[str]) -> ParsedInput:
+    command = result["command"].text()
+    sample = tuple((key, value.text()) for key, value in result["parameters"].members())
+    times = result["times"].numbers()
+    listed = list(result["exit_codes"].elements())
+    codes = _exit_codes(listed, len(times))
+    memory = result["memory_usage_byte"].numbers()
+    blocks = []
+    for at, seconds in enumerate(times):
+        values = {} if seconds is None else {ELAPSED: seconds}
+        if at < len(memory) and (size := memory[at]) is not None:
+            values["rss_bytes"] = size
+        unknown = at < len(listed) and listed[at].absent
+        blocks.append(
+            MeasurementBlock(
+                thread=0,
+                epoch=at + 1,
+                command=command,
+                status=codes[at],
+                values=values,
+                failure="a signal ended it" if unknown else "",
+            )
+        )
+    summaries = []
+    if not blocks:
+        summaries.append(
+            stated(
+                ELAPSED,
+                "s",
+                mean=result["mean"].number(),
+                median=result["median"].number(),
+                extremes=(result["min"].number(), result["max"].number()),
+                sdev=result["stddev"].number(),
+            )
+        )
+    for name in ("user", "system"):
+        seconds = result[name].number()
+        if seconds is not None:
+            summaries.append(stated(name, "s", count=len(blocks), mean=seconds))
+    levels = ",".join(f"{key}={value}" for key, value in sample)
+    return ParsedInput(
+        name=f"{command}:{levels}" if names[command] > 1 and levels else command,
+        blocks=tuple(blocks),
+        specs=(spec_of(ELAPSED, "s", "lower"),),
+        sample=sample,
+        summaries=tuple(summaries),
+        origin=FileOrigin(tool="hyperfine"),
+    )
+
+
+def _exit_codes(codes: Sequence[Node], count: int) -> list[int]:
+    """Return the exit status of each run; 0 where the file does not have it."""
+    found = []
+    for one in codes:
+        code = _BY_SIGNAL if one.absent else one.number() or 0
+        if abs(code) > _MOST_STATUS or code != int(code):
+            one.wrong("is no exit status")
+            code = 0
+        found.append(int(code))
+    return [*found, *[0] * (count - len(found))][:count]
+
+
+HYPERFINE = JsonFormat(
+    name="hyperfine",
+    description="hyperfine's JSON",
+    matches=_is_hyperfine,
+    convert=_hyperfine,
+    mark=re.compile(rb'\A\s*\{\s*"results":\s*\[\s*\{\s*"command":'),
+    hint="write it again: hyperfine --export-json FILE",
+)
+
+
+# -- redis-benchmark: CSV with a row for each command ----------------------------------------
+
+_REDIS_HEAD = b'"test","rps",'
+_REDIS_LATENCY = re.compile(r"(\w+_latency)_ms")
+
+
+class _RedisBenchmarkParser:
+    name = "redis-benchmark"
+    description = "redis-benchmark's CSV"
+
+    def detect(self, path: Path, head: bytes) -> bool:
+        """Return whether the file has redis-benchmark's header line."""
+        return path.is_file() and head.startswith(_REDIS_HEAD)
+
+    def read(self, path: Path) -> list[ParsedInput]:
+        """Return one test for each command; a row, the mean of a run, is a trial. Raises InputError
+        with file:line:column."""
+        text = _with_escaped_quotes(read_text(path, "csv-syntax"))
+        return [_redis_command(one) for one in CSV_PARSER.parse(path, text)]
+
+
+def _with_escaped_quotes(text: str) -> str:
+    """Return redis-benchmark's CSV with the quotation marks of a command doubled; the tool writes
+    them as they are. The cells behind the command are numbers."""
+    columns = text.partition("\n")[0].count(",")
+    row = re.compile(rf'"(.*)"((?:,"[^",\n]*"){{{columns}}}\r?)', re.ASCII)
+    lines = []
+    for line in text.split("\n"):
+        match = row.fullmatch(line)
+        if match is not None and '"' in match[1].replace('""', ""):
+            escaped = match[1].replace('"', '""')
+            line = f'"{escaped}"{match[2]}'
+        lines.append(line)
+    return "\n".join(lines)
+
+
+def _redis_command(one: ParsedInput) -> ParsedInput:
+    names = dict.fromkeys(name for block in one.blocks for name in block.values)
+    specs: list[MetricSpec] = []
+    renamed: dict[str, tuple[str, float]] = {}
+    for name in names:
+        if name == "rps":
+            renamed[name] = (THROUGHPUT, 1.0)
+            specs.append(spec_of(THROUGHPUT, "1/s", "higher"))
+        elif match := _REDIS_LATENCY.fullmatch(name):
+            renamed[name] = (match[1], 1e-3)
+            specs.append(spec_of(match[1], "s", "lower"))
+    blocks = (
+        msgspec.structs.replace(
+            block,
+            values={
+                new: value * factor
+                for name, value in block.values.items()
+                for new, factor in [renamed.get(name, (name, 1.0))]
+            },
+        )
+        for block in one.blocks
+    )
+    main = (THROUGHPUT, "avg_latency", "p99_latency")
+    return msgspec.structs.replace(
+        one,
+        blocks=tuple(blocks),
+        specs=tuple(specs),
+        origin=FileOrigin(tool="redis-benchmark", main=main),
+    )
+
+
+REDIS_BENCHMARK = _RedisBenchmarkParser()

@@ -1,0 +1,291 @@
+"""Results of other tools as the points of a history."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from benchwright.core.observation import TrialEnding
+from benchwright.core.plan import MetricSpec, Pairs, usual_direction
+from benchwright.core.results import Summary
+from benchwright.core.text import plural, some_text
+from benchwright.core.untrusted import regular_bytes
+from benchwright.features.exchange.foreign.machines import stated_environment
+from benchwright.features.exchange.foreign.names import (
+    KnownNames,
+    NamedInput,
+    named_in_history,
+)
+from benchwright.features.history.types import (
+    UNKNOWN_MACHINE,
+    HistoryPoint,
+    NoValue,
+    Run,
+    SeriesKey,
+    settings_text,
+)
+from benchwright.stats.aggregate import (
+    metric_columns,
+    observe_trials,
+    summarise_columns,
+)
+from benchwright.stats.metric_rules import MetricRules
+from benchwright.study.parsers.api import (
+    FileOrigin,
+    ParsedInput,
+    stated_settings,
+    trials_of,
+)
+
+_MOST_REASONS = 3
+"""Of failures, in the reason why a test has no point."""
+
+
+_NS = 10**9
+
+
+class _Group(NamedTuple):
+    """What is a run: the tests of one file, commit, note and moment, or second."""
+
+    source: str
+    commit: str
+    note: str
+    moment_ns: int | None
+
+
+def imported_runs(inputs: Sequence[ParsedInput], known: KnownNames | None = None) -> list[Run]:
+    """Return the runs of files of other tools: the tests of one file, commit and note are a run.
+
+    The inputs are those of a parser's `history`, with their source; of all files that are read
+    together, because the names of tests depend on them. A point is the mean of the values with
+    Student's interval, or the estimate that the file states with its own interval or without one.
+    """
+    belongs = _groups_of(inputs)
+    groups: dict[_Group, list[NamedInput]] = {}
+    named = named_in_history(inputs, belongs, known or KnownNames())
+    for group, one in zip(belongs, named, strict=True):
+        groups.setdefault(group, []).append(one)
+    moments = _moments(groups)
+    of_file = functools.cache(_content)
+    rules_of = functools.cache(MetricRules)
+    return [
+        _run(group, tests, moments[group], of_file, rules_of) for group, tests in groups.items()
+    ]
+
+
+def _groups_of(inputs: Sequence[ParsedInput]) -> list[_Group]:
+    """Return the run of each input. Different tests that a file has of one second are one run,
+    which begins with the first of them; the results of one test at different moments are different
+    runs."""
+    exact = [_group_of(one) for one in inputs]
+    seconds = [
+        group._replace(moment_ns=group.moment_ns and _whole_second(group.moment_ns))
+        for group in exact
+    ]
+    moments: dict[_Group, dict[tuple[str, Pairs], set[int]]] = {}
+    for one, group, second in zip(inputs, exact, seconds, strict=True):
+        if group.moment_ns is not None:
+            test = (one.full_name or one.name, one.sample)
+            of_test = moments.setdefault(second, {}).setdefault(test, set())
+            of_test.add(group.moment_ns)
+    first = {
+        second: min(set[int]().union(*tests.values()))
+        for second, tests in moments.items()
+        if all(len(one) == 1 for one in tests.values())
+    }
+    return [
+        group._replace(moment_ns=first.get(second, group.moment_ns))
+        for group, second in zip(exact, seconds, strict=True)
+    ]
+
+
+def _group_of(one: ParsedInput) -> _Group:
+    origin = one.origin or FileOrigin(tool="")
+    return _Group(one.source, origin.commit, origin.run, _moment_ns(origin))
+
+
+def _whole_second(moment_ns: int) -> int:
+    return round(moment_ns / _NS) * _NS
+
+
+def _moments(groups: Iterable[_Group]) -> dict[_Group, int]:
+    """Return the times of runs [ns since 1970]: of the commit, else that of the file, in the order
+    of the file."""
+    undated = Counter(group.source for group in groups if group.moment_ns is None)
+    of_file = {source: _file_ns(Path(source)) for source in undated}
+    found = {}
+    for group in groups:
+        moment_ns = group.moment_ns
+        if moment_ns is None:
+            undated[group.source] -= 1  # The last has the file's.
+            moment_ns = of_file[group.source] - undated[group.source]
+        found[group] = moment_ns
+    return found
+
+
+def _run(
+    group: _Group,
+    tests: Sequence[NamedInput],
+    moment_ns: int,
+    content_of: Callable[[Path], str],
+    rules_of: Callable[[tuple[MetricSpec, ...]], MetricRules],
+) -> Run:
+    # Runs can begin in the same second, and files that were unpacked together can have the same
+    # time, so the content identifies a run too. A file to which a tool adds runs still has the
+    # earlier ones.
+    first = tests[0].input
+    if group.moment_ns is None:
+        contents = [content_of(Path(group.source))]
+    else:
+        by_full_name = ((one.input.full_name or one.base) + one.labels for one in tests)
+        contents = [
+            _values_hash((one.input.name for one in tests), tests),
+            _values_hash(by_full_name, tests),
+        ]
+    moments = [moment_ns]
+    if group.moment_ns is not None:
+        # Earlier versions stored some moments in whole seconds.
+        moments += (_whole_second(moment_ns), moment_ns // _NS * _NS)
+    whens = [
+        " ".join(filter(None, (str(moment), content, group.note)))
+        for moment in moments
+        for content in (*contents, "")
+    ]
+    run, *former = dict.fromkeys(_identity(first, when) for when in whens)
+    places = [one.input.origin.order_ns for one in tests if one.input.origin]
+    started_ns = max(filter(None, places), default=moment_ns)
+    environment = stated_environment(first.machine)
+    found: list[tuple[SeriesKey, HistoryPoint] | NoValue] = []
+    for one in tests:
+        # A run has one environment; tests of another one have none.
+        is_same = environment is not None and one.input.machine == first.machine
+        of = environment.id if environment and is_same else ""
+        found += _points(one, rules_of(one.input.specs), started_ns, run, of)
+    full_names = {
+        one.base: one.input.full_name for one in tests if one.input.full_name not in ("", one.base)
+    }
+    return Run(
+        points=tuple(one for one in found if not isinstance(one, NoValue)),
+        environment=environment,
+        machine=(first.origin.machine if first.origin else "") or "a machine that was not recorded",
+        without=tuple(one for one in found if isinstance(one, NoValue)),
+        full_names=tuple(full_names.items()),
+        former=tuple(former),
+    )
+
+
+def _moment_ns(origin: FileOrigin) -> int | None:
+    """Return the time of an input's run [ns since 1970]: of its commit, so that benchmarks that a
+    tool measured one after the other are one run; else of its start; None if both are unknown."""
+    if origin.commit_time_ns is not None:
+        return origin.commit_time_ns
+    return origin.started_ns
+
+
+def _file_ns(path: Path) -> int:
+    return path.stat().st_mtime_ns if path.exists() else 0
+
+
+def _content(path: Path) -> str:
+    """Return a hash of a file; empty for a directory."""
+    return hashlib.sha256(regular_bytes(path)).hexdigest() if path.is_file() else ""
+
+
+def _values_hash(names: Iterable[str], tests: Sequence[NamedInput]) -> str:
+    """Return a hash of the values of a run under these names, whatever else its file has."""
+    values = [
+        (name, [block.values for block in one.input.blocks], one.input.summaries)
+        for name, one in zip(names, tests, strict=True)
+    ]
+    return hashlib.sha256(msgspec.json.encode(values, order="sorted")).hexdigest()
+
+
+def _identity(one: ParsedInput, when: str) -> str:
+    """Return what identifies the run of an input: 16 hexadecimal digits."""
+    origin = one.origin or FileOrigin(tool="")
+    words = f"{origin.tool}\n{origin.machine}\n{origin.commit}\n{when}"
+    return _digest(words)[:16]
+
+
+def _points(
+    named: NamedInput,
+    rules: MetricRules,
+    started_ns: int,
+    run: str,
+    environment: str,
+) -> list[tuple[SeriesKey, HistoryPoint] | NoValue]:
+    """Return the points of a test, and what has no value: the whole test if all of its trials
+    failed, else the metrics that the tool declares."""
+    one = named.input
+    origin = one.origin or FileOrigin(tool="")
+    settings = {"version": one.version} if one.version else {}
+    settings |= stated_settings(one)
+    machine = UNKNOWN_MACHINE
+    if origin.machine:
+        machine = _digest(f"machine {origin.machine}")[:8]
+    better = {spec.name: spec.better for spec in one.specs}
+    wanted = set(origin.main or better)
+    without = NoValue(
+        run=run,
+        study=one.source,
+        session=0,
+        started_ns=started_ns,
+        test=named.test,
+        failed=False,
+        why="the file states none",
+    )
+    trials = trials_of(one)
+    if trials and not any(trial.ending is TrialEnding.OK for trial in trials):
+        stated = {block.failure: None for block in one.blocks if block.failure}
+        why = f"{plural(len(trials), 'trial')} failed{': ' if stated else ''}"
+        why += some_text(list(stated), _MOST_REASONS, "; ")
+        return [msgspec.structs.replace(without, failed=True, why=why)]
+    points: list[tuple[SeriesKey, HistoryPoint]] = []
+    for summary in _summaries(one, rules):
+        value = summary.mean if math.isfinite(summary.mean) else summary.median
+        if not math.isfinite(value):
+            continue
+        ends = math.isfinite(summary.low) and math.isfinite(summary.high)
+        known = ends and math.isfinite(summary.confidence)
+        point = HistoryPoint(
+            run=run,
+            study=one.source,
+            session=0,
+            started_ns=started_ns,
+            estimate=value,
+            low=summary.low if ends else None,
+            high=summary.high if ends else None,
+            confidence=summary.confidence if known else None,
+            trials=summary.count,
+            unit=summary.unit,
+            better=better.get(summary.name) or usual_direction(summary.name, summary.unit),
+            commit=origin.commit or None,
+            commit_time_ns=origin.commit_time_ns,
+            dirty=origin.dirty,
+            asked=not wanted or summary.name in wanted,
+            environment=environment,
+            command=settings_text(settings),
+        )
+        points.append((SeriesKey(named.test, summary.name, machine), point))
+    if not points:
+        return [without]
+    lost = sorted(wanted - {key.metric for key, _ in points})
+    return [*points, *(msgspec.structs.replace(without, metric=name) for name in lost)]
+
+
+def _summaries(one: ParsedInput, rules: MetricRules) -> tuple[Summary, ...]:
+    """Return what is known about each quantity: from its values, else as the file states it."""
+    found = metric_columns(observe_trials(trials_of(one), rules), rules)
+    computed = summarise_columns(found, rules.ordered(found), rules)
+    return (*computed, *(stat for stat in one.summaries if stat.name not in found))
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

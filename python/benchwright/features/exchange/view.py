@@ -1,0 +1,423 @@
+"""From a stored session to what `bw export` writes of it, of whatever kind the session is."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from benchwright.core.comparison import Better
+from benchwright.core.errors import InputError, OperatingError, argument_error
+from benchwright.core.observation import Trial, TrialEnding
+from benchwright.core.plan import Pairs, UntilPrecise
+from benchwright.core.results import Estimate, Finding
+from benchwright.core.untrusted import decode_json, regular_bytes, shell_text
+from benchwright.decide.stopping import statistic_label
+from benchwright.features.exchange.export.view import (
+    ExportLoad,
+    ExportMetric,
+    ExportTest,
+    ExportTrial,
+    ExportView,
+    distinct,
+    unit_of,
+)
+from benchwright.features.history.points import test_name
+from benchwright.features.load.page import read_loads
+from benchwright.features.load.plan import too_many_errors
+from benchwright.features.load.report import LoadDocument, headline_report, load_sentence
+from benchwright.features.load.types import EngineResult, load_direction, metric_direction
+from benchwright.features.search.text import sample_text
+from benchwright.features.search.types import ClaimResult
+from benchwright.machine.redact import without_secrets
+from benchwright.page.stored import StoredTest, read_tests
+from benchwright.report.answer import (
+    State,
+    TestAnswer,
+    answer_of,
+    estimate_of,
+    finding_groups,
+    input_of_contents,
+    name_without_levels,
+)
+from benchwright.stats.metric_rules import TIMES
+from benchwright.study.contents import (
+    NULL_KIND,
+    SEARCH_KINDS,
+    first_machine,
+    stored_baseline,
+)
+from benchwright.study.journal import StoredSession, Study
+
+if TYPE_CHECKING:
+    from benchwright.features.search.ramp.report import RampReport
+
+_ALWAYS = (*TIMES, "rss_bytes")
+"""Metrics of every command, exported where they are not 0 in all trials."""
+_OF_LOADS = ("response_ns_p50", "response_ns_p99", "errors")
+"""Metrics of a load, exported too."""
+_KINDS = {NULL_KIND: "compare --null"}
+_NAN = math.nan
+
+
+def read_view(
+    study: Study,
+    session: StoredSession,
+    only: str | None = None,
+    wanted: Sequence[str] = (),
+    also: Sequence[str] = (),
+) -> ExportView:
+    """Return a session as an export reads it; with `only`, the test of this name.
+
+    `wanted`: the metrics to export, each as `NAME` or `NAME:higher`; empty for the main one, those
+    of the stopping rule, the declared ones, the times and peak memory where they are not 0.
+    `also`: those that are exported where they are 0 too.
+    Raises InputError for an unknown test or metric, StudyError for a record that cannot be read.
+    """
+    if session.info.kind in SEARCH_KINDS:
+        if only is not None:
+            message = f"session {session.number} is a bw {session.info.kind}"
+            hint = f"it has no tests: leave out :{only}"
+            raise argument_error("STUDY", only, message, hint)
+        view = _search_view(study, session)
+    else:
+        asked = (*(text.partition(":")[0] for text in wanted), *also)
+        view = _tests_view(study, session, only, asked)
+    view = _with_metrics(view, wanted) if wanted else view
+    shown: ExportView = without_secrets(view, session.info.commands)
+    return shown
+
+
+# -- A session of tests ----------------------------------------------------------------
+
+
+def _tests_view(
+    study: Study, session: StoredSession, only: str | None, asked: Sequence[str]
+) -> ExportView:
+    stored = read_tests(study, session, "", only)
+    answer = answer_of(
+        [input_of_contents(one.contents, one.findings) for one in stored.tests],
+        stored.about_session,
+        status=session.status,
+        detail=session.detail,
+        baseline=stored_baseline(session.info),
+    )
+    loads = read_loads(stored, most=None)
+    names = distinct(test_name(one.contents.plan) for one in stored.tests)
+    named = {one.id: name for one, name in zip(stored.tests, names, strict=True)}
+    tests = tuple(
+        _test(one, row, name, asked)
+        for one, row, name in zip(stored.tests, answer.tests, names, strict=True)
+    )
+    return ExportView(
+        **_head(study, session),
+        duration_ns=sum(trial.duration_ns for one in tests for trial in one.trials),
+        tests=tests,
+        comparisons=stored.comparisons,
+        about_session=stored.about_session,
+        groups=answer.groups,
+        answer=answer,
+        sentences=tuple(f"{one.name}: {one.sentence}" for one in loads),
+        loads=tuple(
+            ExportLoad(
+                test=named[one.test.id],
+                trial=one.trial,
+                result=one.result,
+                limits=one.document.limits,
+            )
+            for one in loads
+        ),
+    )
+
+
+def read_load_file(path: Path, wanted: Sequence[str] = ()) -> ExportView:
+    """Return what `bw load --json` printed as a session with one test, which has the name of the
+    file.
+
+    `wanted`: as in `read_view`. Raises InputError for another file.
+    """
+    try:
+        document = decode_json(regular_bytes(path), LoadDocument)
+        result = msgspec.convert(document.result, EngineResult)
+    except (OSError, ValueError) as error:
+        raise _no_source(path, error) from None
+    findings = tuple(
+        Finding(one.code, one.severity, one.subject, one.evidence, one.remedy)
+        for one in document.findings
+    )
+    why = "; ".join(one.lost for one in result.lost_hosts)
+    why = why or too_many_errors(result.counts, document.max_errors_micro)
+    state: State = "failed" if why else "answered"
+    if result.interrupted and not result.lost_hosts:
+        state, why = "interrupted", "interrupted"
+    test = ExportTest(
+        name=path.stem,
+        base=path.stem,
+        keys=(),
+        command="",
+        metrics=tuple(
+            _result(
+                name,
+                unit_of(name, ""),
+                load_direction(name),
+                Estimate(value, _NAN, _NAN, 0.95, "value", 1),
+            )
+            for name, value in document.metrics.items()
+        ),
+        state=state,
+        reason=why,
+        findings=findings,
+    )
+    view = ExportView(
+        study=path.name,
+        session=1,
+        kind="load",
+        status="complete" if state == "answered" else state,
+        version="",
+        started_ns=result.started_ns,
+        duration_ns=result.elapsed_ns,
+        tests=(test,),
+        groups=finding_groups([(test.name, one) for one in findings]),
+        sentences=(load_sentence(result, headline_report(document)),),
+        loads=(ExportLoad(test=test.name, trial=1, result=result, limits=document.limits),),
+    )
+    return _with_metrics(view, wanted) if wanted else view
+
+
+def _no_source(path: Path, error: Exception) -> InputError:
+    """Return the error for a file that is not what `bw load --json` printed."""
+    # Only a file that cannot be exported needs the parsers.
+    from benchwright.cli.stats_inputs import read_inputs
+    from benchwright.features.exchange.foreign import printed_by_bw
+    from benchwright.study.parsers.content import content_head
+
+    printed = None
+    with contextlib.suppress(OperatingError, OSError):
+        printed = printed_by_bw(path, content_head(path, 4096))
+    if printed is not None and printed[1]:
+        message, study = printed
+        hint = f"name the study: bw export {shell_text([study])}"
+        return argument_error("STUDY", str(path), message, hint)
+    try:
+        inputs = read_inputs([str(path)])
+    except (OperatingError, OSError):
+        message = f"it is neither a study nor the output of bw load --json: {error}"
+        hint = "name a study, or a file that bw load --json printed"
+        return argument_error("STUDY", str(path), message, hint)
+    origin = inputs[0].origin
+    whose = f"results of {origin.tool}" if origin else "results that are no study's"
+    message = f"it has {whose}, and bw export reads studies"
+    hint = (
+        f"bw stats {shell_text([str(path)])} --json (or --format csv) prints the results; bw report, bw compare and "
+        "bw history read the file"
+    )
+    return argument_error("STUDY", str(path), message, hint)
+
+
+def _head(study: Study, session: StoredSession) -> dict[str, Any]:
+    machine = first_machine(study, session.number)
+    facts = () if machine is None else machine.facts
+    return {
+        "study": study.path.resolve().name,
+        "session": session.number,
+        "kind": _KINDS.get(session.info.kind, session.info.kind),
+        "status": session.status,
+        "version": session.info.version,
+        "started_ns": session.info.started_ns,
+        "facts": {fact.name: fact.value for fact in facts if fact.value is not None},
+    }
+
+
+def _test(test: StoredTest, row: TestAnswer, name: str, asked: Sequence[str]) -> ExportTest:
+    plan = test.contents.plan
+    rule = plan.stopping
+    watched = rule.metrics if isinstance(rule, UntilPrecise) else ()
+    measured = [name for name in _ALWAYS if any(_values(test, name))]
+    if "achieved_rate_per_s" in test.columns or "rate_per_s" in test.columns:
+        measured = [*_OF_LOADS, *measured]
+    first = [row.metric] if row.metric else []
+    metrics = dict.fromkeys(
+        (*first, *watched, *test.rules.declared, *measured, *asked),
+    )
+    better = {spec.name: spec.better for spec in plan.metrics}
+    threads = (("threads", str(plan.threads)),)
+    keys = plan.sample if test_name(plan) == plan.name else plan.sample + threads
+    return ExportTest(
+        name=name,
+        base=name_without_levels(name, dict(keys)),
+        keys=keys,
+        command="; ".join(command.text for command in plan.phases.exec),
+        threads=plan.threads,
+        metrics=tuple(
+            _metric(test, metric, metric_direction(metric, better, test.columns))
+            for metric in metrics
+            if metric in test.columns
+        ),
+        trials=tuple(
+            _trial(test, one) for one in test.trials if one.ending is not TrialEnding.INTERRUPTED
+        ),
+        state=row.state,
+        reason=row.reason,
+        findings=test.findings,
+    )
+
+
+def _values(test: StoredTest, name: str) -> tuple[float, ...]:
+    return test.columns[name].values if name in test.columns else ()
+
+
+def _metric(test: StoredTest, name: str, better: Better) -> ExportMetric:
+    column, rule = test.columns[name], test.contents.plan.stopping
+    estimate = estimate_of(rule, test.contents.stop, column, test.rules)
+    return ExportMetric(
+        name=name,
+        label=statistic_label(rule, name),
+        unit=unit_of(name, test.rules.row(name).unit),
+        better=better,
+        estimate=estimate,
+        values=column.values,
+    )
+
+
+def _trial(test: StoredTest, trial: Trial) -> ExportTrial:
+    return ExportTrial(
+        epoch=trial.epoch,
+        started_ns=trial.started_ns,
+        duration_ns=trial.duration_ns,
+        status=next((block.status for block in trial.blocks if block.status), 0),
+        ok=trial.ending is TrialEnding.OK,
+        warmup=trial.warmup,
+        values=test.values_of(trial),
+    )
+
+
+def _with_metrics(view: ExportView, wanted: Sequence[str]) -> ExportView:
+    """Return the view with these metrics alone, in this order, and the directions given with
+    them."""
+    directions: dict[str, Better] = {}
+    names: list[str] = []
+    there = list(dict.fromkeys(m.name for test in view.tests for m in test.metrics))
+    for text in wanted:
+        name, _, direction = text.partition(":")
+        if direction not in ("", "lower", "higher"):
+            message = f"{direction!r} must be one of: lower, higher"
+            raise argument_error("--metric", text, message, f"write {name}:higher")
+        if name not in there:
+            message = f"no test of this session has {name!r}"
+            hint = f"there are: {', '.join(there)}"
+            raise argument_error("--metric", text, message, hint)
+        names.append(name)
+        if direction:
+            directions[name] = "higher" if direction == "higher" else "lower"
+    return msgspec.structs.replace(
+        view,
+        tests=tuple(
+            msgspec.structs.replace(
+                test,
+                metrics=tuple(
+                    msgspec.structs.replace(found, better=directions.get(name, found.better))
+                    for name in names
+                    if (found := test.metric(name)) is not None
+                ),
+            )
+            for test in view.tests
+        ),
+    )
+
+
+# -- A search over loads ---------------------------------------------------------------
+#
+# The result of a search is a figure of no single trial. A peak search has one test, a surface
+# one for each sample, a ramp one for each level.
+
+_STATES: dict[str, State] = {
+    "found": "answered",
+    "complete": "answered",
+    "saturated": "answered",
+    "failed": "failed",
+    "interrupted": "interrupted",
+    "running": "running",
+}
+
+
+def _search_view(study: Study, session: StoredSession) -> ExportView:
+    """Return a search; each kind imports its policies, so no other session imports them."""
+    from benchwright.features.search.peak.report import PeakReport, peak_sentence
+    from benchwright.features.search.ramp.report import RampReport, ramp_sentence
+    from benchwright.features.search.reports import stored_report
+    from benchwright.features.search.surface.report import named_findings, surface_sentence
+
+    report = stored_report(study, session)
+    name = study.path.resolve().name
+    named = [("", one) for one in report.findings]
+    if isinstance(report, PeakReport):
+        spent_s = sum(one.trial.cost_s for one in report.trials)
+        tests = [_peak_test(name, report.sample, report.result, report.status)]
+        sentence = peak_sentence(report)
+    elif isinstance(report, RampReport):
+        spent_s = sum(one.trial.cost_s for one in report.trials)
+        tests = list(_ramp_tests(name, report))
+        sentence = ramp_sentence(report)
+    else:
+        results = report.result.by_sample.values()
+        tests = [_peak_test(name, o.sample, o.found, o.found.status) for o in results]
+        sentence = surface_sentence(report)
+        named = named_findings(report)
+        spent_s = report.result.cost_s
+    head = _head(study, session)
+    return ExportView(
+        **{**head, "status": report.status},
+        duration_ns=round(spent_s * 1e9),
+        tests=tuple(tests),
+        about_session=tuple(finding for _, finding in named),
+        groups=finding_groups(named),
+        sentences=(sentence,),
+    )
+
+
+def _peak_test(name: str, sample: Pairs, found: ClaimResult | None, status: str) -> ExportTest:
+    # A bound is no estimate.
+    rate = None
+    if found is not None and found.bound_kind is None:
+        rate = found.rate_estimate()
+    metrics = () if rate is None else (_result("peak_rate", "/s", "higher", rate),)
+    return ExportTest(
+        name=f"{name}:{sample_text(sample)}" if sample else name,
+        base=name,
+        keys=sample,
+        command="",
+        metrics=metrics,
+        state=_STATES.get(status, "undecided"),
+        reason="" if found is None else found.detail,
+    )
+
+
+def _ramp_tests(name: str, report: RampReport) -> Iterable[ExportTest]:
+    result = report.result
+    for point in () if result is None else result.points:
+        level = (str(report.goal.axis), f"{point.level:.6g}")
+        figures = [_result("throughput", "/s", "higher", point.throughput)]
+        for which in ("mean", "p50", "p99"):
+            value = getattr(point, f"response_ms_{which}")
+            if value is not None:
+                estimate = Estimate(value, _NAN, _NAN, 0.95, "mean", point.trials)
+                figures.append(_result(f"response_ms_{which}", "ms", "lower", estimate))
+        yield ExportTest(
+            name=f"{name}:{level[0]}={level[1]}",
+            base=name,
+            keys=(*report.sample, level),
+            command="",
+            metrics=tuple(figures),
+            state=_STATES.get(report.status, "undecided"),
+            reason=report.detail,
+        )
+
+
+def _result(name: str, unit: str, better: Better, estimate: Estimate) -> ExportMetric:
+    return ExportMetric(
+        name=name, label=name, unit=unit, better=better, estimate=estimate, values=()
+    )

@@ -1,0 +1,1 @@
+"""Histories: results run after run, and which change is real."""

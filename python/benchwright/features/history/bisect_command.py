@@ -1,0 +1,274 @@
+"""`bw history confirm` and `bw history bisect`: commits compared side by side decide about a
+change.
+
+Decision: a bisection first compares the last commit with the first. Half of their difference, on a
+logarithmic scale, is the limit of a gate: a commit has the change if its interval, interleaved with
+the first commit, lies beyond the limit. Each comparison is a session of the study, and one that is
+complete there is not run again. Lost: `git bisect run`, which takes each outcome as certain, so one
+wrong verdict leads to a wrong commit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import math
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from benchwright.cli.compare import run as run_compare
+from benchwright.cli.session_output import ProgramOutput
+from benchwright.cli.shared_options import with_session_options
+from benchwright.core.comparison import (
+    Checkout,
+    ComparisonResult,
+    GateOutcome,
+    MetricVerdict,
+    Verdict,
+)
+from benchwright.core.errors import BenchError, Interrupted, argument_error
+from benchwright.core.quantity import MOST_CHANGE, finite
+from benchwright.core.text import plural
+from benchwright.features.history.bisect_report import BisectDocument, BisectedCommit, bisect_lines
+from benchwright.features.history.bisection import (
+    BisectAnswer,
+    CommitOutcome,
+    next_commit,
+    steps_left,
+)
+from benchwright.features.history.options import COMPARING, CommitOptions
+from benchwright.report.documents import encode
+from benchwright.run.checkouts import between, prepare, resolved, subject_of
+from benchwright.run.preparation import (
+    comparison_request,
+    prepare_comparison,
+    rehearse,
+)
+from benchwright.run.runner import SessionResult, run_session
+from benchwright.run.session import ProgramExperiment
+from benchwright.study.directory import JOURNAL
+from benchwright.study.journal import Study
+from benchwright.suite.comparison import ComparisonRequest
+from benchwright.suite.options import request_from
+from benchwright.suite.rules import parse_metric
+
+_ENDED = ("complete", "undecided", "failed")
+"""States of a session whose comparison is not run again."""
+
+
+def confirm(arguments: argparse.Namespace) -> int:
+    """Run `bw history confirm`: `bw compare` of two commits. Return the exit code."""
+    ends = request_from(CommitOptions, arguments)
+    arguments.commits = (ends.old, ends.new)
+    return run_compare(arguments)
+
+
+def bisect(arguments: argparse.Namespace) -> int:
+    """Run `bw history bisect`; return the exit code: 0 one commit or no change, 3 several."""
+    ends = request_from(CommitOptions, arguments)
+    request = request_from(
+        ComparisonRequest,
+        arguments,
+        only=COMPARING,
+        commands=tuple(arguments.command_argv or ()),
+    )
+    old = resolved(ends.old, "OLD", request.build)
+    new = resolved(ends.new, "NEW", request.build)
+    commits = [old, *between(old, new)]
+    if len(commits) < 2:
+        message = f"{ends.new} has no commit after {ends.old}"
+        raise argument_error("NEW", ends.new, message, "give the older one first")
+    bisection = _Bisection(arguments, request, commits)
+    document = bisection.run()
+    if arguments.json:
+        sys.stdout.write(encode(document))
+    else:
+        print("\n".join(bisect_lines(document)))
+    return document.exit_status
+
+
+class _SilentOutput(ProgramOutput):
+    """The output of one comparison: its progress; the bisection prints its result."""
+
+    def print(self, ended: SessionResult) -> None:
+        """Print nothing."""
+
+
+class _Bisection:
+    """The comparisons of a bisection, in one study."""
+
+    def __init__(
+        self,
+        arguments: argparse.Namespace,
+        request: ComparisonRequest,
+        commits: list[Checkout],
+    ) -> None:
+        self._arguments = arguments
+        self._request = request
+        self._commits = commits
+        named = [parse_metric(word)[0] for word in request.metrics]
+        # With --instructions, elapsed time is only shown.
+        usual = "elapsed" if request.instructions is None else "instructions"
+        self._metric = next((spec.name for spec in named if spec), usual)
+        self._steps: list[BisectedCommit] = []
+
+    def run(self) -> BisectDocument:
+        """Compare commits until the answer is known. Raises Interrupted and operating errors."""
+        last = len(self._commits) - 1
+        self._say(f"{last} commits; comparing the last with the first")
+        ended, session = self._compared(last, None)
+        verdict = _verdict_of(ended, self._metric)
+        why = verdict.reason or ended.stop.detail or ended.stop.reason
+        change = self._commit(last, CommitOutcome.UNDECIDED, verdict, session, why)
+        if verdict.verdict not in (Verdict.SLOWER, Verdict.FASTER):
+            status = 0 if verdict.verdict is Verdict.EQUIVALENT else 3
+            return self._document(change, None, None, status)
+        limit = math.sqrt(verdict.ratio.value)
+        limit = min(max(limit, 1 / (1 + MOST_CHANGE)), 1 + MOST_CHANGE)
+        share = max(limit, 1 / limit) - 1
+        gate = f"{self._metric} {verdict.verdict} by {100 * share:.4g}%"
+        change = msgspec.structs.replace(change, outcome=CommitOutcome.NEW)
+        known: dict[int, CommitOutcome] = {}
+        while isinstance(at := next_commit(len(self._commits), known), int):
+            left = steps_left(len(self._commits), known)
+            self._say(f"about {plural(left, 'comparison')} left; next: {self._title(at)}")
+            known[at] = self._outcome_of(at, gate)
+        return self._document(change, limit, at, 0 if at.is_one else 3)
+
+    def _outcome_of(self, at: int, gate: str) -> CommitOutcome:
+        try:
+            ended, session = self._compared(at, gate)
+        except BenchError as error:
+            if error.code != "build-failed":
+                raise
+            broken = self._commit(at, CommitOutcome.BROKEN, None, None, error.message)
+            self._steps.append(broken)
+            return CommitOutcome.BROKEN
+        (judged,) = ended.gates
+        outcome = {
+            GateOutcome.FAILED: CommitOutcome.NEW,
+            GateOutcome.PASSED: CommitOutcome.OLD,
+        }.get(judged.outcome, CommitOutcome.UNDECIDED)
+        if ended.failed_blocks:
+            outcome = CommitOutcome.BROKEN
+        verdict = _verdict_of(ended, self._metric)
+        self._steps.append(self._commit(at, outcome, verdict, session, judged.detail))
+        return outcome
+
+    def _compared(self, at: int, gate: str | None) -> tuple[ComparisonResult, int]:
+        """Return the comparison of a commit with the first one, and its session: that of the
+        study if it is complete there, else a new one."""
+        request = self._request_for(at, gate)
+        if (stored := self._stored(request.token)) is not None:
+            return stored
+        prepare(request.checkouts, self._say)
+        arguments = self._arguments
+        prepared = prepare_comparison(request, arguments.study, sys.argv[1:])
+        info = with_session_options(prepared.info, arguments)
+        prepared = msgspec.structs.replace(prepared, info=info)
+        rehearse(prepared)
+        experiment = ProgramExperiment(prepared)
+        output = _SilentOutput(experiment, json=arguments.json, quiet=arguments.quiet)
+        study = Path(arguments.study)
+        status = run_session(experiment, study, output, undone=arguments.undone)
+        stored = self._stored(request.token)
+        if stored is None:
+            # It said why itself.
+            raise Interrupted if status == 130 else SystemExit(status)
+        return stored
+
+    def _request_for(self, at: int, gate: str | None) -> ComparisonRequest:
+        both = (self._commits[0], self._commits[at])
+        request = msgspec.structs.replace(
+            self._request,
+            commits=tuple(one.revision for one in both),
+            checkouts=both,
+            names=("old", "new"),
+            fail_if=() if gate is None else (gate,),
+            margin=None if gate is None else gate.rpartition(" ")[2],
+            seed=self._request.seed or "1",
+        )
+        # The same question has the same token: a comparison that is in the study is not run again.
+        said = msgspec.json.encode(request)
+        token = hashlib.sha256(said).hexdigest()[:16]
+        return msgspec.structs.replace(request, token=token)
+
+    def _stored(self, token: str) -> tuple[ComparisonResult, int] | None:
+        from benchwright.page.stored import recorded_comparisons
+
+        place = Path(self._arguments.study)
+        if not (place / JOURNAL).is_file():
+            return None
+        study = Study.open_to_read(place)
+        try:
+            for session in study.sessions():
+                if session.info.kind != "compare" or session.status not in _ENDED:
+                    continue
+                asked = comparison_request(session.info)
+                if asked is not None and asked.token == token:
+                    for ended in recorded_comparisons(study, session.number):
+                        return ended, session.number
+        finally:
+            study.close()
+        return None
+
+    def _commit(
+        self,
+        at: int,
+        outcome: CommitOutcome,
+        verdict: MetricVerdict | None,
+        session: int | None,
+        detail: str = "",
+    ) -> BisectedCommit:
+        commit = self._commits[at]
+        ratio = None if verdict is None else verdict.ratio
+        return BisectedCommit(
+            commit=commit.commit,
+            subject=subject_of(commit),
+            outcome=outcome,
+            session=session,
+            ratio=None if ratio is None else finite(ratio.value),
+            low=None if ratio is None else finite(ratio.low),
+            high=None if ratio is None else finite(ratio.high),
+            detail=detail,
+        )
+
+    def _document(
+        self,
+        change: BisectedCommit,
+        limit: float | None,
+        answer: BisectAnswer | None,
+        exit_status: int,
+    ) -> BisectDocument:
+        compared: Mapping[str, BisectedCommit] = {one.commit: one for one in (*self._steps, change)}
+        places = () if answer is None else range(answer.first, answer.last + 1)
+        return BisectDocument(
+            study=self._arguments.study,
+            metric=self._metric,
+            old=self._commits[0].commit,
+            new=self._commits[-1].commit,
+            change=change,
+            limit=limit,
+            candidates=tuple(
+                compared.get(self._commits[at].commit)
+                or self._commit(at, CommitOutcome.UNDECIDED, None, None)
+                for at in places
+            ),
+            steps=tuple(self._steps),
+            exit_status=exit_status,
+        )
+
+    def _title(self, at: int) -> str:
+        commit = self._commits[at]
+        return f"{commit.commit[:12]} {subject_of(commit)}"
+
+    def _say(self, line: str) -> None:
+        if not self._arguments.quiet:
+            print(line, file=sys.stderr)
+
+
+def _verdict_of(ended: ComparisonResult, metric: str) -> MetricVerdict:
+    return next(v for v in ended.verdicts if v.judged and v.metric == metric)

@@ -1,0 +1,353 @@
+"""Reads the histories that the arguments of `bw history` name: files, studies, folders."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from shlex import quote
+
+import msgspec
+
+from benchwright.core.errors import InputError, OperatingError, argument_error
+from benchwright.core.plan import SUCCESS
+from benchwright.core.text import plural
+from benchwright.features.history.store import (
+    HISTORY_FILE,
+    HistoryFile,
+    history_of,
+    is_history_file,
+    studies_below,
+    values_of,
+)
+from benchwright.features.history.types import (
+    Acceptance,
+    NoValue,
+    Run,
+    RunHistory,
+    RunKeys,
+    SeriesKey,
+)
+from benchwright.study.directory import JOURNAL
+from benchwright.study.journal import Study
+from benchwright.study.parsers.api import ParsedInput
+from benchwright.study.parsers.content import content_head
+
+_MOST_LOOKED_AT = 20
+"""Files of a folder that are looked at for those of other tools."""
+_HEAD_BYTES = 4096
+Wanted = Callable[[SeriesKey], bool]
+
+
+def chosen_paths(texts: Sequence[str], history_file: str | None = None) -> tuple[Path, ...]:
+    """Return the paths of the arguments; without any, the history file, or the current directory if
+    the file has no runs."""
+    if texts:
+        return tuple(map(Path, texts))
+    file = Path(history_file or HISTORY_FILE)
+    if is_history_file(file):
+        with HistoryFile.open_to_read(file) as history:
+            # One with acceptances alone belongs to the studies below.
+            if history.series():
+                return (file,)
+    return (Path(),)
+
+
+def file_to_write(history_file: str | None, paths: Sequence[Path] = ()) -> Path:
+    """Return the history file that a command writes: the named one; else, of what it stores about
+    `paths`, the first that is a history file or has one, or that of the first folder with studies;
+    else ./bw-history.db."""
+    if history_file:
+        return Path(history_file)
+    folders = (path for path in paths if path.is_dir() and _has_study(path))
+    inside = (folder / HISTORY_FILE for folder in folders)
+    return next(itertools.chain(history_files(paths), inside), Path(HISTORY_FILE))
+
+
+def history_files(paths: Iterable[Path]) -> Iterator[Path]:
+    """Yield the history files that are read of paths."""
+    for path in paths:
+        yield from _history_files(path)
+
+
+class ReadRuns(msgspec.Struct, frozen=True):
+    """What was read of the paths of a command line."""
+
+    runs: tuple[Run, ...]
+    acceptances: tuple[Acceptance, ...]
+    without: tuple[NoValue, ...]
+    """What has no value in the runs, and in the history files."""
+    hidden: tuple[RunKeys, ...]
+    """What has a value in history files of which only a part was read."""
+    unread: tuple[str, ...]
+    """Studies below a folder that could not be read, and why, as sentences."""
+    skipped: tuple[str, ...]
+    """What else was not read, and why, as sentences."""
+    problems: tuple[OperatingError, ...]
+    """Why a path could not be read, of each that could not."""
+
+    @property
+    def all_unread(self) -> tuple[str, ...]:
+        """What could not be read, and why, as sentences."""
+        return (*self.unread, *map(_unread_path, self.problems))
+
+    def history(self) -> RunHistory:
+        """Return the series; a run that was read more than once counts once."""
+        return history_of(
+            self.runs,
+            self.acceptances,
+            without=self.without,
+            hidden=self.hidden,
+            unread=self.all_unread,
+            skipped=self.skipped,
+        )
+
+
+class _Reading:
+    """Collects what is read."""
+
+    def __init__(self, ok_status: Sequence[int] = SUCCESS) -> None:
+        self.ok_status = ok_status
+        self.runs: list[Run] = []
+        self.inputs: dict[int, list[ParsedInput]] = {}
+        """Of files of other tools, by the number of runs before them."""
+        self.tests: set[str] = set()
+        """Of history files."""
+        self.full_names: dict[str, str] = {}
+        self.acceptances: list[Acceptance] = []
+        self.without: list[NoValue] = []
+        self.hidden: list[RunKeys] = []
+        self.unread: list[str] = []
+        self.skipped: list[str] = []
+        self.sessions_without_points = 0
+
+    def add(self, runs: Iterable[Run]) -> None:
+        """Add the runs of a study or a file."""
+        for run in runs:
+            self.without += run.without
+            if run.name:
+                self.runs.append(run)
+            else:
+                self.sessions_without_points += 1
+
+    def know(self, file: HistoryFile) -> None:
+        """Take over the names of the tests of a history file."""
+        self.tests |= {key.test for key in file.series()}
+        self.full_names |= file.full_names()
+
+    def add_inputs(self) -> None:
+        """Add the runs of the files of other tools, at the places of their arguments."""
+        # Studies need no parser of other tools' files.
+        from benchwright.features.exchange.foreign import KnownNames, imported_runs
+
+        if not self.inputs:
+            return
+        known = KnownNames(frozenset(self.tests), self.full_names)
+        every = [one for inputs in self.inputs.values() for one in inputs]
+        places = {one.source: place for place, found in self.inputs.items() for one in found}
+        of_place: dict[int, list[Run]] = {}
+        for run in imported_runs(every, known):
+            of_place.setdefault(places[run.study], []).append(run)
+        before, self.runs = self.runs, []
+        # A run that a history file has, perhaps with other names of its tests, counts once.
+        stored = {one.name: one for one in before}
+
+        def is_stored(run: Run) -> bool:
+            former = (stored[name] for name in run.former if name in stored)
+            return run.name in stored or any(
+                values_of(one.points) == values_of(run.points) for one in former
+            )
+
+        for place, one in enumerate((*before, None)):
+            self.add(run for run in of_place.get(place, ()) if not is_stored(run))
+            self.runs += [one] if one else []
+
+
+def read_runs(
+    paths: Sequence[Path],
+    wanted: Wanted | None = None,
+    since_ns: int = 0,
+    ok_status: Sequence[int] = SUCCESS,
+    into: Path | None = None,
+) -> ReadRuns:
+    """Return the runs of all paths together.
+
+    Of a single path's history file only the points of the wanted series since a moment are read,
+    because it can be large, and what is needed to know what is gone; with other paths, all points
+    are, to know which runs it shares with them. `ok_status`: the exit statuses with which a run in
+    another tool's file succeeds. `into`: the history file to which the runs are added, which knows
+    names of tests. A path that cannot be read is one of the `problems`, if another one can.
+
+    Raises InputError for paths that have no history, StudyError for a file that cannot be read.
+    """
+    found = _Reading(ok_status)
+    problems: list[OperatingError] = []
+    if into is not None and is_history_file(into):
+        with HistoryFile.open_to_read(into) as history:
+            found.know(history)
+    if len(paths) > 1:
+        wanted, since_ns = None, 0
+    for path in dict.fromkeys(paths):
+        try:
+            _read_path(path, found, wanted, since_ns)
+        except OperatingError as error:
+            problems.append(error)
+    if len(problems) == len(paths):
+        mistakes = [one for one in problems if isinstance(one, InputError)]
+        if len(mistakes) < len(problems):
+            raise next(one for one in problems if one not in mistakes)
+        raise InputError([each for one in mistakes for each in one.diagnostics])
+    found.add_inputs()
+    skipped = found.skipped
+    if found.sessions_without_points:
+        sessions = plural(found.sessions_without_points, "session")
+        skipped.append(f"{sessions} of comparisons: not a part of a history")
+    if of_one_moment := _runs_of_one_moment(found.runs):
+        skipped.append(
+            f"the times of {plural(of_one_moment, 'run')} are equal to that of another, or unknown: these "
+            "runs are in the order of the arguments, in a history file in that in which they were added"
+        )
+    return ReadRuns(
+        runs=tuple(found.runs),
+        acceptances=tuple(dict.fromkeys(found.acceptances)),
+        without=tuple(found.without),
+        hidden=tuple(found.hidden),
+        unread=tuple(found.unread),
+        skipped=tuple(skipped),
+        problems=tuple(problems),
+    )
+
+
+def _runs_of_one_moment(runs: Iterable[Run]) -> int:
+    """Return how many runs have a point of the same series and moment as another run."""
+    at: dict[int, dict[str, Run]] = {}
+    for run in runs:
+        for _, point in run.points[:1]:
+            at.setdefault(point.started_ns, {})[run.name] = run
+    found: set[str] = set()
+    for together in at.values():
+        by_key: dict[SeriesKey, list[str]] = {}
+        for run in together.values() if len(together) > 1 else ():
+            for key, _ in run.points:
+                by_key.setdefault(key, []).append(run.name)
+        found.update(*(names for names in by_key.values() if len(names) > 1))
+    return len(found)
+
+
+def _unread_path(problem: OperatingError) -> str:
+    return f"not read: {str(problem).splitlines()[0]}"
+
+
+def _read_path(path: Path, found: _Reading, wanted: Wanted | None, since_ns: int) -> None:
+    if not path.exists():
+        raise argument_error("PATH", str(path), f"{path}: there is no such path")
+    for file in _history_files(path):
+        with HistoryFile.open_to_read(file) as history:
+            found.know(history)
+            if wanted is None and not since_ns:
+                found.add(history.runs())
+            else:
+                runs, hidden = history.part(wanted, since_ns)
+                found.add(runs)
+                found.hidden += hidden
+            found.without += history.without()
+            found.acceptances += history.acceptances()
+    if path.is_dir() and _has_study(path):
+        _read_folder(path, found)
+    elif not is_history_file(path) and not _has_history_alone(path):
+        of_place = found.inputs.setdefault(len(found.runs), [])
+        of_place += _inputs_of_other_tool(path, found)
+
+
+def _history_files(path: Path) -> Iterator[Path]:
+    inside = path / HISTORY_FILE
+    if is_history_file(path):
+        yield path
+    elif is_history_file(inside):
+        yield inside
+
+
+def _has_study(folder: Path) -> bool:
+    return next(studies_below(folder), None) is not None
+
+
+def _has_history_alone(path: Path) -> bool:
+    """Return whether a path is a folder with a history file that is no folder of another tool."""
+    return is_history_file(path / HISTORY_FILE) and not _is_folder_of_tool(path)
+
+
+def _is_folder_of_tool(path: Path) -> bool:
+    # Studies need no parser of other tools' files.
+    from benchwright.features.exchange.foreign import PARSERS
+
+    return path.is_dir() and any(one.detect(path, b"") for one in PARSERS)
+
+
+def _inputs_of_other_tool(path: Path, found: _Reading) -> list[ParsedInput]:
+    """Return the tests of a file, or a directory, of another tool; add what was not read to
+    `found`.
+
+    Raises InputError.
+    """
+    # Studies need no parser of other tools' files.
+    from benchwright.cli.stats_inputs import read_history
+
+    if path.is_dir() and not _is_folder_of_tool(path):
+        message = f"no study is below {path.absolute()}"
+        hint = "`bw run` stores one in ./bw-study; give the folder that has them"
+        if pattern := _files_of_tools(path):
+            message += ", and files of other tools are read by name"
+            hint = f"name them: bw history {pattern}"
+        raise argument_error("PATH", str(path), message, hint)
+    inputs = read_history([str(path)], found.ok_status)
+    about = [each.evidence for one in inputs for each in one.session_findings]
+    if about and all(_has_no_number(one, found.ok_status) for one in inputs):
+        hint = "write one number in each row: 12.5, without a unit"
+        raise argument_error("PATH", str(path), "; ".join(about), hint)
+    found.skipped += about
+    return inputs
+
+
+def _has_no_number(one: ParsedInput, ok_status: Sequence[int]) -> bool:
+    """Return whether a test has no value, and did not fail."""
+    has_values = any(each.values or each.failed(ok_status) for each in one.blocks)
+    return not has_values and not one.summaries
+
+
+def _files_of_tools(folder: Path) -> str:
+    """Return a pattern of the files in a folder, or in folders in it, that a tool wrote; empty if
+    the first files are of none."""
+    from benchwright.features.exchange.foreign import PARSERS
+
+    for pattern in ("*", "*/*"):
+        for file in itertools.islice(sorted(folder.glob(pattern)), _MOST_LOOKED_AT):
+            with contextlib.suppress(OSError, OperatingError):
+                head = content_head(file, _HEAD_BYTES) if file.is_file() else b""
+                if head and any(one.detect(file, head) for one in PARSERS):
+                    return f"{quote(str(folder))}/{pattern}{file.suffix}"
+    return ""
+
+
+def _read_folder(folder: Path, found: _Reading) -> None:
+    """Add the runs of the studies below a folder, and why one of them could not be read.
+
+    Raises StudyError if the folder is itself a study that cannot be read.
+    """
+    for place in studies_below(folder):
+        try:
+            found.add(list(runs_of_study(place)))
+        except OperatingError as error:
+            if (folder / JOURNAL).is_file():
+                raise
+            found.unread.append(f"skipped {place}: {str(error).splitlines()[0]}")
+
+
+def runs_of_study(place: Path) -> Iterator[Run]:
+    """Yield the runs of a study, also those without a point. Raises StudyError."""
+    # Files of other tools and history files need no report of a session.
+    from benchwright.features.history.points import read_run
+
+    with contextlib.closing(Study.open_to_read(place)) as study:
+        for session in study.sessions():
+            yield read_run(study, session)

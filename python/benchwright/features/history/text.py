@@ -1,0 +1,341 @@
+"""The answer of a history as text: a row for each series, its steps, then findings."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+from benchwright.core.results import Estimate
+from benchwright.core.text import (
+    list_text,
+    more_text,
+    p_cell,
+    percent_text,
+    plural,
+)
+from benchwright.core.text_table import (
+    TextColumn,
+    cells_in_unit,
+    fitting,
+    number_column,
+    table_lines,
+    text_column,
+    word_column,
+)
+from benchwright.core.untrusted import one_line, visible
+from benchwright.features.history.answer import (
+    HistoryAnswer,
+    SeriesAnswer,
+    StepAnswer,
+)
+from benchwright.features.history.newest import (
+    HistoryGate,
+    JudgedSeries,
+    change_and_interval,
+    direction,
+    no_value_text,
+    signed_change,
+)
+from benchwright.features.history.types import HistoryPoint, NoValue, commit_text, day_text
+from benchwright.report.answer import finding_groups, half_width_percent
+from benchwright.report.answer_text import (
+    Paint,
+    finding_paragraphs,
+    group_lines,
+    unpainted,
+    wrapped,
+)
+
+MOST_STEPS = 20
+"""Steps in the table, the newest first."""
+_MOST_SENTENCES = 12
+
+
+def history_lines(
+    answer: HistoryAnswer,
+    width: int,
+    paint: Paint = unpainted,
+    *,
+    verbose: bool = False,
+) -> list[str]:
+    """Return the answer as lines: the series, the steps, findings, what was not read."""
+    blocks = [
+        list(_series_table(answer, width)) if answer.series else [],
+        [line for text in headline(answer) for line in wrapped(text, width)],
+        list(_step_table(answer, width)),
+        list(_findings(answer, width, paint, verbose=verbose)),
+        list(_notes(answer, width)),
+    ]
+    return [
+        line
+        for at, block in enumerate(filter(None, blocks))
+        for line in (["", *block] if at else block)
+    ]
+
+
+def headline(answer: HistoryAnswer, most: int = _MOST_SENTENCES) -> list[str]:
+    """Return the answer in sentences: what has no value, the steps that ask for a decision, then
+    the newest runs. At most `most` sentences of each kind."""
+    lost = _some(map(no_value_text, answer.without), most)
+    return [*lost, *_open_steps(answer, most), *_newest(answer.series, most)]
+
+
+def no_value_lines(found: Sequence[NoValue]) -> list[str]:
+    """Return what has no value as lines, at most twelve."""
+    return _some(map(no_value_text, found), _MOST_SENTENCES)
+
+
+def _some(texts: Iterable[str], most: int) -> list[str]:
+    every = list(texts)
+    if len(every) <= most:
+        return every
+    return [*every[:most], f"{more_text(len(every) - most)}: --json has all"]
+
+
+def _open_steps(answer: HistoryAnswer, most: int) -> Iterator[str]:
+    found = [(one, step) for one in answer.series for step in one.open_steps]
+    if not found:
+        return
+    found.sort(key=lambda pair: -pair[0].series.points[pair[1].index].started_ns)
+    several = len(answer.series) > 1
+    texts = [
+        " ".join(
+            filter(
+                None,
+                (
+                    one_line(one.name) if several else "",
+                    step_words(one, step),
+                    f"at {_run(one.series.points[step.index])}",
+                ),
+            )
+        )
+        for one, step in found[:most]
+    ]
+    if len(found) > most:
+        texts.append(more_text(len(found) - most))
+    yield f"{plural(len(found), 'step')} not accepted: {'; '.join(texts)}"
+
+
+def _newest(series: Sequence[JudgedSeries], most: int) -> Iterator[str]:
+    """Yield the answer of each series that differs or is undecided, and a sentence about all."""
+    if not series:
+        yield "no series"
+        return
+    if len(series) == 1:
+        yield sentence(series[0])
+        return
+    shown = [one for one in series if one.newest.verdict != "no difference"]
+    if len(shown) <= most:
+        yield from map(sentence, shown)
+    yield summary(series)
+
+
+def newest_lines(series: Sequence[JudgedSeries], width: int) -> list[str]:
+    """Return the answers about newest runs alone as lines: series that differ, then undecided ones,
+    at most twelve together, and a sentence about all."""
+    if not series:
+        return ["no series"]
+    shown = [
+        one
+        for undecided in (False, True)
+        for one in series
+        if one.newest.verdict != "no difference"
+        and (one.newest.verdict == "undecided") == undecided
+    ]
+    texts = [sentence(one) for one in shown[:_MOST_SENTENCES]]
+    if len(shown) > _MOST_SENTENCES:
+        texts.append(f"{more_text(len(shown) - _MOST_SENTENCES)}: --json has all")
+    if len(series) > 1 or not shown:
+        texts.append(summary(series))
+    return [line for text in texts for line in wrapped(text, width)]
+
+
+def summary(series: Sequence[JudgedSeries]) -> str:
+    """Return how many series differ: `4 series: 1 is slower and 3 have no difference`."""
+    counts = Counter(one.newest.verdict for one in series)
+    parts = []
+    for verdict in ("slower", "worse", "faster", "better", "undecided"):
+        if count := counts[verdict]:
+            parts.append(f"{count} {'is' if count == 1 else 'are'} {verdict}")
+    if count := counts["no difference"]:
+        parts.append(f"{count} {'has' if count == 1 else 'have'} no difference")
+    return f"{plural(len(series), 'series')}: {list_text(parts)}"
+
+
+# -- The series ------------------------------------------------------------------------
+
+
+def _series_table(answer: HistoryAnswer, width: int) -> Iterator[str]:
+    series = answer.series
+    levels = [one.level for one in series]
+    units = {one.series.newest.unit for one in series}
+    if len(units) == 1:
+        values = [None if level is None else level.value for level in levels]
+        cells, unit = cells_in_unit(values, units.pop())
+        level_column = text_column(f"level {unit}".rstrip(), cells)
+    else:
+        level_column = text_column("level", [_level_cell(one) for one in series])
+    newest = [one.newest for one in series]
+    several = len(series) > 1
+    columns: list[tuple[int, TextColumn]] = [
+        (0, word_column("series", [visible(one.name) for one in series])),
+        (0, level_column),
+        (2, number_column("± %", [_half(level) for level in levels], 2)),
+        (3, number_column("runs", [len(one.series.points) for one in series])),
+        (3, number_column("steps", [len(one.steps) for one in series])),
+        (0, word_column("newest run", [one.verdict for one in newest])),
+        (1, text_column("change", [_change_cell(one.ratio) for one in newest])),
+        (4, text_column("P", [p_cell(one.p) for one in newest])),
+    ]
+    if several:
+        cells = [p_cell(one.p_adjusted) for one in newest]
+        columns.append((2, text_column("adjusted P", cells)))
+    yield from table_lines(fitting(columns, width))
+
+
+def _level_cell(one: SeriesAnswer) -> str:
+    cells, unit = cells_in_unit(
+        [None if one.level is None else one.level.value], one.series.newest.unit
+    )
+    return f"{cells[0]} {unit}".rstrip()
+
+
+def _half(level: Estimate | None) -> float | None:
+    if level is None:
+        return None
+    percent = half_width_percent(level)
+    return percent if math.isfinite(percent) else None
+
+
+def _change_cell(ratio: Estimate | None) -> str:
+    return "-" if ratio is None else signed_change(ratio.value)
+
+
+def sentence(one: JudgedSeries) -> str:
+    """Return the answer of a series as a sentence."""
+    newest = one.newest
+    name = one_line(one.name)
+    if newest.verdict == "undecided" or newest.ratio is None or newest.since is None:
+        return f"{name}: undecided: {newest.why}"
+    size = change_and_interval(newest.ratio)
+    if newest.verdict == "no difference":
+        how = newest.why or f"the newest run has its level, {size}"
+        return f"{name}: no difference: {how}"
+    runs = plural(one.runs_since, "run")
+    but = f"; {newest.why}" if newest.why else ""
+    since = f"since {_run(one.since_point)}, {runs}"
+    return f"{name}: {newest.verdict}: {size} {since}{but}"
+
+
+def _run(point: HistoryPoint) -> str:
+    return " ".join(filter(None, (commit_text(point), day_text(point))))
+
+
+# -- The steps -------------------------------------------------------------------------
+
+
+def _step_table(answer: HistoryAnswer, width: int) -> Iterator[str]:
+    rows = [(one, step) for one in answer.series for step in one.steps]
+    rows.sort(key=lambda row: -row[0].series.points[row[1].index].started_ns)
+    shown = rows[:MOST_STEPS]
+    if not shown:
+        return
+    pairs = [commits_of(one, step) for one, step in shown]
+    columns = [
+        (0, word_column("step", [visible(step_name(*row)) for row in shown])),
+        (0, word_column("change", [step_words(*row) for row in shown])),
+        (0, word_column("95 % interval", [_interval(step) for _, step in shown])),
+        (0, word_column("after", [pair[0] for pair in pairs])),
+        (0, word_column("up to", [pair[1] for pair in pairs])),
+        (1, number_column("runs since", [_since(*row) for row in shown])),
+    ]
+    if any(step.accepted for _, step in shown):
+        accepted = [one_line(s.accepted.reason) if s.accepted else "" for _, s in shown]
+        columns.append((2, word_column("accepted", accepted)))
+    yield from table_lines(fitting(columns, width))
+    if len(rows) > len(shown):
+        yield f"and {len(rows) - len(shown)} earlier: --json has all"
+
+
+def step_name(one: SeriesAnswer, step: StepAnswer) -> str:
+    """Return the name of a step in commands: `sort/2`."""
+    return f"{one.name}/{step.number}"
+
+
+def step_words(one: SeriesAnswer, step: StepAnswer) -> str:
+    """Return a step as a change in words: `slower +7.9 %`."""
+    rises = step.ratio.value > 1
+    return f"{direction(one.series.newest, rises=rises)} {signed_change(step.ratio.value)}"
+
+
+def _interval(step: StepAnswer) -> str:
+    return change_and_interval(step.ratio).partition(" (")[2].rstrip(")") or "-"
+
+
+def commits_of(one: SeriesAnswer, step: StepAnswer) -> tuple[str, str]:
+    """Return the last run that surely has the old level and the first that surely has the new one."""
+    points = one.series.points
+    return _run(points[max(step.first - 1, 0)]), _run(points[step.last])
+
+
+def _since(one: SeriesAnswer, step: StepAnswer) -> int:
+    return len(one.series.points) - step.index
+
+
+# -- Findings and notes ----------------------------------------------------------------
+
+
+def _findings(answer: HistoryAnswer, width: int, paint: Paint, *, verbose: bool) -> Iterator[str]:
+    named = [(one.name, finding) for one in answer.series for finding in one.findings]
+    if verbose:
+        yield from finding_paragraphs(named, width, paint)
+        return
+    groups = finding_groups(named)
+    yield from group_lines(groups, len(answer.series), width, paint, "series")
+    if groups:
+        yield "evidence and remedies: -v"
+
+
+def _notes(answer: HistoryAnswer, width: int) -> Iterator[str]:
+    machines = sorted({one.key.machine for one in answer.series})
+    for machine in machines if len(machines) > 1 else ():
+        words = one_line(answer.history.machines.get(machine, ""))
+        yield f"@{machine}: {words}"
+    doubtful = [
+        (one, one.undecided_from)
+        for one in answer.series
+        if one.undecided_from is not None and one.newest.verdict != "undecided"
+    ]
+    for one, place in doubtful[:_MOST_SENTENCES]:
+        first = _run(one.series.points[place])
+        text = f"{one.name}: the runs since {first} may have a new level, or are chance"
+        yield from wrapped(text, width)
+    if len(doubtful) > _MOST_SENTENCES:
+        more = plural(len(doubtful) - _MOST_SENTENCES, "more series")
+        yield f"{more} may have a new level: --json has all"
+    for text in (*answer.history.unread, *answer.history.skipped):
+        yield from wrapped(text, width)
+
+
+# -- The gate --------------------------------------------------------------------------
+
+
+def gate_lines(gate: HistoryGate, width: int) -> list[str]:
+    """Return the outcome of a gate as lines."""
+    limit = percent_text(gate.limit)
+    text = f"gate {gate.outcome}: worse by more than {limit}"
+    if gate.failed:
+        names = ", ".join(map(one_line, gate.failed))
+        lines = wrapped(f"{text}: {names}", width)
+    elif gate.broken:
+        lines = ["gate failed: a benchmark failed"]
+    elif gate.undecided:
+        lines = [f"{text}?"]
+    if gate.outcome != "passed":
+        undecided = () if gate.outcome == "failed" else gate.undecided
+        why = (*gate.steps, *gate.broken, *undecided)
+        for one in _some(map(one_line, why), _MOST_SENTENCES):
+            lines += wrapped(one, width, "  ")
+        return lines
+    return [f"gate passed: no newest run is worse by more than {limit}"]

@@ -1,0 +1,225 @@
+"""Criteria and claims as users write them: `p99 response < 100ms`, `90% within 2s`, `rate:5%`.
+
+Purpose: one parser for `[peak]` of a spec, and for `--limit` (of searches and of single loads) and
+`--claim`. Decision: short sentences of a fixed form. Rejected: an expression language, because the
+search must know the shape and noise of a criterion (`Criterion.statistic`), which an expression
+would hide. Every function raises ValueError with a message that states the expected form.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+
+from benchwright.core.comparison import GateOutcome
+from benchwright.core.quantity import (
+    parse_confidence,
+    parse_duration_ns,
+    parse_share,
+    parse_statistic,
+)
+from benchwright.features.load.types import LimitVerdict
+from benchwright.features.search.types import Claim, ClaimKind, Criterion
+
+CRITERION_FORMS = (
+    "40ms",
+    "mean response < 40ms",
+    "p99 response < 100ms",
+    "90% within 2s",
+    "errors < 0.1%",
+    "metric hits > 0.9",
+)
+"""An example of each form, for messages."""
+
+_RESPONSE = re.compile(
+    r"(?:(mean|median|p[0-9.]+)(?:\s+response)?|response)\s*(<=?|>=?)\s*(.+)", re.ASCII
+)
+_WITHIN = re.compile(r"([0-9.]+(?:\s*+%)?)\s+within\s++(.+)", re.ASCII)
+_ERRORS = re.compile(r"(?:errors|error_ratio)\s*(<=?|>=?)\s*(.+)", re.ASCII)
+_METRIC = re.compile(
+    r"metric\s+([A-Za-z_][\w.-]*)\s*(<=?|>=?)\s*"
+    r"([-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?)",
+    re.ASCII,
+)
+_WITHIN_KEY = re.compile(r"within_([0-9.]+[a-z]+)_share", re.ASCII)
+_SYNONYMS = (
+    ("average|avg", "mean"),
+    ("latency|response[ _]time|time", "response"),
+    ("error[ _-]?(?:rate|ratio|share)|error|failures", "errors"),
+    ("in|under|below", "within"),
+)
+"""Terms of other programs (as patterns), with our terms."""
+_RESERVED = re.compile(r"response_ms_\w+|within_\w+_share|error_ratio", re.ASCII)
+
+
+def parse_criterion(text: str) -> Criterion:
+    """Return a criterion from a text like one of `FORMS`; a bare time limits the mean."""
+    bare = text.strip()
+    if match := _RESPONSE.fullmatch(bare):
+        return _response(match[1] or "mean", match[2], match[3])
+    if match := _WITHIN.fullmatch(bare):
+        return _within(match[1], match[2])
+    if match := _ERRORS.fullmatch(bare):
+        return _errors(match[1], match[2])
+    if match := _METRIC.fullmatch(bare):
+        return _metric(match[1], match[2], match[3])
+    if bare[:1].isdigit() and " " not in bare:
+        return _response("mean", "<", bare)
+    if (meant := _with_standard_words(bare)) != bare and _is_criterion(meant):
+        raise ValueError(f"{text!r} is not a criterion: did you mean {meant!r}?")
+    raise ValueError(f"{text!r} is not a criterion; must be one of: {'; '.join(CRITERION_FORMS)}")
+
+
+def _with_standard_words(text: str) -> str:
+    """Return a criterion with other programs' terms replaced by ours."""
+    for theirs, ours in _SYNONYMS:
+        text = re.sub(rf"\b(?:{theirs})\b", ours, text, flags=re.IGNORECASE)
+    return text
+
+
+def _is_criterion(text: str) -> bool:
+    try:
+        parse_criterion(text)
+    except ValueError:
+        return False
+    return True
+
+
+def parse_criteria(texts: Sequence[str]) -> tuple[Criterion, ...]:
+    """Return several criteria; each limits a different value."""
+    criteria = tuple(parse_criterion(text) for text in texts)
+    keys = [criterion.key for criterion in criteria]
+    for key in keys:
+        if keys.count(key) > 1:
+            raise ValueError(f"{key} has two limits: the stricter one is enough")
+    return criteria
+
+
+class LoadLimit(msgspec.Struct, frozen=True):
+    """A limit of a load."""
+
+    text: str
+    """As the user wrote it."""
+    criterion: Criterion
+    of: str = ""
+    """The label or the kind of the operations; empty: all."""
+
+
+def parse_limit(text: str) -> LoadLimit:
+    """Return a limit: a criterion, with `of LABEL` behind it for some operations. Raises
+    ValueError."""
+    bare, word, of = text.strip().partition(" of ")
+    criterion = parse_criterion(bare)
+    if word and criterion.statistic == "metric":
+        raise ValueError(f"{text!r}: the name of a metric says what it is of")
+    if word and not of.strip():
+        raise ValueError(f"{text!r}: a label is missing behind `of`")
+    return LoadLimit(text.strip(), criterion, of.strip())
+
+
+def check_limits(limits: Sequence[LoadLimit]) -> None:
+    """Raise ValueError if two limits are of the same value."""
+    keys = [(limit.criterion.key, limit.of) for limit in limits]
+    for key, of in keys:
+        if keys.count((key, of)) > 1:
+            what = f"{key} of {of}" if of else key
+            raise ValueError(f"{what} has two limits: the stricter one is enough")
+
+
+def exit_status(verdicts: Sequence[LimitVerdict]) -> int:
+    """Return the exit status of a load with these verdicts: 1 if a limit is missed, 3 if one is
+    undecided."""
+    outcomes = {verdict.outcome for verdict in verdicts}
+    if GateOutcome.FAILED in outcomes:
+        return 1
+    return 3 if GateOutcome.UNDECIDED in outcomes else 0
+
+
+def parse_claim(text: str) -> Claim:
+    """Return the claim of a search's answer: `region:10%`, `rate:5%` or `slo:95%`.
+
+    A word without a share has the default: 10 %, or 95 % for `slo`.
+    """
+    word, colon, rest = text.strip().partition(":")
+    if word not in (kind.value for kind in ClaimKind):
+        raise ValueError(f"{text!r} is not a claim: region:10%, rate:5% or slo:95%")
+    kind = ClaimKind(word)
+    if not colon:
+        return Claim(kind)
+    if kind is ClaimKind.SLO:
+        return Claim(kind, confidence=parse_confidence(rest))
+    share = parse_share(rest)
+    if not share < 1:
+        raise ValueError(f"{rest.strip()!r} is not a tolerance below 100%, such as 5%")
+    return Claim(kind, tolerance=share)
+
+
+def within_ns(criterion: Criterion) -> int | None:
+    """Return the time limit of a criterion such as `90% within 2s` [ns]; None if the
+    criterion is of another kind."""
+    match = _WITHIN_KEY.fullmatch(criterion.key)
+    return parse_duration_ns(match[1]) if match else None
+
+
+def percentile_key(share: float) -> str:
+    """Return the key of a percentile of the response time: `response_ms_p99_9`."""
+    return f"response_ms_p{100 * share:.10g}".replace(".", "_")
+
+
+def _response(statistic: str, sign: str, limit: str) -> Criterion:
+    _below(sign, "a response time")
+    share = parse_statistic(statistic)
+    limit_ms = _some_ns(limit) / 1e6
+    if share is None:
+        return Criterion("response_ms_mean", limit_ms)
+    key = percentile_key(share)
+    return Criterion(key, limit_ms, statistic="percentile", share=share)
+
+
+def _within(share: str, limit: str) -> Criterion:
+    key = f"within_{_shortest(_some_ns(limit))}_share"
+    return Criterion(key, parse_share(share), unit="", better="higher", statistic="share")
+
+
+def _errors(sign: str, limit: str) -> Criterion:
+    _below(sign, "the share of errors")
+    none = limit.strip() in ("0", "0%")
+    share = 0.0 if none else parse_share(limit)
+    if share == 1:
+        meant = ": did you mean 1%?" if limit.strip() == "1" else ""
+        raise ValueError(f"errors < 100% always holds{meant}")
+    return Criterion("error_ratio", share, unit="", statistic="ratio")
+
+
+def _metric(name: str, sign: str, limit: str) -> Criterion:
+    if _RESERVED.fullmatch(name):
+        raise ValueError(f"{name} is not a metric's name: it is a value of every load")
+    better: Literal["lower", "higher"] = "lower" if sign[0] == "<" else "higher"
+    number = float(limit)
+    if not math.isfinite(number):
+        raise ValueError(f"{limit} is too large")
+    return Criterion(name, number, unit="", better=better, statistic="metric")
+
+
+def _below(sign: str, what: str) -> None:
+    if sign[0] == ">":
+        raise ValueError(f"{what} is limited from above: write < instead of {sign}")
+
+
+def _some_ns(text: str) -> int:
+    limit_ns = parse_duration_ns(text)
+    if not limit_ns:
+        raise ValueError(f"{text.strip()!r} is zero; it must be more")
+    return limit_ns
+
+
+def _shortest(ns: int) -> str:
+    """Return a time as written in its key: a whole number of the largest possible unit."""
+    for unit, scale in (("s", 10**9), ("ms", 10**6), ("us", 10**3)):
+        if ns % scale == 0:
+            return f"{ns // scale}{unit}"
+    return f"{ns}ns"

@@ -1,0 +1,537 @@
+"""The load engine as a process: it takes a request and returns progress and a result, as
+types and as values."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import subprocess
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import IO, Any, Generic, Protocol, TypeVar
+
+import msgspec
+
+from benchwright.core.errors import BenchError, Diagnostic, InputError, OperatingError
+from benchwright.core.processes import is_stopped
+from benchwright.core.results import Finding
+from benchwright.features.load.request import (
+    NO_POSITIONS,
+    CaptureRequest,
+    InputPositions,
+    LoadRequest,
+    position_of,
+)
+from benchwright.features.load.response_times import response_times
+from benchwright.features.load.types import (
+    EngineResult,
+    FileSetProgress,
+    LoadProgress,
+    TimeDistribution,
+    load_direction,
+)
+from benchwright.features.load.workload import ALL_KINDS
+from benchwright.suite.mistakes import diagnostic
+from benchwright.trial.programs import find_engine
+from benchwright.watch.observer import end_child
+
+# -- The engine's lines, decoded: progress, then a result or an error ------------------
+#
+# Decision: types are checked strictly, because a number of the wrong kind would falsify the
+# report; the result is also stored unchanged, for `--json`. Source:
+# docs/engine-protocol.md.
+
+SCHEMA = "load/1"
+
+
+class EngineAnswer(msgspec.Struct, frozen=True):
+    """The result of a run: as types, and as the engine wrote it."""
+
+    result: EngineResult
+    document: dict[str, Any]
+
+
+class EngineProblem(msgspec.Struct, frozen=True):
+    """One of the errors in a request."""
+
+    field: str
+    message: str
+
+
+class EngineFault(msgspec.Struct, frozen=True):
+    """An error as the engine reports it."""
+
+    status: int
+    code: str
+    message: str
+    remedy: str = ""
+    path: str | None = None
+    line: int | None = None
+    column: int | None = None
+    field: str | None = None
+    problems: tuple[EngineProblem, ...] = ()
+
+
+class LoadReady(msgspec.Struct, frozen=True):
+    """The target of a load is open and its file set is made; of a controlled load, every worker is
+    connected too. It waits for its start."""
+
+
+EngineLine = FileSetProgress | LoadReady | LoadProgress | EngineAnswer | EngineFault
+
+
+def decode_line(line: bytes) -> EngineLine:
+    """Return the content of a line. Raises BenchError `engine-protocol`."""
+    try:
+        document = msgspec.json.decode(line)
+        kind = document.get("type") if isinstance(document, dict) else None
+        match kind:
+            case "making":
+                return msgspec.convert(document, FileSetProgress)
+            case "ready" | "armed":
+                return LoadReady()
+            case "progress":
+                return msgspec.convert(document, LoadProgress)
+            case "result":
+                return _answer(document)
+            case "error":
+                return msgspec.convert(document, EngineFault)
+    except msgspec.MsgspecError as error:
+        raise foreign(line, str(error)) from None
+    raise foreign(line, "it has no type that we know")
+
+
+def _answer(document: dict[str, Any]) -> EngineAnswer:
+    result = msgspec.convert(document, EngineResult)
+    if result.schema != SCHEMA:
+        raise msgspec.ValidationError(f"its schema is {result.schema}, not {SCHEMA}")
+    if "all" not in result.kinds:
+        raise msgspec.ValidationError("its kinds have no `all`")
+    return EngineAnswer(result, document)
+
+
+def foreign(line: bytes, why: str) -> BenchError:
+    """Return the error for a line that does not follow the protocol."""
+    shown = line[:80].decode(errors="replace").strip()
+    return BenchError(
+        "engine-protocol",
+        f"the engine printed a line outside its protocol: {why}: {shown}",
+        "the versions of the engine and of this program differ: run `make setup`",
+    )
+
+
+def error_of(fault: EngineFault, places: InputPositions = NO_POSITIONS) -> OperatingError:
+    """Return an engine's error as an OperatingError, with its position if known."""
+    diagnostics = _diagnostics_of(fault, places)
+    if diagnostics:
+        error: OperatingError = InputError(diagnostics)
+    elif fault.path is not None:
+        place = Diagnostic(
+            code=fault.code,
+            message=fault.message,
+            hint=fault.remedy,
+            file=fault.path,
+            line=fault.line or 1,
+            column=fault.column or 1,
+        )
+        error = InputError([place])
+    else:
+        error = BenchError(fault.code, fault.message, fault.remedy)
+    error.exit_status = 1 if fault.status == 1 else 2
+    return error
+
+
+def _diagnostics_of(fault: EngineFault, places: InputPositions) -> list[Diagnostic]:
+    """Return the errors with their positions in the input; empty unless all have one."""
+    problems = fault.problems
+    if not problems and fault.field is not None:
+        problems = (EngineProblem(fault.field, fault.message),)
+    found = []
+    for problem in problems:
+        where = position_of(places, problem.field, problem.message)
+        if where is None:
+            return []
+        message = problem.message.replace(*_field_names(problem.field))
+        found.append(diagnostic(where, fault.code, message, fault.remedy))
+    return found
+
+
+def _field_names(field: str) -> tuple[str, str]:
+    """Return the engine's name of a field, and its last word."""
+    return field.removeprefix("workload."), field.rpartition(".")[2]
+
+
+# --------------------------------------------------------------------------------------
+# The load engine as a process: it takes a request and returns progress and a result.
+#
+# Decision: each run has its own engine process (docs/decisions/0006-engine.md), and
+# Python only waits in a read: no Python code runs during the measurement except for one
+# line of progress a second. An interrupt is passed on, and the engine replies with its
+# results so far; a second interrupt ends it. Source: docs/engine-protocol.md.
+
+INTERRUPTED = 130
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_SILENCE_S = 5.0
+"""After so long without a line, bw looks whether the engine is stopped [s]."""
+_STOPPED_S = 30.0
+"""An engine that is stopped for so long is ended: what it measured is no load any more [s]."""
+_PATIENCE_S = 10
+"""How long an engine may take to end after its answer [s]."""
+
+
+def _ignored(_progress: object) -> None:
+    """Ignore the progress, or a warning."""
+
+
+def run_load(
+    request: LoadRequest,
+    *,
+    progress: Callable[[LoadProgress | FileSetProgress], None] = _ignored,
+    places: InputPositions = NO_POSITIONS,
+    warn: Callable[[str], None] = _ignored,
+) -> EngineAnswer:
+    """Run a request to its end and return the engine's answer.
+
+    `warn` gets a line if the engine cannot go on.
+
+    `places` has the origin of each field of the request: errors of the engine are
+    reported there.
+
+    Raises BenchError or InputError with the engine's exit status if the engine refuses the
+    request, and BenchError `engine-died` if it ends without an answer.
+    """
+    with conversation(request) as engine:
+        engine.warn = warn
+        for line in engine.lines():
+            said = decode_line(line)
+            if isinstance(said, LoadReady):
+                engine.start_load()
+            elif isinstance(said, LoadProgress | FileSetProgress):
+                # After an interrupt, it would report an incomplete interval as a complete one.
+                if not engine.interrupted:
+                    progress(said)
+            elif isinstance(said, EngineFault):
+                raise error_of(said, places)
+            else:
+                return said
+        raise engine.died()
+
+
+class Conversation:
+    """One request to one engine, while the engine works on it."""
+
+    def __init__(self, process: subprocess.Popen[bytes], signals: list[int]) -> None:
+        self._process = process
+        self._signals = signals
+        self._silent_s = 0.0
+        """How long the engine has been stopped."""
+        self.warn: Callable[[str], None] = _ignored
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether an interrupt has been passed on to the engine."""
+        return bool(self._signals)
+
+    def lines(self) -> Iterator[bytes]:
+        """Yield the engine's output, line by line, until it ends. Raises BenchError for an engine
+        that stays stopped."""
+        assert self._process.stdout is not None, "it is a pipe"
+        descriptor = self._process.stdout.fileno()
+        readable = select.poll()
+        readable.register(descriptor, select.POLLIN)
+        parts: list[bytes] = []
+        while True:
+            if not readable.poll(_SILENCE_S * 1000):
+                self._check_stopped()
+                continue
+            self._silent_s = 0.0
+            if not (data := os.read(descriptor, 1 << 16)):
+                break
+            *whole, rest = data.split(b"\n")
+            for line in whole:
+                yield b"".join((*parts, line))
+                parts.clear()
+            parts.append(rest)
+        if last := b"".join(parts):
+            yield last
+
+    def _check_stopped(self) -> None:
+        """Report a stopped engine, and end one that stays stopped. Raises BenchError."""
+        process = self._process.pid
+        if not is_stopped(process):
+            self._silent_s = 0.0
+            return
+        self._silent_s += _SILENCE_S
+        if self._silent_s < _STOPPED_S:
+            self.warn(
+                f"bw: the engine (process {process}) was stopped; it ends in "
+                f"{_STOPPED_S - self._silent_s:g} s unless it continues (kill -CONT {process})"
+            )
+            return
+        raise self._ended(
+            "engine-stopped",
+            f"the engine (process {process}) was stopped for {_STOPPED_S:g} s",
+            "run the load again, and let nothing stop it",
+        )
+
+    def _ended(self, code: str, message: str, remedy: str) -> BenchError:
+        error = BenchError(code, message, remedy)
+        if self.interrupted:
+            error.exit_status = INTERRUPTED
+        return error
+
+    def start_load(self) -> None:
+        """End the engine's stdin: a load that waits for its start begins."""
+        _close_stdin(self._process)
+
+    def end(self) -> None:
+        """Request an early end of the load; the engine answers with the results so far."""
+        with contextlib.suppress(ProcessLookupError):
+            self._process.send_signal(signal.SIGINT)
+
+    def died(self) -> BenchError:
+        """Return the error for an engine that ended without an answer."""
+        status = self._process.wait(_PATIENCE_S)
+        how = f"by signal {-status}" if status < 0 else f"with exit status {status}"
+        return self._ended(
+            "engine-died",
+            f"the engine ended {how} without a result",
+            "its own message, if any, is above",
+        )
+
+
+@contextlib.contextmanager
+def conversation(request: msgspec.Struct, prefix: Sequence[str] = ()) -> Iterator[Conversation]:
+    """Start an engine, send it the request, pass interrupts on, and end it afterwards.
+
+    `prefix`: the words that, put before the engine's command, start it in another network.
+    """
+    process = subprocess.Popen(
+        [*prefix, find_engine()],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        # A terminal's interrupt reaches the engine only through `bw`, and once.
+        start_new_session=True,
+    )
+
+    def pass_on(number: int, *, again: bool) -> None:
+        # poll() would reap it inside a handler; send_signal() checks for itself.
+        with contextlib.suppress(ProcessLookupError):
+            process.send_signal(signal.SIGKILL if again else number)
+            # A stopped one would answer only when it continues.
+            process.send_signal(signal.SIGCONT)
+
+    with _ending(process), signals_passed_on(pass_on) as signals:
+        assert process.stdin is not None, "it is a pipe"
+        _write(process.stdin, msgspec.json.encode(request))
+        conversing = Conversation(process, signals)
+        if not (isinstance(request, LoadRequest) and request.wait_for_start is True):
+            conversing.start_load()
+        yield conversing
+
+
+def _write(pipe: IO[bytes], data: bytes) -> None:
+    # If the engine ended at once, its exit status shows why: see `Conversation.died`.
+    with contextlib.suppress(BrokenPipeError):
+        pipe.write(data + b"\n")
+        pipe.flush()
+
+
+@contextlib.contextmanager
+def _ending(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """End the engine when the context ends."""
+    try:
+        yield
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(_PATIENCE_S)
+    finally:
+        end_child(process)
+        _close_stdin(process)
+
+
+def _close_stdin(process: subprocess.Popen[bytes]) -> None:
+    assert process.stdin is not None, "it is a pipe"
+    with contextlib.suppress(BrokenPipeError):
+        process.stdin.close()
+
+
+class PassOn(Protocol):
+    """Passes a signal on; `again`: it is not the first, so it ends what is left."""
+
+    def __call__(self, number: int, *, again: bool) -> None: ...
+
+
+@contextlib.contextmanager
+def signals_passed_on(pass_on: PassOn) -> Iterator[list[int]]:
+    """Call a function at each interrupt. Yield those received."""
+    seen: list[int] = []
+
+    def received(number: int, _frame: object) -> None:
+        seen.append(number)
+        pass_on(number, again=len(seen) > 1)
+
+    previous = {
+        number: signal.signal(number, received)
+        for number in _SIGNALS
+        if signal.getsignal(number) is not signal.SIG_IGN
+    }
+    try:
+        yield seen
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+# -- Other requests: one request, one answer as a type and as written ------------------
+#
+# Decision: as for loads, types are checked strictly and the document is stored unchanged.
+# A capture of a command starts the command when the engine reports that it is ready, and ends
+# the recording when the command has ended. Source: docs/engine-protocol.md.
+
+T = TypeVar("T")
+
+
+class TypedAnswer(msgspec.Struct, Generic[T], frozen=True):
+    """An answer as a type, and as the engine wrote it."""
+
+    result: T
+    document: dict[str, Any]
+    """The answer without the protocol's own `type` and `schema`."""
+    interrupted: bool = False
+
+
+def ask_engine(request: msgspec.Struct, kind: type[T]) -> TypedAnswer[T]:
+    """Return the engine's answer to a request; `kind` is the answer's type.
+
+    Raises InputError (with path, line and column) or BenchError, as the engine reports.
+    """
+    with conversation(request) as engine:
+        return _typed_answer(engine, kind, lambda: None)
+
+
+def capture_trace(
+    request: CaptureRequest, kind: type[T], during: Callable[[], None] | None
+) -> TypedAnswer[T]:
+    """Return the engine's answer to a capture, which lasts until `during` returns.
+
+    Without `during` the recording ends when its time is over, or at an interrupt.
+    """
+    with conversation(request) as engine:
+
+        def ready() -> None:
+            if during is not None:
+                during()
+                engine.end()
+
+        return _typed_answer(engine, kind, ready)
+
+
+def _typed_answer(engine: Conversation, kind: type[T], ready: Callable[[], None]) -> TypedAnswer[T]:
+    for line in engine.lines():
+        said = _decoded(line)
+        match said.pop("type", None):
+            case "ready":
+                ready()
+            case "progress":
+                pass
+            case "error":
+                raise error_of(_converted(line, said, EngineFault))
+            case "result":
+                said.pop("schema", None)
+                result = _converted(line, said, kind)
+                return TypedAnswer(result, said, engine.interrupted)
+            case _:
+                raise foreign(line, "it has no type that we know")
+    raise engine.died()
+
+
+def _decoded(line: bytes) -> dict[str, Any]:
+    try:
+        return msgspec.json.decode(line, type=dict[str, Any])
+    except msgspec.MsgspecError as error:
+        raise foreign(line, str(error)) from None
+
+
+def _converted(line: bytes, said: dict[str, Any], kind: type[T]) -> T:
+    try:
+        return msgspec.convert(said, kind)
+    except msgspec.MsgspecError as error:
+        raise foreign(line, str(error)) from None
+
+
+# -- A load's result as metrics of a trial: named numbers and findings -----------------
+#
+# Decision: the names are those of GLOSSARY.md with units last: `rate_per_s`, `response_ns_p99`,
+# `read_response_ns_p50`. A value that the engine does not have is left out: absent is not zero.
+# Percentiles of response times are of all operations, those that failed or never ended as the
+# slowest (features/load/response_times.py), and left out where they lie among these: a gate would
+# otherwise judge only those that succeeded. A percentile of few operations is included, because a
+# suite could not rely on a metric that came and went with the number of arrivals; the finding
+# `few-samples-for-percentile` marks it. Inside a suite's trial (APLOG is set) the numbers are
+# appended to APLOG as `name = value`, and findings as blocks.
+
+_ALL = {
+    "response_ns": ("mean", "p50", "p90", "p99", "p99_9", "p99_99", "max"),
+    "service_ns": ("mean", "p50", "p99"),
+    "issue_error_ns": ("p50", "p99", "p99_9", "max"),
+}
+_EACH = {"response_ns": ("mean", "p50", "p99")}
+DECLARED = (f"rate_per_s:{load_direction('rate_per_s')}", "response_ns_mean")
+"""Metrics that every load has, as `--metric` declares them."""
+
+_RATES = {
+    "rate_per_s": "achieved_rate_per_s",
+    "intended_rate_per_s": "intended_rate_per_s",
+    "offered_rate_per_s": "offered_rate_per_s",
+}
+_COUNTS = ("completed", "errors", "dropped", "skipped", "held", "waiting", "unfinished")
+"""Counts that are metrics; `--json` has all counts."""
+
+
+def metric_names(kinds: Sequence[str] = ALL_KINDS) -> list[str]:
+    """Return the names of the metrics that a load with these kinds of operations may have, those of
+    all its operations first."""
+    names = [*_RATES, *_COUNTS, "lateness_ns_p99", "bytes_per_s"]
+    names += [f"{time}_{name}" for time, those in _ALL.items() for name in those]
+    each = [f"{time}_{name}" for time, those in _EACH.items() for name in those]
+    of_kind = ("rate_per_s", "bytes_per_s", *each)
+    return names + [f"{kind}_{name}" for kind in kinds for name in of_kind]
+
+
+def load_metrics(result: EngineResult) -> dict[str, float]:
+    """Return every number of a result by name; omit missing values."""
+    found = {name: getattr(result, field) for name, field in _RATES.items()}
+    found |= {name: getattr(result.counts, name) for name in _COUNTS}
+    found["lateness_ns_p99"] = result.lateness_ns.p99
+    for kind, one in sorted(result.kinds.items()):
+        prefix = "" if kind == "all" else f"{kind}_"
+        rate, byte_rate = result.rates_of(one)
+        if kind != "all":
+            found[f"{prefix}rate_per_s"] = rate
+        found[f"{prefix}bytes_per_s"] = byte_rate
+        for time, names in (_ALL if kind == "all" else _EACH).items():
+            is_response = time == "response_ns"
+            times = response_times(result, kind) if is_response else getattr(one, time)
+            found |= _named(f"{prefix}{time}", times, names)
+    return {name: float(v) for name, v in found.items() if v is not None}
+
+
+def _named(
+    prefix: str, times: TimeDistribution, names: Iterable[str]
+) -> dict[str, float | int | None]:
+    return {f"{prefix}_{name}": getattr(times, name) for name in names}
+
+
+def aplog_text(result: EngineResult, findings: Iterable[Finding]) -> str:
+    """Return the text that a load appends to APLOG: findings as blocks, numbers as lines."""
+    blocks = "".join(f"\n[finding]\n{_finding(finding)}" for finding in findings)
+    lines = "".join(f"{name} = {value!r}\n" for name, value in load_metrics(result).items())
+    return f"{blocks}\n{lines}"
+
+
+def _finding(finding: Finding) -> str:
+    return (
+        f"code = {finding.code}\nseverity = {finding.severity.value}\n"
+        f"evidence = {' '.join(finding.evidence.split())}\n"
+    )

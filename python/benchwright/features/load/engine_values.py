@@ -1,0 +1,305 @@
+"""Computes the values that criteria limit from a load's counts and histograms. Pure.
+
+Decision: an operation without a response exceeds every limit: operations that failed or never
+ended count against percentiles, shares and the error ratio, and an open operation counts with
+a lower bound of its age. Without them a server would look better the more requests it
+drops. The engine does not report which operations are open; they are assumed to be the
+youngest arrivals, so every age is a lower bound. Operations that waited for a free place when
+the load ended were only cut short: they are lost if older than every limit, and ignored if
+young. A percentile whose rank lies among operations without a response is infinite, as with
+every generator (generators/measurements.py). Sources: docs/engine-protocol.md; Schroeder and
+others, "Open versus closed" (NSDI '06), on what a closed view omits.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from benchwright.core.numeric import np, npt
+from benchwright.features.load.criteria import within_ns
+from benchwright.features.load.hdr_histogram import Histogram, decode_histogram
+from benchwright.features.load.response_times import times_histogram
+from benchwright.features.load.types import (
+    EngineResult,
+    IntervalResult,
+    TimeDistribution,
+    response_rank,
+)
+from benchwright.features.search.types import Criterion, LoadSeries
+
+MEAN = "response_ms_mean"
+
+
+class OperationCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """Counts of a load's operations, or of its part so far."""
+
+    rate: float
+    """Arrival rate [1/s]."""
+    lasted_s: float
+    """Time during which operations arrived [s]."""
+    intended: int
+    answered: int
+    """Operations with a response that did not fail."""
+    failed: int = 0
+    """Operations that failed, were dropped, or were skipped as too late."""
+    open: int = 0
+    """Operations that arrived and have neither ended nor been given up."""
+    lost: int = 0
+    """Operations that were given up; older than the open ones."""
+    open_for_s: float = 0.0
+    """Time since the youngest open or lost operation arrived, at least [s]."""
+    mean_ms: float | None = None
+    """Mean response time of the operations that were answered."""
+    histogram: Histogram
+    """Response times of the operations that were answered [ns]."""
+
+
+def load_values(tally: OperationCounts, criteria: Iterable[Criterion]) -> dict[str, float]:
+    """Return the value of each criterion that the load has a value for, and the mean."""
+    found = {MEAN: _mean_ms(tally)}
+    found |= {criterion.key: load_value(tally, criterion) for criterion in criteria}
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def load_value(tally: OperationCounts, criterion: Criterion) -> float | None:
+    """Return a criterion's value; None if the load has none."""
+    match criterion.statistic:
+        case "mean":
+            return _mean_ms(tally)
+        case "percentile":
+            assert criterion.share is not None, "a percentile has its share"
+            return _percentile_ms(tally, criterion.share, criterion.limit)
+        case "share":
+            limit_ns = within_ns(criterion)
+            return None if limit_ns is None else _share_within(tally, limit_ns)
+        case "ratio":
+            return _error_ratio(tally)
+    return None
+
+
+def _mean_ms(tally: OperationCounts) -> float | None:
+    """Return the mean response, including the minimum age of open operations [ms]."""
+    pending = tally.open + tally.lost
+    n = tally.answered + pending
+    if not n:
+        return None
+    answered = (tally.mean_ms or 0.0) * tally.answered
+    mean_age_s = tally.open_for_s + 0.5 * pending / tally.rate
+    if not tally.lost:
+        # Operations that have just arrived carry no information yet.
+        mean_ms = answered / tally.answered if tally.answered else 0.0
+        if 1e3 * mean_age_s <= mean_ms:
+            return mean_ms
+    return (answered + 1e3 * mean_age_s * pending) / n
+
+
+def _older(tally: OperationCounts, limit_s: float) -> int:
+    """Return a lower bound of the operations without a response older than a limit."""
+    return tally.lost + _overdue(tally.open, tally.rate, limit_s - tally.open_for_s)
+
+
+def _overdue(n: int, rate: float, age_s: float) -> int:
+    """Return a lower bound of those of the `n` youngest arrivals that exceed an age."""
+    young = max(0.0, rate * age_s)
+    return max(0, n - math.ceil(young)) if young < n else 0
+
+
+def _percentile_ms(tally: OperationCounts, share: float, limit_ms: float) -> float | None:
+    """Return a percentile of all operations [ms]; infinite if its rank lies among operations
+    without a response."""
+    over = tally.failed + _older(tally, limit_ms / 1e3)
+    whole = tally.answered + over
+    if not whole:
+        return None
+    rank = response_rank(share, over, whole)
+    if rank is None:
+        return math.inf
+    ns = tally.histogram.at_rank(rank)
+    return None if ns is None else ns / 1e6
+
+
+def _share_within(tally: OperationCounts, limit_ns: int) -> float | None:
+    over = tally.failed + _older(tally, limit_ns / 1e9)
+    whole = tally.answered + over
+    return count_within(tally.histogram, limit_ns) / whole if whole else None
+
+
+def count_within(histogram: Histogram, limit_ns: int) -> int:
+    """Return how many values do not exceed a limit; its own bucket counts completely."""
+    return int(histogram.count[histogram.low <= limit_ns].sum())
+
+
+def _error_ratio(tally: OperationCounts) -> float | None:
+    lost = tally.failed + tally.lost
+    whole = tally.answered + lost
+    return lost / whole if whole else None
+
+
+# -- from the engine's results ---------------------------------------------------------
+
+
+def counts_of(result: EngineResult, lasted_s: float, patience_s: float) -> OperationCounts:
+    """Return the counts of a load that is over; operations arrived for `lasted_s`.
+
+    An operation that waited for a free place at the end is lost if older than `patience_s`.
+    """
+    counts, response = result.counts, result.all.response_ns
+    drained_s = max(0.0, result.elapsed_ns / 1e9 - lasted_s)
+    open_for_s = drained_s if counts.unfinished else 0.0
+    rate = max(counts.intended, 1) / lasted_s
+    late = _overdue(counts.waiting, rate, patience_s - open_for_s)
+    return OperationCounts(
+        rate=rate,
+        lasted_s=lasted_s,
+        intended=counts.intended,
+        answered=response.count,
+        failed=counts.errors + counts.dropped + counts.skipped,
+        open=counts.waiting - late,
+        lost=counts.unfinished + late,
+        open_for_s=open_for_s,
+        mean_ms=None if response.mean is None else response.mean / 1e6,
+        histogram=whole_histogram(response),
+    )
+
+
+def target_counts(tally: OperationCounts, result: EngineResult) -> OperationCounts | None:
+    """Return the counts of a load that is over without the lateness of the generator, and without
+    the operations that it skipped; None: the engine does not say."""
+    times = result.all.target_response_ns
+    if times is None:
+        return None
+    return msgspec.structs.replace(
+        tally,
+        failed=tally.failed - result.counts.skipped,
+        mean_ms=None if times.mean is None else times.mean / 1e6,
+        histogram=whole_histogram(times),
+    )
+
+
+def whole_histogram(times: TimeDistribution) -> Histogram:
+    """Return the histogram of times; an empty one where there is none."""
+    return times_histogram(times) or merged([])
+
+
+class _GrowingSeries:
+    """The values of the intervals of a load so far."""
+
+    def __init__(self, criteria: Iterable[Criterion]) -> None:
+        self._wanted = {MEAN: Criterion(MEAN, 0.0)} | {
+            criterion.key: criterion for criterion in criteria if criterion.statistic != "metric"
+        }
+        self._at_s: list[float] = []
+        self._width_s = 1.0
+        self._answered: list[int] = []
+        self._columns: dict[str, list[float]] = {key: [] for key in self._wanted}
+
+    def add(self, interval: IntervalResult) -> OperationCounts:
+        """Add the newest interval; return its counts."""
+        tally = _counts_of_interval(interval)
+        self._at_s.append(interval.start_ns / 1e9)
+        if len(self._at_s) == 1:
+            self._width_s = tally.lasted_s
+        self._answered.append(tally.answered)
+        for key, one in self._wanted.items():
+            self._columns[key].append(_or_zero(load_value(tally, one)))
+        return tally
+
+    def series(self) -> LoadSeries:
+        """Return the values of each interval; an interval has the operations that ended in it."""
+        return LoadSeries(
+            at_s=tuple(self._at_s),
+            width_s=self._width_s,
+            counts=tuple(self._answered),
+            values={key: tuple(column) for key, column in self._columns.items()},
+            binned_by="completion",
+        )
+
+
+class RunningLoad:
+    """A running load: its intervals so far. Each is computed once, when it is added, so that a
+    second of a long load costs no more than one of a short load."""
+
+    def __init__(self, criteria: Iterable[Criterion]) -> None:
+        self._series = _GrowingSeries(criteria)
+        self._counts = OperationCounts(
+            rate=0.0, lasted_s=0.0, intended=0, answered=0, histogram=merged([])
+        )
+        self._length_ns = 0
+
+    def add(self, interval: IntervalResult) -> None:
+        """Add the newest interval."""
+        tally, before = self._series.add(interval), self._counts
+        answered = before.answered + tally.answered
+        total_ms = sum((one.mean_ms or 0.0) * one.answered for one in (before, tally))
+        self._length_ns += interval.length_ns
+        self._counts = OperationCounts(
+            rate=(before.intended + tally.intended) / (self._length_ns / 1e9)
+            if self._length_ns
+            else 0.0,
+            lasted_s=(interval.start_ns + interval.length_ns) / 1e9,
+            intended=before.intended + tally.intended,
+            answered=answered,
+            failed=before.failed + tally.failed,
+            open=interval.in_flight + interval.waiting,
+            mean_ms=total_ms / answered if answered else None,
+            histogram=merged([before.histogram, tally.histogram]),
+        )
+
+    def counts(self, rate: float) -> OperationCounts:
+        """Return the counts of all intervals; `rate` [1/s] where nothing has arrived yet."""
+        return msgspec.structs.replace(self._counts, rate=self._counts.rate or rate)
+
+    def series(self) -> LoadSeries:
+        """Return the values of each interval; an interval has the operations that ended in it."""
+        return self._series.series()
+
+
+def load_series(intervals: Iterable[IntervalResult], criteria: Iterable[Criterion]) -> LoadSeries:
+    """Return the values of each interval of a load."""
+    series = _GrowingSeries(criteria)
+    for interval in intervals:
+        series.add(interval)
+    return series.series()
+
+
+def _or_zero(value: float | None) -> float:
+    """Return 0 for an interval without a value; its count is 0 then, too."""
+    return 0.0 if value is None else value
+
+
+def _counts_of_interval(interval_result: IntervalResult) -> OperationCounts:
+    mean_ns = interval_result.response_ns_mean
+    return OperationCounts(
+        rate=1.0,
+        lasted_s=interval_result.length_ns / 1e9,
+        intended=interval_result.intended,
+        answered=interval_result.completed - interval_result.errors,
+        failed=interval_result.errors + interval_result.dropped,
+        mean_ms=None if mean_ns is None else mean_ns / 1e6,
+        histogram=histogram_of(interval_result),
+    )
+
+
+def histogram_of(interval: IntervalResult) -> Histogram:
+    """Return an interval's response times; empty if it has none."""
+    if interval.response_hdr is None:
+        return merged([])
+    return decode_histogram(interval.response_hdr)
+
+
+def merged(histograms: Sequence[Histogram]) -> Histogram:
+    """Return the histogram of all values together."""
+    if not histograms:
+        none: npt.NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+        return Histogram(none, none, none)
+    low = np.concatenate([histogram.low for histogram in histograms])
+    high = np.concatenate([histogram.high for histogram in histograms])
+    count = np.concatenate([histogram.count for histogram in histograms])
+    ends, places = np.unique(high, return_inverse=True)
+    total = np.bincount(places, weights=count, minlength=ends.size).astype(np.int64)
+    begins = np.full(ends.size, np.iinfo(np.int64).max)
+    np.minimum.at(begins, places, low)
+    return Histogram(begins, ends, total)

@@ -1,0 +1,273 @@
+"""File sets that grow with the load, and how many operations a chain of operations has. Pure.
+
+Decision: a user gives weights and rates of operations sent, as the published tables do; the
+engine draws chains. A chain of n operations on average is drawn with weight / n, and chains
+arrive at rate / (mean n of the drawn chains). n follows from the tables of sizes alone: the
+engine cuts a transfer into pieces, and a whole file counts with the size of a new file.
+Source: Anderson and Chase, Fstress (2002): counts per directory grow with the load.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+
+import msgspec
+
+from benchwright.features.load import workload as w
+from benchwright.stats.special import gamma_tail, normal_cdf
+
+MOST_BYTES = 2**36
+"""A file is smaller than this."""
+_TRANSFERS = ("read", "write", "append")
+_MAKES = ("create", "mkdir")
+SPARE = Fraction(1, 10)
+"""Further names that do not exist at the start, per existing one, where operations create."""
+_MOST_WEIGHT = 10**9
+
+
+class FileSetPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """A file set whose files and directories are per operation per second, or absolute."""
+
+    tables: w.FileSet
+    """`files` and `empty_directories`: those that exist at the start of each directory."""
+    per_load: bool = False
+    """Whether `files` of the tables is for each operation per second."""
+    for_rate_micro: int | None = None
+    """The rate for which the set is made [millionths of 1/s]; None: that of the run."""
+    spare: Fraction | None = None
+    """Names that do not exist at the start, per existing one; None: as many as are needed."""
+
+    def made_for(self, filaments: Sequence[w.FilamentPlan]) -> w.FileSet:
+        """Return the set for filaments. Raises ValueError if it needs a rate and they have none."""
+        factor = Fraction(1)
+        if self.for_rate_micro is not None:
+            factor = Fraction(self.for_rate_micro, w.MICRO)
+        elif self.per_load:
+            rate = operations_per_s(
+                (one for one in filaments if isinstance(one, w.Files)),
+                self.tables.file_size,
+            )
+            if rate is None:
+                raise ValueError(
+                    "files_per_load needs a rate, and a closed loop has none: add for_rate"
+                )
+            factor = Fraction(rate)
+        spare = self.spare
+        if spare is None:
+            spare = SPARE if _makes(filaments) else Fraction(0)
+        return msgspec.structs.replace(
+            self.tables,
+            files=multiplied(self.tables.files, factor * (1 + spare)),
+            empty_directories=multiplied(self.tables.empty_directories, 1 + spare),
+            present_micro=round(w.MICRO / (1 + spare)),
+        )
+
+
+def _makes(filaments: Iterable[w.FilamentPlan]) -> bool:
+    """Return whether an operation creates a file or a directory."""
+    steps = (
+        step
+        for filament in filaments
+        if isinstance(filament, w.Files)
+        for chain in filament.chains
+        for step in chain.steps
+    )
+    return any(step.kind in _MAKES for step in steps)
+
+
+def multiplied(distribution: w.Distribution, factor: Fraction) -> w.Distribution:
+    """Return a distribution of numbers times a factor, rounded; no number becomes 0."""
+
+    def times(value: int) -> int:
+        return max(math.floor(value * factor + Fraction(1, 2)), min(value, 1))
+
+    match distribution:
+        case w.ConstantValue(value):
+            return w.ConstantValue(times(value))
+        case w.UniformValue(low, high):
+            return w.UniformValue(times(low), times(high))
+        case w.Weighted(values):
+            return w.Weighted(tuple((times(value), weight) for value, weight in values))
+        case w.Pareto(minimum, shape):
+            return w.Pareto(times(minimum), shape)
+        case _:
+            return msgspec.structs.replace(distribution, mean=times(distribution.mean))
+
+
+# -- operations of a chain ---------------------------------------------------------------
+
+
+def mean_pieces(size: w.Distribution, piece_bytes: int) -> Fraction:
+    """Return the mean number of pieces of a transfer; a size of 0 counts as 1 byte.
+
+    Exact for single values and for uniform sizes.
+    """
+    match size:
+        case w.ConstantValue(value):
+            return Fraction(_pieces(value, piece_bytes))
+        case w.Weighted(values):
+            whole = sum(weight for _, weight in values)
+            pieces = sum(_pieces(value, piece_bytes) * n for value, n in values)
+            return Fraction(pieces, whole)
+        case w.UniformValue(low, high):
+            pieces = _pieces_up_to(high, piece_bytes) - _pieces_up_to(low - 1, piece_bytes)
+            return Fraction(pieces, high - low + 1)
+        case _:
+            return Fraction(1 + _sum_of_tail(size, piece_bytes))
+
+
+def _pieces(value: int, piece_bytes: int) -> int:
+    return max(1, -(-value // piece_bytes))
+
+
+def _pieces_up_to(size: int, piece_bytes: int) -> int:
+    """Return the sum of the pieces of all sizes from 0 to this one."""
+    if size < 0:
+        return 0
+    whole, rest = divmod(size, piece_bytes)
+    return 1 + piece_bytes * whole * (whole + 1) // 2 + rest * (whole + 1)
+
+
+def _sum_of_tail(size: w.Distribution, piece_bytes: int) -> float:
+    """Return the sum of P(size > k pieces) over k from 1; neighbouring k of large ones together."""
+    most = MOST_BYTES // piece_bytes
+    total, k = 0.0, 1
+    while k <= most:
+        several = min(max(1, k // 100), most - k + 1)
+        tail = _tail(size, piece_bytes * (k + (several - 1) / 2))
+        total += several * tail
+        if tail < 1e-12:
+            break
+        k += several
+    return total
+
+
+def _tail(size: w.Distribution, bytes_: float) -> float:
+    """Return P(size > bytes) of a continuous distribution."""
+    match size:
+        case w.Exponential(mean):
+            return math.exp(-bytes_ / mean)
+        case w.Lognormal(mean, cv_micro):
+            variance = math.log1p((cv_micro / w.MICRO) ** 2)
+            location = math.log(mean) - variance / 2
+            return normal_cdf((location - math.log(bytes_)) / math.sqrt(variance))
+        case w.Gamma(mean, shape_micro):
+            shape = shape_micro / w.MICRO
+            return gamma_tail(shape, bytes_ * shape / mean)
+        case w.Pareto(minimum, shape_micro):
+            return min(1.0, math.pow(minimum / bytes_, shape_micro / w.MICRO))
+    raise AssertionError(f"{size} is not continuous")
+
+
+def operations_of(
+    steps: Sequence[w.ChainStep], piece_bytes: int, file_size: w.Distribution
+) -> Fraction:
+    """Return the mean number of operations of a chain with these steps."""
+    return sum(
+        (
+            mean_pieces(step.size or file_size, piece_bytes)
+            if step.kind in _TRANSFERS
+            else Fraction(1)
+            for step in steps
+        ),
+        Fraction(0),
+    )
+
+
+def operations_per_chain(filament: w.Files, file_size: w.Distribution) -> Fraction:
+    """Return the mean number of operations of the chains that a filament draws."""
+    weights = [chain.weight for chain in filament.chains]
+    operations = (
+        weight * operations_of(chain.steps, filament.piece_bytes, file_size)
+        for chain, weight in zip(filament.chains, weights, strict=True)
+    )
+    return sum(operations, Fraction(0)) / sum(weights)
+
+
+def whole_weights(weights: Sequence[Fraction]) -> tuple[int, ...]:
+    """Return whole numbers in the ratio of the weights; rounded if they would be large."""
+    common = math.lcm(*(weight.denominator for weight in weights))
+    whole = [int(weight * common) for weight in weights]
+    divisor = math.gcd(*whole) or 1
+    if max(whole) // divisor <= _MOST_WEIGHT:
+        return tuple(weight // divisor for weight in whole)
+    scale = _MOST_WEIGHT / max(weights)
+    return tuple(max(1, round(weight * scale)) if weight else 0 for weight in weights)
+
+
+# -- the rate of a workload --------------------------------------------------------------
+
+
+def operations_per_s(
+    filaments: Iterable[w.FilamentPlan], file_size: w.Distribution
+) -> float | None:
+    """Return the rate of operations of the filaments with a rate; None if there are none.
+
+    Of a rate that changes, the largest one counts: a file set must serve it.
+    """
+    total: float | None = None
+    for one in filaments:
+        if isinstance(one, w.Open | w.Files) and one.rate is not None:
+            operations = (
+                float(operations_per_chain(one, file_size)) if isinstance(one, w.Files) else 1.0
+            )
+            total = (total or 0.0) + _largest_micro(one.rate) * operations / w.MICRO
+    return total
+
+
+def _largest_micro(rate: w.Rate) -> int:
+    if isinstance(rate, w.ConstantRate):
+        return rate.micro_per_s
+    return max(max(s.from_micro_per_s, s.to_micro_per_s) for s in rate.steps)
+
+
+def at_rate(
+    filaments: Sequence[w.FilamentPlan], rate_per_s: float, file_size: w.Distribution
+) -> tuple[w.FilamentPlan, ...]:
+    """Return the filaments with their rates multiplied, so that together they have this rate of
+    operations."""
+    now = operations_per_s(filaments, file_size)
+    assert now, "a filament has a rate"
+    return tuple(
+        msgspec.structs.replace(one, rate=multiplied_rate(one.rate, rate_per_s / now))
+        if isinstance(one, w.Open | w.Files) and one.rate is not None
+        else one
+        for one in filaments
+    )
+
+
+def with_users(filaments: Sequence[w.FilamentPlan], users: int) -> tuple[w.FilamentPlan, ...]:
+    """Return the filaments on files as closed loops with so many users together.
+
+    Users are shared as in the filaments; where these have rates, as evenly as possible.
+    """
+    on_files = [one for one in filaments if isinstance(one, w.Files)]
+    shares = [one.users or 1 for one in on_files]
+    given, ends = 0, []
+    for share in itertools.accumulate(shares):
+        ends.append(round(users * share / sum(shares)) - given)
+        given += ends[-1]
+    return tuple(
+        msgspec.structs.replace(one, users=number, rate=None, arrival=None, count=None)
+        for one, number in zip(on_files, ends, strict=True)
+        if number
+    )
+
+
+def multiplied_rate(rate: w.Rate, factor: float) -> w.Rate:
+    """Return a rate times a factor."""
+    if isinstance(rate, w.ConstantRate):
+        return w.ConstantRate(max(1, round(rate.micro_per_s * factor)))
+    return w.RateProfile(
+        tuple(
+            w.RateStep(
+                step.for_ns,
+                round(step.from_micro_per_s * factor),
+                round(step.to_micro_per_s * factor),
+            )
+            for step in rate.steps
+        )
+    )

@@ -1,0 +1,174 @@
+"""Findings about a load that several hosts issued: a host that was lost, lags or differs, and
+clocks that are not known well enough.
+
+Decision: hosts are compared by their figures in the intervals of the measured part, with a rank
+test within intervals (features/load/agreement.py), because the response times of a run depend on
+each other. A difference is reported only if it also matters. The clocks are judged against the mean
+gap between the arrivals of all hosts: a host that starts much less than a gap late changes no
+arrival process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from benchwright.core.results import Finding
+from benchwright.core.text import (
+    duration_ns_text,
+    list_text,
+    percent_text,
+    rate_text,
+)
+from benchwright.features.load.agreement import odd_one_out
+from benchwright.features.load.types import EngineResult, HostResult, LoopModel
+from benchwright.findings import thresholds as t
+from benchwright.findings.codes import make_finding
+
+
+def host_findings(result: EngineResult, loop: LoopModel, subject: str) -> Iterator[Finding]:
+    """Yield the findings about the hosts of a load; none for a load of one machine's engine."""
+    for host in result.lost_hosts:
+        yield make_finding("host-lost", subject, host.lost)
+    measured = [one for one in result.hosts if not one.lost]
+    if loop.open:
+        yield from _clocks(result, measured, subject)
+    yield from _different(measured, subject)
+
+
+# -- the clocks --------------------------------------------------------------------------
+
+
+def _clocks(result: EngineResult, hosts: list[HostResult], subject: str) -> Iterator[Finding]:
+    rate_per_s = result.intended_rate_per_s
+    if not rate_per_s or len(hosts) < 2:
+        return
+    gap_ns = 1e9 / rate_per_s
+    limit_ns = t.SKEW_OF_GAP * gap_ns
+    gap = f"a tenth of the mean gap between arrivals is {duration_ns_text(limit_ns, 2)}"
+    bounds = [(one.clock.bound_ns, one) for one in hosts if one.clock is not None]
+    worst_ns, worst = max(bounds, key=lambda one: one[0], default=(0, hosts[0]))
+    if worst.clock is not None and worst_ns > limit_ns:
+        ways = {"udp": "packets", "ssh": "the ssh connection"}
+        how = ways.get(worst.clock.method, "the connection")
+        evidence = (
+            f"the clock of {worst.host} is known to ±{duration_ns_text(worst_ns, 2)} (by {how}), "
+            f"and {gap}"
+        )
+        yield make_finding("clock-uncertain", subject, evidence)
+    late = [
+        (abs(skew_ns), skew_ns, when, one)
+        for one in hosts
+        for when, skew_ns in (
+            ("at its start", one.start_skew_ns),
+            ("at its end", one.end_skew_ns),
+        )
+        if skew_ns is not None and one.clock is not None
+        if abs(skew_ns) - one.clock.bound_ns > limit_ns
+    ]
+    if late:
+        size_ns, skew_ns, when, one = max(late, key=lambda found: found[0])
+        word = "late" if skew_ns > 0 else "early"
+        drift = one.clock.drift_ppm if one.clock is not None else None
+        why = "" if drift is None else f" (its clock drifts {drift:+.2g} ppm)"
+        evidence = f"{one.host} was {duration_ns_text(size_ns, 2)} {word} {when}{why}, and {gap}"
+        yield make_finding("hosts-skewed", subject, evidence)
+
+
+# -- a host that differs -------------------------------------------------------------------
+
+_FIGURES = (
+    ("response p50", "response_ns_p50"),
+    ("response p99", "response_ns_p99"),
+    ("issue error p99", "issue_error_ns_p99"),
+)
+
+
+def _different(hosts: list[HostResult], subject: str) -> Iterator[Finding]:
+    """Yield a finding for each host that differs from the others, with all its figures that do."""
+    reasons: dict[str, list[str]] = {}
+    for title, field in _FIGURES:
+        left = hosts
+        # Two hosts have one difference; of more, another one may differ after the first.
+        while (found := _one_different(left, title, field)) is not None:
+            host, reason = found
+            reasons.setdefault(host.host, []).append(reason)
+            left = [one for one in left if one is not host]
+            if len(left) < 2:
+                break
+    for name, texts in reasons.items():
+        level = percent_text(t.HOST_DIFFERS_LEVEL)
+        evidence = f"{name}: {'; '.join(texts)} (rank test at a level of {level})"
+        yield make_finding("host-differs", subject, evidence)
+
+
+def _one_different(
+    hosts: list[HostResult], title: str, field: str
+) -> tuple[HostResult, str] | None:
+    """Return the host that differs most in a figure, and how; None if none does enough."""
+    by_start = [{i.start_ns: getattr(i, field) for i in one.intervals} for one in hosts]
+    if len(hosts) < 2:
+        return None
+    common = [
+        [series[start] for series in by_start]
+        for start in sorted(by_start[0])
+        if all(series.get(start) is not None for series in by_start)
+    ]
+    level = t.HOST_DIFFERS_LEVEL / len(_FIGURES)
+    odd = odd_one_out(common, level)
+    if odd is None:
+        return None
+    own = _median([block[odd[0]] for block in common])
+    others = _median([value for block in common for i, value in enumerate(block) if i != odd[0]])
+    least = t.LATE_NS if field.startswith("issue") else 0.0
+    if abs(own - others) <= max(least, t.HOST_DIFFERS * others):
+        return None
+    reason = (
+        f"{title} {duration_ns_text(own)}, the others {duration_ns_text(others)} "
+        f"(medians of {len(common)} intervals)"
+    )
+    return hosts[odd[0]], reason
+
+
+def _median(values: list[float]) -> float:
+    ordered, half = sorted(values), len(values) // 2
+    return (ordered[half] + ordered[-half - 1]) / 2
+
+
+# -- a host that lags ----------------------------------------------------------------------
+
+
+def late_hosts(result: EngineResult, limit_ns: float) -> str:
+    """Return the hosts whose own lateness is above the limit, as a text; empty if none is."""
+    late = [
+        f"{one.host} (p99 {duration_ns_text(one.lateness_ns.p99)}{_busy(one)})"
+        for one in result.hosts
+        if one.lateness_ns is not None and (one.lateness_ns.p99 or 0) > limit_ns
+    ]
+    return _named(late, len(result.hosts))
+
+
+def short_hosts(result: EngineResult, least: float) -> str:
+    """Return the hosts that issued less than this share of their part, as a text; empty if none
+    did."""
+    short = [
+        f"{one.host} ({rate_text(one.offered_rate_per_s)} of "
+        f"{rate_text(one.intended_rate_per_s)}{_busy(one)})"
+        for one in result.hosts
+        if one.intended_rate_per_s and one.offered_rate_per_s is not None
+        if one.offered_rate_per_s < least * one.intended_rate_per_s
+    ]
+    return _named(short, len(result.hosts))
+
+
+def _busy(host: HostResult) -> str:
+    share = host.busy_share
+    return "" if share is None else f", its workers busy {percent_text(share)}"
+
+
+def _named(hosts: list[str], number: int) -> str:
+    """Return `degraded by B (p99 3 ms)`; empty without hosts."""
+    if not hosts:
+        return ""
+    if len(hosts) == number > 1:
+        return "all hosts: " + list_text(hosts)
+    return "degraded by " + list_text(hosts)

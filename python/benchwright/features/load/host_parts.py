@@ -1,0 +1,189 @@
+"""What several hosts can issue together, and the part of each of them. Pure.
+
+Decision: apart from the connections (hosts.py), because every spec and command line is checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from benchwright.core.errors import Diagnostic
+from benchwright.features.load.parse import each_of, implied_server, kind_of, tls_of
+from benchwright.features.load.request import (
+    InputPositions,
+    LoadRequest,
+    LoadTarget,
+    NullTarget,
+    OneTarget,
+    PostgresTarget,
+    RedisTarget,
+    SchedulePart,
+    ServerTarget,
+    SeveralTarget,
+    StreamTarget,
+    filament_field,
+)
+from benchwright.features.load.workload import Files, Follow, Process, Trace
+from benchwright.suite.mistakes import diagnostic
+from benchwright.suite.program import Where
+
+_WHY_NOT: dict[type, str] = {
+    Follow: "a filament that follows another one waits for operations of other hosts",
+    Files: "several hosts cannot share the state of a file set",
+    Process: "its process is on this machine only",
+}
+"""Filaments that several hosts cannot issue together, with the reason."""
+_NO_FILE = ("-", "/dev/stdin")
+
+
+def why_not_hosts(filament: object) -> str | None:
+    """Return why several hosts cannot issue a filament together; None if they can."""
+    if isinstance(filament, Trace):
+        paths = _paths_of(filament)
+        if "" in paths:
+            return "the Python class is on this machine only"
+        if any(path in _NO_FILE for path in paths):
+            return "each host reads the trace, and standard input is read only once"
+    return _WHY_NOT.get(type(filament))
+
+
+def hosts_mistakes(request: LoadRequest, places: InputPositions) -> list[Diagnostic]:
+    """Return why several hosts cannot issue a load, each reason at its place."""
+    target = places.get("target", Where("--target"))
+    found = [
+        diagnostic(target, "bad-argument", message, hint)
+        for message, hint in target_mistakes(request.target)
+    ]
+    for place, filament in enumerate(request.workload.filaments):
+        if (why := why_not_hosts(filament)) is not None:
+            where = places.get(filament_field(place), Where("--hosts"))
+            found.append(
+                diagnostic(
+                    where,
+                    "bad-argument",
+                    why,
+                    "leave out hosts: one machine can issue it",
+                )
+            )
+    return found
+
+
+def target_mistakes(target: LoadTarget) -> list[tuple[str, str]]:
+    """Return why hosts cannot load a target together, and what to do."""
+    if isinstance(target, SeveralTarget):
+        return [
+            (f"target {one.name}: {message}", hint)
+            for one in target.targets
+            for message, hint in target_mistakes(one.target)
+        ]
+    if not isinstance(target, ServerTarget | NullTarget):
+        message = f"a {kind_of(target)} target is not one server that all hosts reach"
+        hint = (
+            "name http://HOST/PATH, redis://HOST, postgres://USER@HOST/DB, tcp://HOST:PORT or "
+            "udp://HOST:PORT"
+        )
+        return [(message, hint)]
+    if isinstance(target, StreamTarget) and target.unix_socket is not None:
+        message = "a Unix socket is another server on each host"
+        return [(message, "name the server by its host and port")]
+    if isinstance(target, RedisTarget | PostgresTarget) and target.password_file:
+        message = "the file of password_file is on this machine, and each host connects"
+        hint = "set REDISCLI_AUTH in the environment of the sessions of ssh on each host"
+        if isinstance(target, PostgresTarget):
+            hint = "write the password into ~/.pgpass of each host"
+        return [(message, hint)]
+    if implied_server(target) is not None:
+        message = "a loopback address is another machine on each host"
+        return [(message, "name the server by an address that all hosts reach")]
+    return []
+
+
+# -- Files of this machine ---------------------------------------------------------------
+
+
+def _paths_of(trace: Trace) -> tuple[str, ...]:
+    return (trace.path,) if isinstance(trace.path, str) else trace.path
+
+
+def files_of(request: LoadRequest) -> tuple[str, ...]:
+    """Return the paths of the files that each host needs: traces, and authorities of TLS."""
+    filaments = request.workload.filaments
+    traces = (one for one in filaments if isinstance(one, Trace))
+    paths = [path for trace in traces for path in _paths_of(trace)]
+    for target in each_of(request.target):
+        tls = tls_of(target)
+        if tls is not None and tls.ca is not None:
+            paths.append(tls.ca)
+    return tuple(dict.fromkeys(paths))
+
+
+def with_files(request: LoadRequest, there: Mapping[str, str]) -> LoadRequest:
+    """Return the request with other paths for the files of `files_of`."""
+
+    def moved(filament: object) -> object:
+        if not isinstance(filament, Trace):
+            return filament
+        paths = tuple(there[path] for path in _paths_of(filament))
+        return msgspec.structs.replace(filament, path=paths[0] if len(paths) == 1 else paths)
+
+    def verified(target: OneTarget) -> OneTarget:
+        tls = tls_of(target)
+        if tls is None or tls.ca is None:
+            return target
+        tls = msgspec.structs.replace(tls, ca=there[tls.ca])
+        return msgspec.structs.replace(target, tls=tls)
+
+    workload = request.workload
+    filaments = tuple(moved(one) for one in workload.filaments)
+    return msgspec.structs.replace(
+        request,
+        workload=msgspec.structs.replace(workload, filaments=filaments),
+        target=_each(request.target, verified),
+    )
+
+
+def _each(target: LoadTarget, change: Callable[[OneTarget], OneTarget]) -> LoadTarget:
+    """Return the target changed, or each of several targets."""
+    if not isinstance(target, SeveralTarget):
+        return change(target)
+    return SeveralTarget(
+        tuple(msgspec.structs.replace(one, target=change(one.target)) for one in target.targets)
+    )
+
+
+# -- The part of a host ------------------------------------------------------------------
+
+SHORT_INTERVALS = 20
+"""Minimum number of intervals of the measured part, of which the hosts are compared."""
+_SHORTEST_NS = 10_000_000
+
+
+def part_of(request: LoadRequest, index: int, of: int) -> LoadRequest:
+    """Return the request of one host: its part of the schedule, and of the connections."""
+
+    def connected(target: OneTarget) -> OneTarget:
+        if not isinstance(target, ServerTarget):
+            return target
+        # As many as it has users of a closed loop with as many users as connections.
+        own = len(range(index, target.connections, of))
+        return msgspec.structs.replace(target, connections=max(own, request.workers))
+
+    return msgspec.structs.replace(
+        request,
+        target=_each(request.target, connected),
+        part=SchedulePart(index, of),
+        controlled=True,
+        interval_ns=_interval_ns(request),
+        interval_histograms=True,
+    )
+
+
+def _interval_ns(request: LoadRequest) -> int:
+    """Return the length of the hosts' intervals: short enough to compare hosts, and a divisor of
+    that of the result."""
+    most_ns = (request.duration_ns or request.interval_ns) // SHORT_INTERVALS
+    lengths = (request.interval_ns // n for n in range(1, 101) if not request.interval_ns % n)
+    fine = [one for one in lengths if one >= _SHORTEST_NS]
+    return next((one for one in fine if one <= most_ns), min(fine, default=request.interval_ns))

@@ -1,0 +1,699 @@
+"""One load from several hosts: our engine on each of them issues its part of one schedule.
+
+Purpose: a load that one machine cannot issue, or that must come from several places. Decision:
+the schedule is split as among the workers of one engine (operation n is issued by host n modulo the
+number of hosts), so the union of what the hosts issue is what one host would issue, for every
+arrival process. The hosts start at the same instant, which each receives in its own
+CLOCK_MONOTONIC, and send nothing until they have ended. Rejected: independent streams (exact for
+Poisson arrivals only), a message that starts (its delay is unknown), the time of day (the hosts'
+synchronisation steps it).
+
+The engines are sessions of the connections of `[remote]`, or of a gang of a pool (`HostWay`). An
+engine ends at the end of its stdin, and so with the connection, with `bw`, or with a host's
+failure. Source: docs/engine-protocol.md; the clocks: crates/bw-load/src/clock_offset.rs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import secrets
+import select
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from benchwright.core.errors import (
+    BenchError,
+    HostError,
+    InputError,
+    OperatingError,
+    argument_error,
+)
+from benchwright.core.remote import RemoteSettings
+from benchwright.core.text import list_text
+from benchwright.features.load.engine import (
+    SCHEMA,
+    EngineAnswer,
+    EngineFault,
+    LoadReady,
+    ask_engine,
+    decode_line,
+    error_of,
+    signals_passed_on,
+)
+from benchwright.features.load.host_parts import files_of, part_of, with_files
+from benchwright.features.load.request import (
+    NO_POSITIONS,
+    ClockProbeRequest,
+    EchoRequest,
+    InputPositions,
+    LoadRequest,
+    MergeRequest,
+)
+from benchwright.features.load.types import (
+    EngineResult,
+    HostClock,
+    HostResult,
+    IntervalResult,
+    SamplesResult,
+)
+from benchwright.suite.mistakes import diagnostic
+from benchwright.suite.program import Where
+from benchwright.trial.remote import RemoteBench, end_session
+
+# -- The clocks ----------------------------------------------------------------------------
+
+_ROUND_TRIPS = 200
+_FEWEST_ROUND_TRIPS = 20
+"""Of a network, or a machine, that loses packets; the bound holds for any number."""
+
+
+class ClockOffset(msgspec.Struct, frozen=True):
+    """The offset of a host's clock at one time."""
+
+    offset_ns: int
+    """Its CLOCK_MONOTONIC minus ours."""
+    bound_ns: int
+    """Maximum error of the offset."""
+    at_ns: int
+    """In our CLOCK_MONOTONIC."""
+    round_trips: int
+    method: str
+
+
+class _ClockProbe(msgspec.Struct, frozen=True):
+    """The engine's answer about a clock."""
+
+    round_trips: int
+    lost: int
+    offset_ns: int | None = None
+    delay_ns: int | None = None
+    at_ns: int | None = None
+
+
+def offset_of(trips: Sequence[tuple[int, int, int, int]]) -> ClockOffset:
+    """Return the offset from round trips: departure here, arrival and departure there, arrival
+    here [ns]. The one with the smallest delay counts."""
+    sent, received, answered, returned = min(
+        trips, key=lambda one: one[3] - one[0] - (one[2] - one[1])
+    )
+    delay = returned - sent - (answered - received)
+    return ClockOffset(
+        offset_ns=(received - sent + answered - returned) // 2,
+        bound_ns=(delay + 1) // 2,
+        at_ns=(sent + returned) // 2,
+        round_trips=len(trips),
+        method="ssh",
+    )
+
+
+def clock_of(
+    before: ClockOffset, after: ClockOffset | None, zero_ns: int
+) -> tuple[HostClock, Callable[[int], float]]:
+    """Return a host's clock at time zero, and its offset at each time: a line between the two
+    measurements; without the second one the offset does not change."""
+    if after is None or after.at_ns <= before.at_ns:
+        clock = HostClock(
+            method=before.method,
+            round_trips=before.round_trips,
+            offset_ns=before.offset_ns,
+            bound_ns=before.bound_ns,
+        )
+        return clock, lambda _at_ns: float(before.offset_ns)
+    between_ns = after.at_ns - before.at_ns
+    slope = (after.offset_ns - before.offset_ns) / between_ns
+
+    def offset(at_ns: int) -> float:
+        return before.offset_ns + slope * (at_ns - before.at_ns)
+
+    clock = HostClock(
+        method=max(before.method, after.method, key=lambda method: method != "udp"),
+        round_trips=before.round_trips + after.round_trips,
+        offset_ns=round(offset(zero_ns)),
+        bound_ns=max(before.bound_ns, after.bound_ns),
+        drift_ppm=slope * 1e6,
+        drift_bound_ppm=1e6 * (before.bound_ns + after.bound_ns) / between_ns,
+    )
+    return clock, offset
+
+
+class _Host:
+    """A host of a load: its connection, and the echo of its clock."""
+
+    def __init__(self, settings: RemoteSettings, directory: Path) -> None:
+        """`directory`: an existing one of ours. Raises BenchError `remote-unavailable`."""
+        self.name = settings.host
+        logs = directory / "logs"
+        logs.mkdir()
+        self.bench = RemoteBench(settings, (), directory, logs, with_engine=True)
+        self._copies: dict[str, str] = {}
+        """Where files of this machine are there, by their paths here."""
+        try:
+            self._token = secrets.randbits(63)
+            self._echo = self.bench.start_engine()
+            self.bench.closing.callback(end_session, self._echo)
+            self._said = b""
+            request = EchoRequest(self._token)
+            self._port = self._asked(msgspec.json.encode(request), "ready")["port"]
+            self._address = _number_of(settings.address)
+            self._way = "ssh" if settings.through is None else "line"
+            if settings.through is None:
+                told = self.bench.connection.ask("echo $SSH_CONNECTION").decode()
+                self._address = ([*told.split(), "", "", ""])[2]
+        except BaseException:
+            self.bench.close()
+            raise
+
+    def copied(self, paths: Sequence[str]) -> dict[str, str]:
+        """Copy files of this machine that are not there yet; return where each of them is there.
+
+        Raises BenchError, and InputError for a file that cannot be read.
+        """
+        for path in paths:
+            if path not in self._copies:
+                place = f"{self.bench.here}/{len(self._copies):06}"
+                try:
+                    if not os.path.isfile(path):
+                        raise OSError(0, "it is not a regular file")
+                    self.bench.connection.send_file(path, place)
+                except OSError as error:
+                    message = f"{path}: {error.strerror}"
+                    hint = "each host gets a copy: name a file that can be read twice"
+                    raise argument_error(path, "", message, hint) from None
+                self._copies[path] = place
+        return {path: self._copies[path] for path in paths}
+
+    def as_here(self, line: bytes) -> bytes:
+        """Return a line of an engine there with the paths that its files have here."""
+        for path, place in self._copies.items():
+            line = line.replace(place.encode(), msgspec.json.encode(path)[1:-1])
+        return line
+
+    def _asked(self, line: bytes, kind: str) -> dict[str, Any]:
+        """Send a line to the echo, and return its answer. Raises BenchError `remote-lost`."""
+        pipe = self._echo.stdin
+        assert pipe is not None, "it is a pipe"
+        try:
+            os.write(pipe.fileno(), line + b"\n")
+        except OSError:
+            raise self.bench.connection.lost() from None
+        # What the login shell prints comes before.
+        while True:
+            answer = self._line()
+            with contextlib.suppress(msgspec.MsgspecError):
+                document = msgspec.json.decode(answer, type=dict[str, Any])
+                if document.get("type") == kind:
+                    return document
+                raise BenchError("clock-echo", f"{self.name}: {document.get('message', answer)}")
+
+    def _line(self) -> bytes:
+        pipe = self._echo.stdout
+        assert pipe is not None, "it is a pipe"
+        limit_s = self.bench.connection.settings.timeout_s
+        while b"\n" not in self._said:
+            if not select.select([pipe], [], [], limit_s)[0]:
+                raise self.bench.connection.lost(f"no answer within {limit_s} s")
+            data = os.read(pipe.fileno(), 1 << 16)
+            if not data:
+                raise self.bench.connection.lost()
+            self._said += data
+        line, _, self._said = self._said.partition(b"\n")
+        return line
+
+    def by_line(self) -> tuple[int, int, int, int]:
+        """Return the times of a round trip through the connection."""
+        sent = time.monotonic_ns()
+        answer = self._asked(b"", "clock")
+        returned = time.monotonic_ns()
+        return sent, answer["received_ns"], answer["answered_ns"], returned
+
+    def clock_offset(self) -> ClockOffset:
+        """Measure the offset of its clock: by packets, or where none pass, through the connection.
+        Raises BenchError."""
+        if (found := self._by_packets()) is not None:
+            return found
+        end_s = time.monotonic() + self.bench.connection.settings.timeout_s
+        trips = [self.by_line()]
+        while len(trips) < _ROUND_TRIPS and time.monotonic() < end_s:
+            trips.append(self.by_line())
+        by_line = offset_of(trips)
+        return msgspec.structs.replace(by_line, method=self._way)
+
+    def _by_packets(self) -> ClockOffset | None:
+        if not self._address:
+            return None
+        request = ClockProbeRequest(
+            address=self._address,
+            port=self._port,
+            token=self._token,
+            round_trips=_ROUND_TRIPS,
+        )
+        try:
+            found = ask_engine(request, _ClockProbe).result
+        except OperatingError:
+            # No way to the address, or one with a zone that is no address to the engine.
+            return None
+        if found.round_trips < _FEWEST_ROUND_TRIPS:
+            return None
+        assert found.offset_ns is not None and found.delay_ns is not None  # noqa: PT018
+        return ClockOffset(
+            offset_ns=found.offset_ns,
+            bound_ns=(found.delay_ns + 1) // 2,
+            at_ns=found.at_ns or 0,
+            round_trips=found.round_trips,
+            method="udp",
+        )
+
+
+def _number_of(address: str) -> str:
+    """Return an address as a number; a name that is not known here as it is."""
+    with contextlib.suppress(OSError):
+        return str(socket.getaddrinfo(address or "", None)[0][4][0])
+    return address
+
+
+# -- The load ------------------------------------------------------------------------------
+
+_LEAD_NS = 500_000_000
+"""How far in the future the load starts, besides ten times what a line takes to a host."""
+ARMED_S = 30.0
+"""How long an engine may take until it waits for its start [s]: it connects, and generates its
+first operations."""
+_PATIENCE_S = 60.0
+"""How long a result may take after the planned end [s]."""
+_TICK_S = 1.0
+
+ShowTime = Callable[[int], None]
+"""Shows how long the load has run [ns]."""
+
+
+def _unseen(_at_ns: int) -> None:
+    """Show nothing."""
+
+
+class LoadHosts:
+    """The hosts of a load, connected; loads run on them one after the other."""
+
+    def __init__(self, each: Sequence[RemoteSettings], where: Where) -> None:
+        """Connect to all. Raises InputError, at `where`, with each host that cannot be used;
+        HostError for a host of a gang."""
+        self.are_of_gang = each[0].through is not None
+        self._engines: _Engines | None = None
+        self._stack = contextlib.ExitStack()
+        directory = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="bw-hosts-")))
+        try:
+            self._hosts = self._connected(each, directory, where)
+        except BaseException:
+            self._stack.close()
+            raise
+
+    def _connected(
+        self, each: Sequence[RemoteSettings], directory: Path, where: Where
+    ) -> list[_Host]:
+        """Return the hosts; they are closed with the stack."""
+
+        def connect(place: int, one: RemoteSettings) -> _Host | BenchError:
+            private = directory / str(place)
+            private.mkdir(mode=0o700)
+            try:
+                host = _Host(one, private)
+            except BenchError as error:
+                return error
+            self._stack.callback(host.bench.close)
+            return host
+
+        with ThreadPoolExecutor(len(each)) as pool:
+            made = list(pool.map(connect, range(len(each)), each))
+        for settings, one in zip(each, made, strict=True):
+            if self.are_of_gang and isinstance(one, BenchError):
+                raise HostError("host-lost", settings.host, one.message)
+        wrong = [
+            diagnostic(where, one.code, f"no connection to {one.message}", one.hint)
+            for one in made
+            if isinstance(one, BenchError)
+        ]
+        if wrong:
+            raise InputError(wrong)
+        return [one for one in made if isinstance(one, _Host)]
+
+    @property
+    def number(self) -> int:
+        """How many hosts there are."""
+        return len(self._hosts)
+
+    def stop(self) -> None:
+        """End the running load early; safe to call in a signal handler."""
+        if self._engines is not None:
+            self._engines.interrupted = True
+            self._engines.stop()
+
+    def close(self) -> None:
+        """End everything on the hosts, and the connections."""
+        self._stack.close()
+
+    def run(
+        self,
+        request: LoadRequest,
+        *,
+        places: InputPositions = NO_POSITIONS,
+        show: ShowTime = _unseen,
+        stopped: Callable[[], bool] = lambda: False,
+    ) -> EngineAnswer:
+        """Run a load and return one result of all hosts; `hosts` in it has each of them.
+
+        A host that is lost during the load ends it: the result is that of the others. `stopped`:
+        whether `stop` was called before. Raises BenchError or InputError, with the name of the
+        host, if an engine does not get ready, or no host has a result.
+        """
+        number = len(self._hosts)
+        parts = [part_of(request, index, number) for index in range(number)]
+        if files := files_of(request):
+            parts = [
+                with_files(part, there)
+                for part, there in zip(parts, self._copied(files), strict=True)
+            ]
+        if request.samples is not None:
+            parts = [
+                msgspec.structs.replace(part, samples=f"{host.bench.place}/samples")
+                for host, part in zip(self._hosts, parts, strict=True)
+            ]
+        with _Engines(self._hosts, parts) as engines:
+            self._engines = engines
+
+            def pass_on(number: int, *, again: bool) -> None:
+                del number
+                if again:
+                    engines.kill()
+                else:
+                    self.stop()
+
+            try:
+                with signals_passed_on(pass_on):
+                    if stopped():
+                        self.stop()
+                    return self._run(request, engines, places, show)
+            finally:
+                self._engines = None
+
+    def _copied(self, files: Sequence[str]) -> list[dict[str, str]]:
+        """Return where files of this machine are on each host, after copying them."""
+
+        def copied(host: _Host) -> dict[str, str]:
+            try:
+                return host.copied(files)
+            except BenchError as error:
+                if host.bench.connection.is_cut():
+                    raise HostError("host-lost", host.name, error.message) from None
+                raise
+
+        with ThreadPoolExecutor(len(self._hosts)) as pool:
+            return list(pool.map(copied, self._hosts))
+
+    def _run(
+        self,
+        request: LoadRequest,
+        engines: _Engines,
+        places: InputPositions,
+        show: ShowTime,
+    ) -> EngineAnswer:
+        engines.wait_until_armed(places)
+        before = [_answered(host, host.clock_offset) for host in self._hosts]
+        lines = [_answered(host, host.by_line) for host in self._hosts]
+        lead_ns = _LEAD_NS + 10 * max(returned - sent for sent, *_, returned in lines)
+        zero_ns = time.monotonic_ns() + lead_ns
+        started_ns = time.time_ns() + lead_ns
+        engines.start([zero_ns + one.offset_ns for one in before])
+        engines.collect(_end_ns(request, zero_ns), zero_ns, show)
+        if not engines.answers:
+            first = self._hosts[min(engines.lost)].name
+            raise HostError("host-lost", first, list_text(list(engines.lost.values())))
+        document = ask_engine(
+            MergeRequest(
+                results=tuple(one.document for one in engines.answers.values()),
+                interval_ns=request.interval_ns,
+                interval_histograms=request.interval_histograms is True,
+            ),
+            dict,
+        ).document
+        hosts = []
+        for place, host in enumerate(self._hosts):
+            answer = engines.answers.get(place)
+            if answer is None:
+                hosts.append(HostResult(host=host.name, lost=engines.lost[place]))
+                continue
+            after = None
+            with contextlib.suppress(BenchError):
+                after = host.clock_offset()
+            hosts.append(_host_result(host.name, answer, request, before[place], after, zero_ns))
+        document |= {
+            "schema": SCHEMA,
+            "interrupted": engines.interrupted,
+            "started_ns": started_ns,
+            "hosts": msgspec.to_builtins(hosts),
+        }
+        if request.samples is not None:
+            samples = self._collected(Path(request.samples), engines, started_ns)
+            document["samples"] = msgspec.to_builtins(samples)
+        return EngineAnswer(msgspec.convert(document, EngineResult), document)
+
+    def _collected(self, into: Path, engines: _Engines, started_ns: int) -> SamplesResult:
+        """Copy the samples of the hosts, and write all of them into one file."""
+        # Imported here: few loads have samples, and numpy is slow to import.
+        from benchwright.features.load.samples import merge_samples
+
+        lost = rows = 0
+        why = list(engines.lost.values())
+        parts: list[tuple[str, Path]] = []
+        try:
+            with tempfile.TemporaryDirectory(dir=into.parent) as directory:
+                for place in sorted(engines.answers):
+                    host = self._hosts[place]
+                    there = engines.answers[place].result.samples
+                    assert there is not None, "its request has them"
+                    lost += there.lost + there.rows
+                    if there.failed:
+                        why.append(f"{host.name}: {there.failed}")
+                    path = Path(directory, str(place))
+                    try:
+                        with path.open("wb") as file:
+                            file.writelines(host.bench.blocks(there.path))
+                    except BenchError as error:
+                        why.append(error.message)
+                        continue
+                    parts.append((host.name, path))
+                rows = merge_samples(parts, into, started_ns)
+        except (OSError, InputError) as error:
+            why.append(str(error))
+        return SamplesResult(str(into), rows, lost - rows, "; ".join(why) or None)
+
+
+Answer = TypeVar("Answer")
+
+
+def _answered(host: _Host, ask: Callable[[], Answer]) -> Answer:
+    """Return what the clock of a host answers. Raises HostError."""
+    try:
+        return ask()
+    except BenchError as error:
+        if host.bench.connection.is_cut():
+            raise HostError("host-lost", host.name, error.message) from None
+        message = f"{host.name}: its clock could not be measured: {error.message}"
+        raise HostError("clock-uncertain", host.name, message) from None
+
+
+def _end_ns(request: LoadRequest, zero_ns: int) -> int | None:
+    """Return when the last result must be there, in CLOCK_MONOTONIC; None: nobody knows."""
+    if request.duration_ns is None:
+        return None
+    length_ns = request.warm_up_ns + request.duration_ns + request.drain_ns
+    return zero_ns + length_ns + round(_PATIENCE_S * 1e9)
+
+
+def _host_result(
+    name: str,
+    answer: EngineAnswer,
+    request: LoadRequest,
+    before: ClockOffset,
+    after: ClockOffset | None,
+    zero_ns: int,
+) -> HostResult:
+    """Return the part of one host; it started at `zero_ns` plus its offset before the load."""
+    result = answer.result
+    clock, offset = clock_of(before, after, zero_ns)
+    end_ns = request.warm_up_ns + (result.measured_ns or result.elapsed_ns)
+
+    def measured(interval: IntervalResult) -> bool:
+        end = interval.start_ns + interval.length_ns
+        return request.warm_up_ns <= interval.start_ns and end <= end_ns
+
+    return HostResult(
+        host=name,
+        clock=clock,
+        start_skew_ns=round(before.offset_ns - offset(zero_ns)),
+        end_skew_ns=round(before.offset_ns - offset(zero_ns + end_ns)),
+        counts=result.counts,
+        intended_rate_per_s=result.intended_rate_per_s,
+        offered_rate_per_s=result.offered_rate_per_s,
+        achieved_rate_per_s=result.achieved_rate_per_s,
+        lateness_ns=result.lateness_ns,
+        all=result.all,
+        intervals=tuple(
+            msgspec.structs.replace(one, response_hdr=None)
+            for one in result.intervals
+            if measured(one)
+        ),
+        workers=result.workers,
+    )
+
+
+class _Engines:
+    """The engines of one load, one on each host."""
+
+    def __init__(self, hosts: Sequence[_Host], parts: Sequence[LoadRequest]) -> None:
+        self._hosts, self._parts = hosts, parts
+        self._processes: list[subprocess.Popen[bytes]] = []
+        self._threads: list[threading.Thread] = []
+        self._lines: queue.SimpleQueue[tuple[int, bytes | None]] = queue.SimpleQueue()
+        self.interrupted = False
+        """Whether the user ended the load."""
+        self.answers: dict[int, EngineAnswer] = {}
+        """The results, by the number of the host."""
+        self.lost: dict[int, str] = {}
+        """Why a host has no result."""
+
+    def __enter__(self) -> _Engines:
+        try:
+            for place, (host, part) in enumerate(zip(self._hosts, self._parts, strict=True)):
+                self._processes.append(host.bench.start_engine())
+                self._send(place, msgspec.json.encode(part))
+                thread = threading.Thread(target=self._read, args=(place,), daemon=True)
+                self._threads.append(thread)
+                thread.start()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        # An engine ends with its stdin, and the session with the engine.
+        self.kill()
+        for thread in self._threads:
+            thread.join(_TICK_S)
+        for process in self._processes:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(_TICK_S)
+            end_session(process)
+
+    def _send(self, place: int, line: bytes) -> None:
+        pipe = self._processes[place].stdin
+        # If the engine has ended, so has its output.
+        if pipe is not None and not pipe.closed:
+            with contextlib.suppress(OSError):
+                os.write(pipe.fileno(), line + b"\n")
+
+    def _read(self, place: int) -> None:
+        pipe = self._processes[place].stdout
+        assert pipe is not None, "it is a pipe"
+        for line in pipe:
+            # What the login shell prints comes before.
+            if line.startswith(b"{"):
+                self._lines.put((place, self._hosts[place].as_here(line)))
+        self._lines.put((place, None))
+
+    def stop(self) -> None:
+        """Request an early end of the load; safe to call in a signal handler."""
+        for place in range(len(self._processes)):
+            self._send(place, b'"stop"')
+
+    def kill(self) -> None:
+        """End all engines without a result."""
+        for process in self._processes:
+            if process.stdin is not None:
+                with contextlib.suppress(OSError):
+                    process.stdin.close()
+
+    def _gone(self, place: int) -> HostError:
+        """Return the error of an engine that ended without an answer."""
+        host = self._hosts[place]
+        connection = host.bench.connection
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._processes[place].wait(_TICK_S)
+        if connection.is_cut(self._processes[place].returncode):
+            said = connection.last_words
+            message = "the connection was lost" + (said and f": {said}")
+        else:
+            message = "the engine ended without a result"
+        return HostError("host-lost", host.name, f"{host.name}: {message}")
+
+    def wait_until_armed(self, places: InputPositions) -> None:
+        """Wait until every engine waits for its start. Raises OperatingError."""
+        waiting = set(range(len(self._processes)))
+        end_s = time.monotonic() + ARMED_S
+        while waiting:
+            try:
+                place, line = self._lines.get(timeout=max(0, end_s - time.monotonic()))
+            except queue.Empty:
+                late = [self._hosts[one].name for one in sorted(waiting)]
+                message = f"{list_text(late)}: not ready to start after {ARMED_S:g} s"
+                raise HostError("not-armed", late[0], message) from None
+            if line is None:
+                raise self._gone(place)
+            said = decode_line(line)
+            if isinstance(said, EngineFault):
+                raise self._named(place, error_of(said, places))
+            if isinstance(said, LoadReady):
+                waiting.discard(place)
+
+    def _named(self, place: int, error: OperatingError) -> OperatingError:
+        """Return an engine's error with the name of its host; mistakes of the request have none."""
+        if isinstance(error, BenchError):
+            name = self._hosts[place].name
+            named = BenchError(error.code, f"{name}: {error.message}", error.hint)
+            named.exit_status = error.exit_status
+            return named
+        return error
+
+    def start(self, zeros_ns: Sequence[int]) -> None:
+        """Start each engine at its time, in the clock of its host."""
+        for place, zero_ns in enumerate(zeros_ns):
+            self._send(place, b'{"start_at_ns":%d}' % zero_ns)
+
+    def collect(self, until_ns: int | None, zero_ns: int, show: ShowTime) -> None:
+        """Wait for all results; without that of one host, end the others."""
+        waiting = set(range(len(self._processes)))
+        while waiting:
+            try:
+                place, line = self._lines.get(timeout=_TICK_S)
+            except queue.Empty:
+                now_ns = time.monotonic_ns()
+                show(max(0, now_ns - zero_ns))
+                if until_ns is not None and now_ns > until_ns:
+                    late = f"no result {_PATIENCE_S:.0f} s after the end"
+                    for one in waiting:
+                        self.lost[one] = f"{self._hosts[one].name}: {late}"
+                    return
+                continue
+            if place not in waiting:
+                continue
+            said = None if line is None else decode_line(line)
+            if isinstance(said, EngineAnswer):
+                self.answers[place] = said
+            elif isinstance(said, EngineFault):
+                self.lost[place] = f"{self._hosts[place].name}: {said.message}"
+            elif said is None:
+                self.lost[place] = self._gone(place).message
+            else:
+                continue
+            waiting.discard(place)
+            if place in self.lost:
+                self.stop()

@@ -1,0 +1,288 @@
+"""Limits of one load, `p99 < 20ms` or `errors < 0.1% of LABEL`, judged by its result. Pure.
+
+Decision: the criteria of a search (`criteria.py`, `engine_values.py`), and a third answer besides
+held and missed. A share of operations (beyond a percentile's limit, failed) is compared with the
+allowed share by an exact binomial test on either side, as if operations were independent: so too
+few operations, and a share too close to the allowed one, are undecided. A limit that is exceeded
+only because the generator came to operations late is undecided too: the server's part of a response
+(`target_response_ns`) is judged in the same way. Rejected: the point estimate alone, as other tools
+have it, which fails every second build whose p99 is at its limit, and passes 20 operations without
+an error as `errors < 0.1%`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from benchwright.core.comparison import GateOutcome
+from benchwright.core.text import (
+    duration_ns_text,
+    number_text,
+    part_text,
+    percent_text,
+    plural,
+)
+from benchwright.features.load.criteria import LoadLimit, within_ns
+from benchwright.features.load.engine import load_metrics
+from benchwright.features.load.engine_values import (
+    OperationCounts,
+    count_within,
+    load_value,
+    whole_histogram,
+)
+from benchwright.features.load.hdr_histogram import Histogram
+from benchwright.features.load.types import (
+    EngineResult,
+    KindResult,
+    LimitVerdict,
+    TimeDistribution,
+)
+from benchwright.features.search.types import Criterion
+from benchwright.stats.special import binomial_cdf
+
+ERROR = 0.05
+"""Probability at most which a limit is called held or missed by chance."""
+_SIGMAS = 1.96
+"""Standard errors of a mean within which it is not told from its limit."""
+_FEWEST_INTERVALS = 5
+"""From this number of intervals on, their means show how much a mean varies."""
+
+
+def judged(limits: Sequence[LoadLimit], result: EngineResult) -> tuple[LimitVerdict, ...]:
+    """Return the verdict on each limit of a load."""
+    return tuple(_judged(limit, result) for limit in limits)
+
+
+class _Answer(NamedTuple):
+    outcome: GateOutcome
+    detail: str
+    value: float | None = None
+
+
+def _judged(limit: LoadLimit, result: EngineResult) -> LimitVerdict:
+    criterion = limit.criterion
+    if criterion.statistic == "metric":
+        answer = _of_metric(criterion, result)
+    else:
+        group = _Operations(result, limit.of)
+        if not group.whole:
+            answer = _Answer(GateOutcome.UNDECIDED, "no operation")
+        elif criterion.statistic == "mean":
+            answer = _of_mean(criterion, group)
+        else:
+            answer = _of_share(criterion, group)
+    finite = answer.value is not None and math.isfinite(answer.value)
+    return LimitVerdict(
+        limit=limit.text,
+        of=limit.of,
+        outcome=answer.outcome,
+        value=answer.value if finite else None,
+        bound=criterion.limit,
+        unit=criterion.unit,
+        detail=answer.detail,
+    )
+
+
+class _Operations:
+    """The operations of a limit: all, or those of a label or a kind."""
+
+    def __init__(self, result: EngineResult, of: str) -> None:
+        found = result.labels.get(of) or result.kinds.get(of) if of else result.all
+        kind = found or KindResult(0, 0, {}, *[TimeDistribution(0)] * 3)
+        counts = result.counts
+        self.result, self.is_all, self.kind = result, not of, kind
+        self.errors = sum(kind.errors.values())
+        self.answered = kind.response_ns.count
+        never = counts.never_ended
+        # Of what never ended, the label is unknown: none or all of it may be of this one.
+        self.least_lost, self.most_lost = (never if self.is_all else 0), never
+        self.skipped = counts.skipped if self.is_all else 0
+        # Of an older engine, no lateness is known to be the generator's.
+        self.target_ns = kind.target_response_ns or kind.response_ns
+        self.response = whole_histogram(kind.response_ns)
+        self.target = whole_histogram(self.target_ns)
+
+    @property
+    def whole(self) -> int:
+        return self.answered + self.errors + self.least_lost
+
+    def value(self, criterion: Criterion) -> float | None:
+        """Return the value of a criterion, from the intended starts; a percentile with all that may
+        be lost."""
+        is_percentile = criterion.statistic == "percentile"
+        lost = self.most_lost if is_percentile else self.least_lost
+        counts = self._counts(self.kind.response_ns.mean, self.response, lost)
+        return load_value(counts, criterion)
+
+    def target_value(self, criterion: Criterion) -> float | None:
+        """Return the value without the generator's lateness, of what the generator did not skip."""
+        lost = self.least_lost - self.skipped
+        counts = self._counts(self.target_ns.mean, self.target, lost)
+        return load_value(counts, criterion)
+
+    def _counts(self, mean: float | None, times: Histogram, lost: int) -> OperationCounts:
+        return OperationCounts(
+            rate=1.0,
+            lasted_s=1.0,
+            intended=self.whole,
+            answered=self.answered,
+            failed=self.errors + lost,
+            mean_ms=None if mean is None else mean / 1e6,
+            histogram=times,
+        )
+
+    @property
+    def lateness_text(self) -> str:
+        late = self.result.lateness_ns
+        parts = [
+            f"{word} {duration_ns_text(ns)}"
+            for word, ns in (("p99", late.p99), ("max", late.max))
+            if ns is not None
+        ]
+        text = f"the generator was late by {', '.join(parts)}"
+        if self.result.counts.held_late:
+            text += f"; {plural(self.result.counts.held_late, 'operation')} that it came to late found no slot"
+        return text
+
+
+def _of_metric(criterion: Criterion, result: EngineResult) -> _Answer:
+    value = load_metrics(result).get(criterion.key)
+    if value is None:
+        message = f"the load has no metric {criterion.key} (--json has them: metrics)"
+        return _Answer(GateOutcome.UNDECIDED, message)
+    held = criterion.holds(value)
+    outcome = GateOutcome.PASSED if held else GateOutcome.FAILED
+    return _Answer(outcome, f"{criterion.key} {number_text(value)}", value)
+
+
+# -- shares of operations ----------------------------------------------------------------
+
+
+def _of_share(criterion: Criterion, group: _Operations) -> _Answer:
+    """Return the answer on a percentile, a share within a time, or the share of errors."""
+    allowed, limit_ns = _allowed(criterion)
+    over = 0 if limit_ns is None else _above(group.response, limit_ns)
+    failed = group.errors + over
+    least, n_least = failed + group.least_lost, group.whole
+    n_most = group.answered + group.errors + group.most_lost
+    value = group.value(criterion)
+    shown = _shown(criterion, value, least, n_least, lost=group.least_lost)
+    if _is_less(failed + group.most_lost, n_most, allowed):
+        return _Answer(GateOutcome.PASSED, shown, value)
+    if not _is_more(least, n_least, allowed):
+        return _Answer(
+            GateOutcome.UNDECIDED,
+            f"{shown}; {_too_few(least, n_least, allowed)}",
+            value,
+        )
+    over = 0 if limit_ns is None else _above(group.target, limit_ns)
+    by_target = group.errors + group.least_lost - group.skipped + over
+    if not _is_more(by_target, n_least, allowed):
+        target = _shown(criterion, group.target_value(criterion), by_target, n_least)
+        why = f"without the generator's lateness {target}: {group.lateness_text}"
+        return _Answer(GateOutcome.UNDECIDED, f"{shown}; {why}", value)
+    return _Answer(GateOutcome.FAILED, shown, value)
+
+
+def _allowed(criterion: Criterion) -> tuple[float, int | None]:
+    """Return the share of operations that may be worse, and their limit [ns]; None: the failed
+    ones."""
+    match criterion.statistic:
+        case "percentile":
+            assert criterion.share is not None, "a percentile has its share"
+            return 1 - criterion.share, round(1e6 * criterion.limit)
+        case "share":
+            return 1 - criterion.limit, within_ns(criterion)
+        case _:
+            return criterion.limit, None
+
+
+def _above(times: Histogram, limit_ns: int) -> int:
+    return int(times.count.sum()) - count_within(times, limit_ns)
+
+
+def _is_less(k: int, n: int, allowed: float) -> bool:
+    """Return whether k of n are so few that the share is at most the allowed one."""
+    if k == 0 and allowed == 0:
+        return True
+    return k <= allowed * n and binomial_cdf(k, n, allowed) <= ERROR
+
+
+def _is_more(k: int, n: int, allowed: float) -> bool:
+    """Return whether k of n are so many that the share is above the allowed one."""
+    if allowed == 0:
+        return k > 0
+    return k > allowed * n and 1 - binomial_cdf(k - 1, n, allowed) <= ERROR
+
+
+def _too_few(k: int, n: int, allowed: float) -> str:
+    if k == 0 and 0 < allowed < 1:
+        enough = math.ceil(math.log(ERROR) / math.log1p(-allowed))
+        return f"{plural(n, 'operation')} cannot show {percent_text(allowed)}: {enough:,} can"
+    return (
+        f"{part_text(k, n)} exceed it, too close to {percent_text(allowed)} for so few operations"
+    )
+
+
+def _shown(criterion: Criterion, value: float | None, k: int, n: int, lost: int = 0) -> str:
+    """Return the value of a criterion as text: `p99 12.4 ms`, `99.2 % within 2 s`, `3 of 5,000
+    failed (0.06 %)`; `lost`: how many of the k never started or did not end."""
+    if criterion.statistic == "percentile":
+        name = f"p{100 * (criterion.share or 0):.10g}"
+        if value is None or not math.isfinite(value):
+            return f"{name} unknown: {part_text(k, n)} failed or took longer than the limit"
+        return f"{name} {duration_ns_text(round(1e6 * value))}"
+    if criterion.statistic == "share":
+        limit = duration_ns_text(within_ns(criterion) or 0)
+        return f"{percent_text(1 - k / n)} within {limit}"
+    how = "failed" if not lost else "failed, never started or did not end"
+    return f"{k:,} of {n:,} {how} ({percent_text(k / n)})"
+
+
+# -- means -------------------------------------------------------------------------------
+
+
+def _of_mean(criterion: Criterion, group: _Operations) -> _Answer:
+    value = group.value(criterion)
+    if value is None:
+        return _Answer(GateOutcome.UNDECIDED, "no operation has a response time")
+    shown = f"mean {duration_ns_text(round(1e6 * value))}"
+    error_ms = _standard_error_ms(group)
+    if abs(value - criterion.limit) <= _SIGMAS * error_ms:
+        margin = duration_ns_text(round(1e6 * _SIGMAS * error_ms), 2)
+        detail = f"{shown} ±{margin}: too close to the limit"
+        return _Answer(GateOutcome.UNDECIDED, detail, value)
+    if criterion.holds(value):
+        lost = group.errors + group.most_lost
+        if lost:
+            shown += f"; {plural(lost, 'operation')} without a response not included"
+        return _Answer(GateOutcome.PASSED, shown, value)
+    of_target = group.target_value(criterion)
+    if of_target is not None and criterion.holds(of_target):
+        target = duration_ns_text(round(1e6 * of_target))
+        why = f"without the generator's lateness {target}: {group.lateness_text}"
+        return _Answer(GateOutcome.UNDECIDED, f"{shown}; {why}", value)
+    return _Answer(GateOutcome.FAILED, shown, value)
+
+
+def _standard_error_ms(group: _Operations) -> float:
+    """Return the standard error of the mean response [ms]: by the intervals' means where there are
+    enough of them, and at least that of independent operations."""
+    times = group.kind.response_ns
+    alone = 0.0
+    if times.sd is not None and times.count:
+        alone = times.sd / 1e6 / math.sqrt(times.count)
+    means = [
+        (one.completed - one.errors, one.response_ns_mean)
+        for one in group.result.intervals
+        if one.response_ns_mean is not None and one.completed > one.errors
+    ]
+    if not group.is_all or len(means) < _FEWEST_INTERVALS:
+        return alone
+    whole = sum(n for n, _ in means)
+    mean = sum(n * value for n, value in means) / whole
+    spread = sum((n * (value - mean)) ** 2 for n, value in means)
+    together = math.sqrt(spread * len(means) / (len(means) - 1)) / whole
+    return max(alone, together / 1e6)

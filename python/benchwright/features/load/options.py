@@ -1,0 +1,774 @@
+"""The options of `bw load` and `bw replay`: target, run, a load without a workload's file.
+
+One declaration for the options and for the keys of `[run]` and `[target]`; the same functions
+read a workload's file and the command line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+
+from benchwright.features.load import parse as words
+from benchwright.features.load import request as r
+from benchwright.features.load import workload as w
+from benchwright.suite.common_options import REPLACES, Json, Plot, Quiet
+from benchwright.suite.options import (
+    KeyReader,
+    Option,
+    Text,
+    key_readers,
+    options_of,
+)
+from benchwright.suite.values import choice
+
+if TYPE_CHECKING:
+    from benchwright.features.load.criteria import LoadLimit
+
+_bare = partial(Option, group="without a WORKLOAD")
+_target = partial(Option, group="target", key=True)
+_run = partial(Option, group="how it is run", key=True)
+_TRACE = "the trace"
+_trace = partial(Option, group=_TRACE, key=True)
+_ENGINES = ("auto", "io_uring", "threads")
+_HTTP_VERSIONS = ("1.1", "2")
+
+
+class BareOptions(msgspec.Struct, frozen=True):
+    """A load without a workload's file; `field` is the filament's key."""
+
+    rate: Annotated[
+        Text,
+        _bare(
+            "arrivals per second; without it, a closed loop; with a WORKLOAD, operations per "
+            "second of all its filaments that have a rate",
+            "10k",
+            words.rate_micro,
+            "rate",
+        ),
+    ] = None
+    arrival: Annotated[
+        Text,
+        _bare(
+            "arrival process: constant, poisson, uniform, gamma:CV, on-off:1s:3s",
+            "PROCESS",
+            words.parse_arrival,
+            "arrival",
+            default="poisson",
+            needs="rate",
+        ),
+    ] = None
+    block: Annotated[
+        Text,
+        _bare(
+            "size of an operation, or a distribution of sizes",
+            "4k",
+            words.size_distribution,
+            "size",
+        ),
+    ] = None
+    read: Annotated[
+        Text,
+        _bare(
+            "share of reads; the rest are writes",
+            "100%",
+            words.share_micro,
+            "kinds",
+            no_default="it is for files and devices",
+        ),
+    ] = None
+    location: Annotated[
+        Text,
+        _bare(
+            "where operations go: uniform, zipf:1.2, hot-cold:10%:90%, sequential, strided:64k",
+            "WHERE",
+            words.parse_location,
+            "location",
+            no_default="it is for files and devices",
+            default="uniform",
+        ),
+    ] = None
+    think: Annotated[
+        Text,
+        _bare(
+            "time between operations in a closed loop",
+            "0ms",
+            words.time_distribution,
+            "think",
+            yields_to="rate",
+        ),
+    ] = None
+
+
+class TargetOptions(msgspec.Struct, frozen=True):
+    """The target of the load; the keys of `[target]`."""
+
+    target: Annotated[
+        Text,
+        Option(
+            "null, a path, dir:PATH, http[s]://HOST/PATH, redis[s]://HOST:PORT, "
+            "postgres://USER@HOST/DB, tcp://HOST:PORT, tls://HOST:PORT, udp://HOST:PORT or "
+            "nfs://HOST/EXPORT",
+            "T",
+            words.parse_target,
+            group="target",
+            names="file",
+            no_default="a load may write to its target",
+            once="several targets are [[target]] of a workload, or --map of bw replay",
+        ),
+    ] = None
+    direct: Annotated[bool, _target("bypass the page cache (O_DIRECT)", field="direct")] = False
+    size: Annotated[
+        Text,
+        _target("make a regular file this large", "1G", words.some_bytes, "size_bytes"),
+    ] = None
+    overwrite: Annotated[
+        bool,
+        _target(
+            "allow writes over the contents of a file or device",
+            field="overwrite",
+            no_default="it destroys data",
+        ),
+    ] = False
+    allow_writes_to_mounted: Annotated[
+        bool,
+        _target(
+            "with --overwrite, also write to a mounted file system (destroys it)",
+            field="allow_writes_to_mounted",
+            no_default="it destroys data",
+        ),
+    ] = False
+    replace: Annotated[
+        bool,
+        _target(
+            "replace a file set that other tables made",
+            field="replace",
+            no_default="it removes files",
+        ),
+    ] = False
+    synchronous: Annotated[
+        bool,
+        _target("each write of a file set is durable when it ends", field="synchronous"),
+    ] = False
+    engine: Annotated[
+        Text,
+        _target(
+            "how files are accessed",
+            "auto|io_uring|threads",
+            choice("engine", *_ENGINES),
+            "engine",
+            default="auto",
+        ),
+    ] = None
+    connections: Annotated[
+        Text,
+        _target(
+            "connections to a server; over UDP the most operations in progress",
+            "N",
+            words.some,
+            "connections",
+            default="64; to an NFS server 1",
+        ),
+    ] = None
+    outstanding: Annotated[
+        Text,
+        _target(
+            "most operations in progress on a connection to a server (pipelining, streams)",
+            "N",
+            words.some,
+            "outstanding",
+            default="1; to an NFS server 128",
+        ),
+    ] = None
+    http: Annotated[
+        Text,
+        _target(
+            "version of HTTP",
+            "1.1|2",
+            choice("http", *_HTTP_VERSIONS),
+            "http",
+            default="1.1",
+        ),
+    ] = None
+    unix_socket: Annotated[
+        Text,
+        _target(
+            "server's Unix socket, in place of its host and port",
+            "PATH",
+            words.unix_socket,
+            "unix_socket",
+            names="file",
+        ),
+    ] = None
+    commands: Annotated[
+        Text,
+        _target(
+            "commands of a Redis server, or statements of a PostgreSQL server, separated by ;",
+            "TEXT",
+            words.commands_text,
+            "commands",
+            default="PING, or SELECT 1",
+            no_default="they may change the data of the server",
+        ),
+    ] = None
+    payload: Annotated[
+        Text,
+        _target(
+            "what is sent to a UDP server: text:TEXT, hex:DIGITS or file:PATH",
+            "TEXT",
+            words.payloads,
+            "payloads",
+            default="as many bytes as --block, which come back",
+            no_default="it may change the data of the server",
+        ),
+    ] = None
+    expect: Annotated[
+        Text,
+        _target(
+            "what an answer of a UDP server begins with: text:TEXT or hex:DIGITS (?? is any byte)",
+            "TEXT",
+            words.answer_prefix,
+            "expect",
+            default="anything",
+        ),
+    ] = None
+    mount_port: Annotated[
+        Text,
+        _target(
+            "port of an NFS server's MOUNT service",
+            "PORT",
+            partial(words.from_one, most=65_535),
+            "mount_port",
+            default="from the portmapper",
+        ),
+    ] = None
+    uid: Annotated[
+        Text,
+        _target(
+            "user of the calls to an NFS server",
+            "N",
+            words.count,
+            "uid",
+            default="that of bw",
+        ),
+    ] = None
+    gid: Annotated[
+        Text,
+        _target(
+            "group of the calls to an NFS server",
+            "N",
+            words.count,
+            "gid",
+            default="that of bw",
+        ),
+    ] = None
+    timeout: Annotated[
+        Text,
+        _target(
+            "time limit of an operation of a server, or none",
+            "30s",
+            words.timeout_ns,
+            "timeout_ns",
+            default="30s; of a UDP server 1s",
+        ),
+    ] = None
+    ca: Annotated[
+        Text,
+        _target(
+            "file with the authorities that may issue a server's certificate (TLS, PEM)",
+            "FILE",
+            str,
+            "ca",
+            default="those of the system",
+            names="file",
+            rare=True,
+        ),
+    ] = None
+    insecure: Annotated[
+        bool,
+        _target(
+            "accept any certificate of a server (TLS)",
+            field="insecure",
+            no_default="the figures could be those of another server",
+            rare=True,
+        ),
+    ] = False
+    server_name: Annotated[
+        Text,
+        _target(
+            "name that a server's certificate must have (TLS)",
+            "NAME",
+            str,
+            "server_name",
+            default="the target's host",
+            rare=True,
+        ),
+    ] = None
+    service: Annotated[
+        Text,
+        _target(
+            "service time of an operation of `null`",
+            "0ns",
+            words.duration_ns,
+            "service_ns",
+        ),
+    ] = None
+
+
+TARGET: Mapping[str, KeyReader] = {
+    **key_readers(TargetOptions),
+    "threads": ("threads", words.some),
+    "block": ("block_bytes", words.some_bytes),
+    "receive": ("receive_bytes", words.size_bytes),
+    "match": ("match_bytes", words.size_bytes),
+    "method": ("method", str),
+    "password_file": ("password_file", str),
+    "resp": ("resp", words.resp),
+    "body": ("body_bytes", words.size_bytes),
+    "open_files": ("open_files", words.count),
+    "root_handle": ("root_handle", str),
+    "requests_per_connection": ("requests_per_connection", words.some),
+    "jukebox_retry": ("jukebox_retry_ns", words.duration_ns),
+}
+"""Scalar keys of `[target]`: the target's field, and how each is read. request.py defines
+the kinds of target that accept them."""
+FLAGS = tuple(name for name, option in options_of(TargetOptions).items() if option.kind == "flag")
+"""Keys of `[target]` that are true or false."""
+
+
+def _speed(text: str) -> int:
+    """Return a speed such as `4x` or `0.5` in millionths."""
+    return words.number_micro(text.strip().removesuffix("x"))
+
+
+def comma_separated(text: str) -> tuple[str, ...]:
+    return tuple(text.split(","))
+
+
+class TraceOptions(msgspec.Struct, frozen=True):
+    """How a trace is read and mapped to a target; keys of a trace's `[[filament]]`."""
+
+    format: Annotated[
+        Text,
+        _trace(
+            f"format of the trace: {', '.join(w.FORMATS)}",
+            "F",
+            choice("format", *w.FORMATS),
+            "format",
+            default="detected from the content",
+        ),
+    ] = None
+    speed: Annotated[
+        Text,
+        _trace("replay this many times as fast", "4x", _speed, "speed_micro", default="1x"),
+    ] = None
+    offsets: Annotated[
+        Text,
+        _trace(
+            "how offsets are mapped to the target",
+            "wrap|scale|exact",
+            choice("policy", "wrap", "scale", "exact"),
+            "offsets",
+        ),
+    ] = None
+    scale_space: Annotated[bool, Option("same as --offsets scale", group=_TRACE)] = False
+    target_size: Annotated[
+        Text,
+        Option(
+            "size of the target of the replay",
+            "1G",
+            words.some_bytes,
+            "target_bytes",
+            group=_TRACE,
+        ),
+    ] = None
+    duplicates: Annotated[
+        Text,
+        _trace(
+            "operations with equal time stamps: at once, or spread until the next stamp",
+            "burst|spread",
+            choice("policy", "burst", "spread"),
+            "duplicates",
+        ),
+    ] = None
+    window: Annotated[
+        Text,
+        _trace(
+            "sort time stamps that are this far out of order",
+            "1s",
+            words.duration_ns,
+            "window_ns",
+        ),
+    ] = None
+    window_rows: Annotated[
+        Text,
+        _trace("most operations held to sort them", "N", words.some, "window_rows"),
+    ] = None
+    lenient: Annotated[bool, Option("skip and count malformed lines", group=_TRACE)] = False
+    start: Annotated[
+        Text,
+        _trace(
+            "skip what comes earlier in the trace",
+            "10s",
+            words.duration_ns,
+            "from_ns",
+            flag="--from",
+            key="from",
+        ),
+    ] = None
+    length: Annotated[
+        Text,
+        _trace(
+            "read only this much of the trace",
+            "60s",
+            words.some_ns,
+            "for_ns",
+            flag="--for",
+            key="for",
+        ),
+    ] = None
+    devices: Annotated[
+        Text,
+        Option(
+            "read only these devices",
+            "A,B",
+            comma_separated,
+            "devices",
+            group=_TRACE,
+        ),
+    ] = None
+    source_size: Annotated[
+        Text,
+        _trace(
+            "size of the traced device, for --offsets scale",
+            "1T",
+            words.some_bytes,
+            "source_bytes",
+        ),
+    ] = None
+    align: Annotated[
+        Text,
+        _trace(
+            "make offsets and sizes multiples of this",
+            "4k",
+            words.some_bytes,
+            "align_bytes",
+        ),
+    ] = None
+    v2_wait: Annotated[
+        Text,
+        _trace(
+            "unit of `wait` in fio's iolog version 2",
+            "us|ms",
+            choice("unit", "us", "ms"),
+            "v2_wait",
+            default="us",
+        ),
+    ] = None
+    arrivals: Annotated[
+        Text,
+        _trace(
+            "blktrace event that counts as the arrival",
+            "queue|issue",
+            choice("event", "queue", "issue"),
+            "arrivals",
+        ),
+    ] = None
+    stamp_unit: Annotated[
+        Text,
+        _trace("unit of MQSim's time stamps", "1ns", words.some_ns, "stamp_unit_ns"),
+    ] = None
+    unsafe_methods: Annotated[
+        bool,
+        Option(
+            "also replay recorded requests that may change data: POST, PUT, DELETE and others",
+            group=_TRACE,
+            field="unsafe_methods",
+            no_default="they change data on the server",
+        ),
+    ] = False
+    credentials: Annotated[
+        bool,
+        Option(
+            "send recorded credentials: Authorization, Cookie and others",
+            group=_TRACE,
+            field="credentials",
+            no_default="it sends secrets",
+        ),
+    ] = False
+    delay: Annotated[
+        Text,
+        _trace(
+            "issue each operation this much later, or by draws: 'exponential 5ms'",
+            "TIME",
+            words.time_distribution,
+            "delay",
+        ),
+    ] = None
+    quantize: Annotated[
+        Text,
+        _trace(
+            "round issue times up to multiples of this, after --delay",
+            "10ms",
+            words.some_ns,
+            "quantize_ns",
+        ),
+    ] = None
+
+
+TRACE_KEYS = key_readers(TraceOptions)
+"""Scalar keys of a trace: the engine's field, and how each is read."""
+
+
+class LoadOptions(msgspec.Struct, frozen=True):
+    """How the load is run; the keys of `[run]`."""
+
+    duration: Annotated[
+        Text,
+        Option(
+            "length of the load",
+            "5s",
+            words.some_ns,
+            "duration_ns",
+            default="5s",
+            key=True,
+        ),
+    ] = None
+    depth: Annotated[
+        Text,
+        _run(
+            "most operations in flight, per worker; in a closed loop operations always in flight",
+            "N",
+            words.some,
+            "depth",
+            default="128; in a closed loop 1",
+        ),
+    ] = None
+    workers: Annotated[
+        Text,
+        _run("threads that issue operations", "N", words.some, "workers", default="1"),
+    ] = None
+    cpus: Annotated[
+        Text,
+        _run("CPU of each worker: 1,3", "LIST", words.parse_cpus, "cpus", flag="--cpu"),
+    ] = None
+    late: Annotated[
+        Text,
+        _run(
+            "policy for late operations: catch-up, skip:1ms, burst:10",
+            "POLICY",
+            words.parse_late,
+            "late",
+            default="catch-up",
+        ),
+    ] = None
+    full: Annotated[
+        Text,
+        _run(
+            "what happens to an arrival while --depth is reached: it waits in a "
+            "queue, or is dropped",
+            "queue|drop",
+            choice("policy", *r.FULL),
+            "full",
+            default="queue",
+        ),
+    ] = None
+    pacer: Annotated[
+        Text,
+        _run(
+            "how the engine waits for due times: spin; select, sleep and ded-clock "
+            "exist only in an engine built for the comparison",
+            "NAME",
+            choice("pacer", *r.PACERS),
+            "pacer",
+            default="spin",
+        ),
+    ] = None
+    clock: Annotated[
+        Text,
+        _run(
+            "clock to read",
+            "auto|tsc|monotonic",
+            choice("clock", *r.CLOCKS),
+            "clock",
+            default="auto",
+        ),
+    ] = None
+    fifo: Annotated[
+        Text,
+        _run(
+            "real-time priority (SCHED_FIFO)",
+            "PRIORITY",
+            words.some,
+            "fifo",
+            no_default="a real-time load can block the machine",
+        ),
+    ] = None
+    low_priority: Annotated[
+        Text,
+        _run(
+            "run the workers behind other programs on their CPUs: with nice 19, or under "
+            "SCHED_IDLE; operations are late while others compute",
+            "nice|idle",
+            choice("low priority", *r.LOW_PRIORITIES),
+            "low_priority",
+            default="the priority of bw",
+        ),
+    ] = None
+    warm_up: Annotated[
+        Text,
+        _run(
+            "time at the start that is left out of the figures",
+            "1s",
+            words.duration_ns,
+            "warm_up_ns",
+            default="0s",
+        ),
+    ] = None
+    drain: Annotated[
+        Text,
+        _run(
+            "longest wait for the last operations",
+            "30s",
+            words.duration_ns,
+            "drain_ns",
+            default="30s",
+        ),
+    ] = None
+    interval: Annotated[
+        Text,
+        _run(
+            "length of an interval of the series",
+            "1s",
+            words.some_ns,
+            "interval_ns",
+            default="1s",
+        ),
+    ] = None
+    seed: Annotated[
+        Text,
+        _run("random seed", "N", words.count, "seed", default="1; in a trial its number"),
+    ] = None
+    max_errors: Annotated[
+        Text,
+        Option(
+            "exit with 1 when a larger share of operations failed or did not finish; if "
+            "given, dropped and skipped ones count too",
+            "1%",
+            words.share_micro,
+            "max_errors_micro",
+            default="1%",
+            group="result",
+            key=True,
+        ),
+    ] = None
+
+
+def _limit(text: str) -> LoadLimit:
+    # Imported here: few loads have limits.
+    from benchwright.features.load.criteria import parse_limit
+
+    return parse_limit(text)
+
+
+class LimitOptions(msgspec.Struct, frozen=True):
+    """The limits of a load, which decide its exit status."""
+
+    limits: Annotated[
+        tuple[str, ...],
+        Option(
+            "limit of the load: 'p99 < 20ms', 'errors < 0.1%', '95% within 2s', 40ms for the mean, "
+            "'metric rate_per_s > 900'; 'p99 < 5ms of LABEL' for some operations; repeatable",
+            "LIMIT",
+            _limit,
+            flag="--limit",
+            group="result",
+            no_default="it decides the exit status of one load",
+        ),
+    ] = ()
+    no_fail: Annotated[
+        bool,
+        Option(
+            "exit with 0 also if a limit is missed or undecided: the verdicts are in the result",
+            group="result",
+        ),
+    ] = False
+    junit: Annotated[
+        Text,
+        Option(
+            "write the verdicts on the limits, and how the load ended, as JUnit XML too",
+            "FILE",
+            group="result",
+            names="file",
+            no_default=REPLACES,
+        ),
+    ] = None
+
+
+RUN = key_readers(LoadOptions)
+"""Keys of `[run]`: the field of the request or the plan, and how each is read."""
+
+
+class HostOptions(msgspec.Struct, frozen=True):
+    """The hosts that issue a load together."""
+
+    hosts: Annotated[
+        Text,
+        Option(
+            "issue the load from these hosts together, over ssh",
+            "HOST,HOST",
+            words.parse_hosts,
+            "names",
+            group="several hosts",
+            no_default="it starts programs on other hosts",
+        ),
+    ] = None
+    ssh_config: Annotated[
+        Text,
+        Option(
+            "configuration file of ssh for --hosts",
+            "FILE",
+            str,
+            "ssh_config",
+            group="several hosts",
+            names="file",
+            default="your own",
+            no_default="it is for --hosts",
+        ),
+    ] = None
+
+
+class OutputOptions(msgspec.Struct, frozen=True):
+    """How the result of a load is stored and printed."""
+
+    samples: Annotated[
+        Text,
+        Option(
+            "write every operation as a row",
+            "FILE",
+            names="file",
+            no_default=REPLACES,
+        ),
+    ] = None
+    plot: Plot = None
+    json: Json = False
+    quiet: Quiet = False
+    verbose: Annotated[
+        bool,
+        Option(
+            "print also clock, pacer and features, and each finding with its remedy",
+            short="-v",
+        ),
+    ] = False
+    study: Annotated[
+        Text,
+        Option(
+            "run it as a trial of this study, which stores the result",
+            "DIR",
+            names="directory",
+            no_default="it makes the load a trial of a session",
+        ),
+    ] = None

@@ -1,0 +1,213 @@
+"""A load that is ready to run, made from a workload's file and the command line.
+
+Decision: the command line wins over the file, field by field; a field that neither
+sets has the request's default. A workload that never ends gets a duration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from benchwright.core.remote import HostsSettings
+from benchwright.core.text import part_text
+from benchwright.features.load import request as r
+from benchwright.features.load import workload as w
+from benchwright.features.load.file_set import at_rate, operations_per_s
+from benchwright.features.load.parse import is_network
+from benchwright.features.load.request import NO_POSITIONS, InputPositions
+from benchwright.features.load.requests_toml import HAVE_VALUES, why_no_requests
+from benchwright.features.load.workload_toml import (
+    PythonFilament,
+    WorkloadFile,
+    access_of,
+)
+from benchwright.suite.mistakes import mistake
+from benchwright.suite.program import Where
+
+if TYPE_CHECKING:
+    from benchwright.features.load.criteria import LoadLimit
+    from benchwright.features.load.types import LoadCounts
+
+DURATION_NS = 5 * 10**9
+"""Default duration of a load that would not end otherwise [ns]."""
+
+
+MAX_ERRORS_MICRO = w.MICRO // 100
+"""Share of operations that may fail, if --max-errors is not given [millionths]."""
+
+
+def too_many_errors(counts: LoadCounts, limit_micro: int | None) -> str:
+    """Return why a load failed: more operations than --max-errors have no response time; empty: it
+    did not.
+
+    Without the option, only failed and unfinished operations count, up to MAX_ERRORS_MICRO.
+    Findings report dropped and skipped operations.
+    """
+    limit, missing = limit_micro, counts.without_response
+    how = "failed, were dropped or skipped, or did not finish"
+    if limit is None:
+        limit, missing = MAX_ERRORS_MICRO, counts.errors + counts.unfinished
+        how = "failed or did not finish"
+    if missing * w.MICRO <= limit * counts.intended:
+        return ""
+    share = f"more than --max-errors {limit / 10_000:g}%"
+    return f"{part_text(missing, counts.intended)} {how}: {share}"
+
+
+class PreparedLoad(msgspec.Struct, frozen=True):
+    """A request, the Python filaments that feed it, and the limit of errors."""
+
+    request: r.LoadRequest
+    python: tuple[PythonFilament, ...] = ()
+    max_errors_micro: int | None = None
+    """Maximum share of intended operations without a response time [millionths]; None: the
+    default limit, which applies to operations that failed or did not end."""
+    places: InputPositions = NO_POSITIONS
+    """The positions of the request's fields in a workload's file."""
+    hosts: HostsSettings | None = None
+    """The hosts that issue the load together; None: this machine."""
+    limits: tuple[LoadLimit, ...] = ()
+    """The limits that decide the exit status."""
+
+
+class CommandLineLoad(msgspec.Struct, frozen=True, kw_only=True):
+    """A load of one filament, from the command line."""
+
+    rate: w.Rate | None = None
+    """Arrival rate; None: a closed loop."""
+    users: int | None = None
+    """Users of the closed loop; None: `depth` for each worker."""
+    hosts: int = 1
+    """Number of hosts, each with the same number of workers."""
+    arrival: w.Arrival = w.PoissonArrival()
+    size: w.Distribution | None = None
+    read: int | None = None
+    """The share of reads [millionths]."""
+    location: w.Location = w.UniformLocation()
+    think: w.Distribution = w.ConstantValue(0)
+
+
+def plan_of_file(
+    description: WorkloadFile,
+    said: Mapping[str, Any],
+    target: r.LoadTarget,
+    rate_per_s: float | None = None,
+) -> PreparedLoad:
+    """Return the plan of a workload's file, with the options of the command line.
+
+    `rate_per_s`: all its filaments with a rate together have this rate of operations. Raises
+    InputError.
+    """
+    fields = {**description.run, **said}
+    filaments, file_set = description.filaments, None
+    if rate_per_s is not None:
+        filaments = at_rate(filaments, rate_per_s, file_size_of(description))
+    if description.files is not None:
+        users = sum(one.users or 0 for one in filaments if isinstance(one, w.Files))
+        # Each user of a closed loop has an operation in flight.
+        fields.setdefault("depth", max(r.DEPTH, users))
+        try:
+            file_set = description.files.made_for(filaments)
+        except ValueError as error:
+            where = description.places.get("workload.file_set", Where("files"))
+            raise mistake(where, "workload-value", str(error)) from None
+    target = _with_requests(description, target)
+    plan = _plan(filaments, fields, target, description.python, file_set)
+    return msgspec.structs.replace(plan, places=description.places)
+
+
+def _with_requests(description: WorkloadFile, target: r.LoadTarget) -> r.LoadTarget:
+    """Return the target with the requests of a workload. Raises InputError."""
+    table = description.requests
+    if table is None or isinstance(target, r.NullTarget):
+        return target
+    if isinstance(target, r.SeveralTarget):
+        return r.SeveralTarget(
+            tuple(
+                msgspec.structs.replace(one, target=table.of(one.name, one.target).on(one.target))
+                for one in target.targets
+            )
+        )
+    if not table.requests and not isinstance(target, HAVE_VALUES):
+        message = "[values] has no effect without [[request]]"
+        raise mistake(table.where, "workload-value", message, "describe the requests")
+    why = why_no_requests(target, table.requests) if table.requests else None
+    if why is not None:
+        raise mistake(table.where, "workload-value", why, "name another target")
+    return table.on(target)
+
+
+def has_rate(description: WorkloadFile) -> bool:
+    """Return whether a filament of a workload has a rate."""
+    size = file_size_of(description)
+    return operations_per_s(description.filaments, size) is not None
+
+
+def file_size_of(description: WorkloadFile) -> w.Distribution:
+    """Return the sizes of the files of a workload's file set; without one, any will do."""
+    files = description.files
+    return w.ConstantValue(0) if files is None else files.tables.file_size
+
+
+def plan_of_command(
+    bare: CommandLineLoad, said: Mapping[str, Any], target: r.LoadTarget
+) -> PreparedLoad:
+    """Return the plan of a load without a file."""
+    access = access_of(
+        network=is_network(target),
+        size=bare.size,
+        read=bare.read,
+        location=bare.location,
+    )
+    fields = dict(said)
+    if bare.rate is not None:
+        one: w.FilamentPlan = w.Open(arrival=bare.arrival, rate=bare.rate, access=access)
+    else:
+        fields.setdefault("depth", 1)
+        workers = fields.get("workers", 1) * bare.hosts
+        users = bare.users or fields["depth"] * workers
+        one = w.Closed(users=users, think=bare.think, access=access)
+    return _plan((one,), fields, target)
+
+
+def plan_of_traces(
+    traces: Sequence[w.Trace], said: Mapping[str, Any], target: r.LoadTarget
+) -> PreparedLoad:
+    """Return the plan of a replay."""
+    return _plan(traces, dict(said), target)
+
+
+def _plan(
+    filaments: Sequence[w.FilamentPlan],
+    fields: dict[str, Any],
+    target: r.LoadTarget,
+    python: tuple[PythonFilament, ...] = (),
+    file_set: w.FileSet | None = None,
+) -> PreparedLoad:
+    most = fields.pop("max_errors_micro", None)
+    limits = fields.pop("limits", ())
+    request = _request(filaments, fields, target, file_set)
+    return PreparedLoad(request, python, most, limits=limits)
+
+
+def _request(
+    filaments: Sequence[w.FilamentPlan],
+    fields: dict[str, Any],
+    target: r.LoadTarget,
+    file_set: w.FileSet | None,
+) -> r.LoadRequest:
+    seed = fields.pop("seed", 1)
+    if "duration_ns" not in fields and not all(_ends(f) for f in filaments):
+        fields["duration_ns"] = DURATION_NS
+    workload = w.Workload(filaments=tuple(filaments), seed=seed, file_set=file_set)
+    return r.LoadRequest(target=target, workload=workload, **fields)
+
+
+def _ends(filament: w.FilamentPlan) -> bool:
+    """Return whether a filament's operations come to an end."""
+    if isinstance(filament, w.Open | w.Files):
+        return filament.count is not None
+    return isinstance(filament, w.Trace | w.Follow)

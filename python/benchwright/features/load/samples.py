@@ -1,0 +1,218 @@
+"""Samples and traces in our own format (docs/trace-format.md), written from numpy arrays
+and read into them."""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import tempfile
+import zlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import IO
+
+from benchwright.core.errors import Diagnostic, InputError
+from benchwright.core.numeric import NDArray, np
+from benchwright.core.untrusted import open_regular
+from benchwright.features.load.filament import Batch
+
+# -- Writing our own format of traces and samples: docs/trace-format.md ----------------
+#
+# Decision: numpy reads and writes whole blocks, so that Python touches no single row.
+# Rejected: a reader in the engine, because 60 lines need no extra process. The Rust side is
+# crates/bw-record/src/segment; tests on both sides check the bytes.
+
+MAGIC = b"bwtrace\n"
+VERSION = 1
+BLOCK = b"BLK\n"
+HEAD = struct.Struct("<8sHHIII")
+BLOCK_HEAD = struct.Struct("<4sIII")
+BLOCK_ROWS = 65_536
+LONGEST_JSON = 16 << 20
+NEVER = 2**64 - 1
+"""Value of `issued` or `completed`: it did not happen, or is unknown."""
+
+ROW = np.dtype(
+    [
+        ("intended", "<u8"),
+        ("issued", "<u8"),
+        ("completed", "<u8"),
+        ("offset", "<u8"),
+        ("size", "<u4"),
+        ("result", "<i4"),
+        ("stream", "<u4"),
+        ("device", "<u2"),
+        ("kind", "u1"),
+        ("zero", "u1"),
+    ]
+)
+"""One operation; times in nanoseconds since time zero, offsets and sizes in bytes."""
+
+
+def encode_header(source: str) -> bytes:
+    """Return the header of a trace whose rows are in the order of intended starts."""
+    return _encoded_header(content="trace", source=source, devices=(), started_ns=None)
+
+
+def _encoded_header(
+    *, content: str, source: str, devices: Sequence[str], started_ns: int | None
+) -> bytes:
+    fields: dict[str, object] = {
+        "content": content,
+        "time_unit": "ns",
+        "order": "intended",
+        "devices": devices,
+        "started_ns": started_ns,
+        "source": source,
+        "policies": {},
+    }
+    text = json.dumps(fields).encode()
+    text += b" " * (-(HEAD.size + len(text)) % 16)
+    head = HEAD.pack(MAGIC, VERSION, ROW.itemsize, len(text), zlib.crc32(text), 0)
+    return head + text
+
+
+def rows_of(batch: Batch) -> NDArray[np.void]:
+    """Return a batch as rows that have not been issued yet."""
+    rows = np.zeros(len(batch), ROW)
+    rows["intended"] = batch.at_ns
+    rows["issued"] = rows["completed"] = NEVER
+    rows["offset"] = batch.offset
+    rows["size"] = batch.size
+    rows["kind"] = batch.kind
+    return rows
+
+
+def blocks_of(rows: NDArray[np.void]) -> Iterator[bytes]:
+    """Yield rows as blocks, each of at most 65,536 rows."""
+    for first in range(0, len(rows), BLOCK_ROWS):
+        yield block_of(rows[first : first + BLOCK_ROWS])
+
+
+def block_of(rows: NDArray[np.void]) -> bytes:
+    """Return one block; a block without rows marks a complete file."""
+    assert len(rows) <= BLOCK_ROWS, "blocks_of parts them"
+    data = rows.tobytes()
+    counted = struct.pack("<II", len(data), len(rows))
+    return BLOCK + counted + struct.pack("<I", zlib.crc32(counted + data)) + data
+
+
+def end_block() -> bytes:
+    """Return the mark of a complete file."""
+    return block_of(np.zeros(0, ROW))
+
+
+# -- Reading our own format of traces and samples into numpy arrays --------------------
+#
+# Decision: a block is used only if its checksum is right, and memory is limited: to a block
+# with `iter_samples`, to a number of rows with `read_samples`. A file that ends in the middle
+# of a block is damaged; a file that ends between blocks is valid up to there.
+
+SamplesPath = str | os.PathLike[str]
+MOST_ROWS = 50_000_000
+"""Default maximum of `read_samples`: 2.4 GB."""
+
+
+def read_samples(path: SamplesPath, *, most_rows: int = MOST_ROWS) -> NDArray[np.void]:
+    """Return all rows of a file `(n_rows,)`, with the fields of `ROW`.
+
+    `intended`, `issued` and `completed` are nanoseconds since time zero (2^64 - 1: never),
+    `offset` and `size` bytes. Raises InputError for a damaged file, and for one with more
+    than `most_rows` rows.
+    """
+    blocks: list[NDArray[np.void]] = []
+    number = 0
+    for rows in iter_samples(path):
+        number += len(rows)
+        if number > most_rows:
+            message = f"it has more than {most_rows:,} rows"
+            raise _damaged_file(path, message, "use iter_samples, which yields them in blocks")
+        blocks.append(rows)
+    return np.concatenate(blocks) if blocks else np.zeros(0, ROW)
+
+
+def iter_samples(path: SamplesPath) -> Iterator[NDArray[np.void]]:
+    """Yield the rows of a file block by block, each at most 65,536. Raises InputError."""
+    with open_regular(path) as file:
+        at = HEAD.size + len(_header(file, path))
+        while head := file.read(BLOCK_HEAD.size):
+            rows = _block(file, head, f"the block at byte {at}", path)
+            at += BLOCK_HEAD.size + rows.nbytes
+            if len(rows):
+                yield rows
+
+
+def _header(file: IO[bytes], path: SamplesPath) -> bytes:
+    head = file.read(HEAD.size)
+    if len(head) < HEAD.size or head[: len(MAGIC)] != MAGIC:
+        hint = "`bw load --samples` and `bw trace convert` write such files"
+        raise _damaged_file(path, "it does not begin as a file of samples", hint)
+    _, version, row_bytes, length, crc, _ = HEAD.unpack(head)
+    if version != VERSION or row_bytes != ROW.itemsize:
+        message = f"it has version {version} and rows of {row_bytes} bytes"
+        raise _damaged_file(path, message, "a newer Benchwright reads it")
+    text = file.read(min(length, LONGEST_JSON))
+    if len(text) < length or zlib.crc32(text) != crc:
+        raise _damaged_file(path, "its header is damaged or cut short")
+    return text
+
+
+def _block(file: IO[bytes], head: bytes, what: str, path: SamplesPath) -> NDArray[np.void]:
+    if len(head) < BLOCK_HEAD.size:
+        raise _damaged_file(path, f"{what} is cut short")
+    mark, length, number, crc = BLOCK_HEAD.unpack(head)
+    if mark != BLOCK or number > BLOCK_ROWS or length != number * ROW.itemsize:
+        raise _damaged_file(path, f"{what} has no valid head")
+    data = file.read(length)
+    if len(data) < length:
+        raise _damaged_file(path, f"{what} is cut short")
+    if zlib.crc32(struct.pack("<II", length, number) + data) != crc:
+        raise _damaged_file(path, f"{what} has another checksum than its rows")
+    return np.frombuffer(data, ROW)
+
+
+def _damaged_file(path: SamplesPath, message: str, hint: str = "") -> InputError:
+    hint = hint or "`bw trace convert --lenient` saves what is whole"
+    place = Diagnostic("samples-file", message, hint, file=os.fspath(path))
+    return InputError([place])
+
+
+# -- One file of several ----------------------------------------------------------------
+
+
+def merge_samples(parts: Sequence[tuple[str, Path]], into: Path, started_ns: int) -> int:
+    """Write the rows of files into a new one, in the order of their intended starts; return their
+    number.
+
+    `parts`: the name of a host, and the file that its engine wrote; the workers of the new file are
+    `HOST worker N`. `started_ns`: CLOCK_REALTIME at time zero [ns]. Memory: 16 bytes a row. Raises
+    InputError for a damaged file, OSError.
+    """
+    devices: list[str] = []
+    intended: list[NDArray[np.uint64]] = [np.zeros(0, np.uint64)]
+    source = ""
+    with tempfile.TemporaryFile(dir=into.parent) as together:
+        for name, path in parts:
+            with open_regular(path) as file:
+                header = json.loads(_header(file, path))
+            source = header["source"]
+            for rows in iter_samples(path):
+                own = rows.copy()
+                own["device"] += len(devices)
+                intended.append(own["intended"].copy())
+                together.write(own.tobytes())
+            devices += [f"{name} {worker}" for worker in header["devices"]]
+        together.flush()
+        order = np.argsort(np.concatenate(intended), kind="stable")
+        # An empty file cannot be mapped.
+        every = np.memmap(together, ROW, "r") if len(order) else np.zeros(0, ROW)
+        head = _encoded_header(
+            content="samples", source=source, devices=devices, started_ns=started_ns
+        )
+        with into.open("xb") as merged:
+            merged.write(head)
+            for first in range(0, len(order), BLOCK_ROWS):
+                merged.write(block_of(every[order[first : first + BLOCK_ROWS]]))
+            merged.write(end_block())
+    return len(order)

@@ -1,0 +1,633 @@
+"""Reads tables of a workload's or spec's TOML: typed values by key; each error has its
+position."""
+
+from __future__ import annotations
+
+import base64
+import difflib
+import re
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from benchwright.core.plan import Command
+from benchwright.core.untrusted import regular_bytes
+from benchwright.features.load import parse as words
+from benchwright.features.load import workload as w
+from benchwright.features.load.options import FLAGS, TARGET
+from benchwright.features.load.request import LoadTarget, Payload, Statement
+from benchwright.features.search.spec import CommandText, fill_placeholders
+from benchwright.suite.form import (
+    Form,
+    Key,
+    Reader,
+    nested,
+    of_type,
+    optional,
+    read_form,
+)
+from benchwright.suite.program import Template, Where
+from benchwright.suite.template import OffsetLocator, brace_template, split_words
+from benchwright.suite.toml_table import TomlTable, one_of_words, set_by_trial
+
+# --------------------------------------------------------------------------------------
+# Values of a workload's TOML; each error has its position.
+
+# -- forms -----------------------------------------------------------------------
+
+
+def read_distribution(parse: words.ParseText) -> Reader:
+    """Return the reader of a distribution whose values `parse` reads: a text, a table with `type`,
+    a table of weights by value, or an array of values with the same weight."""
+    weighted = Form((Key("values", read=_weighted(parse)),), w.Weighted)
+    forms = {**words.distribution_forms(parse), "weighted": weighted}
+    short = partial(words.parse_distribution, parse=parse)
+    typed = _text_or_form(short, forms, "distribution")
+    fields = {"type"}.union(*(form.names for form in forms.values()))
+
+    def read(table: TomlTable, key: str) -> Any:
+        value = table.values[key]
+        if isinstance(value, list):
+            return _equal_weights(table, key, parse)
+        if isinstance(value, dict) and value and not fields & value.keys():
+            return _weights_by_value(table, key, parse)
+        return typed(table, key)
+
+    return read
+
+
+def _equal_weights(table: TomlTable, key: str, parse: words.ParseText) -> w.Weighted | None:
+    """Return the values of an array, each with the weight of how often it is there."""
+    found = [table.scalar_of(one, parse, key, index) for index, one in enumerate(table.values[key])]
+    if not found:
+        table.refuse(table.at(key), f"{key} is empty")
+    sound = [value for value in found if value is not None]
+    if not sound or len(sound) < len(found):
+        return None
+    return w.Weighted(tuple(Counter(sound).items()))
+
+
+def _weights_by_value(table: TomlTable, key: str, parse: words.ParseText) -> w.Weighted | None:
+    """Return the values that are the keys of a table, with their weights."""
+    inner = table.table(key)
+    assert inner is not None, "it is a table"
+    pairs = []
+    for text in inner.values:
+        value = table.scalar_of(text, parse, key, text)
+        weight = inner.read(text, words.some)
+        if value is not None and weight is not None:
+            pairs.append((value, weight))
+    return w.Weighted(tuple(pairs)) if len(pairs) == len(inner.values) else None
+
+
+def _text_or_form(parse: words.ParseText, forms: words.Forms, what: str) -> Reader:
+    """Return the reader of a text, or of a table whose `type` names its form."""
+
+    def read(table: TomlTable, key: str) -> Any:
+        if not isinstance(table.values[key], dict):
+            return table.read(key, parse)
+        inner = table.table(key)
+        assert inner is not None, "its type was looked at"
+        return read_typed(inner, forms, what)
+
+    return read
+
+
+def read_typed(table: TomlTable, forms: words.Forms, what: str, also: tuple[str, ...] = ()) -> Any:
+    """Return the value of a table with a `type`; None if an error was reported."""
+    word = table.text("type") if table.need("type") else None
+    if word is None:
+        return None
+    if word not in forms:
+        hint = one_of_words(word, forms)
+        table.refuse(table.at("type"), f"{word!r} is no {what}", hint)
+        return None
+    return read_form(table, forms[word], ("type", *also))
+
+
+def _weighted(parse: words.ParseText) -> Reader:
+    """Return the reader of values with weights."""
+
+    def read(table: TomlTable, key: str) -> Any:
+        pairs = [
+            (table.scalar_of(one, parse, key, index, 0), weight)
+            for index, one, weight in _pairs(table, key)
+        ]
+        return tuple(pair for pair in pairs if pair[0] is not None) or None
+
+    return read
+
+
+def _gaps(table: TomlTable, key: str) -> tuple[int, ...] | None:
+    if not table.has(key, list):
+        return None
+    gaps = [
+        table.scalar_of(one, words.duration_ns, key, index)
+        for index, one in enumerate(table.values[key])
+    ]
+    if not any(gaps):
+        table.refuse(table.at(key), f"{key} has no gap above 0")
+        return None
+    return tuple(gap for gap in gaps if gap is not None)
+
+
+def _parts(table: TomlTable, key: str) -> tuple[tuple[w.Location, int], ...] | None:
+    parts: list[tuple[w.Location, int]] = []
+    for index, one, weight in _pairs(table, key):
+        if isinstance(one, dict):
+            inner = table.inner(one, key, index, 0)
+            part = read_typed(inner, words.LOCATIONS, "location")
+        else:
+            part = table.scalar_of(one, words.parse_location, key, index, 0)
+        if part is not None:
+            parts.append((part, weight))
+    return tuple(parts) or None
+
+
+def _pairs(table: TomlTable, key: str) -> list[tuple[int, Any, int]]:
+    """Return an array of `[value, weight]` as (place, value, weight)."""
+    if not table.has(key, list):
+        return []
+    found = []
+    for index, one in enumerate(table.values[key]):
+        if not isinstance(one, list) or len(one) != 2:
+            table.refuse(table.at(key, index), f"{key}: expected [value, weight]")
+            continue
+        weight = table.scalar_of(one[1], words.some, key, index, 1)
+        if weight is not None:
+            found.append((index, one[0], weight))
+    if not table.values[key]:
+        table.refuse(table.at(key), f"{key} is empty")
+    return found
+
+
+read_arrival = _text_or_form(
+    words.parse_arrival,
+    {
+        **words.ARRIVALS,
+        "recorded": Form((Key("gaps", read=_gaps, into="gaps_ns"),), w.RecordedArrival),
+    },
+    "arrival process",
+)
+"""Reads an arrival process: a text or a table."""
+read_location = _text_or_form(
+    words.parse_location,
+    {**words.LOCATIONS, "mixed": Form((Key("parts", read=_parts),), w.MixedLocation)},
+    "location",
+)
+"""Reads the location of operations: a text or a table."""
+
+
+def read_rate(table: TomlTable, key: str) -> w.Rate | None:
+    """Return a rate, or a profile: an array of `{for, from, to}` or `{for, at}`."""
+    if not isinstance(table.values[key], list):
+        micro = table.read(key, words.rate_micro)
+        return None if micro is None else w.ConstantRate(micro)
+    steps = [read_form(one, _LEVEL if "at" in one else _SLOPE) for one in table.tables(key)]
+    if not steps:
+        table.refuse(table.at(key), f"{key} has no steps")
+    elif steps[-1] is not None and not any(
+        s is not None and (s.from_micro_per_s or s.to_micro_per_s) for s in steps
+    ):
+        table.refuse(table.at(key), f"{key} is 0 all the time")
+    return w.RateProfile(tuple(step for step in steps if step is not None))
+
+
+def _rate_or_zero(text: str) -> int:
+    return 0 if text.strip() in ("0", "0/s") else words.rate_micro(text)
+
+
+_FOR = Key("for", words.some_ns, into="for_ns")
+_SLOPE = Form(
+    (
+        _FOR,
+        Key("from", _rate_or_zero, into="from_micro_per_s"),
+        Key("to", _rate_or_zero, into="to_micro_per_s"),
+    ),
+    w.RateStep,
+)
+_LEVEL = Form(
+    (_FOR, Key("at", _rate_or_zero)),
+    lambda for_ns, at: w.RateStep(for_ns, at, at),
+)
+_OFFSET = optional("offset", words.size_bytes, into="offset_bytes")
+_LENGTH = optional("length", words.some_bytes, into="length_bytes")
+REGION = optional(
+    "region",
+    read=nested(Form((_OFFSET, _LENGTH), w.Region)),
+    help='`{offset = "1G", length = "4G"}`',
+    default="the whole target",
+)
+"""The part of the target that a filament uses; without it, the whole target."""
+
+
+# -- files beside the text -------------------------------------------------------
+
+MOST_BYTES = 64 * 2**20
+"""Maximum length of a file of paths, lines or a body."""
+
+
+def file_beside(table: TomlTable, key: str) -> bytes | None:
+    """Return the contents of a file that a key names, relative to the text; None if it cannot be
+    read. The contents are added to the files of the text, in base64."""
+    name = table.text(key)
+    return None if name is None else _contents_beside(table, name, table.at(key))
+
+
+def _contents_beside(table: TomlTable, name: str, place: Where) -> bytes | None:
+    path = Path(place.file).parent / name
+    stored = table.files.get(str(path))
+    if stored is not None:
+        return base64.b64decode(stored)
+    try:
+        if not path.is_file():
+            table.refuse(place, f"there is no file {path}")
+            return None
+        if path.stat().st_size > MOST_BYTES:
+            message = f"{path} is larger than {MOST_BYTES // 2**20} MiB"
+            table.refuse(place, message, "use a part of it")
+            return None
+        contents = regular_bytes(path)
+    except OSError as error:
+        table.refuse(place, f"{path}: {error.strerror}")
+        return None
+    table.files[str(path)] = base64.b64encode(contents).decode()
+    return contents
+
+
+def lines_beside(table: TomlTable, key: str) -> tuple[str, ...] | None:
+    """Return the lines of a file that a key names, without empty ones; None if there are none."""
+    contents = file_beside(table, key)
+    if contents is None:
+        return None
+    try:
+        text = contents.decode()
+    except UnicodeDecodeError:
+        table.refuse(table.at(key), f"{table.values[key]} is not UTF-8")
+        return None
+    lines = tuple(line for line in text.splitlines() if line)
+    if not lines:
+        table.refuse(table.at(key), f"{table.values[key]} has no lines")
+        return None
+    return lines
+
+
+# -- targets ---------------------------------------------------------------------
+
+TARGET_KEYS = (*TARGET, *FLAGS, "paths", "paths_file", "headers", "statements")
+"""Options of a target, in a workload's `[target]` and in `[load]` of a spec."""
+_FIELD_OF = {"paths_file": "paths"}
+
+
+def read_target_options(table: TomlTable, keys: tuple[str, ...] = TARGET_KEYS) -> dict[str, Any]:
+    """Return the options of a target that have these keys, by the name of the target's field."""
+    lists = {key for key in ("commands",) if isinstance(table.values.get(key), list)}
+    own = {"payload", *lists}
+    options = table.values_by(
+        {key: TARGET[key] for key in keys if key in TARGET and key not in own}
+    )
+    if "commands" in lists:
+        options["commands"] = _commands(table)
+    if "payload" in table and "payload" in keys:
+        options["payloads"] = _payloads(table)
+    options |= {key: table.flag(key, False) for key in FLAGS if key in table}
+    if "paths" in table:
+        options["paths"] = _paths(table)
+    if "paths_file" in table:
+        # The paths of the array come first.
+        paths = options.get("paths", ()) + _paths_of_file(table)
+        options["paths"] = paths
+    if "statements" in table:
+        options["statements"] = _statements(table)
+    headers = table.table("headers")
+    if headers is not None:
+        texts = {name: headers.text(name) for name in headers.values}
+        for name, text in texts.items():
+            _refuse_later(headers, text or "", name)
+        options["headers"] = tuple((k, v) for k, v in texts.items() if v is not None)
+    return options
+
+
+def _refuse_later(table: TomlTable, text: str, key: str) -> None:
+    """Report names that a trial sets, in a text that is the same in each trial."""
+    named = brace_template(text, lambda _: table.at(key), table.later).slots
+    if named:
+        name = named[0].name
+        hint = "write its value" if name in table.known else set_by_trial(name)
+        table.refuse(table.at(key), f"{key}: {{{name}}} has no value here", hint)
+
+
+def _commands(table: TomlTable) -> tuple[tuple[str, ...], ...]:
+    """Return the commands of an array: each a text, or an array with its words."""
+    found: list[tuple[str, ...]] = []
+    for index, one in enumerate(table.values["commands"]):
+        if isinstance(one, list) and one and all(isinstance(word, str) for word in one):
+            found.append(tuple(one))
+        elif isinstance(one, str):
+            found += table.scalar_of(one, words.redis_commands, "commands", index) or ()
+        else:
+            where = table.at("commands", index)
+            table.refuse(where, "a command is a text, or an array of texts")
+    if not table.values["commands"]:
+        table.refuse(table.at("commands"), "commands is empty")
+    for text in (word for command in found for word in command):
+        _refuse_later(table, text, "commands")
+    return tuple(found)
+
+
+def _payloads(table: TomlTable) -> tuple[Payload, ...]:
+    """Return what operations send: a text, or an array of them."""
+    key = "payload"
+    said = table.values[key]
+    each = list(enumerate(said)) if isinstance(said, list) else [(None, said)]
+    if not each:
+        table.refuse(table.at(key), f"{key} is empty")
+    found = []
+    for index, one in each:
+        keys = (key,) if index is None else (key, index)
+        where = table.at(*keys)
+        if not isinstance(one, str):
+            table.mistyped(where, f"a {key}", one, (str,))
+            continue
+        _refuse_later(table, one, key)
+        name = words.payload_file(one)
+        contents = None if name is None else _contents_beside(table, name, where)
+        if name is not None and contents is None:
+            continue
+        try:
+            made = words.payload(one) if contents is None else words.payload_of_bytes(contents)
+        except ValueError as error:
+            table.refuse(where, f"{key}: {error}")
+            continue
+        found.append(made)
+    return tuple(found)
+
+
+_STATEMENT = Form(
+    (
+        Key("sql", read=of_type(str)),
+        optional("parameters", read=lambda table, key: read_parameters(table, key)),
+    ),
+    Statement,
+)
+
+
+def read_parameters(table: TomlTable, key: str) -> tuple[str, ...] | None:
+    """Return values of parameters: texts or numbers."""
+    if not table.has(key, list):
+        return None
+    found = []
+    for index, value in enumerate(table.values[key]):
+        text = table.scalar(value)
+        if text is None:
+            where = table.at(key, index)
+            table.mistyped(where, f"a value of {key}", value, (str, int, float))
+        else:
+            _refuse_later(table, text, key)
+            found.append(text)
+    return tuple(found)
+
+
+def _statements(table: TomlTable) -> tuple[tuple[Statement, ...], ...]:
+    """Return the operations on a database: each a statement, or an array of them in order. A
+    statement is a text of SQL, or a table with `sql` and `parameters`."""
+    key = "statements"
+    if not table.has(key, list):
+        return ()
+    if not table.values[key]:
+        table.refuse(table.at(key), f"{key} is empty")
+    found: list[tuple[Statement | None, ...]] = []
+    for index, one in enumerate(table.values[key]):
+        if not isinstance(one, list):
+            found.append((_statement(table, one, key, index),))
+            continue
+        if not one:
+            table.refuse(table.at(key, index), f"an operation of {key} is empty")
+        found.append(
+            tuple(_statement(table, inner, key, index, place) for place, inner in enumerate(one))
+        )
+    return tuple(tuple(one for one in statements if one is not None) for statements in found)
+
+
+def read_transaction(table: TomlTable, key: str) -> tuple[Statement, ...] | None:
+    """Return the statements of one operation: an array of texts of SQL, or of tables with `sql` and
+    `parameters`."""
+    if not table.has(key, list):
+        return None
+    if not table.values[key]:
+        table.refuse(table.at(key), f"{key} is empty")
+    each = enumerate(table.values[key])
+    read = [_statement(table, one, key, index) for index, one in each]
+    return tuple(one for one in read if one is not None)
+
+
+def _statement(table: TomlTable, value: Any, *keys: str | int) -> Statement | None:
+    where = table.at(*keys)
+    if isinstance(value, dict):
+        made: Statement | None = read_form(table.inner(value, *keys), _STATEMENT)
+    elif isinstance(value, str):
+        made = Statement(value)
+    else:
+        table.mistyped(where, "a statement", value, (str, dict))
+        return None
+    if made is not None:
+        _refuse_later(table, made.sql, str(keys[0]))
+        if not made.sql.strip():
+            table.refuse(where, "a statement is empty")
+    return made
+
+
+_RANGE = re.compile(r"\[(\d{1,9})-(\d{1,9})\]", re.ASCII)
+MOST_PATHS = 100_000
+
+
+def _paths(table: TomlTable) -> tuple[str, ...]:
+    """Return the paths of an HTTP target; `/[1-9].txt` is nine of them, as in curl."""
+    paths: list[str] = []
+    for text in table.texts("paths"):
+        _refuse_later(table, text, "paths")
+        if not text.startswith("/"):
+            table.refuse(table.at("paths"), "a path begins with /")
+        found = _RANGE.search(text)
+        if found is None:
+            paths.append(text)
+            continue
+        numbers = range(int(found[1]), int(found[2]) + 1)
+        if not numbers or len(paths) + len(numbers) > MOST_PATHS:
+            message = f"{found[0]} in {text} is not a range such as [1-100]: its end is below its beginning, or"
+            table.refuse(table.at("paths"), f"{message} there are more than {MOST_PATHS:,} paths")
+            continue
+        before, after = text[: found.start()], text[found.end() :]
+        paths += [f"{before}{number}{after}" for number in numbers]
+    return tuple(paths)
+
+
+def _paths_of_file(table: TomlTable) -> tuple[str, ...]:
+    """Return the paths of a file, one a line."""
+    paths = lines_beside(table, "paths_file") or ()
+    wrong = next((n for n, path in enumerate(paths, 1) if path[0] != "/"), None)
+    if wrong is not None:
+        message = f"path {wrong} of {table.values['paths_file']} does not begin with /"
+        table.refuse(table.at("paths_file"), message)
+    return paths
+
+
+def refuse_options(
+    table: TomlTable,
+    target: LoadTarget,
+    also: tuple[str, ...] = (),
+    keys: tuple[str, ...] = TARGET_KEYS,
+) -> None:
+    """Report options that this target does not accept, and commands that it cannot read; `also` are
+    further options."""
+    for key in (*keys, *also):
+        field = TARGET[key][0] if key in TARGET else _FIELD_OF.get(key, key)
+        if key in table and (why := words.why_refused(target, field, key)):
+            table.refuse(table.at(key), why)
+    if "commands" in table and "commands" in words.options_of(target):
+        said = {one: table.values[one] for one in ("commands", "statements") if one in table}
+        try:
+            words.with_own_options(target, said)
+        except ValueError as error:
+            table.refuse(table.at("commands"), f"commands: {error}")
+
+
+# --------------------------------------------------------------------------------------
+# A table of a spec: texts and commands with slots, quantities; each error has its position.
+
+_BRACES = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}", re.ASCII)
+
+
+# -- texts -----------------------------------------------------------------------
+
+
+def read_template(table: TomlTable, key: str) -> Template | None:
+    """Return a text with slots; None when it is absent or wrong."""
+    table = table.as_written
+    text = table.text(key)
+    return None if text is None else _template(table, text, key)
+
+
+def _template(table: TomlTable, text: str, *keys: str | int) -> Template:
+    place = table.inside(text, *keys)
+    _unknown(table, text, place, shell=False)
+    return brace_template(text, place, tuple(table.known))
+
+
+def read_templates(table: TomlTable, key: str) -> tuple[tuple[str, Template], ...]:
+    """Return the texts (or numbers) of a table by name, such as `environment`."""
+    inner = table.as_written.table(key)
+    if inner is None:
+        return ()
+    found = []
+    for name in inner.names("a variable"):
+        text = inner.scalar(inner.values[name])
+        if text is None:
+            inner.mistyped(inner.at(name), name, inner.values[name], (str, int))
+        else:
+            found.append((name, _template(inner, text, name)))
+    return tuple(found)
+
+
+def template_value(parse: Callable[[str], Any]) -> Reader:
+    """Return the reader of a text with slots; `parse` must accept it with their values."""
+
+    def read(table: TomlTable, key: str) -> Template | None:
+        template = read_template(table, key)
+        if template is None:
+            return None
+        try:
+            parse(fill_placeholders(template, table.known))
+        except ValueError as error:
+            table.refuse(table.at(key), f"{key}: {error}")
+        return template
+
+    return read
+
+
+# -- commands --------------------------------------------------------------------
+
+
+def read_command(table: TomlTable, key: str) -> CommandText | None:
+    """Return one command: a text, or an array of words."""
+    table = table.as_written
+    if not table.has(key, str, list):
+        return None
+    return _command(table, table.values[key], key)
+
+
+def read_commands(table: TomlTable, key: str) -> tuple[CommandText, ...]:
+    """Return commands: one text, or an array of texts and of arrays of words."""
+    table = table.as_written
+    if not table.has(key, str, list):
+        return ()
+    value = table.values[key]
+    if isinstance(value, str):
+        found = [_command(table, value, key)]
+    else:
+        found = [_command(table, one, key, at) for at, one in enumerate(value)]
+    return tuple(one for one in found if one is not None)
+
+
+def _command(table: TomlTable, value: Any, *keys: str | int) -> CommandText | None:
+    where = table.at(*keys)
+    if not isinstance(value, (str, list)):
+        table.mistyped(where, f"a command of {keys[0]}", value, (str, list))
+        return None
+    empty = not value or not (value if isinstance(value, str) else value[0])
+    if empty or (isinstance(value, str) and not value.strip()):
+        table.wrong(where, "spec-no-command", f"a command of {keys[0]} is empty")
+        return None
+    if isinstance(value, str):
+        return _text_command(table, value, *keys)
+    return _word_command(table, value, *keys)
+
+
+def _word_command(table: TomlTable, value: list[Any], *keys: str | int) -> CommandText | None:
+    found = []
+    for index, word in enumerate(value):
+        if not isinstance(word, str):
+            where = table.at(*keys, index)
+            table.mistyped(where, f"a word of {keys[0]}", word, (str,))
+            return None
+        found.append(_template(table, word, *keys, index))
+    return CommandText(tuple(found))
+
+
+def _text_command(table: TomlTable, text: str, *keys: str | int) -> CommandText:
+    """Return the command of a text: split into words, or for a shell if it is a shell command."""
+    place = table.inside(text, *keys)
+    # Braces around a name are ours; the rest decides, as everywhere in a suite.
+    shell = Command.from_text(_BRACES.sub("x", text)).argv[:2] == ("/bin/sh", "-c")
+    _unknown(table, text, place, shell=shell)
+    if shell:
+        return CommandText((brace_template(text, place, tuple(table.known)),), shell=True)
+    found, _ = split_words(text)
+    return CommandText(
+        tuple(
+            brace_template(one.text, _shifted(place, one.offset), tuple(table.known))
+            for one in found
+        )
+    )
+
+
+def _unknown(table: TomlTable, text: str, place: OffsetLocator, *, shell: bool) -> None:
+    """Report unknown names in braces; in a shell command, only those that resemble a known one."""
+    for match in _BRACES.finditer(text):
+        name = match[1]
+        near = difflib.get_close_matches(name, list(table.known), 1, 0.8)
+        if name in table.known or (shell and not near):
+            continue
+        meant = f"did you mean {{{near[0]}}}? " if near else ""
+        known = ", ".join(f"{{{one}}}" for one in table.known)
+        message = f"there is no variable {name!r}"
+        hint = f"{meant}known here: {known}"
+        if name in table.later:
+            message, hint = f"{{{name}}} has no value here", set_by_trial(name)
+        table.wrong(place(match.start()), "spec-unknown-name", message, hint)
+
+
+def _shifted(place: OffsetLocator, by: int) -> OffsetLocator:
+    return lambda offset: place(by + offset)

@@ -1,0 +1,654 @@
+"""The result of a load engine's run: counts, rates, times, and its environment.
+
+Times are integer nanoseconds from the engine, rates operations per second. Absent is not
+zero: a percentile of nothing is None. Decision: an unknown field is skipped here and
+stays in the document that `--json` prints: an engine may report more than we read.
+Source: docs/engine-protocol.md, `result`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Container, Mapping
+
+import msgspec
+
+from benchwright.core.comparison import Better, GateOutcome
+from benchwright.core.plan import usual_direction
+
+_HIGHER = ("rate_per_s", "bytes_per_s", "completed")
+"""Ends of the names of metrics of a load for which higher is better."""
+
+
+def load_direction(metric: str) -> Better:
+    """Return which values of a metric of a load are better: higher rates and more completed
+    operations; lower times, errors and other counts."""
+    return "higher" if metric.endswith(_HIGHER) else "lower"
+
+
+def metric_direction(
+    metric: str, declared: Mapping[str, Better], measured: Container[str]
+) -> Better:
+    """Return which values of a metric of a test are better: as declared, else as of a load if the
+    test measured one, else those that usually are."""
+    of_load = "rate_per_s" in measured or "achieved_rate_per_s" in measured
+    return declared.get(metric) or (load_direction(metric) if of_load else usual_direction(metric))
+
+
+class TimeDistribution(msgspec.Struct, frozen=True):
+    """Distribution of a time over operations [ns]: a summary of an HdrHistogram."""
+
+    count: int
+    mean: float | None = None
+    sd: float | None = None
+    min: int | None = None
+    max: int | None = None
+    p50: int | None = None
+    p90: int | None = None
+    p95: int | None = None
+    p98: int | None = None
+    p99: int | None = None
+    p99_9: int | None = msgspec.field(name="p99.9", default=None)
+    p99_99: int | None = msgspec.field(name="p99.99", default=None)
+    hdr: str | None = None
+    """The histogram itself: base64 of HdrHistogram V2, deflated."""
+
+
+def response_rank(share: float, missing: int, whole: int) -> int | None:
+    """Return the rank, among the operations with a response, of a percentile of all; None if it
+    lies among those without one.
+
+    `share` is from 0 to 1; `missing` of the `whole` operations failed or never ended, and count
+    as slower than all others.
+    """
+    rank = max(1, math.ceil(share * whole * (1 - _ROUNDING)))
+    return rank if rank <= whole - missing else None
+
+
+_ROUNDING = 1e-12
+"""Relative error of the product of a share and a count, at most."""
+
+
+class KindResult(msgspec.Struct, frozen=True):
+    """Counts and times of one kind of operation."""
+
+    operations: int
+    bytes: int
+    errors: dict[str, int]
+    """Operations that failed, by the name of their error."""
+    issue_error_ns: TimeDistribution
+    """Actual start - intended start."""
+    response_ns: TimeDistribution
+    """Completion - intended start."""
+    service_ns: TimeDistribution
+    """Completion - actual start."""
+    target_response_ns: TimeDistribution | None = None
+    """Arrival of the answer - the moment when the generator came to an operation that had to wait
+    for a free place, or the actual start of one that had not; None: the engine is older."""
+
+
+class LoadCounts(msgspec.Struct, frozen=True):
+    """Counts of operations by outcome; intended = issued + dropped + skipped + waiting."""
+
+    intended: int
+    issued: int
+    completed: int
+    errors: int
+    dropped: int
+    """There was no room in flight, and the workload says not to wait."""
+    skipped: int
+    """Too late, by the policy for late operations."""
+    held: int
+    """Had to wait for a free place in flight."""
+    unfinished: int
+    """Still in flight when the run was over."""
+    early: int
+    starved: int
+    """The reader of a trace, or of a filament in Python, was behind, in the whole run."""
+    waiting: int = 0
+    """Due and never issued, neither dropped nor skipped."""
+    stray: int = 0
+    """Completions that the target reported of operations that were not in flight."""
+    undeliverable: int = 0
+    """Messages between filaments whose receiver does not exist."""
+    held_late: int = 0
+    """Of those that waited: the generator came to them late, after it had started others late."""
+    drained: int = 0
+    """Of the issued ones: due before the end of the run, and issued after it, when a place was
+    free."""
+    drained_completed: int = 0
+    """Of these the ones that completed."""
+
+    @property
+    def never_ended(self) -> int:
+        """Intended operations that did not end, or not even begin."""
+        return self.dropped + self.skipped + self.waiting + self.unfinished
+
+    @property
+    def without_response(self) -> int:
+        """Intended operations that are in no response time: failed, or never ended."""
+        return self.errors + self.never_ended
+
+
+class LittleLaw(msgspec.Struct, frozen=True):
+    """The figures of Little's law: the first is the product of the other two, if each operation is
+    recorded once."""
+
+    in_flight_mean: float
+    """Mean number of operations in flight, counted as it changed."""
+    rate_per_s: float
+    """Operations that ended per second."""
+    time_ns_mean: float
+    """Mean time from actual start to end."""
+
+    @property
+    def product(self) -> float:
+        """Mean number in flight that rate and time imply."""
+        return self.rate_per_s * self.time_ns_mean / 1e9
+
+    @property
+    def deviation(self) -> float:
+        """Difference of the two as a share of the larger one, from 0 to 1."""
+        larger = max(self.in_flight_mean, self.product)
+        return abs(self.in_flight_mean - self.product) / larger if larger else 0.0
+
+
+class EngineClock(msgspec.Struct, frozen=True):
+    """Clock that was read."""
+
+    source: str
+    hz: float | None = None
+    drift_ppm: float | None = None
+    """How far the first calibration was off, measured at the end [parts per million]."""
+    absent: str | None = None
+    """Why it is not the CPU's counter."""
+    unsound: str | None = None
+    """Why it should not have been the counter: the kernel stopped trusting it during the run."""
+
+
+class TlsResult(msgspec.Struct, frozen=True):
+    """What the connections to a server agreed on."""
+
+    version: str
+    """`TLSv1.2` or `TLSv1.3`."""
+    cipher: str
+    alpn: str | None = None
+    """The protocol that the server chose."""
+    verified: bool = True
+    """Whether the certificate was verified."""
+
+
+class TargetResult(msgspec.Struct, frozen=True):
+    """Target of the operations; its counts do not have the warm-up."""
+
+    kind: str
+    engine: str | None = None
+    size_bytes: int | None = None
+    features: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()
+    """What this kernel does not offer, each with its reason."""
+    unrequested: int = 0
+    """Connections that were closed because bytes arrived that no request had caused; of a UDP
+    server the datagrams for which no operation waited, late answers excepted."""
+    timeouts: int = 0
+    """Operations that took longer than the limit of the target."""
+    late_replies: int = 0
+    """Replies of a UDP or NFS server that arrived after the time limit of their operation."""
+    late_errors: int = 0
+    """Errors of the network (ICMP) for datagrams to a UDP server whose operation had ended."""
+    nil_replies: int = 0
+    """Replies of a Redis server that had no value."""
+    status_2xx: int = 0
+    """Responses of an HTTP server with a status of 200 to 299."""
+    status_3xx: int = 0
+    status_4xx: int = 0
+    status_5xx: int = 0
+    unknown_replies: int = 0
+    """Replies of an NFS server that belong to no call."""
+    jukebox: int = 0
+    """Calls that an NFS server postponed, and that were sent again."""
+    verifier_changes: int = 0
+    """Changes of an NFS server's write verifier: it was restarted."""
+    connect_ns: TimeDistribution | None = None
+    """How long connects to a server took, those before the load included."""
+    handshake_ns: TimeDistribution | None = None
+    """How long handshakes took after the connects; None without handshakes."""
+    tls: TlsResult | None = None
+    """None: the connections do not use TLS."""
+    targets: dict[str, TargetResult] = {}
+    """Of several targets, each by its name."""
+
+
+class SequenceResult(msgspec.Struct, frozen=True):
+    """Counts and times of the chains of one name."""
+
+    started: int
+    """Completed, with an error, or unfinished."""
+    completed: int
+    errors: int
+    unfinished: int
+    """Cut short by the end of the run."""
+    operations: int
+    """Operations of all of them that ended."""
+    response_ns: TimeDistribution
+    """Of the completed ones: from the intended start of the first operation to the last end."""
+
+
+class ChainDraws(msgspec.Struct, frozen=True):
+    """How often a chain was drawn."""
+
+    filament: int
+    chain: str
+    weight: int
+    drawn: int
+
+
+class PopularityDraws(msgspec.Struct, frozen=True):
+    """How often the objects of one weight were drawn."""
+
+    weight: int
+    """Of all of them together."""
+    objects: int
+    present: int
+    drawn: int
+    chosen: int
+    """Draws that could be used."""
+
+
+class FileSizeDraws(msgspec.Struct, frozen=True):
+    """Files of a class of sizes, and how often one was drawn."""
+
+    bytes: int
+    """Greatest size of the class."""
+    expected_share: float
+    files: int
+    weight: int
+    drawn: int
+
+
+class TransferSizeDraws(msgspec.Struct, frozen=True):
+    """How often a size of a class was drawn."""
+
+    bytes: int
+    expected_share: float
+    drawn: int
+
+
+class TransferDraws(msgspec.Struct, frozen=True):
+    """Sizes that a step of a chain drew."""
+
+    chain: str
+    step: int
+    sizes: tuple[TransferSizeDraws, ...]
+
+
+class FileSetMaking(msgspec.Struct, frozen=True):
+    """How a target got its file set."""
+
+    files: int
+    """Files that exist at the start of the run."""
+    bytes: int
+    made: int
+    repaired: int
+    """Files that had another size or name."""
+    reused: int
+    removed: int
+    beyond: int
+    """Files of a larger set, which stay."""
+    making_ns: int
+
+
+class FileSetResult(msgspec.Struct, frozen=True):
+    """The file set of a run, and what was drawn from its tables, beside the tables."""
+
+    directories: int
+    files: int
+    """Those that do not exist at the start included."""
+    symlinks: int
+    empty_directories: int
+    bytes: int
+    """Sum of the sizes of the files that exist at the start."""
+    files_at_end: int
+    bytes_at_end: int
+    mix: tuple[ChainDraws, ...]
+    file_popularity: tuple[PopularityDraws, ...]
+    directory_popularity: tuple[PopularityDraws, ...]
+    file_sizes: tuple[FileSizeDraws, ...]
+    transfer_sizes: tuple[TransferDraws, ...]
+    repeated_draws: int
+    """Draws of a file that was absent or in use."""
+    searched: int
+    """Choices in which every draw was repeated."""
+    unavailable: int
+    """Operations on an object in the wrong state, since none was in the right one."""
+    made: FileSetMaking | None = None
+    """None: the target has no files."""
+
+
+class IntervalResult(msgspec.Struct, frozen=True):
+    """One interval of the run."""
+
+    start_ns: int
+    length_ns: int
+    intended: int
+    issued: int
+    completed: int
+    errors: int
+    dropped: int
+    in_flight: int
+    """At the interval's end."""
+    waiting: int
+    """Due and not yet issued, at the interval's end."""
+    response_ns_mean: float | None = None
+    response_ns_p50: int | None = None
+    response_ns_p99: int | None = None
+    response_ns_max: int | None = None
+    issue_error_ns_p99: int | None = None
+    response_hdr: str | None = None
+    """On request: base64 of HdrHistogram V2, deflated."""
+
+
+class Scheduling(msgspec.Struct, frozen=True):
+    """How the kernel scheduled a worker's thread."""
+
+    policy: str
+    """Such as `SCHED_OTHER` or `SCHED_IDLE`."""
+    nice: int
+    """Without effect under `SCHED_IDLE` and the real-time policies."""
+
+    def __str__(self) -> str:
+        """Return `SCHED_IDLE` or `SCHED_OTHER, nice 19`."""
+        fair = self.policy in ("SCHED_OTHER", "SCHED_BATCH")
+        return f"{self.policy}, nice {self.nice}" if fair else self.policy
+
+
+class WorkerResult(msgspec.Struct, frozen=True):
+    """Use of one worker's time."""
+
+    cpu: int | None
+    spun_ns: int
+    slept_ns: int
+    busy_ns: int
+    guard_ns: int
+    """How long before a deadline it stopped sleeping, at the end."""
+    scheduling: Scheduling | None = None
+    """None in results of earlier versions, and for pacers without a worker."""
+
+
+class EngineEnvironment(msgspec.Struct, frozen=True):
+    """Resources that the engine obtained from the machine."""
+
+    memory_locked: bool
+    fifo: int | None = None
+    absent: tuple[str, ...] = ()
+
+
+class RecordedRequests(msgspec.Struct, frozen=True):
+    """Counts of the recorded requests of a trace."""
+
+    distinct: int
+    """Different requests."""
+    unsafe_methods: int = 0
+    """Skipped, since their method is not GET, HEAD or OPTIONS."""
+    unreplayable: int = 0
+    """Skipped, since they cannot be sent: no request, CONNECT, an invalid one."""
+    unsendable: dict[str, int] = {}
+    """Of these, how many of each kind: `data:`, `CONNECT`, `no request`, `an invalid request`."""
+    lost_bodies: int = 0
+    """Skipped, since their body is described (`multipart/form-data`), but not recorded."""
+    without_body: int = 0
+    """Sent with an empty body, since the trace does not have theirs."""
+    other_lengths: int = 0
+    """Sent with a body that does not have the length that the trace states."""
+    credentials: int = 0
+    """Sent without their credentials."""
+    whole_seconds: int = 0
+    """Requests whose stamp is a whole second."""
+
+
+class TraceResult(msgspec.Struct, frozen=True):
+    """Counts of reading one trace, and the effects of its policies."""
+
+    path: str
+    operations: int
+    skipped_lines: int = 0
+    reordered: int = 0
+    spread: int = 0
+    wrapped: int = 0
+    scaled: bool = False
+    clipped: int = 0
+    """Sizes that were cut to fit the target."""
+    left_out: int = 0
+    """By choice: of other devices, or outside the requested part."""
+    duplicates: str = "burst"
+    requests: RecordedRequests | None = None
+    """None: it is not a trace of requests."""
+
+
+class ProcessResult(msgspec.Struct, frozen=True):
+    """What a process that is a filament was sent, and what it replied."""
+
+    filament: int
+    """Number of its filament."""
+    events: int
+    replies: int
+
+
+class SamplesResult(msgspec.Struct, frozen=True):
+    """File to which every operation was written."""
+
+    path: str
+    rows: int
+    lost: int = 0
+    """Operations that are not in it: the disk was too slow for them, or failed."""
+    failed: str | None = None
+    """Why writing ended before the run did; None if it did not."""
+
+
+class HostClock(msgspec.Struct, frozen=True, kw_only=True):
+    """CLOCK_MONOTONIC of a host against that of the machine on which `bw` runs."""
+
+    method: str
+    """How it was measured: `udp`, packets; `ssh`, lines through the connection; `line`, the same in
+    a gang of a pool."""
+    round_trips: int
+    """Before and after the load together."""
+    offset_ns: int
+    """Its clock minus ours at time zero."""
+    bound_ns: int
+    """Maximum error of the offset: half of the smallest delay."""
+    drift_ppm: float | None = None
+    """How much faster it ran during the load; None: it was not measured afterwards."""
+    drift_bound_ppm: float | None = None
+
+
+class HostResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The part of a load that one host issued."""
+
+    host: str
+    lost: str = ""
+    """Why it has no result; the load has failed then."""
+    clock: HostClock | None = None
+    start_skew_ns: int | None = None
+    """Its time zero minus that of the load; known to the clock's bound."""
+    end_skew_ns: int | None = None
+    """The same at the end of the measured part: a clock that drifts moves the arrivals."""
+    counts: LoadCounts | None = None
+    intended_rate_per_s: float | None = None
+    offered_rate_per_s: float | None = None
+    achieved_rate_per_s: float | None = None
+    lateness_ns: TimeDistribution | None = None
+    all: KindResult | None = None
+    """All kinds of operation together."""
+    intervals: tuple[IntervalResult, ...] = ()
+    """Intervals of the measured part, often shorter than those of the result."""
+    workers: tuple[WorkerResult, ...] = ()
+
+    @property
+    def busy_share(self) -> float | None:
+        """Share of its workers' time that they neither slept nor waited, from 0 to 1."""
+        busy = sum(one.busy_ns for one in self.workers)
+        whole = busy + sum(one.spun_ns + one.slept_ns for one in self.workers)
+        return busy / whole if whole else None
+
+
+class EngineResult(msgspec.Struct, frozen=True):
+    """The complete result of a run of the load engine."""
+
+    schema: str
+    interrupted: bool
+    started_ns: int
+    """CLOCK_REALTIME at time zero [ns since 1970]."""
+    elapsed_ns: int
+    """Time zero to the last completion [ns]."""
+    target: TargetResult
+    clock: EngineClock
+    pacer: str
+    counts: LoadCounts
+    intended_rate_per_s: float | None
+    offered_rate_per_s: float | None
+    achieved_rate_per_s: float | None
+    lateness_ns: TimeDistribution
+    """Issue error of operations that no full target held back: the generator's own."""
+    kinds: dict[str, KindResult]
+    """By kind, and `all`."""
+    intervals: tuple[IntervalResult, ...]
+    workers: tuple[WorkerResult, ...]
+    environment: EngineEnvironment
+    traces: tuple[TraceResult, ...] = ()
+    processes: tuple[ProcessResult, ...] = ()
+    """The processes of filaments of type `process`."""
+    samples: SamplesResult | None = None
+    little_law: LittleLaw | None = None
+    """None: nothing was measured, or the engine is older."""
+    stopped: str | None = None
+    """Why the engine ended the run early: `backlog`."""
+    sequences: dict[str, SequenceResult] = {}
+    """By the name of the chain."""
+    labels: dict[str, KindResult] = {}
+    """By label, of requests with labels."""
+    file_set: FileSetResult | None = None
+    hosts: tuple[HostResult, ...] = ()
+    """The part of each host of a load from several; the other members are of all together."""
+
+    @property
+    def lost_hosts(self) -> tuple[HostResult, ...]:
+        """The hosts without a result."""
+        return tuple(one for one in self.hosts if one.lost)
+
+    @property
+    def all(self) -> KindResult:
+        """All kinds of operation together."""
+        return self.kinds["all"]
+
+    @property
+    def measured_ns(self) -> int | None:
+        """How long the part lasted that the rates are of [ns]; None without a rate.
+
+        Neither the warm-up nor the wait for the last operations is in it.
+        """
+        counts = self.counts
+        ended = counts.completed - counts.drained_completed
+        for count, rate in (
+            (counts.intended, self.intended_rate_per_s),
+            (counts.issued - counts.drained, self.offered_rate_per_s),
+            (ended, self.achieved_rate_per_s),
+        ):
+            if count and rate:
+                return round(1e9 * count / rate)
+        return None
+
+    def rates_of(self, kind: KindResult) -> tuple[float | None, float | None]:
+        """Return the completed operations and bytes of a kind per second; None if nothing was
+        measured."""
+        length_ns, counts = self.measured_ns, self.counts
+        if not length_ns:
+            return None, None
+        # Without what was issued after the end, of which each kind has the same share.
+        within = 1 - counts.drained_completed / counts.completed if counts.completed else 1
+        per_s = 1e9 * within / length_ns
+        return per_s * kind.response_ns.count, per_s * kind.bytes
+
+    def response_known_to(self) -> float:
+        """Return up to which quantile the response times are known, from 0 to 1.
+
+        Operations that failed or never ended count as slower than all others: beyond
+        their share no percentile of those that succeeded says anything.
+        """
+        missing, whole = self.missing("all")
+        return 1 - missing / whole if whole else 1.0
+
+    def response_known(self, kind: str, beyond: float) -> bool:
+        """Return whether the percentile above which this share (0 to 1) lies is known."""
+        missing, whole = self.missing(kind)
+        return not missing or response_rank(1 - beyond, missing, whole) is not None
+
+    def missing(self, name: str, *, label: bool = False) -> tuple[int, int]:
+        """Return how many operations of a kind, or of a label, have no response time, and of how
+        many.
+
+        Of what never ended kind and label are unknown: it may all have been this one.
+        """
+        if name == "all" and not label:
+            return self.counts.without_response, self.counts.intended
+        one = (self.labels if label else self.kinds)[name]
+        never = self.counts.never_ended
+        return sum(one.errors.values()) + never, one.operations + never
+
+
+class LimitVerdict(msgspec.Struct, frozen=True, kw_only=True):
+    """The verdict on a limit of a load (`--limit`)."""
+
+    limit: str
+    """As the user wrote it."""
+    of: str = ""
+    """The label or the kind of the operations; empty: all."""
+    outcome: GateOutcome
+    """`passed`: it was held; `failed`: it was missed; `undecided`: the load cannot tell."""
+    value: float | None = None
+    """None: unknown, or beyond every limit."""
+    bound: float
+    """The limit of the value."""
+    unit: str = ""
+    """Of both; empty for shares (from 0 to 1) and metrics."""
+    detail: str
+    """The value in words, and why it is undecided."""
+
+
+class LoadProgress(msgspec.Struct, frozen=True):
+    """How far a run is."""
+
+    at_ns: int
+    issued: int
+    completed: int
+    in_flight: int
+    waiting: int
+    rate_per_s: float | None = None
+    response_ns_p50: int | None = None
+    response_ns_p99: int | None = None
+    interval: IntervalResult | None = None
+    """Where histograms of intervals were requested."""
+
+
+class FileSetProgress(msgspec.Struct, frozen=True):
+    """How far the making of a file set is."""
+
+    phase: str
+    """`examine`: read what is there; `make`: make what is missing, and repair what differs."""
+    done: int
+    """Files, links and directories."""
+    total: int
+    elapsed_ns: int
+    """Time since the phase began."""
+
+
+class LoopModel(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a reader of the result must know of the workload."""
+
+    open: bool
+    """Some operations arrive at their own times, whatever is still in flight."""
+    closed: bool
+    """Some operations wait for the completion of others."""
+    slots: int | None = None
+    """Operations that a closed loop offers at once, those that think among them; None: not known,
+    or not the same all the time."""

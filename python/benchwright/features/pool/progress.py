@@ -1,0 +1,69 @@
+"""How far the tasks of a pool are, and how long they still take, from the attempts so far.
+
+A task is expected to hold a gang for as long as the tasks did that are recorded, their void
+attempts included. The tasks that wait go to the gangs in the order in which these become free.
+Decision: sums that each attempt changes, because a controller of 10,000 tasks reports its progress
+after each event. Pure: the caller passes the time.
+"""
+
+from __future__ import annotations
+
+from benchwright.features.pool.types import Attempt, PlannedTasks, PoolProgress
+
+
+class PoolTally:
+    """The attempts of a session, as far as its progress depends on them."""
+
+    def __init__(self, planned: PlannedTasks | None = None) -> None:
+        self.planned = planned
+        """None: unknown."""
+        self._recorded = 0
+        self._void = 0
+        self._held_ns = 0
+        """For how long the attempts that ended held their gangs."""
+        self._running: dict[str, Attempt] = {}
+
+    def add(self, attempt: Attempt) -> None:
+        """Count an attempt that begins, or that ended."""
+        if not attempt.ended_ns:
+            self._running[attempt.id] = attempt
+            return
+        self._running.pop(attempt.id, None)
+        self._held_ns += max(0, attempt.ended_ns - attempt.began_ns)
+        if attempt.is_recorded:
+            self._recorded += 1
+        else:
+            self._void += 1
+
+    def progress(self, gangs: int, now_ns: int) -> PoolProgress:
+        """Return the progress now. `gangs`: how many run side by side; `now_ns`: CLOCK_REALTIME
+        [ns]."""
+        planned = self.planned
+        left_s = None if planned is None else self._left_s(planned.tasks, gangs, now_ns)
+        at_most = False
+        if planned is not None and planned.until_ns:
+            until_s = max(0, planned.until_ns - now_ns) / 1e9
+            at_most = left_s is None or left_s > until_s
+            left_s = until_s if at_most else left_s
+        return PoolProgress(
+            planned=None if planned is None else planned.tasks,
+            recorded=self._recorded,
+            running=len(self._running),
+            void=self._void,
+            left_s=left_s,
+            at_most=at_most,
+        )
+
+    def _left_s(self, tasks: int, gangs: int, now_ns: int) -> float | None:
+        """Return the time until all tasks are expected to be recorded [s]; None before the first
+        one is."""
+        if not self._recorded:
+            return None
+        length_ns = self._held_ns / self._recorded
+        busy = [max(0.0, length_ns - (now_ns - one.began_ns)) for one in self._running.values()]
+        free_in = sorted(busy + [0.0] * (gangs - len(busy)))
+        waiting = max(0, tasks - self._recorded - len(busy))
+        # All gangs become free within one length, so they take turns.
+        each, more = divmod(waiting, len(free_in)) if free_in else (0, 0)
+        ends = (free + length_ns * (each + (place < more)) for place, free in enumerate(free_in))
+        return max(ends, default=0.0) / 1e9

@@ -1,0 +1,289 @@
+"""The observer behind `--profile`: perf samples the stacks of the trial and its targets.
+
+Decision: perf follows the own tree and the targets (`-p`, inherited by children). Rejected:
+a filtered profile of the whole machine, because it needs root and would store the stacks of
+other users. perf starts disabled and is enabled through a control pipe that it acknowledges,
+so that no early sample is missed. perf chooses the event: cycles, or the CPU clock in guests
+without counters. Non-goals: off-CPU time, the kernel's own threads. Sources: perf-record(1),
+perf-script(1).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import shutil
+import signal
+import subprocess
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from benchwright.core.observation import (
+    CpuProfile,
+    FoldedStacks,
+    Stack,
+    StackSample,
+    Trial,
+)
+from benchwright.core.processes import all_processes, tree_of
+from benchwright.core.untrusted import regular_bytes
+from benchwright.features.profile.folded import (
+    FIELDS,
+    fold,
+    folded_text,
+    is_bare,
+    leaves_of,
+    profile_of,
+    read_folded,
+    samples_of,
+    with_leaves,
+    within,
+)
+from benchwright.features.search.types import LoadTrial
+from benchwright.watch.observer import ObserverError, Watch, end_child
+
+DrawFlameGraph = Callable[[FoldedStacks, str], str]
+"""(stacks, title) -> the text of an SVG; the caller passes features/profile/flame_graph.py's
+function."""
+ENOUGH = 20
+"""The least number of samples for a separate flame graph of a trial."""
+HERTZ = 99
+"""Not 100, to avoid sampling in step with periodic work."""
+_PATIENCE_S = 20
+_PARANOID = Path("/proc/sys/kernel/perf_event_paranoid")
+_CODE = "profile-unavailable"
+
+
+class Profiler:
+    """An observer (watch/observer.py) that samples a batch's stacks."""
+
+    def __init__(
+        self,
+        draw: DrawFlameGraph,
+        hertz: int = HERTZ,
+        perf: str = "perf",
+        paranoid: Path = _PARANOID,
+    ) -> None:
+        self._draw = draw
+        self._hertz = hertz
+        self._perf = perf
+        self.user_only = _user_only(paranoid)
+        """Whether this user may sample only user space."""
+        self._recording: _Recording | None = None
+        self._watch: Watch | None = None
+        self.samples: list[StackSample] = []
+        """Samples of the last batch."""
+
+    def begin(self, watch: Watch) -> None:
+        """Start sampling. Raises ObserverError `profile-unavailable`."""
+        self.close()
+        self.samples = []
+        pids = sorted(tree_of([watch.root_pid, *watch.target_pids], all_processes()))
+        data = watch.directory / f"{watch.stem}.perf"
+        self._recording = _Recording(self._program(), self._hertz, pids, data)
+        self._watch = watch
+        try:
+            self._recording.switch_on()
+        except ObserverError:
+            self.close()
+            raise
+
+    def end(self) -> None:
+        """Stop perf and read the samples. Raises ObserverError `profile-unavailable`."""
+        recording, self._recording = self._recording, None
+        if recording is not None:
+            try:
+                recording.finish()
+                self.samples = _read(self._program(), recording.data)
+            finally:
+                recording.discard()
+
+    def close(self) -> None:
+        """Stop perf if it still runs, and remove its data."""
+        recording, self._recording = self._recording, None
+        if recording is not None:
+            recording.discard()
+
+    def profiles(self, windows: Sequence[tuple[int, int, int]]) -> list[tuple[int, CpuProfile]]:
+        """Return each trial's profile, by epoch, and write its stacks and its flame graph.
+
+        `windows`: (epoch, begin, end) of the last batch's trials, CLOCK_MONOTONIC [ns].
+        If a trial has fewer than ENOUGH samples, the whole batch shares one. Raises OSError.
+        """
+        parts = [within(self.samples, begin, end) for _, begin, end in windows]
+        if not any(parts):
+            return []
+        epochs = [window[0] for window in windows]
+        if min(len(part) for part in parts) < ENOUGH:
+            together = [sample for part in parts for sample in part]
+            profile = self._kept(fold(together), "", (epochs[0], epochs[-1]))
+            return [(epoch, profile) for epoch in epochs]
+        several = len(epochs) > 1
+        return [
+            (
+                epoch,
+                self._kept(fold(part), f"+{epoch}" if several else "", (epoch,) * 2),
+            )
+            for epoch, part in zip(epochs, parts, strict=True)
+        ]
+
+    def _kept(self, folded: FoldedStacks, which: str, epochs: tuple[int, int]) -> CpuProfile:
+        assert self._watch is not None, "a batch was started"
+        directory, stem = self._watch.directory, f"{self._watch.stem}{which}"
+        stacks, picture = directory / f"{stem}.folded", directory / f"{stem}.svg"
+        stacks.write_text(folded_text(folded))
+        picture.write_text(self._draw(folded, stem))
+        # Relative to the study, like the sampler's series.
+        study = directory.parent.parent
+        return msgspec.structs.replace(
+            profile_of(folded, self._hertz, user_only=self.user_only),
+            folded=str(stacks.relative_to(study)),
+            svg=str(picture.relative_to(study)),
+            epochs=epochs,
+        )
+
+    def _program(self) -> str:
+        found = shutil.which(self._perf)
+        if found is None:
+            what = "perf is not installed (Debian: apt install linux-perf)"
+            raise ObserverError(_CODE, what)
+        return found
+
+
+class _Recording:
+    """One `perf record` and its control pipes."""
+
+    def __init__(self, perf: str, hertz: int, pids: list[int], data: Path) -> None:
+        self.data = data
+        control, self._control = os.pipe()
+        self._answers, answers = os.pipe()
+        command = [
+            *_dies_with_us(),
+            *(perf, "record", "-q", "-B", "-N", "-g", "-F", str(hertz)),
+            *("-k", "CLOCK_MONOTONIC", "-o", str(data)),
+            *("-D", "-1", f"--control=fd:{control},{answers}"),
+            *("-p", ",".join(map(str, pids))),
+        ]
+        try:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                pass_fds=(control, answers),
+                start_new_session=True,
+                umask=0o077,
+            )
+        finally:
+            os.close(control)
+            os.close(answers)
+
+    def switch_on(self) -> None:
+        """Start sampling and wait until perf confirms it. Raises ObserverError."""
+        # If perf has already died, the missing answer shows it below.
+        with contextlib.suppress(BrokenPipeError):
+            os.write(self._control, b"enable\n")
+        ready, _, _ = select.select([self._answers], [], [], _PATIENCE_S)
+        if not ready or not os.read(self._answers, 64).startswith(b"ack"):
+            raise self._refused("perf record does not start")
+
+    def finish(self) -> None:
+        """Stop the recording and wait until its file is complete. Raises ObserverError."""
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGINT)
+        try:
+            self._process.wait(_PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            raise self._refused("perf record does not stop") from None
+        if not self.data.exists():
+            raise self._refused("perf record wrote no data")
+
+    def discard(self) -> None:
+        """Stop perf and remove its data."""
+        end_child(self._process)
+        for pipe in (self._control, self._answers):
+            with contextlib.suppress(OSError):
+                os.close(pipe)
+        for left in (self.data, self.data.with_name(f"{self.data.name}.old")):
+            left.unlink(missing_ok=True)
+
+    def _refused(self, what: str) -> ObserverError:
+        if self._process.poll() is None:
+            self._process.kill()
+        self._process.wait()
+        assert self._process.stderr is not None, "it is a pipe"
+        said = self._process.stderr.read().decode(errors="replace")
+        return ObserverError(_CODE, f"{what}: {_reason(said)}")
+
+
+def _read(perf: str, data: Path) -> list[StackSample]:
+    """Return the samples in perf's data file. Raises ObserverError."""
+    samples = list(samples_of(_stderr_text(perf, data)))
+    if not any(map(is_bare, samples)):
+        return samples
+    return list(with_leaves(samples, leaves_of(_stderr_text(perf, data, "-G"))))
+
+
+def _stderr_text(perf: str, data: Path, *options: str) -> Iterator[str]:
+    """Yield the output of `perf script`, line by line. Raises ObserverError."""
+    # No debuginfod (network) and no line numbers of inlined calls: both take minutes.
+    quiet = {k: v for k, v in os.environ.items() if k != "DEBUGINFOD_URLS"}
+    command = [perf, "script", "--no-inline", "--ns", "-F", FIELDS, "-i", str(data)]
+    command += options
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        errors="replace",
+        env=quiet,
+    ) as process:
+        assert process.stdout is not None, "it is a pipe"
+        yield from process.stdout
+    if process.returncode:
+        raise ObserverError(_CODE, f"perf script ended with {process.returncode}")
+
+
+def _dies_with_us() -> list[str]:
+    """Return a command prefix that ends a program if we are killed; empty without setpriv."""
+    found = shutil.which("setpriv")
+    return [] if found is None else [found, "--pdeathsig", "TERM", "--"]
+
+
+def _reason(said: str) -> str:
+    """Return perf's first meaningful line of output."""
+    lines = (line.strip() for line in said.splitlines())
+    words = [line for line in lines if line and line not in ("Error:", "Warning:")]
+    return words[0] if words else "it gave no reason"
+
+
+def _user_only(paranoid: Path) -> bool:
+    if os.geteuid() == 0:
+        return False
+    try:
+        return int(paranoid.read_text()) >= 2
+    except (OSError, ValueError):
+        return False
+
+
+# -- Reading the stored stacks of trials ------------------------------------------------
+
+
+def stored_stacks(trials: Iterable[Trial | LoadTrial], study: Path) -> FoldedStacks:
+    """Return the stacks of all trials except warm-up trials; a file of several trials counts once.
+
+    Raises OSError, or ValueError for a damaged file.
+    """
+    profiles = (
+        trial.profile for trial in trials if not (isinstance(trial, Trial) and trial.warmup)
+    )
+    files = sorted({one.folded for one in profiles if one is not None and one.folded})
+    together: Counter[Stack] = Counter()
+    for file in files:
+        together.update(read_folded(regular_bytes(study / file).decode(), file).counts)
+    return FoldedStacks(dict(together))

@@ -1,0 +1,1 @@
+"""Prepares the machine for a benchmark and restores it afterwards; empties caches."""

@@ -1,0 +1,196 @@
+"""The results of `bw quiet`, as text and for JSON: available, changed and restored settings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from benchwright.core.text import plural, some_text
+from benchwright.core.untrusted import one_line
+from benchwright.features.quiet.findings import quiet_findings, restore_findings
+from benchwright.features.quiet.types import (
+    AS_BEFORE,
+    FAILED,
+    FOREIGN,
+    GONE,
+    SETTINGS,
+    WRITTEN,
+    QuietOwner,
+    QuietResult,
+    RestoreResult,
+    SettingChange,
+)
+from benchwright.report.documents import FindingEntry, entries
+from benchwright.report.parts import finding_line
+
+_WORDS = {
+    WRITTEN: "restored",
+    AS_BEFORE: "unchanged",
+    GONE: "gone",
+    FOREIGN: "not restored, another program changed it",
+    FAILED: "NOT restored",
+}
+
+
+class Offer(msgspec.Struct, frozen=True):
+    """Effect of one setting on this machine."""
+
+    name: str
+    now: str
+    changes: int
+    """Number of changes that the setting would make."""
+    lacking: tuple[str, ...] = ()
+
+
+class Status(msgspec.Struct, frozen=True):
+    """A transaction that is not finished."""
+
+    owner: QuietOwner
+    alive: bool
+    begun_at: int
+    changes: tuple[tuple[SettingChange, str], ...]
+    """Each change with the present value."""
+
+
+class ServerStatus(Status, frozen=True):
+    """The unfinished transaction that gave a spec's server its resources."""
+
+    log: str
+    """Path of its log."""
+    networks: tuple[str, ...] = ()
+    """Network namespaces that its owner keeps open, each as `net:[NUMBER]`."""
+
+
+def quiet_lines(quiet: QuietResult) -> Iterator[str]:
+    """Yield a line for each changed setting, then findings about settings that could not be
+    changed."""
+    by_setting: dict[str, list[str]] = {}
+    for done in quiet.done:
+        change = done.change
+        if change.keep:
+            continue
+        text = "done" if change.action else f"{change.place} {change.old} -> {done.value}"
+        by_setting.setdefault(change.setting, []).append(text)
+    for name, texts in by_setting.items():
+        yield one_line(f"quiet: {name}: {some_text(texts, 4, '; ')}")
+    for name in quiet.already:
+        yield f"quiet: {name}: nothing to change"
+    yield from (finding_line(quiet_finding) for quiet_finding in quiet_findings(quiet))
+
+
+def restored_lines(restored: RestoreResult, *, late: bool) -> Iterator[str]:
+    """Yield one line for all restored settings, and one for each that could not be restored."""
+    counts: dict[str, int] = {}
+    for one in restored.undone:
+        if not one.change.action:
+            counts[one.how] = counts.get(one.how, 0) + 1
+    shown = ", ".join(f"{counts[how]} {text}" for how, text in _WORDS.items() if how in counts)
+    if shown and not late:
+        names = dict.fromkeys(one.change.setting for one in restored.undone)
+        yield f"quiet: {shown} ({', '.join(names)})"
+    yield from (
+        finding_line(restore_finding) for restore_finding in restore_findings(restored, late=late)
+    )
+
+
+def offer_lines(offers: tuple[Offer, ...]) -> Iterator[str]:
+    """Yield a table of all settings: purpose, state, missing requirements."""
+    width = max(len(offer.name) for offer in offers)
+    for offer in offers:
+        state = f"would change {offer.changes}" if offer.changes else "nothing to change"
+        if offer.lacking and not offer.changes:
+            state = "not available"
+        yield f"{offer.name:{width}}  {state:17}  {SETTINGS[offer.name]}"
+        yield f"{'':{width}}  {'':17}  now: {one_line(offer.now)}"
+        for why in offer.lacking:
+            if why != offer.now:
+                yield f"{'':{width}}  {'':17}  missing: {one_line(why)}"
+
+
+def status_lines(status: Status | None, servers: Sequence[ServerStatus] = ()) -> Iterator[str]:
+    """Yield which process holds the machine, its changes, and those for servers of specs."""
+    if status is None and not servers:
+        yield "nothing is changed"
+    if status is not None:
+        owner = status.owner
+        who = f"process {_life(status)}" if owner.pid else "kept until --restore"
+        yield f"held for {who}, {plural(len(status.changes), 'change')}"
+        yield from _change_lines(status)
+    for server in servers:
+        yield f"server of bw, process {_life(server)}, {plural(len(server.changes), 'change')}"
+        yield from _change_lines(server)
+        for network in server.networks:
+            yield f"  private network {network}: the kernel removes it with its last process"
+        back = "the search undoes this when it ends, or the next bw if it is killed"
+        if not server.alive:
+            back = "any other bw command undoes this, such as bw quiet --restore"
+        yield f"  {back}; log {one_line(server.log)}"
+
+
+def _life(status: Status) -> str:
+    unseen = "not visible here: it has ended, or runs in another PID namespace"
+    return f"{status.owner.pid} ({'alive' if status.alive else unseen})"
+
+
+def _change_lines(status: Status) -> Iterator[str]:
+    for change, now in status.changes:
+        if not change.action:
+            shown = f"{change.setting} {change.place}: {change.old} -> {change.new}"
+            yield "  " + one_line(f"{shown}, now {now}")
+
+
+class QuietEntry(QuietResult, frozen=True):
+    """Quieted settings, with findings."""
+
+    findings: tuple[FindingEntry, ...] = ()
+
+
+class RestoreEntry(RestoreResult, frozen=True):
+    """Restored settings, with findings."""
+
+    findings: tuple[FindingEntry, ...] = ()
+
+
+class QuietDocument(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    tag_field="schema",
+    tag="benchwright/quiet/1",
+):
+    """The answer of `bw quiet`; `command` decides which members are present."""
+
+    command: Literal["list", "status", "restore", "keep", "run"]
+    settings: tuple[Offer, ...] | UnsetType = UNSET
+    """`list`: all settings."""
+    status: Status | UnsetType | None = UNSET
+    """`status`: the unfinished transaction; null if nothing is changed."""
+    servers: tuple[ServerStatus, ...] | UnsetType = UNSET
+    """`status`: the unfinished transactions for servers of specs."""
+    quiet: QuietEntry | UnsetType = UNSET
+    """`keep`, `run`: the changed settings."""
+    undone_late: RestoreEntry | UnsetType | None = UNSET
+    """`keep`, `run`: settings that an earlier transaction had left changed, now restored."""
+    restored: RestoreEntry | UnsetType | None = UNSET
+    """`restore`, `run`: the restored settings."""
+    argv: tuple[str, ...] | UnsetType = UNSET
+    """`run`: the command."""
+    exit_status: int | UnsetType = UNSET
+    """`run`: the exit status of the command."""
+
+
+def quiet_entry(quiet: QuietResult) -> QuietEntry:
+    """Return the changed settings, with findings."""
+    found = entries(FindingEntry, quiet_findings(quiet))
+    return QuietEntry(**msgspec.structs.asdict(quiet), findings=found)
+
+
+def restore_entry(restored: RestoreResult | None, *, late: bool) -> RestoreEntry | None:
+    """Return the restored settings, with findings; None if there was nothing to restore."""
+    if restored is None:
+        return None
+    found = entries(FindingEntry, restore_findings(restored, late=late))
+    return RestoreEntry(**msgspec.structs.asdict(restored), findings=found)

@@ -1,0 +1,152 @@
+"""All settings by name, and the check of requested values before anything is changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from benchwright.core.errors import Diagnostic, InputError
+from benchwright.features.quiet import cpus
+from benchwright.features.quiet.cpus import IrqAffinity, Smt
+from benchwright.features.quiet.host import Host, Setting, SettingRefused
+from benchwright.features.quiet.isolation import Isolation
+from benchwright.features.quiet.kernel_files import (
+    KERNEL_FILES,
+    Caches,
+    Dirty,
+    Nologin,
+    available,
+    choices,
+    governors,
+    huge_pages,
+)
+from benchwright.features.quiet.server_resources import Disks, Groups
+from benchwright.features.quiet.services import Services
+from benchwright.features.quiet.swap import Swap, devices, means
+from benchwright.features.quiet.types import (
+    CPU_SETTINGS,
+    DOCUMENTED_VALUES,
+    RequestedSetting,
+    setting_value_error,
+    value_not_allowed,
+)
+
+# -- All settings by name --------------------------------------------------------------
+
+_ALL: tuple[Setting, ...] = (
+    *(Nologin(), Services(), Swap(), Dirty(), Smt(), *KERNEL_FILES),
+    *(IrqAffinity(), Isolation(), Caches()),
+    # No user requests these two: a spec does (features/search/server/resources.py).
+    *(Disks(), Groups()),
+)
+REGISTRY: dict[str, Setting] = {setting.name: setting for setting in _ALL}
+
+
+# --------------------------------------------------------------------------------------
+# The values that this machine accepts, checked before anything is changed or logged.
+#
+# Decision: the machine's own list if it reports one, else the kernel's documentation
+# (features/quiet/types.py). Rejected: relying on the error of the write. It comes after other
+# settings are changed, and would be reported as unavailable, not as the user's mistake. A setting
+# that the machine does not have (no frequency governors) is unavailable, not an input error.
+
+ValueCheck = Callable[[Host, RequestedSetting], str]
+
+
+def check_values(
+    host: Host, wishes: Sequence[RequestedSetting], places: Sequence[Diagnostic] = ()
+) -> None:
+    """Raise InputError with every value that the machine does not accept.
+
+    `places` are the positions of the wishes, in the same order; without them, messages quote
+    the settings.
+    """
+    shown = places or [_place(wish) for wish in wishes]
+    found = [
+        msgspec.structs.replace(place, message=why)
+        for wish, place in zip(wishes, shown, strict=True)
+        if wish.values and (why := _value_fault(host, wish, wishes))
+    ]
+    if found:
+        raise InputError(sorted(found, key=lambda d: (d.file, d.line, d.column)))
+
+
+def _place(wish: RequestedSetting) -> Diagnostic:
+    word = f"{wish.name}={','.join(wish.values)}"
+    return Diagnostic("quiet-value", "", file="quiet", text=word)
+
+
+def _value_fault(host: Host, wish: RequestedSetting, wishes: Sequence[RequestedSetting]) -> str:
+    """Return what is wrong with a wish's values; empty if nothing, or if that is unknown.
+
+    `wishes` are all wishes of the same request.
+    """
+    if why := setting_value_error(wish.name, wish.values):
+        return why
+    check = _CHECKS.get(wish.name)
+    try:
+        if wish.name in CPU_SETTINGS:
+            return _processors(host, wish, wishes)
+        return check(host, wish) if check else ""
+    except SettingRefused:
+        return ""  # an unreadable setting is reported as unavailable
+
+
+def _governor(host: Host, wish: RequestedSetting) -> str:
+    files = map(available, governors(host))
+    lists = (host.read(path) for path in files)
+    listed = [text.split() for text in lists if text is not None]
+    return _chosen(wish, _in_all(listed) or DOCUMENTED_VALUES[wish.name])
+
+
+def _huge_pages(host: Host, wish: RequestedSetting) -> str:
+    listed = [choices(host, path) for path in huge_pages(host)]
+    return _chosen(wish, _in_all(filter(None, listed)) or DOCUMENTED_VALUES[wish.name])
+
+
+def _chosen(wish: RequestedSetting, allowed: Sequence[str]) -> str:
+    (value,) = wish.values
+    return "" if value in allowed else value_not_allowed(wish.name, value, allowed)
+
+
+def _in_all(lists: Iterable[Sequence[str]]) -> list[str]:
+    """Return the words that every list has, in the order of the first."""
+    first, *others = [*lists] or [()]
+    return [word for word in first if all(word in other for other in others)]
+
+
+def _processors(host: Host, wish: RequestedSetting, wishes: Sequence[RequestedSetting]) -> str:
+    online, told = cpus.online(host), "what is online"
+    if any(Smt().plan(host, one).changes for one in wishes if one.name == Smt.name):
+        # SMT is applied earlier and takes these CPUs offline.
+        online, told = online - cpus.second_threads(host), f"{told} with smt off"
+    missing = cpus.parse(",".join(wish.values)) - online
+    if not missing:
+        return ""
+    allowed = f"{told}, {cpus.render(online)}"
+    return value_not_allowed(wish.name, cpus.render(missing), (allowed,))
+
+
+def _swap(host: Host, wish: RequestedSetting) -> str:
+    used = devices(host)
+    for value in wish.values:
+        known = any(means(host, value, device) for device in used)
+        if not known and not _exists(host, value):
+            now = ", ".join(device.path for device in used) or "none"
+            allowed = f"paths of swap devices and files, now {now}"
+            return value_not_allowed(wish.name, value, (allowed,))
+    return ""
+
+
+def _exists(host: Host, value: str) -> bool:
+    path = Path(value)
+    return path.is_absolute() and (host.root / value.lstrip("/")).exists()
+
+
+_CHECKS: dict[str, ValueCheck] = {
+    "governor": _governor,
+    "thp": _huge_pages,
+    "swap": _swap,
+}

@@ -1,0 +1,1 @@
+"""Recorded traces: measured, compared, converted, recorded and replayed."""

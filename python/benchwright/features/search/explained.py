@@ -1,0 +1,233 @@
+"""What limited each load of a ramp, a peak search or a surface, from a stored session."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from benchwright.core.errors import InputError
+from benchwright.core.resource_use import ResourceUse
+from benchwright.core.results import Summary
+from benchwright.features.search.profiles import (
+    ProfileNearestAnswer,
+    answer_load,
+    answer_profile_note,
+    profile_nearest_answer,
+    profiled_trials,
+)
+from benchwright.features.search.ramp.levels import THROUGHPUT_KEY, RampLevel, measured_levels
+from benchwright.features.search.ramp.types import RampAxis, RampGoal, RampResult
+from benchwright.features.search.session import recorded_result, search_experiment
+from benchwright.features.search.text import criterion_name, load_value_text
+from benchwright.features.search.types import Criterion, LoadTrial, PeakAnswer, SearchTrial
+from benchwright.findings.explanation import Explanation, explain_windows
+from benchwright.findings.limiter import WatchedWindow
+from benchwright.findings.observed import ObservedFiles
+from benchwright.findings.resources import limit_findings, window_findings
+from benchwright.run.ledger import Ledger
+from benchwright.stats.aggregate import summarise
+from benchwright.study.contents import searches_of
+from benchwright.study.journal import SessionInfo
+
+_LATE = frozenset(("generator-late", "load-not-offered", "generator-behind"))
+
+
+def explained_loads(ledger: Ledger, info: SessionInfo) -> tuple[Explanation, ...]:
+    """Return an explanation of each load of a session's searches, the lowest load of each first.
+
+    Raises StudyError `journal-damaged` for a record that cannot be read.
+    """
+    searches = searches_of(ledger.study, ledger.session)
+    answers = recorded_answers(ledger, info)
+    bindings = recorded_bindings(ledger, info)
+    kind = info.kind
+    criteria = _criteria(info)
+    results: list[Explanation] = []
+    for search in searches:
+        counted = [trial for trial in search.trials if trial.number not in search.forgotten]
+        best = profile_nearest_answer(counted, answers[search.name])
+        subject = kind if len(searches) == 1 else search.name
+        criterion = limiting(criteria, bindings.get(search.name, ""), counted)
+        loads = list(_loads(subject, counted, best, ledger.study.path, criterion))
+        if kind == "ramp":
+            loads = _with_throughput(loads, counted, info)
+        results += [load for _rate, load in loads]
+    return tuple(results)
+
+
+def recorded_answers(ledger: Ledger, info: SessionInfo) -> dict[str, float | None]:
+    """Return the load of each search's answer, by the search's name; None without an answer.
+
+    The unit is 1/s or users. Raises StudyError `journal-damaged` for a record that cannot be read.
+    """
+
+    def recorded(key: str) -> PeakAnswer | RampResult | None:
+        if info.kind == "ramp":
+            return recorded_result(ledger, RampResult, key)
+        return recorded_result(ledger, PeakAnswer, key)
+
+    searches = searches_of(ledger.study, ledger.session)
+    return {search.name: answer_load(recorded(search.key)) for search in searches}
+
+
+def recorded_bindings(ledger: Ledger, info: SessionInfo) -> dict[str, str]:
+    """Return the key of the criterion that limited each search's answer, by the search's name."""
+    found: dict[str, str] = {}
+    if info.kind == "ramp":
+        return found
+    for search in searches_of(ledger.study, ledger.session):
+        answer = recorded_result(ledger, PeakAnswer, search.key)
+        found[search.name] = "" if answer is None else answer.first.binding
+    return found
+
+
+def limiting(
+    criteria: Sequence[Criterion], binding: str, trials: Sequence[SearchTrial]
+) -> Criterion | None:
+    """Return the criterion whose value is shown for a load; None if there are no criteria.
+
+    It is the one that limited the answer, else the first that a trial violates, else the first.
+    """
+    if not criteria:
+        return None
+    named = [criterion for criterion in criteria if criterion.key == binding]
+    broken = [
+        criterion
+        for criterion in criteria
+        for trial in trials
+        if (value := trial.trial.values.get(criterion.key)) is not None
+        and not criterion.holds(value)
+    ]
+    return next(iter((*named, *broken)), criteria[0])
+
+
+def _criteria(info: SessionInfo) -> tuple[Criterion, ...]:
+    """Return a search's criteria; none for a ramp, or if this version cannot read the spec."""
+    if info.kind == "ramp":
+        return ()
+    try:
+        return search_experiment(info).criteria
+    except InputError:
+        return ()
+
+
+def _loads(
+    name: str,
+    trials: list[SearchTrial],
+    best: ProfileNearestAnswer | None,
+    study: Path,
+    criterion: Criterion | None,
+) -> Iterator[tuple[float, Explanation]]:
+    """Yield each load of a search, lowest first, with its explanation: of this machine, and
+    then of the host of its server, if that is another one.
+
+    `best`: the profiled trial nearest to the answer.
+    """
+    by_rate: dict[float, list[SearchTrial]] = {}
+    for trial in trials:
+        by_rate.setdefault(trial.trial.rate, []).append(trial)
+    for rate in sorted(by_rate):
+        same = by_rate[rate]
+        in_users = same[0].probe.users is not None
+        subject = f"{name} at {load_value_text(rate, in_users=in_users)}"
+        hosts: dict[str, list[WatchedWindow]] = {"": []}
+        for one in same:
+            late = any(mark in _LATE for mark in one.trial.marks)
+            for host, use in _uses(one.trial):
+                window = WatchedWindow(use, (one.number,), late)
+                hosts.setdefault(host, []).append(window)
+        for host, windows in hosts.items():
+            name_there = f"{subject} on {host}" if host else subject
+            findings = [
+                *limit_findings(name_there, windows, len(same)),
+                *window_findings(name_there, windows, len(same)),
+                *(() if host else answer_profile_note(subject, same, best)),
+            ]
+            found = explain_windows(name_there, windows, len(same), findings)
+            yield (
+                rate,
+                msgspec.structs.replace(
+                    found,
+                    sample=same[0].sample,
+                    figure=None if criterion is None else _criterion_figure(same, criterion),
+                    criterion=criterion,
+                    files=ObservedFiles() if host else _files(same, study),
+                ),
+            )
+
+
+def _uses(trial: LoadTrial) -> Iterator[tuple[str, ResourceUse]]:
+    """Yield the uses of a trial, each with its host; empty: this machine."""
+    if trial.use is not None:
+        yield "", trial.use
+    if trial.remote_use is not None:
+        yield trial.remote_use.host, trial.remote_use.use
+
+
+def _files(trials: list[SearchTrial], study: Path) -> ObservedFiles:
+    """Return the paths of these trials' flame graphs."""
+    graphs = (profile.svg for _, profile in profiled_trials(trials))
+    return ObservedFiles(tuple(str(study / graph) for graph in graphs))
+
+
+def _criterion_figure(trials: list[SearchTrial], criterion: Criterion) -> Summary:
+    """Return the criterion's value at one load.
+
+    An infinite mean means that an operation did not complete in the time that was waited.
+    """
+    found = [trial.trial.values.get(criterion.key) for trial in trials]
+    values = [value for value in found if value is not None]
+    name, label, unit = criterion.key, criterion_name(criterion), criterion.unit
+    summary = summarise(name, values, label=label, unit=unit)
+    if math.inf not in values:
+        return summary
+    return msgspec.structs.replace(
+        summary, count=len(values), mean=math.inf, low=math.nan, high=math.nan
+    )
+
+
+def _with_throughput(
+    loads: Iterable[tuple[float, Explanation]],
+    trials: list[SearchTrial],
+    info: SessionInfo,
+) -> list[tuple[float, Explanation]]:
+    """Return the loads of a ramp, each with its throughput [1/s] and the interval that the ramp's
+    report shows for its level; without a figure if no source reports it."""
+    in_users = any(trial.probe.users is not None for trial in trials)
+    goal = _ramp_goal(info, RampAxis.USERS if in_users else RampAxis.RATE)
+    levels = measured_levels(goal, (trial.trial for trial in trials))
+    by_level = {level.level: level for level in levels}
+    found = []
+    for rate, load in loads:
+        level = by_level.get(rate)
+        figure = None if level is None else _throughput(level, goal.confidence)
+        found.append((rate, msgspec.structs.replace(load, figure=figure)))
+    return found
+
+
+def _throughput(level: RampLevel, confidence: float) -> Summary:
+    estimate = level.estimate(confidence)
+    rates = [run.throughput for run in level.runs]
+    summary = summarise(THROUGHPUT_KEY, rates, label="throughput", unit="1/s")
+    return msgspec.structs.replace(
+        summary,
+        mean=estimate.value,
+        low=estimate.low,
+        high=estimate.high,
+        half_width=(estimate.high - estimate.low) / 2,
+        confidence=estimate.confidence,
+    )
+
+
+def _ramp_goal(info: SessionInfo, axis: RampAxis) -> RampGoal:
+    """Return a ramp's goal; the default of its axis if this version cannot read the spec."""
+    try:
+        experiment: Any = search_experiment(info)
+    except InputError:
+        return RampGoal(axis=axis)
+    goal: RampGoal = experiment.plan.goal
+    return goal

@@ -1,0 +1,1 @@
+"""The highest rate that a server sustains."""

@@ -1,0 +1,359 @@
+"""Charts of a peak search: the response against the rate, and the trials in order.
+
+Purpose: one page that shows the evidence for the answer: each trial at its offered rate, the
+curve with its band, the limit, and the peak's interval. Decision: the response axis ends at
+`_LIMITS_UP` times the limit, because one overloaded trial would flatten all others; trials
+beyond it are drawn at its edge and counted in the note. Pure.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import msgspec
+
+from benchwright.core.numeric import np
+from benchwright.core.text import duration_text, plural
+from benchwright.features.search.peak.report import PeakReport
+from benchwright.features.search.text import (
+    binding_criterion,
+    criterion_name,
+    criterion_text,
+    interval_text,
+    load_value_text,
+    peak_rate_text,
+    sample_text,
+)
+from benchwright.features.search.types import (
+    ClaimResult,
+    Criterion,
+    LoadEnding,
+    LoadTrial,
+    SearchTrial,
+)
+from benchwright.report.charts.sheet import (
+    AxisUnit,
+    CurveForm,
+    LevelLine,
+    Panel,
+    PanelAxis,
+    PanelCurve,
+    ShadedRange,
+    Sheet,
+    named_ticks,
+)
+from benchwright.stats.dependence import cosine_count, long_run_sdev
+from benchwright.stats.intervals import t_quantile
+
+_LIMITS_UP = 3.0
+"""Maximum end of the response axis, as a multiple of the limit."""
+_ROOM = 1.08
+_LOG_FROM = 30.0
+"""Rates that differ by this factor are drawn on a logarithmic axis."""
+_RIGHT = 1.25
+"""Maximum end of the rate axis, as a multiple of the highest rate with a value on the page."""
+_CONFIDENCE = 0.95
+_FEWEST_BINS = 8
+"""Minimum number of bins of a series that gives an interval."""
+_MEANS = ("mean", "ratio", "share")
+"""Statistics that are means of their series."""
+_NO_VALUE = "failed, or without a value"
+_MOST_NAMES = 12
+"""Maximum number of trials for which the axis shows each number."""
+
+
+def peak_sheet(report: PeakReport) -> Sheet:
+    """Return the page of a search; only the trials if nothing else is known."""
+    # A closed loop is at no rate.
+    at_rates = tuple(one for one in report.trials if one.trial.users is None)
+    report = msgspec.structs.replace(report, trials=at_rates)
+    criterion = _shown(report)
+    panels = (_response_panel(report, criterion), _course_panel(report, criterion))
+    return Sheet(
+        title=_title(report),
+        panels=panels,
+        note=_note(report, criterion),
+    )
+
+
+def _shown(report: PeakReport) -> Criterion:
+    """Return the criterion to draw: the binding one, else the first."""
+    result = report.result
+    found = None if result is None else binding_criterion(result, report.criteria)
+    return found or report.criteria[0]
+
+
+def _title(report: PeakReport) -> str:
+    result = report.result
+    parts = ["Peak rate"]
+    if result is not None and result.peak_rate is not None:
+        parts.append(peak_rate_text(result))
+        if result.interval is not None:
+            parts.append(f"({interval_text(result.interval)})")
+    if report.sample:
+        parts.append(f"at {sample_text(report.sample)}")
+    return " ".join(parts)
+
+
+def _response_panel(report: PeakReport, criterion: Criterion) -> Panel:
+    points = _points(report.trials, criterion)
+    top = _top(points, criterion)
+    right = _right(report.result, points, top)
+    curves = [*_curve(report.result, top), *_trial_points(points, top, right)]
+    rising = criterion.better == "lower"
+    return Panel(
+        title="Response against rate",
+        x=PanelAxis("offered rate [1/s]", high=right),
+        y=_value_axis(criterion, top),
+        curves=tuple(curves),
+        marks=(LevelLine(criterion_text(criterion), criterion.limit, left=rising),),
+        spans=_spans(report.result),
+        missing="" if points else "no trial has a value",
+    )
+
+
+def _course_panel(report: PeakReport, criterion: Criterion) -> Panel:
+    """Return the rates of the trials in order."""
+    groups: dict[str, tuple[int, list[tuple[float, float]]]] = {
+        "holds": (0, []),
+        "does not hold": (3, []),
+        _NO_VALUE: (6, []),
+    }
+    named = len(report.trials) <= _MOST_NAMES
+    for place, trial in enumerate(report.trials):
+        along = place if named else trial.number
+        point = (float(along), trial.trial.offered_rate)
+        groups[_verdict(trial, criterion)][1].append(point)
+    curves = [
+        PanelCurve(label, *_columns(points), CurveForm.POINTS, colour=colour)
+        for label, (colour, points) in groups.items()
+        if points
+    ]
+    rates = [one.trial.offered_rate for one in report.trials]
+    return Panel(
+        title="Rates in the order tried",
+        x=_trial_axis([one.number for one in report.trials], named=named),
+        y=PanelAxis("offered rate [1/s]", log=bool(rates) and _is_wide(rates)),
+        curves=tuple(curves),
+        marks=_peak_marks(report.result),
+        missing="" if curves else "no trial has ended",
+    )
+
+
+def cost_panel(trials: Sequence[SearchTrial]) -> Panel:
+    """Return what each trial of a search cost: the time under load, and on top of it the time
+    to configure, start and stop."""
+    named = len(trials) <= _MOST_NAMES
+    places = tuple(float(place if named else one.number) for place, one in enumerate(trials))
+    loaded = tuple(one.trial.lasted_s * 1e9 for one in trials)
+    whole = tuple(one.trial.cost_s * 1e9 for one in trials)
+    loads = (
+        load_value_text(one.trial.rate, in_users=one.trial.users is not None) for one in trials
+    )
+    names = tuple(f"trial {one.number}, {load}" for one, load in zip(trials, loads, strict=True))
+    rest = tuple(max(all_ - load, 0.0) for all_, load in zip(whole, loaded, strict=True))
+    curves = [PanelCurve("under load", places, loaded, CurveForm.BARS, names=names)]
+    if any(rest):
+        curves.append(
+            PanelCurve(
+                *("configure, start, stop", places, rest, CurveForm.BARS),
+                colour=1,
+                base=loaded,
+                names=names,
+            )
+        )
+    return Panel(
+        title=f"Cost of each trial, {duration_text(sum(whole) / 1e9)} together",
+        x=_trial_axis([one.number for one in trials], named=named),
+        y=PanelAxis("time", AxisUnit.TIME, low=0.0),
+        curves=tuple(curves) if trials else (),
+        missing="" if trials else "no trial has ended",
+    )
+
+
+def _trial_axis(numbers: Sequence[int], *, named: bool) -> PanelAxis:
+    """Return the axis of trial numbers. It starts just before the first trial, because there
+    is no trial 0."""
+    if named:
+        beside = 0.6 if len(numbers) > 1 else 1.2
+        return PanelAxis(
+            "trial",
+            AxisUnit.COUNT,
+            low=-beside,
+            high=len(numbers) - 1 + beside,
+            ticks=named_ticks(map(str, numbers)),
+        )
+    return PanelAxis("trial", AxisUnit.COUNT, low=numbers[0] - 0.5)
+
+
+def _is_wide(rates: Sequence[float]) -> bool:
+    return min(rates) > 0 and max(rates) > _LOG_FROM * min(rates)
+
+
+def _verdict(search_trial: SearchTrial, criterion: Criterion) -> str:
+    value = search_trial.trial.values.get(criterion.key, math.nan)
+    if search_trial.trial.ending is LoadEnding.FAILED or math.isnan(value):
+        return _NO_VALUE
+    return "holds" if criterion.holds(value) else "does not hold"
+
+
+# -- parts -------------------------------------------------------------------------------
+
+
+class TrialPoint(msgspec.Struct, frozen=True):
+    """One trial's value at its offered rate."""
+
+    rate: float
+    value: float
+    half: float | None
+    """Half the width of its interval; None if its series gives none."""
+
+
+def _points(trials: Sequence[SearchTrial], criterion: Criterion) -> list[TrialPoint]:
+    """Return the trials that have a value, in order of rate."""
+    trial_points = [
+        TrialPoint(
+            trial.trial.offered_rate,
+            trial.trial.values[criterion.key],
+            half_width(trial.trial, criterion),
+        )
+        for trial in trials
+        if _verdict(trial, criterion) != _NO_VALUE
+    ]
+    return sorted(trial_points, key=lambda point: point.rate)
+
+
+def half_width(trial: LoadTrial, criterion: Criterion) -> float | None:
+    """Return the half-width of the 95 % interval of a run's mean, from the run's series; None
+    if the series is too short or the statistic is not a mean.
+
+    It uses the long-run standard deviation, because the bins of a run are correlated.
+    """
+    column = trial.series.values.get(criterion.key, ())
+    if criterion.statistic not in _MEANS:
+        return None
+    bins = np.array(
+        [v for v, n in zip(column, trial.series.counts, strict=False) if n], dtype=float
+    )
+    if bins.size < _FEWEST_BINS or not np.isfinite(bins).all():
+        return None
+    error = long_run_sdev(bins) / math.sqrt(bins.size)
+    return t_quantile(_CONFIDENCE, cosine_count(bins.size)) * error
+
+
+def _top(points: Sequence[TrialPoint], criterion: Criterion) -> float:
+    """Return the upper end of the value axis."""
+    most = max((p.value for p in points if math.isfinite(p.value)), default=0.0)
+    if criterion.better == "higher":
+        return max(most, criterion.limit) * _ROOM
+    limit = criterion.limit or most or 1.0
+    return min(max(most, limit) * _ROOM, _LIMITS_UP * limit)
+
+
+def _right(result: ClaimResult | None, points: Sequence[TrialPoint], top: float) -> float | None:
+    """Return the upper end of the rate axis, which leaves out rates far above those with a
+    value on the page; None if there are none to leave out."""
+    inside = [point.rate for point in points if point.value <= top]
+    if result is not None and result.interval is not None:
+        inside.append(result.interval.high)
+    if not inside or not points or points[-1].rate <= _RIGHT * max(inside):
+        return None
+    return _RIGHT * max(inside)
+
+
+def _trial_points(
+    points: Sequence[TrialPoint], top: float, right: float | None
+) -> list[PanelCurve]:
+    """Return the trials within the axes; those above the value axis are at its upper end."""
+    points = [p for p in points if right is None or p.rate <= right]
+    inside = [point for point in points if point.value <= top]
+    beyond = [(point.rate, top) for point in points if point.value > top]
+    curves = []
+    if inside:
+        told = any(point.half is not None for point in inside)
+        label = f"trials, {100 * _CONFIDENCE:g} % by their own series"
+        curves.append(
+            PanelCurve(
+                label if told else "trials",
+                *_columns([(point.rate, point.value) for point in inside]),
+                CurveForm.POINTS,
+                low=tuple(p.value - (p.half or 0.0) for p in inside),
+                high=tuple(min(p.value + (p.half or 0.0), top) for p in inside),
+            )
+        )
+    if beyond:
+        curves.append(
+            PanelCurve("trials beyond the axis", *_columns(beyond), CurveForm.POINTS, colour=3)
+        )
+    return curves
+
+
+def _columns(
+    points: Sequence[tuple[float, float]],
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    return tuple(x for x, _ in points), tuple(y for _, y in points)
+
+
+def _curve(result: ClaimResult | None, top: float) -> list[PanelCurve]:
+    """Return the curve with its band, cut at the end of the value axis."""
+    if result is None or result.interval is None:
+        return []
+    points = [one for one in result.curve if one.low <= top]
+    if not points:
+        return []
+    return [
+        PanelCurve(
+            "fitted, with its band",
+            tuple(point.rate for point in points),
+            tuple(_at_most(point.middle, top) for point in points),
+            colour=2,
+            low=tuple(point.low for point in points),
+            high=tuple(min(point.high, top) for point in points),
+        )
+    ]
+
+
+def _at_most(value: float, top: float) -> float | None:
+    return value if value <= top else None
+
+
+def _spans(result: ClaimResult | None) -> tuple[ShadedRange, ...]:
+    if result is None or result.peak_rate is None:
+        return ()
+    rate = result.peak_rate
+    if result.interval is None:
+        return (ShadedRange("peak", rate, rate, rate),)
+    return (ShadedRange("peak", result.interval.low, result.interval.high, rate),)
+
+
+def _peak_marks(result: ClaimResult | None) -> tuple[LevelLine, ...]:
+    if result is None or not result.peak_rate:
+        return ()
+    return (LevelLine("peak", result.peak_rate),)
+
+
+def _value_axis(criterion: Criterion, top: float) -> PanelAxis:
+    label = criterion_name(criterion)
+    share = criterion.statistic in ("share", "ratio")
+    if not share and criterion.unit:
+        label = f"{label} [{criterion.unit}]"
+    low = None if criterion.statistic == "metric" else 0.0
+    return PanelAxis(label, AxisUnit.SHARE if share else AxisUnit.NUMBER, low=low, high=top)
+
+
+def _note(report: PeakReport, criterion: Criterion) -> str:
+    """Return what is not drawn, and why."""
+    parts = []
+    points = _points(report.trials, criterion)
+    top = _top(points, criterion)
+    beyond = sum(point.value > top for point in points)
+    if beyond:
+        parts.append(f"{plural(beyond, 'trial')} beyond the axis of {criterion_name(criterion)}")
+    missing = len(report.trials) - len(points)
+    if missing:
+        parts.append(f"{plural(missing, 'trial')} failed or without a value")
+    others = [criterion_name(one) for one in report.criteria if one is not criterion]
+    if others:
+        parts.append(f"not drawn: {', '.join(others)}")
+    return "; ".join(parts)

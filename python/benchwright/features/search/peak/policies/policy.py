@@ -1,0 +1,184 @@
+"""Policies of a peak search: their interface, their names, and the limits they share.
+
+A policy has no state: its decisions depend only on the trials so far. So a resumed search continues
+as if it had not been interrupted, and a search of a simulated server runs the same code.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Protocol
+
+from benchwright.features.search.peak.policies import tuning
+from benchwright.features.search.types import (
+    Claim,
+    ClaimResult,
+    LoadTrial,
+    PeakGoal,
+    PeakStatus,
+    Probe,
+    rounded_bound,
+    rounded_rate,
+)
+
+
+class Policy(Protocol):
+    """A way to search for the peak rate."""
+
+    @property
+    def name(self) -> str:
+        """The name for `--policy`."""
+
+    def next(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> Probe | ClaimResult:
+        """Return the next probe, or the result."""
+
+    def leaves(
+        self,
+        goal: PeakGoal,
+        history: Sequence[LoadTrial],
+        probe: Probe,
+        so_far: LoadTrial,
+    ) -> bool:
+        """Return whether a running probe has shown enough: called about once a second.
+
+        `so_far` is the trial as it would be if the probe ended now.
+        """
+
+    def read(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> Sequence[LoadTrial]:
+        """Return the trials with the values by which this policy judges them."""
+
+    def best(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> ClaimResult:
+        """Return the best answer so far, for when the budget or the number of trials is used up."""
+
+
+def no_trial_result(goal: PeakGoal, policy: str) -> ClaimResult:
+    """Return the result of a policy of this name without any usable trial."""
+    return ClaimResult(
+        status=PeakStatus.UNDECIDED,
+        detail="no usable trial",
+        claim=goal.claim,
+        policy=policy,
+    )
+
+
+# -- bounds: the lowest and highest rate that a search may probe ----------------------------------
+#
+# Decision: bounds depend only on the goal, so that a policy that replays its history finds the
+# trials of a probe that was moved to a bound.
+
+
+def lowest_rate(goal: PeakGoal) -> float:
+    """Return the lowest rate that may be probed [1/s]."""
+    rate = goal.lowest_rate
+    if rate is None:
+        few = tuning.FEWEST_OPERATIONS / _lowest_run_s(goal)
+        few = min(few, goal.start_rate * tuning.DESCENT_SHARE)
+        rate = max(goal.start_rate * tuning.LOWEST_SHARE, few)
+    return rounded_bound(rate, goal.rate_step, math.ceil)
+
+
+def highest_rate(goal: PeakGoal) -> float:
+    """Return the highest rate that may be probed [1/s]."""
+    rate = goal.highest_rate or max(tuning.HIGHEST_RATE, goal.start_rate / tuning.LOWEST_SHARE)
+    return rounded_bound(rate, goal.rate_step, math.floor)
+
+
+def within_bounds(goal: PeakGoal, rate: float) -> float:
+    """Return the rate within the bounds that the generator can produce, nearest to `rate`
+    [1/s]."""
+    rounded = rounded_rate(rate, goal.rate_step)
+    return min(max(rounded, lowest_rate(goal)), highest_rate(goal))
+
+
+def _lowest_run_s(goal: PeakGoal) -> float:
+    """Return the length of a run at the lowest rate [s]."""
+    limits_ms = [c.limit for c in goal.criteria if c.unit == "ms"]
+    limit_s = max((ms for ms in limits_ms if math.isfinite(ms)), default=0.0) / 1e3
+    long_s = tuning.LOWEST_RUN_LIMITS * limit_s
+    return max(goal.run_length_s or 0.0, tuning.MONOTONE_CLIMB_S, long_s)
+
+
+# -- the stop rule: the probability of a claim at which a search may stop --------------------------
+
+
+def probability_wanted(claim: Claim) -> float:
+    """Return the probability of a claim at which its search may stop: half of what is missing to 1
+    is the price of a look after every run."""
+    return (1 + claim.confidence) / 2
+
+
+# -- the policies by name
+# -----------------------------------------------------------------------------
+#
+# Imports are lazy: a policy must not load the modules of another one.
+
+DEFAULT_POLICY = "monotone"
+FORMER_POLICIES = {"qgs": DEFAULT_POLICY}
+"""Names of policies that earlier versions had, and which one a study or a command that names them
+gets."""
+POLICY_NAMES = (
+    "monotone",
+    "binsearch-honest",
+    "binsearch",
+    "linear",
+    "model",
+    "model-polynomial",
+    "strawman",
+)
+"""Names for `--policy`; the last five are the workbench paper's, as published."""
+
+POLICIES_WITH = {
+    "accuracy": ("binsearch", "linear", "model", "model-polynomial"),
+    "step": ("linear", "strawman"),
+    "trials": ("strawman",),
+}
+"""The policies that have an input of their own, by the name of its option and key."""
+
+
+def fixed_run_length_s(name: str, goal: PeakGoal) -> float | None:
+    """Return the length of every trial of a policy with this goal [s]; None if the policy chooses."""
+    from benchwright.features.search.peak.policies import published
+
+    if goal.run_length_s is not None:
+        return goal.run_length_s
+    if name == "strawman":
+        return published.STRAWMAN_RUN_LENGTH_S
+    return None if name == DEFAULT_POLICY else published.PAPER_RUN_LENGTH_S
+
+
+def policy_named(name: str) -> Policy:
+    """Return a policy with its published parameters. Raises KeyError for an unknown name."""
+    name = FORMER_POLICIES.get(name, name)
+    if name not in POLICY_NAMES:
+        raise KeyError(name)
+    if name == DEFAULT_POLICY:
+        from benchwright.features.search.peak.policies.monotone import Monotone
+
+        return Monotone()
+    if name == "strawman":
+        from benchwright.features.search.peak.policies.published import Strawman
+
+        return Strawman()
+    return _published_policy(name)
+
+
+def _published_policy(name: str) -> Policy:
+    from benchwright.features.search.peak.policies.published import (
+        Algorithm2,
+        binsearch,
+        judge_in_region,
+        linear,
+        model_guided,
+        model_guided_polynomial,
+    )
+
+    if name == "binsearch-honest":
+        return Algorithm2(name, binsearch, judge_in_region, cautions="")
+    picking = {
+        "binsearch": binsearch,
+        "linear": linear,
+        "model": model_guided,
+        "model-polynomial": model_guided_polynomial,
+    }[name]
+    return Algorithm2(name, picking)

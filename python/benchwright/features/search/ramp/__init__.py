@@ -1,0 +1,1 @@
+"""The ramp: levels, throughput with its noise, the decision to continue, the scalability law."""

@@ -1,0 +1,535 @@
+"""The result of a ramp, as text and for JSON: saturation, fitted law and profile."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Unpack
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from benchwright.core.plan import Pairs
+from benchwright.core.results import Estimate, Finding
+from benchwright.core.text import (
+    duration_text,
+    number_text,
+    percent_text,
+    plural,
+    rate_text,
+)
+from benchwright.core.text_table import (
+    Field,
+    field_lines,
+    number_column,
+    number_columns,
+    percent_column,
+    table_lines,
+    text_column,
+    word_column,
+)
+from benchwright.core.untrusted import one_line
+from benchwright.features.search.ramp.types import (
+    BandPoint,
+    PreferredLaw,
+    RampAxis,
+    RampGoal,
+    RampPoint,
+    RampResult,
+    RampStatus,
+    ScalabilityModel,
+    UslFit,
+)
+from benchwright.features.search.text import load_value_text, sample_text
+from benchwright.features.search.types import LoadEnding, SearchTrial
+from benchwright.report.documents import (
+    Ends,
+    FileEntry,
+    FindingEntry,
+    encode,
+    entries,
+    entry,
+    infinite,
+)
+from benchwright.report.observed import SearchHead, StoredSearch, search_trial_entry
+from benchwright.report.parts import late_columns, report_text, spent_text
+from benchwright.report.why import DisturbedLoads
+
+# --------------------------------------------------------------------------------------
+# The result of a ramp as text: saturation, fitted law, profile by level.
+#
+# Decision: the saturation and the fitted law come first, each with its interval. The table has
+# latency beside throughput, because throughput with unacceptable latency is not capacity.
+# Source: Systems Performance, 12.3.7.
+
+
+class RampReport(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything in the report of a ramp; the result is None if nothing ran."""
+
+    status: str
+    """A `RampStatus`, or `interrupted`."""
+    detail: str
+    goal: RampGoal
+    result: RampResult | None
+    trials: tuple[SearchTrial, ...]
+    seed: int
+    sample: Pairs = ()
+    target: str = ""
+    """What is known of a server that bw did not start."""
+    bench_findings: tuple[Finding, ...] = ()
+    """Findings about the workbench, independent of what was measured."""
+    disturbed: DisturbedLoads = DisturbedLoads()
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """Every finding once, those of the ramp first."""
+        own = () if self.result is None else self.result.findings
+        return tuple(dict.fromkeys((*own, *self.disturbed.findings, *self.bench_findings)))
+
+
+def ramp_text(report: RampReport, *, verbose: bool = False) -> str:
+    """Return the report without its findings, ending with a newline; `verbose`: with the
+    parameters of the laws."""
+    return report_text(
+        [one_line(ramp_sentence(report)), *map(one_line, report.disturbed.lines)],
+        field_lines(ramp_fields(report, verbose=verbose)),
+        _table(report),
+    )
+
+
+def level_text(level: float, axis: RampAxis) -> str:
+    """Return a level with its unit: `16 users`, `500/s`."""
+    return load_value_text(level, in_users=axis is RampAxis.USERS)
+
+
+# -- head --------------------------------------------------------------------------------
+
+
+def ramp_sentence(report: RampReport) -> str:
+    """Return the answer in one sentence: where throughput saturates, or why that is not known."""
+    result, how = report.result, ramp_ending_text(report)
+    if report.status == RampStatus.FAILED:
+        return f"no answer: {report.detail}"
+    if result is None or not result.points:
+        return f"{how}: no level was measured"
+    if result.saturation is not None:
+        point = result.saturation
+        level = level_text(point.level, result.axis)
+        stopped = "" if report.status == RampStatus.SATURATED else f"{how}; "
+        return f"{stopped}throughput saturates at {level}: {_throughput(point.throughput)}"
+    best = max(result.points, key=lambda point: point.throughput.value)
+    level = level_text(best.level, result.axis)
+    return (
+        f"{how}: saturation was not reached; the highest throughput is "
+        f"{_throughput(best.throughput)}, at {level}"
+    )
+
+
+def ramp_headline(report: RampReport) -> str:
+    """Return the answer in a few words: `Saturation at 5 users, stopped at the 30 s budget`."""
+    result = report.result
+    if report.status == RampStatus.FAILED or result is None or not result.points:
+        return f"No answer: {report.status}"
+    if result.saturation is None:
+        return f"No saturation, {ramp_ending_text(report)}"
+    answer = f"Saturation at {level_text(result.saturation.level, result.axis)}"
+    if report.status == RampStatus.SATURATED:
+        return f"{answer}: {rate_text(result.saturation.throughput.value)}"
+    return f"{answer}, {ramp_ending_text(report)}"
+
+
+def ramp_ending_text(report: RampReport) -> str:
+    """Return how a ramp ended, in a few words: `stopped at the 30 s budget`."""
+    axis = report.goal.axis
+    match report.status:
+        case RampStatus.HIGHEST:
+            return f"stopped at {level_text(report.goal.highest, axis)}, the highest level"
+        case RampStatus.ERRORS:
+            return "stopped by errors"
+        case RampStatus.BUDGET if report.goal.budget_s is not None:
+            return f"stopped at the {duration_text(report.goal.budget_s)} budget"
+        case "interrupted":
+            return f"interrupted after {plural(len(report.trials), 'trial')}"
+    return report.status
+
+
+def ramp_fields(report: RampReport, *, verbose: bool = False) -> Iterator[Field]:
+    """Yield what a ramp found, and how, as names and texts."""
+    result = report.result
+    if result is not None and result.points:
+        yield ("highest", _highest(result))
+    if result is not None:
+        yield from _law_rows(result, verbose=verbose)
+    if report.target:
+        yield ("target", one_line(report.target))
+    if report.sample:
+        yield ("sample", sample_text(report.sample))
+    load_s = sum(trial.trial.lasted_s for trial in report.trials)
+    cost_s = sum(trial.trial.cost_s for trial in report.trials)
+    making_s = sum(trial.trial.making_s for trial in report.trials)
+    spent = spent_text(load_s, cost_s, len(report.trials), making_s)
+    yield ("spent", f"{spent}; seed {report.seed}")
+    yield ("ended", one_line(f"{report.status}: {report.detail}"))
+
+
+def _highest(result: RampResult) -> str:
+    """Return the highest throughput that was measured, with its response time."""
+    best = max(result.points, key=lambda point: point.throughput.value)
+    text = f"{_throughput(best.throughput)} at {level_text(best.level, result.axis)}"
+    mean = best.response_ms_mean
+    if mean is not None:
+        text += f", mean response {number_text(mean)} ms"
+    return text
+
+
+def _throughput(estimate: Estimate) -> str:
+    text = rate_text(estimate.value)
+    if not math.isfinite(estimate.low):
+        return f"{text} (no interval is known)"
+    return f"{text} ({range_text(estimate)} at {percent_text(estimate.confidence, 10)})"
+
+
+def range_text(estimate: Estimate) -> str:
+    """Return `LOW to HIGH`, with at most four digits."""
+    low, high = (_short(end) for end in (estimate.low, estimate.high))
+    return f"{low} to {high}"
+
+
+def _short(value: float) -> str:
+    if math.isinf(value):
+        return "any"
+    return number_text(value)
+
+
+_UNKNOWN_SHARE = 0.5
+"""Width of the interval of sigma from which on the levels do not show its size."""
+
+
+def _law_rows(result: RampResult, *, verbose: bool) -> Iterator[Field]:
+    """Yield the preferred law as a sentence; `verbose`: also its parameters and the whole law."""
+    fit = result.usl
+    if fit is None:
+        yield ("law", f"not fitted: {result.usl_absent}")
+        return
+    law = fit.law or _whole_law(fit)
+    yield ("law", _law_sentence(fit, law, len(result.points)))
+    if not verbose:
+        return
+    if law.sharpness is None:
+        yield ("gamma", f"{_figure(law.gamma, fit.gamma)} /s of one user")
+        yield ("sigma", f"{_figure(law.sigma, fit.sigma)} contention")
+        yield ("kappa", f"{_figure(law.kappa, fit.kappa)} coherency")
+    else:
+        yield ("gamma", f"{_short(law.gamma)} /s of one user")
+        yield ("sigma", f"{_short(law.sigma)} of a user's time at the bottleneck")
+        yield ("sharpness", f"{_short(law.sharpness)} (Amdahl's law: 1)")
+    yield ("fit", _goodness(fit))
+    if fit.preferred is not ScalabilityModel.USL:
+        reason = "the data do not ask for it"
+        if fit.preferred is ScalabilityModel.SATURATING:
+            reason = "the levels do not show its fall"
+        whole = (fit.gamma.value, fit.sigma.value, fit.kappa.value)
+        gamma, sigma, kappa = map(_short, whole)
+        maximum = _maximum(fit)
+        yield (
+            "whole law",
+            f"gamma {gamma}, sigma {sigma}, kappa {kappa}{maximum and ': ' + maximum}; {reason}",
+        )
+
+
+def _law_sentence(fit: UslFit, law: PreferredLaw, levels: int) -> str:
+    """Return what the preferred law says of the server."""
+    match fit.preferred:
+        case ScalabilityModel.LINEAR:
+            rate = rate_text(law.gamma, 4)
+            return f"linear: each user adds {rate}, and no limit shows"
+        case ScalabilityModel.AMDAHL:
+            top = "" if law.asymptote is None else f" at {rate_text(law.asymptote, 4)}"
+            share = fit.sigma
+            text = f"Amdahl's law: throughput levels off{top}"
+            if share.high - share.low >= _UNKNOWN_SHARE:
+                return (
+                    f"{text}; the share of the work that is done one at a time is not known "
+                    f"from {levels} levels"
+                )
+            ends = f"{percent_text(share.low)} to {percent_text(share.high)}"
+            return (
+                f"{text}, because {percent_text(law.sigma)} of the work is done one at a time "
+                f"({ends} at {percent_text(share.confidence, 10)})"
+            )
+        case ScalabilityModel.SATURATING:
+            top = "" if law.asymptote is None else f" at {rate_text(law.asymptote, 4)}"
+            return f"saturating law: throughput levels off{top}, more sharply than by Amdahl's law"
+    maximum = _maximum(fit) or "the fitted throughput never falls"
+    return f"Universal Scalability Law: {maximum}"
+
+
+def _figure(value: float, estimate: Estimate) -> str:
+    """Return a parameter of the preferred law, with its interval from the whole law."""
+    return f"{_short(value)} ({range_text(estimate)})"
+
+
+def _whole_law(fit: UslFit) -> PreferredLaw:
+    """Return the whole law's parameters, for a result without a preferred law."""
+    return PreferredLaw(
+        gamma=fit.gamma.value,
+        sigma=fit.sigma.value,
+        kappa=fit.kappa.value,
+        asymptote=fit.asymptote,
+    )
+
+
+def _maximum(fit: UslFit) -> str:
+    """Return where the throughput of the whole law is highest; empty if it never falls."""
+    if fit.users_at_peak is None or fit.peak_throughput is None:
+        return ""
+    users = fit.users_at_peak
+    low, high = _short(users.low), _short(users.high)
+    ends = f"{low} or more" if math.isinf(users.high) else f"{low} to {high}"
+    confidence = percent_text(users.confidence, 10)
+    return (
+        f"throughput is highest at {_short(users.value)} users ({ends} at {confidence}), with "
+        f"{rate_text(fit.peak_throughput, 4)}, and falls beyond"
+    )
+
+
+def _goodness(fit: UslFit) -> str:
+    text = f"points within ±{percent_text(fit.residual)} of the curve"
+    if fit.r_squared is not None:
+        text += f", R² {fit.r_squared:.4f}"
+    return f"{text}, {fit.n} trials, intervals at {percent_text(fit.gamma.confidence, 10)}"
+
+
+# -- table -------------------------------------------------------------------------------
+
+
+def _table(report: RampReport) -> Iterator[str]:
+    result = report.result
+    if result is None or not result.points:
+        return
+    points = result.points
+    columns = [number_column("users", (point.level for point in points))]
+    if result.axis is RampAxis.RATE:
+        columns = [
+            number_column("rate/s", (point.level for point in points)),
+            number_column("offered/s", (point.offered for point in points)),
+        ]
+    columns += number_columns(
+        ["throughput/s", "low", "high"],
+        [[point.throughput.value, point.throughput.low, point.throughput.high] for point in points],
+    )
+    columns += number_columns(
+        ["mean ms", "p50 ms", "p99 ms"],
+        [
+            [point.response_ms_mean, point.response_ms_p50, point.response_ms_p99]
+            for point in points
+        ],
+    )
+    columns += late_columns([point.late_p99_ms for point in points])
+    columns += [
+        percent_column("efficiency", (point.efficiency for point in points)),
+        percent_column("errors", (point.error_share for point in points)),
+        text_column("trials", (str(point.trials) for point in points)),
+        word_column("", (_remark(point, result) for point in points)),
+    ]
+    yield from table_lines(columns)
+
+
+def _remark(point: RampPoint, result: RampResult) -> str:
+    if result.saturation is not None and point.level == result.saturation.level:
+        return "<- saturation"
+    errors = result.status is RampStatus.ERRORS
+    return "<- too many errors" if errors and point is result.points[-1] else ""
+
+
+# -- the document ------------------------------------------------------------------------
+
+
+class IntervalEntry(msgspec.Struct, frozen=True):
+    """A value with its interval; unbounded or unknown ends are null."""
+
+    value: float | None
+    interval: Ends
+    confidence: float
+    method: str
+    n: int
+    unit: str
+
+
+class RampPointEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """The measurements at one level."""
+
+    level: float
+    throughput: IntervalEntry
+    offered_rate: float | None
+    response_ms_mean: float | None
+    response_ms_p50: float | None
+    response_ms_p99: float | None
+    infinite: tuple[str, ...]
+    """The infinite ones of the three responses; their values are null."""
+    late_p99_ms: float | None
+    """How late the generator was, 99th percentile, at most in a trial; null: it does not say."""
+    error_share: float | None
+    efficiency: float | None
+    trials: int
+
+
+class PreferredLawEntry(msgspec.Struct, frozen=True):
+    """The parameters of the simplest law that the data do not reject."""
+
+    gamma: float
+    sigma: float
+    kappa: float
+    asymptote: float | None
+    sharpness: float | None
+    """Of the saturating law; null: another one is preferred."""
+
+
+class UslEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """The fitted Universal Scalability Law."""
+
+    preferred: ScalabilityModel
+    gamma: IntervalEntry
+    sigma: IntervalEntry
+    kappa: IntervalEntry
+    users_at_peak: IntervalEntry | None
+    peak_throughput: float | None
+    asymptote: float | None
+    law: PreferredLawEntry | None
+    residual: float
+    r_squared: float | None
+    refuted: bool
+    misfit_p: float | None
+    n: int
+
+
+class BandEntry(msgspec.Struct, frozen=True):
+    """The fitted throughput at a number of users."""
+
+    users: float
+    low: float | None
+    middle: float | None
+    high: float | None
+
+
+class RampTrialEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """A trial of a ramp."""
+
+    number: int
+    level: float
+    users: int | None
+    duration: float
+    values: dict[str, float | None]
+    infinite: tuple[str, ...]
+    """Keys of `values` that are infinite; their values are null."""
+    lasted_s: float
+    cost_s: float
+    offered: int | None
+    completed: int | None
+    errors: int
+    ending: LoadEnding
+    failure: str | None
+    late_p99_ms: float | None
+    """How late the generator came to its operations, 99th percentile; null: it does not say."""
+    marks: tuple[str, ...]
+    purpose: str
+    started_ns: int | None
+    making_s: float | UnsetType = UNSET
+    """How long the file set was examined and made [s]."""
+
+
+class RampDocument(
+    SearchHead,
+    frozen=True,
+    kw_only=True,
+    tag_field="schema",
+    tag="benchwright/ramp/1",
+):
+    """The result of a ramp: saturation, profile, fitted law and trials."""
+
+    axis: RampAxis
+    seed: int
+    sample: dict[str, str]
+    saturation: RampPointEntry | None
+    points: tuple[RampPointEntry, ...]
+    usl: UslEntry | None
+    usl_absent: str | None
+    """Why no law was fitted."""
+    band: tuple[BandEntry, ...]
+    seconds: float
+    load_s: float
+    trials: tuple[RampTrialEntry, ...]
+    findings: tuple[FindingEntry, ...]
+    plots: tuple[FileEntry, ...]
+
+
+def ramp_document(
+    report: RampReport,
+    band: Sequence[BandPoint],
+    plots: Sequence[FileEntry] = (),
+    **stored: Unpack[StoredSearch],
+) -> str:
+    """Return the document as JSON. `band` is the whole law's curve."""
+    result = report.result
+    saturation = None if result is None else result.saturation
+    law = None if result is None else result.usl
+    document = RampDocument(
+        **stored,
+        status=report.status,
+        detail=report.detail,
+        axis=report.goal.axis,
+        seed=report.seed,
+        sample=dict(report.sample),
+        saturation=None if saturation is None else _point_entry(saturation),
+        points=() if result is None else tuple(map(_point_entry, result.points)),
+        usl=None if law is None else _usl_entry(law),
+        usl_absent=None if result is None else result.usl_absent or None,
+        band=entries(BandEntry, band),
+        seconds=sum(trial.trial.cost_s for trial in report.trials),
+        load_s=sum(trial.trial.lasted_s for trial in report.trials),
+        trials=tuple(map(_trial_entry, report.trials)),
+        findings=entries(FindingEntry, report.findings),
+        plots=tuple(plots),
+    )
+    return encode(document)
+
+
+def _point_entry(point: RampPoint) -> RampPointEntry:
+    responses = {
+        "response_ms_mean": point.response_ms_mean,
+        "response_ms_p50": point.response_ms_p50,
+        "response_ms_p99": point.response_ms_p99,
+    }
+    return entry(
+        RampPointEntry,
+        point,
+        throughput=_interval_entry(point.throughput),
+        offered_rate=point.offered,
+        infinite=infinite(responses),
+    )
+
+
+def _interval_entry(estimate: Estimate) -> IntervalEntry:
+    return entry(IntervalEntry, estimate, interval=(estimate.low, estimate.high))
+
+
+def _usl_entry(fit: UslFit) -> UslEntry:
+    peak = fit.users_at_peak
+    return entry(
+        UslEntry,
+        fit,
+        gamma=_interval_entry(fit.gamma),
+        sigma=_interval_entry(fit.sigma),
+        kappa=_interval_entry(fit.kappa),
+        users_at_peak=None if peak is None else _interval_entry(peak),
+        law=None if fit.law is None else entry(PreferredLawEntry, fit.law),
+    )
+
+
+def _trial_entry(search_trial: SearchTrial) -> RampTrialEntry:
+    return search_trial_entry(
+        RampTrialEntry,
+        search_trial,
+        level=search_trial.trial.rate,
+        users=search_trial.probe.users,
+    )

@@ -1,0 +1,1 @@
+"""The server under test: its life, its resources, and the hosts it runs on."""

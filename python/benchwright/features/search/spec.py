@@ -1,0 +1,227 @@
+"""The contents of a spec: a server, its load, factors, and the goal of the search.
+
+Purpose: the frozen types behind `bw peak SPEC.toml`, `bw ramp` and `bw surface`; spec_toml.py
+reads them. Decision: a spec is read at a sample: `{name}` of a factor is replaced by its level
+in every value before the value is read, so each key accepts factors without code of its own.
+Only texts and commands keep their names as slots until a trial, because `{port}` and `{state}`
+are known no sooner. A command is split into words before values are inserted, so a level can
+never become shell syntax; in a shell command that the user wrote, the values are quoted.
+Rejected: slots in every key (a second type for each number). docs/workbench.md is the
+reference for users.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+
+import msgspec
+
+from benchwright.core.named_server import NamedServer
+from benchwright.core.notice import NoticeSettings
+from benchwright.core.plan import Command, Pairs
+from benchwright.core.remote import HostsSettings, RemoteSettings
+from benchwright.features.pool.types import PoolSettings
+from benchwright.features.quiet.server_resources_types import ServerResources
+from benchwright.features.search.types import Claim, PeakGoal
+from benchwright.suite.program import Template, Where
+
+SERVER_ADDRESS = "server_address"
+PLACEHOLDERS = ("here", "state", "port", SERVER_ADDRESS)
+"""Names that are known in addition to the factors: the spec's directory, a private directory
+of the workbench, a free port, and the address of the server's host in a gang of a pool."""
+RESERVED = (*PLACEHOLDERS, "rate", "duration", "users", "seed", "directory")
+"""Names that a factor must not have."""
+
+
+class CommandText(msgspec.Struct, frozen=True):
+    """A command whose words may have slots."""
+
+    words: tuple[Template, ...]
+    shell: bool = False
+    """Whether the user wrote a shell command; its text is then the only word."""
+
+    def filled(self, values: Mapping[str, str]) -> Command:
+        """Return the command with its slots filled."""
+        if not self.shell:
+            return Command(tuple(fill_placeholders(word, values) for word in self.words))
+        quoted = {name: shlex.quote(value) for name, value in values.items()}
+        return Command(("/bin/sh", "-c", fill_placeholders(self.words[0], quoted)))
+
+
+class TcpReady(msgspec.Struct, frozen=True):
+    """Ready if the server accepts a connection."""
+
+    address: Template
+    """Address as HOST:PORT."""
+
+    def shown(self, values: Mapping[str, str]) -> str:
+        """Return a description of the check for messages."""
+        return fill_placeholders(self.address, values)
+
+
+class HttpReady(msgspec.Struct, frozen=True):
+    """Ready if the response is not a server error (status below 500)."""
+
+    url: Template
+
+    def shown(self, values: Mapping[str, str]) -> str:
+        """Return a description of the check for messages."""
+        return fill_placeholders(self.url, values)
+
+
+class CommandReady(msgspec.Struct, frozen=True):
+    """Ready if the command exits with 0."""
+
+    command: CommandText
+
+
+Ready = TcpReady | HttpReady | CommandReady
+
+
+class ServerPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """How the server is configured, started, checked and stopped."""
+
+    configure: tuple[CommandText, ...] = ()
+    """Commands before each start, in order."""
+    configure_timeout_ns: int = 600 * 10**9
+    """Time limit of each of these commands."""
+    start: CommandText | None = None
+    """None: the server is already running, and only `configure` is run."""
+    named: NamedServer | None = None
+    """The server that is already running, where the spec names its processes."""
+    daemon: bool = False
+    """Whether the start command returns and leaves the server running."""
+    ready: Ready | None = None
+    ready_timeout_ns: int = 10 * 10**9
+    stop: CommandText | None = None
+    """None: SIGTERM, then SIGKILL after `grace_ns`."""
+    grace_ns: int = 5 * 10**9
+    restart: Literal["trial", "sample"] = "sample"
+    """How long a server runs: for one trial, or for all trials of a sample."""
+    cpus: tuple[int, ...] | None = None
+    """None: all CPUs except those of the generator (cpus.py)."""
+    environment: tuple[tuple[str, Template], ...] = ()
+    directory: Template | None = None
+    """Working directory; None: the spec's directory."""
+    network: Literal["host", "private"] = "host"
+    """The machine's network, or a network namespace for the server and its generator."""
+    resources: ServerResources | None = None
+    """Its shares and limits of the machine, and its disks; None: all that there is."""
+
+
+class RemotePlan(msgspec.Struct, frozen=True, kw_only=True):
+    """The other host, and what runs there."""
+
+    settings: RemoteSettings
+    run: Literal["server", "load"] = "server"
+    copy: tuple[str, ...] = ()
+    """Files to copy there, relative to the spec's directory."""
+
+
+class LoadPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """The generator, its settings and its CPUs."""
+
+    generator: str = "engine"
+    cpus: tuple[int, ...] | None = None
+    settings: Any = None
+    """Settings of the generator, as its own reader made them."""
+
+    @property
+    def hosts(self) -> HostsSettings | None:
+        """The hosts on which our engine issues the load; None: this machine, or another generator."""
+        names = getattr(self.settings, "hosts", ())
+        if not names:
+            return None
+        return HostsSettings(names, self.settings.ssh_config)
+
+
+FactorLevels = tuple[str, tuple[str, ...]]
+"""A factor's name, and its levels as texts in the written order."""
+MOST_CHECKED = 64
+"""Maximum number of samples that are all checked; of more, those that differ from the first
+sample in one factor."""
+
+
+class FactorUse(msgspec.Struct, frozen=True):
+    """A place of a spec that names a factor."""
+
+    factor: str
+    table: str
+    """The top-level table that it is in."""
+    where: Where
+
+
+class Spec(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything in a SPEC.toml."""
+
+    file: str
+    directory: str
+    """Directory of the file, as written: relative to the session's initial directory."""
+    load: LoadPlan
+    server: ServerPlan | None = None
+    """None: the user's own server is already running."""
+    remote: RemotePlan | None = None
+    """None: everything runs on this machine."""
+    factors: tuple[FactorLevels, ...] = ()
+    goal: PeakGoal | None = None
+    """The goal of `[peak]`; None: the spec has no such table."""
+    claims: tuple[Claim, ...] = ()
+    """All claims of `[peak]`; the first is the goal's claim."""
+    policy: str | None = None
+    """The search policy; None: the default one."""
+    more: dict[str, Any] = {}
+    """Contents of other tables (`[ramp]`, `[surface]`), as their readers returned them."""
+    notify: NoticeSettings | None = None
+    """Notices about the end of a search; None: the spec has none."""
+    servers: tuple[NamedServer, ...] = ()
+    """Running servers that the load uses."""
+    pool: PoolSettings | None = None
+    """The pool for the samples of a surface; None: they are searched one after the other here."""
+    places: dict[str, Where] = {}
+    """The position of a table or `table.key`, for errors that are detected later."""
+    files: tuple[tuple[str, str], ...] = ()
+    """Path and text of the files that the spec names."""
+    uses: tuple[FactorUse, ...] = ()
+    """Where the file names its factors."""
+    sample: Pairs = ()
+    """The level of each factor at which the values were read; at first, the first levels."""
+    read_at: Callable[[Pairs], Spec] | None = None
+    """Reads the file at another sample; None: it has no factors."""
+
+    @property
+    def server_host(self) -> str:
+        """The other host on which the server runs; empty: this machine."""
+        there = self.remote is not None and self.remote.run == "server"
+        return self.remote.settings.host if self.remote and there else ""
+
+    def at(self, sample: Pairs) -> Spec:
+        """Return the spec with the values at this sample; other factors keep their level.
+
+        Raises InputError for values that are wrong together, although each is valid with the
+        first levels of the other factors.
+        """
+        levels = dict(self.sample)
+        wanted = levels | {name: one for name, one in sample if name in levels}
+        if self.read_at is None or wanted == levels:
+            return self
+        return self.read_at(tuple(wanted.items()))
+
+
+def samples_to_check(factors: Sequence[FactorLevels]) -> list[Pairs]:
+    """Return the samples at which a spec is checked, the first levels first."""
+    names = [name for name, _ in factors]
+    if math.prod(len(levels) for _, levels in factors) <= MOST_CHECKED:
+        every = itertools.product(*(levels for _, levels in factors))
+        return [tuple(zip(names, levels, strict=True)) for levels in every]
+    first = {name: levels[0] for name, levels in factors}
+    others = [first | {name: one} for name, levels in factors for one in levels[1:]]
+    return [tuple(sample.items()) for sample in (first, *others)]
+
+
+def fill_placeholders(template: Template, values: Mapping[str, str]) -> str:
+    """Return a text with values in its slots; each slot has a value."""
+    return "".join(part if isinstance(part, str) else values[part.name] for part in template.parts)

@@ -1,0 +1,1 @@
+"""The response surface: the samples to search, and predictions of the others."""

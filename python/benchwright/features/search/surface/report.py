@@ -1,0 +1,747 @@
+"""A response surface as text and for JSON: the model, its error and the samples."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Literal, Unpack
+
+import msgspec
+
+from benchwright.core.results import Estimate, Finding
+from benchwright.core.text import (
+    ABSENT,
+    duration_text,
+    number_text,
+    percent_text,
+    plural,
+    rate_text,
+    signed_percent_text,
+    was,
+)
+from benchwright.core.text_table import (
+    Field,
+    field_lines,
+    number_columns,
+    table_lines,
+    text_column,
+)
+from benchwright.core.untrusted import one_line
+from benchwright.features.search.surface.model import has_interval
+from benchwright.features.search.surface.types import (
+    CrossValidation,
+    DesignKind,
+    Factor,
+    GangEffects,
+    LevelKind,
+    ModelFit,
+    ModelKind,
+    Prediction,
+    Sample,
+    SampleResult,
+    SurfaceGoal,
+    SurfaceResult,
+    Transform,
+)
+from benchwright.features.search.text import (
+    gangs_text,
+    interval_text,
+    open_answer_text,
+    peak_rate_text,
+    sample_text,
+)
+from benchwright.features.search.types import Claim, PeakStatus
+from benchwright.report.documents import (
+    Ends,
+    FileEntry,
+    FindingEntry,
+    encode,
+    entries,
+    entry,
+)
+from benchwright.report.observed import SearchHead, StoredSearch
+from benchwright.report.parts import report_text, spent_text
+
+# --------------------------------------------------------------------------------------
+# A response surface as text: the model and its error, then the table of samples.
+#
+# Decision: every row has the measured peak beside the model's prediction, to show where the model
+# does not fit. Only a peak whose claim held is in the column `measured`; what the other searches
+# know is a column of its own, in words. For a large factor space the table has only the samples
+# that were searched, and a line says how many are left out.
+
+_MAPPED = ("complete", "deadline")
+"""Statuses of a map that was made as requested."""
+MOST_ROWS = 64
+"""Maximum rows of a table of all samples; larger spaces show only searched samples."""
+_SEARCH_SUFFIX = " search"
+"""Suffix of the subject of a finding about one sample's search."""
+
+
+class SurfaceReport(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything in the report of a surface."""
+
+    status: str
+    detail: str
+    goal: SurfaceGoal
+    claims: tuple[Claim, ...]
+    policy: str
+    result: SurfaceResult
+    asked: tuple[Prediction, ...] = ()
+    """The predictions that `--predict` requested."""
+    bench_findings: tuple[Finding, ...] = ()
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """Every finding once, those of the surface first."""
+        return tuple(dict.fromkeys((*self.result.findings, *self.bench_findings)))
+
+
+def named_findings(report: SurfaceReport) -> list[tuple[str, Finding]]:
+    """Return the findings, each with the sample of its search; empty if it concerns them all."""
+    return [
+        (
+            one.subject.removesuffix(_SEARCH_SUFFIX)
+            if one.subject.endswith(_SEARCH_SUFFIX)
+            else "",
+            one,
+        )
+        for one in report.findings
+    ]
+
+
+class PeakOrder(msgspec.Struct, frozen=True):
+    """What the searches establish about the order of the samples' peaks."""
+
+    known: tuple[SampleResult, ...]
+    """Samples whose claim held, or whose peak has a bound, the highest first."""
+    open: int
+    """Number of the other samples that were searched: each may be the highest or the lowest."""
+    highest: tuple[SampleResult, ...]
+    """Those of the known that may be the highest, because their intervals overlap."""
+    lowest: tuple[SampleResult, ...]
+    """Those that may be the lowest."""
+
+    @property
+    def measured(self) -> tuple[SampleResult, ...]:
+        """The samples whose claim held, the highest first."""
+        return tuple(one for one in self.known if one.claim_held)
+
+
+def peak_order(result: SurfaceResult) -> PeakOrder:
+    """Return the order of the peaks of the samples that were searched."""
+    ends = [
+        (_known_ends(one), one)
+        for one in result.by_sample.values()
+        if one.found.peak_rate is not None
+    ]
+    known = [(pair, one) for pair, one in ends if pair is not None]
+    known.sort(key=lambda pair: pair[1].found.peak_rate or 0.0, reverse=True)
+    floor = max((low for (low, _), _ in known), default=0.0)
+    ceiling = min((high for (_, high), _ in known), default=math.inf)
+    return PeakOrder(
+        known=tuple(one for _, one in known),
+        open=result.searched - len(known),
+        highest=tuple(one for (_, high), one in known if high >= floor),
+        lowest=tuple(one for (low, _), one in known if low <= ceiling),
+    )
+
+
+def _known_ends(result: SampleResult) -> tuple[float, float] | None:
+    """Return between which rates the peak of a sample is known to be [1/s]; None if the search
+    ended without its claim. A claim without an interval counts with its tolerance."""
+    found = result.found
+    rate, interval = found.peak_rate, found.interval
+    assert rate is not None
+    match found.status:
+        case PeakStatus.FOUND if interval is not None and has_interval(result):
+            return interval.low, interval.high
+        case PeakStatus.FOUND:
+            by = found.claim.tolerance
+            return rate * (1 - by), rate * (1 + by)
+        case PeakStatus.NEVER_FAILS:
+            return rate, math.inf
+        case PeakStatus.FAILS_AT_LOWEST:
+            return 0.0, rate
+    return None
+
+
+def surface_sentence(report: SurfaceReport) -> str:
+    """Return the answer in one sentence: where the peak is highest and lowest, as far as that is
+    established, with the intervals and the number of samples whose claim held."""
+    result, order = report.result, peak_order(report.result)
+    count = plural(report.goal.count, "sample")
+    searched = f"{result.searched} of {count} searched"
+    if result.left_out:
+        searched += f" by the deadline, {result.left_out} missing"
+    ended = "" if report.status in _MAPPED else f"{report.status}: "
+    if not order.known:
+        why = f"; {report.detail}" if ended and report.status != "undecided" else ""
+        return f"{ended}no sample has a peak rate whose claim held; {searched}{why}"
+    held = f"the claim held at {len(order.measured)} of {result.searched}"
+    if order.open:
+        return (
+            f"{ended}which sample has the highest or the lowest peak rate is not established: "
+            f"{held}{_measured_text(order)}; {searched}"
+        )
+    return f"{ended}{_order_text(order)}; {searched}, {held}"
+
+
+def _measured_text(order: PeakOrder) -> str:
+    """Return the range of the measured peaks, after a comma; empty without any."""
+    if not order.measured:
+        return ""
+    first, last = order.measured[0], order.measured[-1]
+    low = f"{_answer_text(last)} at {sample_text(last.sample)}"
+    if first is last:
+        return f", {low}"
+    return f", from {low} to {_answer_text(first)} at {sample_text(first.sample)}"
+
+
+def _order_text(order: PeakOrder) -> str:
+    """Return where the highest and the lowest peak are, if every sample has a known peak."""
+    samples = len(order.known)
+    if samples == 1:
+        (one,) = order.known
+        return f"the peak rate at {sample_text(one.sample)} is {_answer_text(one)}"
+    if len(order.highest) == len(order.lowest) == samples:
+        return (
+            f"no difference between the peak rates of {samples} samples is established: their "
+            f"intervals overlap, {_span_text(order.known)}"
+        )
+    highest, lowest = _place_text(order.highest), _place_text(order.lowest)
+    return f"the peak rate is highest {highest}; lowest {lowest}"
+
+
+def _place_text(candidates: Sequence[SampleResult]) -> str:
+    """Return where an extreme is: at one sample, or at one of those whose intervals overlap."""
+    if len(candidates) == 1:
+        (one,) = candidates
+        return f"at {sample_text(one.sample)}: {_answer_text(one)}"
+    names = f"one of {len(candidates)} samples"
+    if len(candidates) == 2:
+        names = " or ".join(sample_text(one.sample) for one in candidates)
+    return f"at {names}, whose intervals overlap: {_span_text(candidates)}"
+
+
+def _span_text(results: Sequence[SampleResult]) -> str:
+    """Return between which rates the peaks of these samples are."""
+    ends = [pair for one in results if (pair := _known_ends(one)) is not None]
+    low, high = min(low for low, _ in ends), max(high for _, high in ends)
+    if math.isinf(high):
+        return f"{rate_text(low)} or more"
+    return f"{number_text(low, 5)} to {rate_text(high)}"
+
+
+def _answer_text(result: SampleResult) -> str:
+    """Return the peak of a sample with its interval, or its bound."""
+    found = result.found
+    rate = peak_rate_text(found)
+    interval = interval_text(found.interval) if result.claim_held else ""
+    return f"{rate} ({interval})" if interval else rate
+
+
+def surface_headline(report: SurfaceReport) -> str:
+    """Return the answer in a few words, with its interval in parentheses: `Highest peak rate
+    254.47/s, interrupted (240.1 to 270.3/s at 95 %)`."""
+    result, order = report.result, peak_order(report.result)
+    ended = "" if report.status == "complete" else f", {report.status}"
+    if result.left_out:
+        ended = f", {plural(result.left_out, 'sample')} missing at the deadline"
+    samples = plural(result.searched, "sample")
+    held = f"the claim held at {len(order.measured)} of {samples}"
+    if not order.known:
+        return f"No peak rate{ended}" + (f" ({held})" if result.results else "")
+    if order.open:
+        ended = "" if report.status == "undecided" else ended
+        if order.measured:
+            rate, _, interval = _answer_text(order.measured[0]).partition(" (")
+            held += "; the highest of them " + f"{rate}, {interval}".rstrip(", )")
+        return f"Highest peak rate not established{ended} ({held})"
+    if len(order.highest) > 1:
+        place = f"at one of {len(order.highest)} samples"
+        return f"Highest peak rate {place}{ended} ({_span_text(order.highest)})"
+    rate, _, interval = _answer_text(order.known[0]).partition(" (")
+    return f"Highest peak rate {rate}{ended}" + (f" ({interval}" if interval else "")
+
+
+def surface_text(report: SurfaceReport) -> str:
+    """Return the report without its findings, ending with a newline."""
+    fit = report.result.fit
+    return report_text(
+        [one_line(surface_sentence(report))],
+        field_lines(surface_fields(report)),
+        _samples(report),
+        () if fit is None else _coefficients(fit),
+        () if report.result.gangs is None else _gangs(report.result.gangs),
+        _requested_predictions(report),
+    )
+
+
+# -- head ------------------------------------------------------------------------------
+
+
+def surface_fields(report: SurfaceReport) -> Iterator[Field]:
+    """Yield what a surface found, and how, as names and texts."""
+    goal, result = report.goal, report.result
+    searched = f"{result.searched} of {plural(goal.count, 'sample')} searched"
+    held = f"the claim held at {len(peak_order(result).measured)}"
+    yield ("surface", f"{searched}, {held}; design {goal.design}")
+    yield ("factors", ", ".join(map(_factor_text, goal.factors)))
+    fit, model = result.fit, "none"
+    if fit is not None:
+        rough = f", {fit.rough} of them rough" if fit.rough else ""
+        model = f"{fit.kind} of {plural(fit.n, 'sample')}{rough}: {fit.text}"
+    yield ("model", model)
+    yield from _error_rows(result, chosen=goal.design is not DesignKind.FULL)
+    if result.gangs is not None:
+        yield ("gangs", f"{gangs_text(result.gangs)}; the model is of the mean gang")
+    claims = ", ".join(claim.text for claim in report.claims)
+    yield ("search", f"claim {claims}; policy {report.policy}, seed {goal.seed}")
+    spent = spent_text(result.load_s, result.cost_s, result.trials)
+    if goal.deadline_s is not None:
+        spent += f"; deadline {duration_text(goal.deadline_s)}"
+    yield ("spent", spent)
+    if result.left_out:
+        yield ("missing", one_line(_missing_text(result)))
+    yield ("ended", one_line(f"{report.status}: {report.detail}"))
+
+
+def _missing_text(result: SurfaceResult) -> str:
+    """Return the samples that the deadline left out: `a=1,b=2; a=1,b=4; 2 not chosen yet`."""
+    shown = [sample_text(one) for one in result.missing[:MOST_ROWS]]
+    hidden, unnamed = (
+        len(result.missing) - len(shown),
+        result.left_out - len(result.missing),
+    )
+    if hidden:
+        shown.append(f"{hidden} more")
+    if unnamed:
+        shown.append(f"{unnamed} not chosen yet")
+    return "; ".join(shown)
+
+
+def _factor_text(factor: Factor) -> str:
+    kind = factor.title if factor.numeric else f"{factor.name} (words)"
+    return f"{kind} with {plural(len(factor.levels), 'level')}"
+
+
+def _error_rows(result: SurfaceResult, *, chosen: bool) -> Iterator[Field]:
+    """Yield the model's error: as its bands imply, and cross-validated."""
+    if result.fit is not None and result.fit.expected_error is not None:
+        share = percent_text(result.fit.expected_error)
+        yield ("error", f"{share} mean absolute over all samples, by the bands")
+    elif result.fit is not None:
+        yield ("error", "unknown: the model has as many terms as samples")
+        return
+    if result.validation is None:
+        yield ("", "cross-validated: not known, too few samples to leave one out")
+        return
+    error = result.validation.error
+    band = f"{percent_text(error.low)} to {percent_text(error.high)}"
+    text = (
+        f"{percent_text(error.value)} cross-validated, each of {error.n} samples by the "
+        f"others ({band} at {percent_text(error.confidence, 10)})"
+    )
+    # A design places each sample where the others predict it worst.
+    yield (
+        "",
+        f"{text}: high, because each sample was chosen where the model was least certain"
+        if chosen
+        else text,
+    )
+
+
+# -- samples ---------------------------------------------------------------------------
+
+
+def _samples(report: SurfaceReport) -> Iterator[str]:
+    results: dict[Sample, list[SampleResult]] = {}
+    for result in report.result.results:
+        results.setdefault(result.sample, []).append(result)
+    predictions = {prediction.sample: prediction for prediction in report.result.predictions}
+    shown = list(predictions) if len(predictions) <= MOST_ROWS else []
+    shown = shown or list(results)
+    shown += [sample for sample in results if sample not in set(shown)]
+    names = [factor.name for factor in report.goal.factors]
+    pooled = any(result.gang for result in report.result.results)
+    is_open = not all(result.claim_held for result in report.result.results)
+    rows = [
+        [
+            *_levels(sample),
+            *([one.gang if one is not None else ""] if pooled else []),
+            *_measured_cells(one),
+            *([_open_cell(one)] if is_open else []),
+            *_model_cells(predictions.get(sample)),
+        ]
+        for sample in shown
+        for one in results.get(sample, [None])
+    ]
+    level = f"at {percent_text(report.goal.confidence, 10)}"
+    heads = [*names, *(["gang"] if pooled else [])]
+    heads += ["measured", _interval_head(report.result.results)]
+    heads += ["claim not held"] if is_open else []
+    yield from _table([*heads, "model", f"band {level}"], rows)
+    left = len(predictions) - len(shown)
+    if left > 0:
+        rest = plural(left, "sample")
+        yield f"{rest} that {was(left)} not searched: --json has all, --predict any"
+
+
+def _interval_head(results: Iterable[SampleResult]) -> str:
+    """Return the heading of the searches' intervals, with their confidence if all agree."""
+    intervals = (result.found.interval for result in results if result.claim_held)
+    levels = {interval.confidence for interval in intervals if interval is not None}
+    return f"interval at {percent_text(levels.pop(), 10)}" if len(levels) == 1 else "interval"
+
+
+def _levels(sample: Sample) -> list[str]:
+    return [level for _, level in sample]
+
+
+def _model_cells(prediction: Prediction | None) -> list[str]:
+    return ["", ""] if prediction is None else _predicted_cells(prediction)
+
+
+def _measured_cells(result: SampleResult | None) -> list[str]:
+    """Return the peak and its interval; empty cells where the claim did not hold."""
+    if result is None or result.peak_rate is None:
+        return ["", ""]
+    return [rate_text(result.peak_rate), _interval_text(result.found.interval)]
+
+
+def _open_cell(result: SampleResult | None) -> str:
+    """Return what a search without its claim established."""
+    if result is None or result.claim_held:
+        return ""
+    return open_answer_text(result.found)
+
+
+def _interval_text(interval: Estimate | None) -> str:
+    return ABSENT if interval is None else _ends_text(interval.low, interval.high)
+
+
+def _ends_text(low: float, high: float) -> str:
+    if not math.isfinite(low + high):
+        return ABSENT
+    return f"{number_text(low, 5)} to {number_text(high, 5)}"
+
+
+def _predicted_cells(prediction: Prediction) -> list[str]:
+    return [rate_text(prediction.value), _ends_text(prediction.low, prediction.high)]
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yield the lines of a table of text columns."""
+    yield from table_lines(
+        [text_column(head, (row[place] for row in rows)) for place, head in enumerate(heads)]
+    )
+
+
+# -- model, predictions ----------------------------------------------------------------
+
+
+def _coefficients(fit: ModelFit) -> Iterator[str]:
+    if not fit.coefficients:
+        return
+    level = fit.coefficients[0].estimate.confidence
+    names = (coefficient.name for coefficient in fit.coefficients)
+    estimates = [coefficient.estimate for coefficient in fit.coefficients]
+    yield from table_lines(
+        [
+            text_column("coefficient", names),
+            *number_columns(
+                ["value", f"low at {percent_text(level, 10)}", "high"],
+                [[estimate.value, estimate.low, estimate.high] for estimate in estimates],
+            ),
+        ]
+    )
+    yield "numeric factors run from -1 (lowest level) to 1 (highest)"
+
+
+def _gangs(gangs: GangEffects) -> Iterator[str]:
+    """Yield the effect of each gang, as differences from the mean gang."""
+    effects = [one.effect for one in gangs.gangs]
+    level = percent_text(gangs.difference.confidence, 10)
+    ends = (
+        f"{signed_percent_text(one.low, 1, 2)} to {signed_percent_text(one.high, 1, 2)}"
+        for one in effects
+    )
+    values = (signed_percent_text(one.value, 1, 2) for one in effects)
+    yield from table_lines(
+        [
+            text_column("gang", (one.gang for one in gangs.gangs)),
+            *number_columns(["searches"], [[one.searches] for one in gangs.gangs]),
+            text_column("peaks", values),
+            text_column(f"interval at {level}", ends),
+        ]
+    )
+
+
+def _requested_predictions(report: SurfaceReport) -> Iterator[str]:
+    for one in report.asked:
+        rate, band = _predicted_cells(one)
+        text = f"{sample_text(one.sample)}: {rate}"
+        if band != ABSENT:
+            text += f" ({band} at {percent_text(report.goal.confidence, 10)})"
+        if one.outside:
+            text += f"; extrapolated in {', '.join(one.outside)}"
+        yield text
+
+
+# -- the document ------------------------------------------------------------------------
+
+
+class FactorEntry(msgspec.Struct, frozen=True):
+    """A factor with its levels."""
+
+    name: str
+    levels: tuple[str, ...]
+    measure: LevelKind
+    transform: Transform
+
+
+class SampleEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """The search at one sample."""
+
+    sample: dict[str, str]
+    status: PeakStatus
+    detail: str
+    claim_held: bool
+    """Only then `peak_rate` is measured; else it is the best answer so far, or a bound."""
+    peak_rate: float | None
+    bound: Literal["lower", "upper"] | None
+    """What `peak_rate` is a bound of; null: it is an estimate."""
+    interval: Ends | None
+    interval_confidence: float | None
+    claim_probability: float | None
+    seeded_from: dict[str, str] | None
+    trials: int
+    seconds: float
+    load_s: float
+    gang: str | None
+    """Of a pool: the gang that measured it."""
+
+
+class GangEffectEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """How the peaks of one gang differ from those of the mean gang, as a share."""
+
+    gang: str
+    searches: int
+    effect: float
+    interval: Ends
+
+
+class GangEffectsEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """How the gangs of a pool differ."""
+
+    differ: bool
+    """Whether gangs are known to differ."""
+    difference: float
+    """Peak on the fastest gang / peak on the slowest one - 1."""
+    interval: Ends
+    confidence: float
+    gangs: tuple[GangEffectEntry, ...]
+
+
+class CoefficientEntry(msgspec.Struct, frozen=True):
+    """A coefficient of the polynomial, in coded units (-1 to 1)."""
+
+    name: str
+    value: float | None
+    interval: Ends
+    confidence: float
+
+
+class ModelEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """The fitted model."""
+
+    kind: ModelKind
+    text: str
+    n: int
+    rough: int
+    """Samples of them whose search ended before its claim held."""
+    residual_share: float | None
+    expected_error: float | None
+    widening: float
+    coefficients: tuple[CoefficientEntry, ...]
+
+
+class LeftOutEntry(msgspec.Struct, frozen=True):
+    """A measured sample, predicted from the others."""
+
+    sample: dict[str, str]
+    measured: float
+    predicted: float
+    error: float
+
+
+class ValidationEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """Error of predicting each measured sample from the others."""
+
+    method: str
+    mean_absolute_error: float
+    band: Ends
+    confidence: float
+    left_out: tuple[LeftOutEntry, ...]
+
+
+class PredictionEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """The model's prediction for one sample."""
+
+    sample: dict[str, str]
+    value: float | None
+    low: float | None
+    high: float | None
+    measured: float | None
+    extrapolated: tuple[str, ...]
+    """Factors whose level lies outside the range of the given levels."""
+
+
+class SurfaceDocument(
+    SearchHead,
+    frozen=True,
+    kw_only=True,
+    tag_field="schema",
+    tag="benchwright/surface/1",
+):
+    """A response surface: the request, the samples that were searched, the model."""
+
+    design: DesignKind
+    confidence: float
+    seed: int
+    response: Literal["log", "linear"]
+    factors: tuple[FactorEntry, ...]
+    policy: str
+    claims: tuple[str, ...]
+    samples: tuple[SampleEntry, ...]
+    gangs: GangEffectsEntry | None
+    """None: fewer than two gangs of a pool have an estimate of a peak. The model is of the mean
+    gang."""
+    model: ModelEntry | None
+    validation: ValidationEntry | None
+    predictions: tuple[PredictionEntry, ...]
+    deadline_s: float | None
+    left_out: int
+    """Number of samples that were not searched because the deadline had come."""
+    missing: tuple[dict[str, str], ...]
+    """Those of them that the design names."""
+    asked: tuple[PredictionEntry, ...]
+    """The predictions that `--predict` requested."""
+    seconds: float
+    load_s: float
+    trials: int
+    findings: tuple[FindingEntry, ...]
+    plots: tuple[FileEntry, ...]
+
+
+def surface_document(
+    report: SurfaceReport,
+    plots: Sequence[FileEntry] = (),
+    **stored: Unpack[StoredSearch],
+) -> str:
+    """Return the document as JSON."""
+    result, goal = report.result, report.goal
+    checked = result.validation
+    document = SurfaceDocument(
+        **stored,
+        status=report.status,
+        detail=report.detail,
+        design=goal.design,
+        confidence=goal.confidence,
+        seed=goal.seed,
+        response="log" if goal.log_response else "linear",
+        factors=entries(FactorEntry, goal.factors),
+        policy=report.policy,
+        claims=tuple(claim.text for claim in report.claims),
+        samples=tuple(map(_sample_entry, result.results)),
+        gangs=None if result.gangs is None else _gangs_entry(result.gangs),
+        model=None if result.fit is None else _model_entry(result.fit),
+        validation=None if checked is None else _validation_entry(checked),
+        predictions=tuple(map(_prediction_entry, result.predictions)),
+        deadline_s=goal.deadline_s,
+        left_out=result.left_out,
+        missing=tuple(map(dict, result.missing)),
+        asked=tuple(map(_prediction_entry, report.asked)),
+        seconds=result.cost_s,
+        load_s=result.load_s,
+        trials=result.trials,
+        findings=entries(FindingEntry, report.findings),
+        plots=tuple(plots),
+    )
+    return encode(document)
+
+
+def _sample_entry(sample_result: SampleResult) -> SampleEntry:
+    found, interval = sample_result.found, sample_result.found.interval
+    return SampleEntry(
+        sample=dict(sample_result.sample),
+        status=found.status,
+        detail=found.detail,
+        claim_held=sample_result.claim_held,
+        peak_rate=found.peak_rate,
+        bound=found.bound_kind,
+        interval=None if interval is None else (interval.low, interval.high),
+        interval_confidence=None if interval is None else interval.confidence,
+        claim_probability=found.claim_probability,
+        seeded_from=dict(sample_result.seeded_from) or None,
+        trials=found.trials,
+        seconds=found.cost_s,
+        load_s=found.load_s,
+        gang=sample_result.gang or None,
+    )
+
+
+def _gangs_entry(gangs: GangEffects) -> GangEffectsEntry:
+    difference = gangs.difference
+    return GangEffectsEntry(
+        differ=gangs.differ,
+        difference=difference.value,
+        interval=(difference.low, difference.high),
+        confidence=difference.confidence,
+        gangs=tuple(
+            GangEffectEntry(
+                gang=one.gang,
+                searches=one.searches,
+                effect=one.effect.value,
+                interval=(one.effect.low, one.effect.high),
+            )
+            for one in gangs.gangs
+        ),
+    )
+
+
+def _model_entry(fit: ModelFit) -> ModelEntry:
+    coefficients = tuple(
+        entry(
+            CoefficientEntry,
+            coefficient.estimate,
+            name=coefficient.name,
+            interval=(coefficient.estimate.low, coefficient.estimate.high),
+        )
+        for coefficient in fit.coefficients
+    )
+    return entry(ModelEntry, fit, coefficients=coefficients)
+
+
+def _validation_entry(validation: CrossValidation) -> ValidationEntry:
+    error = validation.error
+    return ValidationEntry(
+        method=error.method,
+        mean_absolute_error=error.value,
+        band=(error.low, error.high),
+        confidence=error.confidence,
+        left_out=tuple(
+            entry(LeftOutEntry, one, sample=dict(one.sample)) for one in validation.left_out
+        ),
+    )
+
+
+def _prediction_entry(prediction: Prediction) -> PredictionEntry:
+    return entry(
+        PredictionEntry,
+        prediction,
+        sample=dict(prediction.sample),
+        measured=None if prediction.measured is None else prediction.measured.value,
+        extrapolated=prediction.outside,
+    )
