@@ -9,6 +9,7 @@ plays every kind with every rule and prints the table.
 
 from __future__ import annotations
 
+import math
 import os
 
 import msgspec
@@ -27,7 +28,9 @@ from benchwright.decide.compare.evidence import ComparisonBuilder
 from benchwright.findings.series import series_findings
 from benchwright.report.answer import unseen_of
 from benchwright.stats.aggregate import TrialValues
+from benchwright.stats.intervals import t_half_width
 from benchwright.stats.metric_rules import MetricRules
+from benchwright.stats.moments import moments
 from comparing import DIFFERENT, both_stored, one_comparison, rule_of
 from noises import BY_NAME, NOISES, Array, Noise, every, modes
 from populations import at_most
@@ -121,6 +124,35 @@ def test_a_miss_is_said(name: str, noise: Noise) -> None:
     if noise.beyond != "slow":
         most = KNOWN.get((name, noise.name), SILENT)
         assert at_most(round(hits * REPLICATIONS), REPLICATIONS, most)
+
+
+# -- visits at other times ---------------------------------------------------------------------
+
+VISITS, HISTORIES = 10, 60
+SLOW = [one for one in NOISES if one.beyond == "slow"]
+FEW_BURSTS = {"bursts of 20, 20 %": 0.5}
+"""Misses of the level where most visits have no burst, and those that have one run longer."""
+
+
+@pytest.mark.parametrize("noise", SLOW if FULL else [BY_NAME["wave of 400"], BY_NAME["AR(1) 0.98"]])
+def test_visits_at_other_times_show_what_one_does_not(noise: Noise) -> None:
+    """The level of `bw history` over visits, each at a time of its own, beside the interval of one visit."""
+    rule, truth = RULES["mean 5 %"], noise.truth(None)
+    alone, means = 0, []
+    for one in noise.series(SEED, (VISITS * HISTORIES, LENGTH)):
+        stop, n = stop_of(rule, one)
+        found = stop.reached[0].estimate
+        alone += found is None or found.low <= truth <= found.high
+        means.append(math.log(one[:n].mean()))
+    missed = 0
+    for at in range(0, len(means), VISITS):
+        level = moments(means[at : at + VISITS])
+        half = t_half_width(level.sdev, level.n, 0.95)
+        missed += abs(math.log(truth) - level.mean) > half
+    print(
+        f"| {noise.name} | one {alone / len(means):.1%} | {VISITS} {1 - missed / HISTORIES:.1%} |"
+    )
+    assert at_most(missed, HISTORIES, FEW_BURSTS.get(noise.name, SILENT))
 
 
 # -- comparisons -------------------------------------------------------------------------------

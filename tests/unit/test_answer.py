@@ -35,6 +35,7 @@ from benchwright.report.answer import (
     input_of_contents,
     ratio_of,
     unseen_of,
+    visit_text,
 )
 from benchwright.study.contents import TestContents, VoidBatch
 
@@ -143,6 +144,21 @@ def test_the_sentence_says_within_which_time_the_trials_lie() -> None:
         assert (" in " in answer_sentence(test)) is (span_s is not None)
     (whole,) = answer_of([msgspec.structs.replace(input_of(), trials=timed)]).tests
     assert answer_sentence(whole).endswith("(95 %, 5 trials in 9 s)")
+
+
+def test_an_explanation_says_how_long_the_machine_was_looked_at() -> None:
+    (test,) = answer_of([input_of()]).tests
+    assert visit_text([test], ["s"]) == "", "the times are unknown"
+    timed = msgspec.structs.replace(test, span_s=9.0)
+    text = visit_text([timed], ["a b"])
+    assert "lie within 9 s:" in text
+    assert "`bw history 'a b'`" in text
+    longer = msgspec.structs.replace(test, span_s=70.0)
+    assert "at most 70 s a test" in visit_text([timed, longer, test], ["s"])
+    without = msgspec.structs.replace(timed, estimate=None)
+    assert visit_text([without], ["s"]) == ""
+    arm = msgspec.structs.replace(timed, is_arm=True)
+    assert visit_text([arm], ["s"]) == "", "both arms share what changes slowly"
 
 
 def test_an_undecided_test_names_the_target_that_it_missed() -> None:

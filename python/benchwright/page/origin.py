@@ -26,6 +26,7 @@ from benchwright.page.document import (
     Words,
 )
 from benchwright.page.stored import StoredTests
+from benchwright.report.answer import SessionAnswer, visit_text
 from benchwright.report.documents import encode
 from benchwright.report.env import GROUPS, shown_value, taken_text
 from benchwright.report.stats_document import StatsInput, compose_report
@@ -202,7 +203,7 @@ def _part_name(part: ReportPart) -> str:
 # -- The method ------------------------------------------------------------------------
 
 
-def method_section(stored: StoredTests) -> Section:
+def method_section(stored: StoredTests, answer: SessionAnswer) -> Section:
     """Return how the tests were measured: rules, looks, seed, versions, command line."""
     rows: list[tuple[Cell, ...]] = []
     rules: dict[str, list[str]] = {}
@@ -226,6 +227,8 @@ def method_section(stored: StoredTests) -> Section:
         least, most = min(looks), max(looks)
         text = str(most) if least == most else f"{least} to {most}"
         rows.append((Words("Looks at the data"), Words(text)))
+    if text := visit_text(answer.tests, [str(stored.path)]):
+        rows.append((Words("Other times"), Words(visible(text))))
     return Section(
         id=f"{stored.id}-method",
         title="How it was measured",

@@ -117,7 +117,7 @@ def tests_part(study: Study, session: StoredSession, part: str, only: str | None
             study.path,
         ),
         environment_section(stored.id, stored.machines),
-        method_section(stored),
+        method_section(stored, answer),
         data_section(stored, answer.reference_place),
     ]
     return answered_part(stored, answer, sections, loads=loads)

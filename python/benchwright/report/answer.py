@@ -48,6 +48,7 @@ from benchwright.core.text import (
     ranged_text,
     some_text,
 )
+from benchwright.core.untrusted import shell_text
 from benchwright.decide.stopping import current_estimate, main_metric, statistic_label
 from benchwright.findings.codes import BROKEN_CODES, CHANGE_CODES, WHOLE_CODES
 from benchwright.findings.sanity import kind_of
@@ -892,6 +893,28 @@ def unseen_text(tests: Sequence[TestAnswer]) -> str:
         names = [test.name for test, _ in having]
         text = f"{concerned_text(names, len(tests))}: {unseen.sentence}"
     return f"{text} (--rare asks for more trials)" if worst.target else text
+
+
+def visit_text(tests: Sequence[TestAnswer], studies: Sequence[str]) -> str:
+    """Return how long the machine was looked at, and what shows it at other times; empty where no interval has a
+    known time. The arms of comparisons share what changes slowly. `studies` are the paths of the tests' studies."""
+    spans = [
+        test.span_s
+        for test in tests
+        if not test.is_arm
+        and test.span_s is not None
+        and test.estimate is not None
+        and math.isfinite(half_width_percent(test.estimate))
+    ]
+    if not spans:
+        return ""
+    within = duration_text(max(spans))
+    if len(spans) > 1:
+        within = f"at most {within} a test"
+    return (
+        f"The trials lie within {within}: no interval shows what changes more slowly. Run it again at another time, "
+        f"into the same study: `{shell_text(['bw', 'history', *studies])}` shows what the hour changes."
+    )
 
 
 # -- JSON ------------------------------------------------------------------------------

@@ -56,6 +56,7 @@ from benchwright.report.answer import (
     half_width_percent,
     unseen_text,
     value_digits,
+    visit_text,
 )
 from benchwright.stats.intervals import SEQUENCE_MEAN_METHOD, SEQUENTIAL_METHOD
 
@@ -132,17 +133,19 @@ def study_answer_lines(
 
 
 def interval_lines(answers: Sequence[StudyAnswer], width: int) -> list[str]:
-    """Return what distinguishes the interval of an answer from that of the table of all quantities,
-    where both are of the mean."""
+    """Return what the intervals of answers do not know, and what distinguishes them from those of the table of all
+    quantities, where both are of the mean."""
+    tests = [test for one in answers for test in one.answer.tests]
+    studies = list(dict.fromkeys(one.study for one in answers))
+    lines = wrapped(visit_text(tests, studies), width)
     methods = {
         test.estimate.method
-        for one in answers
-        for test in one.answer.tests
+        for test in tests
         if test.estimate is not None and math.isfinite(half_width_percent(test.estimate))
     }
     if methods.isdisjoint((SEQUENTIAL_METHOD, SEQUENCE_MEAN_METHOD)):
-        return []
-    return wrapped(
+        return lines
+    return lines + wrapped(
         "The interval above is that of the stopping rule, which looked at the trials several times and allows "
         "for their dependence. LOW and HIGH below are Student's, for independent trials and one look.",
         width,
