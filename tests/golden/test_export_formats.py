@@ -9,9 +9,9 @@ import os
 from pathlib import Path
 
 import pytest
-from benchwright.report.export import FORMATS, ExportView
 
 import exported_session
+from benchwright.features.exchange.export import FORMATS, ExportView
 
 GOLDEN = Path(__file__).parent / "exports"
 SUFFIX = {

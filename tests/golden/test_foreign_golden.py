@@ -17,10 +17,10 @@ from typing import Any
 
 import msgspec
 import pytest
-from benchwright.study.foreign import imported_runs
 
 from benchwright.cli.stats_inputs import parsers, read_history, read_inputs
 from benchwright.core.results import Summary
+from benchwright.features.exchange.foreign import imported_runs
 from benchwright.stats.aggregate import summarise, summarise_trials
 from benchwright.study.parsers.api import ParsedInput, ResultParser, trials_of
 from benchwright.study.parsers.content import content_head

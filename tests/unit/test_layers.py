@@ -4,7 +4,14 @@ imports no feature."""
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
+
+import pytest
+
+from benchwright.cli.parser import SUMMARIES
+from benchwright.feature import TABLE, Row, features
 
 PACKAGE = Path(__file__).parents[2] / "python" / "benchwright"
 ROOMS = (
@@ -123,27 +130,16 @@ def test_nothing_is_evaluated() -> None:
     assert wrong == []
 
 
+AT_THE_TOP = {"feature.py", "load.py"}
+"""The table of the features, and the public name of the API of the feature `load`."""
 LEFT: dict[str, set[str]] = {
-    "api/calls.py": {"load", "search"},
-    "api/results.py": {"load", "search"},
     "cli/compare_outcome.py": {"profile"},
-    "cli/main.py": {
-        "autopilot",
-        "exchange",
-        "history",
-        "load",
-        "pool",
-        "quiet",
-        "replay",
-        "search",
-    },
     "cli/outcome.py": {"load"},
     "cli/plot_file.py": {"load"},
     "cli/plot_study.py": {"load", "search"},
     "cli/report.py": {"exchange"},
     "cli/resume.py": {"load", "search"},
     "cli/run.py": {"pool", "quiet"},
-    "cli/schemas.py": {"exchange", "history", "load", "pool", "quiet", "replay", "search"},
     "cli/session_output.py": {"pool", "profile", "quiet"},
     "cli/shared_options.py": {"pool"},
     "cli/stats.py": {"search"},
@@ -152,7 +148,6 @@ LEFT: dict[str, set[str]] = {
     "findings/examine.py": {"profile"},
     "findings/explanation.py": {"search"},
     "findings/observed.py": {"profile"},
-    "load.py": {"load"},
     "page/gather.py": {"search"},
     "page/headline.py": {"load", "search"},
     "page/html.py": {"profile"},
@@ -181,6 +176,16 @@ LEFT: dict[str, set[str]] = {
     "suite/toml_sections.py": {"quiet"},
 }
 """Modules of the core that still import a feature, and which."""
+UNNAMED: dict[str, set[str]] = {
+    "exchange": {"search"},
+    "generators": {"search"},
+    "history": {"exchange", "load", "search"},
+    "load": {"replay", "search"},
+    "pool": {"profile", "quiet", "search"},
+    "profile": {"replay", "search"},
+    "quiet": {"search"},
+}
+"""Features that a feature still imports without naming them (`Feature.needs`)."""
 
 
 def feature_of(name: str) -> str:
@@ -190,11 +195,67 @@ def feature_of(name: str) -> str:
 
 
 def test_the_core_imports_no_feature() -> None:
-    crossing = {
-        (str(path.relative_to(PACKAGE)), feature)
-        for path in PACKAGE.rglob("*.py")
-        if path.relative_to(PACKAGE).parts[0] != "features"
-        for name in imported_modules(path)
-        if (feature := feature_of(name))
+    crossing: dict[str, set[str]] = {}
+    for path in PACKAGE.rglob("*.py"):
+        place = path.relative_to(PACKAGE)
+        if place.parts[0] == "features" or str(place) in AT_THE_TOP:
+            continue
+        if imported := set(map(feature_of, imported_modules(path))) - {""}:
+            crossing[str(place)] = imported
+    assert crossing == LEFT
+
+
+def test_a_feature_imports_those_that_it_names() -> None:
+    unnamed: dict[str, set[str]] = {}
+    for feature in features():
+        for path in (PACKAGE / "features" / feature.name).rglob("*.py"):
+            imported = set(map(feature_of, imported_modules(path)))
+            if more := imported - {"", feature.name, *feature.needs}:
+                unnamed[feature.name] = unnamed.get(feature.name, set()) | more
+    assert unnamed == UNNAMED
+
+
+def test_the_table_has_every_feature_after_those_that_it_needs() -> None:
+    names = [row.name for row in TABLE]
+    folders = {path.name for path in (PACKAGE / "features").iterdir() if path.is_dir()}
+    assert {*names} == folders - {"__pycache__"}
+    assert [one.name for one in features()] == names
+    for feature in features():
+        assert {*feature.needs} <= {*names[: names.index(feature.name)]}, feature.name
+
+
+WITHOUT = """
+import sys
+
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name == "benchwright.features." + sys.argv[1]:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Missing())
+from benchwright.cli.main import main
+
+sys.exit(main(sys.argv[2:]))
+"""
+
+
+@pytest.mark.parametrize("row", TABLE, ids=lambda row: row.name)
+def test_the_commands_of_a_missing_feature_are_listed_as_not_installed(row: Row) -> None:
+    def bw(*words: str) -> subprocess.CompletedProcess[str]:
+        line = [sys.executable, "-c", WITHOUT, row.name, *words]
+        return subprocess.run(line, capture_output=True, text=True, check=False)
+
+    listed = bw("--help")
+    assert listed.returncode == 0, listed.stderr
+    missing = [one.name for one in features() if row.name in one.needs]
+    commands = {
+        command for one in TABLE if one.name in (row.name, *missing) for command in one.commands
     }
-    assert crossing == {(path, feature) for path, features in LEFT.items() for feature in features}
+    for line in listed.stdout.splitlines():
+        words = line.split()
+        if words[:1] and words[0] in SUMMARIES:
+            assert ("not installed" in line) == (words[0] in commands), line
+    for command in commands:
+        refused = bw(command)
+        assert refused.returncode == 2
+        assert f"{command} is not installed" in refused.stderr

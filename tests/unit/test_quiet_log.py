@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from benchwright.cli import main as leftovers
+from benchwright.cli.main import main
 from benchwright.cli.session_output import TerminalOutput
 from benchwright.core.errors import BenchError
 from benchwright.features.quiet import command as quiet_run
@@ -30,6 +30,7 @@ from benchwright.features.quiet.hold import (
     restore_session,
 )
 from benchwright.features.quiet.host import Host
+from benchwright.features.quiet.leftovers import undo_leftovers
 from benchwright.features.quiet.log import (
     VERSION,
     BeginRecord,
@@ -256,7 +257,7 @@ def test_the_status_shows_what_a_killed_search_left_and_leaves_it(
         change = SettingChange("server-groups", item, "absent", "memory.max=64\x1b[31m")
         log.add(ChangeRecord(number, change))
     log.close()
-    assert leftovers.main(["quiet", "--status"]) == 0
+    assert main(["quiet", "--status"]) == 0
     shown = capsys.readouterr()
     assert shown.out.splitlines() == [
         f"server of bw, process {2**22 + 1} (not visible here: it has ended, or runs in "
@@ -268,7 +269,7 @@ def test_the_status_shows_what_a_killed_search_left_and_leaves_it(
     ]
     assert "could have been written by others" in shown.err
     assert (left / LOG).exists()
-    assert leftovers.main(["quiet", "--status", "--json"]) == 0
+    assert main(["quiet", "--status", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["status"] is None
     (server,) = document["servers"]
@@ -441,7 +442,7 @@ def test_what_is_not_printable_of_a_place_is_escaped(
     (state / LOG).write_text("hm\n")
     monkeypatch.delenv("BW_SESSION", raising=False)
     monkeypatch.setenv("BW_STATE", str(state))
-    assert leftovers.undo_leftovers(["run"]) is None
+    assert undo_leftovers(["run"]) is None
     told = capsys.readouterr().err
     assert "\x1b" not in told
     assert "evil\\x1b[2J/quiet.log:1: not a record" in told

@@ -1,17 +1,17 @@
-"""The Python API: measure in a child process, read results as types and data frames
-(docs/library.md)."""
+"""The Python API: measure in a child process, read results as types and data frames (docs/library.md).
+
+`load`, `peak` and their results are added by the features of these names.
+"""
 
 from __future__ import annotations
 
-from benchwright.api.calls import compare, load, peak, run
+from typing import Any
+
+from benchwright.api.calls import compare, run
 from benchwright.api.frames import StudyFrame
-from benchwright.api.results import (
-    CompareResult,
-    LoadResult,
-    PeakResult,
-    RunResult,
-)
+from benchwright.api.results import CompareResult, RunResult
 from benchwright.api.studies import OpenStudy, open_study
+from benchwright.feature import call, calls
 
 __all__ = [
     "CompareResult",
@@ -26,3 +26,9 @@ __all__ = [
     "peak",
     "run",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in calls():
+        return call(name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""`run`, `compare`, `load` and `peak`: the program in a child process, its document as a type.
+"""`run` and `compare`: the program in a child process, its document as a type.
 
 Decision: a child process, not the same code in this one (docs/decisions/0018-library.md). A Python
 process with threads, a large heap and a garbage collector would disturb the trials beside it.
@@ -21,8 +21,6 @@ import msgspec
 from benchwright.api.child_error import decode_error
 from benchwright.api.results import (
     CompareResult,
-    LoadResult,
-    PeakResult,
     Place,
     RunResult,
 )
@@ -34,11 +32,7 @@ from benchwright.core.errors import (
     Interrupted,
     argument_error,
 )
-from benchwright.features.load.report import LoadDocument, load_document_of
-from benchwright.features.search.peak.report import PeakDocument
 from benchwright.report.run import CompareDocument, RunDocument
-from benchwright.study.contents import tests_of
-from benchwright.study.journal import Study
 
 D = TypeVar("D")
 _INTERRUPTED = 130
@@ -67,12 +61,12 @@ def run(
         message = "a command as a list is measured alone"
         raise argument_error("commands", repr(commands), message, "write each as text")
     words: list[str] = []
-    after = _texts("commands", lists[0]) if lists else []
+    after = texts_of("commands", lists[0]) if lists else []
     if not lists:
-        words = _texts("commands", commands)
-    place = _place(study)
-    done = _call("run", words, options, after, place, progress=progress, config=config)
-    document = _decoded(done, RunDocument)
+        words = texts_of("commands", commands)
+    place = place_of(study)
+    done = call_bw("run", words, options, after, place, progress=progress, config=config)
+    document = decoded(done, RunDocument)
     return RunResult(document=document, messages=done.messages, place=place)
 
 
@@ -94,77 +88,24 @@ def compare(
         message = "some are commands (text), others stored results (paths)"
         hint = "for a stored baseline: compare('COMMAND', baseline='STUDY')"
         raise argument_error("commands", repr(commands), message, hint)
-    words = _texts("commands", commands)
-    place = None if stored or "inputs" in options else _place(study)
+    words = texts_of("commands", commands)
+    place = None if stored or "inputs" in options else place_of(study)
     if place is None and study is not None:
         message = "stored results are compared without a study"
         raise argument_error("study", str(study), message, "leave study out")
     before, after = (words, []) if stored else ([], words)
-    done = _call("compare", before, options, after, place, progress=progress, config=config)
-    document = _decoded(done, CompareDocument)
+    done = call_bw("compare", before, options, after, place, progress=progress, config=config)
+    document = decoded(done, CompareDocument)
     return CompareResult(document=document, messages=done.messages, place=place)
 
 
-def load(
-    workload: Word | None = None,
-    *,
-    study: Word | None = None,
-    progress: bool = False,
-    config: bool = True,
-    **options: Value,
-) -> LoadResult:
-    """Apply load to a target and return response times and rates.
-
-    `workload`: a workload file. With `study`, the load is a trial that the study stores; without
-    it, nothing is stored. Other arguments and errors: as in `run`.
-    """
-    words = [] if workload is None else _texts("workload", [workload])
-    place = None if study is None else _place(study)
-    done = _call("load", words, options, [], place, progress=progress, config=config)
-    if place is None:
-        document = _decoded(done, LoadDocument)
-    else:
-        document = _stored_load(_decoded(done, RunDocument))
-    return LoadResult(
-        document=document,
-        messages=done.messages,
-        place=place,
-        exit_status=done.status,
-    )
-
-
-def peak(
-    spec: Word | None = None,
-    *,
-    study: Word | None = None,
-    progress: bool = False,
-    config: bool = True,
-    **options: Value,
-) -> PeakResult:
-    """Find the highest rate that a server sustains within limits, and return the search.
-
-    `spec`: the file that describes server, load and criteria, or with `target=` a workload. Other
-    arguments and errors: as in `run`.
-    """
-    words = [] if spec is None else _texts("spec", [spec])
-    place = _place(study)
-    done = _call("peak", words, options, [], place, progress=progress, config=config)
-    document = _decoded(done, PeakDocument)
-    return PeakResult(
-        document=document,
-        messages=done.messages,
-        place=place,
-        exit_status=done.status,
-    )
-
-
-def _place(study: Word | None) -> Place:
+def place_of(study: Word | None) -> Place:
     if study is not None:
         return Place(Path(os.path.abspath(os.fspath(study))))
     return Place.temporary()
 
 
-def _texts(where: str, words: Sequence[object]) -> list[str]:
+def texts_of(where: str, words: Sequence[object]) -> list[str]:
     try:
         return [text_of(word) for word in words]
     except ValueError as error:
@@ -174,7 +115,7 @@ def _texts(where: str, words: Sequence[object]) -> list[str]:
 # -- The child process -----------------------------------------------------------------
 
 
-class _Done(msgspec.Struct, frozen=True):
+class Done(msgspec.Struct, frozen=True):
     """What the child process left."""
 
     status: int
@@ -183,7 +124,7 @@ class _Done(msgspec.Struct, frozen=True):
     """What it printed on stderr; empty if that was shown."""
 
 
-def _call(
+def call_bw(
     command: str,
     words: Sequence[str],
     options: dict[str, Value],
@@ -192,7 +133,7 @@ def _call(
     *,
     progress: bool,
     config: bool,
-) -> _Done:
+) -> Done:
     """Run a command of bw; `after`: the words after `--`.
 
     Raises the operating error of the program, and Interrupted if it was interrupted.
@@ -229,7 +170,7 @@ def _call(
         raise Interrupted(f"bw {command} was interrupted")
     if not output.strip():
         raise _without_document(command, child.returncode, text)
-    return _Done(child.returncode, output, text)
+    return Done(child.returncode, output, text)
 
 
 def _wait(child: subprocess.Popen[bytes]) -> tuple[bytes, bytes | None]:
@@ -253,19 +194,5 @@ def _without_document(command: str, status: int, text: str) -> InputError | Benc
     return BenchError("no-document", f"bw {command} ended with {status} and no result", last)
 
 
-def _decoded(done: _Done, kind: type[D]) -> D:
+def decoded(done: Done, kind: type[D]) -> D:
     return msgspec.json.decode(done.output, type=kind)
-
-
-def _stored_load(document: RunDocument) -> LoadDocument:
-    """Return the load of a session that has one trial. Raises BenchError if the trial has none."""
-    path = Path(document.study)
-    with contextlib.closing(Study.open_to_read(path)) as study:
-        for test in tests_of(study, document.session):
-            for trial in test.trials:
-                name = test.plan.name
-                found = load_document_of(path, document.session, name, trial)
-                if found is not None:
-                    return found
-    hint = f"bw show {path}@{document.session}"
-    raise BenchError("no-document", f"the load failed: {document.detail}", hint)

@@ -19,9 +19,6 @@ import msgspec
 from benchwright.api.studies import OpenStudy, open_study
 from benchwright.core.errors import argument_error
 from benchwright.core.text import number_text
-from benchwright.features.load.report import LoadDocument
-from benchwright.features.load.types import EngineResult
-from benchwright.features.search.peak.report import PeakDocument
 from benchwright.report.answer import AnswerEntry
 from benchwright.report.comparison import GateEntry, VerdictEntry
 from benchwright.report.documents import FindingEntry
@@ -47,7 +44,7 @@ class Place:
         return place
 
 
-class _Result(msgspec.Struct, frozen=True, kw_only=True):
+class CallResult(msgspec.Struct, frozen=True, kw_only=True):
     """What all results have."""
 
     messages: str
@@ -63,7 +60,7 @@ class _Result(msgspec.Struct, frozen=True, kw_only=True):
         return open_study(self.place.path, keep=self.place)
 
 
-class RunResult(_Result, frozen=True, kw_only=True):
+class RunResult(CallResult, frozen=True, kw_only=True):
     """The answers of `run`."""
 
     document: RunDocument
@@ -96,14 +93,14 @@ class RunResult(_Result, frozen=True, kw_only=True):
         raise KeyError(test)
 
     def _repr_html_(self) -> str:
-        return _session_html(self, self.document.session)
+        return session_html(self, self.document.session)
 
     def __str__(self) -> str:
         """Return the answer as the terminal shows it."""
-        return _session_text(self, self.document.session)
+        return session_text(self, self.document.session)
 
 
-class CompareResult(_Result, frozen=True, kw_only=True):
+class CompareResult(CallResult, frozen=True, kw_only=True):
     """The verdicts and gates of `compare`."""
 
     document: CompareDocument
@@ -135,12 +132,12 @@ class CompareResult(_Result, frozen=True, kw_only=True):
 
     def _repr_html_(self) -> str:
         if self.place is not None and self.document.session is not None:
-            return _session_html(self, self.document.session)
+            return session_html(self, self.document.session)
         heads = ("metric", "candidate", "baseline", "ratio", "low", "high", "verdict")
         rows = [
             (
                 *(one.metric, one.candidate, one.baseline),
-                *map(_figure, (one.ratio.value, one.ratio.low, one.ratio.high)),
+                *map(figure_text, (one.ratio.value, one.ratio.low, one.ratio.high)),
                 str(one.verdict or "undecided"),
             )
             for one in self.verdicts
@@ -150,85 +147,15 @@ class CompareResult(_Result, frozen=True, kw_only=True):
     def __str__(self) -> str:
         """Return the verdicts as the terminal shows them."""
         if self.place is not None and self.document.session is not None:
-            return _session_text(self, self.document.session)
+            return session_text(self, self.document.session)
         return "\n".join(
             f"{one.candidate} against {one.baseline}: {one.verdict or 'undecided'} "
-            f"({one.metric}: {one.reason or f'ratio {_figure(one.ratio.value)}'})"
+            f"({one.metric}: {one.reason or f'ratio {figure_text(one.ratio.value)}'})"
             for one in self.verdicts
         )
 
 
-class LoadResult(_Result, frozen=True, kw_only=True):
-    """The response times and rates of `load`."""
-
-    document: LoadDocument
-    exit_status: int
-    """That of the command: 0 done, 1 too many operations failed."""
-
-    @property
-    def metrics(self) -> dict[str, float]:
-        """Rates, counts and response times by name [units of the name]."""
-        return self.document.metrics
-
-    @property
-    def engine(self) -> EngineResult:
-        """The result of the engine, with its intervals and distributions."""
-        return msgspec.convert(self.document.result, EngineResult)
-
-    @property
-    def findings(self) -> tuple[FindingEntry, ...]:
-        """What makes the figures doubtful."""
-        return self.document.findings
-
-    def _repr_html_(self) -> str:
-        if self.place is not None:
-            return _session_html(self, None)
-        rows = [(name, _figure(value)) for name, value in self.metrics.items()]
-        return table_html(("metric", "value"), rows)
-
-    def __str__(self) -> str:
-        """Return the headline as the terminal shows it; without a study, the metrics."""
-        if self.place is not None:
-            return _session_text(self, None)
-        return "\n".join(f"{n} = {_figure(v)}" for n, v in self.metrics.items())
-
-
-class PeakResult(_Result, frozen=True, kw_only=True):
-    """The search of `peak`."""
-
-    document: PeakDocument
-    exit_status: int
-    """That of the command: 0 found, 1 a failure, 3 undecided."""
-
-    @property
-    def is_decided(self) -> bool:
-        """Whether the first claim is reached."""
-        return self.exit_status == 0
-
-    @property
-    def rate(self) -> float | None:
-        """The peak rate [operations per second]; None without one."""
-        return self.document.peak_rate
-
-    @property
-    def interval(self) -> tuple[float | None, float | None] | None:
-        """The interval of the peak rate; None without one."""
-        return self.document.interval
-
-    @property
-    def findings(self) -> tuple[FindingEntry, ...]:
-        """What makes the answer doubtful."""
-        return self.document.findings
-
-    def _repr_html_(self) -> str:
-        return _session_html(self, self.document.session)
-
-    def __str__(self) -> str:
-        """Return the answer as the terminal shows it."""
-        return _session_text(self, self.document.session)
-
-
-def _session_text(result: _Result, session: int | None) -> str:
+def session_text(result: CallResult, session: int | None) -> str:
     """Return the answer of a stored session and its findings in short, without colours."""
     from benchwright.cli.show import shown_session
 
@@ -237,7 +164,7 @@ def _session_text(result: _Result, session: int | None) -> str:
     return "\n".join((*(shown.answer_lines or (shown.headline,)), *shown.finding_lines))
 
 
-def _session_html(result: _Result, session: int | None) -> str:
+def session_html(result: CallResult, session: int | None) -> str:
     return result.open_study().html(session)
 
 
@@ -250,5 +177,5 @@ def table_html(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def _figure(value: float | None) -> str:
+def figure_text(value: float | None) -> str:
     return "" if value is None else number_text(value)

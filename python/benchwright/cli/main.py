@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from benchwright import __version__
 from benchwright.cli import terminal
@@ -17,81 +17,23 @@ from benchwright.cli.config_files import NO_CONFIG, WITHOUT, ConfigFile, config_
 from benchwright.cli.parser import (
     SUMMARIES,
     CommandParser,
+    is_installed,
+    not_installed,
     sentence_of,
     unknown_command,
 )
 from benchwright.core.untrusted import visible_lines
-from benchwright.features.quiet.log_path import (
-    LOG,
-    server_directories,
-    state_directory,
-)
+from benchwright.feature import feature, feature_of, features
 from benchwright.suite.options import Option, add_option
 
-if TYPE_CHECKING:
-    from benchwright.features.quiet.types import RestoreResult
-
-
-# --------------------------------------------------------------------------------------
-# The next `bw`, whatever its command, restores the settings that a killed `bw` had changed.
-#
-# If nothing is changed, this costs one stat call; modules are imported only if there are changes.
-
-_SESSION = "BW_SESSION"
-_LOOKS_ITSELF = "quiet"
-
-
-def undo_leftovers(argv: Sequence[str]) -> RestoreResult | None:
-    """Restore the settings that a dead `bw` had changed, and print them; None if there are none.
-
-    Nothing is restored inside a session, where it would be measured. Errors are printed, but
-    the user's command runs nevertheless.
-    """
-    if _SESSION in os.environ:
-        return None
-    is_quiet = bool(argv) and argv[0] == _LOOKS_ITSELF
-    if is_quiet and "--status" in argv:
-        # It shows what is left.
-        return None
-    for directory in server_directories():
-        _restored_by_log(directory)
-    if is_quiet:
-        return None
-    return _restored_by_log(state_directory())
-
-
-def _restored_by_log(directory: str) -> RestoreResult | None:
-    try:
-        os.stat(os.path.join(directory, LOG))
-    except OSError:
-        return None
-    from pathlib import Path
-
-    from benchwright.core.errors import OperatingError
-    from benchwright.features.quiet.hold import discard, restore_dead
-    from benchwright.features.quiet.host import Host
-    from benchwright.features.quiet.report import restored_lines
-
-    try:
-        restored = restore_dead(Host(), Path(directory))
-        if restored is not None and directory != state_directory():
-            discard(Path(directory))
-    except (OperatingError, OSError) as error:
-        said = visible_lines(f"bw: the changes of a killed bw cannot be undone: {error}")
-        print(said, file=sys.stderr)
-        return None
-    for line in restored_lines(restored, late=True) if restored else ():
-        print(f"bw: {line}", file=sys.stderr)
-    return restored
-
-
-# --------------------------------------------------------------------------------------
-# `bw`: the commands, and the mapping of errors to exit codes.
+# The commands, and the mapping of errors to exit codes.
 #
 # Exit codes (a contract): 0 done; 1 a benchmark failed or a threshold was missed; 2 bad
 # input; 3 undecided; 130 interrupted, resumable.
 
 
+_SESSION = "BW_SESSION"
+"""Set for every process of a session."""
 _VERSION = Option(
     "print the version and exit",
     flag="--version",
@@ -124,6 +66,10 @@ def main(
     if words[0] == command and command not in SUMMARIES:
         terminal.prepare()
         print(visible_lines(unknown_command(command)), file=sys.stderr)
+        return 2
+    if words[0] == command and not is_installed(command):
+        terminal.prepare()
+        print(not_installed(command), file=sys.stderr)
         return 2
     named = (command,) if command in SUMMARIES else ()
     # The list of commands is necessary only for the help of `bw` itself.
@@ -182,7 +128,7 @@ def parser(named: Sequence[str] = tuple(SUMMARIES), *, listed: bool = True) -> C
     add_option(command_parser, _NO_CONFIG)
     commands = command_parser.add_subparsers(metavar="COMMAND", required=True)
     for name, summary in SUMMARIES.items():
-        if name in named:
+        if name in named and is_installed(name):
             _parser_of(name)(commands)
         elif listed:
             commands.add_parser(name, help=summary)
@@ -191,6 +137,10 @@ def parser(named: Sequence[str] = tuple(SUMMARIES), *, listed: bool = True) -> C
 
 def _parser_of(name: str) -> Callable[[Any], None]:
     """Return the function that adds a command's parser; imports only that command's module."""
+    if owner := feature_of(name):
+        installed = feature(owner)
+        assert installed is not None
+        return installed.add_parser(name)
     # Literal imports, so that mypy and grep find them.
     match name:
         case "run":
@@ -211,32 +161,10 @@ def _parser_of(name: str) -> Callable[[Any], None]:
             from benchwright.cli.plot import add_parser
         case "report":
             from benchwright.cli.report import add_parser
-        case "load":
-            from benchwright.features.load.command import add_parser
-        case "replay":
-            from benchwright.features.replay.command import add_parser
-        case "trace":
-            from benchwright.features.replay.trace_command import add_parser
-        case "ramp":
-            from benchwright.features.search.ramp.command import add_parser
-        case "peak":
-            from benchwright.features.search.peak.command import add_parser
-        case "surface":
-            from benchwright.features.search.surface.command import add_parser
-        case "pool":
-            from benchwright.features.pool.command import add_parser
-        case "export":
-            from benchwright.features.exchange.command import add_parser
         case "live":
             from benchwright.cli.live import add_parser
         case "why":
             from benchwright.cli.why import add_parser
-        case "history":
-            from benchwright.features.history.command import add_parser
-        case "quiet":
-            from benchwright.features.quiet.command import add_parser
-        case "chill":
-            from benchwright.features.quiet.chill_command import add_parser
         case "env":
             from benchwright.cli.env import add_parser
         case "help":
@@ -249,10 +177,6 @@ def _parser_of(name: str) -> Callable[[Any], None]:
             from benchwright.cli.completion import add_parser
         case "schema":
             from benchwright.cli.schema import add_parser
-        case "measure":
-            from benchwright.features.autopilot.command import add_parser
-        case "barrier":
-            from benchwright.features.autopilot.command import add_barrier as add_parser
     return add_parser
 
 
@@ -294,7 +218,7 @@ def _status_of(
     files: Sequence[ConfigFile],
     on_error: Callable[[Exception], None] | None,
 ) -> int:
-    undone = undo_leftovers(argv)
+    undone = next(filter(None, [one.before_command(argv) for one in features()]), None)
     words, command = _split_command(list(argv))
     arguments = argparse.Namespace()
     try:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from benchwright.core.untrusted import visible_lines
+from benchwright.feature import feature, feature_of
 from benchwright.suite.options import DECLARED
 
 if TYPE_CHECKING:
@@ -101,6 +102,25 @@ def sentence_of(name: str) -> str:
     return summary[0].upper() + summary[1:] + "."
 
 
+def summary_of(name: str) -> str:
+    """Return the summary of a command, or that it is not installed."""
+    return SUMMARIES[name] if is_installed(name) else f"not installed (feature {feature_of(name)})"
+
+
+def is_installed(name: str) -> bool:
+    """Return whether a command of `SUMMARIES` is installed, with the feature that it belongs to."""
+    owner = feature_of(name)
+    return not owner or feature(owner) is not None
+
+
+def not_installed(name: str) -> str:
+    """Return the error message for a command whose feature is not installed."""
+    return (
+        f"bw: {name} is not installed: it belongs to the feature {feature_of(name)!r}\n"
+        "  = install a bw with all features, or see `bw --help` for what this one has"
+    )
+
+
 def unknown_command(word: str) -> str:
     """Return the error message for a word in place of a command, with what may be meant."""
     import difflib
@@ -146,7 +166,7 @@ class CommandParser(argparse.ArgumentParser):
         Options that few users need are only named; `complete_help` describes them.
         """
         if self.prog == "bw":
-            return _HELP
+            return _help_of_bw()
         if self.default_command:
             return self.of([self.default_command]).format_help()
         declared = {a: getattr(a, DECLARED, None) for a in self._actions}
@@ -172,7 +192,7 @@ class CommandParser(argparse.ArgumentParser):
         """Return the help with a description of every option."""
         if self.default_command:
             return self.of([self.default_command]).complete_help()
-        return _HELP if self.prog == "bw" else super().format_help()
+        return _help_of_bw() if self.prog == "bw" else super().format_help()
 
     def parse_known_args(  # type: ignore[override]
         self,
@@ -237,15 +257,19 @@ class CommandParser(argparse.ArgumentParser):
 
 # The help of `bw` fits a screen of 80 columns whatever the terminal's width.
 _WIDTH = max(map(len, SUMMARIES))
-_HELP = (
-    "Run benchmarks and load tests, with confidence intervals and known problems.\n\n"
-    "usage: bw COMMAND [options]        `bw COMMAND --help` prints the options\n\n"
-    + "\n".join(
-        f"{heading}:\n" + "".join(f"  {name:<{_WIDTH}}  {text}\n" for name, text in named.items())
+
+
+def _help_of_bw() -> str:
+    """Return the help of `bw` itself, with the commands by what they are for."""
+    listed = "\n".join(
+        f"{heading}:\n" + "".join(f"  {name:<{_WIDTH}}  {summary_of(name)}\n" for name in named)
         for heading, named in COMMANDS.items()
     )
-    + "\nOptions: -h, --help; -V, --version; --no-config (ignore configuration files)\n"
-)
+    return (
+        "Run benchmarks and load tests, with confidence intervals and known problems.\n\n"
+        "usage: bw COMMAND [options]        `bw COMMAND --help` prints the options\n\n"
+        f"{listed}\nOptions: -h, --help; -V, --version; --no-config (ignore configuration files)\n"
+    )
 
 
 # -- Options of other tools, and the corresponding options of `bw` ---------------------

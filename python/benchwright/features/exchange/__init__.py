@@ -1,1 +1,33 @@
 """Results of other tools, read and written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from benchwright.feature import AddParser, DocumentType, Feature
+
+
+class Exchange(Feature):
+    """What this feature adds."""
+
+    name = "exchange"
+    needs = (
+        "history",
+        "load",
+    )
+
+    def add_parser(self, command: str) -> AddParser:
+        from benchwright.features.exchange.command import add_parser
+
+        return add_parser
+
+    def documents(self) -> Mapping[DocumentType, DocumentType | None]:
+        from benchwright.features.exchange.export.document import (
+            ExportDocument,
+            ExportFormatsDocument,
+        )
+
+        return {ExportDocument: None, ExportFormatsDocument: None}
+
+
+FEATURE: Feature = Exchange()

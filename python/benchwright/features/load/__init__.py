@@ -1,1 +1,33 @@
 """Loads: operations at their intended times, by the engine, against servers, files and devices."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from benchwright.feature import AddParser, DocumentType, Feature
+
+
+class Load(Feature):
+    """What this feature adds."""
+
+    name = "load"
+
+    def add_parser(self, command: str) -> AddParser:
+        from benchwright.features.load.command import add_parser
+
+        return add_parser
+
+    def documents(self) -> Mapping[DocumentType, DocumentType | None]:
+        from benchwright.features.load.report import LoadDocument
+        from benchwright.features.load.types import EngineResult
+
+        return {LoadDocument: EngineResult}
+
+    def calls(self) -> Mapping[str, Any]:
+        from benchwright.features.load import api
+
+        return {"load": api.load, "LoadResult": api.LoadResult}
+
+
+FEATURE: Feature = Load()

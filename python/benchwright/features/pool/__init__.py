@@ -3,3 +3,28 @@
 The controller (controller.py) leases gangs from an engine (engine.py), gives tasks to their agents
 (agent.py), and copies what they measured into the study (adopt.py).
 """
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from benchwright.feature import AddParser, DocumentType, Feature
+
+
+class Pool(Feature):
+    """What this feature adds."""
+
+    name = "pool"
+
+    def add_parser(self, command: str) -> AddParser:
+        from benchwright.features.pool.command import add_parser
+
+        return add_parser
+
+    def documents(self) -> Mapping[DocumentType, DocumentType | None]:
+        from benchwright.features.pool.report import PoolDocument
+
+        return {PoolDocument: None}
+
+
+FEATURE: Feature = Pool()

@@ -1,1 +1,35 @@
 """Recorded traces: measured, compared, converted, recorded and replayed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from benchwright.feature import AddParser, DocumentType, Feature
+
+
+class Replay(Feature):
+    """What this feature adds."""
+
+    name = "replay"
+    needs = ("load",)
+
+    def add_parser(self, command: str) -> AddParser:
+        match command:
+            case "replay":
+                from benchwright.features.replay.command import add_parser
+            case _:
+                from benchwright.features.replay.trace_command import add_parser
+        return add_parser
+
+    def documents(self) -> Mapping[DocumentType, DocumentType | None]:
+        from benchwright.features.replay import report, types
+
+        return {
+            report.TraceStatDocument: types.TraceStatistics,
+            report.TraceCompareDocument: types.TraceComparison,
+            report.TraceConvertDocument: types.ConvertResult,
+            report.TraceCaptureDocument: types.CaptureResult,
+        }
+
+
+FEATURE: Feature = Replay()

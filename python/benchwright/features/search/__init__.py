@@ -1,1 +1,45 @@
 """Searches over loads: the peak rate of a server, ramps, and maps of the peak rate over factors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from benchwright.feature import AddParser, DocumentType, Feature
+
+
+class Search(Feature):
+    """What this feature adds."""
+
+    name = "search"
+    needs = (
+        "load",
+        "generators",
+        "quiet",
+        "pool",
+    )
+
+    def add_parser(self, command: str) -> AddParser:
+        match command:
+            case "ramp":
+                from benchwright.features.search.ramp.command import add_parser
+            case "peak":
+                from benchwright.features.search.peak.command import add_parser
+            case _:
+                from benchwright.features.search.surface.command import add_parser
+        return add_parser
+
+    def documents(self) -> Mapping[DocumentType, DocumentType | None]:
+        from benchwright.features.search.peak.report import PeakDocument
+        from benchwright.features.search.ramp.report import RampDocument
+        from benchwright.features.search.surface.report import SurfaceDocument
+
+        return {RampDocument: None, PeakDocument: None, SurfaceDocument: None}
+
+    def calls(self) -> Mapping[str, Any]:
+        from benchwright.features.search.peak import api
+
+        return {"peak": api.peak, "PeakResult": api.PeakResult}
+
+
+FEATURE: Feature = Search()

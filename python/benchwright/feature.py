@@ -1,0 +1,151 @@
+"""The features of this installation, and what a feature can add to the core.
+
+A feature is a folder below features/ with all of its parts: types, commands, experiments, findings,
+views. The core walks the installed features and calls the methods of `Feature`; it never asks what
+kind of thing a feature is. This module alone imports features (tests/unit/test_layers.py), each by
+a literal import, and a feature's `__init__` imports nothing but this module: what it adds is
+imported inside of the method that returns it. So a feature that nobody uses costs one small file.
+
+To remove a feature, delete its folder and its row in `TABLE`. A folder without which the program
+was installed needs no change at all: its commands are listed as not installed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+if TYPE_CHECKING:
+    import msgspec
+
+AddParser = Callable[[Any], None]
+"""Adds the parser of a command to the subparsers of `bw`."""
+DocumentType: TypeAlias = "type[msgspec.Struct]"
+
+
+class Feature:
+    """What a feature adds. Every method has an answer for a feature that adds nothing of the kind."""
+
+    name: str
+    needs: tuple[str, ...] = ()
+    """The features that it imports."""
+
+    def add_parser(self, command: str) -> AddParser:
+        """Return the function that adds one of its commands (`Row.commands`)."""
+        raise NotImplementedError(f"{self.name} has no command {command}")
+
+    def before_command(self, argv: Sequence[str]) -> Any:
+        """Do what must be done before any command, such as restoring what a killed `bw` left.
+
+        Returns what a session that starts is to know of it (`QuietSession`), None for nothing.
+        Errors are printed, but the user's command runs nevertheless.
+        """
+        return None
+
+    def documents(self) -> Mapping[DocumentType, DocumentType | None]:
+        """Return the types of its `--json` documents; with each the type of the least that the
+        engine's answer in it contains, if it has one."""
+        return {}
+
+    def calls(self) -> Mapping[str, Any]:
+        """Return the functions and types that it adds to the Python API, by name."""
+        return {}
+
+
+class Row(NamedTuple):
+    """A feature in the table: what is known of it where it is not installed."""
+
+    name: str
+    commands: tuple[str, ...] = ()
+    calls: tuple[str, ...] = ()
+    """Names in the Python API."""
+
+
+TABLE = (
+    Row("load", ("load",), ("load", "LoadResult")),
+    Row("generators"),
+    Row("replay", ("replay", "trace")),
+    Row("quiet", ("quiet", "chill")),
+    Row("pool", ("pool",)),
+    Row("search", ("ramp", "peak", "surface"), ("peak", "PeakResult")),
+    Row("history", ("history",)),
+    Row("exchange", ("export",)),
+    Row("profile"),
+    Row("autopilot", ("measure", "barrier")),
+)
+"""Every feature. What one needs stands before it."""
+
+
+def feature_of(command: str) -> str:
+    """Return the name of the feature that a command belongs to; empty for one of the core."""
+    return next((row.name for row in TABLE if command in row.commands), "")
+
+
+@cache
+def features() -> tuple[Feature, ...]:
+    """Return the installed features whose needs are installed too, in the order of `TABLE`."""
+    found: dict[str, Feature] = {}
+    for row in TABLE:
+        feature = _installed(row.name)
+        if feature is not None and all(need in found for need in feature.needs):
+            found[row.name] = feature
+    return tuple(found.values())
+
+
+def feature(name: str) -> Feature | None:
+    """Return an installed feature; None if it is not installed, or something that it needs is not."""
+    return next((one for one in features() if one.name == name), None)
+
+
+def calls() -> Iterator[str]:
+    """Yield the names that features add to the Python API, also those that are not installed."""
+    for row in TABLE:
+        yield from row.calls
+
+
+def call(name: str) -> Any:
+    """Return a function or a type of the Python API that a feature adds.
+
+    Raises AttributeError if its feature is not installed.
+    """
+    for one in features():
+        if name in (found := one.calls()):
+            return found[name]
+    raise AttributeError(f"benchwright.{name} belongs to a feature that is not installed")
+
+
+def _installed(name: str) -> Feature | None:
+    try:
+        return _import(name)
+    except ModuleNotFoundError as error:
+        if error.name != f"benchwright.features.{name}":
+            raise
+        return None
+
+
+def _import(name: str) -> Feature:
+    """Return a feature of the table. Raises ModuleNotFoundError if its folder is not there."""
+    # Literal imports, so that mypy and grep find them.
+    match name:
+        case "load":
+            from benchwright.features.load import FEATURE
+        case "generators":
+            from benchwright.features.generators import FEATURE
+        case "replay":
+            from benchwright.features.replay import FEATURE
+        case "quiet":
+            from benchwright.features.quiet import FEATURE
+        case "pool":
+            from benchwright.features.pool import FEATURE
+        case "search":
+            from benchwright.features.search import FEATURE
+        case "history":
+            from benchwright.features.history import FEATURE
+        case "exchange":
+            from benchwright.features.exchange import FEATURE
+        case "profile":
+            from benchwright.features.profile import FEATURE
+        case "autopilot":
+            from benchwright.features.autopilot import FEATURE
+    return FEATURE

@@ -1,0 +1,64 @@
+"""The next `bw`, whatever its command, restores the settings that a killed `bw` had changed.
+
+If nothing is changed, this costs one stat call; modules are imported only if there are changes.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from benchwright.core.untrusted import visible_lines
+from benchwright.features.quiet.log_path import LOG, server_directories, state_directory
+
+if TYPE_CHECKING:
+    from benchwright.features.quiet.types import RestoreResult
+
+_SESSION = "BW_SESSION"
+_LOOKS_ITSELF = "quiet"
+
+
+def undo_leftovers(argv: Sequence[str]) -> RestoreResult | None:
+    """Restore the settings that a dead `bw` had changed, and print them; None if there are none.
+
+    Nothing is restored inside a session, where it would be measured. Errors are printed, but the
+    user's command runs nevertheless.
+    """
+    if _SESSION in os.environ:
+        return None
+    is_quiet = bool(argv) and argv[0] == _LOOKS_ITSELF
+    if is_quiet and "--status" in argv:
+        # It shows what is left.
+        return None
+    for directory in server_directories():
+        _restored_by_log(directory)
+    if is_quiet:
+        return None
+    return _restored_by_log(state_directory())
+
+
+def _restored_by_log(directory: str) -> RestoreResult | None:
+    try:
+        os.stat(os.path.join(directory, LOG))
+    except OSError:
+        return None
+    from pathlib import Path
+
+    from benchwright.core.errors import OperatingError
+    from benchwright.features.quiet.hold import discard, restore_dead
+    from benchwright.features.quiet.host import Host
+    from benchwright.features.quiet.report import restored_lines
+
+    try:
+        restored = restore_dead(Host(), Path(directory))
+        if restored is not None and directory != state_directory():
+            discard(Path(directory))
+    except (OperatingError, OSError) as error:
+        message = visible_lines(f"bw: the changes of a killed bw cannot be undone: {error}")
+        print(message, file=sys.stderr)
+        return None
+    for line in restored_lines(restored, late=True) if restored else ():
+        print(f"bw: {line}", file=sys.stderr)
+    return restored
