@@ -41,9 +41,10 @@ def document(inputs: list[ParsedInput]) -> str:
 
 
 @pytest.mark.parametrize("file", FILES)
-def test_a_file_reads_as_its_golden_document(file: str) -> None:
+def test_a_file_reads_as_its_golden_document(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(HERE)
     golden = HERE / f"{file}.json"
-    text = document(parser(FILES[file]).read(HERE / file))
+    text = document(parser(FILES[file]).read(Path(file)))
     if os.environ.get("BW_UPDATE_GOLDEN"):
         golden.write_text(text)
     assert text == golden.read_text()

@@ -90,7 +90,7 @@ def test_a_column_of_texts_that_tells_no_tests_apart_is_named(
     rows = "c,1.5\npy,8.5\nc,1.6\npy,8.9\n"
     path.write_text(f"lang,elapsed\n{rows}")
     (found,) = not_read(document(capsys, "stats", str(path)))
-    assert f"{path}:1: no cell of lang is a number" in found
+    assert f"{path}:2: no value of lang is a number" in found
     assert "factor:NAME" in found
     path.write_text(f"factor:lang,elapsed\n{rows}")
     shown = document(capsys, "stats", str(path))
@@ -399,7 +399,7 @@ def not_read(shown: dict[str, Any]) -> list[str]:
 @pytest.mark.parametrize(
     ("cells", "what"),
     [
-        (("8 ms", "9 ms", "8 ms"), ["1: no cell of link is a number"]),
+        (("8 ms", "9 ms", "8 ms"), ["2: no value of link is a number"]),
         (
             ("8", "9 ms", "n/a"),
             ["3: link is '9 ms', not a number", "4: link is 'n/a', not a number"],
@@ -438,7 +438,7 @@ def test_a_file_without_a_number_is_no_history(
     path.write_text("parse,link\n8 ms,9 ms\n")
     status, _, err = bw(capsys, "history", str(path))
     assert status == 2
-    assert f"{path}:1: no cell of parse, link is a number" in err
+    assert f"{path}:2: no value of parse, link is a number" in err
 
 
 def test_a_result_that_is_not_read_is_named_by_every_command(

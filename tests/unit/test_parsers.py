@@ -82,6 +82,17 @@ def test_res_mistakes_have_their_places(tmp_path: Path) -> None:
     ]
 
 
+def test_res_fields_without_a_number_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "x.res"
+    block = "[measurement]\nelapsed = 1\nnote = warm\nops = {}\n"
+    path.write_text(block.format("8") + block.format("9 k"))
+    (one,) = RES.read(path)
+    (found,) = one.session_findings
+    assert found.code == "results-not-read"
+    assert f"{path}:3: no value of note is a number; " in found.evidence
+    assert f"{path}:8: ops is '9 k', not a number" in found.evidence
+
+
 @pytest.mark.parametrize("text", ["", "[uname]\nLinux\n", "elapsed = 3\n"])
 def test_res_without_a_measurement_is_a_mistake(tmp_path: Path, text: str) -> None:
     ((line, column, message),) = mistakes(RES, tmp_path, text)

@@ -51,19 +51,24 @@ class _ResParser:
         """Return the file as one test. Raises InputError with file:line:column."""
         text = read_mixed_text(path)
         complaints = ParseErrors(path, "res-syntax")
-        blocks = _res_blocks(text, complaints)
+        texts: list[tuple[int, str, str]] = []
+        blocks = _res_blocks(text, complaints, texts)
         if not blocks:
             complaints.add((1, 1), "", "there is no [measurement] block in this file")
         complaints.check()
-        return [ParsedInput(path.name, tuple(blocks))]
+        _name_texts(texts, {name for block in blocks for name in block.values}, complaints)
+        return complaints.results([ParsedInput(path.name, tuple(blocks))], "")
 
 
-def _res_blocks(text: str, complaints: ParseErrors) -> list[MeasurementBlock]:
+def _res_blocks(
+    text: str, complaints: ParseErrors, texts: list[tuple[int, str, str]]
+) -> list[MeasurementBlock]:
+    """Return the blocks; add line, name and text of each field that is not a number to `texts`."""
     blocks: list[MeasurementBlock] = []
     fields: dict[str, tuple[str, int, str]] | None = None
     for number, line in enumerate(text.split("\n"), 1):
         if header := _RES_HEADER.match(line):
-            _end_block(blocks, fields, complaints)
+            _end_block(blocks, fields, complaints, texts)
             fields = {} if header[1].strip() == MEASUREMENT else None
         elif fields is not None and line.strip():
             field = _RES_FIELD.match(line)
@@ -76,7 +81,7 @@ def _res_blocks(text: str, complaints: ParseErrors) -> list[MeasurementBlock]:
                 )
             else:
                 fields[field[1]] = (field[2], number, line)
-    _end_block(blocks, fields, complaints)
+    _end_block(blocks, fields, complaints, texts)
     return blocks
 
 
@@ -84,6 +89,7 @@ def _end_block(
     blocks: list[MeasurementBlock],
     fields: dict[str, tuple[str, int, str]] | None,
     complaints: ParseErrors,
+    texts: list[tuple[int, str, str]],
 ) -> None:
     if not fields:
         return
@@ -99,6 +105,8 @@ def _end_block(
             complaints.add(place_of, line, f"{name} is {text!r}, {wrong}")
         elif value is not None:
             values[_RES_RENAMED.get(name, name)] = value
+        elif text:
+            texts.append((number, name, text))
     blocks.append(
         MeasurementBlock(
             thread=place["thread"],
@@ -273,7 +281,10 @@ class _CsvTable:
     def tests(self) -> list[tuple[ParsedInput, list[int]]]:
         """Return the tests in the order of their first rows, each with the lines of its blocks."""
         self._check_statuses()
-        self._name_texts()
+        blocks = (block for test in self._tests.values() for block in test.blocks)
+        numbers = {name for block in blocks for name in block.values}
+        hint = " (the heading factor:NAME makes texts levels)"
+        _name_texts(self._texts, numbers, self._complaints, hint)
         names = Counter(name for name, *_ in self._tests)
         found = []
         commands = {(name, command) for name, _, command, _ in self._tests}
@@ -288,21 +299,6 @@ class _CsvTable:
             )
             found.append((one, test.lines))
         return found
-
-    def _name_texts(self) -> None:
-        """Name the columns without a number, and in the others each cell that is none."""
-        numbers = {
-            name for test in self._tests.values() for block in test.blocks for name in block.values
-        }
-        without = dict.fromkeys(
-            name for _, name, _ in self._texts if self._quantity(name) not in numbers
-        )
-        if without:
-            what = f"no cell of {', '.join(without)} is a number (the heading factor:NAME makes texts levels)"
-            self._complaints.not_read(1, what)
-        for line, name, text in self._texts:
-            if name not in without:
-                self._complaints.not_read(line, f"{name} is {text!r}, not a number")
 
     def _check_statuses(self) -> None:
         """Add a mistake if the column `status` has the statuses of HTTP responses; never in a table
@@ -342,7 +338,7 @@ class _CsvTable:
             elif (value := self._value(name, cell, (line, index, row))) is not None:
                 values[self._quantity(name)] = value
             elif text := cell.strip():
-                self._texts.append((line, name, text))
+                self._texts.append((line, self._quantity(name), text))
         place = {role: self._whole(role, known, line, row) for role in _CSV_WHOLE}
         command = known.get("command", "")
         apart = "" if self._blocks else command.strip()
@@ -408,6 +404,22 @@ class _CsvTable:
             self._complaints.add((line, column), ",".join(row), what)
             return 0
         return value
+
+
+def _name_texts(
+    texts: Sequence[tuple[int, str, str]],
+    numbers: set[str],
+    complaints: ParseErrors,
+    hint: str = "",
+) -> None:
+    """Name the quantities without a number, at the first of their texts, and each text of the others, `numbers`."""
+    without = dict.fromkeys(name for _, name, _ in texts if name not in numbers)
+    if without:
+        line = next(line for line, name, _ in texts if name in without)
+        complaints.not_read(line, f"no value of {', '.join(without)} is a number{hint}")
+    for line, name, text in texts:
+        if name in numbers:
+            complaints.not_read(line, f"{name} is {text!r}, not a number")
 
 
 def _check_separator(text: str, complaints: ParseErrors) -> None:
