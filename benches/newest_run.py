@@ -13,7 +13,7 @@ import time
 
 import numpy as np
 
-from benchwright.features.history.steps import find_steps, newest_verdicts
+from benchwright.stats.steps import find_steps, newest_verdicts
 
 SERIES = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
 VALUES = int(sys.argv[2]) if len(sys.argv) > 2 else 500

@@ -21,7 +21,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from benchwright.features.history.steps import find_steps
+from benchwright.stats.steps import find_steps
 
 Array = npt.NDArray[np.float64]
 Detector = Callable[[Sequence[Array]], list[list[int]]]

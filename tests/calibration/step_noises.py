@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from benchwright.features.history.steps import newest_verdicts
+from benchwright.stats.steps import newest_verdicts
 
 Array = npt.NDArray[np.float64]
 Shape = tuple[int, int]

@@ -22,8 +22,8 @@ import pytest
 
 from benchwright.core.plan import UntilPrecise
 from benchwright.core.results import Estimate, Finding
-from benchwright.features.history.steps import find_steps
 from benchwright.report.answer import trial_span_s
+from benchwright.stats.steps import find_steps
 from comparing import DIFFERENT, PAIRS, any_difference, both_stored, one_comparison
 from comparing import rule_of as comparison_rule
 from populations import Array, at_least, at_most

@@ -15,13 +15,13 @@ import numpy as np
 import pytest
 
 from benchwright.features.history.newest import NewestLook, newest_answers
-from benchwright.features.history.steps import (
+from benchwright.features.history.types import HistoryPoint
+from benchwright.stats.steps import (
     LevelVerdict,
     find_steps,
     may_step,
     newest_verdicts,
 )
-from benchwright.features.history.types import HistoryPoint
 from change_scores import (
     Detector,
     all_series,

@@ -13,7 +13,7 @@ import os
 import numpy as np
 import pytest
 
-from benchwright.features.history.steps import find_steps
+from benchwright.stats.steps import find_steps
 from change_scores import peers
 from populations import at_most
 from step_noises import (

@@ -17,7 +17,6 @@ import pytest
 from benchwright.core.machine import Fact
 from benchwright.features.history.answer import HistoryQuestion, history_answer
 from benchwright.features.history.levels import METHOD, newest_runs, stored_starts
-from benchwright.features.history.steps import TAIL
 from benchwright.features.history.store import HistoryFile, history_of
 from benchwright.features.history.types import (
     Acceptance,
@@ -26,6 +25,7 @@ from benchwright.features.history.types import (
     Run,
     SeriesKey,
 )
+from benchwright.stats.steps import TAIL
 
 ENVIRONMENTS = tuple(
     Environment(name, (Fact("kernel.release", name), Fact("env.LANG", language)))

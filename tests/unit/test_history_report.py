@@ -32,7 +32,6 @@ from benchwright.features.history.newest import (
     hold_gate,
 )
 from benchwright.features.history.page import history_page, history_part
-from benchwright.features.history.steps import find_steps, may_step
 from benchwright.features.history.store import history_of
 from benchwright.features.history.text import gate_lines, headline, history_lines
 from benchwright.features.history.types import (
@@ -45,6 +44,7 @@ from benchwright.features.history.types import (
 )
 from benchwright.page.html import render_page
 from benchwright.report.documents import encode
+from benchwright.stats.steps import find_steps, may_step
 
 DAY_NS = 86_400 * 10**9
 OLD, NEW = (

@@ -154,7 +154,6 @@ LEFT: dict[str, set[str]] = {
     "page/tests.py": {"load", "pool"},
     "page/trial_charts.py": {"load"},
     "page/why.py": {"profile", "search"},
-    "report/charts/distribution.py": {"history"},
     "report/junit.py": {"load"},
     "report/observed.py": {"profile", "search"},
     "report/progress.py": {"pool"},

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from benchwright.features.history.steps import (
+from benchwright.stats.steps import (
     MIN_VALUES,
     TAIL,
     LevelVerdict,

@@ -318,7 +318,7 @@ def warm_up_finding(one: ExaminedSeries, warm: Truncation) -> Finding | None:
 # judged from the residuals of a drift.
 # Decision: the main metrics of the test (its rule's, or elapsed and the declared ones) are
 # examined for every kind of finding, all others only for drift; each has a share of the level.
-# Jumps (features/history/steps.py) are marked in plots and are not findings: a late jump is
+# Jumps (stats/steps.py) are marked in plots and are not findings: a late jump is
 # reported as drift, an early one as warm-up, and a separate code would need a share of the level.
 # Non-goals: causes; removing values from figures.
 

@@ -3,7 +3,7 @@ differs.
 
 Decision: points are compared within a segment alone, on logarithms, so that a step is a ratio; what
 lies between two segments is reported as a changed environment and not as a step. The verdict about
-the newest run is the one that holds over years of looks (features/history/steps.py); over several
+the newest run is the one that holds over years of looks (stats/steps.py); over several
 series it is adjusted by Benjamini and Hochberg, and both P-values are shown.
 """
 
@@ -40,16 +40,6 @@ from benchwright.features.history.newest import (
     series_id,
     series_names,
 )
-from benchwright.features.history.steps import (
-    FALSE_ALARMS,
-    MIN_VALUES,
-    LevelStep,
-    Pattern,
-    PatternKind,
-    StepFit,
-    find_steps,
-    newest_verdicts,
-)
 from benchwright.features.history.types import (
     Acceptance,
     Better,
@@ -65,6 +55,16 @@ from benchwright.features.history.types import (
 from benchwright.findings.codes import make_finding
 from benchwright.stats.intervals import t_half_width
 from benchwright.stats.moments import moments
+from benchwright.stats.steps import (
+    FALSE_ALARMS,
+    MIN_VALUES,
+    LevelStep,
+    Pattern,
+    PatternKind,
+    StepFit,
+    find_steps,
+    newest_verdicts,
+)
 
 
 class StepAnswer(msgspec.Struct, frozen=True, kw_only=True):

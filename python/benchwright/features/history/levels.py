@@ -34,12 +34,6 @@ from benchwright.features.history.newest import (
     newest_answers,
     series_names,
 )
-from benchwright.features.history.steps import (
-    FALSE_ALARMS,
-    TAIL,
-    LevelVerdict,
-    newest_verdicts,
-)
 from benchwright.features.history.store import (
     HistoryFile,
     LevelCache,
@@ -58,6 +52,12 @@ from benchwright.features.history.types import (
     with_lost,
 )
 from benchwright.stats.arrays import FloatArray
+from benchwright.stats.steps import (
+    FALSE_ALARMS,
+    TAIL,
+    LevelVerdict,
+    newest_verdicts,
+)
 
 METHOD = 3
 """Version of what is stored and of how it is computed; a golden test shows when it must change."""

@@ -27,17 +27,6 @@ from benchwright.core.text import (
     signed_text,
 )
 from benchwright.core.untrusted import one_line
-from benchwright.features.history.steps import (
-    MIN_VALUES,
-    TAIL,
-    LevelStep,
-    LevelVerdict,
-    NewestComparison,
-    find_steps,
-    may_step,
-    newest_comparisons,
-    newest_verdicts,
-)
 from benchwright.features.history.types import (
     HistoryPoint,
     NoValue,
@@ -48,6 +37,17 @@ from benchwright.features.history.types import (
 from benchwright.stats.arrays import FloatArray
 from benchwright.stats.input_comparison import benjamini_hochberg
 from benchwright.stats.intervals import t_quantile
+from benchwright.stats.steps import (
+    MIN_VALUES,
+    TAIL,
+    LevelStep,
+    LevelVerdict,
+    NewestComparison,
+    find_steps,
+    may_step,
+    newest_comparisons,
+    newest_verdicts,
+)
 
 NewestVerdict = Literal["slower", "faster", "worse", "better", "no difference", "undecided"]
 """About the newest run; `slower` and `faster` for times of which less is better, else `worse` and

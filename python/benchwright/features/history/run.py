@@ -61,7 +61,6 @@ from benchwright.features.history.options import (
     NotesOptions,
     Since,
 )
-from benchwright.features.history.steps import FALSE_ALARMS
 from benchwright.features.history.store import (
     AddedRuns,
     HistoryFile,
@@ -84,6 +83,7 @@ from benchwright.features.history.types import (
 )
 from benchwright.report.documents import entries, entry
 from benchwright.report.parts import report_text
+from benchwright.stats.steps import FALSE_ALARMS
 from benchwright.suite.option_reader import OptionReader
 from benchwright.suite.options import request_from
 

@@ -16,7 +16,6 @@ import msgspec
 
 from benchwright.core.quantity import finite
 from benchwright.core.text import plural
-from benchwright.features.history.steps import find_steps
 from benchwright.report.charts.plan import (
     PlotPlan,
     category_ticks,
@@ -39,6 +38,7 @@ from benchwright.stats.probability_plot import (
     FEWEST_OF_PROBABILITY_PLOT,
     probability_plot,
 )
+from benchwright.stats.steps import find_steps
 
 MOST_PANELS = 60
 _WARM_UP_P = 0.01
