@@ -35,6 +35,11 @@ class Feature:
         """Return the function that adds one of its commands (`Row.commands`)."""
         raise NotImplementedError(f"{self.name} has no command {command}")
 
+    def options_of_other_tools(self, command: str) -> Mapping[str, str]:
+        """Return options that users of other tools know, each with what to write instead in this
+        command of the feature."""
+        return {}
+
     def before_command(self, argv: Sequence[str]) -> Any:
         """Do what must be done before any command, such as restoring what a killed `bw` left.
 

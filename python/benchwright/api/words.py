@@ -7,13 +7,12 @@ options.
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from functools import cache
 
-from benchwright.core.errors import Diagnostic, InputError
+from benchwright.core.errors import Diagnostic, InputError, suggestion
 from benchwright.suite.options import Option, declared_in
 
 Value = (
@@ -82,8 +81,7 @@ def option_words(command: str, options: Mapping[str, Value]) -> list[str]:
 def _unknown(command: str, keyword: str, known: Mapping[str, Option]) -> Diagnostic:
     hint = _ELSEWHERE.get(keyword, "")
     if not hint:
-        near = difflib.get_close_matches(keyword, known, 1)
-        hint = f"did you mean {near[0]}?" if near else f"`bw help {command}` lists them"
+        hint = suggestion(keyword, known) or f"`bw help {command}` lists them"
     message = f"benchwright.{command} has no argument {keyword!r}"
     return Diagnostic("bad-argument", message, hint, file=keyword)
 

@@ -13,7 +13,6 @@ of others must neither run their programs nor write elsewhere.
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 from argparse import Namespace
@@ -25,7 +24,7 @@ import msgspec
 
 from benchwright.cli.config_files import PROJECT, WITHOUT, ConfigFile
 from benchwright.cli.parser import SUMMARIES, CommandParser
-from benchwright.core.errors import Diagnostic, InputError, argument_error
+from benchwright.core.errors import Diagnostic, InputError, argument_error, similar, suggestion
 from benchwright.suite.options import Option, declared_in
 from benchwright.suite.program import Where
 from benchwright.suite.source import Unreadable, read_regular, read_text
@@ -169,10 +168,9 @@ def _check_keys(top: TomlTable, words: Sequence[str], options: Sequence[str]) ->
     known = (*SHARED, *(name for name in SUMMARIES if name not in WITHOUT))
     elsewhere = {}
     for key in top.values:
-        near = difflib.get_close_matches(key, options, 1)
-        if near and not difflib.get_close_matches(key, known, 1):
-            meant = "" if near[0] == key else f"did you mean {near[0]}? "
-            elsewhere[key] = f"{meant}write it into [{'.'.join(words)}]"
+        if similar(key, options) and not similar(key, known):
+            meant = "" if key in options else suggestion(key, options)
+            elsewhere[key] = f"{meant} write it into [{'.'.join(words)}]".lstrip()
     top.only(known, elsewhere)
 
 

@@ -252,7 +252,7 @@ def _refuse_unknown(
     """Exit with status 2 for unknown options, with hints for similar and foreign names."""
     import shutil
 
-    from benchwright.cli.parser import hints_of
+    from benchwright.cli.other_tools import hints_of
 
     command = parser.of(words)
     message = f"unrecognized arguments: {' '.join(unknown)}"

@@ -1,4 +1,4 @@
-"""The argument parser of all programs, the list of commands, and hints for options of other tools."""
+"""The argument parser of all programs and the list of commands."""
 
 from __future__ import annotations
 
@@ -123,13 +123,13 @@ def not_installed(name: str) -> str:
 
 def unknown_command(word: str) -> str:
     """Return the error message for a word in place of a command, with what may be meant."""
-    import difflib
     import os
     import shutil
 
-    near = difflib.get_close_matches(word, SUMMARIES, 1)
-    if near:
-        hint = f"did you mean {near[0]}?"
+    from benchwright.core.errors import suggestion
+
+    if meant := suggestion(word, SUMMARIES):
+        hint = meant
     elif word.endswith((".ap", ".toml")):
         hint = f"to run a suite: bw run {word}"
     elif shutil.which(word) or os.path.isfile(word):
@@ -243,7 +243,7 @@ class CommandParser(argparse.ArgumentParser):
     def meant(self, word: str) -> str:
         """Return a hint for the unknown option in `word`: the long options that start with its
         name, else the most similar one; empty if there is none."""
-        import difflib
+        from benchwright.core.errors import suggestion
 
         name = word.partition("=")[0]
         if not name.startswith("--") or len(name) == len("--"):
@@ -251,8 +251,7 @@ class CommandParser(argparse.ArgumentParser):
         known = [one for one in self._option_string_actions if one.startswith("--")]
         if begun := [one for one in known if one.startswith(name)]:
             return f"write {' or '.join(begun)}"
-        near = difflib.get_close_matches(name, known, 1, 0.75)
-        return f"did you mean {near[0]}?" if near else ""
+        return suggestion(name, known, least=0.75)
 
 
 # The help of `bw` fits a screen of 80 columns whatever the terminal's width.
@@ -270,110 +269,3 @@ def _help_of_bw() -> str:
         "usage: bw COMMAND [options]        `bw COMMAND --help` prints the options\n\n"
         f"{listed}\nOptions: -h, --help; -V, --version; --no-config (ignore configuration files)\n"
     )
-
-
-# -- Options of other tools, and the corresponding options of `bw` ---------------------
-#
-# Purpose: error messages for users who know fio, wrk2, hyperfine or perf stat.
-# Decision: hints, not aliases, because the meanings differ: fio's `rate` is in bytes per second,
-# its `iodepth` without a rate a closed loop; hyperfine's `--setup` runs once, ours before each
-# trial. Sources: fio(1), wrk2's README, hyperfine(1), perf-stat(1), time(1).
-
-_OF_LOAD = {
-    "--bs": "--block 4k",
-    "--blocksize": "--block 4k",
-    "--bsrange": "--block 'uniform 4k..64k'",
-    "--iodepth": "--depth 32",
-    "--rw": "--read 70% and --location sequential",
-    "--readwrite": "--read 70% and --location sequential",
-    "--rwmixread": "--read 70%",
-    "--random_distribution": "--location zipf:1.2",
-    "--ioengine": "--engine io_uring",
-    "--filename": "--target FILE",
-    "--runtime": "--duration 30s",
-    "--ramp_time": "--warm-up 1s",
-    "--numjobs": "--workers 2",
-    "--rate_iops": "--rate 10k",
-    "--rate_process": "--arrival poisson",
-    "--thinktime": "--think 1ms",
-    "--cpus_allowed": "--cpu 1",
-    "--randseed": "--seed 1",
-    "--read_iolog": "bw replay TRACE",
-    "--replay_time_scale": "--speed 4x",
-    "-R": "--rate 10k",
-    "--rps": "--rate 10k",
-    "-c": "--connections 64",
-    "-t": "--workers 2",
-    "--threads": "--workers 2",
-    "-d": "--duration 30s",
-    "--vus": "--depth 10 without --rate (a closed loop)",
-    "-u": "--depth 10 without --rate (a closed loop)",
-}
-_OF_TRIALS = {
-    "-w": "--warmup 3",
-    "-p": "--setup COMMAND (before each trial)",
-    "--prepare": "--setup COMMAND (before each trial)",
-    "--pre": "--setup COMMAND (before each trial)",
-    "--post": "--cleanup COMMAND (after each trial)",
-    "-s": "--setup COMMAND (before each trial)",
-    "-c": "--cleanup COMMAND (after each trial)",
-    "-C": "--cleanup COMMAND (after each trial)",
-    "--conclude": "--cleanup COMMAND (after each trial)",
-    "-n": "--name NAME",
-    "--command-name": "--name NAME",
-    "-S": "--shell=bash",
-    "-N": "leave it out: a shell runs only what needs one",
-    "--show-output": "--output inherit",
-    "--export-json": "--json > FILE",
-    "--export-csv": "bw stats --format csv",
-    "--export-markdown": "bw stats --format markdown",
-    "-o": "--json > FILE",
-}
-_OF_RUN = {
-    **_OF_TRIALS,
-    "-r": "--runs 10",
-    "--repeat": "--runs 10",
-    "-m": "--min-runs 10, with --precision",
-    "-M": "--max-runs 100, with --precision",
-    "-L": "-P NAME=VALUE1,VALUE2",
-    "--parameter-list": "-P NAME=VALUE1,VALUE2",
-    "--parameter-scan": "-P NAME=1..9",
-    "--parameter-step-size": "-P NAME=1..9:2",
-    "-i": "--keep-going",
-    "--ignore-failure": "--keep-going",
-    "--reference": "bw compare: its first command is the baseline",
-    "-e": "--profile (perf), or bw why after the run",
-    "--event": "--profile (perf), or bw why after the run",
-    "-f": "--json, or bw stats --format csv",
-}
-_BLOCKS = "--max-blocks 10 (a block is one trial of each command)"
-_OF_COMPARE = {
-    **_OF_TRIALS,
-    "-r": _BLOCKS,
-    "--runs": _BLOCKS,
-    "--max-runs": _BLOCKS,
-    "-M": _BLOCKS,
-    "--min-runs": "--min-blocks 10 (a block is one trial of each command)",
-    "-m": "--min-blocks 10 (a block is one trial of each command)",
-    "--precision": "--margin 1%: the comparison ends when it is decided",
-    "-P": "bw run -P NAME=VALUE1,VALUE2, or [[compare]] in a suite",
-    "-L": "bw run -P NAME=VALUE1,VALUE2, or [[compare]] in a suite",
-    "--parameter-list": "bw run -P NAME=VALUE1,VALUE2, or [[compare]] in a suite",
-    "--reference": "the first command is the baseline",
-    "-i": "leave it out: a failed trial does not end a comparison",
-    "--ignore-failure": "leave it out: a failed trial does not end a comparison",
-    "--keep-going": "leave it out: a failed trial does not end a comparison",
-}
-_FOREIGN = {
-    "load": _OF_LOAD,
-    "replay": _OF_LOAD,
-    "run": _OF_RUN,
-    "compare": _OF_COMPARE,
-}
-
-
-def hints_of(command: str, unknown: Sequence[str]) -> list[str]:
-    """Return a hint for each unknown option of a command that another tool has."""
-    foreign = _FOREIGN.get(command, {})
-    said = dict.fromkeys(word.partition("=")[0] for word in unknown)
-    return [f"{name}: here {foreign[name]}" for name in said if name in foreign]

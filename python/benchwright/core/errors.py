@@ -7,6 +7,7 @@ these types, a doubtful measurement is a `Finding` in the result.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 import msgspec
 
@@ -113,6 +114,24 @@ def argument_error(where: str, text: str, message: str, hint: str = "") -> Input
     `where` is the option's name; the column counts within `text`.
     """
     return InputError([Diagnostic("bad-argument", message, hint, file=where, text=text)])
+
+
+def similar(word: str, known: Iterable[str], least: float = 0.6) -> str | None:
+    """Return the known word that an unknown one resembles most; None below a similarity of `least`,
+    from 0 to 1 (difflib)."""
+    # Imported when something is wrong, not by each command.
+    import difflib
+
+    return next(iter(difflib.get_close_matches(word, list(known), 1, least)), None)
+
+
+def suggestion(word: str, known: Iterable[str], *, form: str = "%s", least: float = 0.6) -> str:
+    """Return the hint `did you mean WORD?` with the similar known word, empty if there is none.
+
+    `form`: how the word is written, such as `{%s}`; `least` as in `similar`.
+    """
+    near = similar(word, known, least)
+    return "" if near is None else f"did you mean {form % near}?"
 
 
 class HostError(BenchError):

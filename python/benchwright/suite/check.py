@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Collection, Iterable, Iterator
 
-from benchwright.core.errors import Diagnostic, InputError
+from benchwright.core.errors import Diagnostic, InputError, suggestion
 from benchwright.core.expression import parse
 from benchwright.suite import program as step
 from benchwright.suite.mistakes import diagnostic, within
@@ -141,9 +140,8 @@ def unset_variables(steps: Collection[Step], given: Collection[str]) -> list[Dia
                     no = not_in_environment(slot.name)
                     diagnostics.append(diagnostic(slot.where, no.code, no.message, no.hint))
             elif slot.name not in known:
-                near = difflib.get_close_matches(slot.name, own, 1)
-                meant = f"did you mean {near[0]}? " if near else ""
-                hint = f"{meant}set it with VAR or ENV, or give -D {slot.name}=VALUE"
+                hint = f"set it with VAR or ENV, or give -D {slot.name}=VALUE"
+                hint = f"{suggestion(slot.name, own)} {hint}".lstrip()
                 message = f"{slot.name} is never set"
                 code = "suite-unknown-variable"
                 diagnostics.append(diagnostic(slot.where, code, message, hint))
@@ -160,8 +158,7 @@ def unused_defines(steps: Collection[Step], defines: Collection[str]) -> list[Di
     for name in defines:
         if name in used or any(name in text for text in texts):
             continue
-        near = difflib.get_close_matches(name, used, 1)
-        hint = f"did you mean {near[0]}?" if near else f"it has {_listed(own)}"
+        hint = suggestion(name, used) or f"it has {_listed(own)}"
         message = f"the suite has no variable {name}"
         where = Where("-D", text=name)
         diagnostics.append(diagnostic(where, "suite-unused-define", message, hint))

@@ -3,7 +3,6 @@ comparison."""
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Sequence
 from functools import partial
@@ -21,7 +20,7 @@ from benchwright.core.comparison import (
     NullResult,
     StoredArm,
 )
-from benchwright.core.errors import Diagnostic, InputError
+from benchwright.core.errors import Diagnostic, InputError, suggestion
 from benchwright.core.plan import SUCCESS, CommandMode, FixedCount, MetricSpec
 from benchwright.core.quantity import (
     MOST_CHANGE,
@@ -84,9 +83,8 @@ def _finding_code(text: str) -> str:
     """Return the present code of a finding. Raises ValueError."""
     code = current_code(text)
     if code not in CODES:
-        near = difflib.get_close_matches(code, CODES, 1)
-        meant = f": did you mean {near[0]}?" if near else ""
-        raise ValueError(f"there is no finding code {code!r}{meant}")
+        meant = suggestion(code, CODES)
+        raise ValueError(f"there is no finding code {code!r}" + (f": {meant}" if meant else ""))
     return code
 
 

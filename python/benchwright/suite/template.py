@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import posixpath
 import re
 from collections.abc import Callable, Collection, Sequence
 
 import msgspec
 
+from benchwright.core.errors import suggestion
 from benchwright.suite.mistakes import Fault
 from benchwright.suite.program import Slot, Template, Where
 
@@ -113,12 +113,9 @@ _NEAR = 0.75
 """Minimum similarity of a misspelt name to a known one, by difflib."""
 
 
-def _nearest(name: str, known: Collection[str]) -> str | None:
-    """Return the known name that an unknown name probably means, else None."""
-    if name in known:
-        return None
-    near = difflib.get_close_matches(name, sorted(known), 1, _NEAR)
-    return near[0] if near else None
+def _suggestion(name: str, known: Collection[str]) -> str:
+    """Return the question whether a known name is meant by an unknown one; empty if none is near."""
+    return "" if name in known else suggestion(name, sorted(known), form="{%s}", least=_NEAR)
 
 
 def _is_doubled(text: str, match: re.Match[str]) -> bool:
@@ -131,9 +128,9 @@ def misspelt(text: str, known: Collection[str]) -> list[Fault]:
     """Return a fault for each `{name}` that is similar to a known name."""
     found = []
     for match in NAME_IN_BRACES.finditer(text):
-        near = _nearest(match[1], known)
-        if near is not None and not _is_doubled(text, match):
-            message = f"there is no variable {match[1]!r}: did you mean {{{near}}}?"
+        meant = _suggestion(match[1], known)
+        if meant and not _is_doubled(text, match):
+            message = f"there is no variable {match[1]!r}: {meant}"
             hint = f"write {{{{{match[1]}}}}} for the text {match[0]} itself"
             found.append(Fault("suite-unknown-name", message, hint, match.start()))
     return found
@@ -145,7 +142,7 @@ def brace_template(text: str, place: OffsetLocator, known: Collection[str]) -> T
     end = 0
     for match in NAME_IN_BRACES.finditer(text):
         if _is_doubled(text, match):
-            if match[1] in known or _nearest(match[1], known) is not None:
+            if match[1] in known or _suggestion(match[1], known):
                 parts += [text[end : match.start() - 1], match[0]]
                 end = match.end() + 1
         elif match[1] in known:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 import tomllib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -11,7 +10,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from benchwright.core.errors import Diagnostic, InputError
+from benchwright.core.errors import Diagnostic, InputError, similar, suggestion
 from benchwright.core.text import some_text
 from benchwright.suite.mistakes import Fault, diagnostic
 from benchwright.suite.options import KeyReader, key_readers
@@ -450,9 +449,7 @@ class TomlTable:
         """
         for key in self.values:
             if key not in known and key not in unlisted:
-                near = difflib.get_close_matches(key, known, 1)
-                hint = f"did you mean {near[0]}? " if near else ""
-                hint += "known here: " + ", ".join(known)
+                hint = f"{suggestion(key, known)} known here: {', '.join(known)}".lstrip()
                 hint = (elsewhere or {}).get(key, hint)
                 where = self._source.locator.key((*self.path, key))
                 self.wrong(
@@ -715,13 +712,11 @@ def set_by_trial(name: str) -> str:
 
 def near_words(written: Iterable[str], key: str) -> str:
     """Return a hint if a similar key was given instead of a missing one, else an empty text."""
-    near = difflib.get_close_matches(key, list(written), 1, 0.7)
-    return f"{near[0]} is here: did you mean {key}?" if near else ""
+    near = similar(key, written, 0.7)
+    return f"{near} is here: did you mean {key}?" if near else ""
 
 
 def one_of_words(word: str, known: Iterable[str]) -> str:
     """Return the hint for an unknown word; it lists at most 20 of the known ones."""
     words = list(known)
-    near = difflib.get_close_matches(word, words, 1)
-    meant = f"did you mean {near[0]}? " if near else ""
-    return f"{meant}one of {some_text(words, 20)}"
+    return f"{suggestion(word, words)} one of {some_text(words, 20)}".lstrip()

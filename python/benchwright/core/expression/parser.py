@@ -7,7 +7,7 @@ from collections.abc import Collection
 
 import msgspec
 
-from benchwright.core.errors import Diagnostic, InputError
+from benchwright.core.errors import Diagnostic, InputError, suggestion
 from benchwright.core.expression.tree import (
     Binary,
     Call,
@@ -343,12 +343,9 @@ def _expression(
 
 
 def _unknown(variable: Variable, known: Collection[str]) -> ExpressionMistake:
-    import difflib
-
-    near = difflib.get_close_matches(variable.name, known, 1)
-    hint = f"did you mean ${near[0]}? " if near else ""
-    shown = sorted(known)[:20]
-    hint += "known: " + ", ".join(f"${n}" for n in shown) if shown else "none is known"
+    meant = suggestion(variable.name, known, form="$%s")
+    shown = ", ".join(f"${name}" for name in sorted(known)[:20])
+    hint = f"{meant} known: {shown}".lstrip() if shown else "none is known"
     return ExpressionMistake(
         "expression-unknown-name",
         f"${variable.name} is not known here",

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Collection, Iterable
 
 import msgspec
 
-from benchwright.core.errors import Diagnostic, InputError
+from benchwright.core.errors import Diagnostic, InputError, suggestion
 from benchwright.core.expression import parse
 from benchwright.core.plan import CommandMode
 from benchwright.suite import program as step
@@ -686,14 +685,12 @@ class _AutopilotParser:
 
     def _unknown(self, keyword: str, part: DirectivePart) -> None:
         bare = keyword.partition("=")[0]
-        near = difflib.get_close_matches(bare.upper(), KEYWORDS, 1, cutoff=0.6)
         if bare.upper() in _INSTEAD:
             hint = _INSTEAD[bare.upper()]
         elif "=" in keyword:
             hint = f"a variable is set with VAR {bare[:40]}=VALUE"
-        elif near:
-            hint = f"did you mean {near[0]}?"
         else:
-            hint = "expected one of " + ", ".join(sorted(KEYWORDS))
+            expected = "expected one of " + ", ".join(sorted(KEYWORDS))
+            hint = suggestion(bare.upper(), KEYWORDS) or expected
         message = f"{keyword[:60]!r} is not a directive"
         part.wrong("suite-unknown-directive", message, hint)

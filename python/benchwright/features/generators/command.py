@@ -7,13 +7,13 @@ is assumed to hold its rate and to count from the intended start.
 
 from __future__ import annotations
 
-import difflib
 import itertools
 from collections.abc import Callable
 from typing import Annotated, ClassVar, TypeVar
 
 import msgspec
 
+from benchwright.core.errors import suggestion
 from benchwright.features.generators.adapter import (
     OF_A_TRIAL,
     WHOLE_DURATION,
@@ -321,9 +321,9 @@ def _refuse_misspelt(text: str, known: tuple[str, ...] = ()) -> None:
     """Raise ValueError for a name in braces that resembles a name of a trial and is not
     known."""
     for name in named_in(text):
-        near = difflib.get_close_matches(name, OF_A_TRIAL, 1)
-        if near and name not in (*OF_A_TRIAL, *known):
-            raise ValueError(f"there is no variable {{{name}}}: did you mean {{{near[0]}}}?")
+        meant = suggestion(name, OF_A_TRIAL, form="{%s}")
+        if meant and name not in (*OF_A_TRIAL, *known):
+            raise ValueError(f"there is no variable {{{name}}}: {meant}")
 
 
 def _axes(text: str) -> tuple[LoadAxis, ...]:

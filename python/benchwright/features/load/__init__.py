@@ -18,6 +18,11 @@ class Load(Feature):
 
         return add_parser
 
+    def options_of_other_tools(self, command: str) -> Mapping[str, str]:
+        from benchwright.features.load.other_tools import OPTIONS
+
+        return OPTIONS
+
     def documents(self) -> Mapping[DocumentType, DocumentType | None]:
         from benchwright.features.load.report import LoadDocument
         from benchwright.features.load.types import EngineResult

@@ -4,7 +4,6 @@ position."""
 from __future__ import annotations
 
 import base64
-import difflib
 import re
 from collections import Counter
 from collections.abc import Callable
@@ -12,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from benchwright.core.errors import suggestion
 from benchwright.core.plan import Command
 from benchwright.core.untrusted import regular_bytes
 from benchwright.features.load import parse as words
@@ -617,13 +617,12 @@ def _unknown(table: TomlTable, text: str, place: OffsetLocator, *, shell: bool) 
     """Report unknown names in braces; in a shell command, only those that resemble a known one."""
     for match in _BRACES.finditer(text):
         name = match[1]
-        near = difflib.get_close_matches(name, list(table.known), 1, 0.8)
-        if name in table.known or (shell and not near):
+        meant = suggestion(name, table.known, form="{%s}", least=0.8)
+        if name in table.known or (shell and not meant):
             continue
-        meant = f"did you mean {{{near[0]}}}? " if near else ""
         known = ", ".join(f"{{{one}}}" for one in table.known)
         message = f"there is no variable {name!r}"
-        hint = f"{meant}known here: {known}"
+        hint = f"{meant} known here: {known}".lstrip()
         if name in table.later:
             message, hint = f"{{{name}}} has no value here", set_by_trial(name)
         table.wrong(place(match.start()), "spec-unknown-name", message, hint)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from benchwright.core.errors import Diagnostic
+from benchwright.core.errors import Diagnostic, suggestion
 
 # -- The values of settings that do not depend on the machine ----------------------------------
 #
@@ -274,12 +274,9 @@ def _parse_setting(word: str) -> RequestedSetting:
     if name == ALL_SETTINGS:
         raise ValueError(f"{ALL_SETTINGS} takes no values: write it alone")
     if name not in SETTINGS:
-        import difflib
-
-        near = difflib.get_close_matches(name, SETTINGS, 1)
-        hint = f"did you mean {near[0]}? " if near else ""
-        known = ", ".join((*SETTINGS, ALL_SETTINGS))
-        raise ValueError(f"there is no setting {name!r}; {hint}known: {known}")
+        known = f"known: {', '.join((*SETTINGS, ALL_SETTINGS))}"
+        hint = f"{suggestion(name, SETTINGS)} {known}".lstrip()
+        raise ValueError(f"there is no setting {name!r}; {hint}")
     given = tuple(one for one in (values or "").split(",") if one)
     if values is not None and not given:
         raise ValueError(f"{word!r} has no value: write {name} alone, or give it one")

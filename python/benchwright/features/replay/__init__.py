@@ -21,6 +21,11 @@ class Replay(Feature):
                 from benchwright.features.replay.trace_command import add_parser
         return add_parser
 
+    def options_of_other_tools(self, command: str) -> Mapping[str, str]:
+        from benchwright.features.load.other_tools import OPTIONS
+
+        return OPTIONS if command == "replay" else {}
+
     def documents(self) -> Mapping[DocumentType, DocumentType | None]:
         from benchwright.features.replay import report, types
 
