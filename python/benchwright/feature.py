@@ -19,6 +19,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 if TYPE_CHECKING:
     import msgspec
 
+    from benchwright.core.results import Finding
+    from benchwright.run.surroundings import Surrounding
+    from benchwright.study.journal import SessionInfo
+    from benchwright.suite.tables import SuiteTable
+
 AddParser = Callable[[Any], None]
 """Adds the parser of a command to the subparsers of `bw`."""
 DocumentType: TypeAlias = "type[msgspec.Struct]"
@@ -40,13 +45,24 @@ class Feature:
         command of the feature."""
         return {}
 
-    def before_command(self, argv: Sequence[str]) -> Any:
+    def before_command(self, argv: Sequence[str]) -> Sequence[Finding]:
         """Do what must be done before any command, such as restoring what a killed `bw` left.
 
-        Returns what a session that starts is to know of it (`QuietSession`), None for nothing.
-        Errors are printed, but the user's command runs nevertheless.
+        Returns findings to store with a session that the command starts. Errors are printed, but
+        the user's command runs nevertheless.
         """
-        return None
+        return ()
+
+    def suite_tables(self) -> Mapping[str, SuiteTable]:
+        """Return the keys that it adds to suites in TOML."""
+        return {}
+
+    def surroundings(
+        self, info: SessionInfo, tables: Mapping[str, Any], note: Callable[[str], None]
+    ) -> Sequence[Surrounding]:
+        """Return what surrounds a session. `tables`: what the tables of its suite state, which are
+        to be applied on this machine (`Program.tables`); `note` shows a line of progress."""
+        return ()
 
     def documents(self) -> Mapping[DocumentType, DocumentType | None]:
         """Return the types of its `--json` documents; with each the type of the least that the

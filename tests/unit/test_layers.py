@@ -139,8 +139,8 @@ LEFT: dict[str, set[str]] = {
     "cli/plot_study.py": {"load", "search"},
     "cli/report.py": {"exchange"},
     "cli/resume.py": {"load", "search"},
-    "cli/run.py": {"pool", "quiet"},
-    "cli/session_output.py": {"pool", "profile", "quiet"},
+    "cli/run.py": {"pool"},
+    "cli/session_output.py": {"pool", "profile"},
     "cli/shared_options.py": {"pool"},
     "cli/stats.py": {"search"},
     "cli/stats_inputs.py": {"exchange"},
@@ -161,7 +161,7 @@ LEFT: dict[str, set[str]] = {
     "run/notices.py": {"search"},
     "run/observers.py": {"profile", "search"},
     "run/performer.py": {"profile"},
-    "run/runner.py": {"pool", "quiet"},
+    "run/runner.py": {"pool"},
     "run/session.py": {"pool"},
     "run/test.py": {"profile"},
     "run/watching.py": {"profile"},
@@ -170,9 +170,6 @@ LEFT: dict[str, set[str]] = {
     "study/parsers/api.py": {"profile"},
     "study/parsers/study.py": {"pool"},
     "suite/compile.py": {"autopilot"},
-    "suite/program.py": {"pool", "quiet"},
-    "suite/toml.py": {"pool"},
-    "suite/toml_sections.py": {"quiet"},
 }
 """Modules of the core that still import a feature, and which."""
 UNNAMED: dict[str, set[str]] = {
@@ -180,7 +177,7 @@ UNNAMED: dict[str, set[str]] = {
     "generators": {"search"},
     "history": {"exchange", "load", "search"},
     "load": {"replay", "search"},
-    "pool": {"profile", "quiet", "search"},
+    "pool": {"profile", "search"},
     "profile": {"replay", "search"},
     "quiet": {"search"},
 }

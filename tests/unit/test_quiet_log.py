@@ -9,13 +9,12 @@ import json
 import os
 import shutil
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from benchwright.cli.main import main
-from benchwright.cli.session_output import TerminalOutput
 from benchwright.core.errors import BenchError
 from benchwright.features.quiet import command as quiet_run
 from benchwright.features.quiet import hold as by_heart
@@ -27,7 +26,6 @@ from benchwright.features.quiet.hold import (
     QuietRequest,
     hold,
     restore_now,
-    restore_session,
 )
 from benchwright.features.quiet.host import Host
 from benchwright.features.quiet.leftovers import undo_leftovers
@@ -210,7 +208,9 @@ def test_a_session_does_not_fail_for_a_place_that_cannot_be_looked_at(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("BW_STATE", "/" + "x" * 5000)
-    assert restore_session("token") is None
+    with QuietSession(None, "token", str) as session:
+        pass
+    assert session.findings == ()
 
 
 def test_a_lock_that_the_file_system_does_not_have_is_not_somebody_elses(
@@ -223,16 +223,6 @@ def test_a_lock_that_the_file_system_does_not_have_is_not_somebody_elses(
     with pytest.raises(BenchError, match=r"quiet\.lock: No locks available") as caught:
         Quieted(asked(made_up(tmp_path / "m"), tmp_path, "aslr")).__enter__()
     assert caught.value.code == "quiet-state"
-
-
-class Shown(TerminalOutput):
-    """Shows what was changed, line by line."""
-
-    def __init__(self, note: Callable[[str], None]) -> None:
-        self._note = note
-
-    def note(self, text: str) -> None:
-        self._note(text)
 
 
 # -- what servers of specs were given --------------------------------------------------
@@ -286,9 +276,7 @@ def test_a_log_that_vanished_is_a_doubt_of_the_result(
     monkeypatch.setattr(quieted, "Host", lambda: host)
     monkeypatch.setenv("BW_STATE", str(tmp_path / "state"))
     said: list[str] = []
-    with QuietSession(
-        QuietSettings(parse_settings(["aslr"])), "token", Shown(said.append)
-    ) as session:
+    with QuietSession(QuietSettings(parse_settings(["aslr"])), "token", said.append) as session:
         shutil.rmtree(tmp_path / "state")
     (doubt,) = session.findings
     assert (doubt.code, doubt.subject) == ("quiet-log-broken", "quiet log")
@@ -304,7 +292,7 @@ def test_a_log_that_cannot_be_read_at_a_sessions_end_is_a_doubt_of_it(
     (tmp_path / "state" / LOG).write_text("hm\n")
     monkeypatch.setenv("BW_STATE", str(tmp_path / "state"))
     said: list[str] = []
-    with QuietSession(None, "token", Shown(said.append)) as session:
+    with QuietSession(None, "token", said.append) as session:
         pass
     (left,) = session.findings
     assert left.code == "quiet-not-restored"
@@ -322,7 +310,7 @@ def test_another_bw_at_work_at_a_sessions_end_is_no_broken_log(
     hold(wanted, 0)
     monkeypatch.setenv("BW_STATE", str(state))
     lock = owner.MachineLock(state, host)
-    with QuietSession(None, "token", Shown(lambda _: None)) as session:
+    with QuietSession(None, "token", lambda _: None) as session:
         pass
     lock.release()
     (left,) = session.findings
@@ -341,7 +329,7 @@ def test_a_session_that_cannot_say_what_it_did_puts_the_machine_back(
     before = snapshot(host)
     monkeypatch.setattr(quieted, "Host", lambda: host)
     monkeypatch.setenv("BW_STATE", str(tmp_path / "state"))
-    session = QuietSession(QuietSettings(parse_settings(["aslr"])), "token", Shown(closed))
+    session = QuietSession(QuietSettings(parse_settings(["aslr"])), "token", closed)
     with pytest.raises(BrokenPipeError):
         session.__enter__()
     assert snapshot(host) == before
@@ -442,7 +430,7 @@ def test_what_is_not_printable_of_a_place_is_escaped(
     (state / LOG).write_text("hm\n")
     monkeypatch.delenv("BW_SESSION", raising=False)
     monkeypatch.setenv("BW_STATE", str(state))
-    assert undo_leftovers(["run"]) is None
+    assert undo_leftovers(["run"]) == ()
     told = capsys.readouterr().err
     assert "\x1b" not in told
     assert "evil\\x1b[2J/quiet.log:1: not a record" in told

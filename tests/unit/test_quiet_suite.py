@@ -15,7 +15,7 @@ TEST = '\n[[test]]\nexec = "true"\n'
 
 
 def quiet_of(text: str) -> QuietSettings | None:
-    return load("s.toml", lambda _path: text).quiet
+    return load("s.toml", lambda _path: text).tables.get("quiet")
 
 
 def asked(text: str) -> tuple[tuple[RequestedSetting, ...], bool]:

@@ -210,7 +210,7 @@ def test_second_threads_are_no_choice_beside_smt(tmp_path: Path) -> None:
 def test_every_wrong_value_is_told_at_its_place_in_the_suite(tmp_path: Path) -> None:
     text = 'quiet = ["all", "thp=foo",\n  "isolation=9", "governor=x"]\n'
     program = load("s.toml", lambda _: text + '[[test]]\nexec = "true"\n')
-    wanted = program.quiet
+    wanted = program.tables.get("quiet")
     assert wanted is not None
     host, state = made_up(tmp_path / "m"), tmp_path / "state"
     asked = QuietRequest(wanted.wishes, places=wanted.places, host=host, directory=state)

@@ -218,7 +218,7 @@ def _status_of(
     files: Sequence[ConfigFile],
     on_error: Callable[[Exception], None] | None,
 ) -> int:
-    undone = next(filter(None, [one.before_command(argv) for one in features()]), None)
+    undone = [found for one in features() for found in one.before_command(argv)]
     words, command = _split_command(list(argv))
     arguments = argparse.Namespace()
     try:

@@ -35,7 +35,7 @@ from benchwright.suite.options import Option, Text, add_options, given, request_
 if TYPE_CHECKING:
     from benchwright.run.preparation import PreparedProgram
     from benchwright.suite.plan import Planned
-    from benchwright.suite.program import Baseline
+    from benchwright.suite.program import Baseline, Program
 
 
 _USAGE = """\
@@ -140,7 +140,7 @@ def run(arguments: argparse.Namespace) -> int:
     prepared = _with_pool(prepared, arguments, suite)
     planned = rehearse(prepared)
     prepared = _with_baseline(prepared, planned, arguments.baseline)
-    _refuse_quiet(prepared)
+    _check_tables(prepared.program)
     for name in unused_factors(prepared.program.steps):
         print(
             f"bw: warning: no command has {{{name}}}: each level of {name} runs the same "
@@ -166,13 +166,13 @@ def _with_pool(
 ) -> PreparedProgram:
     """Return the program with the pool of --pool or of the suite stored in its session. Raises
     InputError for a program without independent parts."""
-    settings = pool_of(arguments, prepared.program.pool)
+    settings = pool_of(arguments, prepared.program.tables.get("pool"))
     if settings is None:
         return prepared
     if suite is None:
         message = "--pool is for suites: the trials of commands alternate on one machine"
         raise argument_error("--pool", arguments.pool, message, "bw run SUITE")
-    quiet = prepared.program.quiet
+    quiet = prepared.program.tables.get("quiet")
     if quiet is not None and settings.engine is PoolKind.LOCAL:
         message = f"{suite} has quiet, and gangs on one machine cannot each change it"
         hint = f"bw quiet ... -- bw run {suite} --pool ..., without quiet in the suite"
@@ -326,15 +326,15 @@ def _missing_programs(prepared: PreparedProgram, planned: list[Planned]) -> list
     return list(found)
 
 
-def _refuse_quiet(prepared: PreparedProgram) -> None:
-    """Raise InputError for values in `quiet` of the suite that this machine does not support."""
-    quiet = prepared.program.quiet
-    if quiet is None:
+def _check_tables(program: Program) -> None:
+    """Raise InputError for what tables of features state and this machine does not support."""
+    if not program.tables:
         return
-    from benchwright.features.quiet.host import Host
-    from benchwright.features.quiet.settings import check_values
+    from benchwright.suite.tables import suite_tables
 
-    check_values(Host(), quiet.wishes, quiet.places)
+    for key, table in suite_tables().items():
+        if key in program.tables:
+            table.check(program.tables[key])
 
 
 def _prepare(arguments: argparse.Namespace, suite: str | None) -> PreparedProgram:

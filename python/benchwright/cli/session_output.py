@@ -25,9 +25,7 @@ if TYPE_CHECKING:
     from benchwright.cli.outcome import Outcome
     from benchwright.core.notice import NoticeResult
     from benchwright.core.observation import FoldedStacks
-    from benchwright.core.results import Finding
     from benchwright.features.pool.types import PoolProgress
-    from benchwright.features.quiet.types import QuietResult, RestoreResult
     from benchwright.report.answer import SessionAnswer
     from benchwright.run.notices import NoticeContents
     from benchwright.run.runner import SessionResult
@@ -55,26 +53,6 @@ class TerminalOutput(ABC):
     def warn(self, text: str) -> None:
         """Print a line on stderr, if stderr is open."""
         warn(text)
-
-    def quieted(self, quiet: QuietResult) -> None:
-        """Print the settings that were changed."""
-        from benchwright.features.quiet.report import quiet_lines
-
-        for line in quiet_lines(quiet):
-            self.note(line)
-
-    def restored(self, restored: RestoreResult, *, late: bool) -> None:
-        """Print the settings that were restored."""
-        from benchwright.features.quiet.report import restored_lines
-
-        for line in restored_lines(restored, late=late):
-            self.note(line)
-
-    def not_restored(self, finding: Finding) -> None:
-        """Print why settings could not be restored."""
-        from benchwright.report.parts import finding_line
-
-        self.note(finding_line(finding))
 
     def draw(self, stacks: FoldedStacks, title: str) -> str:
         """Return the flame graph of a trial's profile, as SVG."""

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import contextlib
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from shlex import quote
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
@@ -24,9 +24,8 @@ from benchwright.core.named_server import NamedServer
 from benchwright.core.notice import NoticeSettings
 from benchwright.core.observation import FoldedStacks
 from benchwright.core.results import Finding
+from benchwright.feature import features
 from benchwright.features.pool.gangs import GangListener, Gangs, OpenGangs
-from benchwright.features.quiet.session import QuietListener, QuietSession
-from benchwright.features.quiet.types import QuietSettings, RestoreResult
 from benchwright.machine.capture import capture
 from benchwright.run.ledger import Ledger
 from benchwright.run.notices import (
@@ -119,7 +118,7 @@ class SessionResult(msgspec.Struct, frozen=True):
     """Findings of the session itself: what could not be watched or restored."""
 
 
-class SessionOutput(QuietListener, GangListener, Protocol):
+class SessionOutput(GangListener, Protocol):
     """What a person sees of a session."""
 
     def draw(self, stacks: FoldedStacks, title: str) -> str:
@@ -157,8 +156,8 @@ class Experiment(Protocol[ListenerT]):
         """Servers that the suite or the spec names."""
 
     @property
-    def quiet(self) -> QuietSettings | None:
-        """Settings to make quiet while it runs."""
+    def tables(self) -> Mapping[str, Any]:
+        """What the tables of features in its suite state (`Program.tables`)."""
 
     def programs(self) -> Commands:
         """Return the commands whose programs the capture of the machine describes."""
@@ -184,13 +183,13 @@ def run_session(
     output: OutputT,
     *,
     gangs: OpenGangs | None = None,
-    undone: RestoreResult | None = None,
+    undone: Sequence[Finding] = (),
 ) -> int:
     """Run an experiment as a new session of a study, which is made if it does not exist;
     return the exit status.
 
-    `gangs` opens its pool, if it has one. `undone` is what this `bw` restored at its start, after a
-    killed one.
+    `gangs` opens its pool, if it has one. `undone`: about what this `bw` restored at its start,
+    after a killed one.
     """
     with contextlib.closing(Study.create_or_open(study)) as opened:
         for earlier in opened.sessions():
@@ -218,7 +217,7 @@ def resume_session(
     *,
     notes: Sequence[str] = (),
     gangs: OpenGangs | None = None,
-    undone: RestoreResult | None = None,
+    undone: Sequence[Finding] = (),
 ) -> int:
     """Resume a stored session; return the exit status. `notes` are shown first."""
     study.record_resume(stored.number)
@@ -250,12 +249,16 @@ def _run(
     ledger: Ledger,
     output: OutputT,
     recovery: Recovery,
-    undone: RestoreResult | None,
+    undone: Sequence[Finding],
     open_gangs: OpenGangs | None,
 ) -> int:
     study, info = ledger.study, experiment.info
     stop, programs = StopRequests(), experiment.programs()
-    quiet = QuietSession(experiment.quiet, info.options["token"], output, undone)
+    # The sessions of the gangs apply the tables on their machines.
+    tables = experiment.tables if open_gangs is None else {}
+    surroundings = [
+        one for feature in features() for one in feature.surroundings(info, tables, output.note)
+    ]
     with contextlib.closing(Viewer(study.path)) as viewer:
         with contextlib.closing(output), contextlib.closing(LocalBench()) as bench:
             bench.warn = study.warn = output.warn
@@ -271,8 +274,10 @@ def _run(
                 contextlib.closing(watching),
                 _stop_signals(stop.request),
                 _notify_on_error(experiment, ledger, output),
-                quiet,
+                contextlib.ExitStack() as around,
             ):
+                for surrounding in surroundings:
+                    around.enter_context(surrounding)
                 capture_now = partial(record_machine, study, ledger.session, programs)
                 capture_now()
                 with pool as gangs:
@@ -292,7 +297,8 @@ def _run(
                     # Again: a fact that differs now changed between trials.
                     with _after_the_end("the machine as it is now", output):
                         capture_now()
-        recorded = (*quiet.findings, *watching.findings(), *found)
+        changed = [one for surrounding in surroundings for one in surrounding.findings]
+        recorded = (*undone, *changed, *watching.findings(), *found)
         findings = experiment.findings(ledger, verdict, recorded)
         _store_findings(ledger, findings, recorded, output)
     study.check_there()

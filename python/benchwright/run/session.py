@@ -40,7 +40,7 @@ from benchwright.decide.stopping import (
 )
 from benchwright.features.pool.gangs import Gangs, gave_up
 from benchwright.features.pool.parts import parts_of
-from benchwright.features.pool.stored import gangs_of_tests, stored_pool
+from benchwright.features.pool.stored import gangs_of_tests
 from benchwright.features.pool.types import Task, VoidReason
 from benchwright.findings.comparison import gang_confounded
 from benchwright.run.findings import findings_of_session
@@ -179,9 +179,7 @@ class ProgramExperiment:
         self._only = only
         self.notify = prepared.program.notify if only is None else None
         self.servers = prepared.program.servers
-        has_pool = stored_pool(prepared.info) is not None
-        # The gangs' own sessions make their machines quiet.
-        self.quiet = None if has_pool else prepared.program.quiet
+        self.tables = prepared.program.tables
         self._session: Session | None = None
 
     @property

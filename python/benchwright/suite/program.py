@@ -8,7 +8,8 @@ Non-goals: syntax. Nothing here depends on a suite language.
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
 import msgspec
 
@@ -16,8 +17,6 @@ from benchwright.core.comparison import ComparisonRule, NullResult
 from benchwright.core.named_server import NamedServer
 from benchwright.core.notice import NoticeSettings
 from benchwright.core.plan import CommandMode, MetricSpec, StoppingRule
-from benchwright.features.pool.types import PoolSettings
-from benchwright.features.quiet.types import QuietSettings
 
 
 class Where(msgspec.Struct, frozen=True):
@@ -343,10 +342,8 @@ class Program(msgspec.Struct, frozen=True):
     """In the order read, the main file first; the input of `compile_sources`."""
     notify: NoticeSettings | None = None
     """Targets of the notice at the session's end."""
-    quiet: QuietSettings | None = None
-    """Settings that are changed on the machine while the session runs."""
     servers: tuple[NamedServer, ...] = ()
     """Running servers that its tests drive."""
-    pool: PoolSettings | None = None
-    """The pool whose gangs run its tests; None: they run here."""
+    tables: Mapping[str, Any] = {}
+    """What the tables of features state, by key (`Feature.suite_tables`)."""
     baseline: Baseline | None = None

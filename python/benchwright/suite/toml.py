@@ -15,7 +15,6 @@ from benchwright.core.comparison import ComparisonRule
 from benchwright.core.errors import InputError
 from benchwright.core.expression import parse
 from benchwright.core.plan import CommandMode, FixedCount, MetricSpec, StoppingRule
-from benchwright.features.pool.toml import read_pool
 from benchwright.suite import program as step
 from benchwright.suite import toml_rule, values
 from benchwright.suite import toml_sections as sections
@@ -30,6 +29,7 @@ from benchwright.suite.program import (
     Where,
 )
 from benchwright.suite.source import SourceReader, main_text
+from benchwright.suite.tables import suite_tables
 from benchwright.suite.template import (
     brace_template,
     command_name,
@@ -61,9 +61,7 @@ _TOP = (
     "baseline",
     "notify",
     "remote",
-    "quiet",
     "target",
-    "pool",
     "test",
     "compare",
 )
@@ -109,10 +107,11 @@ def compile_toml(
 
     def read(top: TomlTable) -> Program:
         _refuse_nul(top, top.values)
-        steps = _Suite(top).steps()
-        notices, pool = top.table("notify"), top.table("pool")
+        added = suite_tables()
+        steps = _Suite(top, added).steps()
+        notices = top.table("notify")
         notify = None if notices is None else sections.notify_of(notices)
-        quiet = sections.quiet_of(top)
+        stated = {key: table.read(top) for key, table in added.items() if key in top}
         servers = sections.servers_of(top)
         baseline = top.text("baseline")
         if top.is_sound:
@@ -122,9 +121,8 @@ def compile_toml(
             steps,
             (SourceFile(main, text),),
             notify,
-            quiet,
             servers,
-            None if pool is None else read_pool(pool),
+            {key: one for key, one in stated.items() if one is not None},
             None if baseline is None else Baseline(baseline, top.at("baseline")),
         )
 
@@ -147,8 +145,10 @@ def _refuse_nul(top: TomlTable, value: Any, *keys: str | int) -> None:
 class _Suite:
     """Reads the top-level table of a suite."""
 
-    def __init__(self, top: TomlTable) -> None:
+    def __init__(self, top: TomlTable, added: Collection[str]) -> None:
+        """`added`: the keys of features."""
         self._top = top
+        self._added = added
         self._factors: dict[str, list[str]] = {}
         self._known: frozenset[str] = frozenset()
         self._names: list[tuple[str | step.Slot, ...]] = []
@@ -156,7 +156,7 @@ class _Suite:
     def steps(self) -> tuple[Step, ...]:
         """Return the program's steps."""
         top = self._top
-        top.only(_TOP)
+        top.only((*_TOP, *self._added))
         self._read_factors()
         variables = top.table("variables")
         names = variables.names("a variable") if variables else []

@@ -1,4 +1,4 @@
-"""Reads the sections of suites and specs other than tests: quiet, target, remote, notify."""
+"""Reads the sections of suites and specs other than tests: target, remote, notify."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from benchwright.core.notice import (
     Secret,
     WebhookTarget,
 )
-from benchwright.features.quiet.types import QuietSettings, quiet_settings, setting_errors
 from benchwright.notice.targets import LOOPBACK, url_fault
 from benchwright.suite import program as step
 from benchwright.suite.form import (
@@ -30,56 +29,9 @@ from benchwright.suite.form import (
     read_form,
     whole,
 )
-from benchwright.suite.mistakes import diagnostic
-from benchwright.suite.program import Step, Template, Where
+from benchwright.suite.program import Step, Template
 from benchwright.suite.template import brace_template, fixed
 from benchwright.suite.toml_table import TomlTable, read_toml
-
-# -- `quiet = [...]` of a suite: settings to change on the machine while it runs -------
-#
-# Forms: an array of words (`quiet = ["services", "isolation=2-5"]`), or a table with that array
-# as `settings` and with `require = true`, which makes an unavailable setting an error before
-# the run starts. docs/quiet.md lists the words. Values that this machine does not support are
-# reported when the suite runs, at the same position.
-
-_CODE = "suite-quiet"
-
-
-def quiet_of(top: TomlTable) -> QuietSettings | None:
-    """Return the settings that a suite requests; None if there are none or they are wrong."""
-    if not top.has("quiet", list, dict):
-        return None
-    if isinstance(top.values["quiet"], list):
-        return _read(top, "quiet", require=False)
-    table = top.table("quiet")
-    assert table is not None
-    table.only(("settings", "require"))
-    if "settings" not in table:
-        message = "no setting is given"
-        table.wrong(table.where, _CODE, message, 'add settings = ["services"]')
-        return None
-    return _read(table, "settings", require=table.flag("require", False))
-
-
-def _read(table: TomlTable, key: str, *, require: bool) -> QuietSettings | None:
-    words = table.texts(key)
-    places = _places(table, key)
-    wrong = setting_errors(words)
-    for index, message in wrong.items():
-        table.wrong(places[index], _CODE, message)
-    if wrong or not words:
-        return None
-    at = [diagnostic(place, _CODE, "") for place in places]
-    return quiet_settings(words, at, require=require)
-
-
-def _places(table: TomlTable, key: str) -> list[Where]:
-    """Return the position of each word of `TomlTable.texts`."""
-    value = table.values[key]
-    if not isinstance(value, list):
-        return [table.at(key)]
-    return [table.at(key, i) for i, one in enumerate(value) if isinstance(one, str)]
-
 
 # -- `target = {...}` of a suite or a SPEC.toml: a server that is already running ------
 #

@@ -7,8 +7,12 @@ The controller (controller.py) leases gangs from an engine (engine.py), gives ta
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from benchwright.feature import AddParser, DocumentType, Feature
+
+if TYPE_CHECKING:
+    from benchwright.suite.tables import SuiteTable
 
 
 class Pool(Feature):
@@ -20,6 +24,12 @@ class Pool(Feature):
         from benchwright.features.pool.command import add_parser
 
         return add_parser
+
+    def suite_tables(self) -> Mapping[str, SuiteTable]:
+        from benchwright.features.pool.toml import pool_of_suite
+        from benchwright.suite.tables import SuiteTable
+
+        return {"pool": SuiteTable(pool_of_suite)}
 
     def documents(self) -> Mapping[DocumentType, DocumentType | None]:
         from benchwright.features.pool.report import PoolDocument

@@ -31,9 +31,7 @@ from benchwright.study.journal import UNWRITABLE
 
 if TYPE_CHECKING:
     from benchwright.core.observation import FoldedStacks
-    from benchwright.core.results import Finding
     from benchwright.features.pool.types import PoolProgress
-    from benchwright.features.quiet.types import QuietResult, RestoreResult
     from benchwright.run.runner import Experiment
 
 _INTERRUPTED = 130
@@ -69,15 +67,6 @@ class TaskOutput(SilentSearch):
     def notice(self, ended: SessionResult) -> NoticeContents:  # noqa: ARG002
         """Return nothing: the controller sends the notices of the session."""
         return NoticeContents()
-
-    def quieted(self, quiet: QuietResult) -> None:
-        """Show nothing."""
-
-    def restored(self, restored: RestoreResult, *, late: bool) -> None:
-        """Show nothing."""
-
-    def not_restored(self, finding: Finding) -> None:
-        """Show nothing: the session records the finding."""
 
     def close(self) -> None:
         """Do nothing."""

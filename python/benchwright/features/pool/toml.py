@@ -113,6 +113,12 @@ def read_pool(table: TomlTable) -> PoolSettings | None:
     return settings
 
 
+def pool_of_suite(top: TomlTable) -> PoolSettings | None:
+    """Return the settings of `[pool]` of a suite; None after it reported mistakes."""
+    table = top.table("pool")
+    return None if table is None else read_pool(table)
+
+
 def parse_pool(text: str) -> PoolSettings:
     """Return the settings of `--pool`: `local:gangs=4`. Raises ValueError."""
     engine, _, rest = text.partition(":")

@@ -366,15 +366,8 @@ def restore_now(host: Host, directory: Path, session: str = "") -> RestoreResult
 
 
 def restore_session(session: str, host: Host | None = None) -> RestoreResult | None:
-    """Restore what `bw quiet --keep` changed for a session, at its end; None if nothing.
-
-    Costs one stat(2) if no log exists.
-    """
+    """Restore what `bw quiet --keep` changed for a session, at its end; None if nothing."""
     directory = Path(place.state_directory())
-    try:
-        os.stat(directory / place.LOG)
-    except OSError:
-        return None
     contents = read_log(directory)
     if contents is None or contents.begin is None:
         return None

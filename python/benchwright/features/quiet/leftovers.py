@@ -14,29 +14,36 @@ from benchwright.core.untrusted import visible_lines
 from benchwright.features.quiet.log_path import LOG, server_directories, state_directory
 
 if TYPE_CHECKING:
+    from benchwright.core.results import Finding
     from benchwright.features.quiet.types import RestoreResult
 
 _SESSION = "BW_SESSION"
 _LOOKS_ITSELF = "quiet"
 
 
-def undo_leftovers(argv: Sequence[str]) -> RestoreResult | None:
-    """Restore the settings that a dead `bw` had changed, and print them; None if there are none.
+def undo_leftovers(argv: Sequence[str]) -> Sequence[Finding]:
+    """Restore the settings that a dead `bw` had changed, and print them; return what a session that
+    starts now is to report.
 
     Nothing is restored inside a session, where it would be measured. Errors are printed, but the
     user's command runs nevertheless.
     """
     if _SESSION in os.environ:
-        return None
+        return ()
     is_quiet = bool(argv) and argv[0] == _LOOKS_ITSELF
     if is_quiet and "--status" in argv:
         # It shows what is left.
-        return None
+        return ()
     for directory in server_directories():
         _restored_by_log(directory)
     if is_quiet:
-        return None
-    return _restored_by_log(state_directory())
+        return ()
+    restored = _restored_by_log(state_directory())
+    if restored is None:
+        return ()
+    from benchwright.features.quiet.findings import restore_findings
+
+    return restore_findings(restored, late=True)
 
 
 def _restored_by_log(directory: str) -> RestoreResult | None:

@@ -1,67 +1,48 @@
 """Keeps the machine quiet while a session runs, and restores what the suite and its scripts
 changed.
 
-Enter `QuietSession` inside the session's signal handlers: a signal that arrives while settings
-are changed or restored waits and then interrupts the session.
+Modules are imported only if something is changed: every session has a `QuietSession`.
 """
 
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Callable, Iterable
 from types import TracebackType
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from benchwright.core.errors import BenchError
 from benchwright.core.results import Finding
-from benchwright.features.quiet.findings import (
-    not_restored_finding,
-    quiet_findings,
-    restore_findings,
-)
-from benchwright.features.quiet.hold import Quieted, QuietRequest, restore_session
-from benchwright.features.quiet.types import QuietResult, QuietSettings, RestoreResult
+from benchwright.features.quiet.log_path import log_path
 
-
-class QuietListener(Protocol):
-    """Shows what a session changed on the machine."""
-
-    def quieted(self, quiet: QuietResult) -> None:
-        """Settings were changed."""
-
-    def restored(self, restored: RestoreResult, *, late: bool) -> None:
-        """Settings were restored; `late`: a killed `bw` had left them changed."""
-
-    def not_restored(self, finding: Finding) -> None:
-        """Settings could not be restored."""
+if TYPE_CHECKING:
+    from benchwright.features.quiet.hold import Quieted
+    from benchwright.features.quiet.types import QuietSettings, RestoreResult
 
 
 class QuietSession:
-    """A context manager around a session's run; `findings` are complete after it exits.
+    """What `quiet` of a suite does around its session (`Surrounding` in run/surroundings.py).
 
-    `undone` is what this `bw` restored at its start: settings that a killed one had left changed.
-    Entering raises InputError for values that this machine does not accept, at
-    their places in the suite, and BenchError (`quiet-busy`, `quiet-unavailable`).
+    `note` shows a line of progress. Entering raises InputError for values that this machine does
+    not accept, at their places in the suite, and BenchError (`quiet-busy`, `quiet-unavailable`).
     """
 
     def __init__(
-        self,
-        wanted: QuietSettings | None,
-        token: str,
-        listener: QuietListener,
-        undone: RestoreResult | None = None,
+        self, wanted: QuietSettings | None, token: str, note: Callable[[str], None]
     ) -> None:
         self._token = token
-        self._listener = listener
+        self._note = note
         self._quieted: Quieted | None = None
         if wanted is not None:
+            from benchwright.features.quiet.hold import Quieted, QuietRequest
+
             places, require = wanted.places, wanted.require
             quiet_request = QuietRequest(
                 wanted.wishes, places=places, session=token, require=require
             )
             self._quieted = Quieted(quiet_request)
         self.findings: tuple[Finding, ...] = ()
-        if undone is not None:
-            self.findings = restore_findings(undone, late=True)
 
     def __enter__(self) -> QuietSession:
         if self._quieted is None:
@@ -77,7 +58,10 @@ class QuietSession:
 
     def _show_quiet(self, quieted: Quieted) -> None:
         """Show what was changed, and what was restored before it."""
-        self._listener.quieted(quieted.quiet)
+        from benchwright.features.quiet.findings import quiet_findings
+        from benchwright.features.quiet.report import quiet_lines
+
+        self._show(quiet_lines(quieted.quiet))
         if quieted.late is not None:
             self._show_restored(quieted.late, late=True)
         self.findings += quiet_findings(quieted.quiet)
@@ -99,16 +83,30 @@ class QuietSession:
     def _restore_kept(self) -> RestoreResult | None:
         """Restore what a script of the suite changed (noservices.sh) when the session ends.
 
-        A failure is a finding; the session's results are still reported.
+        Costs one stat(2) if nothing is changed. A failure is a finding; the session's results are
+        still reported.
         """
+        if not os.path.exists(log_path()):
+            return None
+        from benchwright.features.quiet.findings import not_restored_finding
+        from benchwright.features.quiet.hold import restore_session
+        from benchwright.report.parts import finding_line
+
         try:
             return restore_session(self._token)
         except BenchError as error:
             left = not_restored_finding(error.message, error.hint)
-            self._listener.not_restored(left)
+            self._show([finding_line(left)])
             self.findings += (left,)
             return None
 
     def _show_restored(self, restored: RestoreResult, *, late: bool) -> None:
-        self._listener.restored(restored, late=late)
+        from benchwright.features.quiet.findings import restore_findings
+        from benchwright.features.quiet.report import restored_lines
+
+        self._show(restored_lines(restored, late=late))
         self.findings += restore_findings(restored, late=late)
+
+    def _show(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self._note(line)

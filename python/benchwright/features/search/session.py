@@ -8,7 +8,7 @@ import os
 import sys
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
@@ -365,7 +365,7 @@ class SearchExperiment(ABC, Generic[ResultT, ListenerT]):
     """
 
     is_search = True
-    quiet = None
+    tables: Mapping[str, Any] = {}
 
     def __init__(
         self,
