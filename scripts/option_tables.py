@@ -17,8 +17,6 @@ from pathlib import Path
 
 import msgspec
 
-from benchwright.cli.ls import LsOptions
-from benchwright.cli.stats_options import STEPS, StatsOptions
 from benchwright.cli.why import WhyOptions
 from benchwright.features.generators.adapter import ProgramGenerator
 from benchwright.features.load.file_toml import CHAIN, FILES, chain_keys, files_filament
@@ -51,13 +49,11 @@ TABLES: dict[str, tuple[str, Form | type[msgspec.Struct]]] = {
     "chain": ("workload-toml.md", CHAIN),
     "run": ("workload-toml.md", LoadOptions),
     "why": ("why.md", WhyOptions),
-    "ls": ("studies.md", LsOptions),
-    "transformations": ("stats.md", StatsOptions),
     **{kind.name: ("generators.md", kind) for kind in ProgramGenerator.__subclasses__()},
 }
 """The name of a marker: the page, and the request or the form whose keys the table lists."""
-COMMANDS = {"why": "", "ls": "", "transformations": STEPS}
-"""Tables of the options of a command, with or without a key: those below this heading."""
+COMMANDS = {"why"}
+"""Tables of the options of a command, with or without a key: those without a heading of their own."""
 
 
 def table_of(name: str) -> str:
@@ -66,7 +62,7 @@ def table_of(name: str) -> str:
     if isinstance(declared, Form):
         return of_form(declared)
     if name in COMMANDS:
-        return of_command(declared, COMMANDS[name])
+        return of_command(declared)
     if issubclass(declared, ProgramGenerator):
         return of_record(declared)
     return of_options(declared)
@@ -84,11 +80,11 @@ def of_options(request: type[msgspec.Struct]) -> str:
     )
 
 
-def of_command(request: type[msgspec.Struct], group: str) -> str:
-    """Return the table of the options that `--help` lists below a heading."""
+def of_command(request: type[msgspec.Struct]) -> str:
+    """Return the table of the options that `--help` lists without a heading."""
     rows = []
     for option in options_of(request).values():
-        if option.group == group:
+        if not option.group:
             shown = f"{option.flag} {option.metavar}".strip()
             written = f"[{option.flag}]" if option.positional else shown
             rows.append((f"`{written}`", option.help, option.default))
