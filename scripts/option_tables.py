@@ -20,7 +20,6 @@ import msgspec
 from benchwright.cli.why import WhyOptions
 from benchwright.features.generators.adapter import ProgramGenerator
 from benchwright.features.load.file_toml import CHAIN, FILES, chain_keys, files_filament
-from benchwright.features.load.options import LoadOptions
 from benchwright.features.load.workload_toml import access_keys, access_of
 from benchwright.features.pool.toml import POOL
 from benchwright.features.search.options import PeakRequest, RampRequest
@@ -47,7 +46,6 @@ TABLES: dict[str, tuple[str, Form | type[msgspec.Struct]]] = {
     "files": ("workload-toml.md", FILES),
     "chains": ("workload-toml.md", Form(chain_keys(), files_filament(None))),
     "chain": ("workload-toml.md", CHAIN),
-    "run": ("workload-toml.md", LoadOptions),
     "why": ("why.md", WhyOptions),
     **{kind.name: ("generators.md", kind) for kind in ProgramGenerator.__subclasses__()},
 }
