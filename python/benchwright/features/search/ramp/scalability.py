@@ -207,16 +207,16 @@ def _crossing(
 # by our own Levenberg-Marquardt steps. Intervals are profiles of the fit *without* the bounds, by t
 # with n - 3 degrees of freedom, cut at the bounds, and contain the fitted value; their noise comes
 # from the residuals, including lack of fit. Their coverage is 94 to 96 % inside the bounds and 93
-# to 99 % at the bounds (docs/ramp.md). Rejected: profiles within the bounds, whose coverage at the
-# corner sigma = kappa = 0 is 100 %: they are too wide. Decision: gamma is fitted, not taken from N
-# = 1, where one noisy run would change the whole curve. Rejected: the bootstrap of residuals, whose
-# 95 % intervals over 7 levels have a coverage of 73 to 80 %. Decision: kappa > 0 alone claims no
-# maximum. The throughput of a closed network of queues bends more sharply than Amdahl's law, and a
-# law with kappa > 0 is the nearest one that bends so, although nothing falls: the saturating law
-# below has as many parameters and never falls (docs/decisions). Non-goals: N as a random variable
-# (rates of an open loop), two laws in one profile. Sources: N. Gunther 2007, Guerrilla Capacity
-# Planning, chapters 4 and 5; M. Moeding's R package `usl` for names; tests/calibration/test_usl.py
-# measures the coverage.
+# to 99 % at the bounds (docs/calibration.md). Rejected: profiles within the bounds, whose coverage
+# at the corner sigma = kappa = 0 is 100 %: they are too wide. Decision: gamma is fitted, not taken
+# from N = 1, where one noisy run would change the whole curve. Rejected: the bootstrap of
+# residuals, whose 95 % intervals over 7 levels have a coverage of 73 to 80 %. Decision: kappa > 0
+# alone claims no maximum. The throughput of a closed network of queues bends more sharply than
+# Amdahl's law, and a law with kappa > 0 is the nearest one that bends so, although nothing falls:
+# the saturating law below has as many parameters and never falls (docs/decisions). Non-goals: N as
+# a random variable (rates of an open loop), two laws in one profile. Sources: N. Gunther 2007,
+# Guerrilla Capacity Planning, chapters 4 and 5; M. Moeding's R package `usl` for names;
+# tests/calibration/test_usl.py measures the coverage.
 
 PROFILE_METHOD = "profile"
 PARAMETERS = 3
