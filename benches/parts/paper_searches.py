@@ -11,17 +11,11 @@ from typing import NamedTuple
 import msgspec
 from nfs_servers import Peaks
 
+from benchwright.features.load.trial import LoadSeries, LoadTrial
 from benchwright.features.search.peak.policies.policy import policy_named
 from benchwright.features.search.surface.design import sample_wanted
 from benchwright.features.search.surface.types import DesignKind, Sample, SampleResult, SurfaceGoal
-from benchwright.features.search.types import (
-    Claim,
-    ClaimKind,
-    LoadSeries,
-    LoadTrial,
-    PeakGoal,
-    PeakStatus,
-)
+from benchwright.features.search.types import Claim, ClaimKind, PeakGoal, PeakStatus
 from servers import SimServer
 from world import Search, play
 

@@ -15,11 +15,11 @@ import numpy as np
 from numpy.random import Generator
 
 from benchwright.core.results import Estimate
+from benchwright.features.load.trial import LoadTrial
 from benchwright.features.search.ramp.levels import THROUGHPUT_KEY
 from benchwright.features.search.ramp.policy import next_ramp_step
 from benchwright.features.search.ramp.scalability import users_at_peak, usl_throughput
 from benchwright.features.search.ramp.types import RampGoal, RampResult, UslFit
-from benchwright.features.search.types import LoadTrial
 
 Curve = Callable[[float], float]
 """Users to throughput [1/s]."""

@@ -13,9 +13,11 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from benchwright.core.criterion import Criterion
+from benchwright.features.load.trial import LoadTrial, Probe
 from benchwright.features.search.peak.policies.policy import policy_named
 from benchwright.features.search.peak.policies.search import next_peak_step
-from benchwright.features.search.types import ClaimResult, Criterion, LoadTrial, PeakGoal, Probe
+from benchwright.features.search.types import ClaimResult, PeakGoal
 from hand_written import mean_response_ms
 
 FULL = os.environ.get("BW_CALIBRATION") == "full"

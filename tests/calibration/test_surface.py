@@ -17,6 +17,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from benchwright.core.criterion import Criterion
 from benchwright.features.search.surface.design import next_sample
 from benchwright.features.search.surface.result import surface_of
 from benchwright.features.search.surface.types import (
@@ -27,7 +28,7 @@ from benchwright.features.search.surface.types import (
     SurfaceGoal,
     SurfaceResult,
 )
-from benchwright.features.search.types import Criterion, PeakGoal
+from benchwright.features.search.types import PeakGoal
 from surfaces import (
     SURFACES,
     factors,

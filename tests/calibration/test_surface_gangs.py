@@ -16,6 +16,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from benchwright.core.criterion import Criterion
 from benchwright.features.search.surface import batch
 from benchwright.features.search.surface.batch import ANCHOR, next_search
 from benchwright.features.search.surface.gangs import gang_effects, responses_of
@@ -28,7 +29,7 @@ from benchwright.features.search.surface.types import (
     SampleResult,
     SurfaceGoal,
 )
-from benchwright.features.search.types import Criterion, PeakGoal
+from benchwright.features.search.types import PeakGoal
 from surfaces import (
     SURFACES,
     factors,

@@ -28,7 +28,7 @@ from benchwright.features.generators.run import GeneratorPlace, LeaveEarly, run_
 from benchwright.features.generators.vegeta import Vegeta
 from benchwright.features.generators.wrk2 import Wrk2
 from benchwright.features.load.criteria import parse_criteria
-from benchwright.features.search.types import LoadEnding, LoadTrial
+from benchwright.features.load.trial import LoadEnding, LoadTrial
 from benchwright.trial.bench import LocalBench
 from postgres_server import postgres
 

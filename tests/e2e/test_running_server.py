@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from benchwright.features.load.trial import LoadEnding, LoadTrial, Probe
 from benchwright.features.search.server.workbench import LocalWorkbench
-from benchwright.features.search.types import LoadEnding, LoadTrial, Probe
 from bw_command import bw
 from ssh_server import free_port
 from workbenches import workbench_of

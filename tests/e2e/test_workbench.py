@@ -23,17 +23,12 @@ import pytest
 
 from benchwright.core.errors import InputError, Interrupted
 from benchwright.core.processes import descendants_of, is_alive, read_process
+from benchwright.features.load.trial import LoadEnding, LoadTrial, Probe
 from benchwright.features.search.server.cpus import SHARED
 from benchwright.features.search.server.life import MonotonicClock, ServerClock
 from benchwright.features.search.server.workbench import LocalWorkbench, WorkbenchConfig
 from benchwright.features.search.spec_toml import read_spec
-from benchwright.features.search.types import (
-    LoadEnding,
-    LoadTrial,
-    Probe,
-    decode_stored,
-    encode_stored,
-)
+from benchwright.features.search.types import decode_stored, encode_stored
 from benchwright.trial.bench import LocalBench
 from benchwright.trial.protocol import ExecEnvironment
 

@@ -18,10 +18,10 @@ import pytest
 
 from benchwright.core.errors import InputError
 from benchwright.core.processes import descendants_of
+from benchwright.features.load.trial import LoadEnding, LoadTrial, Probe
 from benchwright.features.search.server.private_network import PrivateNetwork
 from benchwright.features.search.server.workbench import LocalWorkbench, WorkbenchConfig
 from benchwright.features.search.spec_toml import read_spec
-from benchwright.features.search.types import LoadEnding, LoadTrial, Probe
 from benchwright.trial.bench import LocalBench
 from benchwright.trial.protocol import ExecEnvironment
 from bw_command import bw_words

@@ -19,8 +19,8 @@ import pytest
 
 import ssh_server
 from benchwright.core.processes import all_processes
+from benchwright.features.load.trial import LoadEnding, LoadTrial, Probe
 from benchwright.features.search.server.workbench import LocalWorkbench
-from benchwright.features.search.types import LoadEnding, LoadTrial, Probe
 from bw_command import bw
 from load_hosts import until
 from ssh_server import SshServer, free_port, namespace

@@ -23,6 +23,7 @@ import pytest
 
 from benchwright.core.errors import InputError
 from benchwright.core.processes import descendants_of
+from benchwright.features.load.trial import LoadEnding, LoadTrial, Probe
 from benchwright.features.quiet.hold import Quieted, QuietRequest, restore_dead
 from benchwright.features.quiet.host import Host, ProgramResult, run_program
 from benchwright.features.quiet.log_path import LOG, server_directories
@@ -41,7 +42,6 @@ from benchwright.features.search.server.resources import ServerResourcesHeld
 from benchwright.features.search.server.workbench import LocalWorkbench, WorkbenchConfig
 from benchwright.features.search.spec import Spec
 from benchwright.features.search.spec_toml import read_spec
-from benchwright.features.search.types import LoadEnding, LoadTrial, Probe
 from benchwright.trial.bench import LocalBench
 from benchwright.trial.protocol import ExecEnvironment
 

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from benchwright.core.criterion import Criterion
 from benchwright.features.load.criteria import within_ns
-from benchwright.features.search.types import Criterion, LoadSeries
+from benchwright.features.load.trial import LoadSeries
 from queues import Times
 
 BIN_S = 1.0

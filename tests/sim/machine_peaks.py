@@ -21,8 +21,8 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
+from benchwright.core.criterion import Criterion
 from benchwright.features.load.criteria import within_ns
-from benchwright.features.search.types import Criterion
 from held_out import BY_NAME
 from machine import BY_MACHINE, Machine
 from queues import Times

@@ -23,14 +23,9 @@ from MLRsearch import (  # type: ignore[import-untyped]
     SearchGoal,
 )
 
-from benchwright.features.search.types import (
-    Claim,
-    ClaimResult,
-    Criterion,
-    LoadTrial,
-    PeakStatus,
-    Probe,
-)
+from benchwright.core.criterion import Criterion
+from benchwright.features.load.trial import LoadTrial, Probe
+from benchwright.features.search.types import Claim, ClaimResult, PeakStatus
 from servers import SimServer
 from world import Search, SimWorkbench, State, simulate, unit_of
 

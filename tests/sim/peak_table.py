@@ -26,9 +26,8 @@ from pathlib import Path
 
 import msgspec
 
-from benchwright.features.load.criteria import parse_claim
 from benchwright.features.search.peak.policies.policy import DEFAULT_POLICY, POLICY_NAMES
-from benchwright.features.search.types import Claim
+from benchwright.features.search.types import Claim, parse_claim
 from held_out import BY_NAME, HELD_OUT
 from machine import BY_MACHINE, CALM
 from machine_table import MachineRow, machine_markdown, machine_rows

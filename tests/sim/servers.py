@@ -13,7 +13,8 @@ import math
 from dataclasses import dataclass
 
 from arrivals import Bursty, Poisson
-from benchwright.features.search.types import Claim, Criterion, PeakGoal
+from benchwright.core.criterion import Criterion
+from benchwright.features.search.types import Claim, PeakGoal
 from curves import Curve, measured_curves
 from speed_profiles import SpeedProfile
 from stations import (

@@ -12,7 +12,8 @@ import json
 import sys
 from pathlib import Path
 
-from benchwright.features.search.types import Criterion, LoadTrial, Probe
+from benchwright.core.criterion import Criterion
+from benchwright.features.load.trial import LoadTrial, Probe
 from held_out import BY_NAME
 from servers import SimServer
 from world import SimWorkbench

@@ -13,18 +13,10 @@ import pytest
 
 import peak_table
 import sim_server
+from benchwright.core.criterion import Criterion
+from benchwright.features.load.trial import LoadEnding, LoadTrial, Probe
 from benchwright.features.search.peak.policies.policy import policy_named
-from benchwright.features.search.types import (
-    Claim,
-    ClaimKind,
-    ClaimResult,
-    Criterion,
-    LoadEnding,
-    LoadTrial,
-    PeakGoal,
-    PeakStatus,
-    Probe,
-)
+from benchwright.features.search.types import Claim, ClaimKind, ClaimResult, PeakGoal, PeakStatus
 from held_out import BY_NAME
 from ledger import Ledger, Operations
 from mlrsearch_peer import mlrsearch

@@ -22,19 +22,13 @@ import msgspec
 import numpy as np
 from numpy.random import Generator
 
+from benchwright.core.criterion import Criterion
 from benchwright.core.plan import Pairs
+from benchwright.features.load.trial import LoadEnding, LoadTrial, Probe
 from benchwright.features.search.peak.policies.policy import Policy
 from benchwright.features.search.peak.policies.search import next_peak_step
 from benchwright.features.search.peak.policies.trials import resolve_failures
-from benchwright.features.search.types import (
-    Claim,
-    ClaimResult,
-    Criterion,
-    LoadEnding,
-    LoadTrial,
-    PeakGoal,
-    Probe,
-)
+from benchwright.features.search.types import Claim, ClaimResult, PeakGoal
 from closed_loop import closed_loop
 from ledger import BIN_S, Ledger, Operations
 from machine import CALM, Course, Machine, busy_share

@@ -12,9 +12,9 @@ from benchwright.features.generators.marked_trials import (
     marked_text,
     neighbours_text,
 )
+from benchwright.features.load.trial import LoadTrial
 from benchwright.features.search.ramp.policy import best_so_far
 from benchwright.features.search.ramp.types import RampAxis, RampGoal
-from benchwright.features.search.types import LoadTrial
 
 
 def trial(**fields: Any) -> LoadTrial:

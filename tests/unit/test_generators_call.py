@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchwright.core.criterion import Criterion
 from benchwright.features.generators import adapter as placeholders
 from benchwright.features.generators.adapter import (
     CLOSED_LOOP,
@@ -29,7 +30,6 @@ from benchwright.features.generators.registry import GENERATORS
 from benchwright.features.generators.vegeta import Vegeta
 from benchwright.features.generators.wrk2 import Wrk2
 from benchwright.features.load.criteria import parse_criteria, parse_criterion
-from benchwright.features.search.types import Criterion
 
 URL = "http://127.0.0.1:{port}/"
 SAMPLE = (("port", "8080"), ("clients", "3"))

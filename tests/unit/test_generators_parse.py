@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from benchwright.core.criterion import Criterion
 from benchwright.features.generators import pgbench
 from benchwright.features.generators.adapter import (
     ERRORS_IN_RESPONSE,
@@ -29,7 +30,6 @@ from benchwright.features.generators.redis_benchmark import RedisBenchmark
 from benchwright.features.generators.vegeta import Vegeta
 from benchwright.features.generators.wrk2 import Wrk2
 from benchwright.features.load.criteria import parse_criteria
-from benchwright.features.search.types import Criterion
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "generators"
 URL = "http://127.0.0.1:8080/"

@@ -31,8 +31,9 @@ from benchwright.features.generators.run import (
 )
 from benchwright.features.generators.wrk2 import Wrk2
 from benchwright.features.load.criteria import parse_criteria
+from benchwright.features.load.trial import LoadEnding, LoadTrial, Probe
 from benchwright.features.search.peak.policies.trials import why_unusable
-from benchwright.features.search.types import LoadEnding, LoadTrial, PeakGoal, Probe
+from benchwright.features.search.types import PeakGoal
 from benchwright.trial.bench import BatchResult
 from benchwright.trial.protocol import EpochRecord, RunRequest
 

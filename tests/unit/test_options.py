@@ -23,6 +23,7 @@ from benchwright.cli.shared_options import (
 )
 from benchwright.cli.stats_options import StatsOptions
 from benchwright.cli.why import WhyOptions
+from benchwright.core.criterion import Criterion
 from benchwright.features.load.options import (
     BareOptions,
     LoadOptions,
@@ -41,7 +42,7 @@ from benchwright.features.replay.trace_options import (
 from benchwright.features.search.options import PeakRequest, RampRequest, SurfaceRequest
 from benchwright.features.search.ramp.types import RampGoal
 from benchwright.features.search.session import stored_request
-from benchwright.features.search.types import Criterion, PeakGoal
+from benchwright.features.search.types import PeakGoal
 from benchwright.study.journal import SessionInfo
 from benchwright.suite.command_line import CommandRequest
 from benchwright.suite.comparison import ComparisonRequest

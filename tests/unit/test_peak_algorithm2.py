@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchwright.core.criterion import Criterion
+from benchwright.features.load.trial import LoadEnding, LoadTrial, Probe
 from benchwright.features.search.peak.policies.policy import Policy, policy_named
 from benchwright.features.search.peak.policies.published import (
     PAPER_RUN_LENGTH_S,
@@ -22,17 +24,7 @@ from benchwright.features.search.peak.policies.published import (
     load_response,
 )
 from benchwright.features.search.peak.policies.search import next_peak_step
-from benchwright.features.search.types import (
-    Claim,
-    ClaimKind,
-    ClaimResult,
-    Criterion,
-    LoadEnding,
-    LoadTrial,
-    PeakGoal,
-    PeakStatus,
-    Probe,
-)
+from benchwright.features.search.types import Claim, ClaimKind, ClaimResult, PeakGoal, PeakStatus
 from hand_written import mean_response_ms
 
 R_SAT = Criterion("response_ms_mean", 40.0)

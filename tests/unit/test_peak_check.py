@@ -10,6 +10,8 @@ import msgspec
 import numpy as np
 import pytest
 
+from benchwright.core.criterion import Criterion
+from benchwright.features.load.trial import LoadTrial, Probe
 from benchwright.features.search.peak.policies import tuning
 from benchwright.features.search.peak.policies.check import (
     CheckSide,
@@ -26,11 +28,8 @@ from benchwright.features.search.types import (
     Claim,
     ClaimKind,
     ClaimResult,
-    Criterion,
-    LoadTrial,
     PeakGoal,
     PeakStatus,
-    Probe,
     RateTally,
 )
 from hand_written import MEAN_RESPONSE, run_of

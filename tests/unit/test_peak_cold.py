@@ -10,21 +10,13 @@ import msgspec
 import numpy as np
 import pytest
 
+from benchwright.core.criterion import Criterion
+from benchwright.features.load.trial import LoadEnding, LoadTrial, Probe
 from benchwright.features.search.peak.policies import tuning
 from benchwright.features.search.peak.policies.monotone import Monotone
 from benchwright.features.search.peak.policies.reading import LongRuns, long_runs, longest_run_s
 from benchwright.features.search.peak.policies.search import next_peak_step
-from benchwright.features.search.types import (
-    Claim,
-    ClaimKind,
-    ClaimResult,
-    Criterion,
-    LoadEnding,
-    LoadTrial,
-    PeakGoal,
-    PeakStatus,
-    Probe,
-)
+from benchwright.features.search.types import Claim, ClaimKind, ClaimResult, PeakGoal, PeakStatus
 from hand_written import MEAN_RESPONSE, run_of
 
 GOAL = PeakGoal(criteria=(Criterion(MEAN_RESPONSE, 40.0),), claim=Claim(ClaimKind.RATE, 0.05))

@@ -6,10 +6,12 @@ import msgspec
 import numpy as np
 import pytest
 
+from benchwright.core.criterion import Criterion
 from benchwright.core.results import Finding
+from benchwright.features.load.trial import LoadSeries, LoadTrial
 from benchwright.features.search.peak.policies.diagnostics import server_findings
 from benchwright.features.search.peak.policies.reading import LongRuns
-from benchwright.features.search.types import Criterion, LoadSeries, LoadTrial, PeakGoal
+from benchwright.features.search.types import PeakGoal
 from hand_written import MEAN_RESPONSE, overloaded_run, run_of
 
 R_SAT = Criterion(key=MEAN_RESPONSE, limit=40.0)

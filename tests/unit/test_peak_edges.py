@@ -10,21 +10,13 @@ import msgspec
 import numpy as np
 import pytest
 
+from benchwright.core.criterion import Criterion
+from benchwright.features.load.trial import LoadEnding, LoadTrial, Probe
 from benchwright.features.search.peak.policies.monotone import _MonotoneState
 from benchwright.features.search.peak.policies.policy import POLICY_NAMES, policy_named
 from benchwright.features.search.peak.policies.reading import read_runs
 from benchwright.features.search.peak.policies.search import generator_limit, next_peak_step
-from benchwright.features.search.types import (
-    Claim,
-    ClaimKind,
-    ClaimResult,
-    Criterion,
-    LoadEnding,
-    LoadTrial,
-    PeakGoal,
-    PeakStatus,
-    Probe,
-)
+from benchwright.features.search.types import Claim, ClaimKind, ClaimResult, PeakGoal, PeakStatus
 from hand_written import run_of
 
 MEAN = Criterion("response_ms_mean", 40.0)

@@ -10,23 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchwright.core.criterion import Criterion
 from benchwright.core.results import Estimate
+from benchwright.features.load.trial import LoadEnding, LoadTrial
 from benchwright.features.search.peak.policies.evidence import (
     limits_hold,
     measured_bounds,
     tallies,
     weighed,
 )
-from benchwright.features.search.types import (
-    Claim,
-    ClaimResult,
-    Criterion,
-    CurvePoint,
-    LoadEnding,
-    LoadTrial,
-    PeakStatus,
-    RateTally,
-)
+from benchwright.features.search.types import Claim, ClaimResult, CurvePoint, PeakStatus, RateTally
 from hand_written import MEAN_RESPONSE
 
 MEAN = Criterion(MEAN_RESPONSE, 40.0)

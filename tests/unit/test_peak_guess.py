@@ -8,6 +8,8 @@ import json
 import msgspec
 import pytest
 
+from benchwright.core.criterion import Criterion
+from benchwright.features.load.trial import LoadEnding, LoadTrial, Probe
 from benchwright.features.search.peak.chart import cost_panel, peak_sheet
 from benchwright.features.search.peak.experiment import peak_meaning
 from benchwright.features.search.peak.policies import tuning
@@ -20,17 +22,7 @@ from benchwright.features.search.peak.report import PeakReport, peak_document, p
 from benchwright.features.search.progress import peak_probe_text
 from benchwright.features.search.requests import GUESS_USERS, PeakPlan, PeakRequest
 from benchwright.features.search.spec import Spec
-from benchwright.features.search.types import (
-    Claim,
-    ClaimKind,
-    Criterion,
-    LoadEnding,
-    LoadTrial,
-    PeakGoal,
-    PeakStatus,
-    Probe,
-    SearchTrial,
-)
+from benchwright.features.search.types import Claim, ClaimKind, PeakGoal, PeakStatus, SearchTrial
 from benchwright.suite.program import SourceFile
 from hand_written import MEAN_RESPONSE, mean_response_ms
 from held_out import BY_NAME

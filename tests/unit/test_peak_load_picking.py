@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchwright.core.criterion import Criterion
 from benchwright.features.search.peak.policies.published import (
     LoadMean,
     LoadPicking,
@@ -18,7 +19,7 @@ from benchwright.features.search.peak.policies.published import (
     model_guided_polynomial,
     predicted_load,
 )
-from benchwright.features.search.types import Criterion, PeakGoal
+from benchwright.features.search.types import PeakGoal
 
 LIMIT = 40.0
 

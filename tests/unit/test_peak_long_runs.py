@@ -5,10 +5,12 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from benchwright.core.criterion import Criterion
+from benchwright.features.load.trial import LoadTrial, Probe
 from benchwright.features.search.peak.policies import tuning
 from benchwright.features.search.peak.policies.monotone import Monotone
 from benchwright.features.search.peak.policies.reading import LongRuns, long_runs
-from benchwright.features.search.types import Claim, Criterion, LoadTrial, PeakGoal, Probe
+from benchwright.features.search.types import Claim, PeakGoal
 from hand_written import MEAN_RESPONSE, overloaded_run, run_of
 
 GOAL = PeakGoal(criteria=(Criterion(MEAN_RESPONSE, 40.0),), claim=Claim(), start_rate=50.0)

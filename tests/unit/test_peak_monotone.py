@@ -10,6 +10,8 @@ import msgspec
 import numpy as np
 import pytest
 
+from benchwright.core.criterion import Criterion
+from benchwright.features.load.trial import LoadEnding, LoadSeries, LoadTrial, Probe
 from benchwright.features.search.peak.policies import tuning
 from benchwright.features.search.peak.policies.crossing import IntendedRun, region_crossing
 from benchwright.features.search.peak.policies.monotone import Monotone
@@ -20,18 +22,7 @@ from benchwright.features.search.peak.policies.monotone_posterior import (
 )
 from benchwright.features.search.peak.policies.reading import UNKNOWN_NOISE
 from benchwright.features.search.peak.policies.search import next_peak_step
-from benchwright.features.search.types import (
-    Claim,
-    ClaimKind,
-    ClaimResult,
-    Criterion,
-    LoadEnding,
-    LoadSeries,
-    LoadTrial,
-    PeakGoal,
-    PeakStatus,
-    Probe,
-)
+from benchwright.features.search.types import Claim, ClaimKind, ClaimResult, PeakGoal, PeakStatus
 from held_out import BY_NAME
 from world import play, search_of
 

@@ -12,8 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchwright.core.criterion import Criterion, criterion_text, criterion_value_text
 from benchwright.core.results import Estimate, Finding, Severity
 from benchwright.core.text import number_text, probability_text
+from benchwright.features.load.trial import LoadEnding, LoadSeries, LoadTrial, Probe
 from benchwright.features.search.peak.chart import half_width, peak_sheet
 from benchwright.features.search.peak.report import (
     PeakReport,
@@ -28,18 +30,12 @@ from benchwright.features.search.progress import (
     peak_running_text,
     peak_trial_text,
 )
-from benchwright.features.search.text import criterion_text, criterion_value_text
 from benchwright.features.search.types import (
     Claim,
     ClaimKind,
     ClaimResult,
-    Criterion,
     CurvePoint,
-    LoadEnding,
-    LoadSeries,
-    LoadTrial,
     PeakStatus,
-    Probe,
     RateTally,
     SearchTrial,
     VarianceComponents,

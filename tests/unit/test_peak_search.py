@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchwright.core.criterion import Criterion
+from benchwright.features.load.trial import LoadEnding, LoadTrial, Probe
 from benchwright.features.search.peak.policies import tuning
 from benchwright.features.search.peak.policies.policy import (
     POLICY_NAMES,
@@ -22,16 +24,7 @@ from benchwright.features.search.peak.policies.published import (
     STRAWMAN_RUN_LENGTH_S,
 )
 from benchwright.features.search.peak.policies.search import may_leave, next_peak_step
-from benchwright.features.search.types import (
-    ClaimResult,
-    Criterion,
-    CurvePoint,
-    LoadEnding,
-    LoadTrial,
-    PeakGoal,
-    PeakStatus,
-    Probe,
-)
+from benchwright.features.search.types import ClaimResult, CurvePoint, PeakGoal, PeakStatus
 from hand_written import mean_response_ms
 
 R_SAT = Criterion("response_ms_mean", 40.0)

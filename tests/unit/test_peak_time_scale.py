@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from benchwright.core.criterion import Criterion
 from benchwright.features.search.peak.policies import tuning
 from benchwright.features.search.peak.policies.units import run_length_s, time_scale
-from benchwright.features.search.types import Criterion, PeakGoal
+from benchwright.features.search.types import PeakGoal
 
 
 @pytest.mark.parametrize(

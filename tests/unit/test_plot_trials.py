@@ -24,9 +24,10 @@ from benchwright.core.results import Estimate
 from benchwright.features.load.chart import NamedLoad, course_panel, quantities_panel
 from benchwright.features.load.hdr_histogram import decode_histogram
 from benchwright.features.load.response_times import response_times
+from benchwright.features.load.trial import LoadTrial, Probe
 from benchwright.features.load.types import EngineResult
 from benchwright.features.search.peak.chart import cost_panel
-from benchwright.features.search.types import LoadTrial, Probe, SearchTrial
+from benchwright.features.search.types import SearchTrial
 from benchwright.report.charts.forest import forest_sheet
 from benchwright.report.charts.render import render_sheet
 from benchwright.report.charts.sheet import AxisUnit, Panel, PanelCurve, Sheet

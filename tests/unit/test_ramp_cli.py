@@ -16,6 +16,7 @@ import pytest
 from benchwright.cli.main import main
 from benchwright.core.errors import BenchError, InputError
 from benchwright.core.plan import Pairs
+from benchwright.features.load.trial import LoadEnding, LoadSeries, LoadTrial, Probe
 from benchwright.features.search.ramp.experiment import (
     ramp_meaning,
     ramp_search,
@@ -25,7 +26,6 @@ from benchwright.features.search.ramp.experiment import (
 from benchwright.features.search.ramp.types import RampAxis, RampGoal, RampResult, RampStatus
 from benchwright.features.search.requests import RampPlan, RampRequest
 from benchwright.features.search.session import run_search
-from benchwright.features.search.types import LoadEnding, LoadSeries, LoadTrial, Probe
 from benchwright.run.ledger import Ledger
 from benchwright.run.recovery import CRASH_CAUSE, recover
 from benchwright.study.journal import SessionInfo, Study

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchwright.features.load.trial import LoadEnding, LoadSeries, LoadTrial, Probe
 from benchwright.features.search.ramp.levels import (
     THROUGHPUT_KEY,
     TrialThroughput,
@@ -35,7 +36,6 @@ from benchwright.features.search.ramp.types import (
     RampStatus,
     ScalabilityModel,
 )
-from benchwright.features.search.types import LoadEnding, LoadSeries, LoadTrial, Probe
 
 Curve = Callable[[float], float]
 """Users, or arrivals per second, to the true throughput [1/s]."""

@@ -13,6 +13,7 @@ import msgspec
 import pytest
 
 from benchwright.core.text_table import field_lines
+from benchwright.features.load.trial import LoadEnding, LoadSeries, LoadTrial, Probe
 from benchwright.features.search.progress import (
     ramp_opening_text,
     ramp_probe_text,
@@ -36,13 +37,7 @@ from benchwright.features.search.ramp.types import (
     RampStatus,
     ScalabilityModel,
 )
-from benchwright.features.search.types import (
-    LoadEnding,
-    LoadSeries,
-    LoadTrial,
-    Probe,
-    SearchTrial,
-)
+from benchwright.features.search.types import SearchTrial
 from benchwright.findings.codes import make_finding
 from benchwright.report.charts.draw import draw_sheet
 from benchwright.report.charts.render import render_sheet

@@ -11,22 +11,18 @@ import msgspec
 import pytest
 
 from benchwright.cli.main import main
-from benchwright.features.load.responses_chart import (
-    load_responses,
-    normal_sheet,
-    response_tests,
-)
+from benchwright.core.criterion import Criterion
+from benchwright.features.load.page import load_responses
+from benchwright.features.load.trial import LoadEnding, LoadTrial, Probe
+from benchwright.features.search.responses_chart import response_tests
 from benchwright.features.search.types import (
     Claim,
     ClaimResult,
-    Criterion,
     CurvePoint,
-    LoadEnding,
-    LoadTrial,
     PeakStatus,
-    Probe,
     SearchTrial,
 )
+from benchwright.page.trial_charts import normal_sheet
 from benchwright.stats.aggregate import MetricColumn
 
 STUDIES = Path(__file__).parents[1] / "data" / "studies-0.1"

@@ -13,7 +13,9 @@ from benchwright.core.observation import CpuProfile, StackSample, TopFunction
 from benchwright.core.plan import Pairs
 from benchwright.core.processes import Process
 from benchwright.core.results import Estimate
+from benchwright.features.load.trial import LoadEnding, LoadTrial, Probe
 from benchwright.features.profile.profiler import Profiler
+from benchwright.features.search.load_watcher import LoadWatcher
 from benchwright.features.search.profiles import (
     answer_load,
     answer_profile_note,
@@ -25,15 +27,12 @@ from benchwright.features.search.server.workbench import AroundLoad, unwatched
 from benchwright.features.search.types import (
     Claim,
     ClaimResult,
-    LoadEnding,
-    LoadTrial,
     PeakAnswer,
     PeakStatus,
-    Probe,
     SearchTrial,
 )
 from benchwright.report.observed import search_profiles, search_profiles_text
-from benchwright.run.observers import LoadProfiler, LoadWatcher
+from benchwright.run.observers import LoadProfiler
 from benchwright.run.watching import BatchWatcher, OptionalObservers, Windows
 from benchwright.watch.observer import ObserverSet, Watch
 

@@ -14,8 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchwright.core.criterion import Criterion
 from benchwright.core.errors import BenchError, Interrupted
 from benchwright.core.plan import Pairs
+from benchwright.features.load.trial import LoadEnding, LoadSeries, LoadTrial, Probe
 from benchwright.features.search.peak.experiment import best_so_far, peak_search, peak_verdict
 from benchwright.features.search.peak.policies.policy import POLICY_NAMES
 from benchwright.features.search.requests import PeakPlan
@@ -30,14 +32,9 @@ from benchwright.features.search.types import (
     Claim,
     ClaimKind,
     ClaimResult,
-    Criterion,
-    LoadEnding,
-    LoadSeries,
-    LoadTrial,
     PeakAnswer,
     PeakGoal,
     PeakStatus,
-    Probe,
     SearchTrial,
     decode_stored,
     encode_stored,

@@ -19,7 +19,8 @@ from benchwright.core.observation import (
     TrialEnding,
 )
 from benchwright.core.plan import Command, FixedCount, Phases, StopDecision, TestPlan
-from benchwright.features.search.types import LoadTrial, Probe, SearchTrial
+from benchwright.features.load.trial import LoadTrial, Probe
+from benchwright.features.search.types import SearchTrial
 from benchwright.study.contents import tests_of as contents_of
 from benchwright.study.export import (
     ExportedTrial,

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct
 
+from benchwright.core.criterion import Criterion
 from benchwright.features.search.surface import gaussian_process as gp
 from benchwright.features.search.surface.coding import (
     candidates,
@@ -44,7 +45,7 @@ from benchwright.features.search.surface.types import (
     SurfaceGoal,
     make_factor,
 )
-from benchwright.features.search.types import Criterion, PeakGoal, PeakStatus
+from benchwright.features.search.types import PeakGoal, PeakStatus
 from surfaces import (
     ending,
     factors,

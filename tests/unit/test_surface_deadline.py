@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchwright.core.criterion import Criterion
 from benchwright.features.search.surface.deadline import TimeLeft, least_search_s, time_share
 from benchwright.features.search.surface.design import (
     initial_samples,
@@ -17,7 +18,7 @@ from benchwright.features.search.surface.design import (
 )
 from benchwright.features.search.surface.result import surface_of
 from benchwright.features.search.surface.types import DesignKind, SampleResult, SurfaceGoal
-from benchwright.features.search.types import Criterion, PeakGoal
+from benchwright.features.search.types import PeakGoal
 from surfaces import factors, searched
 
 PEAK = PeakGoal(criteria=(Criterion("response_ms_mean", 40.0),), start_rate=20.0)

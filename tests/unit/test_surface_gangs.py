@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from benchwright.core.criterion import Criterion
 from benchwright.features.pool.stored import PoolRecord
 from benchwright.features.pool.types import Attempt, VoidReason
 from benchwright.features.search.surface.batch import (
@@ -39,7 +40,7 @@ from benchwright.features.search.surface.types import (
     SurfaceGoal,
 )
 from benchwright.features.search.text import gangs_text
-from benchwright.features.search.types import Claim, Criterion, PeakGoal
+from benchwright.features.search.types import Claim, PeakGoal
 from benchwright.findings.comparison import gang_confounded
 from surfaces import factors, measured_peaks, randomised, searched, true_peaks
 

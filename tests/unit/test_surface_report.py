@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from benchwright.core.criterion import Criterion
 from benchwright.core.errors import InputError
 from benchwright.core.results import Finding, Severity
 from benchwright.features.search.requests import (
@@ -40,7 +41,7 @@ from benchwright.features.search.surface.types import (
     Transform,
     make_factor,
 )
-from benchwright.features.search.types import Claim, ClaimResult, Criterion, PeakGoal, PeakStatus
+from benchwright.features.search.types import Claim, ClaimResult, PeakGoal, PeakStatus
 from benchwright.report.answer import finding_groups
 from benchwright.report.charts.render import render_sheet
 from benchwright.report.charts.sheet import CurveForm, Sheet

@@ -9,9 +9,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from benchwright.core.criterion import Criterion
 from benchwright.core.errors import BenchError
 from benchwright.core.plan import Pairs
 from benchwright.core.results import Finding
+from benchwright.features.load.trial import LoadEnding, LoadTrial, Probe
 from benchwright.features.pool.gangs import DeadlineReached, TaskEnd
 from benchwright.features.pool.types import Attempt, Task
 from benchwright.features.search.peak.experiment import peak_search, peak_verdict
@@ -37,13 +39,9 @@ from benchwright.features.search.surface.types import (
 from benchwright.features.search.types import (
     Claim,
     ClaimKind,
-    Criterion,
-    LoadEnding,
-    LoadTrial,
     PeakAnswer,
     PeakGoal,
     PeakStatus,
-    Probe,
     SearchTrial,
     decode_stored,
 )

@@ -17,6 +17,7 @@ from benchwright.core.errors import InputError
 from benchwright.core.observation import Trial, TrialEnding
 from benchwright.core.resource_use import CgroupUse, ResourceUse, TaskUse
 from benchwright.core.results import Finding, Severity
+from benchwright.features.load.trial import LoadTrial, Probe
 from benchwright.features.search.output import print_last_search
 from benchwright.features.search.ramp.policy import best_so_far
 from benchwright.features.search.ramp.types import RampGoal
@@ -25,10 +26,8 @@ from benchwright.features.search.session import search_info
 from benchwright.features.search.types import (
     Claim,
     ClaimResult,
-    LoadTrial,
     PeakAnswer,
     PeakStatus,
-    Probe,
     SearchTrial,
     encode_stored,
 )

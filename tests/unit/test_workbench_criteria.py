@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchwright.core.criterion import Criterion
+from benchwright.core.quantity import parse_confidence
 from benchwright.features.load.criteria import (
     CRITERION_FORMS,
-    parse_claim,
-    parse_confidence,
     parse_criteria,
     parse_criterion,
     percentile_key,
     within_ns,
 )
-from benchwright.features.search.types import Claim, ClaimKind, Criterion
+from benchwright.features.search.types import Claim, ClaimKind, parse_claim
 
 
 @pytest.mark.parametrize(

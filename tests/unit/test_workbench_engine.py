@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchwright.core.criterion import Criterion
 from benchwright.core.errors import Interrupted
 from benchwright.features.load import engine_values
 from benchwright.features.load import request as r
@@ -28,6 +29,7 @@ from benchwright.features.load.engine_values import (
     merged,
 )
 from benchwright.features.load.hdr_histogram import Histogram
+from benchwright.features.load.trial import LoadTrial, Probe
 from benchwright.features.load.types import (
     ChainDraws,
     EngineResult,
@@ -43,7 +45,6 @@ from benchwright.features.search.engine_generator import (
     with_worker_cpus,
 )
 from benchwright.features.search.spec_toml import EngineSettings, read_spec
-from benchwright.features.search.types import Criterion, LoadTrial, Probe
 from benchwright.report.parts import spent_text
 from hdr_text import encode
 

@@ -20,6 +20,7 @@ from benchwright.cli.outcome import (
 )
 from benchwright.cli.terminal import table_width
 from benchwright.core.comparison import ComparisonResult
+from benchwright.core.observation import profiles_of
 from benchwright.core.results import Finding
 from benchwright.core.untrusted import visible
 from benchwright.features.profile.profiler import stored_stacks
@@ -68,7 +69,7 @@ def _difference(arms: tuple[RunningTest, RunningTest], study: Path, session: int
         share_changes,
     )
 
-    before, after = (stored_stacks(arm.trials, study) for arm in arms)
+    before, after = (stored_stacks(profiles_of(arm.trials), study) for arm in arms)
     if not before.counts or not after.counts:
         return
     names = arms[0].name, arms[1].name

@@ -91,13 +91,13 @@ def resources_sheet(word: str) -> Sheet:
 
 
 def response_group(word: str) -> PlotGroup | None:
-    """Return the responses of a stored search's trials as tests (features/load/responses_chart.py);
+    """Return the responses of a stored search's trials as tests (features/search/responses_chart.py);
     None for what is no search.
 
     Raises StudyError for a study that cannot be read, InputError for too few responses.
     """
-    from benchwright.features.load.responses_chart import response_tests
     from benchwright.features.search.reports import found_peaks
+    from benchwright.features.search.responses_chart import response_tests
     from benchwright.features.search.session import search_experiment
     from benchwright.run.ledger import Ledger
     from benchwright.study.contents import search_trials_of

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 import msgspec
 
@@ -211,3 +211,9 @@ class Trial(msgspec.Struct, frozen=True, omit_defaults=True):
     """Where CPU time went; trials of few samples share one."""
     error_text: ErrorText | None = None
     """Of a trial that failed."""
+
+
+def profiles_of(trials: Iterable[Trial]) -> tuple[CpuProfile, ...]:
+    """Return the profiles of trials, without those of warm-up trials."""
+    found = (trial.profile for trial in trials if not trial.warmup)
+    return tuple(one for one in found if one is not None)

@@ -12,11 +12,11 @@ from collections.abc import Sequence
 
 import msgspec
 
+from benchwright.core.criterion import Criterion
 from benchwright.core.observation import Trial, TrialEnding
 from benchwright.core.plan import Pairs
 from benchwright.core.resource_use import ResourceUse
 from benchwright.core.results import Finding, Severity, Summary
-from benchwright.features.search.types import Criterion
 from benchwright.findings.codes import (
     BROKEN_CODES,
     LIMITER_CODES,

@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from benchwright.core.observation import Trial, TrialEnding
+from benchwright.core.observation import Trial, TrialEnding, profiles_of
 from benchwright.core.results import Estimate, Finding, Summary
 from benchwright.core.text import exact_text, moment_text, percent_text, plural
 from benchwright.core.untrusted import visible
@@ -101,6 +101,7 @@ def tests_part(study: Study, session: StoredSession, part: str, only: str | None
         baseline=stored_baseline(session.info),
     )
     loads = read_loads(stored)
+    trials = [trial for test in stored.tests for trial in test.trials]
     sections = [
         *([loads_section(part, loads)] if loads else []),
         *([comparison_section(stored)] if stored.comparisons else []),
@@ -113,7 +114,8 @@ def tests_part(study: Study, session: StoredSession, part: str, only: str | None
                 explained(test, row.name)
                 for test, row in zip(stored.tests, answer.tests, strict=True)
             ],
-            [trial for test in stored.tests for trial in test.trials],
+            [one.use for one in trials if one.use is not None],
+            profiles_of(trials),
             study.path,
         ),
         environment_section(stored.id, stored.machines),

@@ -15,13 +15,13 @@ import msgspec
 from benchwright.core.errors import InputError
 from benchwright.core.text import plural
 from benchwright.core.untrusted import visible
-from benchwright.features.load.responses_chart import MOST_OF_PAGE, normal_sheet
 from benchwright.page.document import LongSeries, Picture
 from benchwright.page.stored import StoredTest
 from benchwright.report.answer import TestAnswer
 from benchwright.report.charts.compose import compose_plot
 from benchwright.report.charts.panels import plot_sheet
 from benchwright.report.charts.plan import ChartRequest
+from benchwright.report.charts.plot_data import PlotMode
 from benchwright.report.charts.sheet import (
     AxisUnit,
     LevelLine,
@@ -51,6 +51,17 @@ MOST_DRAWN = 500
 _GROUPS = 150
 _RANKS = 250
 _MOST_IN_SERIES = 100_000
+MOST_OF_PAGE = 9
+"""Maximum of loads that a page shows."""
+
+
+def normal_sheet(tests: Sequence[PlotTest]) -> Sheet | None:
+    """Return the normal probability plots of a page; None without tests."""
+    if not tests:
+        return None
+    request = ChartRequest(mode=PlotMode.NORMAL)
+    plot, _ = compose_plot([PlotGroup("", tuple(tests[:MOST_OF_PAGE]))], request)
+    return plot_sheet(plot, ChartStyle())
 
 
 def shown(test: StoredTest, row: TestAnswer) -> ShownTest:

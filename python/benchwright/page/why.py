@@ -8,12 +8,11 @@ from pathlib import Path
 import msgspec
 
 from benchwright.core.errors import OperatingError
-from benchwright.core.observation import Trial
+from benchwright.core.observation import CpuProfile
 from benchwright.core.resource_use import ResourceUse
 from benchwright.core.text import duration_text, plural, some_text
 from benchwright.core.untrusted import visible
 from benchwright.features.profile.profiler import stored_stacks
-from benchwright.features.search.types import LoadTrial
 from benchwright.findings.explanation import Explanation
 from benchwright.findings.use_table import UseRow, UseValue, busy_rows
 from benchwright.page.document import (
@@ -46,19 +45,20 @@ _MOST_STACKS = 4000
 def why_section(
     part: str,
     explanations: Sequence[Explanation],
-    trials: Sequence[Trial | LoadTrial],
+    uses: Sequence[ResourceUse],
+    profiles: Sequence[CpuProfile],
     study: Path,
     noun: str = "test",
 ) -> Section:
-    """Return what limited these results; `trials` are all trials of the session."""
+    """Return what limited these results; `uses` and `profiles` are those of
+    all trials of the session."""
     groups = finding_groups((one.name, cause) for one in explanations for cause in one.causes)
     worst = _worst(groups, explanations)
     blocks: list[Block] = list(_causes(groups, explanations, noun))
-    uses = [trial.use for trial in trials if trial.use is not None]
     blocks += _strip(part, uses, study)
     if worst is not None and worst.window is not None:
         blocks += _use_tables(part, worst)
-    blocks += _flame(part, trials, study)
+    blocks += _flame(part, profiles, study)
     return Section(
         id=f"{part}-why",
         title="Why",
@@ -205,11 +205,11 @@ def _readings(readings: Sequence[UseValue], *, whole: bool) -> Cell:
 # -- Profiles --------------------------------------------------------------------------
 
 
-def _flame(part: str, trials: Sequence[Trial | LoadTrial], study: Path) -> Iterator[Block]:
-    if not any(trial.profile is not None for trial in trials):
+def _flame(part: str, profiles: Sequence[CpuProfile], study: Path) -> Iterator[Block]:
+    if not profiles:
         return
     try:
-        folded = stored_stacks(trials, study)
+        folded = stored_stacks(profiles, study)
     except (OSError, ValueError) as why:
         yield Prose(visible(f"The profile cannot be read: {why}"), "doubtful")
         return

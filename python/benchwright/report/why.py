@@ -12,6 +12,12 @@ from typing import Literal
 
 import msgspec
 
+from benchwright.core.criterion import (
+    Criterion,
+    criterion_limit_text,
+    criterion_name,
+    criterion_value_text,
+)
 from benchwright.core.resource_use import ProgramUse, ResourceUse, TaskUse
 from benchwright.core.results import Finding, Severity, Summary
 from benchwright.core.text import (
@@ -31,12 +37,6 @@ from benchwright.core.text_table import (
     word_column,
 )
 from benchwright.core.untrusted import one_line, visible, visible_lines
-from benchwright.features.search.text import (
-    criterion_limit_text,
-    criterion_name,
-    criterion_value_text,
-)
-from benchwright.features.search.types import Criterion
 from benchwright.findings.codes import LIMITER_CODES
 from benchwright.findings.explanation import ONLY_STATED, Explanation
 from benchwright.findings.observed import ObservedFiles

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import msgspec
 
@@ -150,6 +150,11 @@ def brace_template(text: str, place: OffsetLocator, known: Collection[str]) -> T
             end = match.end()
     parts.append(text[end:])
     return Template(tuple(p for p in parts if p != ""), place(0))
+
+
+def fill_placeholders(template: Template, values: Mapping[str, str]) -> str:
+    """Return a text with values in its slots; each slot has a value."""
+    return "".join(part if isinstance(part, str) else values[part.name] for part in template.parts)
 
 
 def fixed(text: str, where: Where) -> Template:

@@ -11,9 +11,10 @@ from typing import Annotated, ClassVar, Literal, Protocol
 
 import msgspec
 
+from benchwright.core.criterion import Criterion
 from benchwright.core.plan import Command, Pairs
 from benchwright.features.generators.findings import LATENESS_UNKNOWN, REFUSALS_UNSEEN
-from benchwright.features.search.types import Criterion, LoadSeries, rounded_rate
+from benchwright.features.load.trial import LoadSeries, rounded_rate
 from benchwright.suite.form import Key
 from benchwright.suite.toml_table import TomlTable
 from benchwright.trial.programs import program_of

@@ -39,7 +39,7 @@ from benchwright.features.generators.output import (
     parse_source,
     rows_at,
 )
-from benchwright.features.search.types import LoadSeries
+from benchwright.features.load.trial import LoadSeries
 from benchwright.suite.form import Key
 from benchwright.suite.rules import metric_name_fault
 from benchwright.suite.toml_table import TomlTable

@@ -24,7 +24,7 @@ from benchwright.features.generators.marked_trials import (
     marked_text,
     neighbours_text,
 )
-from benchwright.features.search.types import LoadSeries, LoadTrial
+from benchwright.features.load.trial import LoadSeries, LoadTrial
 from benchwright.findings import thresholds as t
 from benchwright.findings.codes import finding_of_mark, make_finding
 

@@ -15,6 +15,7 @@ import math
 from collections.abc import Iterable
 from typing import ClassVar
 
+from benchwright.core.criterion import Criterion
 from benchwright.core.plan import Command
 from benchwright.features.generators import measurements as summary
 from benchwright.features.generators.adapter import (
@@ -35,7 +36,6 @@ from benchwright.features.generators.adapter import (
 )
 from benchwright.features.generators.output import JsonOutput
 from benchwright.features.load.criteria import within_ns
-from benchwright.features.search.types import Criterion
 
 SUMMARY = "k6.json"
 SCRIPT = "load.js"

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from benchwright.core.text import cpus_text, duration_ns_text, plural
-from benchwright.features.search.types import LoadTrial
+from benchwright.features.load.trial import LoadTrial
 from benchwright.findings import thresholds as t
 from benchwright.findings.cpu_time import served_by_others
 from benchwright.findings.programs import is_kernel, is_own

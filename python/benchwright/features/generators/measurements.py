@@ -8,6 +8,7 @@ from typing import Literal
 
 import msgspec
 
+from benchwright.core.criterion import Criterion
 from benchwright.core.numeric import np, npt
 from benchwright.features.generators.adapter import (
     OPERATIONS_SKIPPED,
@@ -15,7 +16,7 @@ from benchwright.features.generators.adapter import (
     UnreadableOutput,
 )
 from benchwright.features.load.criteria import percentile_key, within_ns
-from benchwright.features.search.types import Criterion, LoadSeries
+from benchwright.features.load.trial import LoadSeries
 
 # -- A log of single operations becomes a trial's values and series --------------------
 #

@@ -28,7 +28,7 @@ from benchwright.features.generators.adapter import (
 )
 from benchwright.features.generators.measurements import MEAN
 from benchwright.features.generators.output import JsonOutput
-from benchwright.features.search.types import LoadSeries
+from benchwright.features.load.trial import LoadSeries
 
 SUMMARY = "memtier.json"
 _NO_RATE = Diagnosis(

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from benchwright.core.criterion import Criterion
 from benchwright.core.errors import Interrupted
 from benchwright.core.observation import ProcessRecord, TrialEnding
 from benchwright.core.plan import Command, Pairs
@@ -27,7 +28,7 @@ from benchwright.features.generators.adapter import (
     shortened,
 )
 from benchwright.features.generators.findings import count_marks
-from benchwright.features.search.types import Criterion, LoadEnding, LoadTrial, Probe
+from benchwright.features.load.trial import LoadEnding, LoadTrial, Probe
 from benchwright.trial.bench import Bench
 from benchwright.trial.protocol import EpochRecord, RunRequest, WireCommand
 

@@ -15,6 +15,7 @@ import re
 from collections.abc import Iterable
 from typing import ClassVar
 
+from benchwright.core.criterion import Criterion
 from benchwright.core.plan import Command
 from benchwright.features.generators import measurements as summary
 from benchwright.features.generators.adapter import (
@@ -34,7 +35,6 @@ from benchwright.features.generators.adapter import (
     whole_seconds,
 )
 from benchwright.features.load.criteria import within_ns
-from benchwright.features.search.types import Criterion
 
 _MEAN = re.compile(r"^#\[Mean\s*=\s*([\d.]+)", re.MULTILINE)
 _ROW = re.compile(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
+from benchwright.core.criterion import criterion_text
 from benchwright.core.machine import revision_of
 from benchwright.core.plan import Pairs, TestPlan
 from benchwright.core.results import Estimate, Finding, Severity
@@ -24,7 +25,7 @@ from benchwright.features.history.types import HistoryPoint, NoValue, Run, Serie
 from benchwright.features.load.types import metric_direction
 from benchwright.features.search.ramp.types import RampStatus
 from benchwright.features.search.surface.types import ESTIMATED_STATUSES
-from benchwright.features.search.text import criterion_text, sample_text
+from benchwright.features.search.text import sample_text
 from benchwright.features.search.types import PeakStatus
 from benchwright.machine.redact import without_secrets
 from benchwright.report.answer import answer_of, estimate_of, input_of_contents

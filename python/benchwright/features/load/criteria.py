@@ -1,7 +1,7 @@
-"""Criteria and claims as users write them: `p99 response < 100ms`, `90% within 2s`, `rate:5%`.
+"""Criteria as users write them: `p99 response < 100ms`, `90% within 2s`.
 
-Purpose: one parser for `[peak]` of a spec, and for `--limit` (of searches and of single loads) and
-`--claim`. Decision: short sentences of a fixed form. Rejected: an expression language, because the
+Purpose: one parser for `[peak]` of a spec, and for `--limit` of searches and of single loads.
+Decision: short sentences of a fixed form. Rejected: an expression language, because the
 search must know the shape and noise of a criterion (`Criterion.statistic`), which an expression
 would hide. Every function raises ValueError with a message that states the expected form.
 """
@@ -16,14 +16,13 @@ from typing import Literal
 import msgspec
 
 from benchwright.core.comparison import GateOutcome
+from benchwright.core.criterion import Criterion
 from benchwright.core.quantity import (
-    parse_confidence,
     parse_duration_ns,
     parse_share,
     parse_statistic,
 )
 from benchwright.features.load.types import LimitVerdict
-from benchwright.features.search.types import Claim, ClaimKind, Criterion
 
 CRITERION_FORMS = (
     "40ms",
@@ -137,25 +136,6 @@ def exit_status(verdicts: Sequence[LimitVerdict]) -> int:
     if GateOutcome.FAILED in outcomes:
         return 1
     return 3 if GateOutcome.UNDECIDED in outcomes else 0
-
-
-def parse_claim(text: str) -> Claim:
-    """Return the claim of a search's answer: `region:10%`, `rate:5%` or `slo:95%`.
-
-    A word without a share has the default: 10 %, or 95 % for `slo`.
-    """
-    word, colon, rest = text.strip().partition(":")
-    if word not in (kind.value for kind in ClaimKind):
-        raise ValueError(f"{text!r} is not a claim: region:10%, rate:5% or slo:95%")
-    kind = ClaimKind(word)
-    if not colon:
-        return Claim(kind)
-    if kind is ClaimKind.SLO:
-        return Claim(kind, confidence=parse_confidence(rest))
-    share = parse_share(rest)
-    if not share < 1:
-        raise ValueError(f"{rest.strip()!r} is not a tolerance below 100%, such as 5%")
-    return Claim(kind, tolerance=share)
 
 
 def within_ns(criterion: Criterion) -> int | None:

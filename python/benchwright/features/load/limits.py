@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from benchwright.core.comparison import GateOutcome
+from benchwright.core.criterion import Criterion
 from benchwright.core.text import (
     duration_ns_text,
     number_text,
@@ -39,7 +40,6 @@ from benchwright.features.load.types import (
     LimitVerdict,
     TimeDistribution,
 )
-from benchwright.features.search.types import Criterion
 from benchwright.stats.special import binomial_cdf
 
 ERROR = 0.05

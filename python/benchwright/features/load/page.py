@@ -41,7 +41,6 @@ from benchwright.features.load.response_times import (
     host_times,
     response_times,
 )
-from benchwright.features.load.responses_chart import load_responses
 from benchwright.features.load.types import EngineResult, TimeDistribution
 from benchwright.page.document import (
     Block,
@@ -66,6 +65,9 @@ from benchwright.page.stored import StoredTest, StoredTests
 from benchwright.page.trial_charts import normal_pictures
 from benchwright.report.charts.compose import RESPONSE_MEAN
 from benchwright.report.charts.sheet import Sheet
+from benchwright.report.charts.source import PlotTest
+from benchwright.stats.aggregate import MetricColumn
+from benchwright.stats.probability_plot import FEWEST_OF_PROBABILITY_PLOT
 
 _MOST_LOADS = 12
 """Loads with a group of their own; a suite can repeat a load hundreds of times."""
@@ -138,6 +140,17 @@ def load_tiles(load: StoredLoad) -> Iterator[Tile]:
         "Errors",
         count_number(f"{load.id}.errors.tile", result.counts.errors, link=link),
     )
+
+
+def load_responses(name: str, column: MetricColumn) -> PlotTest | None:
+    """Return the mean responses of a load's trials [ns] as a test in milliseconds; None if there
+    are fewer than three."""
+    if len(column.values) < FEWEST_OF_PROBABILITY_PLOT:
+        return None
+    values = tuple(value / 1e6 for value in column.values)
+    in_ms = MetricColumn(column.name, column.epochs, values)
+    label = {column.name: "Mean response"}
+    return PlotTest(name, {column.name: in_ms}, label, {column.name: "ms"})
 
 
 def loads_section(part: str, loads: Sequence[StoredLoad]) -> Section:

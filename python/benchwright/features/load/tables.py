@@ -12,13 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from benchwright.core.errors import suggestion
-from benchwright.core.plan import Command
 from benchwright.core.untrusted import regular_bytes
 from benchwright.features.load import parse as words
 from benchwright.features.load import workload as w
 from benchwright.features.load.options import FLAGS, TARGET
 from benchwright.features.load.request import LoadTarget, Payload, Statement
-from benchwright.features.search.spec import CommandText, fill_placeholders
 from benchwright.suite.form import (
     Form,
     Key,
@@ -29,7 +27,12 @@ from benchwright.suite.form import (
     read_form,
 )
 from benchwright.suite.program import Template, Where
-from benchwright.suite.template import OffsetLocator, brace_template, split_words
+from benchwright.suite.template import (
+    NAME_IN_BRACES,
+    OffsetLocator,
+    brace_template,
+    fill_placeholders,
+)
 from benchwright.suite.toml_table import TomlTable, one_of_words, set_by_trial
 
 # --------------------------------------------------------------------------------------
@@ -497,9 +500,6 @@ def refuse_options(
 # --------------------------------------------------------------------------------------
 # A table of a spec: texts and commands with slots, quantities; each error has its position.
 
-_BRACES = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}", re.ASCII)
-
-
 # -- texts -----------------------------------------------------------------------
 
 
@@ -507,12 +507,12 @@ def read_template(table: TomlTable, key: str) -> Template | None:
     """Return a text with slots; None when it is absent or wrong."""
     table = table.as_written
     text = table.text(key)
-    return None if text is None else _template(table, text, key)
+    return None if text is None else template_of(table, text, key)
 
 
-def _template(table: TomlTable, text: str, *keys: str | int) -> Template:
+def template_of(table: TomlTable, text: str, *keys: str | int) -> Template:
     place = table.inside(text, *keys)
-    _unknown(table, text, place, shell=False)
+    refuse_unknown_names(table, text, place, shell=False)
     return brace_template(text, place, tuple(table.known))
 
 
@@ -527,7 +527,7 @@ def read_templates(table: TomlTable, key: str) -> tuple[tuple[str, Template], ..
         if text is None:
             inner.mistyped(inner.at(name), name, inner.values[name], (str, int))
         else:
-            found.append((name, _template(inner, text, name)))
+            found.append((name, template_of(inner, text, name)))
     return tuple(found)
 
 
@@ -547,75 +547,9 @@ def template_value(parse: Callable[[str], Any]) -> Reader:
     return read
 
 
-# -- commands --------------------------------------------------------------------
-
-
-def read_command(table: TomlTable, key: str) -> CommandText | None:
-    """Return one command: a text, or an array of words."""
-    table = table.as_written
-    if not table.has(key, str, list):
-        return None
-    return _command(table, table.values[key], key)
-
-
-def read_commands(table: TomlTable, key: str) -> tuple[CommandText, ...]:
-    """Return commands: one text, or an array of texts and of arrays of words."""
-    table = table.as_written
-    if not table.has(key, str, list):
-        return ()
-    value = table.values[key]
-    if isinstance(value, str):
-        found = [_command(table, value, key)]
-    else:
-        found = [_command(table, one, key, at) for at, one in enumerate(value)]
-    return tuple(one for one in found if one is not None)
-
-
-def _command(table: TomlTable, value: Any, *keys: str | int) -> CommandText | None:
-    where = table.at(*keys)
-    if not isinstance(value, (str, list)):
-        table.mistyped(where, f"a command of {keys[0]}", value, (str, list))
-        return None
-    empty = not value or not (value if isinstance(value, str) else value[0])
-    if empty or (isinstance(value, str) and not value.strip()):
-        table.wrong(where, "spec-no-command", f"a command of {keys[0]} is empty")
-        return None
-    if isinstance(value, str):
-        return _text_command(table, value, *keys)
-    return _word_command(table, value, *keys)
-
-
-def _word_command(table: TomlTable, value: list[Any], *keys: str | int) -> CommandText | None:
-    found = []
-    for index, word in enumerate(value):
-        if not isinstance(word, str):
-            where = table.at(*keys, index)
-            table.mistyped(where, f"a word of {keys[0]}", word, (str,))
-            return None
-        found.append(_template(table, word, *keys, index))
-    return CommandText(tuple(found))
-
-
-def _text_command(table: TomlTable, text: str, *keys: str | int) -> CommandText:
-    """Return the command of a text: split into words, or for a shell if it is a shell command."""
-    place = table.inside(text, *keys)
-    # Braces around a name are ours; the rest decides, as everywhere in a suite.
-    shell = Command.from_text(_BRACES.sub("x", text)).argv[:2] == ("/bin/sh", "-c")
-    _unknown(table, text, place, shell=shell)
-    if shell:
-        return CommandText((brace_template(text, place, tuple(table.known)),), shell=True)
-    found, _ = split_words(text)
-    return CommandText(
-        tuple(
-            brace_template(one.text, _shifted(place, one.offset), tuple(table.known))
-            for one in found
-        )
-    )
-
-
-def _unknown(table: TomlTable, text: str, place: OffsetLocator, *, shell: bool) -> None:
+def refuse_unknown_names(table: TomlTable, text: str, place: OffsetLocator, *, shell: bool) -> None:
     """Report unknown names in braces; in a shell command, only those that resemble a known one."""
-    for match in _BRACES.finditer(text):
+    for match in NAME_IN_BRACES.finditer(text):
         name = match[1]
         meant = suggestion(name, table.known, form="{%s}", least=0.8)
         if name in table.known or (shell and not meant):
@@ -626,7 +560,3 @@ def _unknown(table: TomlTable, text: str, place: OffsetLocator, *, shell: bool) 
         if name in table.later:
             message, hint = f"{{{name}}} has no value here", set_by_trial(name)
         table.wrong(place(match.start()), "spec-unknown-name", message, hint)
-
-
-def _shifted(place: OffsetLocator, by: int) -> OffsetLocator:
-    return lambda offset: place(by + offset)

@@ -27,7 +27,6 @@ from benchwright.core.observation import (
     FoldedStacks,
     Stack,
     StackSample,
-    Trial,
 )
 from benchwright.core.processes import all_processes, tree_of
 from benchwright.core.untrusted import regular_bytes
@@ -43,7 +42,6 @@ from benchwright.features.profile.folded import (
     with_leaves,
     within,
 )
-from benchwright.features.search.types import LoadTrial
 from benchwright.watch.observer import ObserverError, Watch, end_child
 
 DrawFlameGraph = Callable[[FoldedStacks, str], str]
@@ -274,15 +272,12 @@ def _user_only(paranoid: Path) -> bool:
 # -- Reading the stored stacks of trials ------------------------------------------------
 
 
-def stored_stacks(trials: Iterable[Trial | LoadTrial], study: Path) -> FoldedStacks:
-    """Return the stacks of all trials except warm-up trials; a file of several trials counts once.
+def stored_stacks(profiles: Iterable[CpuProfile], study: Path) -> FoldedStacks:
+    """Return the stacks of the profiles of trials; a file of several trials counts once.
 
     Raises OSError, or ValueError for a damaged file.
     """
-    profiles = (
-        trial.profile for trial in trials if not (isinstance(trial, Trial) and trial.warmup)
-    )
-    files = sorted({one.folded for one in profiles if one is not None and one.folded})
+    files = sorted({one.folded for one in profiles if one.folded})
     together: Counter[Stack] = Counter()
     for file in files:
         together.update(read_folded(regular_bytes(study / file).decode(), file).counts)

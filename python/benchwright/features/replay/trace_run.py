@@ -18,12 +18,6 @@ from benchwright.core.errors import Diagnostic
 from benchwright.features.load.command_line import raise_all, trace_fields
 from benchwright.features.load.engine import INTERRUPTED, TypedAnswer, ask_engine
 from benchwright.features.load.engine import capture_trace as capture_io
-from benchwright.features.load.findings import (
-    trace_capture_findings,
-    trace_compare_findings,
-    trace_reading_findings,
-    trace_stat_findings,
-)
 from benchwright.features.load.request import (
     CaptureRequest,
     CompareRequest,
@@ -34,6 +28,12 @@ from benchwright.features.load.request import (
 )
 from benchwright.features.replay import trace_options as options
 from benchwright.features.replay.chart import NamedStat, compare_sheet, stat_sheet
+from benchwright.features.replay.findings import (
+    trace_capture_findings,
+    trace_compare_findings,
+    trace_reading_findings,
+    trace_stat_findings,
+)
 from benchwright.features.replay.report import (
     CapturedCommand,
     TraceCaptureDocument,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from benchwright.core.criterion import Criterion
 from benchwright.core.errors import BenchError, HostError, Interrupted
 from benchwright.features.generators.run import LeaveEarly
 from benchwright.features.load import request as r
@@ -44,6 +45,7 @@ from benchwright.features.load.parse import is_network
 from benchwright.features.load.plan import CommandLineLoad, plan_of_command, plan_of_file
 from benchwright.features.load.request import NO_POSITIONS, InputPositions
 from benchwright.features.load.response_times import response_times
+from benchwright.features.load.trial import LoadEnding, LoadTrial, Probe
 from benchwright.features.load.types import (
     EngineResult,
     FileSetProgress,
@@ -52,7 +54,6 @@ from benchwright.features.load.types import (
 from benchwright.features.load.workload_toml import WorkloadFile
 from benchwright.features.search.server.private_network import PrivateNetwork
 from benchwright.features.search.spec_toml import EngineSettings, target_of
-from benchwright.features.search.types import Criterion, LoadEnding, LoadTrial, Probe
 from benchwright.suite.mistakes import mistake
 
 if TYPE_CHECKING:

@@ -9,9 +9,11 @@ from typing import Any
 
 import msgspec
 
+from benchwright.core.criterion import Criterion, criterion_name
 from benchwright.core.errors import InputError
 from benchwright.core.resource_use import ResourceUse
 from benchwright.core.results import Summary
+from benchwright.features.load.trial import LoadTrial
 from benchwright.features.search.profiles import (
     ProfileNearestAnswer,
     answer_load,
@@ -22,8 +24,8 @@ from benchwright.features.search.profiles import (
 from benchwright.features.search.ramp.levels import THROUGHPUT_KEY, RampLevel, measured_levels
 from benchwright.features.search.ramp.types import RampAxis, RampGoal, RampResult
 from benchwright.features.search.session import recorded_result, search_experiment
-from benchwright.features.search.text import criterion_name, load_value_text
-from benchwright.features.search.types import Criterion, LoadTrial, PeakAnswer, SearchTrial
+from benchwright.features.search.text import load_value_text
+from benchwright.features.search.types import PeakAnswer, SearchTrial
 from benchwright.findings.explanation import Explanation, explain_windows
 from benchwright.findings.limiter import WatchedWindow
 from benchwright.findings.observed import ObservedFiles

@@ -13,7 +13,7 @@ import msgspec
 
 from benchwright.core.quantity import parse_confidence, share_within
 from benchwright.features.load import parse as words
-from benchwright.features.load.criteria import parse_claim, parse_criterion
+from benchwright.features.load.criteria import parse_criterion
 from benchwright.features.search.peak.policies.policy import (
     DEFAULT_POLICY,
     POLICIES_WITH,
@@ -21,7 +21,7 @@ from benchwright.features.search.peak.policies.policy import (
 )
 from benchwright.features.search.ramp.types import RampAxis
 from benchwright.features.search.surface.types import DesignKind, ModelKind
-from benchwright.features.search.types import Claim
+from benchwright.features.search.types import Claim, parse_claim
 from benchwright.suite.common_options import Plot
 from benchwright.suite.options import Option, Text
 from benchwright.suite.values import choice, one_of

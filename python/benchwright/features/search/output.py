@@ -27,10 +27,12 @@ from benchwright.cli.plot_file import (
     write_rendered,
 )
 from benchwright.cli.session_output import TerminalOutput, reader_may_leave
+from benchwright.core.criterion import criterion_text
 from benchwright.core.errors import StudyError
 from benchwright.core.progress import progress_display
 from benchwright.core.results import Finding, Severity
 from benchwright.features.load.report import file_set_progress_text
+from benchwright.features.load.trial import LoadTrial, Probe
 from benchwright.features.load.types import FileSetProgress
 from benchwright.features.search.profiles import answer_load
 from benchwright.features.search.progress import (
@@ -58,8 +60,8 @@ from benchwright.features.search.session import (
     SilentSearch,
     search_experiment,
 )
-from benchwright.features.search.text import binding_criterion, criterion_text
-from benchwright.features.search.types import LoadTrial, Probe, SearchTrial
+from benchwright.features.search.text import binding_criterion
+from benchwright.features.search.types import SearchTrial
 from benchwright.report.answer import finding_groups
 from benchwright.report.documents import FileEntry
 from benchwright.report.observed import (

@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import msgspec
 
+from benchwright.core.criterion import Criterion, criterion_name
 from benchwright.core.results import Estimate, Finding
 from benchwright.core.text import duration_text, moment_text, percent_text, plural
 from benchwright.core.text_table import Field
 from benchwright.core.untrusted import one_line, visible
-from benchwright.features.load.responses_chart import response_tests
+from benchwright.features.load.trial import LoadEnding
 from benchwright.features.pool.page import pool_sections
 from benchwright.features.search.explained import explained_loads
 from benchwright.features.search.peak.chart import cost_panel, peak_sheet
@@ -41,6 +42,7 @@ from benchwright.features.search.reports import (
     ramp_report,
     surface_report,
 )
+from benchwright.features.search.responses_chart import response_tests
 from benchwright.features.search.surface.chart import surface_sheet
 from benchwright.features.search.surface.report import (
     SurfaceReport,
@@ -52,19 +54,8 @@ from benchwright.features.search.surface.report import (
     surface_sentence,
 )
 from benchwright.features.search.surface.types import Sample
-from benchwright.features.search.text import (
-    binding_criterion,
-    criterion_name,
-    open_answer_text,
-    sample_text,
-)
-from benchwright.features.search.types import (
-    ClaimResult,
-    Criterion,
-    LoadEnding,
-    PeakStatus,
-    SearchTrial,
-)
+from benchwright.features.search.text import binding_criterion, open_answer_text, sample_text
+from benchwright.features.search.types import ClaimResult, PeakStatus, SearchTrial
 from benchwright.page.document import (
     Block,
     Cell,
@@ -178,7 +169,8 @@ def search_part(study: Study, session: StoredSession, part: str) -> ReportPart:
         why_section(
             part,
             named_results(loads),
-            [one.trial for one in trials],
+            [one.trial.use for one in trials if one.trial.use is not None],
+            [one.trial.profile for one in trials if one.trial.profile is not None],
             study.path,
             noun="load",
         ),

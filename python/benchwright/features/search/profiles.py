@@ -14,9 +14,10 @@ import msgspec
 
 from benchwright.core.observation import CpuProfile
 from benchwright.core.results import Finding
+from benchwright.features.load.trial import LoadEnding
 from benchwright.features.search.ramp.types import RampResult
 from benchwright.features.search.text import load_value_text
-from benchwright.features.search.types import LoadEnding, PeakAnswer, SearchTrial
+from benchwright.features.search.types import PeakAnswer, SearchTrial
 from benchwright.findings.codes import make_finding
 from benchwright.findings.observed import profile_note
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from benchwright.core.criterion import Criterion, criterion_name, criterion_value_text
 from benchwright.core.text import (
     ABSENT,
     duration_text,
@@ -13,26 +14,13 @@ from benchwright.core.text import (
     probability_text,
     rate_text,
 )
+from benchwright.features.load.trial import LoadEnding, LoadTrial, Probe
 from benchwright.features.search.ramp.levels import trial_throughput
 from benchwright.features.search.ramp.report import level_text
 from benchwright.features.search.ramp.types import RampAxis, RampGoal
 from benchwright.features.search.surface.types import SampleRequest, SampleResult, SurfaceGoal
-from benchwright.features.search.text import (
-    criterion_name,
-    criterion_value_text,
-    interval_text,
-    open_answer_text,
-    sample_text,
-)
-from benchwright.features.search.types import (
-    ClaimResult,
-    Criterion,
-    LoadEnding,
-    LoadTrial,
-    PeakStatus,
-    Probe,
-    SearchTrial,
-)
+from benchwright.features.search.text import interval_text, open_answer_text, sample_text
+from benchwright.features.search.types import ClaimResult, PeakStatus, SearchTrial
 
 
 def peak_opening_text(criteria: Sequence[str], claims: Sequence[str], policy: str) -> str:

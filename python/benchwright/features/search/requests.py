@@ -7,11 +7,12 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from benchwright.core.criterion import Criterion
 from benchwright.core.errors import Diagnostic, InputError
 from benchwright.core.plan import Pairs
 from benchwright.features.generators.adapter import rate_step_in
 from benchwright.features.load import parse as words
-from benchwright.features.load.criteria import parse_claim, parse_criterion
+from benchwright.features.load.criteria import parse_criterion
 from benchwright.features.search.options import PeakRequest, RampRequest, SurfaceRequest
 from benchwright.features.search.peak.policies.policy import (
     DEFAULT_POLICY,
@@ -45,7 +46,7 @@ from benchwright.features.search.surface.spec import (
 )
 from benchwright.features.search.surface.types import Factor, Sample, SurfaceGoal
 from benchwright.features.search.target_spec import TARGET_FILE
-from benchwright.features.search.types import Claim, ClaimKind, Criterion, PeakGoal
+from benchwright.features.search.types import Claim, ClaimKind, PeakGoal, parse_claim
 from benchwright.suite.mistakes import Fault, diagnostic, placed
 from benchwright.suite.option_reader import OptionReader, R
 from benchwright.suite.options import options_of

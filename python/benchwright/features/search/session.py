@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 import msgspec
 
 from benchwright import __version__
+from benchwright.core.criterion import Criterion
 from benchwright.core.errors import Interrupted, argument_error
 from benchwright.core.named_server import NamedServer
 from benchwright.core.notice import NoticeSettings
@@ -32,22 +33,15 @@ from benchwright.features.load.parse import (
     target_text,
 )
 from benchwright.features.load.request import LoadTarget
+from benchwright.features.load.trial import LoadEnding, LoadTrial, Probe
 from benchwright.features.load.types import FileSetProgress
+from benchwright.features.search.load_watcher import LoadWatcher
 from benchwright.features.search.server.life import why_not_ready
 from benchwright.features.search.server.workbench import LocalWorkbench, Workbench, WorkbenchConfig
-from benchwright.features.search.spec import Spec, TcpReady, fill_placeholders
+from benchwright.features.search.spec import Spec, TcpReady
 from benchwright.features.search.spec_toml import EngineSettings
-from benchwright.features.search.types import (
-    Criterion,
-    LoadEnding,
-    LoadTrial,
-    Probe,
-    SearchTrial,
-    decode_stored,
-    encode_stored,
-)
+from benchwright.features.search.types import SearchTrial, decode_stored, encode_stored
 from benchwright.run.ledger import Ledger
-from benchwright.run.observers import LoadWatcher
 from benchwright.run.preparation import boot_id
 from benchwright.run.session import SessionVerdict, run_to_end
 from benchwright.run.watching import SERVER_NOT_FOUND, refuse_missing, servers_of
@@ -58,6 +52,7 @@ from benchwright.study.journal import SessionInfo
 from benchwright.study.keys import KeysOfSearch, is_search_trial, search_key
 from benchwright.suite.mistakes import mistake
 from benchwright.suite.program import SourceFile, Template, Where
+from benchwright.suite.template import fill_placeholders
 from benchwright.trial.bench import SESSION_TOKEN
 from benchwright.trial.programs import program_problem
 from benchwright.trial.protocol import ExecEnvironment

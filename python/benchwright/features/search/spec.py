@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import shlex
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
@@ -22,12 +21,14 @@ import msgspec
 
 from benchwright.core.named_server import NamedServer
 from benchwright.core.notice import NoticeSettings
-from benchwright.core.plan import Command, Pairs
+from benchwright.core.plan import Pairs
 from benchwright.core.remote import HostsSettings, RemoteSettings
 from benchwright.features.pool.types import PoolSettings
 from benchwright.features.quiet.server_resources_types import ServerResources
+from benchwright.features.search.command_text import CommandText
 from benchwright.features.search.types import Claim, PeakGoal
 from benchwright.suite.program import Template, Where
+from benchwright.suite.template import fill_placeholders
 
 SERVER_ADDRESS = "server_address"
 PLACEHOLDERS = ("here", "state", "port", SERVER_ADDRESS)
@@ -35,21 +36,6 @@ PLACEHOLDERS = ("here", "state", "port", SERVER_ADDRESS)
 of the workbench, a free port, and the address of the server's host in a gang of a pool."""
 RESERVED = (*PLACEHOLDERS, "rate", "duration", "users", "seed", "directory")
 """Names that a factor must not have."""
-
-
-class CommandText(msgspec.Struct, frozen=True):
-    """A command whose words may have slots."""
-
-    words: tuple[Template, ...]
-    shell: bool = False
-    """Whether the user wrote a shell command; its text is then the only word."""
-
-    def filled(self, values: Mapping[str, str]) -> Command:
-        """Return the command with its slots filled."""
-        if not self.shell:
-            return Command(tuple(fill_placeholders(word, values) for word in self.words))
-        quoted = {name: shlex.quote(value) for name, value in values.items()}
-        return Command(("/bin/sh", "-c", fill_placeholders(self.words[0], quoted)))
 
 
 class TcpReady(msgspec.Struct, frozen=True):
@@ -220,8 +206,3 @@ def samples_to_check(factors: Sequence[FactorLevels]) -> list[Pairs]:
     first = {name: levels[0] for name, levels in factors}
     others = [first | {name: one} for name, levels in factors for one in levels[1:]]
     return [tuple(sample.items()) for sample in (first, *others)]
-
-
-def fill_placeholders(template: Template, values: Mapping[str, str]) -> str:
-    """Return a text with values in its slots; each slot has a value."""
-    return "".join(part if isinstance(part, str) else values[part.name] for part in template.parts)

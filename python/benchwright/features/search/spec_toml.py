@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from benchwright.core.criterion import Criterion
 from benchwright.core.errors import Diagnostic, InputError
 from benchwright.core.named_server import (
     SERVER_KEYS,
@@ -35,8 +36,6 @@ from benchwright.features.load.request import filament_field
 from benchwright.features.load.tables import (
     TARGET_KEYS,
     read_arrival,
-    read_command,
-    read_commands,
     read_distribution,
     read_location,
     read_target_options,
@@ -47,6 +46,7 @@ from benchwright.features.load.tables import (
 )
 from benchwright.features.load.workload_toml import WorkloadFile, read_filaments, read_workload
 from benchwright.features.pool.toml import read_pool
+from benchwright.features.search.command_text import read_command, read_commands
 from benchwright.features.search.options import PeakRequest
 from benchwright.features.search.peak.policies.policy import FORMER_POLICIES, POLICY_NAMES
 from benchwright.features.search.server.remote_toml import remote_of
@@ -63,10 +63,9 @@ from benchwright.features.search.spec import (
     ServerPlan,
     Spec,
     TcpReady,
-    fill_placeholders,
     samples_to_check,
 )
-from benchwright.features.search.types import Claim, ClaimKind, Criterion, PeakGoal
+from benchwright.features.search.types import Claim, ClaimKind, PeakGoal, parse_claim
 from benchwright.suite.form import (
     Form,
     Key,
@@ -79,7 +78,7 @@ from benchwright.suite.mistakes import diagnostic
 from benchwright.suite.options import keys_of
 from benchwright.suite.program import Template, Where
 from benchwright.suite.source import Unreadable, read_regular, read_text
-from benchwright.suite.template import brace_template
+from benchwright.suite.template import brace_template, fill_placeholders
 from benchwright.suite.toml_sections import notify_of, servers_of
 from benchwright.suite.toml_table import Scalar, TomlTable, read_toml
 from benchwright.suite.values import one_of
@@ -851,7 +850,7 @@ def _claims(table: TomlTable) -> tuple[Claim, ...]:
     found = []
     for text in texts or ["region"]:
         try:
-            found.append(criteria.parse_claim(text))
+            found.append(parse_claim(text))
         except ValueError as error:
             table.refuse(table.at("claim"), str(error))
     confidence = table.read("confidence", parse_confidence)

@@ -1,4 +1,4 @@
-"""Texts about a search over loads: rates, limits, claims, samples.
+"""Texts about a search over loads: rates, claims, samples.
 
 Shared by searches, their findings, reports, progress and charts, so that each thing has one name.
 """
@@ -7,41 +7,12 @@ from __future__ import annotations
 
 import math
 
+from benchwright.core.criterion import Criterion, criterion_value_text
 from benchwright.core.plan import Pairs
 from benchwright.core.results import Estimate
-from benchwright.core.text import ABSENT, number_text, percent_text, rate_text
+from benchwright.core.text import number_text, percent_text, rate_text
 from benchwright.features.search.surface.types import GangEffects
-from benchwright.features.search.types import Claim, ClaimKind, ClaimResult, Criterion, PeakStatus
-
-
-def criterion_name(criterion: Criterion) -> str:
-    """Return the name of the value that a criterion limits: `p99 response`."""
-    if criterion.statistic == "mean":
-        return "mean response"
-    if criterion.statistic == "percentile" and criterion.share is not None:
-        return f"p{100 * criterion.share:.10g} response"
-    if criterion.statistic == "ratio":
-        return "errors"
-    if criterion.statistic == "share":
-        return criterion.key.removesuffix("_share").replace("_", " ")
-    return criterion.key
-
-
-def criterion_value_text(criterion: Criterion, value: float | None) -> str:
-    """Return a criterion's value with its unit; `-` if it is unknown."""
-    if value is None or math.isnan(value):
-        return ABSENT
-    if criterion.statistic in ("share", "ratio"):
-        return percent_text(value)
-    if math.isinf(value):
-        return "longer than any response that was waited for"
-    return f"{number_text(value)} {criterion.unit}".rstrip()
-
-
-def criterion_limit_text(criterion: Criterion) -> str:
-    """Return the limit of a criterion: `< 40 ms`."""
-    limit = criterion_value_text(criterion, criterion.limit) if criterion.limit else "0"
-    return f"{'<' if criterion.better == 'lower' else '>'} {limit}"
+from benchwright.features.search.types import Claim, ClaimKind, ClaimResult, PeakStatus
 
 
 def peak_rate_text(result: ClaimResult) -> str:
@@ -71,11 +42,6 @@ def open_answer_text(found: ClaimResult) -> str:
     if ends is not None and math.isfinite(ends.low + ends.high):
         between = f", between {number_text(ends.low, 5)} and {rate_text(ends.high)}"
     return f"about {rate_text(rate)}{between} ({found.status})"
-
-
-def criterion_text(criterion: Criterion) -> str:
-    """Return a criterion as text: `mean response < 40 ms`."""
-    return f"{criterion_name(criterion)} {criterion_limit_text(criterion)}"
 
 
 def claim_text(claim: Claim, binding: Criterion | None) -> str:

@@ -13,25 +13,19 @@ from collections.abc import Sequence
 
 import msgspec
 
+from benchwright.core.criterion import Criterion, criterion_name, criterion_text
 from benchwright.core.numeric import np
 from benchwright.core.text import duration_text, plural
+from benchwright.features.load.trial import LoadEnding, LoadTrial
 from benchwright.features.search.peak.report import PeakReport
 from benchwright.features.search.text import (
     binding_criterion,
-    criterion_name,
-    criterion_text,
     interval_text,
     load_value_text,
     peak_rate_text,
     sample_text,
 )
-from benchwright.features.search.types import (
-    ClaimResult,
-    Criterion,
-    LoadEnding,
-    LoadTrial,
-    SearchTrial,
-)
+from benchwright.features.search.types import ClaimResult, SearchTrial
 from benchwright.report.charts.sheet import (
     AxisUnit,
     CurveForm,

@@ -17,6 +17,7 @@ import msgspec
 from benchwright.core.errors import Diagnostic, InputError, argument_error
 from benchwright.features.generators.command import MEAN, command_generator
 from benchwright.features.generators.output import parse_source
+from benchwright.features.load.trial import LoadTrial, Probe
 from benchwright.features.search.options import PeakRequest
 from benchwright.features.search.peak.policies.policy import Policy, policy_named
 from benchwright.features.search.peak.policies.search import may_leave, next_peak_step
@@ -33,11 +34,9 @@ from benchwright.features.search.spec import LoadPlan, Spec
 from benchwright.features.search.target_spec import spec_of
 from benchwright.features.search.types import (
     ClaimResult,
-    LoadTrial,
     PeakAnswer,
     PeakGoal,
     PeakStatus,
-    Probe,
     SearchTrial,
 )
 from benchwright.run.session import SessionVerdict

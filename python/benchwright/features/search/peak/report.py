@@ -9,6 +9,7 @@ from typing import Any, Literal, Unpack
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from benchwright.core.criterion import Criterion, criterion_name, criterion_text
 from benchwright.core.plan import Pairs
 from benchwright.core.results import Finding
 from benchwright.core.text import (
@@ -31,6 +32,7 @@ from benchwright.core.text_table import (
     word_column,
 )
 from benchwright.core.untrusted import one_line
+from benchwright.features.load.trial import LoadEnding
 from benchwright.features.search.peak.policies.check import check_text
 from benchwright.features.search.peak.policies.evidence import (
     in_asked_units,
@@ -42,8 +44,6 @@ from benchwright.features.search.text import (
     binding_criterion,
     claim_sentence,
     claim_text,
-    criterion_name,
-    criterion_text,
     interval_text,
     peak_rate_text,
     sample_text,
@@ -52,9 +52,7 @@ from benchwright.features.search.types import (
     Claim,
     ClaimKind,
     ClaimResult,
-    Criterion,
     CurvePoint,
-    LoadEnding,
     PeakStatus,
     RateTally,
     SearchTrial,

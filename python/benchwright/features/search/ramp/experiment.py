@@ -8,9 +8,11 @@ from functools import partial
 
 import msgspec
 
+from benchwright.core.criterion import Criterion
 from benchwright.core.errors import InputError, argument_error
 from benchwright.features.generators.command import CommandGenerator, command_generator
 from benchwright.features.generators.output import parse_source
+from benchwright.features.load.trial import LoadEnding, LoadTrial
 from benchwright.features.search.options import RampRequest
 from benchwright.features.search.ramp.policy import next_ramp_step, why_unusable
 from benchwright.features.search.ramp.spec import THROUGHPUT, read_ramp
@@ -31,7 +33,6 @@ from benchwright.features.search.session import (
 from benchwright.features.search.spec import LoadPlan, Spec
 from benchwright.features.search.spec_toml import ENGINE
 from benchwright.features.search.target_spec import spec_of
-from benchwright.features.search.types import Criterion, LoadEnding, LoadTrial
 from benchwright.run.session import SessionVerdict
 from benchwright.study.journal import SessionInfo
 from benchwright.suite.option_reader import OptionReader

@@ -15,10 +15,10 @@ import msgspec
 
 from benchwright.core.numeric import np
 from benchwright.core.results import Estimate
+from benchwright.features.load.trial import LoadEnding, LoadTrial
 from benchwright.features.search.ramp import tuning
 from benchwright.features.search.ramp.scalability import PARAMETERS
 from benchwright.features.search.ramp.types import RampAxis, RampGoal, UslFit
-from benchwright.features.search.types import LoadEnding, LoadTrial
 from benchwright.stats.arrays import FloatArray
 from benchwright.stats.dependence import cosine_count, inflation, long_run_sdev
 from benchwright.stats.drift import chance_of_wandering, mser_truncation

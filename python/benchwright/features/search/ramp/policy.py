@@ -21,6 +21,7 @@ import msgspec
 
 from benchwright.core.numeric import np
 from benchwright.core.text import percent_text, plural
+from benchwright.features.load.trial import LoadEnding, LoadTrial, Probe, rounded_rate
 from benchwright.features.search.ramp import tuning
 from benchwright.features.search.ramp.levels import (
     Climb,
@@ -40,13 +41,7 @@ from benchwright.features.search.ramp.profile import (
     why_no_law,
 )
 from benchwright.features.search.ramp.types import RampAxis, RampGoal, RampResult, RampStatus
-from benchwright.features.search.types import (
-    LoadEnding,
-    LoadTrial,
-    Probe,
-    rounded_bound,
-    rounded_rate,
-)
+from benchwright.features.search.types import rounded_bound
 
 
 def next_ramp_step(goal: RampGoal, history: Sequence[LoadTrial]) -> Probe | RampResult:

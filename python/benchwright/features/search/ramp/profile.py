@@ -17,6 +17,7 @@ from benchwright.core.text import (
     was,
 )
 from benchwright.features.generators.findings import mark_findings
+from benchwright.features.load.trial import LoadEnding, LoadTrial
 from benchwright.features.search.ramp import tuning
 from benchwright.features.search.ramp.levels import (
     Climb,
@@ -46,7 +47,6 @@ from benchwright.features.search.ramp.types import (
     ScalabilityModel,
     UslFit,
 )
-from benchwright.features.search.types import LoadEnding, LoadTrial
 from benchwright.findings.codes import make_finding
 
 ERROR_KEY = "error_ratio"

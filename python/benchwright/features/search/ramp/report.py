@@ -29,6 +29,7 @@ from benchwright.core.text_table import (
     word_column,
 )
 from benchwright.core.untrusted import one_line
+from benchwright.features.load.trial import LoadEnding
 from benchwright.features.search.ramp.types import (
     BandPoint,
     PreferredLaw,
@@ -41,7 +42,7 @@ from benchwright.features.search.ramp.types import (
     UslFit,
 )
 from benchwright.features.search.text import load_value_text, sample_text
-from benchwright.features.search.types import LoadEnding, SearchTrial
+from benchwright.features.search.types import SearchTrial
 from benchwright.report.documents import (
     Ends,
     FileEntry,

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
+from benchwright.core.criterion import Criterion
 from benchwright.core.errors import BenchError, Diagnostic, InputError, Interrupted
 from benchwright.core.plan import Pairs
 from benchwright.core.remote import GangClients, RemoteSettings
@@ -28,6 +29,7 @@ from benchwright.features.generators.run import (
     generator_request,
     run_generator,
 )
+from benchwright.features.load.trial import LoadEnding, LoadTrial, Probe
 from benchwright.features.search.engine_generator import (
     EngineGenerator,
     LoadRun,
@@ -55,7 +57,6 @@ from benchwright.features.search.server.private_network import PrivateNetwork
 from benchwright.features.search.server.resources import ServerResourcesHeld
 from benchwright.features.search.spec import SERVER_ADDRESS, RemotePlan, ServerPlan, Spec
 from benchwright.features.search.spec_toml import ENGINE, at_levels, engine_positions
-from benchwright.features.search.types import Criterion, LoadEnding, LoadTrial, Probe
 from benchwright.suite.mistakes import diagnostic
 from benchwright.suite.program import Where
 from benchwright.trial.programs import program_problem

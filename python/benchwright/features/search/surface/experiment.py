@@ -26,6 +26,7 @@ from benchwright.core.text import plural
 from benchwright.features.pool.gangs import DeadlineReached, Gangs, TaskEnd, gave_up
 from benchwright.features.pool.stored import pool_record, stored_pool
 from benchwright.features.pool.types import Task, VoidReason
+from benchwright.features.search.load_watcher import LoadWatcher
 from benchwright.features.search.options import SurfaceRequest
 from benchwright.features.search.peak.experiment import peak_search, peak_verdict
 from benchwright.features.search.requests import SurfacePlan, surface_plan
@@ -62,7 +63,6 @@ from benchwright.features.search.types import (
     encode_stored,
 )
 from benchwright.run.ledger import Ledger
-from benchwright.run.observers import LoadWatcher
 from benchwright.run.session import SessionVerdict
 from benchwright.study.findings import recorded_findings
 from benchwright.study.journal import SessionInfo, Study

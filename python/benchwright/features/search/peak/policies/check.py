@@ -15,12 +15,13 @@ from collections.abc import Sequence
 
 import msgspec
 
+from benchwright.core.criterion import Criterion, criterion_name, criterion_value_text
 from benchwright.core.numeric import np
 from benchwright.core.text import list_text, number_text, rate_text
+from benchwright.features.load.trial import LoadTrial
 from benchwright.features.search.peak.policies import tuning
 from benchwright.features.search.peak.policies.monotone_posterior import MonotoneRun
-from benchwright.features.search.text import criterion_name, criterion_value_text
-from benchwright.features.search.types import Criterion, LoadTrial, RateTally
+from benchwright.features.search.types import RateTally
 from benchwright.stats.arrays import FloatArray
 
 # -- runs beside the answer ---------------------------------------------------------------

@@ -10,8 +10,10 @@ import itertools
 import math
 from collections.abc import Sequence
 
+from benchwright.core.criterion import criterion_name
 from benchwright.core.results import Finding
 from benchwright.core.text import percent_text
+from benchwright.features.load.trial import LoadEnding, LoadTrial
 from benchwright.features.search.peak.policies import tuning
 from benchwright.features.search.peak.policies.evidence import SEARCH_SUBJECT, limits_hold, tallies
 from benchwright.features.search.peak.policies.monotone_posterior import (
@@ -20,8 +22,7 @@ from benchwright.features.search.peak.policies.monotone_posterior import (
 )
 from benchwright.features.search.peak.policies.pauses import find_pauses
 from benchwright.features.search.peak.policies.reading import LongRuns
-from benchwright.features.search.text import criterion_name
-from benchwright.features.search.types import LoadEnding, LoadTrial, PeakGoal
+from benchwright.features.search.types import PeakGoal
 from benchwright.findings.codes import make_finding
 
 

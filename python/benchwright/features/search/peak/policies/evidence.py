@@ -14,20 +14,14 @@ from functools import partial
 
 import msgspec
 
+from benchwright.core.criterion import Criterion
 from benchwright.core.results import Estimate
 from benchwright.features.generators.findings import count_unit, in_asked_unit
+from benchwright.features.load.trial import LoadEnding, LoadTrial
 from benchwright.features.search.peak.policies import tuning
 from benchwright.features.search.peak.policies.cache import TrialCache
 from benchwright.features.search.peak.policies.units import limit_s, share_of_limit
-from benchwright.features.search.types import (
-    ClaimResult,
-    Criterion,
-    LoadEnding,
-    LoadTrial,
-    PeakStatus,
-    RateTally,
-    rounded_bound,
-)
+from benchwright.features.search.types import ClaimResult, PeakStatus, RateTally, rounded_bound
 
 SEARCH_SUBJECT = "search"
 

@@ -24,6 +24,7 @@ import msgspec
 from benchwright.core.results import Finding, Severity
 from benchwright.core.text import plural
 from benchwright.features.generators.marked_trials import LATE_MARK, late_text, neighbours_text
+from benchwright.features.load.trial import LoadSeries, LoadTrial, Probe
 from benchwright.features.search.peak.policies import tuning
 from benchwright.features.search.peak.policies.cache import TrialCache
 from benchwright.features.search.peak.policies.evidence import (
@@ -34,7 +35,7 @@ from benchwright.features.search.peak.policies.evidence import (
     limits_hold,
 )
 from benchwright.features.search.peak.policies.units import limit_s
-from benchwright.features.search.types import LoadSeries, LoadTrial, PeakGoal, Probe
+from benchwright.features.search.types import PeakGoal
 from benchwright.findings.codes import make_finding
 
 _ON_TIME: TrialCache[LoadTrial] = TrialCache(4096)

@@ -20,9 +20,11 @@ from collections.abc import Sequence
 
 import msgspec
 
+from benchwright.core.criterion import Criterion
 from benchwright.core.numeric import np
 from benchwright.core.results import Estimate
 from benchwright.core.text import percent_text
+from benchwright.features.load.trial import LoadEnding, LoadTrial, Probe, rounded_rate
 from benchwright.features.search.peak.policies import tuning
 from benchwright.features.search.peak.policies.check import (
     CheckSide,
@@ -66,16 +68,11 @@ from benchwright.features.search.peak.policies.trials import lowest_failed
 from benchwright.features.search.types import (
     ClaimKind,
     ClaimResult,
-    Criterion,
     CurvePoint,
-    LoadEnding,
-    LoadTrial,
     PeakGoal,
     PeakStatus,
-    Probe,
     VarianceComponents,
     rounded_bound,
-    rounded_rate,
 )
 from benchwright.findings.codes import make_finding
 

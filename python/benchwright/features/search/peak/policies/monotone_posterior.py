@@ -24,7 +24,9 @@ from collections.abc import Sequence
 
 import msgspec
 
+from benchwright.core.criterion import Criterion
 from benchwright.core.numeric import np
+from benchwright.features.load.trial import LoadEnding, LoadTrial
 from benchwright.features.search.peak.policies import tuning
 from benchwright.features.search.peak.policies.cache import TrialCache
 from benchwright.features.search.peak.policies.evidence import counted_rate
@@ -37,14 +39,7 @@ from benchwright.features.search.peak.policies.reading import (
 )
 from benchwright.features.search.peak.policies.trials import lowest_failed
 from benchwright.features.search.peak.policies.units import share_of_limit
-from benchwright.features.search.types import (
-    Claim,
-    ClaimKind,
-    Criterion,
-    LoadEnding,
-    LoadTrial,
-    PeakGoal,
-)
+from benchwright.features.search.types import Claim, ClaimKind, PeakGoal
 from benchwright.stats.arrays import FloatArray
 
 # -- each load alone ----------------------------------------------------------------------------

@@ -15,10 +15,11 @@ from collections.abc import Sequence
 
 import msgspec
 
+from benchwright.core.criterion import Criterion
 from benchwright.core.numeric import NDArray, np
+from benchwright.features.load.trial import LoadEnding, LoadTrial
 from benchwright.features.search.peak.policies import tuning
 from benchwright.features.search.peak.policies.cache import TrialCache
-from benchwright.features.search.types import Criterion, LoadEnding, LoadTrial
 from benchwright.stats.arrays import FloatArray
 
 

@@ -10,16 +10,14 @@ import math
 from collections.abc import Sequence
 from typing import Protocol
 
+from benchwright.features.load.trial import LoadTrial, Probe, rounded_rate
 from benchwright.features.search.peak.policies import tuning
 from benchwright.features.search.types import (
     Claim,
     ClaimResult,
-    LoadTrial,
     PeakGoal,
     PeakStatus,
-    Probe,
     rounded_bound,
-    rounded_rate,
 )
 
 

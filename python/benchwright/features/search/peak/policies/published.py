@@ -20,23 +20,19 @@ from functools import lru_cache
 
 import msgspec
 
+from benchwright.core.criterion import Criterion, criterion_name, criterion_value_text
 from benchwright.core.results import Estimate, Finding
 from benchwright.core.text import percent_text, plural, rate_text
+from benchwright.features.load.trial import LoadEnding, LoadTrial, Probe, rounded_rate
 from benchwright.features.search.peak.policies.evidence import SEARCH_SUBJECT, counted_rate
 from benchwright.features.search.peak.policies.policy import within_bounds
 from benchwright.features.search.peak.policies.units import share_of_limit
-from benchwright.features.search.text import criterion_name, criterion_value_text
 from benchwright.features.search.types import (
     ClaimKind,
     ClaimResult,
-    Criterion,
     CurvePoint,
-    LoadEnding,
-    LoadTrial,
     PeakGoal,
     PeakStatus,
-    Probe,
-    rounded_rate,
 )
 from benchwright.findings.codes import make_finding
 from benchwright.stats.distribution import anderson_darling

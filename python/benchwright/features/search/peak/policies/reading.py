@@ -12,19 +12,14 @@ from collections.abc import Sequence
 
 import msgspec
 
+from benchwright.core.criterion import Criterion, criterion_name
 from benchwright.core.numeric import np
 from benchwright.core.text import percent_text
+from benchwright.features.load.trial import LoadEnding, LoadSeries, LoadTrial
 from benchwright.features.search.peak.policies import tuning
 from benchwright.features.search.peak.policies.cache import TrialCache
 from benchwright.features.search.peak.policies.units import limit_s, share_of_limit, time_scale
-from benchwright.features.search.text import criterion_name
-from benchwright.features.search.types import (
-    Criterion,
-    LoadEnding,
-    LoadSeries,
-    LoadTrial,
-    PeakGoal,
-)
+from benchwright.features.search.types import PeakGoal
 from benchwright.stats.arrays import FloatArray
 
 FEWEST_BINS = 4

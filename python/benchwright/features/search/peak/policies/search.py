@@ -16,10 +16,12 @@ from collections.abc import Sequence
 
 import msgspec
 
+from benchwright.core.criterion import Criterion, criterion_name, criterion_value_text
 from benchwright.core.results import Finding, Severity
 from benchwright.core.text import plural, rate_text
 from benchwright.features.generators.findings import OPERATIONS_MISSING, REFUSALS_UNSEEN
 from benchwright.features.generators.marked_trials import LATE_MARK
+from benchwright.features.load.trial import LoadEnding, LoadTrial, Probe, rounded_rate
 from benchwright.features.search.peak.policies import tuning
 from benchwright.features.search.peak.policies.evidence import (
     SEARCH_SUBJECT,
@@ -46,17 +48,7 @@ from benchwright.features.search.peak.policies.trials import (
     resolve_failures,
     trial_findings,
 )
-from benchwright.features.search.text import criterion_name, criterion_value_text
-from benchwright.features.search.types import (
-    ClaimResult,
-    Criterion,
-    LoadEnding,
-    LoadTrial,
-    PeakGoal,
-    PeakStatus,
-    Probe,
-    rounded_rate,
-)
+from benchwright.features.search.types import ClaimResult, PeakGoal, PeakStatus
 from benchwright.findings.codes import make_finding
 
 

@@ -21,6 +21,7 @@ from benchwright.core.results import Finding
 from benchwright.core.text import percent_text, plural, was
 from benchwright.features.generators.findings import OPERATIONS_MISSING, mark_findings
 from benchwright.features.generators.marked_trials import LATE_MARK
+from benchwright.features.load.trial import LoadEnding, LoadTrial, Probe
 from benchwright.features.search.peak.policies import tuning
 from benchwright.features.search.peak.policies.evidence import (
     SEARCH_SUBJECT,
@@ -32,7 +33,7 @@ from benchwright.features.search.peak.policies.lateness import (
     late_trials,
     on_time,
 )
-from benchwright.features.search.types import LoadEnding, LoadTrial, PeakGoal, Probe
+from benchwright.features.search.types import PeakGoal
 from benchwright.findings.codes import make_finding
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from benchwright.core.criterion import Criterion
 from benchwright.core.numeric import np
 from benchwright.features.search.peak.policies import tuning
-from benchwright.features.search.types import Criterion, PeakGoal
+from benchwright.features.search.types import PeakGoal
 from benchwright.stats.arrays import FloatArray
 
 SECONDS_OF_UNIT = {

@@ -1,5 +1,4 @@
-"""The responses of trials as tests of a plot: of a load's trials, and of a search's at each load or
-relative to the curve.
+"""The responses of a search's trials as tests of a plot: at each load, or relative to the curve.
 
 Decision: the responses at one load are a sample of one distribution, so each load with enough
 trials is a test of its own. A search that has no such load (it seldom repeats one) has one test:
@@ -11,30 +10,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
+from benchwright.core.criterion import Criterion, criterion_name
 from benchwright.core.numeric import np
 from benchwright.core.plan import Pairs
 from benchwright.core.text import rate_text
-from benchwright.features.search.text import criterion_name, sample_text
-from benchwright.features.search.types import (
-    ClaimResult,
-    Criterion,
-    CurvePoint,
-    LoadEnding,
-    SearchTrial,
-)
-from benchwright.report.charts.compose import compose_plot
-from benchwright.report.charts.panels import plot_sheet
-from benchwright.report.charts.plan import ChartRequest
-from benchwright.report.charts.plot_data import PlotMode
-from benchwright.report.charts.sheet import Sheet
-from benchwright.report.charts.source import PlotGroup, PlotTest
-from benchwright.report.charts.style import ChartStyle
+from benchwright.features.load.trial import LoadEnding
+from benchwright.features.search.text import sample_text
+from benchwright.features.search.types import ClaimResult, CurvePoint, SearchTrial
+from benchwright.report.charts.source import PlotTest
 from benchwright.stats.aggregate import MetricColumn
 from benchwright.stats.probability_plot import FEWEST_OF_PROBABILITY_PLOT
 
 _RELATIVE = "relative_response"
-MOST_OF_PAGE = 9
-"""Maximum of loads that a page shows."""
 
 
 def response_tests(
@@ -46,26 +33,6 @@ def response_tests(
     responses relative to the curves of `found`, by sample, as one test. Empty where there are too
     few."""
     return _by_load(trials, criteria) or _relative(trials, found)
-
-
-def load_responses(name: str, column: MetricColumn) -> PlotTest | None:
-    """Return the mean responses of a load's trials [ns] as a test in milliseconds; None if there
-    are fewer than three."""
-    if len(column.values) < FEWEST_OF_PROBABILITY_PLOT:
-        return None
-    values = tuple(value / 1e6 for value in column.values)
-    in_ms = MetricColumn(column.name, column.epochs, values)
-    label = {column.name: "Mean response"}
-    return PlotTest(name, {column.name: in_ms}, label, {column.name: "ms"})
-
-
-def normal_sheet(tests: Sequence[PlotTest]) -> Sheet | None:
-    """Return the normal probability plots of a page; None without tests."""
-    if not tests:
-        return None
-    request = ChartRequest(mode=PlotMode.NORMAL)
-    plot, _ = compose_plot([PlotGroup("", tuple(tests[:MOST_OF_PAGE]))], request)
-    return plot_sheet(plot, ChartStyle())
 
 
 def _by_load(trials: Sequence[SearchTrial], criteria: Sequence[Criterion]) -> tuple[PlotTest, ...]:

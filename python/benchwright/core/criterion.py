@@ -1,0 +1,65 @@
+"""A criterion: a limit on a value of a trial under load, and its texts."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import msgspec
+
+from benchwright.core.text import ABSENT, number_text, percent_text
+
+
+class Criterion(msgspec.Struct, frozen=True):
+    """A condition at a load: a value of the trial is on the right side of a limit."""
+
+    key: str
+    """Names the value among those of a trial: `response_ms_mean`, `response_ms_p99`,
+    `within_40ms_share`, `error_ratio`, or a user's metric."""
+    limit: float
+    """In the value's unit."""
+    unit: str = "ms"
+    better: Literal["lower", "higher"] = "lower"
+    statistic: Literal["mean", "percentile", "share", "ratio", "metric"] = "mean"
+    """The kind of value, which determines the shape and noise of its curve."""
+    share: float | None = None
+    """Of a percentile: 0.99."""
+
+    def holds(self, value: float) -> bool:
+        """Return whether a value meets the limit; a value equal to the limit does."""
+        return value <= self.limit if self.better == "lower" else value >= self.limit
+
+
+def criterion_name(criterion: Criterion) -> str:
+    """Return the name of the value that a criterion limits: `p99 response`."""
+    if criterion.statistic == "mean":
+        return "mean response"
+    if criterion.statistic == "percentile" and criterion.share is not None:
+        return f"p{100 * criterion.share:.10g} response"
+    if criterion.statistic == "ratio":
+        return "errors"
+    if criterion.statistic == "share":
+        return criterion.key.removesuffix("_share").replace("_", " ")
+    return criterion.key
+
+
+def criterion_value_text(criterion: Criterion, value: float | None) -> str:
+    """Return a criterion's value with its unit; `-` if it is unknown."""
+    if value is None or math.isnan(value):
+        return ABSENT
+    if criterion.statistic in ("share", "ratio"):
+        return percent_text(value)
+    if math.isinf(value):
+        return "longer than any response that was waited for"
+    return f"{number_text(value)} {criterion.unit}".rstrip()
+
+
+def criterion_limit_text(criterion: Criterion) -> str:
+    """Return the limit of a criterion: `< 40 ms`."""
+    limit = criterion_value_text(criterion, criterion.limit) if criterion.limit else "0"
+    return f"{'<' if criterion.better == 'lower' else '>'} {limit}"
+
+
+def criterion_text(criterion: Criterion) -> str:
+    """Return a criterion as text: `mean response < 40 ms`."""
+    return f"{criterion_name(criterion)} {criterion_limit_text(criterion)}"
