@@ -96,11 +96,15 @@ def of_form(form: Form) -> str:
 
 
 def of_record(kind: type[msgspec.Struct]) -> str:
-    """Return the table of a record's fields; the meaning of each is its docstring."""
+    """Return the table of a generator's own keys; the meaning of each is its docstring."""
     own = kind.__annotations__
     fields = sorted(msgspec.structs.fields(kind), key=lambda one: one.name not in own)
     meanings = {**docstrings(kind.__bases__[0]), **docstrings(kind)}
-    rows = [(f"`{one.name}`", default_of(one), meanings[one.name]) for one in fields]
+    rows = [
+        (f"`{one.name}`", default_of(one), meanings[one.name])
+        for one in fields
+        if one.name != "arguments"  # every generator has it: the page describes it once
+    ]
     return table(("key", "default", "meaning"), rows)
 
 
