@@ -38,7 +38,6 @@ from benchwright.report.comparison import (
     gates_headline,
     null_headline,
     null_sentence,
-    render_comparison,
     sentence,
     verdict_headline,
     verdict_word,
@@ -46,6 +45,7 @@ from benchwright.report.comparison import (
 from benchwright.report.documents import encode
 from benchwright.report.junit import render_junit
 from benchwright.report.progress import block_text
+from benchwright.views.comparison import render_comparison
 
 NULL = NullResult(
     command="true",
@@ -161,15 +161,16 @@ def test_from_a_ratio_of_2_on_it_is_times() -> None:
     assert "B is 2,350 times as slow as A" in said(ratio=ratio)
 
 
-def test_a_baseline_has_its_mean_from_a_candidate_with_a_ratio() -> None:
+def test_a_narrow_table_has_the_ratio_and_the_verdict() -> None:
     bare = verdict_of(mean_baseline=math.nan, mean_candidate=math.nan)
-    narrow = render_comparison(comparison_of(bare, verdict_of(candidate="C")), 60)
-    heading = narrow.splitlines()[0].split()
-    assert {"METRIC", "ARM", "RATIO", "LOW", "HIGH", "VERDICT"} <= set(heading)
-    assert "DETECTABLE" not in heading
-    assert len(narrow.splitlines()[0]) <= 60
-    text = render_comparison(comparison_of(bare, verdict_of(candidate="C")))
-    assert text.splitlines()[1].split() == ["elapsed", "s", "A", "24", "1.000"]
+    comparison = comparison_of(bare, verdict_of(candidate="C"))
+    heading = render_comparison(comparison, 60).splitlines()[1]
+    assert heading.split() == ["metric", "candidate", "n", "ratio", "low", "high", "verdict"]
+    assert len(heading) <= 60
+    lines = render_comparison(comparison).splitlines()
+    assert lines[1].split()[3:5] == ["baseline", "mean"]
+    assert lines[2].split()[3:5] == ["-", "-"]
+    assert lines[3].split()[3:7] == ["1.000", "s", "1.032", "s"]
 
 
 @pytest.mark.parametrize(
@@ -213,13 +214,13 @@ def test_the_words_of_a_difference_are_those_of_its_metric(
 
 
 def test_a_smallest_effect_above_1000_percent_is_not_stated() -> None:
-    for effect, cell in ((9.9, "990"), (10.1, "-"), (1e16, "-"), (math.nan, "-")):
+    for effect, cell in ((9.9, "990 %"), (10.1, "-"), (1e16, "-"), (math.nan, "-")):
         found = verdict_of(smallest_effect=effect, verdict=Verdict.UNDECIDED)
         table = render_comparison(comparison_of(found)).splitlines()
-        assert table[2].split()[-1] == cell
+        assert table[2].split("  ")[-1].strip() == cell
         assert (
             "an effect of 990 %" in said(smallest_effect=effect, verdict=Verdict.UNDECIDED)
-        ) is (cell == "990")
+        ) is (cell == "990 %")
 
 
 def test_equivalent_and_undecided() -> None:
@@ -256,13 +257,15 @@ def test_the_table_shows_every_arm_of_every_metric() -> None:
     absent = verdict_of(metric="system", judged=False, verdict=None, n_baseline=0, n_candidate=0)
     text = render_comparison(comparison_of(verdict_of(), shown, absent, null=NULL))
     table, _, rest = text.partition("\n\n")
-    lines = table.splitlines()
-    assert lines[0].split()[:4] == ["METRIC", "ARM", "N", "GEOMEAN"]
-    assert [line.split()[0] for line in lines[1:]] == ["elapsed", "B", "user", "B"]
-    assert lines[2].split() == [
-        *("B", "24", "1.032", "1.032", "1.021", "1.043", "slower", "0.0004", "1.5")
+    title, heading, *rows = table.splitlines()
+    assert title == "Against A, in 24 blocks (1 warm-up block not counted):"
+    assert heading.split()[:4] == ["metric", "candidate", "n", "baseline"]
+    assert [row.split()[0] for row in rows] == ["elapsed", "user"]
+    assert rows[0].split() == [
+        *("elapsed", "B", "24", "1.000", "s", "1.032", "s", "1.032", "1.021", "1.043"),
+        *("slower", "0.0004", "1.5", "%"),
     ]
-    assert "(shown)" in lines[4]
+    assert "(shown)" in rows[1]
     assert rest.count("\n") == 2, "a sentence and the noise floor"
 
 
@@ -283,8 +286,8 @@ def test_commands_come_first_where_the_names_do_not_distinguish_the_arms(
     pairs = list(zip(arms, commands, strict=True))
     text = render_comparison(found, commands=dict(pairs))
     lines = "".join(f"{arm}: {command}\n" for arm, command in pairs)
-    assert text.startswith(f"{lines}\nMETRIC") == legend
-    assert text.startswith("METRIC") != legend
+    assert text.startswith(f"{lines}\nAgainst") == legend
+    assert text.startswith("Against") != legend
 
 
 @pytest.mark.parametrize("nothing", [math.nan, 0.0])

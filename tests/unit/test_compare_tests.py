@@ -144,7 +144,7 @@ def test_the_table_has_a_row_for_each_test(
     assert main(["compare", *files]) == 0
     shown = capsys.readouterr().out
     lines = shown.splitlines()
-    assert [line.split()[0] for line in lines[:4]] == ["TEST", "sort", "gzip", "xz"]
+    assert [line.split()[0] for line in lines[1:5]] == ["test", "sort", "gzip", "xz"]
     assert "new.json against old.json, 3 tests: 1 slower, 1 faster, 1 equiv" in shown
     assert "new.json:xz is 2" in shown
     assert "only in new.json: cat" in shown

@@ -18,6 +18,7 @@ ROOMS = (
     "api",
     "cli",
     "page",
+    "views",
     "report",
     "run",
     "suite",

@@ -25,12 +25,9 @@ from benchwright.core.results import Finding
 from benchwright.core.untrusted import visible
 from benchwright.features.profile.profiler import stored_stacks
 from benchwright.report.answer import FindingGroup
-from benchwright.report.comparison import (
-    comparison_entry,
-    measured_commands,
-    render_comparison,
-)
+from benchwright.report.comparison import comparison_entry
 from benchwright.study.logs import file_name
+from benchwright.views.comparison import measured_commands, render_comparison
 
 if TYPE_CHECKING:
     from benchwright.run.comparison import RunningComparison

@@ -62,7 +62,6 @@ from benchwright.findings.environment import changed_texts, separate_findings
 from benchwright.findings.examine import Questions
 from benchwright.report.answer import finding_groups
 from benchwright.report.compared_blocks import paired_blocks, values_of_trial
-from benchwright.report.comparison import render_comparison
 from benchwright.run.checkouts import resolved
 from benchwright.stats.metric_rules import MetricRules
 from benchwright.study.findings import input_findings
@@ -74,6 +73,7 @@ from benchwright.suite.comparison import (
 )
 from benchwright.suite.rules import gated_metric, parse_metric
 from benchwright.suite.template import file_friendly
+from benchwright.views.comparison import render_comparison
 
 _MOST_NAMED = 30
 """Names of tests that an error lists."""

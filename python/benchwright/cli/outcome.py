@@ -31,7 +31,7 @@ from benchwright.report.answer_text import (
     groups_to_print,
     wrapped,
 )
-from benchwright.report.comparison import comparison_entry, render_comparison
+from benchwright.report.comparison import comparison_entry
 from benchwright.report.observed import (
     failure_entry,
     observed_entry,
@@ -46,6 +46,7 @@ from benchwright.study.contents import (
     stored_baseline,
     stored_defaults,
 )
+from benchwright.views.comparison import render_comparison
 
 if TYPE_CHECKING:
     from benchwright.run.runner import SessionResult

@@ -385,7 +385,7 @@ def with_reports(
         return answer
     from benchwright.cli.outcome import load_text_of
     from benchwright.page.stored import session_comparisons
-    from benchwright.report.comparison import measured_commands, render_comparison
+    from benchwright.views.comparison import measured_commands, render_comparison
 
     part = split_selector(Path(answer.source))
     with contextlib.closing(Study.open_to_read(part.place)) as study:

@@ -29,7 +29,6 @@ from benchwright.page.document import (
     TableBlock,
     Words,
 )
-from benchwright.page.figures import number_of, scale_of
 from benchwright.page.origin import data_section, facts_table
 from benchwright.page.stored import StoredTest, StoredTests
 from benchwright.page.tests import answered_part, results_section, tests_section
@@ -40,6 +39,7 @@ from benchwright.study.contents import TestContents
 from benchwright.study.findings import input_findings
 from benchwright.study.journal import SessionInfo, StoredSession
 from benchwright.study.parsers.api import ParsedInput, trials_of
+from benchwright.views.figures import number_of, scale_of
 
 KIND = "file"
 _MOST_OF_FACT = 200

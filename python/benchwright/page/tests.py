@@ -17,12 +17,6 @@ from benchwright.features.load.page import (
     read_loads,
 )
 from benchwright.features.pool.page import pool_sections
-from benchwright.page.comparison import (
-    comparison_section,
-    comparison_tiles,
-    comparison_verdict,
-    tone_of_gates,
-)
 from benchwright.page.document import (
     Block,
     Cell,
@@ -36,18 +30,6 @@ from benchwright.page.document import (
     Tile,
     Tone,
     Words,
-)
-from benchwright.page.figures import (
-    Scale,
-    count_number,
-    estimate_number,
-    finding_lines,
-    heading,
-    label_of,
-    mean_of,
-    number_of,
-    scale_of,
-    share_number,
 )
 from benchwright.page.origin import data_section, environment_section, method_section
 from benchwright.page.stored import StoredTest, StoredTests, explained, read_tests
@@ -72,6 +54,25 @@ from benchwright.report.answer import (
 )
 from benchwright.study.contents import stored_baseline
 from benchwright.study.journal import StoredSession, Study
+from benchwright.views.comparison import (
+    Compared,
+    comparison_section,
+    comparison_tiles,
+    comparison_verdict,
+    tone_of_gates,
+)
+from benchwright.views.figures import (
+    Scale,
+    count_number,
+    estimate_number,
+    finding_lines,
+    heading,
+    label_of,
+    mean_of,
+    number_of,
+    scale_of,
+    share_number,
+)
 
 _MOST_SENTENCES = 4
 _MOST_TILES = 4
@@ -104,7 +105,7 @@ def tests_part(study: Study, session: StoredSession, part: str, only: str | None
     trials = [trial for test in stored.tests for trial in test.trials]
     sections = [
         *([loads_section(part, loads)] if loads else []),
-        *([comparison_section(stored)] if stored.comparisons else []),
+        *([comparison_section(_compared(stored))] if stored.comparisons else []),
         *([results_section(stored, answer)] if len(stored.tests) > 1 else []),
         *pool_sections(part, study, session),
         tests_section(stored, answer),
@@ -123,6 +124,11 @@ def tests_part(study: Study, session: StoredSession, part: str, only: str | None
         data_section(stored, answer.reference_place),
     ]
     return answered_part(stored, answer, sections, loads=loads)
+
+
+def _compared(stored: StoredTests) -> Compared:
+    links = {test.name: test.trials_id for test in stored.tests}
+    return Compared(stored.id, stored.comparisons, links)
 
 
 def answered_part(
@@ -256,7 +262,7 @@ def _tiles(
     """Yield the numbers of the answer: of one test, of the ends of several, of a comparison."""
     rows = answer.tests
     if stored.comparisons:
-        yield from comparison_tiles(stored)
+        yield from comparison_tiles(_compared(stored))
     elif len(loads) == 1:
         yield from load_tiles(loads[0])
         return

@@ -27,10 +27,10 @@ from benchwright.page.document import (
     TableBlock,
     Words,
 )
-from benchwright.page.figures import as_sentence, finding_lines
 from benchwright.report.answer import FindingGroup, finding_groups
 from benchwright.report.charts.use import use_sheet
 from benchwright.report.why import reading_text
+from benchwright.views.figures import as_sentence, finding_lines
 from benchwright.watch.use.resource_use import uses_of_slices
 
 _SLICES = 60

@@ -1,9 +1,8 @@
-"""The result of a comparison, as text and for JSON.
+"""The result of a comparison in sentences, and for JSON.
 
-Purpose: a table, a sentence for each verdict, the gates and the noise floor. Decision: the table
-has ratios (candidate / baseline); the sentences say by how much a candidate is slower or faster:
-`slower by x` means 1 + x times as slow in the metric's direction. Sentences, margins and gates
-therefore use the same measure. Only times are slower and faster: sizes are larger and smaller,
+Decision: tables have ratios (candidate / baseline, views/comparison.py); the sentences say by how
+much a candidate is slower or faster: `slower by x` means 1 + x times as slow in the metric's
+direction. Sentences, margins and gates therefore use the same measure. Only times are slower and faster: sizes are larger and smaller,
 everything else is higher and lower, by a share of the baseline. Non-goal: deciding verdicts.
 """
 
@@ -12,9 +11,7 @@ from __future__ import annotations
 import datetime
 import math
 import re
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
@@ -30,149 +27,21 @@ from benchwright.core.comparison import (
     NullResult,
     Verdict,
 )
-from benchwright.core.observation import Trial
 from benchwright.core.results import Estimate
 from benchwright.core.text import (
-    list_text,
-    more_text,
     number_text,
-    p_cell,
     p_text,
     percent_text,
     plural,
 )
-from benchwright.core.text_table import (
-    cells_in_unit,
-    fitting,
-    number_columns,
-    percent_column,
-    spread_column,
-    table_lines,
-    text_column,
-    word_column,
-)
-from benchwright.core.untrusted import one_line, visible
 from benchwright.report.documents import StopEntry, entry, stop_entry
 from benchwright.report.observed import FailureEntry, ObservedEntry, OutputEntry
-from benchwright.report.parts import report_text
 from benchwright.stats.metric_rules import MetricRules
 
 WIDENED = 1.1
 """Minimum factor of a widened interval that is reported."""
 
-
-def render_comparison(
-    comparison: ComparisonResult,
-    width: int | None = None,
-    commands: Mapping[str, str] = MappingProxyType({}),
-) -> str:
-    """Return the table, sentences, gates and noise floor, ending with a newline.
-
-    Where the table is wider than `width`, columns are left out. `commands`: the command of each
-    arm by its name; they come first where the names do not distinguish the arms.
-    """
-    if any(v.test for v in comparison.verdicts):
-        return _several_tests(comparison, width)
-    legend = "".join(_legend(comparison.arms, commands))
-    parts = [*filter(None, [legend]), _table(comparison, width)]
-    # The gates are the question if there are any: they decide the exit status.
-    parts += [gate_sentence(gate) for gate in comparison.gates]
-    is_null = comparison.rule.exactly is not None and comparison.null is not None
-    parts += [
-        sentence(v, comparison)
-        for v in comparison.verdicts
-        if v.judged and not (is_null and v.verdict is Verdict.UNDECIDED)
-    ]
-    if comparison.null is not None:
-        parts.append(null_sentence(comparison.null))
-    return report_text(parts)
-
-
-def measured_commands(arms: Iterable[tuple[str, Sequence[Trial]]]) -> dict[str, str]:
-    """Return what each arm measured, by its name; without arms that measured nothing."""
-    found: dict[str, str] = {}
-    for name, trials in arms:
-        blocks = next((trial.blocks for trial in trials if trial.blocks), ())
-        if blocks:
-            found[name] = "; ".join(dict.fromkeys(block.command for block in blocks))
-    return found
-
-
-def _legend(arms: Sequence[str], commands: Mapping[str, str]) -> Iterator[str]:
-    """Yield a line with the command of each arm, if a number is all that distinguishes two names
-    (`gzip`, `gzip-2`), or if a name is a word of the shell. A null comparison needs none."""
-    numbered = (arm.rpartition("-") for arm in arms)
-    unclear = {stem for stem, _, number in numbered if number.isdecimal()}
-    if (
-        not (unclear | _SHELL_WORDS).isdisjoint(arms)
-        and len({commands.get(arm) for arm in arms}) > 1
-    ):
-        for arm in arms:
-            if arm in commands:
-                yield f"{arm}: {visible(commands[arm])}\n"
-
-
-_SHELL_WORDS = frozenset(["case", "for", "if", "select", "until", "while"])
-
-# -- the table ---------------------------------------------------------------------------
-
-
-class _Row(msgspec.Struct, frozen=True):
-    """A row of the table: one metric of one arm."""
-
-    metric: str
-    """With its unit; empty for a candidate."""
-    arm: str
-    n: int
-    mean: str
-    verdict: MetricVerdict | None = None
-    """None for the baseline."""
-
-
-def _table(comparison: ComparisonResult, width: int | None) -> str:
-    """Return the table: for each metric the baseline, then the candidates."""
-    rows = list(_rows(comparison))
-    candidates = [row.verdict for row in rows if row.verdict is not None]
-    ratios = [[v.ratio.value, v.ratio.low, v.ratio.high] for v in candidates]
-    of_candidates = [
-        *number_columns(["RATIO", "LOW", "HIGH"], ratios),
-        word_column(
-            "VERDICT",
-            (verdict_word(v, comparison) if v.verdict else "(shown)" for v in candidates),
-        ),
-        text_column("P(adj)", (p_cell(v.p_adjusted) if v.verdict else "" for v in candidates)),
-        percent_column("MIN DETECTABLE", (v.stated_effect for v in candidates)),
-    ]
-    places = [place for place, row in enumerate(rows) if row.verdict is not None]
-    columns = [
-        (0, word_column("METRIC", (row.metric for row in rows))),
-        (0, word_column("ARM", (row.arm for row in rows))),
-        (1, text_column("N", (str(row.n) for row in rows))),
-        (2, text_column("GEOMEAN", (row.mean for row in rows))),
-        *(
-            (rank, spread_column(column, places, len(rows)))
-            for rank, column in zip((0, 0, 0, 0, 3, 4), of_candidates, strict=True)
-        ),
-    ]
-    shown = [column for _, column in columns]
-    if width is not None:
-        shown = fitting(columns, width)
-    return "".join(f"{line}\n" for line in table_lines(shown))
-
-
-def _rows(comparison: ComparisonResult) -> Iterator[_Row]:
-    for metric in dict.fromkeys(v.metric for v in comparison.verdicts):
-        own = [v for v in comparison.verdicts if v.metric == metric]
-        if not own[0].judged and not any(_has_figure(v) for v in own):
-            continue
-        count = max(v.n_baseline for v in own)
-        baseline = (v.mean_baseline for v in own if math.isfinite(v.mean_baseline))
-        means = [next(baseline, math.nan), *(v.mean_candidate for v in own)]
-        # Units differ between metrics, so only the rows of one have the same digits.
-        cells, unit = cells_in_unit(means, _unit_of(metric, comparison))
-        yield _Row(f"{metric} {unit}".rstrip(), own[0].baseline, count, cells[0])
-        for v, cell in zip(own, cells[1:], strict=True):
-            yield _Row("", v.candidate, v.n_candidate, cell, v)
+# -- sentences ---------------------------------------------------------------------------
 
 
 def _unit_of(metric: str, comparison: ComparisonResult) -> str:
@@ -180,106 +49,9 @@ def _unit_of(metric: str, comparison: ComparisonResult) -> str:
     return declared.get(metric) or MetricRules().row(metric).unit
 
 
-def _unit(v: MetricVerdict, comparison: ComparisonResult) -> str:
+def unit_of(v: MetricVerdict, comparison: ComparisonResult) -> str:
     """Return the unit of a verdict's metric, which tests of one suite may declare differently."""
     return v.unit or _unit_of(v.metric, comparison)
-
-
-def _has_figure(v: MetricVerdict) -> bool:
-    """Return whether a metric's mean is not 0; `system` of short commands can be 0."""
-    means = ((v.n_baseline, v.mean_baseline), (v.n_candidate, v.mean_candidate))
-    return any(n and math.isfinite(mean) and mean != 0 for n, mean in means)
-
-
-# -- the table of several tests -----------------------------------------------------------
-
-_MOST_SENTENCES = 12
-
-
-def _several_tests(comparison: ComparisonResult, width: int | None) -> str:
-    """Return a row for each verdict, what the gates decided, and the differences in words."""
-    judged = [v for v in comparison.verdicts if v.judged]
-    different = [v for v in judged if v.verdict in (Verdict.SLOWER, Verdict.FASTER)]
-    different.sort(key=lambda v: v.verdict is not Verdict.SLOWER)
-    # Their rows do not show why they are undecided.
-    beyond = [
-        v
-        for v in judged
-        if v.verdict is Verdict.UNDECIDED and not v.ratio.low <= 1 <= v.ratio.high
-        if math.isfinite(v.ratio.low)
-    ]
-    sentences = []
-    for found, what in ((different, "differ"), (beyond, "are undecided")):
-        sentences += [sentence(v, comparison) for v in found[:_MOST_SENTENCES]]
-        if (more := len(found) - _MOST_SENTENCES) > 0:
-            sentences.append(f"{more_text(more)} {what}")
-    return report_text(
-        _tests_table(judged, comparison, width),
-        [_verdict_counts(judged, comparison)],
-        _several_gates(comparison.gates),
-        sentences,
-    )
-
-
-def _tests_table(
-    judged: Sequence[MetricVerdict], comparison: ComparisonResult, width: int | None
-) -> list[str]:
-    units = [_unit(v, comparison) for v in judged]
-    means = [
-        cells_in_unit([v.mean_baseline, v.mean_candidate], unit)
-        for v, unit in zip(judged, units, strict=True)
-    ]
-    ratios = [[v.ratio.value, v.ratio.low, v.ratio.high] for v in judged]
-    several = {
-        "METRIC": [v.metric for v in judged],
-        "ARM": [v.candidate.removesuffix(f":{v.test}") for v in judged],
-    }
-    columns = [
-        (0, word_column("TEST", (one_line(v.test) for v in judged))),
-        *(
-            (0, word_column(heading, cells))
-            for heading, cells in several.items()
-            if len(set(cells)) > 1
-        ),
-        (1, text_column("N", (f"{v.n_baseline}, {v.n_candidate}" for v in judged))),
-        (2, text_column("BASELINE", (cells[0] for cells, _ in means))),
-        (2, text_column("CANDIDATE", (cells[1] for cells, _ in means))),
-        (2, word_column("", (unit for _, unit in means))),
-        *((0, one) for one in number_columns(["RATIO", "LOW", "HIGH"], ratios)),
-        (0, word_column("VERDICT", (verdict_word(v, comparison) for v in judged))),
-        (3, text_column("P(adj)", (p_cell(v.p_adjusted) for v in judged))),
-        (4, percent_column("MIN DETECTABLE", [v.stated_effect for v in judged])),
-    ]
-    shown = [column for _, column in columns]
-    return list(table_lines(shown if width is None else fitting(columns, width)))
-
-
-def _verdict_counts(judged: Sequence[MetricVerdict], comparison: ComparisonResult) -> str:
-    """Return `new against old, 12 tests: 1 slower, 10 equivalent, 1 undecided`."""
-    ordered = sorted(judged, key=lambda v: _ORDER.index(v.verdict))
-    found = Counter(verdict_word(v, comparison) for v in ordered)
-    counts = [f"{count} {word}" for word, count in found.items()]
-    baseline, *candidates = comparison.arms
-    tests = plural(len({v.test for v in judged}), "test")
-    return f"{list_text(candidates)} against {baseline}, {tests}: {', '.join(counts)}"
-
-
-_ORDER = (Verdict.SLOWER, Verdict.FASTER, Verdict.EQUIVALENT, Verdict.UNDECIDED)
-
-
-def _several_gates(gates: Sequence[GateVerdict]) -> Iterator[str]:
-    """Yield the outcome of all gates, then the failed and the undecided ones."""
-    if not gates:
-        return
-    yield gates_headline(gates)
-    for outcome in (GateOutcome.FAILED, GateOutcome.UNDECIDED):
-        chosen = [gate for gate in gates if gate.outcome is outcome]
-        yield from map(gate_sentence, chosen[:_MOST_SENTENCES])
-        if len(chosen) > _MOST_SENTENCES:
-            yield f"{more_text(len(chosen) - _MOST_SENTENCES)} {outcome}"
-
-
-# -- sentences ---------------------------------------------------------------------------
 
 
 def sentence(v: MetricVerdict, comparison: ComparisonResult) -> str:
@@ -377,7 +149,7 @@ class _Difference(msgspec.Struct, frozen=True):
 
 def _is_time(v: MetricVerdict, comparison: ComparisonResult) -> bool:
     """Return whether a metric is a time that a program takes: it is slower or faster."""
-    return v.better == "lower" and _unit(v, comparison) in _TIMES
+    return v.better == "lower" and unit_of(v, comparison) in _TIMES
 
 
 def verdict_word(v: MetricVerdict, comparison: ComparisonResult) -> str:
@@ -394,7 +166,7 @@ def verdict_word(v: MetricVerdict, comparison: ComparisonResult) -> str:
 
 
 def _words(v: MetricVerdict, comparison: ComparisonResult) -> tuple[str, str, str]:
-    is_size = _SIZE.fullmatch(_unit(v, comparison))
+    is_size = _SIZE.fullmatch(unit_of(v, comparison))
     return _SIZE_WORDS if is_size else _OTHER_WORDS
 
 
@@ -644,7 +416,7 @@ def _verdict_entry(v: MetricVerdict, comparison: ComparisonResult) -> VerdictEnt
     return entry(
         VerdictEntry,
         v,
-        unit=_unit(v, comparison),
+        unit=unit_of(v, comparison),
         word=verdict_word(v, comparison),
         ratio=entry(RatioEntry, v.ratio),
         n=ArmCounts(v.n_baseline, v.n_candidate),

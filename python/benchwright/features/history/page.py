@@ -34,15 +34,15 @@ from benchwright.page.document import (
     Tone,
     Words,
 )
-from benchwright.page.figures import (
+from benchwright.report.answer import finding_groups
+from benchwright.report.documents import encode
+from benchwright.views.figures import (
     as_sentence,
     count_number,
     estimate_number,
     finding_lines,
     scale_of,
 )
-from benchwright.report.answer import finding_groups
-from benchwright.report.documents import encode
 
 _PART = "p1"
 _MOST_SENTENCES = 8

@@ -53,14 +53,6 @@ from benchwright.page.document import (
     Tile,
     Words,
 )
-from benchwright.page.figures import (
-    count_column,
-    count_number,
-    keyed,
-    number_of,
-    scale_of,
-    table_of,
-)
 from benchwright.page.stored import StoredTest, StoredTests
 from benchwright.page.trial_charts import normal_pictures
 from benchwright.report.charts.compose import RESPONSE_MEAN
@@ -68,6 +60,14 @@ from benchwright.report.charts.sheet import Sheet
 from benchwright.report.charts.source import PlotTest
 from benchwright.stats.aggregate import MetricColumn
 from benchwright.stats.probability_plot import FEWEST_OF_PROBABILITY_PLOT
+from benchwright.views.figures import (
+    count_column,
+    count_number,
+    keyed,
+    number_of,
+    scale_of,
+    table_of,
+)
 
 _MOST_LOADS = 12
 """Loads with a group of their own; a suite can repeat a load hundreds of times."""

@@ -19,7 +19,9 @@ from benchwright.features.pool.report import (
     pool_state,
 )
 from benchwright.page.document import Cell, Column, Section, TableBlock, Words
-from benchwright.page.figures import (
+from benchwright.report.progress import pool_parts
+from benchwright.study.journal import StoredSession, Study
+from benchwright.views.figures import (
     as_sentence,
     count_column,
     keyed,
@@ -27,8 +29,6 @@ from benchwright.page.figures import (
     scale_of,
     table_of,
 )
-from benchwright.report.progress import pool_parts
-from benchwright.study.journal import StoredSession, Study
 
 
 def pool_sections(part: str, study: Study, session: StoredSession) -> tuple[Section, ...]:

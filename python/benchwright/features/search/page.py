@@ -70,19 +70,6 @@ from benchwright.page.document import (
     Tone,
     Words,
 )
-from benchwright.page.figures import (
-    Scale,
-    as_sentence,
-    count_column,
-    count_number,
-    estimate_number,
-    finding_lines,
-    keyed,
-    number_of,
-    scale_of,
-    share_number,
-    table_of,
-)
 from benchwright.page.origin import (
     compact_json,
     environment_section,
@@ -99,6 +86,19 @@ from benchwright.report.why import named_results
 from benchwright.study.contents import machines_of, search_trials_of
 from benchwright.study.findings import findings_about_session
 from benchwright.study.journal import StoredSession, Study
+from benchwright.views.figures import (
+    Scale,
+    as_sentence,
+    count_column,
+    count_number,
+    estimate_number,
+    finding_lines,
+    keyed,
+    number_of,
+    scale_of,
+    share_number,
+    table_of,
+)
 
 
 class SearchAnswer(msgspec.Struct, frozen=True, kw_only=True):

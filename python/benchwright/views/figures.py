@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from itertools import compress
 from typing import Any, TypeVar
 
 import msgspec
@@ -21,7 +22,8 @@ from benchwright.core.text import (
 )
 from benchwright.core.text_table import common_unit
 from benchwright.core.untrusted import visible
-from benchwright.page.document import (
+from benchwright.report.answer import FindingGroup
+from benchwright.views.blocks import (
     Cell,
     Column,
     FindingLine,
@@ -29,7 +31,6 @@ from benchwright.page.document import (
     TableBlock,
     Tone,
 )
-from benchwright.report.answer import FindingGroup
 
 _SCALED = {
     "s": TIME_UNITS,
@@ -179,13 +180,15 @@ def table_of(
     """Return a table with a row for each item.
 
     Each column has a function that makes its cell from the key of the row, which begins the keys
-    of the row's numbers, and from the item.
+    of the row's numbers, and from the item. A column without any text is left out.
     """
+    rows = [[cell(key, one) for _, cell in columns] for key, one in items]
+    filled = [not rows or any(row[at].text for row in rows) for at in range(len(columns))]
     return TableBlock(
         id=identifier,
         title=title,
-        columns=tuple(column for column, _ in columns),
-        rows=tuple(tuple(cell(key, one) for _, cell in columns) for key, one in items),
+        columns=tuple(compress((column for column, _ in columns), filled)),
+        rows=tuple(tuple(compress(row, filled)) for row in rows),
         note=note,
         folded=folded,
     )

@@ -1,0 +1,1 @@
+"""Results as blocks, and the renderers of blocks: terminal, page."""

@@ -1,0 +1,42 @@
+"""Renders blocks as lines of a terminal.
+
+A number with an interval becomes three columns, whose digits are compared along a row: the value and
+the two ends. Decision: figures are aligned at the right, words at the left, and a table that is
+wider than the terminal loses whole columns, the least important first; so a row is never broken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from benchwright.core.text_table import TextColumn, fitting, table_lines
+from benchwright.views.blocks import Cell, Column, Number, TableBlock
+
+
+def table_text(table: TableBlock, width: int | None = None) -> Iterator[str]:
+    """Yield the lines of a table without its title; with `width`, in so many characters.
+
+    A table without rows has no lines.
+    """
+    if not table.rows:
+        return
+    columns = [
+        (column.rank, one)
+        for column, cells in zip(table.columns, zip(*table.rows, strict=True), strict=True)
+        for one in _text_columns(column, cells)
+    ]
+    shown = [column for _, column in columns]
+    yield from table_lines(shown if width is None else fitting(columns, width))
+
+
+def _text_columns(column: Column, cells: Sequence[Cell]) -> Iterator[TextColumn]:
+    heading = column.short or f"{column.label[:1].lower()}{column.label[1:]}"
+    texts = tuple(cell.text for cell in cells)
+    yield TextColumn(heading, texts, left=not column.numeric)
+    if any(isinstance(cell, Number) and cell.low_text for cell in cells):
+        yield TextColumn(
+            "low", tuple(cell.low_text if isinstance(cell, Number) else "" for cell in cells)
+        )
+        yield TextColumn(
+            "high", tuple(cell.high_text if isinstance(cell, Number) else "" for cell in cells)
+        )
