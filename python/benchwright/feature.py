@@ -19,9 +19,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 if TYPE_CHECKING:
     import msgspec
 
+    from benchwright.cli.parser import CommandParser
     from benchwright.core.results import Finding
     from benchwright.run.surroundings import Surrounding
     from benchwright.study.journal import SessionInfo
+    from benchwright.suite.compile import SuiteLanguage
     from benchwright.suite.tables import SuiteTable
 
 AddParser = Callable[[Any], None]
@@ -44,6 +46,14 @@ class Feature:
         """Return options that users of other tools know, each with what to write instead in this
         command of the feature."""
         return {}
+
+    def suite_languages(self) -> Mapping[str, SuiteLanguage]:
+        """Return the languages of suites that it adds, by the suffix of their files."""
+        return {}
+
+    def program(self, name: str) -> CommandParser:
+        """Return the parser of one of its programs beside `bw` (`Row.programs`)."""
+        raise NotImplementedError(f"{self.name} has no program {name}")
 
     def before_command(self, argv: Sequence[str]) -> Sequence[Finding]:
         """Do what must be done before any command, such as restoring what a killed `bw` left.
@@ -81,6 +91,10 @@ class Row(NamedTuple):
     commands: tuple[str, ...] = ()
     calls: tuple[str, ...] = ()
     """Names in the Python API."""
+    suffixes: tuple[str, ...] = ()
+    """Suffixes of suites in its language."""
+    programs: tuple[str, ...] = ()
+    """Programs beside `bw` that are installed with it."""
 
 
 TABLE = (
@@ -93,14 +107,19 @@ TABLE = (
     Row("history", ("history",)),
     Row("exchange", ("export",)),
     Row("profile"),
-    Row("autopilot", ("measure", "barrier")),
+    Row("autopilot", ("measure", "barrier"), (), (".ap",), ("getstats", "graphit")),
 )
 """Every feature. What one needs stands before it."""
 
 
+SUITE_SUFFIXES = (".toml", *(suffix for row in TABLE for suffix in row.suffixes))
+"""Suffixes of the files of suites, also those of features that are not installed."""
+
+
 def feature_of(command: str) -> str:
-    """Return the name of the feature that a command belongs to; empty for one of the core."""
-    return next((row.name for row in TABLE if command in row.commands), "")
+    """Return the name of the feature that a command of `bw`, or a program beside it, belongs to;
+    empty for one of the core."""
+    return next((row.name for row in TABLE if command in (*row.commands, *row.programs)), "")
 
 
 @cache

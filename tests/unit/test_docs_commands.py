@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from benchwright.cli import plot, stats
 from benchwright.cli.main import parser
 from benchwright.cli.parser import CommandParser
+from benchwright.features.autopilot import programs
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(
@@ -124,9 +124,7 @@ def ours_of(words: list[str]) -> Iterator[list[str]]:
 @cache
 def parsers() -> dict[str, CommandParser]:
     """Return the parser of each program."""
-    getstats = CommandParser(prog="getstats")
-    stats.add_arguments(getstats)
-    return {"bw": parser(), "graphit": plot.parser_of("graphit"), "getstats": getstats}
+    return {"bw": parser(), "graphit": programs.graphit(), "getstats": programs.getstats()}
 
 
 @cache

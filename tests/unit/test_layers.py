@@ -167,7 +167,6 @@ LEFT: dict[str, set[str]] = {
     "study/export.py": {"search"},
     "study/parsers/api.py": {"profile"},
     "study/parsers/study.py": {"pool"},
-    "suite/compile.py": {"autopilot"},
 }
 """Modules of the core that still import a feature, and which."""
 UNNAMED: dict[str, set[str]] = {

@@ -19,7 +19,6 @@ from benchwright.cli.parser import (
     CommandParser,
     is_installed,
     not_installed,
-    sentence_of,
     unknown_command,
 )
 from benchwright.core.untrusted import visible_lines
@@ -93,27 +92,23 @@ def _configured(argv: Sequence[str]) -> tuple[list[str], list[ConfigFile]]:
 
 
 def getstats(argv: Sequence[str] | None = None) -> int:
-    """Run `getstats`: `bw stats` under Auto-pilot's name."""
-
-    def parser() -> CommandParser:
-        from benchwright.cli import stats
-
-        command_parser = CommandParser(prog="getstats", description=sentence_of("stats"))
-        stats.add_arguments(command_parser)
-        return command_parser
-
-    return _guarded(parser, sys.argv[1:] if argv is None else argv)
+    """Run the program `getstats`."""
+    return _program("getstats", argv)
 
 
 def graphit(argv: Sequence[str] | None = None) -> int:
-    """Run `graphit`: `bw plot` under Auto-pilot's name."""
+    """Run the program `graphit`."""
+    return _program("graphit", argv)
 
-    def parser() -> CommandParser:
-        from benchwright.cli import plot
 
-        return plot.parser_of("graphit")
-
-    return _guarded(parser, sys.argv[1:] if argv is None else argv)
+def _program(name: str, argv: Sequence[str] | None) -> int:
+    """Run a program beside `bw`, which packaging/data/scripts starts, with these arguments."""
+    owner = feature(feature_of(name))
+    if owner is None:
+        terminal.prepare()
+        print(not_installed(name), file=sys.stderr)
+        return 2
+    return _guarded(lambda: owner.program(name), sys.argv[1:] if argv is None else argv)
 
 
 def parser(named: Sequence[str] = tuple(SUMMARIES), *, listed: bool = True) -> CommandParser:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from benchwright.core.untrusted import visible_lines
-from benchwright.feature import feature, feature_of
+from benchwright.feature import SUITE_SUFFIXES, feature, feature_of
 from benchwright.suite.options import DECLARED
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def is_installed(name: str) -> bool:
 
 
 def not_installed(name: str) -> str:
-    """Return the error message for a command whose feature is not installed."""
+    """Return the error message for a command or a program whose feature is not installed."""
     return (
         f"bw: {name} is not installed: it belongs to the feature {feature_of(name)!r}\n"
         "  = install a bw with all features, or see `bw --help` for what this one has"
@@ -130,7 +130,7 @@ def unknown_command(word: str) -> str:
 
     if meant := suggestion(word, SUMMARIES):
         hint = meant
-    elif word.endswith((".ap", ".toml")):
+    elif word.endswith(SUITE_SUFFIXES):
         hint = f"to run a suite: bw run {word}"
     elif shutil.which(word) or os.path.isfile(word):
         hint = f"to measure a command: bw run -- {word} ..."

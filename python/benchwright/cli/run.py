@@ -28,6 +28,7 @@ from benchwright.cli.shared_options import (
 )
 from benchwright.core.errors import argument_error
 from benchwright.core.plan import Command
+from benchwright.feature import SUITE_SUFFIXES
 from benchwright.features.pool.types import PoolKind
 from benchwright.suite.command_line import CommandRequest
 from benchwright.suite.options import Option, Text, add_options, given, request_from
@@ -211,7 +212,7 @@ def _suite_of(arguments: argparse.Namespace) -> str | None:
 
 
 def _is_suite(word: str) -> bool:
-    return word.endswith((".ap", ".toml")) and (" " not in word or Path(word).exists())
+    return word.endswith(SUITE_SUFFIXES) and (" " not in word or Path(word).exists())
 
 
 def _is_program(word: str) -> bool:
@@ -372,7 +373,7 @@ def _refuse_command_options(arguments: argparse.Namespace, suite: str) -> None:
 
 
 def _without_fast_fail(planned: list[Planned]) -> list[Planned]:
-    """Return a plan without FASTFAIL, which only `.ap` files contain in their text."""
+    """Return a plan without FASTFAIL, which TOML suites and commands do not contain as a step."""
     from benchwright.suite.plan import PlannedStep
 
     hidden = PlannedStep("FASTFAIL", "")
@@ -387,7 +388,7 @@ def _print_plan(arguments: argparse.Namespace, planned: list[Planned], suite: st
 
         sys.stdout.write(encode(plan_document(planned)))
     else:
-        is_theirs = (suite or "").endswith(".ap")
-        for line in plan_lines(planned if is_theirs else _without_fast_fail(planned)):
+        is_ours = suite is None or suite.endswith(".toml")
+        for line in plan_lines(_without_fast_fail(planned) if is_ours else planned):
             print(line)
     return 0

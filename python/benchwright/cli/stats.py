@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
     from benchwright.cli.stats_request import TransformStep
     from benchwright.core.results import Finding
-    from benchwright.report.stats_document import StatsReport
+    from benchwright.report.stats_document import StatsReport, StatsWords
     from benchwright.study.parsers.api import ParsedInput
 
 
-# `bw stats`, also installed as `getstats`: the table of studies and results files.
+# `bw stats`: the table of studies and results files.
 #
 # The options (`StatsOptions`) become a checked request (`StatsRequest` in stats_request.py). With
 # `--predicate`, only `--json` prints output; the exit status is 0 if the predicate is true for
@@ -41,15 +41,13 @@ _STEPS_NOTE = (
 
 def add_parser(commands: Any) -> None:
     """Add `bw stats` to the commands."""
-    parser = add_command(commands, "stats")
-    add_arguments(parser)
-    parser.set_defaults(as_getstats=False)
+    add_arguments(add_command(commands, "stats"))
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of `bw stats` and `getstats`; the table is that of `getstats`."""
+def add_arguments(parser: argparse.ArgumentParser, words: StatsWords | None = None) -> None:
+    """Add the options of `bw stats` to a program, which prints its reports in these words."""
     add_options(parser, StatsOptions, notes={STEPS: _STEPS_NOTE})
-    parser.set_defaults(handler=run, as_getstats=True)
+    parser.set_defaults(handler=run, words=words)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -62,6 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
     )
     from benchwright.cli.stats_request import request_of
     from benchwright.features.search.output import print_search_stats
+    from benchwright.report.stats_document import StatsWords
 
     request = request_of(arguments)
     # What asks for values of tests is no question to a search, whose report has none of them.
@@ -97,11 +96,12 @@ def run(arguments: argparse.Namespace) -> int:
     from benchwright.cli.stats_document import document_of
     from benchwright.cli.stats_inputs import with_known_names
 
+    words = arguments.words or StatsWords()
     request = with_known_names(request, inputs)
-    document = document_of(inputs, request, warned, getstats=arguments.as_getstats)
+    document = document_of(inputs, request, warned, words=words)
     if request.format in ("markdown", "latex") and not arguments.verbose:
         document = _without_scores(document)
-    readable = request.format == "table" and not arguments.as_getstats
+    readable = request.format == "table" and not words.is_plain
     # A selection has no answer: the session's rule stopped on all trials.
     whole = not request.steps and request.command is None
     if request.format == "json" and whole:
@@ -139,7 +139,7 @@ def run(arguments: argparse.Namespace) -> int:
             sys.stdout.write("\n".join(filter(None, [*parts, tables])))
             return 0
     if request.format == "csv":
-        _write_doubts(document, request.paths, arguments)
+        _write_doubts(document, request.paths, verbose=arguments.verbose, is_plain=words.is_plain)
     elif request.format == "json":
         from benchwright.report.parts import finding_lines
 
@@ -158,10 +158,10 @@ def _verbose_command(paths: Sequence[str]) -> str:
 
 
 def _write_doubts(
-    document: StatsReport, paths: Sequence[str], arguments: argparse.Namespace
+    document: StatsReport, paths: Sequence[str], *, verbose: bool, is_plain: bool
 ) -> None:
-    """Write findings and notices to stderr, because stdout has CSV: those of `getstats` in full."""
-    if arguments.as_getstats:
+    """Write findings and notices to stderr, because stdout has CSV."""
+    if is_plain:
         from benchwright.report.parts import finding_lines
         from benchwright.report.stats_document import notice_lines
 
@@ -175,7 +175,7 @@ def _write_doubts(
         document,
         report_width(),
         painter(sys.stderr),
-        verbose=arguments.verbose,
+        verbose=verbose,
         more=_verbose_command(paths),
     )
     sys.stderr.write(text)

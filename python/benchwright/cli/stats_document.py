@@ -32,6 +32,7 @@ from benchwright.report.stats_document import (
     StatsInput,
     StatsNotice,
     StatsReport,
+    StatsWords,
     compose_report,
     high_z_scores,
 )
@@ -54,19 +55,17 @@ _MOST_NAMED = 10
 def document_of(
     inputs: Sequence[ParsedInput],
     request: StatsRequest,
-    warned: Sequence[Finding] = (),
-    *,
-    getstats: bool = False,
+    warned: Sequence[Finding],
+    words: StatsWords,
 ) -> StatsReport:
     """Return the report of the inputs; `warned`: the findings of their transformations.
-    `getstats`: z-scores have the words and the digits of Getstats.
 
     Raises InputError for an unknown baseline.
     """
     chosen = inputs[_place(inputs, request.baseline)] if request.baseline else None
     every, (inputs, left_out) = inputs, _of_the_selection(inputs, chosen)
     baseline = _place(inputs, request.baseline)
-    told = [_reported(one, request, getstats) for one in inputs]
+    told = [_reported(one, request, words) for one in inputs]
     return compose_report(
         [one.entry for one in told],
         [
@@ -145,7 +144,7 @@ class _Reported(msgspec.Struct, frozen=True):
     """Whose estimates the rows without values are."""
 
 
-def _reported(parsed_input: ParsedInput, request: StatsRequest, getstats: bool) -> _Reported:
+def _reported(parsed_input: ParsedInput, request: StatsRequest, words: StatsWords) -> _Reported:
     added = _asked(parsed_input, request.metrics)
     if added:
         # Findings depend on the set of declared metrics, so all are computed again.
@@ -188,8 +187,8 @@ def _reported(parsed_input: ParsedInput, request: StatsRequest, getstats: bool) 
                 present,
                 request.threshold,
                 book,
-                digits=PERL_DIGITS if getstats or request.format == "json" else 3,
-                noun="epoch" if getstats else "trial",
+                digits=PERL_DIGITS if request.format == "json" else words.digits,
+                noun=words.noun,
             ),
         ],
         {column.name: column.values for column in present},

@@ -230,6 +230,19 @@ def has_overhead(section: InputSection) -> bool:
 
 PERL_DIGITS: Final = 15
 """The digits of a z-score that Getstats prints: those of Perl."""
+
+
+class StatsWords(msgspec.Struct, frozen=True):
+    """What a program calls a trial in its report, and how it prints the report."""
+
+    noun: str = "trial"
+    digits: int = 3
+    """Of z-scores."""
+    is_plain: bool = False
+    """The table of the paper's Figure 2 and every doubt in full, rather than answers, a table for
+    people and doubts by code."""
+
+
 MOST_PRINTED = 5
 """Maximum number of notices printed for one input; JSON has all."""
 

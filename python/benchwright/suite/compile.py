@@ -9,18 +9,42 @@ from __future__ import annotations
 import contextlib
 import posixpath
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
+from typing import Protocol
 
 from benchwright.core.errors import Diagnostic, InputError
-from benchwright.features.autopilot.language import compile_ap
+from benchwright.feature import TABLE, features
 from benchwright.suite.plan import describe
 from benchwright.suite.program import Program, SourceFile
 from benchwright.suite.source import LIBRARY, SourceReader
 from benchwright.suite.toml import compile_toml
 
 NONE: Mapping[str, str] = MappingProxyType({})
-SUFFIXES = {".ap": compile_ap, ".toml": compile_toml}
+
+
+class SuiteLanguage(Protocol):
+    """Compiles the files of one language to programs."""
+
+    def __call__(
+        self,
+        main: str,
+        reader: SourceReader,
+        *,
+        defines: Collection[str] = (),
+        environment: Collection[str] = (),
+    ) -> Program:
+        """Return the program of a file and of the files that it includes.
+
+        `reader` returns the text of a path. Names in `defines` and `environment` count as set.
+        Raises InputError with the mistakes of all files.
+        """
+
+
+def languages() -> dict[str, SuiteLanguage]:
+    """Return the languages of suites by the suffix of their files."""
+    added = [one.suite_languages() for one in features()]
+    return {**{s: one for found in added for s, one in found.items()}, ".toml": compile_toml}
 
 
 def load(
@@ -75,15 +99,18 @@ def _compiled(
     defines: Mapping[str, str],
     environment: Mapping[str, str],
 ) -> Program:
-    for suffix, compiler in SUFFIXES.items():
+    known = languages()
+    for suffix, compiler in known.items():
         if path.endswith(suffix):
             return compiler(path, reader, defines=defines, environment=environment)
+    owner = next((row.name for row in TABLE if path.endswith(row.suffixes)), "")
+    what = f"a suite of the feature {owner}, which is not installed"
     raise InputError(
         [
             Diagnostic(
                 "suite-language",
-                f"{path!r} is of an unknown suite type",
-                f"use {' or '.join(SUFFIXES)}; for a command: bw run -- "
+                f"{path!r} is {what if owner else 'of an unknown suite type'}",
+                f"use {' or '.join(known)}; for a command: bw run -- "
                 f"{shlex.quote(path) if path else 'COMMAND'}",
                 file=path,
             )

@@ -75,38 +75,17 @@ def _piece(text: str, at: int, into: list[tuple[str, int]], faults: list[Fault])
     return at + 1
 
 
-# -- Finds `%NAME%`, `$NAME$` and `{name}` in texts ------------------------------------
+# -- Finds `{name}` in texts -----------------------------------------------------------
 #
-# `%NAME%` is a variable of the suite, `$NAME$` the environment's (Auto-pilot's manual,
-# "Auto-pilot Configurations"). `%%NAME%` stands for the text `%NAME%` itself
-# (`date +%%Y%m`), `$$NAME$` for `$NAME$`. Any other `%` or `$` is text: `$HOME` and `$1`
-# are the shell's.
 # Braces are placeholders only around a known name: `awk '{print}'` is unchanged. A name that
 # is similar to a known one is a mistake; `{{name}}` stands for the text `{name}`, where
 # `{name}` would be a placeholder or a mistake.
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
-_MARKED = re.compile(r"([%$])(\1?)([A-Za-z_][A-Za-z0-9_]*)\1", re.ASCII)
 NAME_IN_BRACES = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}", re.ASCII)
 
 OffsetLocator = Callable[[int], Where]
 """Offset in a text -> position in its file."""
-
-
-def marked_template(text: str, place: OffsetLocator) -> Template:
-    """Return a text of `.ap` with its `%NAME%` and `$NAME$` as slots."""
-    parts: list[str | Slot] = []
-    end = 0
-    for match in _MARKED.finditer(text):
-        mark, doubled, name = match.groups()
-        parts.append(text[end : match.start()])
-        if doubled:
-            parts.append(f"{mark}{name}{mark}")
-        else:
-            parts.append(Slot(name, place(match.start()), mark == "$"))
-        end = match.end()
-    parts.append(text[end:])
-    return Template(tuple(p for p in parts if p != ""), place(0))
 
 
 _NEAR = 0.75

@@ -10,13 +10,40 @@ import msgspec
 from benchwright.core.errors import Diagnostic, InputError, suggestion
 from benchwright.core.expression import parse
 from benchwright.core.plan import CommandMode
+from benchwright.features.autopilot.lines import Includer, SourceLine
 from benchwright.suite import program as step
 from benchwright.suite import rules, values
 from benchwright.suite.check import unset_variables, unused_defines, walk
 from benchwright.suite.mistakes import Fault, diagnostic, placed
-from benchwright.suite.program import Branch, Program, Relational, Step, Template, Where
-from benchwright.suite.source import Includer, SourceLine, SourceReader
-from benchwright.suite.template import NAME, fixed, marked_template, split_words
+from benchwright.suite.program import Branch, Program, Relational, Slot, Step, Template, Where
+from benchwright.suite.source import SourceReader
+from benchwright.suite.template import NAME, OffsetLocator, fixed, split_words
+
+# -- Finds `%NAME%` and `$NAME$` in texts ----------------------------------------------
+#
+# `%NAME%` is a variable of the suite, `$NAME$` the environment's (Auto-pilot's manual,
+# "Auto-pilot Configurations"). `%%NAME%` stands for the text `%NAME%` itself
+# (`date +%%Y%m`), `$$NAME$` for `$NAME$`. Any other `%` or `$` is text: `$HOME` and `$1`
+# are the shell's.
+
+_MARKED = re.compile(r"([%$])(\1?)([A-Za-z_][A-Za-z0-9_]*)\1", re.ASCII)
+
+
+def marked_template(text: str, place: OffsetLocator) -> Template:
+    """Return a text of `.ap` with its `%NAME%` and `$NAME$` as slots."""
+    parts: list[str | Slot] = []
+    end = 0
+    for match in _MARKED.finditer(text):
+        mark, doubled, name = match.groups()
+        parts.append(text[end : match.start()])
+        if doubled:
+            parts.append(f"{mark}{name}{mark}")
+        else:
+            parts.append(Slot(name, place(match.start()), mark == "$"))
+        end = match.end()
+    parts.append(text[end:])
+    return Template(tuple(p for p in parts if p != ""), place(0))
+
 
 # -- Directives: from a keyword and the text after it to a step ------------------------
 #
