@@ -17,12 +17,12 @@ import pytest
 
 import exported_session
 from benchwright.cli.main import main
+from benchwright.core.plan import usual_direction
 from benchwright.features.exchange import command as export
 from benchwright.features.exchange.export import FORMATS
 from benchwright.features.exchange.export.view import in_base_unit, unit_of
 from benchwright.features.exchange.view import read_view
 from benchwright.features.history.inputs import read_runs
-from benchwright.features.load.types import load_direction
 from benchwright.study.journal import Study
 
 STUDIES = Path(__file__).parents[1] / "data" / "studies-0.1"
@@ -300,7 +300,7 @@ def test_the_directions_of_a_load_are_those_of_its_study(
     (run,) = read_runs([Path("s")]).runs
     better = {key.metric: point.better for key, point in run.points}
     assert {name for name in names if better[name] == "higher"} == {
-        name for name in names if load_direction(name) == "higher"
+        name for name in names if usual_direction(name) == "higher"
     }
 
 

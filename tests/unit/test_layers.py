@@ -171,7 +171,7 @@ LEFT: dict[str, set[str]] = {
 """Modules of the core that still import a feature, and which."""
 UNNAMED: dict[str, set[str]] = {
     "exchange": {"search"},
-    "history": {"exchange", "load", "search"},
+    "history": {"exchange", "search"},
     "pool": {"profile", "search"},
     "profile": {"replay"},
     "quiet": {"search"},

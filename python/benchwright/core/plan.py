@@ -200,9 +200,9 @@ def precision_rule(
 StoppingRule = FixedCount | UntilPredicate | UntilProgram | UntilPrecise
 
 
-_RATE = re.compile(
+_GAIN = re.compile(
     r"(?:/ ?|(?:\b|_)per[ _]?)(?:[nmu\u00b5\u03bc]?s|[num]?secs?|seconds?|min|minutes?|h|hours?)(?![^\W_])"
-    r"|(?<![^\W_])(?:throughput|bandwidth|[rqt]ps|iops|ops|[kmg]i?bps)(?![^\W_])"
+    r"|(?<![^\W_])(?:completed|throughput|bandwidth|[rqt]ps|iops|ops|[kmg]i?bps)(?![^\W_])"
 )
 _NO_GAIN = re.compile(
     r"err|fail|fault|miss|drop|lost|loss|retr[iya]|timeout|stall|switch|interrupt|evict|abort|conflict|alloc"
@@ -212,12 +212,12 @@ _NO_GAIN = re.compile(
 
 def usual_direction(*words: str) -> Literal["lower", "higher"]:
     """Return which values of a quantity are better where nothing states it, by its name and unit:
-    the higher ones of a rate, such as `ops/s`, `requests_per_second` or `throughput`, but not of
-    errors and the like; the lower ones of anything else."""
+    the higher ones of a rate, such as `ops/s`, `requests_per_second` or `throughput`, and of what
+    was completed, but not of errors and the like; the lower ones of anything else."""
     text = " ".join(words).casefold()
-    rate = _RATE.search(text)
-    rest = _RATE.sub(" ", text)
-    return "higher" if rate and not _NO_GAIN.search(rest) else "lower"
+    gain = _GAIN.search(text)
+    rest = _GAIN.sub(" ", text)
+    return "higher" if gain and not _NO_GAIN.search(rest) else "lower"
 
 
 def named_direction(text: str) -> tuple[str, Literal["lower", "higher", ""]]:

@@ -13,7 +13,7 @@ import msgspec
 from benchwright.core.comparison import Better
 from benchwright.core.errors import InputError, OperatingError, argument_error
 from benchwright.core.observation import Trial, TrialEnding
-from benchwright.core.plan import Pairs, UntilPrecise
+from benchwright.core.plan import Pairs, UntilPrecise, usual_direction
 from benchwright.core.results import Estimate, Finding
 from benchwright.core.untrusted import decode_json, regular_bytes, shell_text
 from benchwright.decide.stopping import statistic_label
@@ -30,7 +30,7 @@ from benchwright.features.history.points import test_name
 from benchwright.features.load.page import read_loads
 from benchwright.features.load.plan import too_many_errors
 from benchwright.features.load.report import LoadDocument, headline_report, load_sentence
-from benchwright.features.load.types import EngineResult, load_direction, metric_direction
+from benchwright.features.load.types import EngineResult
 from benchwright.features.search.text import sample_text
 from benchwright.features.search.types import ClaimResult
 from benchwright.machine.redact import without_secrets
@@ -163,7 +163,7 @@ def read_load_file(path: Path, wanted: Sequence[str] = ()) -> ExportView:
             _result(
                 name,
                 unit_of(name, ""),
-                load_direction(name),
+                usual_direction(name),
                 Estimate(value, _NAN, _NAN, 0.95, "value", 1),
             )
             for name, value in document.metrics.items()
@@ -253,7 +253,7 @@ def _test(test: StoredTest, row: TestAnswer, name: str, asked: Sequence[str]) ->
         command="; ".join(command.text for command in plan.phases.exec),
         threads=plan.threads,
         metrics=tuple(
-            _metric(test, metric, metric_direction(metric, better, test.columns))
+            _metric(test, metric, better.get(metric) or usual_direction(metric))
             for metric in metrics
             if metric in test.columns
         ),

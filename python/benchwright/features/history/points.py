@@ -14,7 +14,7 @@ import msgspec
 
 from benchwright.core.criterion import criterion_text
 from benchwright.core.machine import revision_of
-from benchwright.core.plan import Pairs, TestPlan
+from benchwright.core.plan import Pairs, TestPlan, usual_direction
 from benchwright.core.results import Estimate, Finding, Severity
 from benchwright.features.history.findings import (
     environment_of,
@@ -22,7 +22,6 @@ from benchwright.features.history.findings import (
     machine_text,
 )
 from benchwright.features.history.types import HistoryPoint, NoValue, Run, SeriesKey
-from benchwright.features.load.types import metric_direction
 from benchwright.features.search.ramp.types import RampStatus
 from benchwright.features.search.surface.types import ESTIMATED_STATUSES
 from benchwright.features.search.text import sample_text
@@ -182,7 +181,7 @@ def _points_of_test(
             metric,
             msgspec.structs.replace(
                 _with_estimate(common, estimate),
-                better=metric_direction(metric, better, columns),
+                better=better.get(metric) or usual_direction(metric),
                 command=_command(plan),
                 codes=codes,
                 state=answer.state,

@@ -9,30 +9,10 @@ Source: docs/engine-protocol.md, `result`.
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Mapping
 
 import msgspec
 
-from benchwright.core.comparison import Better, GateOutcome
-from benchwright.core.plan import usual_direction
-
-_HIGHER = ("rate_per_s", "bytes_per_s", "completed")
-"""Ends of the names of metrics of a load for which higher is better."""
-
-
-def load_direction(metric: str) -> Better:
-    """Return which values of a metric of a load are better: higher rates and more completed
-    operations; lower times, errors and other counts."""
-    return "higher" if metric.endswith(_HIGHER) else "lower"
-
-
-def metric_direction(
-    metric: str, declared: Mapping[str, Better], measured: Container[str]
-) -> Better:
-    """Return which values of a metric of a test are better: as declared, else as of a load if the
-    test measured one, else those that usually are."""
-    of_load = "rate_per_s" in measured or "achieved_rate_per_s" in measured
-    return declared.get(metric) or (load_direction(metric) if of_load else usual_direction(metric))
+from benchwright.core.comparison import GateOutcome
 
 
 class TimeDistribution(msgspec.Struct, frozen=True):
