@@ -36,9 +36,9 @@ from benchwright.features.pool.types import (
     LeaseState,
     PoolKind,
     PoolSettings,
-    Task,
     VoidReason,
 )
+from benchwright.run.gangs import Task
 
 GENERATOR = """
 sleep "$PACE"

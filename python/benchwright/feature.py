@@ -19,10 +19,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 if TYPE_CHECKING:
     import msgspec
 
+    from benchwright.cli.added_options import AddedOptions
     from benchwright.cli.parser import CommandParser
     from benchwright.core.results import Finding
+    from benchwright.page.document import Section
+    from benchwright.run.gangs import OpenGangs
     from benchwright.run.surroundings import Surrounding
-    from benchwright.study.journal import SessionInfo
+    from benchwright.study.journal import SessionInfo, StoredSession, Study
     from benchwright.suite.compile import SuiteLanguage
     from benchwright.suite.tables import SuiteTable
 
@@ -67,11 +70,29 @@ class Feature:
         """Return the keys that it adds to suites in TOML."""
         return {}
 
+    def options(self, command: str) -> Sequence[AddedOptions]:
+        """Return the options that it adds to a command of the core."""
+        return ()
+
     def surroundings(
         self, info: SessionInfo, tables: Mapping[str, Any], note: Callable[[str], None]
     ) -> Sequence[Surrounding]:
         """Return what surrounds a session. `tables`: what the tables of its suite state, which are
         to be applied on this machine (`Program.tables`); `note` shows a line of progress."""
+        return ()
+
+    def open_gangs(self, info: SessionInfo) -> OpenGangs | None:
+        """Return the function that opens the gangs which run the parts of a session; None if the
+        session has none of this feature."""
+        return None
+
+    def hosts_of_tests(self, study: Study, session: int, info: SessionInfo) -> Mapping[str, str]:
+        """Return the hosts that measured each test, comparison and search of a session, by its key,
+        where that was not its machine. Raises StudyError `journal-damaged`."""
+        return {}
+
+    def sections(self, part: str, study: Study, session: StoredSession) -> Sequence[Section]:
+        """Return what it adds to the report page of a session; `part`: the prefix of the ids."""
         return ()
 
     def documents(self) -> Mapping[DocumentType, DocumentType | None]:

@@ -254,6 +254,18 @@ def test_an_interrupt_ends_the_gangs_and_a_resume_continues(place: Path) -> None
     recorded_once(place / "cut", len(document["samples"]))
 
 
+def test_an_interrupt_ends_the_gangs_of_a_suite(place: Path) -> None:
+    words = ("run", "suite.toml", "--pool", "local:gangs=2")
+    process = begin(place, *words, "--study", "cut", pace="60")
+    wait_until(lambda: trials_begun(place) >= 2)
+    os.kill(process.pid, signal.SIGINT)
+    status, _, err = ended(process)
+    assert status == 130, err
+    assert processes_of(place) == []
+    voids = [one.void for one in record_of(place / "cut").attempts.values()]
+    assert "cancelled" in voids
+
+
 def test_a_server_that_fails_everywhere_fails_the_session(place: Path) -> None:
     (place / "broken").touch()
     words = ("surface", "s.toml", "--pool", "local:gangs=2,retries=1", "--study", "cut")

@@ -17,9 +17,9 @@ from benchwright.features.pool.types import (
     LeaseState,
     PoolKind,
     PoolSettings,
-    Task,
     VoidReason,
 )
+from benchwright.run.gangs import Task
 
 SETTINGS = PoolSettings(engine=PoolKind.SLURM, gangs=1, clients=2, retries=9)
 TOKEN = "0123456789abcdef"

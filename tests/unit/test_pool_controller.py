@@ -21,11 +21,10 @@ from benchwright.features.pool.types import (
     Lease,
     LeaseState,
     PoolKind,
-    PoolProgress,
     PoolSettings,
-    Task,
     VoidReason,
 )
+from benchwright.run.gangs import Task
 from benchwright.run.ledger import Ledger
 from benchwright.study.journal import Study
 from benchwright.study.keys import attempt_key, lease_key
@@ -105,7 +104,7 @@ class Silent:
     def note(self, text: str) -> None:
         """Show nothing."""
 
-    def pool_progressed(self, progress: PoolProgress, elapsed_s: float) -> None:
+    def status(self, text: str, fraction: float | None, elapsed_s: float) -> None:
         """Show nothing."""
 
 
@@ -153,9 +152,10 @@ def test_an_agent_that_cannot_be_reached_at_once_is_waited_for(
     controller = continued(ledger, engine)
     assert not attempt_of(ledger).ended_ns
     controller.submit(TASK)
-    end = controller.next_end()
-    assert end.attempt == attempt_of(ledger)
-    assert (end.attempt.void, end.attempt.detail) == (VoidReason.SUSPENDED, "for 2 s")
+    end, attempt = controller.next_end(), attempt_of(ledger)
+    assert end.gave_up is not None
+    assert end.failure is None
+    assert (attempt.void, attempt.detail) == (VoidReason.SUSPENDED, "for 2 s")
     controller.close()
 
 
@@ -183,9 +183,10 @@ def test_an_agent_of_another_version_is_not_used(
     monkeypatch.setattr(module, "_POLL_S", 0.001)
     controller = continued(ledger, Engine(LEASE, hello(version="0.0", running="1.1")))
     controller.submit(TASK)
-    end = controller.next_end()
-    assert end.attempt.void is VoidReason.AGENT_LOST
-    assert "Benchwright 0.0" in end.attempt.detail
+    assert controller.next_end().gave_up is not None
+    attempt = attempt_of(ledger)
+    assert attempt.void is VoidReason.AGENT_LOST
+    assert "Benchwright 0.0" in attempt.detail
     controller.close()
 
 
@@ -225,5 +226,6 @@ def test_bad_input_ends_the_session_and_a_full_disk_does_not(
         with pytest.raises(BenchError, match="it is full"):
             controller.next_end()
     else:
-        assert controller.next_end().attempt.void is void
+        assert controller.next_end().gave_up is not None
+        assert attempt_of(ledger).void is void
     controller.close()

@@ -26,9 +26,9 @@ from benchwright.features.pool.types import (
     LeaseState,
     PoolKind,
     PoolSettings,
-    Task,
     VoidReason,
 )
+from benchwright.run.gangs import Task
 from benchwright.suite.toml_table import read_toml
 
 Ends = Callable[[Task, str], VoidReason | None]

@@ -6,7 +6,7 @@ import pytest
 
 from benchwright.core.errors import InputError
 from benchwright.features.pool.parts import parts_of
-from benchwright.features.pool.types import Task
+from benchwright.run.gangs import Task
 from benchwright.suite.compile import compile_sources
 from benchwright.suite.program import SourceFile
 

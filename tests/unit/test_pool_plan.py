@@ -9,9 +9,9 @@ from benchwright.features.pool.types import (
     LeaseState,
     PoolKind,
     PoolSettings,
-    Task,
     VoidReason,
 )
+from benchwright.run.gangs import Task
 
 SETTINGS = PoolSettings(engine=PoolKind.SLURM, gangs=2)
 G1, G2 = (

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import heapq
-import io
 import json
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from benchwright.core.progress import NoProgress, PlainProgress
-from benchwright.features.pool.progress import PoolTally
+from benchwright.core.progress import NoProgress
+from benchwright.features.pool import POOL_OPTION
+from benchwright.features.pool.progress import PoolTally, progress_parts, status_text
 from benchwright.features.pool.report import PoolState, pool_document, pool_text
 from benchwright.features.pool.stored import PoolRecord
 from benchwright.features.pool.types import (
-    POOL_OPTION,
     Attempt,
     Lease,
     LeaseState,
@@ -28,7 +27,7 @@ from benchwright.features.pool.types import (
 )
 from benchwright.page.html import section_pages
 from benchwright.page.stream import JournalFollower
-from benchwright.report.progress import SessionProgress, pool_parts, show_pool_progress
+from benchwright.report.progress import SessionProgress
 from benchwright.run.findings import findings_of_session
 from benchwright.run.ledger import Ledger
 from benchwright.run.performer import Performer
@@ -139,15 +138,13 @@ def test_a_deadline_limits_the_time_left() -> None:
 
 def test_the_status_of_a_pool_is_one_line() -> None:
     progress = PoolProgress(planned=12, recorded=3, running=4, void=1, left_s=200)
-    stream = io.StringIO()
-    show_pool_progress(PlainProgress(stream), progress, 61)
-    assert stream.getvalue() == (
-        "3 of 12 tasks recorded, 4 running; about 3 min 20 s left; 1 void attempt; 61 s so far\n"
+    assert status_text(progress, 61) == (
+        "3 of 12 tasks recorded, 4 running; about 3 min 20 s left; 1 void attempt; 61 s so far"
     )
     limited = msgspec.structs.replace(progress, at_most=True, void=0, running=0)
-    assert pool_parts(limited) == ["3 of 12 tasks recorded", "at most 3 min 20 s left"]
+    assert progress_parts(limited) == ["3 of 12 tasks recorded", "at most 3 min 20 s left"]
     over = msgspec.structs.replace(limited, recorded=12, left_s=0)
-    assert pool_parts(over) == ["12 of 12 tasks recorded"]
+    assert progress_parts(over) == ["12 of 12 tasks recorded"]
 
 
 # -- what gangs do -------------------------------------------------------------------------

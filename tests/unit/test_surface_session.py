@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -14,8 +14,7 @@ from benchwright.core.errors import BenchError
 from benchwright.core.plan import Pairs
 from benchwright.core.results import Finding
 from benchwright.features.load.trial import LoadEnding, LoadTrial, Probe
-from benchwright.features.pool.gangs import DeadlineReached, TaskEnd
-from benchwright.features.pool.types import Attempt, Task
+from benchwright.features.pool.types import Attempt
 from benchwright.features.search.peak.experiment import peak_search, peak_verdict
 from benchwright.features.search.peak.policies.published import PAPER_RUN_LENGTH_S
 from benchwright.features.search.requests import SurfacePlan
@@ -45,11 +44,13 @@ from benchwright.features.search.types import (
     SearchTrial,
     decode_stored,
 )
+from benchwright.run.gangs import DeadlineReached, Task, TaskEnd
 from benchwright.run.ledger import Ledger
 from benchwright.run.recovery import CRASH_CAUSE, recover
 from benchwright.study.directory import JOURNAL
 from benchwright.study.journal import SessionInfo, Study
 from benchwright.study.keys import attempt_key, search_key
+from benchwright.suite.program import Program
 from session_infos import session_info
 
 LIMIT = Criterion("response_ms_mean", 40.0)
@@ -412,6 +413,11 @@ class GangsUntil:
         self.now_s = 0.0
         self.submitted: list[str] = []
 
+    def parts(
+        self, program: Program, defines: Mapping[str, str], environment: Mapping[str, str]
+    ) -> tuple[Task, ...]:
+        raise AssertionError("a surface is no program")
+
     def expect(self, tasks: int, limit_s: float | None = None) -> None:
         assert limit_s is not None
         self.limit_s = limit_s
@@ -449,7 +455,7 @@ class GangsUntil:
             ended_ns=2,
         )
         self._ledger.note(attempt_key(attempt.id, "ended"), attempt)
-        return TaskEnd(task, attempt, Path())
+        return TaskEnd(task, task.gang, Path())
 
     def interrupt(self) -> None:
         """Nothing runs for long enough."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
+from benchwright.cli.added_options import add_features_options, added_to, with_features_options
 from benchwright.cli.parser import add_command
 from benchwright.cli.shared_options import (
     RESULT,
@@ -17,12 +18,9 @@ from benchwright.cli.shared_options import (
     DetailOptions,
     LiveOptions,
     NotifyOptions,
-    PoolOptions,
     StudyOptions,
     TrialWatchOptions,
     drawn_seed,
-    pool_of,
-    with_pool,
     with_session_options,
 )
 from benchwright.core.errors import Diagnostic, InputError, argument_error
@@ -103,9 +101,6 @@ class StoredOptions(msgspec.Struct, frozen=True):
     ] = None
 
 
-_POOL = "run the comparison on one gang of a pool: slurm:partition=bench,gangs=1 (docs/pool.md)"
-
-
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `bw compare`."""
     parser = add_command(
@@ -122,7 +117,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     add_options(parser, AboutOptions, RESULT)
     add_options(parser, NotifyOptions, RESULT)
     add_options(parser, TrialWatchOptions, WATCHING)
-    add_options(parser, PoolOptions, helps={"pool": _POOL})
+    add_features_options(parser, "compare")
     parser.set_defaults(handler=run)
 
 
@@ -148,8 +143,8 @@ def run(arguments: argparse.Namespace) -> int:
     request = _with_stored(arguments, request)
     prepared = prepare_comparison(request, arguments.study, sys.argv[1:])
     info = with_session_options(prepared.info, arguments)
-    info = with_pool(info, pool_of(arguments, None))
     prepared = msgspec.structs.replace(prepared, info=info)
+    prepared = with_features_options(prepared, arguments, "compare")
     if request.checkouts:
         from benchwright.run.checkouts import prepare
 
@@ -189,13 +184,13 @@ def _is_command(word: str) -> bool:
 def _check_stored(arguments: argparse.Namespace) -> None:
     """Raise InputError for options and words that do not apply to stored results."""
     wrong = []
-    running = (
+    running: tuple[type[msgspec.Struct], ...] = (
         ComparisonRequest,
         TrialWatchOptions,
         AboutOptions,
         NotifyOptions,
         LiveOptions,
-        PoolOptions,
+        *(one.declared for one in added_to("compare")),
     )
     for option in given(arguments, *running, StoredOptions):
         if option.name not in (*_JUDGING, "null_from"):

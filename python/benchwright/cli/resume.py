@@ -9,7 +9,7 @@ import msgspec
 
 from benchwright.cli.live import live_port, live_view
 from benchwright.cli.parser import add_command
-from benchwright.cli.shared_options import LiveOptions, gangs_of
+from benchwright.cli.shared_options import LiveOptions
 from benchwright.core.plan import is_load
 from benchwright.suite.common_options import Json, Quiet, Verbose
 from benchwright.suite.options import Option, add_options, request_from
@@ -105,7 +105,6 @@ def resume(arguments: argparse.Namespace) -> int:
                         verbose=request.verbose,
                     ),
                     notes=[changed] if changed else [],
-                    gangs=gangs_of(stored.info),
                     undone=arguments.undone,
                 )
         prepared = prepare_again(stored.info)
@@ -124,7 +123,6 @@ def resume(arguments: argparse.Namespace) -> int:
                 study,
                 stored,
                 output,
-                gangs=gangs_of(stored.info),
                 undone=arguments.undone,
             )
     if not is_load(stored.info.arguments):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
+from benchwright.cli.added_options import add_features_options, added_to, with_features_options
 from benchwright.cli.parser import add_command
 from benchwright.cli.shared_options import (
     RESULT,
@@ -18,18 +19,14 @@ from benchwright.cli.shared_options import (
     DetailOptions,
     LiveOptions,
     NotifyOptions,
-    PoolOptions,
     StudyOptions,
     TrialWatchOptions,
     drawn_seed,
-    pool_of,
-    with_pool,
     with_session_options,
 )
 from benchwright.core.errors import argument_error
 from benchwright.core.plan import Command
 from benchwright.feature import SUITE_SUFFIXES
-from benchwright.features.pool.types import PoolKind
 from benchwright.suite.command_line import CommandRequest
 from benchwright.suite.options import Option, Text, add_options, given, request_from
 
@@ -117,7 +114,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     add_options(parser, AboutOptions, RESULT)
     add_options(parser, NotifyOptions, RESULT)
     add_options(parser, TrialWatchOptions, WATCHING)
-    add_options(parser, PoolOptions, _SUITE)
+    add_features_options(parser, "run")
     parser.set_defaults(handler=run)
 
 
@@ -138,7 +135,7 @@ def run(arguments: argparse.Namespace) -> int:
     prepared = _prepare(arguments, suite)
     info = with_session_options(prepared.info, arguments)
     prepared = msgspec.structs.replace(prepared, info=info)
-    prepared = _with_pool(prepared, arguments, suite)
+    prepared = with_features_options(prepared, arguments, "run", suite)
     planned = rehearse(prepared)
     prepared = _with_baseline(prepared, planned, arguments.baseline)
     _check_tables(prepared.program)
@@ -160,29 +157,6 @@ def run(arguments: argparse.Namespace) -> int:
     from benchwright.cli.session_output import run_prepared
 
     return run_prepared(prepared, arguments, verbose=arguments.verbose)
-
-
-def _with_pool(
-    prepared: PreparedProgram, arguments: argparse.Namespace, suite: str | None
-) -> PreparedProgram:
-    """Return the program with the pool of --pool or of the suite stored in its session. Raises
-    InputError for a program without independent parts."""
-    settings = pool_of(arguments, prepared.program.tables.get("pool"))
-    if settings is None:
-        return prepared
-    if suite is None:
-        message = "--pool is for suites: the trials of commands alternate on one machine"
-        raise argument_error("--pool", arguments.pool, message, "bw run SUITE")
-    quiet = prepared.program.tables.get("quiet")
-    if quiet is not None and settings.engine is PoolKind.LOCAL:
-        message = f"{suite} has quiet, and gangs on one machine cannot each change it"
-        hint = f"bw quiet ... -- bw run {suite} --pool ..., without quiet in the suite"
-        raise argument_error("--pool", arguments.pool or "", message, hint)
-    from benchwright.features.pool.parts import parts_of
-
-    parts_of(prepared.program, prepared.defines, prepared.environment)
-    info = with_pool(prepared.info, settings)
-    return msgspec.structs.replace(prepared, info=info)
 
 
 def _suite_of(arguments: argparse.Namespace) -> str | None:
@@ -228,9 +202,9 @@ def _resume(arguments: argparse.Namespace, file: str) -> int:
     """Resume from the file of a checkpoint, as in Auto-pilot; return the exit code."""
     from benchwright.cli.resume import resume
 
-    declared = (
+    declared: tuple[type[msgspec.Struct], ...] = (
         *(SuiteOptions, CommandRequest, BaselineOptions, TrialWatchOptions),
-        PoolOptions,
+        *(one.declared for one in added_to("run")),
     )
     for option in given(arguments, *declared, AboutOptions, NotifyOptions, StudyOptions):
         if option.name not in ("json", "quiet"):

@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchwright.cli.shared_options import gangs_of
 from benchwright.cli.terminal import is_without_reader, silence_stdout, warn
 from benchwright.core.progress import progress_display
 from benchwright.core.quantity import finite
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from benchwright.cli.outcome import Outcome
     from benchwright.core.notice import NoticeResult
     from benchwright.core.observation import FoldedStacks
-    from benchwright.features.pool.types import PoolProgress
     from benchwright.report.answer import SessionAnswer
     from benchwright.run.notices import NoticeContents
     from benchwright.run.runner import SessionResult
@@ -84,9 +82,9 @@ class ProgramOutput(TerminalOutput):
         """Show a line of progress."""
         self.progress.note(text)
 
-    def pool_progressed(self, progress: PoolProgress, elapsed_s: float) -> None:
-        """Show how far the tasks of a pool are."""
-        self.progress.pool_progressed(progress, elapsed_s)
+    def status(self, text: str, fraction: float | None, elapsed_s: float) -> None:
+        """Show how far the session is, where other hosts run its parts."""
+        self.progress.status(text, fraction, elapsed_s)
 
     def close(self) -> None:
         """Restore the terminal."""
@@ -155,8 +153,7 @@ def run_prepared(prepared: PreparedProgram, arguments: Namespace, *, verbose: bo
     )
     study, undone = Path(arguments.study), arguments.undone
     with live_view(study, live_port(arguments)):
-        gangs = gangs_of(prepared.info)
-        return run_session(experiment, study, output, gangs=gangs, undone=undone)
+        return run_session(experiment, study, output, undone=undone)
 
 
 def _results(answer: SessionAnswer) -> Iterator[NoticeResult]:

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
-from benchwright.core.errors import InputError, argument_error
+from benchwright.core.errors import InputError
 from benchwright.core.named_server import (
     SERVER_KEYS,
     NamedServer,
     parse_named_server,
 )
-from benchwright.features.pool.types import POOL_OPTION, PoolSettings
 from benchwright.study.about import (
     ABOUT_OPTION,
     NAME_FLAG,
@@ -32,7 +31,6 @@ from benchwright.suite.option_reader import OptionReader
 from benchwright.suite.options import Option, Text, request_from
 
 if TYPE_CHECKING:
-    from benchwright.features.pool.gangs import OpenGangs
     from benchwright.study.journal import SessionInfo
 
 
@@ -56,69 +54,6 @@ def study_here() -> tuple[str, ...]:
     """Return the study that commands use if none is named, `./bw-study`; empty without one."""
     name = StudyOptions().study
     return (name,) if (Path(name) / JOURNAL).is_file() else ()
-
-
-def _parse_pool(text: str) -> object:
-    # Few sessions have a pool.
-    from benchwright.features.pool.toml import parse_pool
-
-    return parse_pool(text)
-
-
-class PoolOptions(msgspec.Struct, frozen=True):
-    """The pool of a session."""
-
-    pool: Annotated[
-        Text,
-        Option(
-            "run parts of the session side by side: local:gangs=4, or slurm:partition=bench,gangs=4 (docs/pool.md)",
-            "POOL",
-            _parse_pool,
-            hint="such as local:gangs=4",
-            no_default="it decides which hosts measure",
-            rare=True,
-        ),
-    ] = None
-
-
-def pool_of(
-    arguments: Namespace, table: PoolSettings | None, *, may_have_clients: bool = False
-) -> PoolSettings | None:
-    """Return the pool of --pool, or else that of the suite or spec. Raises InputError.
-
-    `may_have_clients`: whether the session has a load that clients can issue.
-    """
-    reader = OptionReader(request_from(PoolOptions, arguments))
-    option: PoolSettings | None = reader.value("pool")
-    if reader.found:
-        raise InputError(reader.found)
-    settings = option or table
-    if settings is not None and settings.clients and not may_have_clients:
-        message = "clients issue the load of a spec, and there is none"
-        hint = "leave out clients; bw surface SPEC.toml has a load"
-        raise argument_error("--pool", arguments.pool or "", message, hint)
-    if settings is not None:
-        from benchwright.features.pool.controller import check_engine
-
-        check_engine(settings)
-    return settings
-
-
-def with_pool(info: SessionInfo, settings: PoolSettings | None) -> SessionInfo:
-    """Return a session's info with the settings of its pool."""
-    if settings is None:
-        return info
-    options = {**info.options, POOL_OPTION: msgspec.json.encode(settings).decode()}
-    return msgspec.structs.replace(info, options=options)
-
-
-def gangs_of(info: SessionInfo) -> OpenGangs | None:
-    """Return the function that opens the pool of a session; None if it has none."""
-    if POOL_OPTION not in info.options:
-        return None
-    from benchwright.features.pool.controller import open_gangs
-
-    return open_gangs(info)
 
 
 class DetailOptions(msgspec.Struct, frozen=True):

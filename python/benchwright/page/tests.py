@@ -16,7 +16,6 @@ from benchwright.features.load.page import (
     loads_section,
     read_loads,
 )
-from benchwright.features.pool.page import pool_sections
 from benchwright.page.document import (
     Block,
     Cell,
@@ -32,7 +31,7 @@ from benchwright.page.document import (
     Words,
 )
 from benchwright.page.origin import data_section, environment_section, method_section
-from benchwright.page.stored import StoredTest, StoredTests, explained, read_tests
+from benchwright.page.stored import StoredTest, StoredTests, added_sections, explained, read_tests
 from benchwright.page.trial_charts import (
     MOST_DRAWN,
     axis_of,
@@ -107,7 +106,7 @@ def tests_part(study: Study, session: StoredSession, part: str, only: str | None
         *([loads_section(part, loads)] if loads else []),
         *([comparison_section(_compared(stored))] if stored.comparisons else []),
         *([results_section(stored, answer)] if len(stored.tests) > 1 else []),
-        *pool_sections(part, study, session),
+        *added_sections(part, study, session),
         tests_section(stored, answer),
         why_section(
             part,

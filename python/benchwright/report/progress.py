@@ -17,7 +17,6 @@ from benchwright.core.plan import Pairs, StopDecision
 from benchwright.core.progress import ProgressDisplay
 from benchwright.core.text import duration_text, plural
 from benchwright.decide.stopping import TestProgress, TestsProgress
-from benchwright.features.pool.types import PoolProgress
 from benchwright.report.answer import estimate_text
 from benchwright.report.parts import stop_line
 
@@ -97,9 +96,9 @@ class SessionProgress:
         self._display.end_status()
         self._display.line(stop_line(" and ".join(result.arms), result.stop))
 
-    def pool_progressed(self, progress: PoolProgress, elapsed_s: float) -> None:
-        """Show how far the tasks of a pool are."""
-        show_pool_progress(self._display, progress, elapsed_s)
+    def status(self, text: str, fraction: float | None, elapsed_s: float) -> None:
+        """Show how far the session is, where other hosts run its parts."""
+        self._display.status(text, fraction, elapsed_s)
 
     def note(self, text: str) -> None:
         """Show a line."""
@@ -175,30 +174,3 @@ def block_text(so_far: ComparisonProgress) -> str:
         bound = "at most" if so_far.trials is None else "about"
         parts.append(f"{bound} {duration_text(left_s, 2)} left")
     return "; ".join((*parts, f"{duration_text(so_far.elapsed_s)} so far"))
-
-
-def show_pool_progress(display: ProgressDisplay, progress: PoolProgress, elapsed_s: float) -> None:
-    """Show how far the tasks of a pool are, as the status."""
-    fraction = None
-    if progress.planned:
-        fraction = min(1.0, progress.recorded / progress.planned)
-    so_far = f"{duration_text(elapsed_s)} so far"
-    text = "; ".join((*pool_parts(progress), so_far))
-    display.status(text, fraction, elapsed_s)
-
-
-def pool_parts(progress: PoolProgress) -> list[str]:
-    """Return `5 of 12 tasks recorded, 4 running`, `about 3 min left` and `1 void attempt`, as far
-    as they are known."""
-    done = plural(progress.recorded, "task")
-    if progress.planned is not None:
-        done = f"{progress.recorded:,} of {plural(progress.planned, 'task')}"
-    parts = [f"{done} recorded"]
-    if progress.running:
-        parts[0] += f", {progress.running} running"
-    if progress.left_s and progress.recorded != progress.planned:
-        bound = "at most" if progress.at_most else "about"
-        parts.append(f"{bound} {duration_text(progress.left_s, 2)} left")
-    if progress.void:
-        parts.append(plural(progress.void, "void attempt"))
-    return parts

@@ -25,8 +25,8 @@ from benchwright.core.notice import NoticeSettings
 from benchwright.core.observation import FoldedStacks
 from benchwright.core.results import Finding
 from benchwright.feature import features
-from benchwright.features.pool.gangs import GangListener, Gangs, OpenGangs
 from benchwright.machine.capture import capture
+from benchwright.run.gangs import GangListener, Gangs, gangs_of
 from benchwright.run.ledger import Ledger
 from benchwright.run.notices import (
     NoticeContents,
@@ -104,7 +104,7 @@ class SessionSite(msgspec.Struct, frozen=True):
     capture: Callable[[], None]
     """Records the machine as it is now."""
     gangs: Gangs | None = None
-    """The pool that runs the session's parts; None: they run here."""
+    """Run the session's parts; None: they run here."""
 
 
 class SessionResult(msgspec.Struct, frozen=True):
@@ -182,14 +182,12 @@ def run_session(
     study: Path,
     output: OutputT,
     *,
-    gangs: OpenGangs | None = None,
     undone: Sequence[Finding] = (),
 ) -> int:
     """Run an experiment as a new session of a study, which is made if it does not exist;
     return the exit status.
 
-    `gangs` opens its pool, if it has one. `undone`: about what this `bw` restored at its start,
-    after a killed one.
+    `undone`: about what this `bw` restored at its start, after a killed one.
     """
     with contextlib.closing(Study.create_or_open(study)) as opened:
         for earlier in opened.sessions():
@@ -206,7 +204,7 @@ def run_session(
                 kept = f"session {before[0].number} is kept"
             output.note(f"session {number} of {study}; {kept} (bw ls {quote(str(study))})")
         ledger = Ledger(opened, number)
-        return _run(experiment, ledger, output, Recovery(), undone, gangs)
+        return _run(experiment, ledger, output, Recovery(), undone)
 
 
 def resume_session(
@@ -216,7 +214,6 @@ def resume_session(
     output: OutputT,
     *,
     notes: Sequence[str] = (),
-    gangs: OpenGangs | None = None,
     undone: Sequence[Finding] = (),
 ) -> int:
     """Resume a stored session; return the exit status. `notes` are shown first."""
@@ -234,7 +231,7 @@ def resume_session(
     for text in notes:
         output.note(text)
     ledger = Ledger(study, stored.number)
-    return _run(experiment, ledger, output, recovery, undone, gangs)
+    return _run(experiment, ledger, output, recovery, undone)
 
 
 def cause_of_crash(info: SessionInfo) -> str:
@@ -250,10 +247,10 @@ def _run(
     output: OutputT,
     recovery: Recovery,
     undone: Sequence[Finding],
-    open_gangs: OpenGangs | None,
 ) -> int:
     study, info = ledger.study, experiment.info
     stop, programs = StopRequests(), experiment.programs()
+    open_gangs = gangs_of(info)
     # The sessions of the gangs apply the tables on their machines.
     tables = experiment.tables if open_gangs is None else {}
     surroundings = [
@@ -269,7 +266,7 @@ def _run(
                 servers_of(info, experiment.servers),
                 of_loads=experiment.is_search,
             )
-            pool = contextlib.nullcontext() if open_gangs is None else open_gangs(ledger, output)
+            opened = contextlib.nullcontext() if open_gangs is None else open_gangs(ledger, output)
             with (
                 contextlib.closing(watching),
                 _stop_signals(stop.request),
@@ -280,7 +277,7 @@ def _run(
                     around.enter_context(surrounding)
                 capture_now = partial(record_machine, study, ledger.session, programs)
                 capture_now()
-                with pool as gangs:
+                with opened as gangs:
                     site = SessionSite(
                         ledger,
                         bench,

@@ -38,12 +38,9 @@ from benchwright.decide.stopping import (
     out_of_reach,
     progress_of,
 )
-from benchwright.features.pool.gangs import Gangs, gave_up
-from benchwright.features.pool.parts import parts_of
-from benchwright.features.pool.stored import gangs_of_tests
-from benchwright.features.pool.types import Task, VoidReason
 from benchwright.findings.comparison import gang_confounded
 from benchwright.run.findings import findings_of_session
+from benchwright.run.gangs import Gangs, Task
 from benchwright.run.ledger import Ledger
 from benchwright.run.performer import Performer, make_directory
 from benchwright.run.preparation import (
@@ -53,6 +50,7 @@ from benchwright.run.preparation import (
 )
 from benchwright.run.recovery import CutTest
 from benchwright.run.test import CommandFailed, RunningTest
+from benchwright.study.contents import hosts_of_tests
 from benchwright.study.export import export_session, export_test
 from benchwright.study.keys import EffectKeys, KeysOfTest, comparison_result_key
 from benchwright.suite import effects as effect
@@ -211,7 +209,13 @@ class ProgramExperiment:
             viewer=site.viewer,
             capture=site.capture,
         )
-        site.stop.pass_to(performer.interrupt)
+
+        def interrupt() -> None:
+            performer.interrupt()
+            if site.gangs is not None:
+                site.gangs.interrupt()
+
+        site.stop.pass_to(interrupt)
         make_directory(
             Path(prepared.stored_environment["TESTROOT"]),
             "testroot",
@@ -235,20 +239,18 @@ class ProgramExperiment:
     def _run_parts(self, gangs: Gangs, ledger: Ledger, progress: ProgressListener) -> None:
         """Have gangs run the program's parts that are not recorded. Raises Interrupted, BenchError."""
         prepared = self.prepared
-        parts = parts_of(prepared.program, prepared.defines, prepared.environment)
+        parts = gangs.parts(prepared.program, prepared.defines, prepared.environment)
         left = [one for one in parts if not _is_recorded(one, ledger)]
         gangs.expect(len(parts))
         for part in left:
             gangs.submit(part)
         for done in range(1, len(left) + 1):
             end = gangs.next_end()
-            if end.attempt.void is VoidReason.SERVER_FAILED:
-                raise CommandFailed(end.task.name, end.attempt.detail)
-            if end.attempt.void is not None:
-                raise gave_up(end)
-            progress.note(
-                f"{end.task.name}: recorded by gang {end.attempt.gang} ({done} of {len(left)})"
-            )
+            if end.failure is not None:
+                raise CommandFailed(end.task.name, end.failure)
+            if end.gave_up is not None:
+                raise end.gave_up
+            progress.note(f"{end.task.name}: recorded by gang {end.gang} ({done} of {len(left)})")
 
     def findings(
         self,
@@ -258,7 +260,7 @@ class ProgramExperiment:
         /,
     ) -> SessionFindings:
         """Return the findings about the session, its comparisons and its tests."""
-        measured = gangs_of_tests(ledger.study, ledger.session, self.info)
+        measured = hosts_of_tests(ledger.study, ledger.session, self.info)
         apart = gang_confounded(
             {
                 test.name: {measured[test.key]}

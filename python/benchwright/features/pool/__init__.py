@@ -6,13 +6,21 @@ The controller (controller.py) leases gangs from an engine (engine.py), gives ta
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from benchwright.feature import AddParser, DocumentType, Feature
 
 if TYPE_CHECKING:
+    from benchwright.cli.added_options import AddedOptions
+    from benchwright.page.document import Section
+    from benchwright.run.gangs import OpenGangs
+    from benchwright.study.journal import SessionInfo, StoredSession, Study
     from benchwright.suite.tables import SuiteTable
+
+POOL_OPTION = "pool"
+"""The option of a session with the settings of its pool. Most sessions have none, and import no more
+of this feature."""
 
 
 class Pool(Feature):
@@ -25,11 +33,45 @@ class Pool(Feature):
 
         return add_parser
 
+    def options(self, command: str) -> Sequence[AddedOptions]:
+        from benchwright.cli.added_options import AddedOptions
+        from benchwright.features.pool import options as pool
+
+        match command:
+            case "run":
+                return (AddedOptions(pool.PoolOptions, pool.suite_with_pool, "for a suite"),)
+            case "compare":
+                helps = {"pool": pool.COMPARISON_HELP}
+                compared = pool.comparison_with_pool
+                return (AddedOptions(pool.PoolOptions, compared, helps=helps),)
+        return ()
+
     def suite_tables(self) -> Mapping[str, SuiteTable]:
         from benchwright.features.pool.toml import pool_of_suite
         from benchwright.suite.tables import SuiteTable
 
         return {"pool": SuiteTable(pool_of_suite)}
+
+    def open_gangs(self, info: SessionInfo) -> OpenGangs | None:
+        if POOL_OPTION not in info.options:
+            return None
+        from benchwright.features.pool.controller import open_gangs
+
+        return open_gangs(info)
+
+    def hosts_of_tests(self, study: Study, session: int, info: SessionInfo) -> Mapping[str, str]:
+        if POOL_OPTION not in info.options:
+            return {}
+        from benchwright.features.pool.stored import hosts_of_tests
+
+        return hosts_of_tests(study, session, info)
+
+    def sections(self, part: str, study: Study, session: StoredSession) -> Sequence[Section]:
+        if POOL_OPTION not in session.info.options:
+            return ()
+        from benchwright.features.pool.page import pool_sections
+
+        return pool_sections(part, study, session)
 
     def documents(self) -> Mapping[DocumentType, DocumentType | None]:
         from benchwright.features.pool.report import PoolDocument

@@ -16,7 +16,7 @@ import os
 import selectors
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import msgspec
@@ -25,11 +25,12 @@ from benchwright import __version__
 from benchwright.core.errors import BenchError, Interrupted, OperatingError, StudyError
 from benchwright.core.results import Finding
 from benchwright.core.text import plural
+from benchwright.features.pool import POOL_OPTION
 from benchwright.features.pool import protocol as p
 from benchwright.features.pool.adopt import Damaged, adopt, move_files, unpack
 from benchwright.features.pool.engine import Channel, PoolEngine
-from benchwright.features.pool.gangs import DeadlineReached, GangListener, OpenGangs, TaskEnd
 from benchwright.features.pool.local import LocalEngine
+from benchwright.features.pool.parts import parts_of
 from benchwright.features.pool.planning import (
     AssignTask,
     CloseLease,
@@ -37,21 +38,20 @@ from benchwright.features.pool.planning import (
     OpenLease,
     PoolPlan,
 )
-from benchwright.features.pool.progress import PoolTally
+from benchwright.features.pool.progress import PoolTally, status_text
 from benchwright.features.pool.slurm import SlurmEngine
 from benchwright.features.pool.stored import pool_record, stored_pool
 from benchwright.features.pool.types import (
-    POOL_OPTION,
     Attempt,
     Lease,
     LeaseState,
     PlannedTasks,
     PoolKind,
     PoolSettings,
-    Task,
     VoidReason,
 )
 from benchwright.findings.codes import make_finding
+from benchwright.run.gangs import DeadlineReached, GangListener, OpenGangs, Task, TaskEnd
 from benchwright.run.ledger import Ledger
 from benchwright.run.notices import NOTIFY_OPTION
 from benchwright.study.contents import SEARCH_KINDS
@@ -62,6 +62,7 @@ from benchwright.study.keys import (
     lease_key,
     planned_key,
 )
+from benchwright.suite.program import Program
 
 _POLL_S = 0.25
 """How often the engine is asked about leases that wait or whose agent does not answer."""
@@ -91,11 +92,10 @@ def _engine_of(settings: PoolSettings, info: SessionInfo, place: Path) -> PoolEn
     return LocalEngine(place / "agents", settings)
 
 
-def open_gangs(info: SessionInfo) -> OpenGangs | None:
-    """Return the function that opens the pool of a session; None if it has none."""
+def open_gangs(info: SessionInfo) -> OpenGangs:
+    """Return the function that opens the pool of a session."""
     settings = stored_pool(info)
-    if settings is None:
-        return None
+    assert settings is not None, "the session has a pool"
 
     @contextlib.contextmanager
     def opened(ledger: Ledger, listener: GangListener) -> Iterator[GangController]:
@@ -153,7 +153,7 @@ class _Agent:
 
 
 class GangController:
-    """The pool of one session (`Gangs` in features/pool/gangs.py)."""
+    """The pool of one session (`Gangs` in run/gangs.py)."""
 
     def __init__(
         self,
@@ -202,6 +202,12 @@ class GangController:
         self._selector.register(self._wake, selectors.EVENT_READ)
 
     # -- Gangs ----------------------------------------------------------------------------
+
+    def parts(
+        self, program: Program, defines: Mapping[str, str], environment: Mapping[str, str]
+    ) -> tuple[Task, ...]:
+        """Return the parts of a program. Raises InputError."""
+        return parts_of(program, defines, environment)
 
     def expect(self, tasks: int, limit_s: float | None = None) -> None:
         """Note the number of tasks of the whole session, and the time until its deadline [s]."""
@@ -592,10 +598,18 @@ class GangController:
         leases = self._leases.values()
         gangs = sum(lease.state is LeaseState.RUNNING for lease in leases)
         progress = self._tally.progress(gangs or len(self.names), time.time_ns())
-        self._listener.pool_progressed(progress, time.monotonic() - self._started_s)
+        elapsed_s = time.monotonic() - self._started_s
+        self._listener.status(status_text(progress, elapsed_s), progress.fraction, elapsed_s)
 
     def _task_end(self, task: Task, attempt: Attempt) -> TaskEnd:
-        return TaskEnd(task, attempt, self._place / attempt.id / "study")
+        is_own = attempt.void is VoidReason.SERVER_FAILED
+        return TaskEnd(
+            task,
+            attempt.gang,
+            self._place / attempt.id / "study",
+            None if attempt.void is None else _gave_up(attempt),
+            attempt.detail if is_own else None,
+        )
 
     # -- what to do -----------------------------------------------------------------------
 
@@ -664,6 +678,16 @@ class GangController:
         """Send a question; if the agent is gone, the end of its channel shows it."""
         with contextlib.suppress(OSError):
             agent.ask(question, limit_s)
+
+
+def _gave_up(attempt: Attempt) -> BenchError:
+    """Return the error for a task whose attempts were all void; this is the last one."""
+    return BenchError(
+        "pool-gave-up",
+        f"{attempt.name} was void in {plural(attempt.number, 'attempt')}, the last one on "
+        f"gang {attempt.gang}: {attempt.void} ({attempt.detail})",
+        "`bw resume` tries again",
+    )
 
 
 def _info_of_task(info: SessionInfo) -> SessionInfo:

@@ -10,6 +10,7 @@ import msgspec
 
 from benchwright.core.text import ABSENT, moment_text, plural
 from benchwright.core.untrusted import one_line, visible
+from benchwright.features.pool.progress import progress_parts
 from benchwright.features.pool.report import (
     AttemptEntry,
     GangEntry,
@@ -19,7 +20,6 @@ from benchwright.features.pool.report import (
     pool_state,
 )
 from benchwright.page.document import Cell, Column, Section, TableBlock, Words
-from benchwright.report.progress import pool_parts
 from benchwright.study.journal import StoredSession, Study
 from benchwright.views.figures import (
     as_sentence,
@@ -57,7 +57,7 @@ def _far(state: PoolState) -> str:
     """Return how far the tasks are; with the expected end, because a page is read later than it is
     made."""
     progress = state.progress
-    parts = pool_parts(msgspec.structs.replace(progress, left_s=None))
+    parts = progress_parts(msgspec.structs.replace(progress, left_s=None))
     if state.now_ns is not None and progress.left_s is not None:
         end = moment_text(state.now_ns + round(progress.left_s * 1e9))
         bound = "by" if progress.at_most else "about"

@@ -14,7 +14,7 @@ import msgspec
 
 from benchwright.core.errors import Diagnostic, InputError
 from benchwright.core.plan import TestPlan
-from benchwright.features.pool.types import Task
+from benchwright.run.gangs import Task
 from benchwright.study.keys import EffectKeys
 from benchwright.suite import effects as effect
 from benchwright.suite import program as step

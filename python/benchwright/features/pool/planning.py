@@ -22,8 +22,8 @@ from benchwright.features.pool.types import (
     Lease,
     LeaseState,
     PoolSettings,
-    Task,
 )
+from benchwright.run.gangs import Task
 
 HOST_VOIDS = 2
 """A host is excluded after this number of void attempts that blame it."""

@@ -8,6 +8,7 @@ after each event. Pure: the caller passes the time.
 
 from __future__ import annotations
 
+from benchwright.core.text import duration_text, plural
 from benchwright.features.pool.types import Attempt, PlannedTasks, PoolProgress
 
 
@@ -67,3 +68,25 @@ class PoolTally:
         each, more = divmod(waiting, len(free_in)) if free_in else (0, 0)
         ends = (free + length_ns * (each + (place < more)) for place, free in enumerate(free_in))
         return max(ends, default=0.0) / 1e9
+
+
+def status_text(progress: PoolProgress, elapsed_s: float) -> str:
+    """Return how far the tasks are as one line; `elapsed_s`: since this start of the session [s]."""
+    return "; ".join((*progress_parts(progress), f"{duration_text(elapsed_s)} so far"))
+
+
+def progress_parts(progress: PoolProgress) -> list[str]:
+    """Return `5 of 12 tasks recorded, 4 running`, `about 3 min left` and `1 void attempt`, as far
+    as they are known."""
+    done = plural(progress.recorded, "task")
+    if progress.planned is not None:
+        done = f"{progress.recorded:,} of {plural(progress.planned, 'task')}"
+    parts = [f"{done} recorded"]
+    if progress.running:
+        parts[0] += f", {progress.running} running"
+    if progress.left_s and progress.recorded != progress.planned:
+        bound = "at most" if progress.at_most else "about"
+        parts.append(f"{bound} {duration_text(progress.left_s, 2)} left")
+    if progress.void:
+        parts.append(plural(progress.void, "void attempt"))
+    return parts

@@ -11,7 +11,7 @@ import msgspec
 from benchwright.core.text import ABSENT, duration_ns_text, plural
 from benchwright.core.text_table import table_lines, text_column, word_column
 from benchwright.core.untrusted import one_line
-from benchwright.features.pool.progress import PoolTally
+from benchwright.features.pool.progress import PoolTally, progress_parts
 from benchwright.features.pool.stored import PoolRecord, pool_record, stored_pool
 from benchwright.features.pool.types import (
     Attempt,
@@ -21,7 +21,6 @@ from benchwright.features.pool.types import (
     PoolSettings,
 )
 from benchwright.report.parts import report_text
-from benchwright.report.progress import pool_parts
 from benchwright.study.journal import StoredSession, Study
 
 
@@ -240,7 +239,7 @@ def pool_text(document: PoolDocument, state: PoolState) -> str:
 
 def _head(document: PoolDocument, state: PoolState) -> str:
     gangs = plural(len(document.gangs), "gang")
-    parts = "; ".join(pool_parts(state.progress))
+    parts = "; ".join(progress_parts(state.progress))
     session = f"session {document.session} ({document.status})"
     return f"{session}: {document.engine}, {gangs}; {parts}"
 

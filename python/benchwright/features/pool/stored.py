@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import msgspec
 
+from benchwright.features.pool import POOL_OPTION
 from benchwright.features.pool.types import (
-    POOL_OPTION,
     Attempt,
     Lease,
     PlannedTasks,
@@ -72,7 +72,7 @@ def pool_record(study: Study, session: int) -> PoolRecord:
     return PoolRecord(leases, attempts, planned)
 
 
-def gangs_of_tests(study: Study, session: int, info: SessionInfo) -> dict[str, str]:
+def hosts_of_tests(study: Study, session: int, info: SessionInfo) -> dict[str, str]:
     """Return the hosts of the gang that measured each test, comparison and search, by its key; none
     without a pool, and for local gangs, which are one host. Raises StudyError `journal-damaged`."""
     settings = stored_pool(info)

@@ -31,7 +31,6 @@ from benchwright.study.journal import UNWRITABLE
 
 if TYPE_CHECKING:
     from benchwright.core.observation import FoldedStacks
-    from benchwright.features.pool.types import PoolProgress
     from benchwright.run.runner import Experiment
 
 _INTERRUPTED = 130
@@ -53,8 +52,8 @@ class TaskOutput(SilentSearch):
     def note(self, text: str) -> None:
         """Show nothing."""
 
-    def pool_progressed(self, progress: PoolProgress, elapsed_s: float) -> None:
-        """Show nothing: a task has no pool."""
+    def status(self, text: str, fraction: float | None, elapsed_s: float) -> None:
+        """Show nothing."""
 
     def warn(self, text: str) -> None:
         """Write a line to the output."""

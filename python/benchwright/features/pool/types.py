@@ -15,9 +15,6 @@ import enum
 
 import msgspec
 
-POOL_OPTION = "pool"
-"""The option of a session with the settings of its pool."""
-
 
 class PoolKind(enum.StrEnum):
     """Where the hosts of a pool are from."""
@@ -126,22 +123,6 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.gang}.{self.number}"
 
 
-class Task(msgspec.Struct, frozen=True, kw_only=True):
-    """A part of a session that one gang runs whole."""
-
-    place: str
-    """Identifies it within the session; part of its journal keys: `1`, `12`."""
-    name: str
-    """For a person: `sample 7`, `test sort`."""
-    prefixes: tuple[str, ...]
-    """The journal's entries with these prefixes are those of the task."""
-    gang: str = ""
-    """The gang whose turn it is: another one runs it after a void attempt, or if this gang is lost;
-    empty: any."""
-    seconds: float | None = None
-    """Expected length [s]; None: unknown."""
-
-
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     """One run of a task by a gang."""
 
@@ -207,3 +188,8 @@ class PoolProgress(msgspec.Struct, frozen=True, kw_only=True):
     """Expected time until all tasks are recorded [s]; None: unknown."""
     at_most: bool = False
     """Whether that is the time until the deadline."""
+
+    @property
+    def fraction(self) -> float | None:
+        """The share of the tasks that are recorded; None: unknown."""
+        return min(1.0, self.recorded / self.planned) if self.planned else None

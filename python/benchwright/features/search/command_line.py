@@ -23,9 +23,6 @@ from benchwright.cli.shared_options import (
     StudyOptions,
     WatchOptions,
     drawn_seed,
-    gangs_of,
-    pool_of,
-    with_pool,
     with_session_options,
 )
 from benchwright.core.errors import Diagnostic, InputError, argument_error
@@ -353,6 +350,8 @@ def begin_search(
     info = with_session_options(info, arguments)
     if kind == "surface":
         table = experiment.spec.pool
+        from benchwright.features.pool.options import pool_of, with_pool
+
         info = with_pool(info, pool_of(arguments, table, may_have_clients=True))
     experiment.info = info
     experiment.check()
@@ -365,4 +364,4 @@ def begin_search(
     )
     study = Path(arguments.study)
     with live_view(study, live_port(arguments)):
-        return run_session(experiment, study, output, gangs=gangs_of(info), undone=arguments.undone)
+        return run_session(experiment, study, output, undone=arguments.undone)

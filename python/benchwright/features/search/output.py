@@ -69,7 +69,6 @@ from benchwright.report.observed import (
     search_profiles,
     search_profiles_text,
 )
-from benchwright.report.progress import show_pool_progress
 from benchwright.run.ledger import Ledger
 from benchwright.run.notices import NoticeContents
 from benchwright.run.runner import SessionResult
@@ -80,7 +79,6 @@ from benchwright.study.journal import StoredSession, Study
 from benchwright.study.selection import split_selector
 
 if TYPE_CHECKING:
-    from benchwright.features.pool.types import PoolProgress
     from benchwright.features.search.peak.experiment import PeakExperiment
     from benchwright.features.search.ramp.experiment import RampExperiment
     from benchwright.features.search.surface.experiment import SurfaceExperiment
@@ -147,9 +145,9 @@ class SearchOutput(TerminalOutput, SilentSearch, Generic[ExperimentT]):
         """Print a line of progress."""
         self._progress.line(text)
 
-    def pool_progressed(self, progress: PoolProgress, elapsed_s: float) -> None:
-        """Show how far the searches of a pool are."""
-        show_pool_progress(self._progress, progress, elapsed_s)
+    def status(self, text: str, fraction: float | None, elapsed_s: float) -> None:
+        """Show how far the searches are, where other hosts run them."""
+        self._progress.status(text, fraction, elapsed_s)
 
     def close(self) -> None:
         """Restore the terminal."""

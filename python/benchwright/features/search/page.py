@@ -14,7 +14,6 @@ from benchwright.core.text import duration_text, moment_text, percent_text, plur
 from benchwright.core.text_table import Field
 from benchwright.core.untrusted import one_line, visible
 from benchwright.features.load.trial import LoadEnding
-from benchwright.features.pool.page import pool_sections
 from benchwright.features.search.explained import explained_loads
 from benchwright.features.search.peak.chart import cost_panel, peak_sheet
 from benchwright.features.search.peak.report import (
@@ -77,6 +76,7 @@ from benchwright.page.origin import (
     files_section,
     session_rows,
 )
+from benchwright.page.stored import added_sections
 from benchwright.page.trial_charts import normal_pictures
 from benchwright.page.why import why_section
 from benchwright.report.answer import finding_groups
@@ -148,7 +148,7 @@ def search_part(study: Study, session: StoredSession, part: str) -> ReportPart:
             lead=visible(one_line(verdict.detail)),
             blocks=answer.blocks,
         ),
-        *pool_sections(part, study, session),
+        *added_sections(part, study, session),
         Section(
             id=f"{part}-trials",
             title="Trials",

@@ -14,13 +14,13 @@ from pathlib import Path
 import msgspec
 
 from benchwright.core.errors import StudyError, argument_error
-from benchwright.features.pool.stored import gangs_of_tests
 from benchwright.findings.observed import observed_files
 from benchwright.study.catalogue import sessions_now
 from benchwright.study.contents import (
     SEARCH_KINDS,
     TestContents,
     first_machine,
+    hosts_of_tests,
     search_trials_of,
     stored_baseline,
     tests_of,
@@ -57,7 +57,7 @@ class _StudyParser:
             )
             machine = first_machine(study, chosen_session.number)
             status = _status_now(study, chosen_session)
-            gangs = gangs_of_tests(study, chosen_session.number, chosen_session.info)
+            gangs = hosts_of_tests(study, chosen_session.number, chosen_session.info)
         if name is not None:
             chosen = [test for test in tests if test.plan.name == name]
             if not chosen:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 
 from benchwright.cli.parser import add_command
-from benchwright.cli.shared_options import PoolOptions, drawn_seed
+from benchwright.cli.shared_options import drawn_seed
 from benchwright.core.errors import argument_error
+from benchwright.features.pool.options import PoolOptions
 from benchwright.features.search.command_line import (
     NEW_SESSION,
     SpecArgument,

@@ -23,9 +23,7 @@ import msgspec
 from benchwright.core.errors import InputError
 from benchwright.core.remote import GangClients
 from benchwright.core.text import plural
-from benchwright.features.pool.gangs import DeadlineReached, Gangs, TaskEnd, gave_up
 from benchwright.features.pool.stored import pool_record, stored_pool
-from benchwright.features.pool.types import Task, VoidReason
 from benchwright.features.search.load_watcher import LoadWatcher
 from benchwright.features.search.options import SurfaceRequest
 from benchwright.features.search.peak.experiment import peak_search, peak_verdict
@@ -62,6 +60,7 @@ from benchwright.features.search.types import (
     decode_stored,
     encode_stored,
 )
+from benchwright.run.gangs import DeadlineReached, Gangs, Task, TaskEnd
 from benchwright.run.ledger import Ledger
 from benchwright.run.session import SessionVerdict
 from benchwright.study.findings import recorded_findings
@@ -313,7 +312,7 @@ def run_surface_on_gangs(
             answer = recorded_result(ledger, PeakAnswer, search_key(number))
             if answer is None:
                 answer = _failed_answer(plan, number, wanted[number - 1], end)
-            gang = _gangs_of_searches(ledger).get(number, end.attempt.gang)
+            gang = _gangs_of_searches(ledger).get(number, end.gang)
             result = _sample_result(wanted[number - 1], answer, gang)
             ended[number] = result
             listener.sample_ended(number, result)
@@ -341,12 +340,13 @@ def _failed_answer(
 
     Raises BenchError if the attempts were void for another reason.
     """
-    if end.attempt.void is VoidReason.SERVER_FAILED and end.study.exists():
+    if end.failure is not None and end.study.exists():
         with contextlib.closing(Study.open_to_read(end.study)) as study:
             answer = _recorded_answer(plan, number, wanted, Ledger(study, 1))
         if answer is not None:
             return answer
-    raise gave_up(end)
+    assert end.gave_up is not None, "a recorded task has an answer"
+    raise end.gave_up
 
 
 def _gangs_of_searches(ledger: Ledger) -> dict[int, str]:
