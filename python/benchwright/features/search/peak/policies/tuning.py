@@ -4,7 +4,7 @@ them.
 Purpose: one table in which a constant can be found and discussed. The modules that use the
 constants contain only numbers that are no choice, and rounding. Constants with the same prefix
 belong together. Decision: the constants were set on the simulated servers of tests/sim
-(docs/peak-method.md, "Simulated servers"); the calibration tests measure their effect. The
+(docs/peak-method.md, "Simulated machines"); the calibration tests measure their effect. The
 parameters of the workbench paper's policies are published and not tuned; they are in published.py.
 Units: `_S` is seconds, `_Z` standard errors; every other constant is a share, a ratio or a count,
 as its text says. A text that begins with `...` continues the one above.
