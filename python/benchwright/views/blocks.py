@@ -66,6 +66,8 @@ class Column(msgspec.Struct, frozen=True, omit_defaults=True):
     rank: int = 0
     """Where a table is too wide, columns with the highest rank are left out first, those of 0
     never."""
+    interval_rank: int = 0
+    """The rank of the ends of its intervals; 0: that of the column."""
 
 
 class Prose(msgspec.Struct, frozen=True, omit_defaults=True, tag="prose"):

@@ -206,10 +206,11 @@ def count_column(
     explanation: str = "",
     *,
     link: Callable[[Any], str] = lambda _: "",
+    rank: int = 0,
 ) -> tuple[Column, Callable[[str, Any], Cell]]:
     """Return a column of counts for `table_of`; `name` ends the keys of its numbers."""
     return (
-        Column(title, explanation, numeric=True),
+        Column(title, explanation, numeric=True, rank=rank),
         lambda key, one: count_number(f"{key}.{name}", count(one), link=link(one)),
     )
 

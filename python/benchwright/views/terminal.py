@@ -21,7 +21,7 @@ def table_text(table: TableBlock, width: int | None = None) -> Iterator[str]:
     if not table.rows:
         return
     columns = [
-        (column.rank, one)
+        one
         for column, cells in zip(table.columns, zip(*table.rows, strict=True), strict=True)
         for one in _text_columns(column, cells)
     ]
@@ -29,14 +29,13 @@ def table_text(table: TableBlock, width: int | None = None) -> Iterator[str]:
     yield from table_lines(shown if width is None else fitting(columns, width))
 
 
-def _text_columns(column: Column, cells: Sequence[Cell]) -> Iterator[TextColumn]:
+def _text_columns(column: Column, cells: Sequence[Cell]) -> Iterator[tuple[int, TextColumn]]:
+    """Yield the columns of text with their ranks."""
     heading = column.short or f"{column.label[:1].lower()}{column.label[1:]}"
     texts = tuple(cell.text for cell in cells)
-    yield TextColumn(heading, texts, left=not column.numeric)
-    if any(isinstance(cell, Number) and cell.low_text for cell in cells):
-        yield TextColumn(
-            "low", tuple(cell.low_text if isinstance(cell, Number) else "" for cell in cells)
-        )
-        yield TextColumn(
-            "high", tuple(cell.high_text if isinstance(cell, Number) else "" for cell in cells)
-        )
+    yield column.rank, TextColumn(heading, texts, left=not column.numeric)
+    numbers = [cell if isinstance(cell, Number) else None for cell in cells]
+    if any(number and number.low_text for number in numbers):
+        rank = column.interval_rank or column.rank
+        yield rank, TextColumn("low", tuple(one.low_text if one else "" for one in numbers))
+        yield rank, TextColumn("high", tuple(one.high_text if one else "" for one in numbers))

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-
 from benchwright import __version__
-from benchwright.core.text import moment_text, p_cell, plural
+from benchwright.core.text import moment_text, plural
 from benchwright.core.untrusted import one_line, visible
 from benchwright.features.history.answer import HistoryAnswer, SeriesAnswer
 from benchwright.features.history.chart import MOST_RUNS, series_sheet
 from benchwright.features.history.document import history_document
-from benchwright.features.history.newest import change_and_interval
 from benchwright.features.history.text import (
-    commits_of,
+    TONES,
     headline,
     sentence,
-    step_name,
-    step_words,
+    series_table,
+    steps_table,
 )
 from benchwright.features.history.types import commit_text
 from benchwright.page.document import (
-    Block,
     Cell,
     Column,
     Download,
@@ -46,11 +42,6 @@ from benchwright.views.figures import (
 
 _PART = "p1"
 _MOST_SENTENCES = 8
-_TONES: dict[str, Tone] = {
-    **dict.fromkeys(("slower", "worse"), "bad"),
-    **dict.fromkeys(("faster", "better", "no difference"), "good"),
-    "undecided": "doubtful",
-}
 
 
 def history_page(answer: HistoryAnswer) -> ReportDocument:
@@ -84,7 +75,10 @@ def history_part(answer: HistoryAnswer) -> ReportPart:
                 title="Series",
                 lead="Each series is one test, metric and machine. The newest run is compared with "
                 "the level before it.",
-                blocks=(_series_table(series), *_step_tables(series)),
+                blocks=(
+                    series_table(series, _PART),
+                    *([steps] if (steps := steps_table(series, _PART)).rows else []),
+                ),
             ),
             Section(
                 id=f"{_PART}-runs",
@@ -112,7 +106,7 @@ def history_part(answer: HistoryAnswer) -> ReportPart:
 
 
 def _tone(answer: HistoryAnswer) -> Tone:
-    tones = [_TONES[one.newest.verdict] for one in answer.series]
+    tones = [TONES[one.newest.verdict] for one in answer.series]
     if answer.without or not tones:
         tones.append("doubtful")
     if any(one.open_steps for one in answer.series):
@@ -131,69 +125,6 @@ def _status(answer: HistoryAnswer) -> str:
     return "no worse" if _tone(answer) == "good" else "undecided"
 
 
-def _series_table(series: Sequence[SeriesAnswer]) -> TableBlock:
-    rows = []
-    for at, one in enumerate(series, 1):
-        newest = one.newest
-        row: tuple[Cell, ...] = (
-            Words(visible(one.name), link=f"{_PART}-s{at}"),
-            estimate_number(f"{_PART}.s{at}.level", one.level),
-            count_number(f"{_PART}.s{at}.runs", len(one.series.points)),
-            Words(newest.verdict, tone=_TONES[newest.verdict]),
-            Words("-" if newest.ratio is None else change_and_interval(newest.ratio)),
-            Words(p_cell(newest.p)),
-            Words(p_cell(newest.p_adjusted)),
-        )
-        rows.append(row)
-    return TableBlock(
-        id=f"{_PART}-levels",
-        title="Series",
-        columns=(
-            Column("Series"),
-            Column("Level", numeric=True),
-            Column("Runs", numeric=True),
-            Column("Newest run"),
-            Column("Change (95 %)"),
-            Column("P", note="at any of the looks so far"),
-            Column("Adjusted P", note="for all series together"),
-        ),
-        rows=tuple(rows),
-    )
-
-
-def _step_tables(series: Sequence[SeriesAnswer]) -> Iterator[Block]:
-    found = [(one, step) for one in series for step in one.steps]
-    found.sort(key=lambda pair: -pair[0].series.points[pair[1].index].started_ns)
-    if not found:
-        return
-    rows = []
-    for one, step in found:
-        before, after = commits_of(one, step)
-        tone: Tone = "plain" if step.accepted else "bad" if step.is_worse else "good"
-        accepted = visible(step.accepted.reason) if step.accepted else ""
-        rows.append(
-            (
-                Words(visible(step_name(one, step))),
-                Words(step_words(one, step), tone=tone),
-                Words(change_and_interval(step.ratio)),
-                Words(visible(before)),
-                Words(visible(after)),
-                Words(accepted),
-            )
-        )
-    headings = ["Step", "Change", "With its interval", "After", "Up to"]
-    if any(step.accepted for _, step in found):
-        headings.append("Accepted")
-    yield TableBlock(
-        id=f"{_PART}-steps",
-        title="Steps, the newest first",
-        columns=tuple(map(Column, headings)),
-        rows=tuple(row[: len(headings)] for row in rows),
-        note="A step happened after the run in the column After, and at the latest with that in the "
-        "column Up to (95 %).",
-    )
-
-
 def _series_group(at: int, one: SeriesAnswer) -> Group:
     identifier = f"{_PART}-s{at}"
     drawn = f" The newest {MOST_RUNS} runs are drawn." if len(one.series.points) > MOST_RUNS else ""
@@ -207,7 +138,7 @@ def _series_group(at: int, one: SeriesAnswer) -> Group:
         id=identifier,
         title=visible(one.name),
         sentence=as_sentence(visible(text)),
-        tone=_TONES[one.newest.verdict],
+        tone=TONES[one.newest.verdict],
         blocks=(
             Picture(
                 id=f"{identifier}-chart",

@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from benchwright.core.results import Estimate
+import msgspec
+
 from benchwright.core.text import (
     list_text,
     more_text,
     p_cell,
     percent_text,
     plural,
-)
-from benchwright.core.text_table import (
-    TextColumn,
-    cells_in_unit,
-    fitting,
-    number_column,
-    table_lines,
-    text_column,
-    word_column,
 )
 from benchwright.core.untrusted import one_line, visible
 from benchwright.features.history.answer import (
@@ -38,7 +29,7 @@ from benchwright.features.history.newest import (
     signed_change,
 )
 from benchwright.features.history.types import HistoryPoint, NoValue, commit_text, day_text
-from benchwright.report.answer import finding_groups, half_width_percent
+from benchwright.report.answer import finding_groups
 from benchwright.report.answer_text import (
     Paint,
     finding_paragraphs,
@@ -46,7 +37,21 @@ from benchwright.report.answer_text import (
     unpainted,
     wrapped,
 )
+from benchwright.views.blocks import Column, TableBlock, Tone, Words
+from benchwright.views.figures import (
+    count_column,
+    estimate_number,
+    keyed,
+    scale_of,
+    table_of,
+)
+from benchwright.views.terminal import table_text
 
+TONES: dict[str, Tone] = {
+    **dict.fromkeys(("slower", "worse"), "bad"),
+    **dict.fromkeys(("faster", "better", "no difference"), "good"),
+    "undecided": "doubtful",
+}
 MOST_STEPS = 20
 """Steps in the table, the newest first."""
 _MOST_SENTENCES = 12
@@ -61,9 +66,9 @@ def history_lines(
 ) -> list[str]:
     """Return the answer as lines: the series, the steps, findings, what was not read."""
     blocks = [
-        list(_series_table(answer, width)) if answer.series else [],
+        list(table_text(series_table(answer.series), width)),
         [line for text in headline(answer) for line in wrapped(text, width)],
-        list(_step_table(answer, width)),
+        list(_step_lines(answer, width)),
         list(_findings(answer, width, paint, verbose=verbose)),
         list(_notes(answer, width)),
     ]
@@ -163,53 +168,7 @@ def summary(series: Sequence[JudgedSeries]) -> str:
     return f"{plural(len(series), 'series')}: {list_text(parts)}"
 
 
-# -- The series ------------------------------------------------------------------------
-
-
-def _series_table(answer: HistoryAnswer, width: int) -> Iterator[str]:
-    series = answer.series
-    levels = [one.level for one in series]
-    units = {one.series.newest.unit for one in series}
-    if len(units) == 1:
-        values = [None if level is None else level.value for level in levels]
-        cells, unit = cells_in_unit(values, units.pop())
-        level_column = text_column(f"level {unit}".rstrip(), cells)
-    else:
-        level_column = text_column("level", [_level_cell(one) for one in series])
-    newest = [one.newest for one in series]
-    several = len(series) > 1
-    columns: list[tuple[int, TextColumn]] = [
-        (0, word_column("series", [visible(one.name) for one in series])),
-        (0, level_column),
-        (2, number_column("± %", [_half(level) for level in levels], 2)),
-        (3, number_column("runs", [len(one.series.points) for one in series])),
-        (3, number_column("steps", [len(one.steps) for one in series])),
-        (0, word_column("newest run", [one.verdict for one in newest])),
-        (1, text_column("change", [_change_cell(one.ratio) for one in newest])),
-        (4, text_column("P", [p_cell(one.p) for one in newest])),
-    ]
-    if several:
-        cells = [p_cell(one.p_adjusted) for one in newest]
-        columns.append((2, text_column("adjusted P", cells)))
-    yield from table_lines(fitting(columns, width))
-
-
-def _level_cell(one: SeriesAnswer) -> str:
-    cells, unit = cells_in_unit(
-        [None if one.level is None else one.level.value], one.series.newest.unit
-    )
-    return f"{cells[0]} {unit}".rstrip()
-
-
-def _half(level: Estimate | None) -> float | None:
-    if level is None:
-        return None
-    percent = half_width_percent(level)
-    return percent if math.isfinite(percent) else None
-
-
-def _change_cell(ratio: Estimate | None) -> str:
-    return "-" if ratio is None else signed_change(ratio.value)
+# -- One series ---------------------------------------------------------------------------
 
 
 def sentence(one: JudgedSeries) -> str:
@@ -235,29 +194,6 @@ def _run(point: HistoryPoint) -> str:
 # -- The steps -------------------------------------------------------------------------
 
 
-def _step_table(answer: HistoryAnswer, width: int) -> Iterator[str]:
-    rows = [(one, step) for one in answer.series for step in one.steps]
-    rows.sort(key=lambda row: -row[0].series.points[row[1].index].started_ns)
-    shown = rows[:MOST_STEPS]
-    if not shown:
-        return
-    pairs = [commits_of(one, step) for one, step in shown]
-    columns = [
-        (0, word_column("step", [visible(step_name(*row)) for row in shown])),
-        (0, word_column("change", [step_words(*row) for row in shown])),
-        (0, word_column("95 % interval", [_interval(step) for _, step in shown])),
-        (0, word_column("after", [pair[0] for pair in pairs])),
-        (0, word_column("up to", [pair[1] for pair in pairs])),
-        (1, number_column("runs since", [_since(*row) for row in shown])),
-    ]
-    if any(step.accepted for _, step in shown):
-        accepted = [one_line(s.accepted.reason) if s.accepted else "" for _, s in shown]
-        columns.append((2, word_column("accepted", accepted)))
-    yield from table_lines(fitting(columns, width))
-    if len(rows) > len(shown):
-        yield f"and {len(rows) - len(shown)} earlier: --json has all"
-
-
 def step_name(one: SeriesAnswer, step: StepAnswer) -> str:
     """Return the name of a step in commands: `sort/2`."""
     return f"{one.name}/{step.number}"
@@ -269,18 +205,95 @@ def step_words(one: SeriesAnswer, step: StepAnswer) -> str:
     return f"{direction(one.series.newest, rises=rises)} {signed_change(step.ratio.value)}"
 
 
-def _interval(step: StepAnswer) -> str:
-    return change_and_interval(step.ratio).partition(" (")[2].rstrip(")") or "-"
-
-
 def commits_of(one: SeriesAnswer, step: StepAnswer) -> tuple[str, str]:
     """Return the last run that surely has the old level and the first that surely has the new one."""
     points = one.series.points
     return _run(points[max(step.first - 1, 0)]), _run(points[step.last])
 
 
-def _since(one: SeriesAnswer, step: StepAnswer) -> int:
-    return len(one.series.points) - step.index
+def series_table(series: Sequence[SeriesAnswer], part: str = "") -> TableBlock:
+    """Return a row for each series: its level, and its newest run; `part` begins the ids."""
+    unit = {one.series.newest.unit for one in series}
+    levels = [one.level.value for one in series if one.level is not None]
+    scale = scale_of(levels, unit.pop()) if len(unit) == 1 else None
+    return table_of(
+        f"{part}-levels",
+        "Series",
+        keyed(f"{part}.s", series),
+        (
+            (
+                Column("Series"),
+                lambda key, one: Words(visible(one.name), link=key.replace(".", "-")),
+            ),
+            (
+                Column("Level", numeric=True, interval_rank=3),
+                lambda key, one: estimate_number(f"{key}.level", one.level, scale),
+            ),
+            count_column("Runs", "runs", lambda one: len(one.series.points), rank=4),
+            count_column("Steps", "steps", lambda one: len(one.steps), rank=4),
+            (
+                Column("Newest run"),
+                lambda _, one: Words(one.newest.verdict, tone=TONES[one.newest.verdict]),
+            ),
+            (
+                Column("Change (95 %)", short="change", rank=1),
+                lambda _, one: Words(
+                    "-" if one.newest.ratio is None else change_and_interval(one.newest.ratio)
+                ),
+            ),
+            (
+                Column("P", note="at any of the looks so far", numeric=True, rank=5),
+                lambda _, one: Words(p_cell(one.newest.p)),
+            ),
+            (
+                Column("Adjusted P", note="for all series together", numeric=True, rank=2),
+                lambda _, one: Words(p_cell(one.newest.p_adjusted) if len(series) > 1 else ""),
+            ),
+        ),
+    )
+
+
+def steps_table(series: Sequence[SeriesAnswer], part: str = "") -> TableBlock:
+    """Return a row for each step, the newest first; `part` begins the ids."""
+    found = [(one, step) for one in series for step in one.steps]
+    found.sort(key=lambda pair: -pair[0].series.points[pair[1].index].started_ns)
+
+    def tone(step: StepAnswer) -> Tone:
+        return "plain" if step.accepted else "bad" if step.is_worse else "good"
+
+    return table_of(
+        f"{part}-steps",
+        "Steps, the newest first",
+        keyed(f"{part}.step", found),
+        (
+            (Column("Step"), lambda _, row: Words(visible(step_name(*row)))),
+            (Column("Change"), lambda _, row: Words(step_words(*row), tone=tone(row[1]))),
+            (
+                Column("With its interval", short="95 % interval"),
+                lambda _, row: Words(change_and_interval(row[1].ratio)),
+            ),
+            (Column("After"), lambda _, row: Words(visible(commits_of(*row)[0]))),
+            (Column("Up to"), lambda _, row: Words(visible(commits_of(*row)[1]))),
+            count_column(
+                "Runs since", "since", lambda row: len(row[0].series.points) - row[1].index, rank=1
+            ),
+            (
+                Column("Accepted", rank=2),
+                lambda _, row: Words(one_line(row[1].accepted.reason) if row[1].accepted else ""),
+            ),
+        ),
+        note="A step happened after the run in the column After, and at the latest with that in the "
+        "column Up to (95 %).",
+    )
+
+
+def _step_lines(answer: HistoryAnswer, width: int) -> Iterator[str]:
+    table = steps_table(answer.series)
+    more = len(table.rows) - MOST_STEPS
+    shown = msgspec.structs.replace(table, rows=table.rows[:MOST_STEPS])
+    yield from table_text(shown, width)
+    if more > 0:
+        yield f"and {more} earlier: --json has all"
 
 
 # -- Findings and notes ----------------------------------------------------------------
