@@ -205,6 +205,10 @@ def step_words(one: SeriesAnswer, step: StepAnswer) -> str:
     return f"{direction(one.series.newest, rises=rises)} {signed_change(step.ratio.value)}"
 
 
+def _interval(step: StepAnswer) -> str:
+    return change_and_interval(step.ratio).partition(" (")[2].rstrip(")") or "-"
+
+
 def commits_of(one: SeriesAnswer, step: StepAnswer) -> tuple[str, str]:
     """Return the last run that surely has the old level and the first that surely has the new one."""
     points = one.series.points
@@ -268,10 +272,7 @@ def steps_table(series: Sequence[SeriesAnswer], part: str = "") -> TableBlock:
         (
             (Column("Step"), lambda _, row: Words(visible(step_name(*row)))),
             (Column("Change"), lambda _, row: Words(step_words(*row), tone=tone(row[1]))),
-            (
-                Column("With its interval", short="95 % interval"),
-                lambda _, row: Words(change_and_interval(row[1].ratio)),
-            ),
+            (Column("95 % interval"), lambda _, row: Words(_interval(row[1]))),
             (Column("After"), lambda _, row: Words(visible(commits_of(*row)[0]))),
             (Column("Up to"), lambda _, row: Words(visible(commits_of(*row)[1]))),
             count_column(
