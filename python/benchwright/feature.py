@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from benchwright.cli.parser import CommandParser
     from benchwright.core.results import Finding
     from benchwright.page.document import Section
+    from benchwright.page.session_kind import SessionKind
     from benchwright.run.gangs import OpenGangs
     from benchwright.run.surroundings import Surrounding
     from benchwright.study.journal import SessionInfo, StoredSession, Study
@@ -104,6 +105,11 @@ class Feature:
         """Return the functions and types that it adds to the Python API, by name."""
         return {}
 
+    def session_kinds(self) -> Mapping[str, SessionKind]:
+        """Return the kinds of sessions that it adds (`Row.kinds`), by the name that a study
+        stores."""
+        return {}
+
 
 class Row(NamedTuple):
     """A feature in the table: what is known of it where it is not installed."""
@@ -116,6 +122,8 @@ class Row(NamedTuple):
     """Suffixes of suites in its language."""
     programs: tuple[str, ...] = ()
     """Programs beside `bw` that are installed with it."""
+    kinds: tuple[str, ...] = ()
+    """Kinds of sessions."""
 
 
 TABLE = (
@@ -124,7 +132,12 @@ TABLE = (
     Row("replay", ("replay", "trace")),
     Row("quiet", ("quiet", "chill")),
     Row("pool", ("pool",)),
-    Row("search", ("ramp", "peak", "surface"), ("peak", "PeakResult")),
+    Row(
+        "search",
+        ("ramp", "peak", "surface"),
+        ("peak", "PeakResult"),
+        kinds=("ramp", "peak", "surface"),
+    ),
     Row("history", ("history",)),
     Row("exchange", ("export",)),
     Row("profile"),
@@ -157,6 +170,23 @@ def features() -> tuple[Feature, ...]:
 def feature(name: str) -> Feature | None:
     """Return an installed feature; None if it is not installed, or something that it needs is not."""
     return next((one for one in features() if one.name == name), None)
+
+
+def session_kind(name: str) -> SessionKind | None:
+    """Return what the feature that adds a kind of session (`SessionInfo.kind`) answers about it; None
+    for a session of tests.
+
+    Raises StudyError if that feature is not installed.
+    """
+    row = next((row for row in TABLE if name in row.kinds), None)
+    if row is None:
+        return None
+    if (owner := feature(row.name)) is None:
+        from benchwright.core.errors import StudyError
+
+        message = f"the session is a bw {name}, and that command is not installed"
+        raise StudyError("feature-missing", message, f"install the feature {row.name}")
+    return owner.session_kinds()[name]
 
 
 def calls() -> Iterator[str]:

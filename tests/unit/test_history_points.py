@@ -28,12 +28,11 @@ from benchwright.features.history.findings import (
 )
 from benchwright.features.history.newest import direction
 from benchwright.features.history.points import (
-    measured_digest,
     read_run,
-    search_name,
 )
 from benchwright.features.history.store import HistoryFile, history_of, studies_below
 from benchwright.features.history.types import Environment, HistoryPoint, Run, SeriesKey
+from benchwright.features.search.outcome import measured_digest, search_name
 from benchwright.study.journal import Study
 from benchwright.suite.program import SourceFile
 

@@ -18,7 +18,7 @@ from benchwright.features.search.peak.experiment import PeakExperiment
 from benchwright.features.search.session import changed_spec, search_info
 from benchwright.run.ledger import Ledger
 from benchwright.run.notices import NoticeContents
-from benchwright.run.runner import SessionResult
+from benchwright.run.runner import OutputOptions, SessionResult
 from benchwright.run.session import SessionVerdict
 from benchwright.study.journal import SessionInfo, Study
 from benchwright.suite.program import SourceFile
@@ -83,7 +83,7 @@ class Output(SearchOutput[PeakExperiment]):
 def printed(place: Path, *, json: bool) -> NoticeContents:
     """Print an outcome as JSON or not, and return what a notice says of it."""
     experiment = PeakExperiment(info(SourceFile("s.toml", SPEC)))
-    output = Output(experiment, None, json=json, quiet=False)
+    output = Output(experiment, None, OutputOptions(json=json))
     with contextlib.closing(Study.create_or_open(place / "st")) as study:
         ended = SessionResult(Ledger(study, 7), SessionVerdict("found", "", 3), None)
         output.print(ended)

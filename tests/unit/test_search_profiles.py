@@ -15,6 +15,7 @@ from benchwright.core.processes import Process
 from benchwright.core.results import Estimate
 from benchwright.features.load.trial import LoadEnding, LoadTrial, Probe
 from benchwright.features.profile.profiler import Profiler
+from benchwright.features.search.documents import search_profiles, search_profiles_text
 from benchwright.features.search.load_watcher import LoadWatcher
 from benchwright.features.search.profiles import (
     answer_load,
@@ -31,7 +32,6 @@ from benchwright.features.search.types import (
     PeakStatus,
     SearchTrial,
 )
-from benchwright.report.observed import search_profiles, search_profiles_text
 from benchwright.run.observers import LoadProfiler
 from benchwright.run.watching import BatchWatcher, OptionalObservers, Windows
 from benchwright.watch.observer import ObserverSet, Watch

@@ -20,13 +20,12 @@ from benchwright.core.observation import (
 )
 from benchwright.core.plan import Command, FixedCount, Phases, StopDecision, TestPlan
 from benchwright.features.load.trial import LoadTrial, Probe
+from benchwright.features.search.export import ExportedTrial, loads_text
 from benchwright.features.search.types import SearchTrial
 from benchwright.study.contents import tests_of as contents_of
 from benchwright.study.export import (
-    ExportedTrial,
     export_session,
     export_test,
-    loads_text,
 )
 from benchwright.study.journal import NewEntry, SessionInfo, Study
 from benchwright.study.logs import log_directory, read_output

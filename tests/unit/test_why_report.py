@@ -46,6 +46,7 @@ from benchwright.report.why import (
     why_document,
 )
 from benchwright.run.ledger import Ledger
+from benchwright.run.runner import OutputOptions
 from benchwright.stats.aggregate import summarise, summarise_trials
 from benchwright.study.journal import Study
 from benchwright.suite.program import SourceFile
@@ -591,13 +592,13 @@ def test_a_search_reports_what_disturbed_its_loads_below_its_answer(
     why = render_why(loads_of(place), 500, noun="load").splitlines()[0]
     assert why.startswith("3 of 3 loads: ")
     assert why.endswith("[noisy-neighbour]")
-    print_last_search("ramp", place, None, json=False, verbose=False)
+    print_last_search("ramp", place, None, OutputOptions())
     answer, *below = capsys.readouterr().out.splitlines()
     assert answer.startswith("crashed: saturation was not reached")
     assert below[0] == why
     assert below[1].startswith("the result and its interval hold for the machine as it")
     assert sum("[noisy-neighbour]" in line for line in below) == 1
-    print_last_search("ramp", place, None, json=True, verbose=False)
+    print_last_search("ramp", place, None, OutputOptions(json=True))
     found = json.loads(capsys.readouterr().out)["findings"]
     subjects = [one["subject"] for one in found if one["code"] == "noisy-neighbour"]
     assert subjects == ["ramp at 1 user", "ramp at 2 users", "ramp at 4 users"]

@@ -12,10 +12,11 @@ from typing import Any
 import msgspec
 
 from benchwright.api.frames import StudyFrame
+from benchwright.feature import session_kind
 from benchwright.page.stored import StoredTests, read_tests
 from benchwright.report.sessions import SessionEntry, session_entry
 from benchwright.study.catalogue import record_of, sessions_now
-from benchwright.study.contents import SEARCH_KINDS, tests_of
+from benchwright.study.contents import tests_of
 from benchwright.study.journal import Study
 from benchwright.study.selection import StudyPart
 
@@ -120,7 +121,7 @@ class OpenStudy(msgspec.Struct, frozen=True):
     def _stored(self) -> Iterator[StoredTests]:
         with contextlib.closing(Study.open_to_read(self.path)) as study:
             for session in sessions_now(study):
-                if session.info.kind not in SEARCH_KINDS:
+                if session_kind(session.info.kind) is None:
                     yield read_tests(study, session, f"p{session.number}")
 
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from benchwright.core.errors import Diagnostic, InputError, argument_error
+from benchwright.feature import session_kind
 from benchwright.report.charts.plan import ChartRequest
 from benchwright.report.charts.plot_data import PlotMode
 from benchwright.report.charts.sheet import Sheet
@@ -23,7 +23,7 @@ from benchwright.report.charts.source import (
     axis_positions,
     split_by_factors,
 )
-from benchwright.study.contents import SEARCH_KINDS, search_trials_of, tests_of
+from benchwright.study.contents import tests_of
 from benchwright.study.directory import JOURNAL
 from benchwright.study.journal import StoredSession, Study
 from benchwright.study.selection import split_selector
@@ -45,12 +45,12 @@ def session_sheet(word: str) -> Sheet | None:
         session = part.among(study.sessions())
         if session is None:
             return None  # The reader of inputs reports it.
-        if session.info.kind in SEARCH_KINDS:
-            if not search_trials_of(study, session.number):
+        if (kind := session_kind(session.info.kind)) is not None:
+            if not kind.uses(study, session):
                 message = f"{word!r} has nothing to draw: no load was completed"
                 hint = "`bw resume` continues an interrupted search"
                 raise InputError([Diagnostic("empty-series", message, hint, "GLOB")])
-            return search_sheet(study, session)
+            return kind.sheet(study, session)
         if part.test is not None:
             return load_session_sheet(study, session, part.test)
         return comparison_sheet(study, session) or load_session_sheet(study, session)
@@ -72,9 +72,8 @@ def resources_sheet(word: str) -> Sheet:
         raise argument_error("GLOB", word, message, "give one STUDY, or STUDY:TEST")
     with contextlib.closing(Study.open_to_read(place)) as study:
         session = part.of(study, "GLOB")
-        if session.info.kind in SEARCH_KINDS:
-            trials = search_trials_of(study, session.number)
-            found = [one.trial.use for one in trials]
+        if (kind := session_kind(session.info.kind)) is not None:
+            found = list(kind.uses(study, session))
         else:
             tests = tests_of(study, session.number)
             found = [
@@ -91,64 +90,24 @@ def resources_sheet(word: str) -> Sheet:
 
 
 def response_group(word: str) -> PlotGroup | None:
-    """Return the responses of a stored search's trials as tests (features/search/responses_chart.py);
-    None for what is no search.
+    """Return the responses of a session's trials as tests; None for a session of tests and for what
+    is no study.
 
     Raises StudyError for a study that cannot be read, InputError for too few responses.
     """
-    from benchwright.features.search.reports import found_peaks
-    from benchwright.features.search.responses_chart import response_tests
-    from benchwright.features.search.session import search_experiment
-    from benchwright.run.ledger import Ledger
-    from benchwright.study.contents import search_trials_of
-
     part = split_selector(Path(word))
     if not (part.place / JOURNAL).is_file():
         return None
     with contextlib.closing(Study.open_to_read(part.place)) as study:
         session = part.among(study.sessions())
-        if session is None or session.info.kind not in SEARCH_KINDS:
+        kind = None if session is None else session_kind(session.info.kind)
+        if session is None or kind is None:
             return None
-        experiment: Any = search_experiment(session.info)
-        ledger = Ledger(study, session.number)
-        trials = search_trials_of(study, session.number)
-        found = found_peaks(experiment, ledger, trials)
-        tests = response_tests(trials, experiment.criteria, found)
+        tests = kind.responses(study, session)
     if not tests:
         message = f"no load of {word!r} has three trials with a response"
         raise argument_error("GLOB", word, message, "apply a load more often")
     return PlotGroup(part.place.name, tests)
-
-
-def search_sheet(study: Study, session: StoredSession) -> Sheet:
-    """Return the chart of a stored search, which may be incomplete, with the cost of each trial."""
-    from benchwright.features.search.reports import (
-        open_search,
-        peak_report,
-        ramp_report,
-        surface_report,
-    )
-
-    experiment, ledger, verdict = open_search(study, session)
-    if session.info.kind == "surface":
-        from benchwright.features.search.surface.chart import surface_sheet
-
-        surface = surface_report(experiment, ledger, verdict, ())
-        return surface_sheet(experiment.plan.goal, surface.result)
-    from benchwright.features.search.peak.chart import cost_panel, peak_sheet
-
-    if session.info.kind == "peak":
-        peak = peak_report(experiment, ledger, verdict, ())
-        sheet, trials = peak_sheet(peak), peak.trials
-    else:
-        from benchwright.features.search.ramp.chart import ramp_sheet
-        from benchwright.features.search.ramp.profile import band_of
-
-        ramp = ramp_report(experiment, ledger, verdict, ())
-        trials = ramp.trials
-        sheet = ramp_sheet(ramp, band_of(ramp.goal, [one.trial for one in trials]))
-    panels = (*sheet.panels, cost_panel(trials))
-    return msgspec.structs.replace(sheet, panels=panels, columns=len(panels))
 
 
 def comparison_sheet(study: Study, session: StoredSession) -> Sheet | None:

@@ -58,13 +58,11 @@ def resume(arguments: argparse.Namespace) -> int:
     import sys
     from pathlib import Path
 
-    from benchwright.cli.session_output import ProgramOutput
+    from benchwright.cli.session_output import tests_to_resume
     from benchwright.core.errors import StudyError
+    from benchwright.feature import session_kind
     from benchwright.run.checkpoint import study_of
-    from benchwright.run.preparation import comparison_request, prepare_again
-    from benchwright.run.runner import resume_session
-    from benchwright.run.session import ProgramExperiment
-    from benchwright.study.contents import SEARCH_KINDS
+    from benchwright.run.runner import OutputOptions, resume_session
     from benchwright.study.journal import Study
 
     request = request_from(ResumeOptions, arguments)
@@ -83,46 +81,19 @@ def resume(arguments: argparse.Namespace) -> int:
                 f"the session ran in {stored.info.directory}: {error.strerror}",
                 "create that directory again; its commands are relative to it",
             ) from None
-        json, quiet = request.json, request.quiet
-        if stored.info.kind in SEARCH_KINDS:
-            from benchwright.features.search.command_line import require_search_extra
-            from benchwright.features.search.output import search_output
-            from benchwright.features.search.session import changed_spec, search_experiment
-
-            require_search_extra(stored.info.kind)
-            search = search_experiment(stored.info)
-            changed = changed_spec(stored.info)
-            with live_view(place, port):
-                return resume_session(
-                    search,
-                    study,
-                    stored,
-                    search_output(
-                        search,
-                        search.plot,
-                        json=json,
-                        quiet=quiet,
-                        verbose=request.verbose,
-                    ),
-                    notes=[changed] if changed else [],
-                    undone=arguments.undone,
-                )
-        prepared = prepare_again(stored.info)
-        compared = comparison_request(prepared.info)
-        if compared is not None and compared.checkouts:
-            from benchwright.run.checkouts import prepare
-
-            prepare(compared.checkouts, lambda line: print(line, file=sys.stderr))
-        experiment = ProgramExperiment(prepared)
-        output = ProgramOutput(
-            experiment, json=json, quiet=quiet, verbose=request.verbose, here=here
+        options = OutputOptions(
+            json=request.json, quiet=request.quiet, verbose=request.verbose, here=here
         )
+        kind = session_kind(stored.info.kind)
+        open_to_resume = tests_to_resume if kind is None else kind.open_to_resume
+        opened = open_to_resume(stored.info, options)
         with live_view(place, port):
             status = resume_session(
-                experiment,
+                opened.experiment,
                 study,
                 stored,
-                output,
+                opened.output,
+                notes=opened.notes,
                 undone=arguments.undone,
             )
     if not is_load(stored.info.arguments):
@@ -135,16 +106,15 @@ def resume(arguments: argparse.Namespace) -> int:
 _LIMITS = {
     "run": ("--max-runs", "--max-time"),
     "compare": ("--max-blocks", "--max-time"),
-    "peak": ("--max-trials", "--budget"),
-    "surface": ("--max-trials", "--budget"),
 }
-"""The options that limit a session of each kind, which ends undecided there."""
+"""The options that limit a session of tests of each kind, which ends undecided there."""
 
 
 def _why(study: Study) -> str:
     """Return the reason why no session of a study can be resumed, and the command that measures
     again if the last one ended undecided."""
     from benchwright.core.untrusted import shell_text
+    from benchwright.feature import session_kind
     from benchwright.run.preparation import COMMAND_LINE
     from benchwright.study.journal import RESUMABLE
 
@@ -156,7 +126,8 @@ def _why(study: Study) -> str:
     left = [str(s.number) for s in sessions if s.status in RESUMABLE]
     if left:
         text += f" (sessions before it that did not finish cannot be resumed: {', '.join(left)})"
-    limits = _LIMITS.get(last.info.kind, ())
+    kind = session_kind(last.info.kind)
+    limits = _LIMITS.get(last.info.kind, ()) if kind is None else kind.limits
     if last.status == "undecided" and limits:
         if last.info.kind == "run" and last.info.program_main != COMMAND_LINE:
             limits = ("max_runs", "max_time")

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from benchwright.cli.terminal import is_without_reader, silence_stdout, warn
 from benchwright.core.progress import progress_display
@@ -26,8 +26,17 @@ if TYPE_CHECKING:
     from benchwright.core.observation import FoldedStacks
     from benchwright.report.answer import SessionAnswer
     from benchwright.run.notices import NoticeContents
-    from benchwright.run.runner import SessionResult
+    from benchwright.run.runner import (
+        Experiment,
+        OpenedSession,
+        OutputOptions,
+        SessionOutput,
+        SessionResult,
+    )
     from benchwright.run.test import RunningTest
+    from benchwright.study.journal import SessionInfo
+
+OutputT = TypeVar("OutputT", bound="SessionOutput")
 
 
 @contextlib.contextmanager
@@ -65,18 +74,13 @@ class ProgramOutput(TerminalOutput):
     def __init__(
         self,
         experiment: ProgramExperiment,
-        *,
-        json: bool,
-        quiet: bool,
-        verbose: bool = False,
-        here: Path | None = None,
+        options: OutputOptions,
     ) -> None:
-        """`here` is the directory in which bw was called, if that is not the current one."""
         self._experiment = experiment
-        self._json = json
-        self._verbose = verbose
-        self._here = Path.cwd() if here is None else here
-        self.progress = SessionProgress(progress_display(quiet=quiet))
+        self._json = options.json
+        self._verbose = options.verbose
+        self._here = Path.cwd() if options.here is None else options.here
+        self.progress = SessionProgress(progress_display(quiet=options.quiet))
 
     def note(self, text: str) -> None:
         """Show a line of progress."""
@@ -141,19 +145,47 @@ _NOTICE_WIDTH = 100
 
 def run_prepared(prepared: PreparedProgram, arguments: Namespace, *, verbose: bool = False) -> int:
     """Run a program as a new session of the study in `arguments`; return the exit code."""
+    experiment = ProgramExperiment(prepared)
+    options = options_of_output(arguments, verbose=verbose)
+    return run_new(experiment, ProgramOutput(experiment, options), arguments)
+
+
+def options_of_output(arguments: Namespace, *, verbose: bool | None = None) -> OutputOptions:
+    """Return what the user wants to see; `verbose`: instead of the option's."""
+    from benchwright.run.runner import OutputOptions
+
+    return OutputOptions(
+        json=arguments.json,
+        quiet=arguments.quiet,
+        verbose=arguments.verbose if verbose is None else verbose,
+    )
+
+
+def run_new(experiment: Experiment[OutputT], output: OutputT, arguments: Namespace) -> int:
+    """Run an experiment as a new session of the study in `arguments`; return the exit code."""
     from benchwright.cli.live import live_port, live_view
     from benchwright.run.runner import run_session
 
-    experiment = ProgramExperiment(prepared)
-    output = ProgramOutput(
-        experiment,
-        json=arguments.json,
-        quiet=arguments.quiet,
-        verbose=verbose,
-    )
     study, undone = Path(arguments.study), arguments.undone
     with live_view(study, live_port(arguments)):
         return run_session(experiment, study, output, undone=undone)
+
+
+def tests_to_resume(info: SessionInfo, options: OutputOptions) -> OpenedSession:
+    """Return a stored session of tests ready to be resumed, with its checkouts prepared."""
+    import sys
+
+    from benchwright.run.preparation import prepare_again
+    from benchwright.run.runner import OpenedSession
+
+    prepared = prepare_again(info)
+    compared = comparison_request(prepared.info)
+    if compared is not None and compared.checkouts:
+        from benchwright.run.checkouts import prepare
+
+        prepare(compared.checkouts, lambda line: print(line, file=sys.stderr))
+    experiment = ProgramExperiment(prepared)
+    return OpenedSession(experiment, ProgramOutput(experiment, options))
 
 
 def _results(answer: SessionAnswer) -> Iterator[NoticeResult]:

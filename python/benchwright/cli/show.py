@@ -75,13 +75,14 @@ def session_named(text: str) -> StudyPart:
 
 def shown_session(part: StudyPart, width: int = 100, paint: Paint | None = None) -> ShownSession:
     """Return what is printed of a session, for this width and these colours."""
+    from benchwright.feature import session_kind
     from benchwright.page.headline import headline
     from benchwright.page.stored import read_tests
     from benchwright.report.answer import answer_entries, answer_of, input_of_contents
     from benchwright.report.answer_text import answer_lines, group_lines, unpainted
     from benchwright.report.sessions import ShownSession
     from benchwright.study.catalogue import record_of, sessions_now
-    from benchwright.study.contents import SEARCH_KINDS, stored_baseline, tests_of
+    from benchwright.study.contents import stored_baseline, tests_of
     from benchwright.study.findings import findings_about_session
     from benchwright.study.journal import Study
 
@@ -92,7 +93,7 @@ def shown_session(part: StudyPart, width: int = 100, paint: Paint | None = None)
         record = record_of(study, session, part.place, tests)
         files = tuple(_files(part.place, number))
         short = headline(study, session, tests)
-        if session.info.kind in SEARCH_KINDS:
+        if session_kind(session.info.kind) is not None:
             about = findings_about_session(study, number)
             inputs = []
         else:

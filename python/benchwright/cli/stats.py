@@ -59,11 +59,10 @@ def run(arguments: argparse.Namespace) -> int:
         selected,
     )
     from benchwright.cli.stats_request import request_of
-    from benchwright.features.search.output import print_search_stats
     from benchwright.report.stats_document import StatsWords
 
     request = request_of(arguments)
-    # What asks for values of tests is no question to a search, whose report has none of them.
+    # What asks for values of tests is no question to a session that has none.
     asks_tests = (
         request.steps
         or request.command
@@ -72,9 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
         or request.dump
         or request.ttest
     )
-    if not asks_tests and print_search_stats(
-        request.paths, request.format, verbose=arguments.verbose
-    ):
+    if not asks_tests and _print_report(request.paths, request.format, verbose=arguments.verbose):
         return 0
     predicate = _parsed_predicate(request.predicate)
     read = read_inputs(request.paths, READS, request.ok_status)
@@ -150,6 +147,32 @@ def run(arguments: argparse.Namespace) -> int:
 
     sys.stdout.write(render_stats(document, request.format))
     return 0
+
+
+def _print_report(paths: Sequence[str], form: str, *, verbose: bool) -> bool:
+    """Print the report of a session without tests; return whether `paths` is one."""
+    if len(paths) != 1 or form not in ("table", "json"):
+        return False
+    import contextlib
+    from pathlib import Path
+
+    from benchwright.feature import session_kind
+    from benchwright.run.runner import OutputOptions
+    from benchwright.study.directory import JOURNAL
+    from benchwright.study.journal import Study
+    from benchwright.study.selection import split_selector
+
+    part = split_selector(Path(paths[0]))
+    if part.test or not (part.place / JOURNAL).is_file():
+        return False
+    with contextlib.closing(Study.open_to_read(part.place)) as study:
+        session = part.among(study.sessions())
+        kind = None if session is None else session_kind(session.info.kind)
+        if session is None or kind is None:
+            return False
+        options = OutputOptions(json=form == "json", quiet=True, verbose=verbose)
+        kind.print_report(study, session, options)
+    return True
 
 
 def _verbose_command(paths: Sequence[str]) -> str:

@@ -18,13 +18,12 @@ from benchwright.core.errors import StudyError, argument_error
 from benchwright.core.plan import SUCCESS
 from benchwright.core.results import Finding, Summary
 from benchwright.decide.stopping import main_metric, statistic_label
-from benchwright.features.search.explained import explained_loads
+from benchwright.feature import session_kind
 from benchwright.findings.examine import Questions
 from benchwright.findings.explanation import Explanation, explain_test, is_cause
 from benchwright.findings.rules import NamedRule
 from benchwright.findings.sanity import Claims
 from benchwright.report.answer import estimate_of
-from benchwright.run.ledger import Ledger
 from benchwright.stats.aggregate import (
     TrialValues,
     metric_columns,
@@ -32,7 +31,6 @@ from benchwright.stats.aggregate import (
     summarise_columns,
 )
 from benchwright.stats.metric_rules import MetricRules
-from benchwright.study.contents import SEARCH_KINDS
 from benchwright.study.directory import JOURNAL
 from benchwright.study.findings import input_findings
 from benchwright.study.journal import Study
@@ -40,7 +38,7 @@ from benchwright.study.parsers.api import ParsedInput, trials_of
 from benchwright.study.selection import StudyPart, split_selector
 from benchwright.suite.values import statuses
 
-# -- From a study to its explained results: tests, or the loads of a search ------------
+# -- From a study to its explained results: tests, or those of another kind -------------
 
 _READS = (
     "bw why explains a study, which bw run stores in ./bw-study, or a file of results: .res, "
@@ -64,7 +62,7 @@ class ExplainedResult(msgspec.Struct, frozen=True):
 
     study: str
     session: int | None
-    """Number of the search's session; None for tests."""
+    """Its number; None for tests."""
     results: tuple[Explanation, ...]
     findings: tuple[Finding, ...] = ()
     """About the session or the file, and no single result."""
@@ -99,10 +97,10 @@ def _results(request: WhyRequest) -> ExplainedResult:
         )
     part = split_selector(place)
     if part.test is None and (part.place / JOURNAL).is_file():
-        searched = _of_a_search(part)
-        if searched is not None:
+        without_tests = _without_tests(part)
+        if without_tests is not None:
             check_ok_status(request.ok_status, ())
-            return searched
+            return without_tests
     accepted = SUCCESS if request.ok_status is None else statuses(request.ok_status)
     inputs = read_inputs([request.path], _READS, accepted)
     check_ok_status(request.ok_status, inputs)
@@ -181,12 +179,12 @@ def _figure(
     )
 
 
-def _of_a_search(part: StudyPart) -> ExplainedResult | None:
-    """Return the explained loads of a session, if that is a search."""
+def _without_tests(part: StudyPart) -> ExplainedResult | None:
+    """Return the explained results of a session of a kind without tests; None for tests."""
     with contextlib.closing(Study.open_to_read(part.place)) as study:
         session = part.among(study.sessions())
-        if session is None or session.info.kind not in SEARCH_KINDS:
+        kind = None if session is None else session_kind(session.info.kind)
+        if session is None or kind is None:
             return None
-        ledger = Ledger(study, session.number)
-        loads = explained_loads(ledger, session.info)
-    return ExplainedResult(str(part.place), session.number, loads)
+        results = kind.explained(study, session)
+    return ExplainedResult(str(part.place), session.number, results)

@@ -8,12 +8,13 @@ from collections.abc import Sequence
 from benchwright import __version__
 from benchwright.core.errors import argument_error
 from benchwright.core.machine import MachineCapture
+from benchwright.feature import session_kind
 from benchwright.machine.redact import without_secrets
 from benchwright.page.document import ReportDocument, ReportPart
 from benchwright.page.files import FileResults, file_part
 from benchwright.page.origin import shared_section
 from benchwright.page.tests import tests_part
-from benchwright.study.contents import SEARCH_KINDS, first_machine
+from benchwright.study.contents import first_machine
 from benchwright.study.journal import StoredSession, Study
 from benchwright.study.selection import StudyPart
 
@@ -32,7 +33,7 @@ def gather_document(sources: Sequence[StudyPart | FileResults]) -> ReportDocumen
             continue
         with contextlib.closing(Study.open_to_read(source.place)) as study:
             session = source.of(study)
-            if source.test is not None and session.info.kind in SEARCH_KINDS:
+            if source.test is not None and session_kind(session.info.kind) is not None:
                 text, kind = f"{source.place}:{source.test}", session.info.kind
                 message = f"session {session.number} is a bw {kind}, which has no tests"
                 hint = f"leave out :{source.test}"
@@ -53,10 +54,8 @@ def read_part(
 
     The session may be running. Raises StudyError for a record that cannot be read.
     """
-    if session.info.kind in SEARCH_KINDS:
-        from benchwright.features.search.page import search_part
-
-        whole = search_part(study, session, part)
+    if (kind := session_kind(session.info.kind)) is not None:
+        whole = kind.page(study, session, part)
     else:
         whole = tests_part(study, session, part, only)
     shown: ReportPart = without_secrets(whole, session.info.commands)

@@ -13,6 +13,7 @@ import msgspec
 
 from benchwright.core.comparison import ComparisonResult
 from benchwright.core.text import plural
+from benchwright.feature import session_kind
 from benchwright.features.load.types import EngineResult
 from benchwright.report.answer import (
     TestAnswer,
@@ -22,7 +23,6 @@ from benchwright.report.answer import (
     input_of_contents,
 )
 from benchwright.study.contents import (
-    SEARCH_KINDS,
     TestContents,
     stored_baseline,
 )
@@ -35,8 +35,8 @@ def headline(study: Study, session: StoredSession, tests: Sequence[TestContents]
 
     Raises StudyError for a record that cannot be read.
     """
-    if session.info.kind in SEARCH_KINDS:
-        return _of_search(study, session)
+    if (kind := session_kind(session.info.kind)) is not None:
+        return kind.headline(study, session)
     if any(test.plan.arm is not None for test in tests):
         from benchwright.page.stored import recorded_comparisons
 
@@ -115,22 +115,3 @@ def _of_load(study: Study, session: StoredSession, tests: Sequence[TestContents]
         # Another program's document: any command can print this schema's name.
         return ""
     return load_headline(result, headline_report(document))
-
-
-def _of_search(study: Study, session: StoredSession) -> str:
-    from benchwright.features.search.peak.report import peak_headline
-    from benchwright.features.search.ramp.report import ramp_headline
-    from benchwright.features.search.reports import (
-        open_search,
-        peak_report,
-        ramp_report,
-        surface_report,
-    )
-    from benchwright.features.search.surface.report import surface_headline
-
-    experiment, ledger, verdict = open_search(study, session)
-    if session.info.kind == "peak":
-        return peak_headline(peak_report(experiment, ledger, verdict, (), ()))
-    if session.info.kind == "ramp":
-        return ramp_headline(ramp_report(experiment, ledger, verdict, (), ()))
-    return surface_headline(surface_report(experiment, ledger, verdict, ()))

@@ -23,6 +23,7 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from benchwright.core.observation import FoldedStacks
+from benchwright.feature import session_kind
 from benchwright.features.profile.flame_graph import INLINE_CSS, inline_flame_svg
 from benchwright.page.document import (
     Block,
@@ -41,6 +42,7 @@ from benchwright.report.charts.svg import (
     WIDE_PANEL,
     sheet_svg,
 )
+from benchwright.study.contents import NULL_KIND
 
 _ROOM = files("benchwright.page")
 _UPLOT = ("uPlot.min.css", "uPlot.iife.min.js")
@@ -187,25 +189,14 @@ def _environment() -> Environment:
         "exact": _exact,
         "attribute": _attribute,
         "collapsed": _collapsed,
+        "kind_title": _kind_title,
+        "noun": _noun,
         "kind": _kind,
         "headline": _headline,
         "marked": _marked,
-        "session_kind": _SESSION_KINDS.get,
         "anchor": anchor_of,
     }
     return environment
-
-
-_SESSION_KINDS = {
-    "run": "run",
-    "compare": "comparison",
-    "null": "null comparison",
-    "ramp": "ramp",
-    "peak": "peak search",
-    "surface": "surface",
-    "history": "history",
-    "file": "file",
-}
 
 
 def _marked(text: str) -> Markup:
@@ -222,6 +213,23 @@ def _marked(text: str) -> Markup:
 def anchor_of(part: ReportPart) -> str:
     """Return the id of a part's answer."""
     return f"{part.id}-answer"
+
+
+_TITLES = {"compare": "comparison", NULL_KIND: "null comparison"}
+
+
+def _kind_title(kind: str) -> str:
+    """Return what the session, the history or the file of a part is called."""
+    of_feature = session_kind(kind)
+    return _TITLES.get(kind, kind) if of_feature is None else of_feature.title
+
+
+def _noun(kind: str) -> str:
+    """Return what the findings of a part concern."""
+    of_feature = session_kind(kind)
+    if of_feature is None:
+        return "series" if kind == "history" else "tests"
+    return of_feature.noun
 
 
 def _headline(sentence: str) -> tuple[str, str]:

@@ -21,7 +21,7 @@ from benchwright.core.notice import (
     NoticeSettings,
 )
 from benchwright.core.results import Finding
-from benchwright.study.contents import SEARCH_KINDS
+from benchwright.feature import session_kind
 from benchwright.study.journal import SessionInfo
 
 if TYPE_CHECKING:
@@ -65,14 +65,9 @@ def notices_of(
 
 
 def subject_of(info: SessionInfo) -> str:
-    """Return what a session ran: the path of its suite or spec; `<peak>` for a peak search
-    without a spec."""
-    if info.kind not in SEARCH_KINDS:
-        return info.program_main
-    from benchwright.features.search.session import stored_spec
-
-    spec = stored_spec(info)
-    return f"<{info.kind}>" if spec is None else spec.path
+    """Return what a session ran: the path of its suite, or what its kind says."""
+    kind = session_kind(info.kind)
+    return info.program_main if kind is None else kind.subject(info)
 
 
 def is_wanted(targets: Sequence[NoticeSettings], end: SessionEnd) -> bool:

@@ -1,9 +1,9 @@
 """The one runner of sessions: everything around an experiment, in order.
 
-A suite, a comparison, a load in a study, a ramp, a peak search and a surface are started, resumed,
-watched, stopped, recorded and reported by the code here, which also sends their notices. What a
-session does is an `Experiment` (run/session.py, features/search/session.py); what a person sees of
-it is a `SessionOutput`, which the command line supplies: this package prints nothing. Decision: two
+Sessions of every kind are started, resumed, watched, stopped, recorded and reported by the code
+here, which also sends their notices. What a session does is an `Experiment` (run/session.py, or of
+a feature); what a person sees of it is a `SessionOutput`, which comes with the experiment: this
+package prints nothing. Decision: two
 small protocols. Rejected: one composition for each command; the copies drifted apart.
 """
 
@@ -144,7 +144,7 @@ class Experiment(Protocol[ListenerT]):
     """What one kind of session does."""
 
     info: SessionInfo
-    is_search: bool
+    applies_loads: bool
     """Whether `bw` itself applies the loads, rather than trials of the launcher."""
 
     @property
@@ -172,6 +172,26 @@ class Experiment(Protocol[ListenerT]):
         self, ledger: Ledger, verdict: SessionVerdict, recorded: Sequence[Finding], /
     ) -> SessionFindings:
         """Return the findings to store with the session, including the recorded ones."""
+
+
+class OutputOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What the user wants to see of a session."""
+
+    json: bool = False
+    quiet: bool = False
+    """Whether progress is not wanted."""
+    verbose: bool = False
+    here: Path | None = None
+    """The directory in which `bw` was called, if that is not the current one."""
+
+
+class OpenedSession(msgspec.Struct, frozen=True):
+    """A stored session ready to be resumed."""
+
+    experiment: Experiment[Any]
+    output: SessionOutput
+    notes: tuple[str, ...] = ()
+    """Shown when it is resumed."""
 
 
 OutputT = TypeVar("OutputT", bound=SessionOutput)
@@ -264,7 +284,7 @@ def _run(
                 bench,
                 ObserverOutput(study.path, ledger.session, output.draw),
                 servers_of(info, experiment.servers),
-                of_loads=experiment.is_search,
+                of_loads=experiment.applies_loads,
             )
             opened = contextlib.nullcontext() if open_gangs is None else open_gangs(ledger, output)
             with (
@@ -290,7 +310,7 @@ def _run(
                     )
                     verdict = experiment.run(site, output)
                 found = () if gangs is None else gangs.findings()
-                if not experiment.is_search:
+                if not experiment.applies_loads:
                     # Again: a fact that differs now changed between trials.
                     with _after_the_end("the machine as it is now", output):
                         capture_now()

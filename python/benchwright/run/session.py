@@ -167,7 +167,7 @@ class ProgramListener(Protocol):
 class ProgramExperiment:
     """The experiment of a suite, a command or a comparison: a program of tests."""
 
-    is_search = False
+    applies_loads = False
 
     def __init__(self, prepared: PreparedProgram, only: Collection[str] | None = None) -> None:
         """`only`: the keys of the tests and comparisons to run, as a gang of a pool does; None:

@@ -1,4 +1,4 @@
-"""What a session holds: tests, searches, captures of the machine."""
+"""What a session holds: tests, captures of the machine."""
 
 from __future__ import annotations
 
@@ -12,20 +12,16 @@ from benchwright.core.observation import Trial
 from benchwright.core.plan import StopDecision, TestPlan
 from benchwright.feature import features
 from benchwright.features.profile.types import Characterization
-from benchwright.features.search.types import SearchTrial, decode_stored
 from benchwright.study.database import reporting_damage
 from benchwright.study.journal import JournalEntry, NewEntry, SessionInfo, Study
 from benchwright.study.keys import (
     ENVIRONMENT_KEYS,
-    SEARCH_KEYS,
     KeysOfTest,
     environment_key,
     epoch_of,
     is_comparison_result,
     is_epoch,
     owning_test,
-    search_key,
-    search_part,
 )
 
 # -- What a session holds, test by test: plans, trials, stops, voids -------------------
@@ -35,10 +31,6 @@ from benchwright.study.keys import (
 
 NULL_KIND = "null"
 """The kind of a session that compares a command with itself."""
-
-SEARCH_KINDS = ("ramp", "peak", "surface")
-"""The kinds of sessions that search over loads; they contain no test."""
-
 
 DEFAULTS_OPTION = "defaults"
 """The option of a session with the defaults that configuration files set."""
@@ -174,46 +166,6 @@ def _add_trial(test: TestContents, kind: str, payload: bytes) -> None:
     void = msgspec.json.decode(payload, type=_VoidRecord)
     epochs = tuple(map(epoch_of, void.keys))
     test.void.append(VoidBatch(void.cause, epochs, void.trial))
-
-
-class SearchContents(msgspec.Struct):
-    """Everything recorded about one search of a session, except its result."""
-
-    name: str
-    """The last part of its key: 0, or the sample's number in a surface."""
-    trials: list[SearchTrial] = []
-    """Every trial, in order, including those that do not count."""
-    forgotten: set[int] = set()
-    """Numbers of the failed trials that a resume no longer counts."""
-
-    @property
-    def key(self) -> str:
-        """Its key."""
-        return search_key(self.name)
-
-
-def searches_of(study: Study, session: int) -> list[SearchContents]:
-    """Return a session's searches in order. Raises StudyError as `tests_of`."""
-    found: dict[str, SearchContents] = {}
-    with reporting_damage(study.path):
-        for entry in study.entries(session, ("outcome",), under=SEARCH_KEYS):
-            name, what, number = search_part(entry.key)
-            search = found.setdefault(name, SearchContents(name))
-            if what == "trial":
-                search.trials.append(decode_stored(entry.payload, SearchTrial))
-            elif what == "forgotten":
-                count = msgspec.json.decode(entry.payload, type=int)
-                search.forgotten.update(range(number - count + 1, number + 1))
-    return [search for search in found.values() if search.trials]
-
-
-def search_trials_of(study: Study, session: int) -> list[SearchTrial]:
-    """Return every trial of a session's searches in order, including those that do not count.
-
-    Raises StudyError as `tests_of`.
-    """
-    searches = searches_of(study, session)
-    return [trial for search in searches for trial in search.trials]
 
 
 class _NullRecord(msgspec.Struct):

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from benchwright.core.comparison import Better
 from benchwright.core.errors import InputError, OperatingError, argument_error
 from benchwright.core.observation import Trial, TrialEnding
-from benchwright.core.plan import Pairs, UntilPrecise, usual_direction
+from benchwright.core.plan import UntilPrecise, usual_direction
 from benchwright.core.results import Estimate, Finding
 from benchwright.core.untrusted import decode_json, regular_bytes, shell_text
 from benchwright.decide.stopping import statistic_label
+from benchwright.feature import session_kind
 from benchwright.features.exchange.export.view import (
     ExportLoad,
     ExportMetric,
@@ -31,9 +32,8 @@ from benchwright.features.load.page import read_loads
 from benchwright.features.load.plan import too_many_errors
 from benchwright.features.load.report import LoadDocument, headline_report, load_sentence
 from benchwright.features.load.types import EngineResult
-from benchwright.features.search.text import sample_text
-from benchwright.features.search.types import ClaimResult
 from benchwright.machine.redact import without_secrets
+from benchwright.page.session_kind import SessionOutcome
 from benchwright.page.stored import StoredTest, read_tests
 from benchwright.report.answer import (
     State,
@@ -47,14 +47,10 @@ from benchwright.report.answer import (
 from benchwright.stats.metric_rules import TIMES
 from benchwright.study.contents import (
     NULL_KIND,
-    SEARCH_KINDS,
     first_machine,
     stored_baseline,
 )
 from benchwright.study.journal import StoredSession, Study
-
-if TYPE_CHECKING:
-    from benchwright.features.search.ramp.report import RampReport
 
 _ALWAYS = (*TIMES, "rss_bytes")
 """Metrics of every command, exported where they are not 0 in all trials."""
@@ -78,12 +74,12 @@ def read_view(
     `also`: those that are exported where they are 0 too.
     Raises InputError for an unknown test or metric, StudyError for a record that cannot be read.
     """
-    if session.info.kind in SEARCH_KINDS:
+    if (kind := session_kind(session.info.kind)) is not None:
         if only is not None:
             message = f"session {session.number} is a bw {session.info.kind}"
             hint = f"it has no tests: leave out :{only}"
             raise argument_error("STUDY", only, message, hint)
-        view = _search_view(study, session)
+        view = _view_of_outcome(study, session, kind.outcome(study, session))
     else:
         asked = (*(text.partition(":")[0] for text in wanted), *also)
         view = _tests_view(study, session, only, asked)
@@ -329,92 +325,37 @@ def _with_metrics(view: ExportView, wanted: Sequence[str]) -> ExportView:
     )
 
 
-# -- A search over loads ---------------------------------------------------------------
+# -- A session of another kind ---------------------------------------------------------
 #
-# The result of a search is a figure of no single trial. A peak search has one test, a surface
-# one for each sample, a ramp one for each level.
-
-_STATES: dict[str, State] = {
-    "found": "answered",
-    "complete": "answered",
-    "saturated": "answered",
-    "failed": "failed",
-    "interrupted": "interrupted",
-    "running": "running",
-}
+# Its result is a figure of no single trial. It has one test for each sample or load.
 
 
-def _search_view(study: Study, session: StoredSession) -> ExportView:
-    """Return a search; each kind imports its policies, so no other session imports them."""
-    from benchwright.features.search.peak.report import PeakReport, peak_sentence
-    from benchwright.features.search.ramp.report import RampReport, ramp_sentence
-    from benchwright.features.search.reports import stored_report
-    from benchwright.features.search.surface.report import named_findings, surface_sentence
-
-    report = stored_report(study, session)
+def _view_of_outcome(study: Study, session: StoredSession, outcome: SessionOutcome) -> ExportView:
     name = study.path.resolve().name
-    named = [("", one) for one in report.findings]
-    if isinstance(report, PeakReport):
-        spent_s = sum(one.trial.cost_s for one in report.trials)
-        tests = [_peak_test(name, report.sample, report.result, report.status)]
-        sentence = peak_sentence(report)
-    elif isinstance(report, RampReport):
-        spent_s = sum(one.trial.cost_s for one in report.trials)
-        tests = list(_ramp_tests(name, report))
-        sentence = ramp_sentence(report)
-    else:
-        results = report.result.by_sample.values()
-        tests = [_peak_test(name, o.sample, o.found, o.found.status) for o in results]
-        sentence = surface_sentence(report)
-        named = named_findings(report)
-        spent_s = report.result.cost_s
+    tests = [
+        ExportTest(
+            name=f"{name}:{one.name}" if one.name else name,
+            base=name,
+            keys=one.sample,
+            command="",
+            metrics=tuple(
+                _result(metric.name, metric.unit, metric.better, metric.estimate)
+                for metric in one.metrics
+            ),
+            state=one.state,
+            reason=one.reason,
+        )
+        for one in outcome.figures
+    ]
     head = _head(study, session)
     return ExportView(
-        **{**head, "status": report.status},
-        duration_ns=round(spent_s * 1e9),
+        **{**head, "status": outcome.status},
+        duration_ns=round(outcome.spent_s * 1e9),
         tests=tuple(tests),
-        about_session=tuple(finding for _, finding in named),
-        groups=finding_groups(named),
-        sentences=(sentence,),
+        about_session=tuple(finding for _, finding in outcome.findings),
+        groups=finding_groups(outcome.findings),
+        sentences=(outcome.sentence,),
     )
-
-
-def _peak_test(name: str, sample: Pairs, found: ClaimResult | None, status: str) -> ExportTest:
-    # A bound is no estimate.
-    rate = None
-    if found is not None and found.bound_kind is None:
-        rate = found.rate_estimate()
-    metrics = () if rate is None else (_result("peak_rate", "/s", "higher", rate),)
-    return ExportTest(
-        name=f"{name}:{sample_text(sample)}" if sample else name,
-        base=name,
-        keys=sample,
-        command="",
-        metrics=metrics,
-        state=_STATES.get(status, "undecided"),
-        reason="" if found is None else found.detail,
-    )
-
-
-def _ramp_tests(name: str, report: RampReport) -> Iterable[ExportTest]:
-    result = report.result
-    for point in () if result is None else result.points:
-        level = (str(report.goal.axis), f"{point.level:.6g}")
-        figures = [_result("throughput", "/s", "higher", point.throughput)]
-        for which in ("mean", "p50", "p99"):
-            value = getattr(point, f"response_ms_{which}")
-            if value is not None:
-                estimate = Estimate(value, _NAN, _NAN, 0.95, "mean", point.trials)
-                figures.append(_result(f"response_ms_{which}", "ms", "lower", estimate))
-        yield ExportTest(
-            name=f"{name}:{level[0]}={level[1]}",
-            base=name,
-            keys=(*report.sample, level),
-            command="",
-            metrics=tuple(figures),
-            state=_STATES.get(report.status, "undecided"),
-            reason=report.detail,
-        )
 
 
 def _result(name: str, unit: str, better: Better, estimate: Estimate) -> ExportMetric:

@@ -20,7 +20,7 @@ from pathlib import Path
 import msgspec
 
 from benchwright.cli.compare import run as run_compare
-from benchwright.cli.session_output import ProgramOutput
+from benchwright.cli.session_output import ProgramOutput, options_of_output
 from benchwright.cli.shared_options import with_session_options
 from benchwright.core.comparison import (
     Checkout,
@@ -171,7 +171,7 @@ class _Bisection:
         prepared = msgspec.structs.replace(prepared, info=info)
         rehearse(prepared)
         experiment = ProgramExperiment(prepared)
-        output = _SilentOutput(experiment, json=arguments.json, quiet=arguments.quiet)
+        output = _SilentOutput(experiment, options_of_output(arguments, verbose=False))
         study = Path(arguments.study)
         status = run_session(experiment, study, output, undone=arguments.undone)
         stored = self._stored(request.token)

@@ -3,35 +3,28 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import math
-import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 import msgspec
 
-from benchwright.core.criterion import criterion_text
 from benchwright.core.machine import revision_of
-from benchwright.core.plan import Pairs, TestPlan, usual_direction
+from benchwright.core.plan import TestPlan, usual_direction
 from benchwright.core.results import Estimate, Finding, Severity
+from benchwright.feature import session_kind
 from benchwright.features.history.findings import (
     environment_of,
     machine_fingerprint,
     machine_text,
 )
 from benchwright.features.history.types import HistoryPoint, NoValue, Run, SeriesKey
-from benchwright.features.search.ramp.types import RampStatus
-from benchwright.features.search.surface.types import ESTIMATED_STATUSES
-from benchwright.features.search.text import sample_text
-from benchwright.features.search.types import PeakStatus
 from benchwright.machine.redact import without_secrets
+from benchwright.page.session_kind import SessionOutcome
 from benchwright.report.answer import answer_of, estimate_of, input_of_contents
 from benchwright.stats.aggregate import metric_columns, observe_trials
 from benchwright.stats.metric_rules import MetricRules
 from benchwright.study.contents import (
-    SEARCH_KINDS,
     TestContents,
     first_machine,
     tests_of,
@@ -39,13 +32,6 @@ from benchwright.study.contents import (
 from benchwright.study.findings import input_findings, stored_findings
 from benchwright.study.journal import StoredSession, Study
 from benchwright.study.parsers.study import parsed_test
-from benchwright.suite.program import SourceFile
-from benchwright.suite.template import command_name
-
-if TYPE_CHECKING:
-    from benchwright.features.search.peak.report import PeakReport
-    from benchwright.features.search.ramp.report import RampReport
-    from benchwright.features.search.surface.report import SurfaceReport
 
 
 def run_identity(session: StoredSession) -> str:
@@ -79,8 +65,11 @@ def read_run(study: Study, session: StoredSession) -> Run:
         tags=session.about.tags,
         environment="" if environment is None else environment.id,
     )
-    is_search = session.info.kind in SEARCH_KINDS
-    found = list((_points_of_search if is_search else _points_of_tests)(study, session, common))
+    kind = session_kind(session.info.kind)
+    if kind is None:
+        found = list(_points_of_tests(study, session, common))
+    else:
+        found = list(_points_of_outcome(kind.outcome(study, session), common))
     fingerprint = machine_fingerprint(machine)
     whole = Run(
         points=tuple(
@@ -226,47 +215,17 @@ def _command(plan: TestPlan) -> str:
     return "; ".join(one.text for one in (*phases.setup, *phases.exec))
 
 
-# -- A session of a search -------------------------------------------------------------
-#
-# The answer of a peak search, and of each sample of a surface, is its peak rate; that of a ramp is
-# the throughput at which it saturates. Decision: a bound is no estimate, and an interrupted search
-# has only a guess, so they have no point. A search that ended before its claim held has a point
-# with a serious finding, so that no gate decides by it.
-
-_SEARCH_TABLES = ("peak", "ramp", "surface", "factors")
-"""Tables of a spec about the search itself; the others are about what it measures."""
+# -- A session of another kind ---------------------------------------------------------
 
 
-class _SearchPoint(NamedTuple):
-    """The answer of a search at one sample."""
-
-    sample: Pairs
-    metric: str
-    estimate: Estimate | None
-    """None where it has none, or only a bound."""
-    what: str
-    """What the value is in words, or why there is none."""
-    is_answered: bool
-    is_failed: bool
-    findings: Sequence[Finding]
-
-
-def _points_of_search(study: Study, session: StoredSession, common: HistoryPoint) -> _Found:
-    """Yield the point of each sample of a search, or that it has none; `common` has what all of
-    them share."""
-    # Each kind of search imports its policies, which no session of tests needs.
-    from benchwright.features.search.reports import stored_report
-    from benchwright.features.search.session import stored_spec
-
-    spec = stored_spec(session.info)
-    request = msgspec.json.decode(session.info.sources[0][1])
-    name = search_name(spec, request)
-    measured = measured_digest(spec, request)
-    report = stored_report(study, session)
-    if report.status == "interrupted":
-        yield _no_value(common, report.detail or report.status, failed=False)
-    for one in _answers_of(report):
-        test = ":".join((name, *(f"{factor}={level}" for factor, level in one.sample)))
+def _points_of_outcome(outcome: SessionOutcome, common: HistoryPoint) -> _Found:
+    """Yield the point of each sample of a session without tests, or that it has none; `common` has
+    what all of them share. An answer that is not answered has a serious finding, so that no gate
+    decides by it."""
+    if outcome.status == "interrupted":
+        yield _no_value(common, outcome.detail or outcome.status, failed=False)
+    for one in outcome.answers:
+        test = ":".join((outcome.subject, *(f"{factor}={level}" for factor, level in one.sample)))
         if one.estimate is None:
             failed = one.is_failed
             yield _no_value(common, one.what, test=test, metric=one.metric, failed=failed)
@@ -279,92 +238,10 @@ def _points_of_search(study: Study, session: StoredSession, common: HistoryPoint
             one.metric,
             msgspec.structs.replace(
                 _with_estimate(common, one.estimate),
-                unit="/s",
-                better="higher",
-                command=f"{one.what}, load and server {measured}",
+                unit=one.unit,
+                better=one.better,
+                command=f"{one.what}, load and server {outcome.measured}",
                 codes=tuple(sorted(codes)),
                 state="answered" if one.is_answered else "undecided",
             ),
         )
-
-
-def _answers_of(
-    report: PeakReport | RampReport | SurfaceReport,
-) -> Iterator[_SearchPoint]:
-    from benchwright.features.search.peak.report import PeakReport
-    from benchwright.features.search.ramp.report import RampReport
-    from benchwright.features.search.surface.report import SurfaceReport, named_findings
-
-    if report.status == "interrupted" and not isinstance(report, SurfaceReport):
-        return
-    if isinstance(report, RampReport):
-        found = report.result
-        at = None
-        what = report.detail
-        if found is not None and found.saturation is not None:
-            what = f"throughput at saturation, over {report.goal.axis}"
-            at = found.saturation.throughput
-        yield _SearchPoint(
-            sample=report.sample,
-            metric="throughput",
-            estimate=at,
-            what=what,
-            is_answered=report.status == RampStatus.SATURATED,
-            is_failed=report.status == RampStatus.FAILED,
-            findings=report.findings,
-        )
-        return
-    if isinstance(report, PeakReport):
-        criteria, peaks = report.criteria, [(report.sample, report.result)]
-        named = [("", one) for one in report.findings]
-    else:
-        criteria = report.goal.peak.criteria
-        peaks = [(at, one.found) for at, one in report.result.by_sample.items()]
-        named = named_findings(report)
-    for sample, peak in peaks:
-        rate = None
-        what = report.detail if peak is None else peak.detail
-        estimated = peak is not None and peak.status in ESTIMATED_STATUSES
-        if peak is not None and estimated and peak.bound_kind is None:
-            rate = peak.rate_estimate()
-        if peak is not None and rate is not None:
-            rate = msgspec.structs.replace(rate, n=peak.trials)
-            what = f"peak rate with {', '.join(map(criterion_text, criteria))}"
-        own = ("", sample_text(sample))
-        yield _SearchPoint(
-            sample=sample,
-            metric="peak_rate",
-            estimate=rate,
-            what=what,
-            is_answered=peak is not None and peak.status is PeakStatus.FOUND,
-            is_failed=peak is not None and peak.status is PeakStatus.FAILED,
-            findings=[one for subject, one in named if subject in own],
-        )
-
-
-def search_name(spec: SourceFile | None, request: Mapping[str, Any]) -> str:
-    """Return what a search is about: the name of its spec or workload, its target, or the program
-    that applies its load."""
-    from benchwright.features.search.target_spec import TARGET_FILE
-
-    if spec is None:
-        return command_name(request["command"].split()[0])
-    if spec.path != TARGET_FILE:
-        return PurePath(spec.path).stem
-    load = tomllib.loads(spec.text)["load"]
-    workload = PurePath(load.get("workload", ""))
-    return str(workload.stem or load["target"])
-
-
-def measured_digest(spec: SourceFile | None, request: Mapping[str, Any]) -> str:
-    """Return a hash of the load and the server of a search: 8 hexadecimal digits."""
-    if spec is None:
-        names = ("command", "response", "throughput")
-        said: object = [request.get(name) for name in names]
-    else:
-        tables = tomllib.loads(spec.text)
-        for name in _SEARCH_TABLES:
-            tables.pop(name, None)
-        said = (tables, [text for _, text in spec.beside])
-    text = json.dumps(said, sort_keys=True, default=str)
-    return hashlib.sha256(text.encode()).hexdigest()[:8]

@@ -25,6 +25,7 @@ from benchwright import __version__
 from benchwright.core.errors import BenchError, Interrupted, OperatingError, StudyError
 from benchwright.core.results import Finding
 from benchwright.core.text import plural
+from benchwright.feature import session_kind
 from benchwright.features.pool import POOL_OPTION
 from benchwright.features.pool import protocol as p
 from benchwright.features.pool.adopt import Damaged, adopt, move_files, unpack
@@ -54,7 +55,6 @@ from benchwright.findings.codes import make_finding
 from benchwright.run.gangs import DeadlineReached, GangListener, OpenGangs, Task, TaskEnd
 from benchwright.run.ledger import Ledger
 from benchwright.run.notices import NOTIFY_OPTION
-from benchwright.study.contents import SEARCH_KINDS
 from benchwright.study.journal import UNWRITABLE, SessionInfo
 from benchwright.study.keys import (
     PLANNED_KEYS,
@@ -525,8 +525,8 @@ class GangController:
                 ended = msgspec.structs.replace(attempt, ended_ns=time.time_ns())
                 task, _ = self._orders[attempt.place]
                 adopt(self._ledger, ended, task.prefixes, study)
-                if self._info.kind not in SEARCH_KINDS:
-                    # Names of tests are unique in a session; searches number their files from 1.
+                if session_kind(self._info.kind) is None:
+                    # Names of tests are unique in a session; other parts number their files from 1.
                     with contextlib.suppress(OSError):
                         path, session = self._ledger.study.path, self._ledger.session
                         move_files(study, path, session)

@@ -17,16 +17,13 @@ import msgspec
 from benchwright.core.errors import HostError, OperatingError, StudyError
 from benchwright.core.processes import die_with_parent
 from benchwright.core.progress import NoProgress
+from benchwright.feature import session_kind
 from benchwright.features.pool.agent import ENDED, ORDER, STUDY, failed_by
 from benchwright.features.pool.protocol import TaskOrder, TaskVerdict
 from benchwright.features.pool.types import VoidReason
-from benchwright.features.search.session import SilentSearch
-from benchwright.features.search.surface.types import SampleRequest
-from benchwright.features.search.types import decode_stored
 from benchwright.report.progress import SessionProgress
 from benchwright.run.notices import NoticeContents
 from benchwright.run.runner import SessionResult, run_session
-from benchwright.study.contents import SEARCH_KINDS
 from benchwright.study.journal import UNWRITABLE
 
 if TYPE_CHECKING:
@@ -36,7 +33,7 @@ if TYPE_CHECKING:
 _INTERRUPTED = 130
 
 
-class TaskOutput(SilentSearch):
+class TaskOutput:
     """The output of a task: warnings in the file of its output, and its verdict."""
 
     def __init__(self) -> None:
@@ -73,17 +70,14 @@ class TaskOutput(SilentSearch):
 
 def experiment_of(order: TaskOrder) -> Experiment[Any]:
     """Return the experiment of the part that an order names. Raises InputError."""
-    if order.info.kind not in SEARCH_KINDS:
+    if (kind := session_kind(order.info.kind)) is None:
         from benchwright.run.preparation import prepare_again
         from benchwright.run.session import ProgramExperiment
 
         only = [prefix.removesuffix("/") for prefix in order.prefixes]
         return ProgramExperiment(prepare_again(order.info), only)
-    from benchwright.features.search.surface.experiment import SampleExperiment
-
-    wanted = decode_stored(msgspec.Raw(order.wanted.encode()), SampleRequest)
     number = int(order.attempt.place)
-    return SampleExperiment(order.info, number, wanted, order.left_s, order.clients)
+    return kind.part(order.info, number, order.wanted, order.left_s, order.clients)
 
 
 def _with_own_testroot(order: TaskOrder, place: Path) -> TaskOrder:

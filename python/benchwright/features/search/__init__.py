@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from benchwright.feature import AddParser, DocumentType, Feature
+
+if TYPE_CHECKING:
+    from benchwright.page.session_kind import SessionKind
 
 
 class Search(Feature):
@@ -40,6 +43,11 @@ class Search(Feature):
         from benchwright.features.search.peak import api
 
         return {"peak": api.peak, "PeakResult": api.PeakResult}
+
+    def session_kinds(self) -> Mapping[str, SessionKind]:
+        from benchwright.features.search.kinds import KINDS
+
+        return KINDS
 
 
 FEATURE: Feature = Search()

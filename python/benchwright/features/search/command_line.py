@@ -10,7 +10,6 @@ from typing import Annotated, Any
 
 import msgspec
 
-from benchwright.cli.live import live_port, live_view
 from benchwright.cli.parser import add_command
 from benchwright.cli.plot_file import check_plot
 from benchwright.cli.shared_options import (
@@ -310,15 +309,15 @@ class CommandSearch(msgspec.Struct, frozen=True):
 def print_stored_search(kind: str, arguments: Namespace, predict: Sequence[str] = ()) -> None:
     """Print the study's last search of a kind. Raises StudyError or InputError."""
     from benchwright.features.search.output import print_last_search
+    from benchwright.run.runner import OutputOptions
 
     place, plot = Path(arguments.study), arguments.plot
     print_last_search(
         kind,
         place,
         plot,
-        json=arguments.json,
-        verbose=arguments.verbose,
-        predict=predict,
+        OutputOptions(json=arguments.json, verbose=arguments.verbose),
+        predict,
     )
 
 
@@ -340,9 +339,9 @@ def begin_search(
     """
     check_plot(arguments.plot, [] if arguments.spec is None else [arguments.spec])
     require_search_extra(kind)
+    from benchwright.cli.session_output import options_of_output, run_new
     from benchwright.features.search.output import search_output
     from benchwright.features.search.session import search_experiment, search_info
-    from benchwright.run.runner import run_session
 
     info = search_info(kind, request, spec, sys.argv[1:])
     experiment = search_experiment(info)
@@ -358,10 +357,6 @@ def begin_search(
     output = search_output(
         experiment,
         arguments.plot,
-        json=arguments.json,
-        quiet=arguments.quiet,
-        verbose=arguments.verbose,
+        options_of_output(arguments),
     )
-    study = Path(arguments.study)
-    with live_view(study, live_port(arguments)):
-        return run_session(experiment, study, output, undone=arguments.undone)
+    return run_new(experiment, output, arguments)

@@ -24,6 +24,7 @@ from benchwright.features.search.profiles import (
 from benchwright.features.search.ramp.levels import THROUGHPUT_KEY, RampLevel, measured_levels
 from benchwright.features.search.ramp.types import RampAxis, RampGoal, RampResult
 from benchwright.features.search.session import recorded_result, search_experiment
+from benchwright.features.search.stored import searches_of
 from benchwright.features.search.text import load_value_text
 from benchwright.features.search.types import PeakAnswer, SearchTrial
 from benchwright.findings.explanation import Explanation, explain_windows
@@ -32,7 +33,6 @@ from benchwright.findings.observed import ObservedFiles
 from benchwright.findings.resources import limit_findings, window_findings
 from benchwright.run.ledger import Ledger
 from benchwright.stats.aggregate import summarise
-from benchwright.study.contents import searches_of
 from benchwright.study.journal import SessionInfo
 
 _LATE = frozenset(("generator-late", "load-not-offered", "generator-behind"))

@@ -34,6 +34,11 @@ from benchwright.core.results import Finding, Severity
 from benchwright.features.load.report import file_set_progress_text
 from benchwright.features.load.trial import LoadTrial, Probe
 from benchwright.features.load.types import FileSetProgress
+from benchwright.features.search.documents import (
+    Answers,
+    search_profiles,
+    search_profiles_text,
+)
 from benchwright.features.search.profiles import answer_load
 from benchwright.features.search.progress import (
     peak_opening_text,
@@ -60,23 +65,16 @@ from benchwright.features.search.session import (
     SilentSearch,
     search_experiment,
 )
+from benchwright.features.search.stored import search_trials_of
 from benchwright.features.search.text import binding_criterion
 from benchwright.features.search.types import SearchTrial
 from benchwright.report.answer import finding_groups
 from benchwright.report.documents import FileEntry
-from benchwright.report.observed import (
-    Answers,
-    search_profiles,
-    search_profiles_text,
-)
 from benchwright.run.ledger import Ledger
 from benchwright.run.notices import NoticeContents
-from benchwright.run.runner import SessionResult
-from benchwright.study.contents import SEARCH_KINDS, search_trials_of
-from benchwright.study.directory import JOURNAL
+from benchwright.run.runner import OutputOptions, SessionResult
 from benchwright.study.findings import recorded_findings, stored_findings
 from benchwright.study.journal import StoredSession, Study
-from benchwright.study.selection import split_selector
 
 if TYPE_CHECKING:
     from benchwright.features.search.peak.experiment import PeakExperiment
@@ -118,16 +116,13 @@ class SearchOutput(TerminalOutput, SilentSearch, Generic[ExperimentT]):
         self,
         experiment: ExperimentT,
         plot: str | None,
-        *,
-        json: bool,
-        quiet: bool,
-        verbose: bool = False,
+        options: OutputOptions,
     ) -> None:
         self.experiment = experiment
         self._plot = plot
-        self._json = json
-        self._verbose = verbose
-        self._progress = progress_display(quiet=quiet)
+        self._json = options.json
+        self._verbose = options.verbose
+        self._progress = progress_display(quiet=options.quiet)
         self._begun_s = time.monotonic()
         self._report: SearchReport | None = None
 
@@ -323,17 +318,14 @@ class SurfaceOutput(SearchOutput["SurfaceExperiment"]):
         self,
         experiment: SurfaceExperiment,
         plot: str | None,
-        *,
-        json: bool,
-        quiet: bool,
-        verbose: bool = False,
+        options: OutputOptions,
         predict: Sequence[str] | None = None,
     ) -> None:
         """`predict`: the samples to predict instead of those of the request.
 
         Raises InputError with all mistakes in them.
         """
-        super().__init__(experiment, plot, json=json, quiet=quiet, verbose=verbose)
+        super().__init__(experiment, plot, options)
         self._predict = experiment.plan.predict
         if predict is not None:
             factors = experiment.plan.goal.factors
@@ -411,25 +403,20 @@ class SurfaceOutput(SearchOutput["SurfaceExperiment"]):
 def search_output(
     experiment: SearchExperiment[Any, Any],
     plot: str | None,
-    *,
-    json: bool,
-    quiet: bool,
-    verbose: bool = False,
+    options: OutputOptions,
     predict: Sequence[str] | None = None,
 ) -> PeakOutput | RampOutput | SurfaceOutput:
     """Return the output of an experiment; `predict`: samples of a surface to predict."""
     match experiment.info.kind:
         case "ramp":
             ramp = cast("RampExperiment", experiment)
-            return RampOutput(ramp, plot, json=json, quiet=quiet, verbose=verbose)
+            return RampOutput(ramp, plot, options)
         case "peak":
             peak = cast("PeakExperiment", experiment)
-            return PeakOutput(peak, plot, json=json, quiet=quiet, verbose=verbose)
+            return PeakOutput(peak, plot, options)
         case _:
             surface = cast("SurfaceExperiment", experiment)
-            return SurfaceOutput(
-                surface, plot, json=json, quiet=quiet, verbose=verbose, predict=predict
-            )
+            return SurfaceOutput(surface, plot, options, predict)
 
 
 # -- stored searches -------------------------------------------------------------------
@@ -439,9 +426,7 @@ def print_last_search(
     kind: str,
     place: Path,
     plot: str | None,
-    *,
-    json: bool,
-    verbose: bool,
+    options: OutputOptions,
     predict: Sequence[str] = (),
 ) -> None:
     """Print the study's last search of a kind, and draw it to `plot`.
@@ -459,58 +444,20 @@ def print_last_search(
                 f"{place} has no {what}",
                 f"start one: bw {kind} SPEC.toml --study DIR",
             )
-        _print_stored(
-            study,
-            stored[-1],
-            plot,
-            json=json,
-            quiet=False,
-            verbose=verbose,
-            predict=predict,
-        )
+        print_stored(study, stored[-1], plot, options, predict)
 
 
-def print_search_stats(paths: Sequence[str], form: str, *, verbose: bool) -> bool:
-    """Print the report of a search; return whether `paths` is one session that is a search.
-
-    Searches need this report: their trials, at many loads, have no row in Getstats' table.
-    """
-    if len(paths) != 1 or form not in ("table", "json"):
-        return False
-    part = split_selector(Path(paths[0]))
-    if part.test or not (part.place / JOURNAL).is_file():
-        return False
-    with contextlib.closing(Study.open_to_read(part.place)) as study:
-        session = part.among(study.sessions())
-        if session is None or session.info.kind not in SEARCH_KINDS:
-            return False
-        _print_stored(
-            study,
-            session,
-            None,
-            json=form == "json",
-            quiet=True,
-            verbose=verbose,
-        )
-    return True
-
-
-def _print_stored(
+def print_stored(
     study: Study,
     stored: StoredSession,
     plot: str | None,
-    *,
-    json: bool,
-    quiet: bool,
-    verbose: bool,
+    options: OutputOptions,
     predict: Sequence[str] = (),
 ) -> None:
     """Print the recorded result of a session, or the results so far of an incomplete one."""
     ledger = Ledger(study, stored.number)
     experiment = search_experiment(stored.info)
-    output = search_output(
-        experiment, plot, json=json, quiet=quiet, verbose=verbose, predict=predict
-    )
+    output = search_output(experiment, plot, options, predict)
     verdict = stored_verdict(experiment, stored, ledger)
     findings = stored_findings(study, stored.number)
     recorded = recorded_findings(study, stored.number)

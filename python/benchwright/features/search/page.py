@@ -14,6 +14,7 @@ from benchwright.core.text import duration_text, moment_text, percent_text, plur
 from benchwright.core.text_table import Field
 from benchwright.core.untrusted import one_line, visible
 from benchwright.features.load.trial import LoadEnding
+from benchwright.features.search.documents import StoredSearch
 from benchwright.features.search.explained import explained_loads
 from benchwright.features.search.peak.chart import cost_panel, peak_sheet
 from benchwright.features.search.peak.report import (
@@ -42,6 +43,7 @@ from benchwright.features.search.reports import (
     surface_report,
 )
 from benchwright.features.search.responses_chart import response_tests
+from benchwright.features.search.stored import search_trials_of
 from benchwright.features.search.surface.chart import surface_sheet
 from benchwright.features.search.surface.report import (
     SurfaceReport,
@@ -81,9 +83,8 @@ from benchwright.page.trial_charts import normal_pictures
 from benchwright.page.why import why_section
 from benchwright.report.answer import finding_groups
 from benchwright.report.charts.sheet import Sheet
-from benchwright.report.observed import StoredSearch
 from benchwright.report.why import named_results
-from benchwright.study.contents import machines_of, search_trials_of
+from benchwright.study.contents import machines_of
 from benchwright.study.findings import findings_about_session
 from benchwright.study.journal import StoredSession, Study
 from benchwright.views.figures import (

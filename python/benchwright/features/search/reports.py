@@ -21,12 +21,12 @@ from benchwright.features.search.session import (
     recorded_trials,
     search_experiment,
 )
+from benchwright.features.search.stored import search_trials_of
 from benchwright.features.search.types import ClaimResult, SearchTrial
 from benchwright.findings.explanation import Explanation
 from benchwright.report.why import DisturbedLoads, disturbed_loads
 from benchwright.run.ledger import Ledger
 from benchwright.run.session import SessionVerdict
-from benchwright.study.contents import search_trials_of
 from benchwright.study.findings import findings_about_session
 from benchwright.study.journal import StoredSession, Study
 from benchwright.study.keys import search_key
@@ -84,6 +84,22 @@ def stored_report(study: Study, session: StoredSession) -> PeakReport | RampRepo
         return surface_report(experiment, ledger, verdict, about)
     make = peak_report if session.info.kind == "peak" else ramp_report
     return make(experiment, ledger, verdict, about)
+
+
+def stored_headline(study: Study, session: StoredSession) -> str:
+    """Return the answer of a session of a search in one line, without findings and explanations."""
+    experiment, ledger, verdict = open_search(study, session)
+    if session.info.kind == "peak":
+        from benchwright.features.search.peak.report import peak_headline
+
+        return peak_headline(peak_report(experiment, ledger, verdict, (), ()))
+    if session.info.kind == "ramp":
+        from benchwright.features.search.ramp.report import ramp_headline
+
+        return ramp_headline(ramp_report(experiment, ledger, verdict, (), ()))
+    from benchwright.features.search.surface.report import surface_headline
+
+    return surface_headline(surface_report(experiment, ledger, verdict, ()))
 
 
 class _SearchOverLoads(TypedDict):

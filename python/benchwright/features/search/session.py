@@ -35,6 +35,7 @@ from benchwright.features.load.parse import (
 from benchwright.features.load.request import LoadTarget
 from benchwright.features.load.trial import LoadEnding, LoadTrial, Probe
 from benchwright.features.load.types import FileSetProgress
+from benchwright.features.search.export import export_searches
 from benchwright.features.search.load_watcher import LoadWatcher
 from benchwright.features.search.server.life import why_not_ready
 from benchwright.features.search.server.workbench import LocalWorkbench, Workbench, WorkbenchConfig
@@ -45,8 +46,6 @@ from benchwright.run.ledger import Ledger
 from benchwright.run.preparation import boot_id
 from benchwright.run.session import SessionVerdict, run_to_end
 from benchwright.run.watching import SERVER_NOT_FOUND, refuse_missing, servers_of
-from benchwright.study.contents import SEARCH_KINDS
-from benchwright.study.export import export_searches
 from benchwright.study.findings import SessionFindings
 from benchwright.study.journal import SessionInfo
 from benchwright.study.keys import KeysOfSearch, is_search_trial, search_key
@@ -81,8 +80,7 @@ def search_info(
     spec: SourceFile | None,
     arguments: Sequence[str],
 ) -> SessionInfo:
-    """Return the stored input of a session of this kind, one of `SEARCHES`."""
-    assert kind in SEARCH_KINDS
+    """Return the stored input of a session of this kind (`KINDS` in kinds.py)."""
     source_file = SourceFile(SEARCH_REQUEST, msgspec.json.encode(request).decode())
     sources = (source_file,) if spec is None else (source_file, spec)
     environment = {"PATH": _search_path(spec)}
@@ -359,7 +357,7 @@ class SearchExperiment(ABC, Generic[ResultT, ListenerT]):
     After an interrupt or a workbench failure the session can be resumed.
     """
 
-    is_search = True
+    applies_loads = True
     tables: Mapping[str, Any] = {}
 
     def __init__(

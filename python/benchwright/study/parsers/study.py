@@ -13,15 +13,14 @@ from pathlib import Path
 
 import msgspec
 
-from benchwright.core.errors import StudyError, argument_error
+from benchwright.core.errors import argument_error
+from benchwright.feature import session_kind
 from benchwright.findings.observed import observed_files
 from benchwright.study.catalogue import sessions_now
 from benchwright.study.contents import (
-    SEARCH_KINDS,
     TestContents,
     first_machine,
     hosts_of_tests,
-    search_trials_of,
     stored_baseline,
     tests_of,
 )
@@ -48,8 +47,9 @@ class _StudyParser:
         place, name = part.place, part.test
         with contextlib.closing(Study.open_to_read(place)) as study:
             chosen_session = part.of(study, "INPUT")
-            if chosen_session.info.kind in SEARCH_KINDS:
-                raise _holds_a_search(study, chosen_session)
+            kind = session_kind(chosen_session.info.kind)
+            if kind is not None:
+                raise kind.has_no_tests(study, chosen_session)
             tests = tests_of(study, chosen_session.number)
             stored = stored_findings(study, chosen_session.number)
             about_session = (
@@ -84,23 +84,6 @@ def _status_now(study: Study, session: StoredSession) -> str:
     """Return how a session ended; `running` while a process writes to it."""
     (now,) = (one for one in sessions_now(study) if one.number == session.number)
     return now.status
-
-
-def _holds_a_search(study: Study, session: StoredSession) -> StudyError:
-    """Return the error for a session that contains a search instead of tests."""
-    kind = session.info.kind
-    rates = [trial.trial.rate for trial in search_trials_of(study, session.number)]
-    loads = f"{len(rates)} trials under load"
-    if rates:
-        loads += f", at {', '.join(f'{rate:.5g}' for rate in sorted(set(rates)))}"
-    return StudyError(
-        "holds-a-search",
-        f"session {session.number} of {study.path} is a bw {kind} ({session.status}): it "
-        f"contains no test, only {loads}",
-        "`bw stats` of this study alone, without options for tests, prints its report as a table or --json, "
-        f"`bw {kind} --study {study.path} --plot FILE` draws it; "
-        "`bw resume` continues an unfinished search",
-    )
 
 
 def parsed_test(test: TestContents, place: Path) -> ParsedInput:

@@ -30,6 +30,7 @@ from benchwright.core.text_table import (
 )
 from benchwright.core.untrusted import one_line
 from benchwright.features.load.trial import LoadEnding
+from benchwright.features.search.documents import SearchHead, StoredSearch, search_trial_entry
 from benchwright.features.search.ramp.types import (
     BandPoint,
     PreferredLaw,
@@ -52,7 +53,6 @@ from benchwright.report.documents import (
     entry,
     infinite,
 )
-from benchwright.report.observed import SearchHead, StoredSearch, search_trial_entry
 from benchwright.report.parts import late_columns, report_text, spent_text
 from benchwright.report.why import DisturbedLoads
 

@@ -34,6 +34,7 @@ from benchwright.features.search.session import (
     Search,
     SearchExperiment,
     SearchListener,
+    SilentSearch,
     record_searches,
     recorded_result,
     recorded_trials,
@@ -192,6 +193,10 @@ class SampleExperiment(OneSearchExperiment[PeakAnswer]):
         self.clients = clients
         self._plan = surface.plan.inner(goal, wanted.sample)
         self._key = search_key(number)
+
+    def run(self, site: SessionSite, listener: object) -> SessionVerdict:  # noqa: ARG002
+        """Search as a session does, and show nothing: the controller of the pool does."""
+        return super().run(site, SilentSearch())
 
     def planned(self, *, watched: bool) -> Search[PeakAnswer]:
         """Return the search."""

@@ -27,6 +27,7 @@ from benchwright.core.text_table import (
     text_column,
 )
 from benchwright.core.untrusted import one_line
+from benchwright.features.search.documents import SearchHead, StoredSearch
 from benchwright.features.search.surface.model import has_interval
 from benchwright.features.search.surface.types import (
     CrossValidation,
@@ -59,7 +60,6 @@ from benchwright.report.documents import (
     entries,
     entry,
 )
-from benchwright.report.observed import SearchHead, StoredSearch
 from benchwright.report.parts import report_text, spent_text
 
 # --------------------------------------------------------------------------------------

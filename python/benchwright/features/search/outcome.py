@@ -1,0 +1,218 @@
+"""What a stored search found, at each sample: the points of a history and the figures of an export.
+
+The answer of a peak search, and of each sample of a surface, is its peak rate; that of a ramp is the
+throughput at which it saturates. Decision: a bound is no estimate, and an interrupted search has
+only a guess, so they have none. A search that ended before its claim held has an answer that is not
+answered, so that no gate decides by it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import PurePath
+from typing import Any
+
+import msgspec
+
+from benchwright.core.criterion import criterion_text
+from benchwright.core.plan import Pairs
+from benchwright.core.results import Estimate
+from benchwright.features.search.peak.report import PeakReport, peak_sentence
+from benchwright.features.search.ramp.report import RampReport, ramp_sentence
+from benchwright.features.search.ramp.types import RampStatus
+from benchwright.features.search.reports import stored_report
+from benchwright.features.search.session import stored_spec
+from benchwright.features.search.surface.report import (
+    SurfaceReport,
+    named_findings,
+    surface_sentence,
+)
+from benchwright.features.search.surface.types import ESTIMATED_STATUSES
+from benchwright.features.search.target_spec import TARGET_FILE
+from benchwright.features.search.text import sample_text
+from benchwright.features.search.types import ClaimResult, PeakStatus
+from benchwright.page.session_kind import (
+    SampleAnswer,
+    SampleFigures,
+    SampleMetric,
+    SessionOutcome,
+)
+from benchwright.report.answer import State
+from benchwright.study.journal import StoredSession, Study
+from benchwright.suite.program import SourceFile
+from benchwright.suite.template import command_name
+
+_SEARCH_TABLES = ("peak", "ramp", "surface", "factors")
+"""Tables of a spec about the search itself; the others are about what it measures."""
+
+
+def search_outcome(study: Study, session: StoredSession) -> SessionOutcome:
+    """Return what a session of a search found, which may be incomplete.
+
+    Raises StudyError for a record that cannot be read.
+    """
+    spec = stored_spec(session.info)
+    request = msgspec.json.decode(session.info.sources[0][1])
+    report = stored_report(study, session)
+    named = [("", one) for one in report.findings]
+    if isinstance(report, PeakReport):
+        figures = [_peak_figures(report.sample, report.result, report.status)]
+        sentence = peak_sentence(report)
+    elif isinstance(report, RampReport):
+        figures = list(_ramp_figures(report))
+        sentence = ramp_sentence(report)
+    else:
+        results = report.result.by_sample.values()
+        figures = [_peak_figures(one.sample, one.found, one.found.status) for one in results]
+        sentence = surface_sentence(report)
+        named = named_findings(report)
+    return SessionOutcome(
+        status=report.status,
+        detail=report.detail,
+        subject=search_name(spec, request),
+        measured=measured_digest(spec, request),
+        answers=tuple(_answers_of(report)),
+        figures=tuple(figures),
+        sentence=sentence,
+        spent_s=_spent_s(report),
+        findings=tuple(named),
+    )
+
+
+def _spent_s(report: PeakReport | RampReport | SurfaceReport) -> float:
+    if isinstance(report, SurfaceReport):
+        return report.result.cost_s
+    return sum(one.trial.cost_s for one in report.trials)
+
+
+# -- The answers -----------------------------------------------------------------------
+
+
+def _answers_of(report: PeakReport | RampReport | SurfaceReport) -> Iterator[SampleAnswer]:
+    if report.status == "interrupted" and not isinstance(report, SurfaceReport):
+        return
+    if isinstance(report, RampReport):
+        found = report.result
+        at = None
+        what = report.detail
+        if found is not None and found.saturation is not None:
+            what = f"throughput at saturation, over {report.goal.axis}"
+            at = found.saturation.throughput
+        yield SampleAnswer(
+            sample=report.sample,
+            metric="throughput",
+            unit="/s",
+            better="higher",
+            estimate=at,
+            what=what,
+            is_answered=report.status == RampStatus.SATURATED,
+            is_failed=report.status == RampStatus.FAILED,
+            findings=report.findings,
+        )
+        return
+    if isinstance(report, PeakReport):
+        criteria, peaks = report.criteria, [(report.sample, report.result)]
+        named = [("", one) for one in report.findings]
+    else:
+        criteria = report.goal.peak.criteria
+        peaks = [(at, one.found) for at, one in report.result.by_sample.items()]
+        named = named_findings(report)
+    for sample, peak in peaks:
+        rate = None
+        what = report.detail if peak is None else peak.detail
+        estimated = peak is not None and peak.status in ESTIMATED_STATUSES
+        if peak is not None and estimated and peak.bound_kind is None:
+            rate = peak.rate_estimate()
+        if peak is not None and rate is not None:
+            rate = msgspec.structs.replace(rate, n=peak.trials)
+            what = f"peak rate with {', '.join(map(criterion_text, criteria))}"
+        own = ("", sample_text(sample))
+        yield SampleAnswer(
+            sample=sample,
+            metric="peak_rate",
+            unit="/s",
+            better="higher",
+            estimate=rate,
+            what=what,
+            is_answered=peak is not None and peak.status is PeakStatus.FOUND,
+            is_failed=peak is not None and peak.status is PeakStatus.FAILED,
+            findings=tuple(one for subject, one in named if subject in own),
+        )
+
+
+# -- The figures -----------------------------------------------------------------------
+
+_STATES: dict[str, State] = {
+    "found": "answered",
+    "complete": "answered",
+    "saturated": "answered",
+    "failed": "failed",
+    "interrupted": "interrupted",
+    "running": "running",
+}
+
+
+def _peak_figures(sample: Pairs, found: ClaimResult | None, status: str) -> SampleFigures:
+    # A bound is no estimate.
+    rate = None
+    if found is not None and found.bound_kind is None:
+        rate = found.rate_estimate()
+    return SampleFigures(
+        name=sample_text(sample),
+        sample=sample,
+        metrics=() if rate is None else (SampleMetric("peak_rate", "/s", "higher", rate),),
+        state=_STATES.get(status, "undecided"),
+        reason="" if found is None else found.detail,
+    )
+
+
+def _ramp_figures(report: RampReport) -> Iterator[SampleFigures]:
+    result = report.result
+    for point in () if result is None else result.points:
+        level = (str(report.goal.axis), f"{point.level:.6g}")
+        metrics = [SampleMetric("throughput", "/s", "higher", point.throughput)]
+        for which in ("mean", "p50", "p99"):
+            value = getattr(point, f"response_ms_{which}")
+            if value is not None:
+                estimate = Estimate(value, math.nan, math.nan, 0.95, "mean", point.trials)
+                metrics.append(SampleMetric(f"response_ms_{which}", "ms", "lower", estimate))
+        yield SampleFigures(
+            name=f"{level[0]}={level[1]}",
+            sample=(*report.sample, level),
+            metrics=tuple(metrics),
+            state=_STATES.get(report.status, "undecided"),
+            reason=report.detail,
+        )
+
+
+# -- What was measured -----------------------------------------------------------------
+
+
+def search_name(spec: SourceFile | None, request: Mapping[str, Any]) -> str:
+    """Return what a search is about: the name of its spec or workload, its target, or the program
+    that applies its load."""
+    if spec is None:
+        return command_name(request["command"].split()[0])
+    if spec.path != TARGET_FILE:
+        return PurePath(spec.path).stem
+    load = tomllib.loads(spec.text)["load"]
+    workload = PurePath(load.get("workload", ""))
+    return str(workload.stem or load["target"])
+
+
+def measured_digest(spec: SourceFile | None, request: Mapping[str, Any]) -> str:
+    """Return a hash of the load and the server of a search: 8 hexadecimal digits."""
+    if spec is None:
+        names = ("command", "response", "throughput")
+        said: object = [request.get(name) for name in names]
+    else:
+        tables = tomllib.loads(spec.text)
+        for name in _SEARCH_TABLES:
+            tables.pop(name, None)
+        said = (tables, [text for _, text in spec.beside])
+    text = json.dumps(said, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
