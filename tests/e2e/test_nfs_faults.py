@@ -23,7 +23,7 @@ from typing import Any
 
 import pytest
 
-from benchwright.features.search.server.private_network import PrivateNetwork
+from benchwright.features.quiet.private_network import PrivateNetwork
 
 SCRIPTS = Path(__file__).parents[2] / "examples" / "workbench" / "nfs-ganesha"
 PATH = os.environ.get("PATH", os.defpath) + ":/usr/sbin:/sbin"

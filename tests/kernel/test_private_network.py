@@ -19,7 +19,7 @@ import pytest
 from benchwright.core.errors import InputError
 from benchwright.core.processes import descendants_of
 from benchwright.features.load.trial import LoadEnding, LoadTrial, Probe
-from benchwright.features.search.server.private_network import PrivateNetwork
+from benchwright.features.quiet.private_network import PrivateNetwork
 from benchwright.features.search.server.workbench import LocalWorkbench, WorkbenchConfig
 from benchwright.features.search.spec_toml import read_spec
 from benchwright.trial.bench import LocalBench
@@ -207,9 +207,7 @@ def test_a_network_that_cannot_be_made_is_reported_at_its_line(
     def refused() -> int:
         raise PermissionError(1, "unshare: Operation not permitted")
 
-    monkeypatch.setattr(
-        "benchwright.features.search.server.private_network._new_namespace", refused
-    )
+    monkeypatch.setattr("benchwright.features.quiet.private_network._new_namespace", refused)
     with (
         contextlib.closing(LocalBench()) as bench,
         pytest.raises(InputError) as caught,

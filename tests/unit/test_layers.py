@@ -162,7 +162,6 @@ UNNAMED: dict[str, set[str]] = {
     "history": {"exchange"},
     "pool": {"profile"},
     "profile": {"replay"},
-    "quiet": {"search"},
 }
 """Features that a feature still imports without naming them (`Feature.needs`)."""
 

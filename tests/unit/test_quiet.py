@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from benchwright.core.cpu_list import cpu_list, parse_cpu_list
 from benchwright.core.errors import BenchError
 from benchwright.features.quiet import cpus
 from benchwright.features.quiet.findings import quiet_findings, restore_findings
@@ -86,9 +87,9 @@ def test_a_wrong_word_is_told_with_what_there_is(word: str, told: str) -> None:
 
 
 def test_lists_of_processors() -> None:
-    assert cpus.parse("0-2,5") == {0, 1, 2, 5}
-    assert cpus.render({5, 0, 1, 2}) == "0-2,5"
-    assert cpus.render(cpus.parse("")) == ""
+    assert parse_cpu_list("0-2,5") == [0, 1, 2, 5]
+    assert cpu_list({5, 0, 1, 2}) == "0-2,5"
+    assert cpu_list(parse_cpu_list("")) == ""
 
 
 # -- all settings ----------------------------------------------------------------------

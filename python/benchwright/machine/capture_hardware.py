@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from benchwright.core.cpu_list import parse_cpu_list
 from benchwright.core.machine import Fact
 from benchwright.machine.sources import (
     EXPECTED,
@@ -29,7 +30,6 @@ from benchwright.machine.sources import (
 
 _CPU = "/sys/devices/system/cpu"
 _CPUINFO = "/proc/cpuinfo"
-_MOST_CPUS = 8192
 """The highest NR_CPUS of a Linux build."""
 _FIRST_BYTES = 1 << 16
 """Enough for the first CPU's entry: all entries are alike, and reading hundreds takes long."""
@@ -80,15 +80,12 @@ def node_facts(tree: MachineFiles) -> Iterator[Fact]:
         yield _node_memory(tree, name, f"{base}/{node}/meminfo")
 
 
-def expand(cpus: str) -> list[int]:
-    """Return the numbers in a list such as `0-3,8`; invalid parts are ignored."""
-    found: list[int] = []
-    for part in cpus.split(","):
-        first, _, last = part.strip().partition("-")
-        if first.isdecimal() and (last or first).isdecimal():
-            end = min(int(last or first), int(first) + _MOST_CPUS)
-            found.extend(range(int(first), end + 1))
-    return found
+def _listed(cpus: str) -> list[int]:
+    """Return the CPUs of a list; none of a text that is not one."""
+    try:
+        return parse_cpu_list(cpus)
+    except ValueError:
+        return []
 
 
 def _info(tree: MachineFiles) -> Iterator[Fact]:
@@ -108,7 +105,7 @@ def _topology(tree: MachineFiles) -> Iterator[Fact]:
     packages: set[str] = set()
     cores: set[str] = set()
     threads = 0
-    for cpu in expand(tree.text(f"{_CPU}/online")):
+    for cpu in _listed(tree.text(f"{_CPU}/online")):
         base = f"{_CPU}/cpu{cpu}/topology"
         siblings = tree.read(f"{base}/thread_siblings_list").text
         if siblings is not None:
@@ -128,8 +125,8 @@ def _caches(tree: MachineFiles) -> Iterator[Fact]:
     kinds: dict[str, dict[str, set[str]]] = {}
     source = f"{_CPU}/cpu*/cache"
     seen: set[int] = set()
-    for cpu in expand(tree.text(f"{_CPU}/online")):
-        siblings = expand(tree.text(f"{_CPU}/cpu{cpu}/topology/thread_siblings_list"))
+    for cpu in _listed(tree.text(f"{_CPU}/online")):
+        siblings = _listed(tree.text(f"{_CPU}/cpu{cpu}/topology/thread_siblings_list"))
         if cpu in seen:
             continue  # The other thread of a core has the same caches.
         seen.update(siblings)

@@ -10,7 +10,6 @@ small protocols. Rejected: one composition for each command; the copies drifted 
 from __future__ import annotations
 
 import contextlib
-import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -24,6 +23,7 @@ from benchwright.core.named_server import NamedServer
 from benchwright.core.notice import NoticeSettings
 from benchwright.core.observation import FoldedStacks
 from benchwright.core.results import Finding
+from benchwright.core.signals import stop_signals
 from benchwright.feature import features
 from benchwright.machine.capture import capture
 from benchwright.run.gangs import GangListener, Gangs, gangs_of
@@ -62,7 +62,6 @@ from benchwright.trial.bench import LocalBench, end_leftovers
 
 Commands = Sequence[tuple[str, ...]]
 """Commands whose programs a capture of the machine describes."""
-_STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class StopRequests:
@@ -289,7 +288,7 @@ def _run(
             opened = contextlib.nullcontext() if open_gangs is None else open_gangs(ledger, output)
             with (
                 contextlib.closing(watching),
-                _stop_signals(stop.request),
+                stop_signals(lambda _: stop.request()),
                 _notify_on_error(experiment, ledger, output),
                 contextlib.ExitStack() as around,
             ):
@@ -333,21 +332,6 @@ def record_machine(study: Study, session: int, programs: Commands = ()) -> None:
     StudyError.
     """
     record_capture(study, session, capture(programs))
-
-
-@contextlib.contextmanager
-def _stop_signals(interrupt: Callable[[], None]) -> Iterator[None]:
-    """Make the stop signals interrupt the session instead of ending Python."""
-    previous = {
-        number: signal.signal(number, lambda _number, _frame: interrupt())
-        for number in _STOP_SIGNALS
-        if signal.getsignal(number) is not signal.SIG_IGN
-    }
-    try:
-        yield
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
 
 
 @contextlib.contextmanager

@@ -16,6 +16,7 @@ import msgspec
 from benchwright.core.errors import BenchError, Diagnostic, InputError, OperatingError
 from benchwright.core.processes import is_stopped
 from benchwright.core.results import Finding
+from benchwright.core.signals import stop_signals
 from benchwright.features.load.request import (
     NO_POSITIONS,
     CaptureRequest,
@@ -170,7 +171,6 @@ def _field_names(field: str) -> tuple[str, str]:
 # results so far; a second interrupt ends it. Source: docs/engine-protocol.md.
 
 INTERRUPTED = 130
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _SILENCE_S = 5.0
 """After so long without a line, bw looks whether the engine is stopped [s]."""
 _STOPPED_S = 30.0
@@ -366,20 +366,12 @@ def signals_passed_on(pass_on: PassOn) -> Iterator[list[int]]:
     """Call a function at each interrupt. Yield those received."""
     seen: list[int] = []
 
-    def received(number: int, _frame: object) -> None:
+    def received(number: int) -> None:
         seen.append(number)
         pass_on(number, again=len(seen) > 1)
 
-    previous = {
-        number: signal.signal(number, received)
-        for number in _SIGNALS
-        if signal.getsignal(number) is not signal.SIG_IGN
-    }
-    try:
+    with stop_signals(received):
         yield seen
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
 
 
 # -- Other requests: one request, one answer as a type and as written ------------------

@@ -16,6 +16,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 import msgspec
 
+from benchwright.core.cpu_list import parse_cpu_list
 from benchwright.core.named_server import NamedServer
 from benchwright.core.quantity import parse_duration_ns, parse_size_bytes
 from benchwright.core.remote import HOST
@@ -371,15 +372,9 @@ def parse_late(text: str) -> Any:
 
 def parse_cpus(text: str) -> tuple[int, ...]:
     """Return the CPUs of `1`, `0,2` or `0-3,8`."""
-    cpus: list[int] = []
-    for part in text.split(","):
-        match = re.fullmatch(r"\s*([0-9]{1,5})(?:-([0-9]{1,5}))?\s*", part, re.ASCII)
-        if match is None:
-            raise ValueError(f"{text!r} is not a list of CPUs such as 0,2 or 0-3")
-        first, last = int(match[1]), int(match[2] or match[1])
-        if last < first:
-            raise ValueError(f"{part.strip()!r} ends before it begins")
-        cpus.extend(range(first, last + 1))
+    cpus = parse_cpu_list(text)
+    if not cpus:
+        raise ValueError("there is no CPU in the list")
     if len(set(cpus)) < len(cpus):
         raise ValueError(f"{text!r} names a CPU twice")
     return tuple(cpus)

@@ -10,7 +10,6 @@ import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from types import FrameType
 from typing import Annotated
 
 import msgspec
@@ -22,6 +21,7 @@ from benchwright.core.errors import (
     InputError,
     argument_error,
 )
+from benchwright.core.signals import stop_signals
 from benchwright.core.untrusted import regular_bytes, visible_lines
 from benchwright.features.quiet import report
 from benchwright.features.quiet.hold import (
@@ -38,6 +38,7 @@ from benchwright.features.quiet.log_path import (
     server_directories,
     state_directory,
 )
+from benchwright.features.quiet.private_network import held_networks
 from benchwright.features.quiet.settings import REGISTRY, check_values
 from benchwright.features.quiet.transaction import plans
 from benchwright.features.quiet.types import (
@@ -47,7 +48,6 @@ from benchwright.features.quiet.types import (
     quiet_settings,
     setting_errors,
 )
-from benchwright.features.search.server.private_network import held_networks
 from benchwright.report.documents import encode
 from benchwright.suite.common_options import Json
 from benchwright.suite.options import Option, add_options, request_from
@@ -274,7 +274,7 @@ class _Child:
         self._process: subprocess.Popen[bytes] | None = None
         self.interrupted = False
 
-    def note(self, number: int, _frame: FrameType | None) -> None:
+    def note(self, number: int) -> None:
         """Handle a signal: forward the first one to the command; kill the command at the second."""
         process = self._process
         if process is not None and process.poll() is None:
@@ -307,18 +307,17 @@ def _around(quiet_options: QuietOptions, wanted: QuietSettings) -> int:
     if shutil.which(words[0]) is None:
         raise argument_error("bw quiet", words[0], f"there is no program {words[0]!r}")
     child = _Child(words, quiet=quiet_options.json)
-    # Signals are deferred while settings are changed or restored (features/quiet/host.py).
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, child.note)
     quieted = Quieted(_parsed_settings(wanted))
-    with quieted:
-        if not quiet_options.json:
-            late = quieted.late
-            _print(report.restored_lines(late, late=True) if late else ())
-            _print(report.quiet_lines(quieted.quiet))
-        sys.stdout.flush()
-        status = child.run()
-    _print_quiet(quiet_options, quieted, status)
+    # Signals are deferred while settings are changed or restored (features/quiet/host.py).
+    with stop_signals(child.note):
+        with quieted:
+            if not quiet_options.json:
+                late = quieted.late
+                _print(report.restored_lines(late, late=True) if late else ())
+                _print(report.quiet_lines(quieted.quiet))
+            sys.stdout.flush()
+            status = child.run()
+        _print_quiet(quiet_options, quieted, status)
     if child.interrupted:
         return _INTERRUPTED
     return 1 if status != 0 or _left(quieted.restored) else 0

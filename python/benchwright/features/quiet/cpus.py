@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from pathlib import Path
 
+from benchwright.core.cpu_list import cpu_list, parse_cpu_list
 from benchwright.features.quiet.host import (
     Host,
     SettingPlan,
@@ -15,40 +15,22 @@ from benchwright.features.quiet.host import (
 )
 from benchwright.features.quiet.types import RequestedSetting, SettingChange
 
-# -- CPU lists in the kernel's format; the benchmark's CPUs ----------------------------
+# -- The CPUs of this machine, and the benchmark's ----------------------------
 
 
-def parse(text: str) -> set[int]:
-    """Return the CPUs of a list such as `0-2,5`. Raises ValueError."""
-    found: set[int] = set()
-    for part in text.replace("\n", "").split(","):
-        if not part.strip():
-            continue
-        first, _, last = part.partition("-")
-        found |= set(range(int(first), int(last or first) + 1))
-    return found
-
-
-def render(cpus: Iterable[int]) -> str:
-    """Return CPUs as the kernel's list: `0-2,5`."""
-    runs: list[list[int]] = []
-    for cpu in sorted(cpus):
-        if runs and cpu == runs[-1][1] + 1:
-            runs[-1][1] = cpu
-        else:
-            runs.append([cpu, cpu])
-    return ",".join(f"{a}" if a == b else f"{a}-{b}" for a, b in runs)
+def _cpus(text: str) -> set[int]:
+    return set(parse_cpu_list(text))
 
 
 def online(host: Host) -> set[int]:
     """Return the CPUs that are online; CPU 0 if that is not reported."""
-    return parse(host.read(host.sys / "devices/system/cpu/online") or "0")
+    return _cpus(host.read(host.sys / "devices/system/cpu/online") or "0")
 
 
 def possible(host: Host) -> set[int]:
     """Return the CPUs that can ever be online."""
     text = host.read(host.sys / "devices/system/cpu/possible")
-    return parse(text) if text else online(host)
+    return _cpus(text) if text else online(host)
 
 
 def second_threads(host: Host) -> set[int]:
@@ -59,7 +41,7 @@ def second_threads(host: Host) -> set[int]:
 def siblings(host: Host, cpu: int) -> set[int]:
     """Return the online CPUs of the core that a CPU belongs to."""
     topology = host.sys / f"devices/system/cpu/cpu{cpu}/topology"
-    return parse(host.read(topology / "thread_siblings_list") or "") | {cpu}
+    return _cpus(host.read(topology / "thread_siblings_list") or "") | {cpu}
 
 
 def split(host: Host, values: tuple[str, ...]) -> tuple[set[int], set[int]]:
@@ -70,17 +52,17 @@ def split(host: Host, values: tuple[str, ...]) -> tuple[set[int], set[int]]:
     """
     there = online(host)
     if values:
-        bench = parse(",".join(values))
+        bench = _cpus(",".join(values))
         if not bench <= there:
-            missing = render(bench - there)
-            raise SettingRefused(f"processor {missing} is not online ({render(there)} are)")
+            missing = cpu_list(bench - there)
+            raise SettingRefused(f"processor {missing} is not online ({cpu_list(there)} are)")
     else:
         bench = there - siblings(host, min(there))
     others = there - bench
     if not bench or not others:
         raise SettingRefused(
             f"needs two cores or more: the benchmark's CPUs would be "
-            f"{render(bench) or 'none'}, the others' {render(others) or 'none'}"
+            f"{cpu_list(bench) or 'none'}, the others' {cpu_list(others) or 'none'}"
         )
     return bench, others
 
@@ -114,13 +96,13 @@ class IrqAffinity:
         changes, forbidden = [], 0
         for path in files:
             old = host.read(path) or ""
-            now = parse(old)
+            now = _cpus(old)
             if not now & bench:
                 continue
             if not host.writable(path):
                 forbidden += 1
                 continue
-            new = render(now & others or others)
+            new = cpu_list(now & others or others)
             changes.append(SettingChange(self.name, str(path.relative_to(host.root)), old, new))
         why = f"{forbidden} of {len(files)} interrupts may not be moved: run as root"
         return SettingPlan(tuple(changes), (why,) if forbidden else ())
@@ -153,7 +135,7 @@ class IrqAffinity:
                 raise
             raise SettingRefused(f"interrupt {path.parent.name} cannot be moved") from refused
         effective = host.read(path.with_name("effective_affinity_list"))
-        if effective and not parse(effective) <= parse(value):
+        if effective and not _cpus(effective) <= _cpus(value):
             # The kernel moves it at its next occurrence.
             return f"interrupt {path.parent.name} is on {effective} until it next occurs"
         return ""

@@ -5,6 +5,7 @@ Also the protocol that every setting implements, and signals deferred during cha
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import os
@@ -18,7 +19,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import TracebackType
 from typing import IO, Protocol
 
 import msgspec
@@ -30,6 +31,7 @@ from benchwright.core.processes import (
     read_process,
     tree_of,
 )
+from benchwright.core.signals import stop_signals
 from benchwright.features.quiet.types import RequestedSetting, SettingChange
 
 # --------------------------------------------------------------------------------------
@@ -279,26 +281,20 @@ def _natural(text: str) -> list[tuple[int, str]]:
 
 # -- Signals are deferred until the machine is in a state that can be restored ---------
 
-_WAITING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
 
 class DeferredSignals:
-    """A context manager that delays SIGINT, SIGTERM and SIGHUP until it is left.
+    """A context manager that delays the stop signals until it is left.
 
     Handlers, not a signal mask: daemons that a restore starts would inherit a mask.
     """
 
     def __init__(self) -> None:
         self._seen: list[int] = []
-        self._before: dict[signal.Signals, signal._HANDLER] = {}
+        self._deferring = contextlib.ExitStack()
 
     def __enter__(self) -> None:
         if threading.current_thread() is threading.main_thread():
-            for number in _WAITING:
-                self._before[number] = signal.signal(number, self._note)
-
-    def _note(self, number: int, _frame: FrameType | None) -> None:
-        self._seen.append(number)
+            self._deferring.enter_context(stop_signals(self._seen.append))
 
     def __exit__(
         self,
@@ -306,8 +302,7 @@ class DeferredSignals:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
+        self._deferring.close()
         for seen in dict.fromkeys(self._seen):
             signal.raise_signal(seen)
 

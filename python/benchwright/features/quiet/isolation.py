@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from benchwright.core.cpu_list import cpu_list, parse_cpu_list
 from benchwright.features.quiet import cpus
 from benchwright.features.quiet.cgroups import (
     Hierarchy,
@@ -94,7 +95,7 @@ def uses(host: Host, group: Path) -> bool:
 
 def is_all(host: Host, text: str) -> bool:
     """Return whether a list contains all possible CPUs."""
-    return cpus.parse(text) >= cpus.possible(host)
+    return set(parse_cpu_list(text)) >= cpus.possible(host)
 
 
 # -- Isolation: the benchmark's tree on its CPUs, all other processes on the rest ------
@@ -131,8 +132,8 @@ class Isolation:
         memory = nodes(host, tree)
         steps = [
             *((("controller", _OFF, _ON),) if not tree.enabled(host) else ()),
-            (f"group {BENCH}", _ABSENT, f"{cpus.render(bench)} {memory}"),
-            (f"group {OTHERS}", _ABSENT, f"{cpus.render(others)} {memory}"),
+            (f"group {BENCH}", _ABSENT, f"{cpu_list(bench)} {memory}"),
+            (f"group {OTHERS}", _ABSENT, f"{cpu_list(others)} {memory}"),
             (f"own {group_of(host, tree, host.own_pid)}", _THERE, BENCH),
             *_narrowed(host, tree, others),
             *((("tasks", _THERE, OTHERS),) if _strangers(host, tree) else ()),
@@ -238,10 +239,10 @@ def _narrowed(host: Host, tree: Hierarchy, others: set[int]) -> list[tuple[str, 
             continue
         old = given(host, tree, group)
         room = targets.get(group.parent, others)
-        targets[group] = cpus.parse(old or "") & room or room
+        targets[group] = set(parse_cpu_list(old or "")) & room or room
         if old is None or (tree.version == 1 and not old):
             continue  # in version 1, a group without CPUs cannot hold a task
-        new = cpus.render(targets[group])
+        new = cpu_list(targets[group])
         if new != old:
             steps.append((f"cpus {group / 'cpuset.cpus'}", old, new))
     return steps[::-1]
@@ -263,7 +264,7 @@ def _give(host: Host, tree: Hierarchy, path: Path, value: str) -> None:
         # CPUs have the same effect.
         if value or tree.version == 1:
             raise
-        host.write(path, cpus.render(cpus.possible(host)))
+        host.write(path, cpu_list(cpus.possible(host)))
 
 
 def _group(host: Host, path: Path, value: str) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 
+from benchwright.core.cpu_list import cpu_list, parse_cpu_list
 from benchwright.core.errors import Diagnostic, InputError
 from benchwright.features.quiet import cpus
 from benchwright.features.quiet.cpus import IrqAffinity, Smt
@@ -122,11 +123,11 @@ def _processors(host: Host, wish: RequestedSetting, wishes: Sequence[RequestedSe
     if any(Smt().plan(host, one).changes for one in wishes if one.name == Smt.name):
         # SMT is applied earlier and takes these CPUs offline.
         online, told = online - cpus.second_threads(host), f"{told} with smt off"
-    missing = cpus.parse(",".join(wish.values)) - online
+    missing = set(parse_cpu_list(",".join(wish.values))) - online
     if not missing:
         return ""
-    allowed = f"{told}, {cpus.render(online)}"
-    return value_not_allowed(wish.name, cpus.render(missing), (allowed,))
+    allowed = f"{told}, {cpu_list(online)}"
+    return value_not_allowed(wish.name, cpu_list(missing), (allowed,))
 
 
 def _swap(host: Host, wish: RequestedSetting) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from benchwright.core.cpu_list import MAX_CPU, parse_cpu_list
 from benchwright.core.errors import Diagnostic, suggestion
 
 # -- The values of settings that do not depend on the machine ----------------------------------
@@ -16,7 +17,7 @@ from benchwright.core.errors import Diagnostic, suggestion
 # on another machine. Values that differ between machines (governors, huge pages, CPU numbers)
 # are checked on the machine: features/quiet/settings.py.
 # Source: kernel documentation, admin-guide/sysctl/{kernel,vm}.rst, admin-guide/pm/cpufreq.rst,
-# admin-guide/mm/transhuge.rst; cpuset(7), the list format; NR_CPUS in the Kconfig files.
+# admin-guide/mm/transhuge.rst.
 
 CPU_SETTINGS = ("irq-affinity", "isolation")
 """Settings whose values are the CPUs of the benchmark."""
@@ -36,9 +37,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
 }
 _ONE_VALUE = (*_CHOICES, *DOCUMENTED_VALUES, "swappiness")
 _MAX_SWAPPINESS = 200
-_MAX_CPU = 8191
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,4}")
-_RANGE = re.compile(r"([0-9]{1,5})(?:-([0-9]{1,5}))?")
 
 
 def setting_value_error(name: str, values: Sequence[str]) -> str:
@@ -68,10 +67,10 @@ def _is_number(text: str, most: int) -> bool:
 
 def _cpu_list_error(name: str, values: Sequence[str]) -> str:
     for value in values:
-        match = _RANGE.fullmatch(value)
-        first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
-        if not first <= last <= _MAX_CPU:
-            allowed = f"CPUs from 0 to {_MAX_CPU}, as 2 or 2-5 or 2-5,7"
+        try:
+            parse_cpu_list(value)
+        except ValueError:
+            allowed = f"CPUs from 0 to {MAX_CPU}, as 2 or 2-5 or 2-5,7"
             return value_not_allowed(name, value, (allowed,))
     return ""
 

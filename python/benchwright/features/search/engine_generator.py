@@ -52,7 +52,7 @@ from benchwright.features.load.types import (
     LoadProgress,
 )
 from benchwright.features.load.workload_toml import WorkloadFile
-from benchwright.features.search.server.private_network import PrivateNetwork
+from benchwright.features.quiet.private_network import PrivateNetwork
 from benchwright.features.search.spec_toml import EngineSettings, target_of
 from benchwright.suite.mistakes import mistake
 

@@ -19,8 +19,8 @@ import msgspec
 from benchwright.core.errors import BenchError, Interrupted
 from benchwright.core.observation import ProcessRecord, TrialEnding
 from benchwright.core.plan import CommandMode, Pairs
+from benchwright.features.quiet.private_network import PrivateNetwork
 from benchwright.features.search.server.cpus import CpuList
-from benchwright.features.search.server.private_network import PrivateNetwork
 from benchwright.features.search.spec import ServerPlan
 from benchwright.suite.template import fill_placeholders
 from benchwright.trial.bench import Bench

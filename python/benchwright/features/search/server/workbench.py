@@ -30,6 +30,7 @@ from benchwright.features.generators.run import (
     run_generator,
 )
 from benchwright.features.load.trial import LoadEnding, LoadTrial, Probe
+from benchwright.features.quiet.private_network import PrivateNetwork
 from benchwright.features.search.engine_generator import (
     EngineGenerator,
     LoadRun,
@@ -53,7 +54,6 @@ from benchwright.features.search.server.life import (
     ServerClock,
     ServerDeath,
 )
-from benchwright.features.search.server.private_network import PrivateNetwork
 from benchwright.features.search.server.resources import ServerResourcesHeld
 from benchwright.features.search.spec import SERVER_ADDRESS, RemotePlan, ServerPlan, Spec
 from benchwright.features.search.spec_toml import ENGINE, at_levels, engine_positions
