@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from benchwright.run.gangs import OpenGangs
     from benchwright.run.surroundings import Surrounding
     from benchwright.study.journal import SessionInfo, StoredSession, Study
+    from benchwright.study.parsers.api import ResultFormats
     from benchwright.suite.compile import SuiteLanguage
     from benchwright.suite.tables import SuiteTable
 
@@ -58,6 +59,10 @@ class Feature:
     def program(self, name: str) -> CommandParser:
         """Return the parser of one of its programs beside `bw` (`Row.programs`)."""
         raise NotImplementedError(f"{self.name} has no program {name}")
+
+    def result_formats(self) -> ResultFormats | None:
+        """Return the formats of result files that it adds to those that every command reads."""
+        return None
 
     def before_command(self, argv: Sequence[str]) -> Sequence[Finding]:
         """Do what must be done before any command, such as restoring what a killed `bw` left.

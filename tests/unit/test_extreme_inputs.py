@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from benchwright.cli.main import main
-from benchwright.features.exchange.foreign import DamagedJson
-from benchwright.features.exchange.foreign.json_file import parse_json
+from benchwright.features.exchange.foreign.json_file import DamagedJson, parse_json
 from benchwright.report.charts.sheet import (
     AxisUnit,
     CurveForm,

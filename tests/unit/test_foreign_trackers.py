@@ -12,7 +12,7 @@ import pytest
 
 from benchwright.cli.stats_inputs import read_history, read_inputs
 from benchwright.core.errors import InputError
-from benchwright.features.exchange.foreign import imported_runs
+from benchwright.features.history.foreign_runs import imported_runs
 from benchwright.features.history.inputs import read_runs
 from benchwright.features.history.store import HistoryFile
 from benchwright.features.history.types import HistoryPoint

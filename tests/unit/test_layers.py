@@ -138,10 +138,8 @@ LEFT: dict[str, set[str]] = {
     "cli/outcome.py": {"load"},
     "cli/plot_file.py": {"load"},
     "cli/plot_study.py": {"load"},
-    "cli/report.py": {"exchange"},
     "cli/resume.py": {"load"},
     "cli/session_output.py": {"profile"},
-    "cli/stats_inputs.py": {"exchange"},
     "findings/examine.py": {"profile"},
     "findings/observed.py": {"profile"},
     "page/headline.py": {"load"},
@@ -159,7 +157,6 @@ LEFT: dict[str, set[str]] = {
 }
 """Modules of the core that still import a feature, and which."""
 UNNAMED: dict[str, set[str]] = {
-    "history": {"exchange"},
     "pool": {"profile"},
     "profile": {"replay"},
 }

@@ -124,8 +124,7 @@ def _source(text: str, accepted: Sequence[int]) -> StudyPart | FileResults:
 
     Raises InputError for a file that cannot be read.
     """
-    from benchwright.cli.stats_inputs import file_of, read_inputs
-    from benchwright.features.exchange.foreign import PARSERS
+    from benchwright.cli.stats_inputs import file_of, is_of_other_tool, read_inputs
     from benchwright.page.files import FileResults
     from benchwright.study.directory import JOURNAL
     from benchwright.study.selection import split_selector
@@ -134,7 +133,7 @@ def _source(text: str, accepted: Sequence[int]) -> StudyPart | FileResults:
     place = file_of(text)
     if (source.place / JOURNAL).exists() or place is None or place.name == JOURNAL:
         return source
-    if place.is_dir() and not any(one.detect(place, b"") for one in PARSERS):
+    if place.is_dir() and not is_of_other_tool(place):
         return source
     return FileResults(place, tuple(read_inputs([text], ok_status=accepted)))
 

@@ -53,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser, words: StatsWords | None = No
 def run(arguments: argparse.Namespace) -> int:
     """Run `bw stats`; return the exit code. Raises InputError."""
     from benchwright.cli.stats_inputs import (
-        READS,
+        advice_text,
         check_ok_status,
         read_inputs,
         selected,
@@ -74,7 +74,7 @@ def run(arguments: argparse.Namespace) -> int:
     if not asks_tests and _print_report(request.paths, request.format, verbose=arguments.verbose):
         return 0
     predicate = _parsed_predicate(request.predicate)
-    read = read_inputs(request.paths, READS, request.ok_status)
+    read = read_inputs(request.paths, advice_text(), request.ok_status)
     check_ok_status(arguments.ok_status, read)
     read = selected(read, request.command)
     inputs, warned = _transformed(read, request.steps)

@@ -22,6 +22,7 @@ from benchwright.core.observation import TrialEnding
 from benchwright.core.plan import SUCCESS
 from benchwright.core.text import plural, some_text
 from benchwright.core.untrusted import shell_text
+from benchwright.feature import features
 from benchwright.findings.codes import make_finding
 from benchwright.stats.metric_rules import EXTRAS, TIMES, MetricRules
 from benchwright.stats.table import COMPUTED_COLUMNS
@@ -38,7 +39,7 @@ from benchwright.study.parsers.content import content_head
 if TYPE_CHECKING:
     from benchwright.cli.stats_request import StatsRequest
     from benchwright.core.observation import Trial
-    from benchwright.study.parsers.api import ResultParser
+    from benchwright.study.parsers.api import ResultFormats, ResultParser
 
 
 # -- Reading inputs with the first parser that recognises them -------------------------
@@ -50,14 +51,28 @@ GROUP = "benchwright.parsers"
 _HEAD_BYTES = 4096
 _MOST_NAMED = 30
 """Names of tests that an error lists."""
-OTHER_TOOLS = (
-    "of hyperfine, pyperf, pytest-benchmark, asv, go test -bench, JMH, Google Benchmark, criterion, "
-    "fio, k6, redis-benchmark, Otava or github-action-benchmark"
-)
-READS = (
-    "it must be a study, a .res file, CSV with a header line, GNU time output, or results "
-    f"{OTHER_TOOLS}"
-)
+
+
+def result_formats() -> list[ResultFormats]:
+    """Return the formats of result files that features add."""
+    return [found for one in features() if (found := one.result_formats()) is not None]
+
+
+def other_inputs_text() -> str:
+    """Return which inputs are read, beside studies and .res files."""
+    tools = ", ".join(found.tools for found in result_formats())
+    other = f", or results of {tools}" if tools else ""
+    return f"CSV with a header line, GNU time output{other}"
+
+
+def advice_text() -> str:
+    """Return the advice for what is no input."""
+    return f"it must be a study, a .res file, {other_inputs_text()}"
+
+
+def is_of_other_tool(path: Path, head: bytes = b"") -> bool:
+    """Return whether a file with these first bytes, or a directory, is one that another tool wrote."""
+    return any(one.detect(path, head) for found in result_formats() for one in found.parsers)
 
 
 def parsers() -> list[ResultParser]:
@@ -66,7 +81,6 @@ def parsers() -> list[ResultParser]:
     A plug-in with the name of a built-in parser replaces it. Raises InputError for a plug-in
     that cannot be loaded.
     """
-    from benchwright.features.exchange import foreign
     from benchwright.study.parsers import text
     from benchwright.study.parsers.study import PARSER
 
@@ -74,7 +88,7 @@ def parsers() -> list[ResultParser]:
     ours: tuple[ResultParser, ...] = (
         PARSER,
         text.RES_PARSER,
-        *foreign.PARSERS,
+        *(one for found in result_formats() for one in found.parsers),
         text.CSV_PARSER,
         text.GNU_TIME_PARSER,
     )
@@ -103,7 +117,7 @@ def read_inputs(
     wrong: list[Diagnostic] = []
     for text in paths:
         try:
-            inputs.extend((text, one) for one in _read(text, known, advice or READS))
+            inputs.extend((text, one) for one in _read(text, known, advice or advice_text()))
         except InputError as error:
             wrong.extend(error.diagnostics)
         except OSError as error:
@@ -162,12 +176,12 @@ def read_history(paths: Sequence[str], ok_status: Sequence[int] = SUCCESS) -> li
     wrong: list[Diagnostic] = []
     for text in paths:
         try:
-            found = _read(text, known, READS, history=True)
+            found = _read(text, known, advice_text(), history=True)
             inputs += [msgspec.structs.replace(one, source=text, test=one.name) for one in found]
         except InputError as error:
             wrong.extend(error.diagnostics)
         except OSError as error:
-            wrong.append(_not_opened(text, error, READS))
+            wrong.append(_not_opened(text, error, advice_text()))
     if wrong:
         raise InputError(wrong)
     return accepting(inputs, ok_status)
@@ -184,10 +198,9 @@ def _read(
     head = b""
     if path.is_file():
         head = content_head(path, _HEAD_BYTES)
-    from benchwright.features.exchange.foreign import refusal
-
-    if (refused := refusal(path, head)) is not None:
-        raise refused
+    for formats in result_formats():
+        if (refused := formats.refusal(path, head)) is not None:
+            raise refused
     for parser in result_parsers:
         if parser.detect(path, head):
             try:
@@ -252,17 +265,8 @@ def _named(text: str, name: str, tests: Sequence[ParsedInput]) -> list[ParsedInp
 
 
 def _damage(path: Path, head: bytes) -> str:
-    """Return what is wrong with a file that begins like JSON; empty if it does not, or if it is
-    JSON of another kind."""
-    from benchwright.features.exchange.foreign import DamagedJson, load_json, may_be_json
-
-    if not may_be_json(path, head):
-        return ""
-    try:
-        load_json(path)
-    except DamagedJson as error:
-        return f"{path} begins like JSON, but is damaged or incomplete: {error}"
-    return f"{path} is JSON of a form that no parser recognises"
+    """Return what is wrong with a file that no parser recognises; empty if that is not known."""
+    return next(filter(None, (found.damage(path, head) for found in result_formats())), "")
 
 
 def _not_opened(text: str, error: OSError, advice: str) -> Diagnostic:

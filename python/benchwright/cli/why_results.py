@@ -9,9 +9,9 @@ from pathlib import Path
 import msgspec
 
 from benchwright.cli.stats_inputs import (
-    OTHER_TOOLS,
     check_ok_status,
     is_directory_of_results,
+    other_inputs_text,
     read_inputs,
 )
 from benchwright.core.errors import StudyError, argument_error
@@ -39,11 +39,6 @@ from benchwright.study.selection import StudyPart, split_selector
 from benchwright.suite.values import statuses
 
 # -- From a study to its explained results: tests, or those of another kind -------------
-
-_READS = (
-    "bw why explains a study, which bw run stores in ./bw-study, or a file of results: .res, "
-    f"CSV with a header line, GNU time output, or results {OTHER_TOOLS}"
-)
 
 
 class WhyRequest(msgspec.Struct, frozen=True):
@@ -102,7 +97,11 @@ def _results(request: WhyRequest) -> ExplainedResult:
             check_ok_status(request.ok_status, ())
             return without_tests
     accepted = SUCCESS if request.ok_status is None else statuses(request.ok_status)
-    inputs = read_inputs([request.path], _READS, accepted)
+    advice = (
+        "bw why explains a study, which bw run stores in ./bw-study, or a file of results: .res, "
+        f"{other_inputs_text()}"
+    )
+    inputs = read_inputs([request.path], advice, accepted)
     check_ok_status(request.ok_status, inputs)
     chosen = [one for one in inputs if not request.tests or _asked_for(one, request)]
     unknown = set(request.tests) - {name for one in inputs for name in _names(one)}

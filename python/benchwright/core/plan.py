@@ -363,3 +363,10 @@ class StopDecision(msgspec.Struct, frozen=True):
 
 
 Decision = RunMore | AskProgram | StopDecision
+
+
+def name_with_threads(plan: TestPlan) -> str:
+    """Return the name of a test with its number of threads, if it has several."""
+    if plan.threads == 1 or any(name.lower() == "threads" for name, _ in plan.sample):
+        return plan.name
+    return f"{plan.name}:threads={plan.threads}"

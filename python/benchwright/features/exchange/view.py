@@ -13,7 +13,7 @@ import msgspec
 from benchwright.core.comparison import Better
 from benchwright.core.errors import InputError, OperatingError, argument_error
 from benchwright.core.observation import Trial, TrialEnding
-from benchwright.core.plan import UntilPrecise, usual_direction
+from benchwright.core.plan import UntilPrecise, name_with_threads, usual_direction
 from benchwright.core.results import Estimate, Finding
 from benchwright.core.untrusted import decode_json, regular_bytes, shell_text
 from benchwright.decide.stopping import statistic_label
@@ -27,7 +27,6 @@ from benchwright.features.exchange.export.view import (
     distinct,
     unit_of,
 )
-from benchwright.features.history.points import test_name
 from benchwright.features.load.page import read_loads
 from benchwright.features.load.plan import too_many_errors
 from benchwright.features.load.report import LoadDocument, headline_report, load_sentence
@@ -103,7 +102,7 @@ def _tests_view(
         baseline=stored_baseline(session.info),
     )
     loads = read_loads(stored, most=None)
-    names = distinct(test_name(one.contents.plan) for one in stored.tests)
+    names = distinct(name_with_threads(one.contents.plan) for one in stored.tests)
     named = {one.id: name for one, name in zip(stored.tests, names, strict=True)}
     tests = tuple(
         _test(one, row, name, asked)
@@ -241,7 +240,7 @@ def _test(test: StoredTest, row: TestAnswer, name: str, asked: Sequence[str]) ->
     )
     better = {spec.name: spec.better for spec in plan.metrics}
     threads = (("threads", str(plan.threads)),)
-    keys = plan.sample if test_name(plan) == plan.name else plan.sample + threads
+    keys = plan.sample if name_with_threads(plan) == plan.name else plan.sample + threads
     return ExportTest(
         name=name,
         base=name_without_levels(name, dict(keys)),

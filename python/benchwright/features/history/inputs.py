@@ -138,11 +138,12 @@ class _Reading:
 
     def add_inputs(self) -> None:
         """Add the runs of the files of other tools, at the places of their arguments."""
-        # Studies need no parser of other tools' files.
-        from benchwright.features.exchange.foreign import KnownNames, imported_runs
-
         if not self.inputs:
             return
+        # Studies need no names of other tools' tests.
+        from benchwright.features.history.foreign_names import KnownNames
+        from benchwright.features.history.foreign_runs import imported_runs
+
         known = KnownNames(frozenset(self.tests), self.full_names)
         every = [one for inputs in self.inputs.values() for one in inputs]
         places = {one.source: place for place, found in self.inputs.items() for one in found}
@@ -279,9 +280,9 @@ def _has_history_alone(path: Path) -> bool:
 
 def _is_folder_of_tool(path: Path) -> bool:
     # Studies need no parser of other tools' files.
-    from benchwright.features.exchange.foreign import PARSERS
+    from benchwright.cli.stats_inputs import is_of_other_tool
 
-    return path.is_dir() and any(one.detect(path, b"") for one in PARSERS)
+    return path.is_dir() and is_of_other_tool(path)
 
 
 def _inputs_of_other_tool(path: Path, found: _Reading) -> list[ParsedInput]:
@@ -318,13 +319,13 @@ def _has_no_number(one: ParsedInput, ok_status: Sequence[int]) -> bool:
 def _files_of_tools(folder: Path) -> str:
     """Return a pattern of the files in a folder, or in folders in it, that a tool wrote; empty if
     the first files are of none."""
-    from benchwright.features.exchange.foreign import PARSERS
+    from benchwright.cli.stats_inputs import is_of_other_tool
 
     for pattern in ("*", "*/*"):
         for file in itertools.islice(sorted(folder.glob(pattern)), _MOST_LOOKED_AT):
             with contextlib.suppress(OSError, OperatingError):
                 head = content_head(file, _HEAD_BYTES) if file.is_file() else b""
-                if head and any(one.detect(file, head) for one in PARSERS):
+                if head and is_of_other_tool(file, head):
                     return f"{quote(str(folder))}/{pattern}{file.suffix}"
     return ""
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import msgspec
 
 from benchwright.core.machine import revision_of
-from benchwright.core.plan import TestPlan, usual_direction
+from benchwright.core.plan import TestPlan, name_with_threads, usual_direction
 from benchwright.core.results import Estimate, Finding, Severity
 from benchwright.feature import session_kind
 from benchwright.features.history.findings import (
@@ -143,7 +143,7 @@ def _points_of_test(
     common: HistoryPoint,
 ) -> _Found:
     """Yield a point for each quantity of a test, or what has no value."""
-    name = test_name(test.plan)
+    name = name_with_threads(test.plan)
     (answer,) = answer_of(
         [input_of_contents(test, findings)],
         status=session.status,
@@ -200,13 +200,6 @@ def _with_estimate(point: HistoryPoint, estimate: Estimate) -> HistoryPoint:
 def _serious(findings: Iterable[Finding]) -> tuple[str, ...]:
     serious = (one for one in findings if one.severity is Severity.SERIOUS)
     return tuple(sorted({one.code for one in serious}))
-
-
-def test_name(plan: TestPlan) -> str:
-    """Return the name of a test with its number of threads, if it has several."""
-    if plan.threads == 1 or any(name.lower() == "threads" for name, _ in plan.sample):
-        return plan.name
-    return f"{plan.name}:threads={plan.threads}"
 
 
 def _command(plan: TestPlan) -> str:

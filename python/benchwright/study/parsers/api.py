@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Protocol
 
@@ -241,6 +241,20 @@ class ResultParser(Protocol):
 
     def read(self, path: Path) -> list[ParsedInput]:
         """Return the tests of the file. Raises InputError with every mistake."""
+
+
+class ResultFormats(msgspec.Struct, frozen=True):
+    """Formats of result files that a feature adds: those that are read, and those that are known and
+    not read."""
+
+    parsers: tuple[ResultParser, ...]
+    tools: str
+    """The tools whose results they are, as a list for messages: `hyperfine, fio or k6`."""
+    refusal: Callable[[Path, bytes], InputError | None]
+    """Returns, of a file and its first bytes, why it is recognised and not read; None for any other.
+    It is called before any parser."""
+    damage: Callable[[Path, bytes], str]
+    """Returns what is wrong with a file that no parser recognises; empty if that is not known."""
 
 
 _MOST_REPORTED = 50

@@ -16,25 +16,14 @@ from benchwright.features.exchange.foreign.compiled import (
     JMH,
 )
 from benchwright.features.exchange.foreign.go_bench import BENCHFMT
-from benchwright.features.exchange.foreign.json_file import DamagedJson, load_json, may_be_json
+from benchwright.features.exchange.foreign.json_file import json_damage
 from benchwright.features.exchange.foreign.load_tools import FIO, K6_POINTS, K6_SUMMARY
-from benchwright.features.exchange.foreign.names import KnownNames
 from benchwright.features.exchange.foreign.python_tools import ASV, PYPERF, PYTEST_BENCHMARK
 from benchwright.features.exchange.foreign.refused import printed_by_bw, refusal
-from benchwright.features.exchange.foreign.runs import imported_runs
 from benchwright.features.exchange.foreign.trackers import ACTION, ACTION_STORE, OTAVA
-from benchwright.study.parsers.api import ResultParser
+from benchwright.study.parsers.api import ResultFormats, ResultParser
 
-__all__ = [
-    "PARSERS",
-    "DamagedJson",
-    "KnownNames",
-    "imported_runs",
-    "load_json",
-    "may_be_json",
-    "printed_by_bw",
-    "refusal",
-]
+__all__ = ["FORMATS", "PARSERS", "printed_by_bw"]
 
 PARSERS: tuple[ResultParser, ...] = (
     HYPERFINE,
@@ -52,4 +41,11 @@ PARSERS: tuple[ResultParser, ...] = (
     BENCHFMT,
     REDIS_BENCHMARK,
     OTAVA,
+)
+FORMATS = ResultFormats(
+    PARSERS,
+    "hyperfine, pyperf, pytest-benchmark, asv, go test -bench, JMH, Google Benchmark, criterion, "
+    "fio, k6, redis-benchmark, Otava or github-action-benchmark",
+    refusal,
+    json_damage,
 )

@@ -144,6 +144,18 @@ def may_be_json(path: Path, head: bytes) -> bool:
     return text.startswith((b"{", b"[")) or b"\n{" in text
 
 
+def json_damage(path: Path, head: bytes) -> str:
+    """Return what is wrong with a file that begins like JSON and that no parser recognises; empty
+    if it does not begin so."""
+    if not may_be_json(path, head):
+        return ""
+    try:
+        load_json(path)
+    except DamagedJson as error:
+        return f"{path} begins like JSON, but is damaged or incomplete: {error}"
+    return f"{path} is JSON of a form that no parser recognises"
+
+
 def input_error(path: Path, name: str, message: str, hint: str) -> InputError:
     """Return the error for a file as a whole."""
     return InputError([Diagnostic(f"{name}-syntax", message, hint, str(path))])

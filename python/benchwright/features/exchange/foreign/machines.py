@@ -13,7 +13,6 @@ from collections.abc import Mapping
 
 from benchwright.core.machine import Fact, FactWeight, MachineCapture
 from benchwright.features.exchange.foreign.json_file import Node
-from benchwright.features.history.types import Environment
 
 CPU = "cpu.model"
 CPUS = "cpu.threads"
@@ -40,8 +39,3 @@ def facts_of(described: Node, *names: str) -> dict[str, str]:
         for name in names
         if isinstance(described[name].value, str | int | float)
     }
-
-
-def stated_environment(machine: MachineCapture | None) -> Environment | None:
-    """Return the facts as those that divide a series; None without any."""
-    return None if machine is None else Environment.of(machine.facts)

@@ -17,14 +17,14 @@ from benchwright.core.plan import MetricSpec, Pairs, usual_direction
 from benchwright.core.results import Summary
 from benchwright.core.text import plural, some_text
 from benchwright.core.untrusted import regular_bytes
-from benchwright.features.exchange.foreign.machines import stated_environment
-from benchwright.features.exchange.foreign.names import (
+from benchwright.features.history.foreign_names import (
     KnownNames,
     NamedInput,
     named_in_history,
 )
 from benchwright.features.history.types import (
     UNKNOWN_MACHINE,
+    Environment,
     HistoryPoint,
     NoValue,
     Run,
@@ -161,7 +161,8 @@ def _run(
     run, *former = dict.fromkeys(_identity(first, when) for when in whens)
     places = [one.input.origin.order_ns for one in tests if one.input.origin]
     started_ns = max(filter(None, places), default=moment_ns)
-    environment = stated_environment(first.machine)
+    # What a file does not state is unknown, and no difference.
+    environment = None if first.machine is None else Environment.of(first.machine.facts)
     found: list[tuple[SeriesKey, HistoryPoint] | NoValue] = []
     for one in tests:
         # A run has one environment; tests of another one have none.
