@@ -1,8 +1,9 @@
 //! Checks a Markdown table of fields against the type that reads them.
 //!
-//! A table stands below the heading `### Fields of NAME`, with the columns Field, Range, Default and Meaning. Serde's
-//! errors give the facts: the error about an unknown field lists the fields of a type, the error about a missing field
-//! names a required one, and the error about an unknown word lists the permitted words.
+//! A table stands below the heading `### Fields of NAME`, with the columns Field, Range, Default and Meaning. A row with
+//! the range `as OTHER` has fields that are those of the table OTHER. Serde's errors give the facts: the error about an
+//! unknown field lists the fields of a type, the error about a missing field names a required one, and the error about
+//! an unknown word lists the permitted words.
 
 #![allow(clippy::unwrap_used, unreachable_pub)]
 
@@ -124,12 +125,26 @@ fn with(example: &Value, field: &str, value: Value) -> Value {
 
 fn table(page: &str, name: &str) -> Vec<Field> {
     let rows = rows(page, &format!("### Fields of {name}"));
-    let field = |row: Vec<String>| Field {
-        name: row[0].trim_matches('`').to_owned(),
-        range: row[1].clone(),
-        default: row[2].clone(),
+    rows.iter().flat_map(|row| fields(page, row)).collect()
+}
+
+/// Returns the field of a row, or those that it shares with another table.
+fn fields(page: &str, row: &[String]) -> Vec<Field> {
+    let names = row[0].split(", ").map(|name| name.trim_matches('`'));
+    let Some(other) = row[1].strip_prefix("as ") else {
+        return names
+            .map(|name| Field {
+                name: name.to_owned(),
+                range: row[1].clone(),
+                default: row[2].clone(),
+            })
+            .collect();
     };
-    rows.into_iter().map(field).collect()
+    let names: Vec<_> = names.collect();
+    let mut shared = table(page, other);
+    shared.retain(|field| names.contains(&field.name.as_str()));
+    assert_eq!(shared.len(), names.len(), "{names:?}: not all in {other}");
+    shared
 }
 
 /// Returns the rows of the first table below a heading, without its head, as cells.
