@@ -22,7 +22,6 @@ import time
 from collections import defaultdict
 from pathlib import Path
 
-from benchwright.features.profile.flame_graph import flame_svg
 from benchwright.features.profile.observer import Characterizer
 from benchwright.features.profile.profiler import Profiler
 from benchwright.trial.programs import find_engine
@@ -119,7 +118,7 @@ def main() -> None:
     parser.add_argument("what", nargs="*", default=["profile", "characterize"])
     asked = parser.parse_args()
     observers: dict[str, Observer] = {
-        "profile": Profiler(flame_svg),
+        "profile": Profiler(),
         "characterize": Characterizer(find_engine()),
     }
     for name in asked.what:

@@ -17,7 +17,6 @@ from pathlib import Path
 
 import pytest
 
-from benchwright.features.profile.flame_graph import flame_svg
 from benchwright.features.profile.folded import read_folded
 from benchwright.features.profile.profiler import Profiler
 from benchwright.watch.observer import ObserverError, Watch
@@ -52,7 +51,7 @@ def watch(directory: Path, pid: int) -> Watch:
 def test_children_are_followed_and_files_kept(
     tmp_path: Path, worker: subprocess.Popen[bytes]
 ) -> None:
-    profiler = Profiler(flame_svg)
+    profiler = Profiler()
     profiler.begin(watch(tmp_path, worker.pid))
     begin = time.monotonic_ns()
     worker.communicate(b"go\n")
@@ -76,7 +75,7 @@ def test_children_are_followed_and_files_kept(
 def test_one_that_never_ran_has_no_samples(tmp_path: Path) -> None:
     sleeper = subprocess.Popen(["sleep", "60"])
     try:
-        profiler = Profiler(flame_svg)
+        profiler = Profiler()
         profiler.begin(watch(tmp_path, sleeper.pid))
         profiler.end()
         assert profiler.profiles([(1, 0, time.monotonic_ns())]) == []
@@ -86,7 +85,7 @@ def test_one_that_never_ran_has_no_samples(tmp_path: Path) -> None:
 
 
 def test_without_perf_it_says_so(tmp_path: Path) -> None:
-    profiler = Profiler(flame_svg, perf="no-such-perf")
+    profiler = Profiler(perf="no-such-perf")
     with pytest.raises(ObserverError, match="perf is not installed") as refused:
         profiler.begin(watch(tmp_path, os.getpid()))
     assert refused.value.code == "profile-unavailable"
@@ -97,7 +96,7 @@ def test_a_process_that_is_gone_is_refused_in_perfs_words(tmp_path: Path) -> Non
     gone = subprocess.Popen(["true"])
     gone.wait()
     with pytest.raises(ObserverError) as refused:
-        Profiler(flame_svg).begin(watch(tmp_path, gone.pid))
+        Profiler().begin(watch(tmp_path, gone.pid))
     assert refused.value.code == "profile-unavailable"
 
 
@@ -111,7 +110,7 @@ def _profile_as_nobody(place: str, answer: multiprocessing.Queue[str]) -> None:
         stdin=subprocess.PIPE,
     )
     try:
-        profiler = Profiler(flame_svg)
+        profiler = Profiler()
         profiler.begin(watch(Path(place), work.pid))
         begin = time.monotonic_ns()
         work.communicate(b"go\n")

@@ -139,7 +139,6 @@ LEFT: dict[str, set[str]] = {
     "cli/plot_file.py": {"load"},
     "cli/plot_study.py": {"load"},
     "cli/resume.py": {"load"},
-    "cli/session_output.py": {"profile"},
     "findings/examine.py": {"profile"},
     "findings/observed.py": {"profile"},
     "page/headline.py": {"load"},
@@ -157,7 +156,6 @@ LEFT: dict[str, set[str]] = {
 }
 """Modules of the core that still import a feature, and which."""
 UNNAMED: dict[str, set[str]] = {
-    "pool": {"profile"},
     "profile": {"replay"},
 }
 """Features that a feature still imports without naming them (`Feature.needs`)."""

@@ -246,7 +246,7 @@ def test_what_is_bws_own_is_in_no_profile_of_a_load(
     monkeypatch.setattr(Profiler, "end", end)
     children = [Process(pid, "x", "S", os.getpid(), False, 1) for pid in (60, sampler)]
     monkeypatch.setattr("benchwright.run.observers.children_of", lambda _pid: children)
-    profiler = LoadProfiler(lambda *_: "")
+    profiler = LoadProfiler()
     profiler.begin(Watch(tmp_path, "load-1", os.getpid(), (os.getpid(), 60)))
     profiler.end()
     assert [one.pid for one in profiler.samples] == [server, engine]

@@ -23,7 +23,6 @@ from benchwright.run.session import ProgramExperiment
 if TYPE_CHECKING:
     from benchwright.cli.outcome import Outcome
     from benchwright.core.notice import NoticeResult
-    from benchwright.core.observation import FoldedStacks
     from benchwright.report.answer import SessionAnswer
     from benchwright.run.notices import NoticeContents
     from benchwright.run.runner import (
@@ -60,12 +59,6 @@ class TerminalOutput(ABC):
     def warn(self, text: str) -> None:
         """Print a line on stderr, if stderr is open."""
         warn(text)
-
-    def draw(self, stacks: FoldedStacks, title: str) -> str:
-        """Return the flame graph of a trial's profile, as SVG."""
-        from benchwright.features.profile.flame_graph import flame_svg
-
-        return flame_svg(stacks, title)
 
 
 class ProgramOutput(TerminalOutput):

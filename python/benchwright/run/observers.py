@@ -12,7 +12,7 @@ from benchwright.core.errors import BenchError
 from benchwright.core.named_server import NamedServer
 from benchwright.core.processes import children_of
 from benchwright.core.resource_use import ResourceUse
-from benchwright.features.profile.profiler import DrawFlameGraph, Profiler
+from benchwright.features.profile.profiler import Profiler
 from benchwright.run.watching import (
     BatchWatcher,
     OptionalObservers,
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 class LoadProfiler(Profiler):
     """A profiler that keeps only the samples of the server and its generator."""
 
-    def __init__(self, draw: DrawFlameGraph) -> None:
-        super().__init__(draw)
+    def __init__(self) -> None:
+        super().__init__()
         self._own: frozenset[int] = frozenset()
 
     def begin(self, watch: Watch) -> None:
@@ -71,11 +71,10 @@ WATCHED_DIRECTORY = "watched"
 
 
 class ObserverOutput(msgspec.Struct, frozen=True):
-    """Where observers write, and how a profile is drawn there (report/ is above us)."""
+    """Where observers write."""
 
     study: Path
     session: int
-    draw: DrawFlameGraph
 
     @property
     def directory(self) -> Path:
@@ -127,7 +126,7 @@ def session_watcher(
             sampler = SeriesSampler(observer, output.study)
             observers.append(observer)
     if PROFILE in wishes:
-        profiler = LoadProfiler(output.draw) if of_loads else Profiler(output.draw)
+        profiler = LoadProfiler() if of_loads else Profiler()
         observers.append(profiler)
     observer_set = ObserverSet(observers)
     observer_set.failures += failures

@@ -21,7 +21,6 @@ import msgspec
 from benchwright.core.errors import Interrupted, OperatingError, StudyError
 from benchwright.core.named_server import NamedServer
 from benchwright.core.notice import NoticeSettings
-from benchwright.core.observation import FoldedStacks
 from benchwright.core.results import Finding
 from benchwright.core.signals import stop_signals
 from benchwright.feature import features
@@ -119,9 +118,6 @@ class SessionResult(msgspec.Struct, frozen=True):
 
 class SessionOutput(GangListener, Protocol):
     """What a person sees of a session."""
-
-    def draw(self, stacks: FoldedStacks, title: str) -> str:
-        """Return the flame graph of a trial's profile, as SVG."""
 
     def warn(self, text: str) -> None:
         """Print a line on stderr, even if progress is not wanted; never fails."""
@@ -281,7 +277,7 @@ def _run(
             watching = session_watcher(
                 info.options.get(WATCH_OPTION, SAMPLE),
                 bench,
-                ObserverOutput(study.path, ledger.session, output.draw),
+                ObserverOutput(study.path, ledger.session),
                 servers_of(info, experiment.servers),
                 of_loads=experiment.applies_loads,
             )

@@ -27,7 +27,6 @@ from benchwright.run.runner import SessionResult, run_session
 from benchwright.study.journal import UNWRITABLE
 
 if TYPE_CHECKING:
-    from benchwright.core.observation import FoldedStacks
     from benchwright.run.runner import Experiment
 
 _INTERRUPTED = 130
@@ -39,12 +38,6 @@ class TaskOutput:
     def __init__(self) -> None:
         self.progress = SessionProgress(NoProgress())
         self.ended: SessionResult | None = None
-
-    def draw(self, stacks: FoldedStacks, title: str) -> str:
-        """Return the flame graph of a trial's profile, as SVG."""
-        from benchwright.features.profile.flame_graph import flame_svg
-
-        return flame_svg(stacks, title)
 
     def note(self, text: str) -> None:
         """Show nothing."""

@@ -17,7 +17,7 @@ import shutil
 import signal
 import subprocess
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -44,9 +44,6 @@ from benchwright.features.profile.folded import (
 )
 from benchwright.watch.observer import ObserverError, Watch, end_child
 
-DrawFlameGraph = Callable[[FoldedStacks, str], str]
-"""(stacks, title) -> the text of an SVG; the caller passes features/profile/flame_graph.py's
-function."""
 ENOUGH = 20
 """The least number of samples for a separate flame graph of a trial."""
 HERTZ = 99
@@ -61,12 +58,10 @@ class Profiler:
 
     def __init__(
         self,
-        draw: DrawFlameGraph,
         hertz: int = HERTZ,
         perf: str = "perf",
         paranoid: Path = _PARANOID,
     ) -> None:
-        self._draw = draw
         self._hertz = hertz
         self._perf = perf
         self.user_only = _user_only(paranoid)
@@ -134,7 +129,9 @@ class Profiler:
         directory, stem = self._watch.directory, f"{self._watch.stem}{which}"
         stacks, picture = directory / f"{stem}.folded", directory / f"{stem}.svg"
         stacks.write_text(folded_text(folded))
-        picture.write_text(self._draw(folded, stem))
+        from benchwright.features.profile.flame_graph import flame_svg
+
+        picture.write_text(flame_svg(folded, stem))
         # Relative to the study, like the sampler's series.
         study = directory.parent.parent
         return msgspec.structs.replace(
