@@ -62,7 +62,7 @@ _HEADING = re.compile(r"([a-z][a-z ]{2,20})(?: \([^)]*\))?:(?: (.*))?")
 def files() -> dict[str, str]:
     """Return the text of each file by its path below share/."""
     pages = {f"man/man1/{name}.1": text for name, text in manual_pages().items()}
-    return pages | {COMPLETIONS[shell]: completion_script(shell) for shell in SHELLS}
+    return pages | {COMPLETIONS[shell]: completion_script(shell, parser()) for shell in SHELLS}
 
 
 def manual_pages() -> dict[str, str]:

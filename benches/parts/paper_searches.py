@@ -12,7 +12,7 @@ import msgspec
 from nfs_servers import Peaks
 
 from benchwright.features.load.trial import LoadSeries, LoadTrial
-from benchwright.features.search.peak.policies.policy import policy_named
+from benchwright.features.search.peak.policies.registry import policy_named
 from benchwright.features.search.surface.design import sample_wanted
 from benchwright.features.search.surface.types import DesignKind, Sample, SampleResult, SurfaceGoal
 from benchwright.features.search.types import Claim, ClaimKind, PeakGoal, PeakStatus

@@ -15,7 +15,7 @@ import pytest
 
 from benchwright.core.criterion import Criterion
 from benchwright.features.load.trial import LoadTrial, Probe
-from benchwright.features.search.peak.policies.policy import policy_named
+from benchwright.features.search.peak.policies.registry import policy_named
 from benchwright.features.search.peak.policies.search import next_peak_step
 from benchwright.features.search.types import ClaimResult, PeakGoal
 from hand_written import mean_response_ms

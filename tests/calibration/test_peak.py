@@ -13,7 +13,7 @@ from functools import lru_cache
 
 import pytest
 
-from benchwright.features.search.peak.policies.policy import policy_named
+from benchwright.features.search.peak.policies.registry import policy_named
 from benchwright.features.search.types import Claim, ClaimKind, PeakStatus
 from held_out import BY_NAME
 from servers import NOISES, WALLS, A, B, C, D, SimServer

@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from benchwright.core.results import Severity
-from benchwright.features.search.peak.policies.policy import policy_named
+from benchwright.features.search.peak.policies.registry import policy_named
 from benchwright.features.search.types import PeakStatus
 from outcomes import in_region
 from servers import SERVERS

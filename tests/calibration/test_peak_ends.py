@@ -11,7 +11,7 @@ import os
 from collections import Counter
 
 from benchwright.features.search.peak.policies import tuning
-from benchwright.features.search.peak.policies.policy import policy_named
+from benchwright.features.search.peak.policies.registry import policy_named
 from benchwright.features.search.types import PeakStatus
 from held_out import BY_NAME
 from world import search_of

@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from benchwright.features.search.peak.policies.policy import policy_named
+from benchwright.features.search.peak.policies.registry import policy_named
 from benchwright.features.search.surface.deadline import TimeLeft
 from benchwright.features.search.surface.design import next_sample
 from benchwright.features.search.surface.result import surface_of

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from benchwright.cli.completion import SHELLS, completion_script
-from benchwright.cli.main import main
+from benchwright.cli.main import main, parser
 from benchwright.cli.parser import SUMMARIES
 
 FILES = ("suite.toml", "results.csv")
@@ -35,7 +35,7 @@ def place(tmp_path: Path) -> Path:
 
 def by_bash(place: Path, *words: str) -> set[str]:
     """Return what bash offers for the last word."""
-    (place / "script").write_text(completion_script("bash"))
+    (place / "script").write_text(completion_script("bash", parser()))
     asked = ["bash", "--norc", "-c", ASK_BASH, "bash", *words]
     done = subprocess.run(asked, cwd=place, capture_output=True, text=True, check=True)
     return set(done.stdout.split())
@@ -43,7 +43,7 @@ def by_bash(place: Path, *words: str) -> set[str]:
 
 def by_fish(place: Path, *words: str) -> set[str]:
     """Return what fish offers for the last word."""
-    (place / "script").write_text(completion_script("fish"))
+    (place / "script").write_text(completion_script("fish", parser()))
     line = " ".join(words)
     asked = ["fish", "--no-config", "-c", f"source script; complete -C '{line}'"]
     environment = {**os.environ, "HOME": str(place)}
@@ -145,7 +145,7 @@ def test_bash_completes_the_command_after_the_dashes(place: Path) -> None:
 def test_zsh_completes_a_line(place: Path, typed: str, completed: str) -> None:
     functions = place / "functions"
     functions.mkdir()
-    (functions / "_bw").write_text(completion_script("zsh"))
+    (functions / "_bw").write_text(completion_script("zsh", parser()))
     start = "PS1=READY; fpath=($PWD/functions $fpath); autoload -U compinit; compinit -u -D"
     (place / ".zshrc").write_text(f"{start}\nunsetopt beep\n")
     child, terminal = pty.fork()
@@ -175,4 +175,4 @@ def read_until(terminal: int, text: str) -> str:
 @pytest.mark.parametrize("shell", SHELLS)
 def test_the_command_prints_the_script(capsys: pytest.CaptureFixture[str], shell: str) -> None:
     assert main(["completion", shell]) == 0
-    assert capsys.readouterr().out == completion_script(shell)
+    assert capsys.readouterr().out == completion_script(shell, parser())

@@ -15,7 +15,7 @@ from typing import Literal
 import msgspec
 
 from benchwright.core.results import Severity
-from benchwright.features.search.peak.policies.policy import policy_named
+from benchwright.features.search.peak.policies.registry import policy_named
 from benchwright.features.search.types import Claim, ClaimKind, ClaimResult, PeakStatus
 from held_out import BY_NAME
 from machine import BY_MACHINE, CALM

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import msgspec
 
-from benchwright.features.search.peak.policies.policy import policy_named
+from benchwright.features.search.peak.policies.registry import policy_named
 from benchwright.features.search.types import PeakStatus
 from held_out import BY_NAME
 from outcomes import whole_lines

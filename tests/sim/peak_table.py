@@ -26,7 +26,7 @@ from pathlib import Path
 
 import msgspec
 
-from benchwright.features.search.peak.policies.policy import DEFAULT_POLICY, POLICY_NAMES
+from benchwright.features.search.peak.policies.registry import DEFAULT_POLICY, POLICY_NAMES
 from benchwright.features.search.types import Claim, parse_claim
 from held_out import BY_NAME, HELD_OUT
 from machine import BY_MACHINE, CALM

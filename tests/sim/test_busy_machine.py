@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import pytest
 
 from benchwright.core.results import Severity
-from benchwright.features.search.peak.policies.policy import DEFAULT_POLICY, policy_named
+from benchwright.features.search.peak.policies.registry import DEFAULT_POLICY, policy_named
 from benchwright.features.search.types import Claim, ClaimKind, ClaimResult, PeakStatus
 from held_out import BY_NAME
 from machine import BY_MACHINE, CALM, Machine, Preemption

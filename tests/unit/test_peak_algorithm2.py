@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from benchwright.core.criterion import Criterion
 from benchwright.features.load.trial import LoadEnding, LoadTrial, Probe
-from benchwright.features.search.peak.policies.policy import Policy, policy_named
+from benchwright.features.search.peak.policies.policy import Policy
 from benchwright.features.search.peak.policies.published import (
     PAPER_RUN_LENGTH_S,
     STRAWMAN_RUN_LENGTH_S,
@@ -23,6 +23,7 @@ from benchwright.features.search.peak.policies.published import (
     judge_in_region,
     load_response,
 )
+from benchwright.features.search.peak.policies.registry import policy_named
 from benchwright.features.search.peak.policies.search import next_peak_step
 from benchwright.features.search.types import Claim, ClaimKind, ClaimResult, PeakGoal, PeakStatus
 from hand_written import mean_response_ms

@@ -11,7 +11,7 @@ from benchwright.cli.main import main
 from benchwright.core.errors import InputError
 from benchwright.features.generators.adapter import GeneratorRequest
 from benchwright.features.search.peak.experiment import peak_meaning
-from benchwright.features.search.peak.policies.policy import (
+from benchwright.features.search.peak.policies.registry import (
     DEFAULT_POLICY,
     FORMER_POLICIES,
     POLICY_NAMES,

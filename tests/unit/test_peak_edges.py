@@ -13,8 +13,8 @@ import pytest
 from benchwright.core.criterion import Criterion
 from benchwright.features.load.trial import LoadEnding, LoadTrial, Probe
 from benchwright.features.search.peak.policies.monotone import _MonotoneState
-from benchwright.features.search.peak.policies.policy import POLICY_NAMES, policy_named
 from benchwright.features.search.peak.policies.reading import read_runs
+from benchwright.features.search.peak.policies.registry import POLICY_NAMES, policy_named
 from benchwright.features.search.peak.policies.search import generator_limit, next_peak_step
 from benchwright.features.search.types import Claim, ClaimKind, ClaimResult, PeakGoal, PeakStatus
 from hand_written import run_of

@@ -10,8 +10,8 @@ from benchwright.features.load.trial import LoadTrial
 from benchwright.features.search.peak.policies import tuning
 from benchwright.features.search.peak.policies.monotone import Monotone
 from benchwright.features.search.peak.policies.pauses import find_pauses
-from benchwright.features.search.peak.policies.policy import policy_named
 from benchwright.features.search.peak.policies.reading import UNKNOWN_NOISE, read_runs, run_noise
+from benchwright.features.search.peak.policies.registry import policy_named
 from benchwright.features.search.types import PeakGoal, parse_claim
 from hand_written import MEAN_RESPONSE, run_of
 from held_out import BY_NAME

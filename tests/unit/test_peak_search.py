@@ -13,16 +13,12 @@ from hypothesis import strategies as st
 from benchwright.core.criterion import Criterion
 from benchwright.features.load.trial import LoadEnding, LoadTrial, Probe
 from benchwright.features.search.peak.policies import tuning
-from benchwright.features.search.peak.policies.policy import (
-    POLICY_NAMES,
-    highest_rate,
-    lowest_rate,
-    policy_named,
-)
+from benchwright.features.search.peak.policies.policy import highest_rate, lowest_rate
 from benchwright.features.search.peak.policies.published import (
     PAPER_RUN_LENGTH_S,
     STRAWMAN_RUN_LENGTH_S,
 )
+from benchwright.features.search.peak.policies.registry import POLICY_NAMES, policy_named
 from benchwright.features.search.peak.policies.search import may_leave, next_peak_step
 from benchwright.features.search.types import ClaimResult, CurvePoint, PeakGoal, PeakStatus
 from hand_written import mean_response_ms

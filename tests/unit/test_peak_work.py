@@ -12,7 +12,7 @@ import pytest
 
 from benchwright.features.load.trial import LoadTrial, Probe
 from benchwright.features.search.peak.policies import lateness, monotone_posterior, pauses, reading
-from benchwright.features.search.peak.policies.policy import policy_named
+from benchwright.features.search.peak.policies.registry import policy_named
 from benchwright.features.search.peak.policies.search import may_leave, next_peak_step
 from benchwright.features.search.types import PeakGoal
 from held_out import BY_NAME

@@ -19,7 +19,7 @@ from benchwright.core.errors import BenchError, Interrupted
 from benchwright.core.plan import Pairs
 from benchwright.features.load.trial import LoadEnding, LoadSeries, LoadTrial, Probe
 from benchwright.features.search.peak.experiment import best_so_far, peak_search, peak_verdict
-from benchwright.features.search.peak.policies.policy import POLICY_NAMES
+from benchwright.features.search.peak.policies.registry import POLICY_NAMES
 from benchwright.features.search.requests import PeakPlan
 from benchwright.features.search.session import (
     Search,

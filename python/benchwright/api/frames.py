@@ -61,7 +61,7 @@ class StudyFrame(msgspec.Struct, frozen=True):
         return _capsule(stream, b"arrow_array_stream")
 
     def _repr_html_(self) -> str:
-        from benchwright.api.results import table_html
+        from benchwright.api.html import table_html
 
         texts = [
             ["" if value is None else str(value) for value in row.values()] for row in self.rows()

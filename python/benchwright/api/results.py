@@ -7,15 +7,14 @@ result (`bw schema KIND`). A result adds the study and its HTML in notebooks.
 
 from __future__ import annotations
 
-import html
 import shutil
 import tempfile
 import weakref
-from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import msgspec
 
+from benchwright.api.html import table_html
 from benchwright.api.studies import OpenStudy, open_study
 from benchwright.core.errors import argument_error
 from benchwright.core.text import number_text
@@ -166,15 +165,6 @@ def session_text(result: CallResult, session: int | None) -> str:
 
 def session_html(result: CallResult, session: int | None) -> str:
     return result.open_study().html(session)
-
-
-def table_html(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table of HTML; every text is escaped."""
-    head = "".join(f"<th>{html.escape(one)}</th>" for one in heads)
-    body = "".join(
-        "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
-    )
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
 def figure_text(value: float | None) -> str:

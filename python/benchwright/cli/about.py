@@ -47,10 +47,8 @@ def add_help(commands: Any) -> None:
 
 def print_help(arguments: argparse.Namespace) -> int:
     """Print the help of a command, or of `bw`; return the exit code. Raises InputError."""
-    from benchwright.cli.main import parser
-
     words = request_from(HelpOptions, arguments).words
-    command = command_named("bw help", parser(words[:1]), words)
+    command = command_named("bw help", arguments.parser_of_bw(words[:1]), words)
     sys.stdout.write(command.complete_help())
     return 0
 

@@ -87,17 +87,18 @@ def add_parser(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the script of a shell; return 0."""
-    sys.stdout.write(completion_script(request_from(CompletionOptions, arguments).shell))
+    sys.stdout.write(
+        completion_script(
+            request_from(CompletionOptions, arguments).shell, arguments.parser_of_bw()
+        )
+    )
     return 0
 
 
-def completion_script(shell: str) -> str:
-    """Return the script of a shell, ending with a newline."""
+def completion_script(shell: str, root: CommandParser) -> str:
+    """Return the script of a shell for the parser of `bw`, ending with a newline."""
     import shtab
 
-    from benchwright.cli.main import parser
-
-    root = parser()
     defaults = []
     for words in root.commands():
         one = root.of(words)

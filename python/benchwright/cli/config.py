@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
-from benchwright.cli.parser import add_command
+from benchwright.cli.parser import CommandParser, add_command
 from benchwright.cli.terminal import write_answer
 from benchwright.suite.common_options import Json
 from benchwright.suite.options import Option, add_options, request_from
@@ -71,9 +71,9 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     write_answer(
         json=request.json,
-        document=lambda: config_document(request.words),
+        document=lambda: config_document(request.words, arguments.parser_of_bw()),
         text=lambda: config_text(
-            config_document(request.words),
+            config_document(request.words, arguments.parser_of_bw()),
             every=bool(request.words),
             home=os.path.expanduser("~"),
         ),
@@ -81,12 +81,11 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def config_document(words: tuple[str, ...]) -> ConfigDocument:
-    """Return the values of all options that files can set; `words`: of this command only."""
+def config_document(words: tuple[str, ...], root: CommandParser) -> ConfigDocument:
+    """Return the values of all options of `bw` that files can set; `words`: of this command only."""
     from benchwright.cli.about import command_named
     from benchwright.cli.config_files import WITHOUT, config_places
     from benchwright.cli.defaults import keys_of_command, read_defaults, refusal
-    from benchwright.cli.main import parser
     from benchwright.core.errors import InputError
     from benchwright.report.config import (
         ConfigDocument,
@@ -94,7 +93,6 @@ def config_document(words: tuple[str, ...]) -> ConfigDocument:
         ConfigValueEntry,
     )
 
-    root = parser()
     if words:
         command_named("bw config", root, words)
     places = config_places()

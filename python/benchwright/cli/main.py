@@ -208,7 +208,7 @@ def _interruptible() -> Iterator[None]:
 
 
 def _status_of(
-    parser: CommandParser,
+    root: CommandParser,
     argv: Sequence[str],
     files: Sequence[ConfigFile],
     on_error: Callable[[Exception], None] | None,
@@ -220,12 +220,13 @@ def _status_of(
         if files:
             from benchwright.cli.defaults import parse_with_defaults
 
-            arguments, unknown = parse_with_defaults(parser, words, files)
+            arguments, unknown = parse_with_defaults(root, words, files)
         else:
-            arguments, unknown = parser.parse_known_args(words)
+            arguments, unknown = root.parse_known_args(words)
         if unknown:
-            _refuse_unknown(parser, words, unknown)
+            _refuse_unknown(root, words, unknown)
         arguments.command_argv = command
+        arguments.parser_of_bw = parser
         arguments.undone = undone
         _check_text(argv)
         status: int = arguments.handler(arguments)

@@ -125,8 +125,7 @@ def _skewed_interval(values: Sequence[float], confidence: float, few: bool) -> E
     )
 
 
-# -- how many values each metric needs
-# ------------------------------------------------------------------
+# -- how many values each metric needs -------------------------------------------------
 #
 # Quantile by plan: the pilot's interval sets the number of trials; if these are not enough,
 # their interval sets it again; each look is counted. A mean by plan, and both by watch: examined at
@@ -280,8 +279,7 @@ def looks_taken(first: int, epochs: int) -> int:
     return count
 
 
-# -- the decision: run more, or stop with the interval reached
-# -----------------------------------------
+# -- the decision: run more, or stop with the interval reached -------------------------
 #
 # Decision: at a limit the test ends undecided and reports the interval reached: a limit of
 # count or time does not depend on the values. Each of several metrics is sized separately and the
@@ -408,8 +406,7 @@ def _affordable(rule: UntilPrecise, history: History) -> int:
     return left * history.epochs // history.duration_ns
 
 
-# -- a target that is out of reach
-# ---------------------------------------------------------------------
+# -- a target that is out of reach -----------------------------------------------------
 #
 # A test gives up if it is known that its limits do not suffice, once the rule's time is spent.
 # Known means that even the fewest trials which the values so far allow are too many: the value is
@@ -542,8 +539,7 @@ def alternatives(
     return tuple(found)
 
 
-# -- the same before it is known: only reported, never used for a decision
-# -----------------------------
+# -- the same before it is known: only reported, never used for a decision -------------
 
 FAR = 2.0
 """A projection that exceeds a limit by this factor is reported; nearer ones may still change."""

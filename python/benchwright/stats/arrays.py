@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from benchwright.core.numeric import np, npt
-from benchwright.stats.moments import finite_values
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -15,4 +14,5 @@ SampleValues = FloatArray | Sequence[float]
 
 def finite(values: SampleValues) -> FloatArray:
     """Return the finite values as an array of shape `(n,)`."""
-    return np.array(finite_values(values), dtype=np.float64)
+    array = np.asarray(values, dtype=np.float64)
+    return array[np.isfinite(array)]

@@ -340,8 +340,7 @@ def comparison_progress(
     )
 
 
-# -- a null comparison: a command compared with itself
-# ------------------------------------------------
+# -- a null comparison: a command compared with itself ---------------------------------
 #
 # It shows the noise floor of each metric, and the share of false differences.
 # Decision: that share is computed by relabelling. In each block, the trial that counts as the

@@ -180,8 +180,7 @@ def _question_state(rule: ComparisonRule, history: ComparisonHistory) -> Questio
     return "answered" if waiting == pairs else "settled"
 
 
-# -- verdicts and gates from the evidence so far
-# ----------------------------------------------------
+# -- verdicts and gates from the evidence so far ---------------------------------------
 #
 # Decision: a verdict requires that the interval and the adjusted P-value agree. Equivalence
 # within the margin takes precedence over a difference, because a difference within the margin
@@ -414,8 +413,7 @@ def _outcome(rule: ComparisonRule, history: ComparisonHistory, judged: JudgedLim
     return GateOutcome.UNDECIDED
 
 
-# -- the order in which the arms of a block run
-# -------------------------------------------------------
+# -- the order in which the arms of a block run ----------------------------------------
 #
 # The order depends only on the seed and the block's number, so that a resumed comparison continues
 # in the same order. Decision: every design begins its blocks at random. With a fixed order a

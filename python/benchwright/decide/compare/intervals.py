@@ -250,8 +250,7 @@ def _quantile(confidence: float, degrees: float) -> float:
     return special.t_quantile(degrees, 0.5 + confidence / 2)
 
 
-# -- the smallest effect that a watched comparison could have detected
-# --------------------------------
+# -- the smallest effect that a watched comparison could have detected -----------------
 #
 # A watched comparison finds an effect when its confidence sequence first excludes 0, so
 # its power is a probability of first passage, for which there is no closed form with an

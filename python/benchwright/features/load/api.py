@@ -8,7 +8,8 @@ from pathlib import Path
 import msgspec
 
 from benchwright.api.calls import Word, call_bw, decoded, place_of, texts_of
-from benchwright.api.results import CallResult, figure_text, session_html, session_text, table_html
+from benchwright.api.html import table_html
+from benchwright.api.results import CallResult, figure_text, session_html, session_text
 from benchwright.api.words import Value
 from benchwright.core.errors import BenchError
 from benchwright.features.load.report import LoadDocument, load_document_of

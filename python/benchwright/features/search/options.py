@@ -14,7 +14,7 @@ import msgspec
 from benchwright.core.quantity import parse_confidence, share_within
 from benchwright.features.load import parse as words
 from benchwright.features.load.criteria import parse_criterion
-from benchwright.features.search.peak.policies.policy import (
+from benchwright.features.search.peak.policies.registry import (
     DEFAULT_POLICY,
     POLICIES_WITH,
     POLICY_NAMES,

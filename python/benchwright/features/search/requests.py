@@ -14,14 +14,13 @@ from benchwright.features.generators.adapter import rate_step_in
 from benchwright.features.load import parse as words
 from benchwright.features.load.criteria import parse_criterion
 from benchwright.features.search.options import PeakRequest, RampRequest, SurfaceRequest
-from benchwright.features.search.peak.policies.policy import (
+from benchwright.features.search.peak.policies.policy import highest_rate, lowest_rate
+from benchwright.features.search.peak.policies.registry import (
     DEFAULT_POLICY,
     FORMER_POLICIES,
     POLICIES_WITH,
     POLICY_NAMES,
     fixed_run_length_s,
-    highest_rate,
-    lowest_rate,
 )
 from benchwright.features.search.ramp.spec import (
     THROUGHPUT,

@@ -48,7 +48,7 @@ from benchwright.features.load.workload_toml import WorkloadFile, read_filaments
 from benchwright.features.pool.toml import read_pool
 from benchwright.features.search.command_text import read_command, read_commands
 from benchwright.features.search.options import PeakRequest
-from benchwright.features.search.peak.policies.policy import FORMER_POLICIES, POLICY_NAMES
+from benchwright.features.search.peak.policies.registry import FORMER_POLICIES, POLICY_NAMES
 from benchwright.features.search.server.remote_toml import remote_of
 from benchwright.features.search.server.resources_toml import RESOURCES, disk_names_of
 from benchwright.features.search.spec import (

@@ -19,7 +19,8 @@ from benchwright.features.generators.command import MEAN, command_generator
 from benchwright.features.generators.output import parse_source
 from benchwright.features.load.trial import LoadTrial, Probe
 from benchwright.features.search.options import PeakRequest
-from benchwright.features.search.peak.policies.policy import Policy, policy_named
+from benchwright.features.search.peak.policies.policy import Policy
+from benchwright.features.search.peak.policies.registry import policy_named
 from benchwright.features.search.peak.policies.search import may_leave, next_peak_step
 from benchwright.features.search.peak.policies.trials import why_unusable
 from benchwright.features.search.requests import PeakPlan, peak_plan, spec_of_sample

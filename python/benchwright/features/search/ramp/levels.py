@@ -25,8 +25,7 @@ from benchwright.stats.drift import chance_of_wandering, mser_truncation
 from benchwright.stats.intervals import t_quantile
 from benchwright.stats.special import f_tail
 
-# -- the throughput of a trial, and its noise
-# ---------------------------------------------------------
+# -- the throughput of a trial, and its noise ------------------------------------------
 #
 # The noise is the relative variance of one run's throughput, including autocorrelation: a server's
 # counts in neighbouring seconds are similar, so their plain standard deviation is too small; the
@@ -134,8 +133,7 @@ def _variance(counts: FloatArray) -> tuple[float | None, int]:
     return (error / float(counts.mean())) ** 2, cosine_count(counts.size)
 
 
-# -- the throughput of a level, with its interval
-# ------------------------------------------------------
+# -- the throughput of a level, with its interval --------------------------------------
 #
 # The interval includes two kinds of noise: within a run, which its series shows, and between
 # runs (placement, cache, neighbours), which only repetitions show. The second is assumed to be
@@ -294,8 +292,7 @@ def _degrees(parts: Sequence[tuple[float, int]]) -> int:
     return max(1, min(int(total**2 / below), _MOST_DEGREES))
 
 
-# -- the climb: did throughput grow from one level to another, beyond noise?
-# ----------------------------
+# -- the climb: did throughput grow from one level to another, beyond noise? -----------
 #
 # Decision: levels are compared with the best one, not with their neighbour, so that small steps add
 # up. A level that is hardly higher than the best one shows nothing if its throughput hardly grows.
@@ -382,8 +379,7 @@ def error_of_ratio(pair: Iterable[RampLevel], confidence: float) -> float:
     return t_quantile(confidence, degrees) * math.sqrt(total)
 
 
-# -- did the machine's speed change over the ramp?
-# --------------------------------------------------------
+# -- did the machine's speed change over the ramp? -------------------------------------
 #
 # The runs of one level differ by noise alone unless the machine changed between them. Levels that
 # are repeated in random order show a change over the whole ramp, and no law has to hold for it: a

@@ -37,8 +37,7 @@ from benchwright.features.search.surface.types import (
     SurfaceGoal,
 )
 
-# -- optimal designs: which samples determine a polynomial best
-# -------------------------------------
+# -- optimal designs: which samples determine a polynomial best ------------------------
 #
 # A design is n rows of the model matrix of all candidates. They are chosen by the D criterion (the
 # joint precision of the coefficients) or the I criterion (the mean variance of prediction over all
@@ -239,8 +238,7 @@ def _cost_gains(
     return np.asarray(np.log(after / total))
 
 
-# -- Algorithm 1: mapping response surfaces, as a function of the results so far
-# -----------------------
+# -- Algorithm 1: mapping response surfaces, as a function of the results so far -------
 #
 # 1) Inputs: factors and their levels. 2) Outer loop: for each distinct sample ... 3) inner loop:
 # find its peak rate (features/search/peak/policies). The design sets the samples. In the order,

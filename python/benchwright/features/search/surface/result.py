@@ -216,8 +216,7 @@ def _is_outside(factor: Factor, level: str) -> bool:
     return not min(numbers) <= factor.number(level) <= max(numbers)
 
 
-# -- findings: samples without a peak, a model that does not fit, assumptions
-# ------------------------
+# -- findings: samples without a peak, a model that does not fit, assumptions ----------
 
 
 def surface_findings(

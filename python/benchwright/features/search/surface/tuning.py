@@ -15,8 +15,7 @@ EVEN_POINTS_PER_SAMPLE = 64
 RATE_DIGITS = 5
 """Significant digits of a start rate."""
 
-# -- the time until a deadline (deadline.py)
-# ------------------------------------------------------------
+# -- the time until a deadline (deadline.py) -------------------------------------------
 
 SEARCH_TRIALS = 4
 """Fewest trials for which a search is begun: the climb, and one or two trials near the peak."""
@@ -35,8 +34,7 @@ follows the last load: requests in flight after an overload (some seconds), find
 END_RANGE_S = (2.0, 10.0)
 """Its limits."""
 
-# -- gangs of a pool (batch.py, gangs.py)
-# ---------------------------------------------------------------
+# -- gangs of a pool (batch.py, gangs.py) ----------------------------------------------
 
 FEWEST_BELIEVED_SAMPLES = 5
 """Minimum of samples with a result for a choice that believes the process's predictions of others;
@@ -72,8 +70,7 @@ EXCHANGE_TRIES = 30
 LEAST_DETERMINANT_RATIO = 1e-12
 """Minimum ratio of the determinants of an exchange: below it, the new design is singular."""
 
-# -- noise and models (model.py, polynomial.py, gaussian_process.py)
-# --------------------------------
+# -- noise and models (model.py, polynomial.py, gaussian_process.py) -------------------
 
 LEAST_RELATIVE_SD = 1e-3
 """Minimum standard deviation of a peak's logarithm: no rate is known better than to 0.1 %."""
@@ -100,8 +97,7 @@ intervals are too narrow."""
 PREDICTED_AT_ONCE = 512
 """Samples that are predicted at once; limits the memory."""
 
-# -- findings (result.py)
-# ---------------------------------------------------------------------------
+# -- findings (result.py) --------------------------------------------------------------
 
 LACK_OF_FIT_LEVEL = 0.01
 """Level of the test of residuals against the searches' own noise."""

@@ -177,8 +177,7 @@ def _computed_noise(criterion: Criterion, trial: LoadTrial) -> RunNoise:
     return run_noise(values[known], counts[known], trial.series.width_s)
 
 
-# -- the distribution of the peak
-# ----------------------------------------------------------------------
+# -- the distribution of the peak ------------------------------------------------------
 
 STEEPNESS_GRID = np.geomspace(*tuning.STEEPNESS_RANGE)
 """Elasticities of the response to the rate at the limit."""

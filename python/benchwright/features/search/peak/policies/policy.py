@@ -1,4 +1,4 @@
-"""Policies of a peak search: their interface, their names, and the limits they share.
+"""Policies of a peak search: their interface, and the limits they share.
 
 A policy has no state: its decisions depend only on the trials so far. So a resumed search continues
 as if it had not been interrupted, and a search of a simulated server runs the same code.
@@ -104,79 +104,3 @@ def probability_wanted(claim: Claim) -> float:
     """Return the probability of a claim at which its search may stop: half of what is missing to 1
     is the price of a look after every run."""
     return (1 + claim.confidence) / 2
-
-
-# -- the policies by name
-# -----------------------------------------------------------------------------
-#
-# Imports are lazy: a policy must not load the modules of another one.
-
-DEFAULT_POLICY = "monotone"
-FORMER_POLICIES = {"qgs": DEFAULT_POLICY}
-"""Names of policies that earlier versions had, and which one a study or a command that names them
-gets."""
-POLICY_NAMES = (
-    "monotone",
-    "binsearch-honest",
-    "binsearch",
-    "linear",
-    "model",
-    "model-polynomial",
-    "strawman",
-)
-"""Names for `--policy`; the last five are the workbench paper's, as published."""
-
-POLICIES_WITH = {
-    "accuracy": ("binsearch", "linear", "model", "model-polynomial"),
-    "step": ("linear", "strawman"),
-    "trials": ("strawman",),
-}
-"""The policies that have an input of their own, by the name of its option and key."""
-
-
-def fixed_run_length_s(name: str, goal: PeakGoal) -> float | None:
-    """Return the length of every trial of a policy with this goal [s]; None if the policy chooses."""
-    from benchwright.features.search.peak.policies import published
-
-    if goal.run_length_s is not None:
-        return goal.run_length_s
-    if name == "strawman":
-        return published.STRAWMAN_RUN_LENGTH_S
-    return None if name == DEFAULT_POLICY else published.PAPER_RUN_LENGTH_S
-
-
-def policy_named(name: str) -> Policy:
-    """Return a policy with its published parameters. Raises KeyError for an unknown name."""
-    name = FORMER_POLICIES.get(name, name)
-    if name not in POLICY_NAMES:
-        raise KeyError(name)
-    if name == DEFAULT_POLICY:
-        from benchwright.features.search.peak.policies.monotone import Monotone
-
-        return Monotone()
-    if name == "strawman":
-        from benchwright.features.search.peak.policies.published import Strawman
-
-        return Strawman()
-    return _published_policy(name)
-
-
-def _published_policy(name: str) -> Policy:
-    from benchwright.features.search.peak.policies.published import (
-        Algorithm2,
-        binsearch,
-        judge_in_region,
-        linear,
-        model_guided,
-        model_guided_polynomial,
-    )
-
-    if name == "binsearch-honest":
-        return Algorithm2(name, binsearch, judge_in_region, cautions="")
-    picking = {
-        "binsearch": binsearch,
-        "linear": linear,
-        "model": model_guided,
-        "model-polynomial": model_guided_polynomial,
-    }[name]
-    return Algorithm2(name, picking)

@@ -342,8 +342,7 @@ def _bisected(tested: Sequence[LoadMean], high: float) -> LoadPick | None:
     return LoadPick((low + high) / 2, "bisect")
 
 
-# -- Algorithm 2, "Searching for the Peak Rate"
-# -------------------------------------------------------
+# -- Algorithm 2, "Searching for the Peak Rate" ----------------------------------------
 #
 # Each load has at least two trials. After every further trial the t-interval of their means is
 # compared with the peak region. Without overlap, the load-picking algorithm chooses the next load;
@@ -661,8 +660,7 @@ def tested_curve(
     return tuple(points[rate] for rate in sorted(points))
 
 
-# -- the strawman: what scripts commonly do
-# --------------------------------------------------------------
+# -- the strawman: what scripts commonly do --------------------------------------------
 #
 # A fixed number of trials of a fixed length at every load of a linear sequence, until a load
 # saturates the server; the answer is the highest load that did not.

@@ -110,8 +110,7 @@ def _batch_variance_s(values: FloatArray, counts: FloatArray, size: int) -> floa
     return float((means / overall).var(ddof=1)) * size
 
 
-# -- one trial
-# ---------------------------------------------------------------------------------------
+# -- one trial -------------------------------------------------------------------------
 
 
 class RunEstimate(msgspec.Struct, frozen=True):
@@ -213,8 +212,7 @@ def _first_counted(bins: _Bins, trial: LoadTrial, left_out: float) -> int:
     return min(warm, bins.values.size // 2)
 
 
-# -- all trials
-# ------------------------------------------------------------------------------------------
+# -- all trials ------------------------------------------------------------------------
 
 
 _RUNS: TrialCache[RunEstimate] = TrialCache(4096)
@@ -240,8 +238,7 @@ def read_runs(
     ]
 
 
-# -- runs that are too short for this server
-# ----------------------------------------------------------
+# -- runs that are too short for this server -------------------------------------------
 #
 # A server that pauses every half minute shows no pause in most runs of five seconds, and too much
 # of one in a run of twenty. So a higher rate seems to be far below the limit and a lower one far

@@ -77,14 +77,12 @@ CEILING_ENDED_RATIO = 1.05
 """A generator is at its ceiling if at two rates that are not beside each other the rates of ended
 operations have at most this ratio."""
 
-# -- the first guess: a closed loop (search.py)
-# -----------------------------------------------------
+# -- the first guess: a closed loop (search.py) ----------------------------------------
 
 GUESS_SHARE = 0.75
 """The first rate, as a share of what the closed loop completed: it has no bursts of arrivals."""
 
-# -- trials that a late generator spoilt (lateness.py)
-# -----------------------------------------------
+# -- trials that a late generator spoilt (lateness.py) ---------------------------------
 
 VOID_BEYOND = 3.0
 """A trial whose generator was late by much of the limit is void up to this multiple of the limit:
@@ -123,8 +121,7 @@ OWN_NOISE_OF_PERCENTILES = 2.5
 """A run's percentile is decided by its few excursions, and its bins' percentiles vary less than it:
 its noise is this many times that of its batches. Measured on M/M/1, p95 at 6.7 services: 2.6."""
 
-# -- warm-up (reading.py)
-# ---------------------------------------------------------------------------
+# -- warm-up (reading.py) --------------------------------------------------------------
 
 WARM_UP_LEAST_S = 2.0
 """Always left out of a run: the first moments of the empty server."""
@@ -142,8 +139,7 @@ COLD_LEFT_OUT = 0.5
 COLD_FAILS_FROM = 2.0
 """... a failure counts nevertheless at this multiple of the highest rate that held."""
 
-# -- overload and capacity (reading.py)
-# -------------------------------------------------------------
+# -- overload and capacity (reading.py) ------------------------------------------------
 
 OVERLOAD_GROWTH = 1.25
 """A response grows if the last quarter is at least this many times the middle half."""
@@ -161,15 +157,13 @@ LEAST_SHARE_OF_LIMIT = 1e-3
 """Lower bound for a share of the limit: an error ratio is 0 at low loads, and a logarithm is
 needed."""
 
-# -- runs that are too short for a server (reading.py)
-# -----------------------------------------------
+# -- runs that are too short for a server (reading.py) ---------------------------------
 
 CONTRARY_LONGER = 3.0
 """Where two runs contradict each other, one that is about this many times as long is believed;
 otherwise both are left out, and the next runs are so much longer."""
 
-# -- each load alone (monotone_posterior.py)
-# -------------------------------------------------------------------------
+# -- each load alone (monotone_posterior.py) -------------------------------------------
 
 LOAD_SURE = 0.995
 """Maximum probability from a single load: one run may be exceptional."""
@@ -178,8 +172,7 @@ IDLE_SHARE = 0.05
 LEAST_ERROR = 0.01
 """A curve takes no load's value to be more certain: its error comes from few values."""
 
-# -- the monotone search: its posterior (monotone_posterior.py)
-# -------------------------------------------------------
+# -- the monotone search: its posterior (monotone_posterior.py) ------------------------
 
 PARABOLA_NEAR = (0.55, 1.8)
 """Responses near the limit, as shares of it: for them the parabola is used, and one above
@@ -202,8 +195,7 @@ BLIND_NOISE_S = 2.0
 PEAK_POINTS = 120
 """Rates of the grid."""
 
-# -- the monotone search: runs and stop rule (monotone.py)
-# --------------------------------------------------------------
+# -- the monotone search: runs and stop rule (monotone.py) -----------------------------
 
 MONOTONE_FEWEST_NEAR = 6
 """Minimum of runs near the limit, so that the variation between runs is visible."""
@@ -225,8 +217,7 @@ limit, or by the claim's tolerance if that is less and the claim needs no steepn
 searches of seven simulated queues took 1.4 to 2.0 times as long; 0.2 to 0.4 are equal, 1.0 takes
 1.3 times as long."""
 
-# -- a failure is confirmed, and the answer checked (monotone.py, check.py)
-# ----------------------------
+# -- a failure is confirmed, and the answer checked (monotone.py, check.py) ------------
 
 CHECK_APART = 0.05
 """Distance of the check from the answer, as a share of the rate; farther where the response differs
@@ -241,8 +232,7 @@ ROUGH_ANSWER = 0.1
 MOVED_LEAST_RUNS = 4
 """Runs before and after a change with time, at least."""
 
-# -- a jump of the response across the region (crossing.py)
-# ----------------------------------------------------------------
+# -- a jump of the response across the region (crossing.py) ----------------------------
 
 JUMP_NARROW = 0.01
 """Maximum relative distance of two rates for a jump between them, and the least one from a rate
@@ -257,8 +247,7 @@ operations."""
 SHEDDING_ERRORS = 0.002
 """Above this share of errors a server refuses requests and does not only fail by chance."""
 
-# -- diagnosis: pauses at even distances (diagnostics.py)
-# --------------------------------------------------------------------------------
+# -- diagnosis: pauses at even distances (diagnostics.py) ------------------------------
 
 PAUSE_SPIKE = 2.2
 """A bin above this multiple of its run's median is a spike."""
