@@ -12,6 +12,7 @@ import inspect
 import itertools
 import json
 import re
+import textwrap
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -67,15 +68,18 @@ def table_of(name: str) -> str:
 
 
 def of_options(request: type[msgspec.Struct]) -> str:
-    """Return the table of the keys that are options too."""
-    return table(
-        ("key", "option", "meaning", "default"),
-        [
-            (f"`{option.key}`", f"`{option.flag}`", option.help, option.default)
-            for option in options_of(request).values()
-            if option.key
-        ],
-    )
+    """Return the keys that are options too: `--help` and its page say what each means."""
+    keys = [
+        f"`{option.key}`" + ("" if option.flag == as_flag(str(option.key)) else f" (`{option.flag}`)")
+        for option in options_of(request).values()
+        if option.key
+    ]
+    return textwrap.fill(", ".join(keys) + ".", width=100, break_on_hyphens=False)
+
+
+def as_flag(key: str) -> str:
+    """Return the option that a key is usually called on the command line."""
+    return "--" + key.replace("_", "-")
 
 
 def of_command(request: type[msgspec.Struct]) -> str:
