@@ -17,6 +17,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import msgspec
 
     from benchwright.cli.added_options import AddedOptions
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from benchwright.core.results import Finding
     from benchwright.page.document import Section
     from benchwright.page.session_kind import SessionKind
+    from benchwright.page.trial_documents import TrialDocumentKind
     from benchwright.run.gangs import OpenGangs
     from benchwright.run.surroundings import Surrounding
     from benchwright.study.journal import SessionInfo, StoredSession, Study
@@ -100,6 +103,15 @@ class Feature:
     def sections(self, part: str, study: Study, session: StoredSession) -> Sequence[Section]:
         """Return what it adds to the report page of a session; `part`: the prefix of the ids."""
         return ()
+
+    def trial_documents(self) -> Sequence[TrialDocumentKind]:
+        """Return the kinds of documents that its programs print, which a trial can have run."""
+        return ()
+
+    def status_of_resumed(self, place: Path, number: int, info: SessionInfo, status: int) -> int:
+        """Return the exit status of a session that one of its commands began and `bw resume` ended
+        with `status`, and write what the command writes at its end. `place`: of the study."""
+        return status
 
     def documents(self) -> Mapping[DocumentType, DocumentType | None]:
         """Return the types of its `--json` documents; with each the type of the least that the

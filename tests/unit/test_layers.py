@@ -135,17 +135,10 @@ AT_THE_TOP = {"feature.py", "load.py"}
 """The table of the features, and the public name of the API of the feature `load`."""
 LEFT: dict[str, set[str]] = {
     "cli/compare_outcome.py": {"profile"},
-    "cli/outcome.py": {"load"},
-    "cli/plot_file.py": {"load"},
-    "cli/plot_study.py": {"load"},
-    "cli/resume.py": {"load"},
     "findings/examine.py": {"profile"},
     "findings/observed.py": {"profile"},
-    "page/headline.py": {"load"},
     "page/html.py": {"profile"},
-    "page/tests.py": {"load"},
     "page/why.py": {"profile"},
-    "report/junit.py": {"load"},
     "report/observed.py": {"profile"},
     "run/observers.py": {"profile"},
     "run/performer.py": {"profile"},

@@ -15,12 +15,12 @@ from benchwright.core.comparison import GateOutcome
 from benchwright.core.progress import PlainProgress
 from benchwright.core.text import binary_size_text, rate_text
 from benchwright.features.load.engine import load_metrics, metric_names
+from benchwright.features.load.junit import limits_junit
 from benchwright.features.load.report import (
     LoadProgressLine,
     LoadReport,
     ending_cases,
     file_set_progress_text,
-    limits_junit,
     load_headline,
     load_progress_text,
     load_text,

@@ -162,8 +162,8 @@ def print_outcome(ended: SessionResult, session: Session, outcome: Outcome, *, j
     paint = painter(sys.stdout)
     ran = [(test.name, test.trials) for test in tests]
     session_number = ended.ledger.session
-    load = load_text_of(study.path, session_number, ran, verbose=outcome.verbose)
-    lines = load.splitlines() or answer_lines(outcome.answer, report_width(), paint)
+    report = document_text_of(study.path, session_number, ran, verbose=outcome.verbose)
+    lines = report.splitlines() or answer_lines(outcome.answer, report_width(), paint)
     print_blocks(
         [
             "\n".join([*lines, *failure_lines(outcome, tests)]),
@@ -174,28 +174,22 @@ def print_outcome(ended: SessionResult, session: Session, outcome: Outcome, *, j
     print_end(outcome, verdict, tests)
 
 
-def load_text_of(
+def document_text_of(
     study: Path,
     session: int,
     tests: Sequence[tuple[str, Sequence[Trial]]],
     *,
     verbose: bool,
 ) -> str:
-    """Return the report of a session that is one load, as `bw load` without a study prints it;
-    empty for another session. `tests`: each with its name."""
+    """Return the report of a session that is one document (page/trial_documents.py), as its program
+    prints it; empty for another session. `tests`: each with its name."""
     if len(tests) != 1 or len(tests[0][1]) != 1:
         return ""
-    ((name, (trial,)),) = tests
-    from benchwright.features.load.report import load_document_of, stored_text
+    from benchwright.page.trial_documents import trial_document
 
-    document = load_document_of(study, session, name, trial)
-    if document is None:
-        return ""
-    try:
-        return stored_text(document, report_width(), painter(sys.stdout), verbose=verbose)
-    except (msgspec.ValidationError, KeyError):
-        # Another program's document: any command can print this schema's name.
-        return ""
+    ((name, (trial,)),) = tests
+    found = trial_document(study, session, name, trial)
+    return "" if found is None else found.text(report_width(), painter(sys.stdout), verbose=verbose)
 
 
 def failure_lines(outcome: Outcome, tests: Sequence[RunningTest]) -> Iterator[str]:

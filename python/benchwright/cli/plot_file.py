@@ -36,15 +36,12 @@ def check_plot(path: str | None, inputs: Sequence[str]) -> None:
 
 
 def write_plot(path: str | None, sheet: Callable[[], Sheet]) -> tuple[FileEntry, ...]:
-    """Draw the sheet and write it; return the file's entry for the JSON document.
-
-    Raises BenchError if the engine reported an invalid histogram.
-    """
+    """Draw the sheet and write it; return the file's entry for the JSON document."""
     if path is None:
         return ()
     from benchwright.report.charts.render import render_sheet
 
-    rendered = render_sheet(_composed(sheet), panel_style(), form_of(path))
+    rendered = render_sheet(sheet(), panel_style(), form_of(path))
     return write_rendered(path, rendered)
 
 
@@ -65,20 +62,6 @@ def write_rendered(path: str, rendered: Rendered) -> tuple[FileEntry, ...]:
         print(visible_lines(f"bw: {note}"), file=sys.stderr)
     write_output(Path(path), rendered.data)
     return (FileEntry(path, form_of(path), len(rendered.data)),)
-
-
-def _composed(sheet: Callable[[], Sheet]) -> Sheet:
-    from benchwright.core.errors import BenchError
-    from benchwright.features.load.hdr_histogram import HistogramError
-
-    try:
-        return sheet()
-    except HistogramError as error:
-        raise BenchError(
-            "engine-protocol",
-            f"the engine reported an invalid histogram: {error}",
-            "the engine and this program have different versions: run `make setup`",
-        ) from None
 
 
 def form_of(path: str) -> str:

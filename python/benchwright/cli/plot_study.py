@@ -28,8 +28,8 @@ from benchwright.study.directory import JOURNAL
 from benchwright.study.journal import StoredSession, Study
 from benchwright.study.selection import split_selector
 
-_MOST_LOADS = 6
-"""Loads in one chart: more colours and dashes are hard to distinguish."""
+_MOST_DOCUMENTS = 6
+"""Documents in one chart: more colours and dashes are hard to distinguish."""
 
 
 def session_sheet(word: str) -> Sheet | None:
@@ -52,8 +52,8 @@ def session_sheet(word: str) -> Sheet | None:
                 raise InputError([Diagnostic("empty-series", message, hint, "GLOB")])
             return kind.sheet(study, session)
         if part.test is not None:
-            return load_session_sheet(study, session, part.test)
-        return comparison_sheet(study, session) or load_session_sheet(study, session)
+            return document_sheet(study, session, part.test)
+        return comparison_sheet(study, session) or document_sheet(study, session)
 
 
 def resources_sheet(word: str) -> Sheet:
@@ -123,34 +123,30 @@ def comparison_sheet(study: Study, session: StoredSession) -> Sheet | None:
     return Sheet("", panels, columns=1, note="; ".join(notes))
 
 
-def load_session_sheet(
-    study: Study, session: StoredSession, name: str | None = None
-) -> Sheet | None:
-    """Return the loads of a session's trials; None if a test is no load of `bw load`."""
-    from benchwright.features.load.chart import NamedLoad, load_sheet
-    from benchwright.features.load.report import load_document_of
-    from benchwright.features.load.types import EngineResult
+def document_sheet(study: Study, session: StoredSession, name: str | None = None) -> Sheet | None:
+    """Return the documents of a session's trials (page/trial_documents.py); None if a test has
+    none."""
+    from benchwright.page.trial_documents import TrialDocument, trial_document
 
-    loads: list[NamedLoad] = []
+    found: list[tuple[str, TrialDocument]] = []
     tests = tests_of(study, session.number)
     tests = [test for test in tests if name is None or test.plan.name == name]
     several = len(tests) > 1
     for test in tests:
         name_of = f"{test.plan.name} trial" if several else "trial"
         for trial in test.trials:
-            document = load_document_of(study.path, session.number, test.plan.name, trial)
+            document = trial_document(study.path, session.number, test.plan.name, trial)
             if document is not None:
-                result = msgspec.convert(document.result, EngineResult)
-                loads.append(NamedLoad(f"{name_of} {trial.epoch}", result))
-        if not loads:
+                found.append((f"{name_of} {trial.epoch}", document))
+        if not found:
             return None
-    if not loads:
+    if not found:
         return None
-    shown = loads[-_MOST_LOADS:]
-    sheet = load_sheet(shown)
-    left = len(loads) - len(shown)
-    note = f"the last {len(shown)} of {len(loads)} trials" if left else ""
-    return msgspec.structs.replace(sheet, note=note)
+    kind = found[-1][1].kind
+    found = [one for one in found if one[1].kind is kind]
+    shown = found[-_MOST_DOCUMENTS:]
+    note = f"the last {len(shown)} of {len(found)} trials" if len(shown) < len(found) else ""
+    return msgspec.structs.replace(kind.sheet(shown), note=note)
 
 
 def fitting_request(

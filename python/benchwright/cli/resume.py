@@ -10,7 +10,8 @@ import msgspec
 from benchwright.cli.live import live_port, live_view
 from benchwright.cli.parser import add_command
 from benchwright.cli.shared_options import LiveOptions
-from benchwright.core.plan import is_load
+from benchwright.core.plan import command_word
+from benchwright.feature import feature, feature_of
 from benchwright.suite.common_options import Json, Quiet, Verbose
 from benchwright.suite.options import Option, add_options, request_from
 
@@ -96,11 +97,10 @@ def resume(arguments: argparse.Namespace) -> int:
                 notes=opened.notes,
                 undone=arguments.undone,
             )
-    if not is_load(stored.info.arguments):
+    owner = feature(feature_of(command_word(stored.info.arguments)))
+    if owner is None:
         return status
-    from benchwright.features.load.session import status_of_stored
-
-    return status_of_stored(here / study.path, stored.number, stored.info, status)
+    return owner.status_of_resumed(here / study.path, stored.number, stored.info, status)
 
 
 _LIMITS = {

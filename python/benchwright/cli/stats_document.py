@@ -370,7 +370,7 @@ def with_answers(
 def with_reports(
     answer: StudyAnswer, inputs: Sequence[ParsedInput], *, verbose: bool
 ) -> StudyAnswer:
-    """Return the answer with the reports of the session's load or comparisons, if it has any."""
+    """Return the answer with the report of the session's document or comparisons, if it has any."""
     tests = [one for one in inputs if one.source == answer.source]
     compared = any(one.arm is not None for one in tests)
     ran = [
@@ -382,7 +382,7 @@ def with_reports(
     ]
     if not compared and (len(ran) != 1 or len(ran[0][1]) != 1):
         return answer
-    from benchwright.cli.outcome import load_text_of
+    from benchwright.cli.outcome import document_text_of
     from benchwright.page.stored import session_comparisons
     from benchwright.views.comparison import measured_commands, render_comparison
 
@@ -392,7 +392,7 @@ def with_reports(
         found = [] if part.test else session_comparisons(study, session, tests)
     return msgspec.structs.replace(
         answer,
-        load=load_text_of(part.place, session.number, ran, verbose=verbose),
+        report=document_text_of(part.place, session.number, ran, verbose=verbose),
         comparisons=tuple(
             render_comparison(one, table_width(), measured_commands(ran)) for one in found
         ),

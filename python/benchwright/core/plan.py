@@ -52,9 +52,9 @@ def runs_load(command: str) -> bool:
     return _LOAD.match(command) is not None
 
 
-def is_load(words: Sequence[str]) -> bool:
-    """Return whether the words of a session are those of a load that stands in it alone."""
-    return next((one for one in words if one[:1] != "-"), "") in ("load", "replay")
+def command_word(words: Sequence[str]) -> str:
+    """Return the command of `bw` in the words of a session, such as `load`; empty without one."""
+    return next((one for one in words if one[:1] != "-"), "")
 
 
 class Command(msgspec.Struct, frozen=True):

@@ -9,12 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import msgspec
-
 from benchwright.core.comparison import ComparisonResult
 from benchwright.core.text import plural
 from benchwright.feature import session_kind
-from benchwright.features.load.types import EngineResult
+from benchwright.page.trial_documents import trial_document
 from benchwright.report.answer import (
     TestAnswer,
     answer_of,
@@ -44,8 +42,8 @@ def headline(study: Study, session: StoredSession, tests: Sequence[TestContents]
         if found and (text := _of_comparison(found[0])):
             more = f", and {plural(len(found) - 1, 'comparison')}"
             return text + (more if len(found) > 1 else "")
-    if load := _of_load(study, session, tests):
-        return load
+    if text := _of_document(study, session, tests):
+        return text
     answer = answer_of(
         [input_of_contents(test) for test in tests],
         status=session.status,
@@ -95,23 +93,10 @@ def _labelled(row: TestAnswer) -> str:
     return "" if row.label == "elapsed" else f"{row.label} "
 
 
-def _of_load(study: Study, session: StoredSession, tests: Sequence[TestContents]) -> str:
-    """Return the answer of a session that is one load; empty for another one."""
+def _of_document(study: Study, session: StoredSession, tests: Sequence[TestContents]) -> str:
+    """Return the answer of a session that is one document; empty for another one."""
     if len(tests) != 1 or len(tests[0].trials) != 1:
         return ""
-    from benchwright.features.load.report import (
-        headline_report,
-        load_document_of,
-        load_headline,
-    )
-
     (test,) = tests
-    document = load_document_of(study.path, session.number, test.plan.name, test.trials[0])
-    if document is None:
-        return ""
-    try:
-        result = msgspec.convert(document.result, EngineResult)
-    except msgspec.ValidationError:
-        # Another program's document: any command can print this schema's name.
-        return ""
-    return load_headline(result, headline_report(document))
+    found = trial_document(study.path, session.number, test.plan.name, test.trials[0])
+    return "" if found is None else found.headline

@@ -10,12 +10,6 @@ from benchwright.core.observation import Trial, TrialEnding, profiles_of
 from benchwright.core.results import Estimate, Finding, Summary
 from benchwright.core.text import exact_text, moment_text, percent_text, plural
 from benchwright.core.untrusted import visible
-from benchwright.features.load.page import (
-    StoredLoad,
-    load_tiles,
-    loads_section,
-    read_loads,
-)
 from benchwright.page.document import (
     Block,
     Cell,
@@ -40,6 +34,7 @@ from benchwright.page.trial_charts import (
     over_factor,
     shown,
 )
+from benchwright.page.trial_documents import StoredDocument, document_sections, stored_documents
 from benchwright.page.why import why_section
 from benchwright.report.answer import (
     SessionAnswer,
@@ -100,10 +95,10 @@ def tests_part(study: Study, session: StoredSession, part: str, only: str | None
         detail=session.detail,
         baseline=stored_baseline(session.info),
     )
-    loads = read_loads(stored)
+    documents = stored_documents(stored)
     trials = [trial for test in stored.tests for trial in test.trials]
     sections = [
-        *([loads_section(part, loads)] if loads else []),
+        *document_sections(part, documents),
         *([comparison_section(_compared(stored))] if stored.comparisons else []),
         *([results_section(stored, answer)] if len(stored.tests) > 1 else []),
         *added_sections(part, study, session),
@@ -122,7 +117,7 @@ def tests_part(study: Study, session: StoredSession, part: str, only: str | None
         method_section(stored, answer),
         data_section(stored, answer.reference_place),
     ]
-    return answered_part(stored, answer, sections, loads=loads)
+    return answered_part(stored, answer, sections, documents=documents)
 
 
 def _compared(stored: StoredTests) -> Compared:
@@ -136,12 +131,12 @@ def answered_part(
     sections: Sequence[Section],
     *,
     headline: str = "",
-    loads: Sequence[StoredLoad] = (),
+    documents: Sequence[StoredDocument] = (),
 ) -> ReportPart:
     """Return the report of tests with its sections; `headline` replaces the first sentence of the
     answer."""
     session = stored.session
-    verdict = list(_verdict(stored, answer, loads))
+    verdict = list(_verdict(stored, answer, documents))
     if headline:
         verdict[:1] = [headline]
     return ReportPart(
@@ -155,7 +150,7 @@ def answered_part(
         verdict=tuple(map(visible, verdict)),
         tone=_verdict_tone(stored),
         output=tuple(_output_of_failures(stored)),
-        tiles=tuple(_tiles(stored, answer, loads)),
+        tiles=tuple(_tiles(stored, answer, documents)),
         findings=finding_lines(answer.groups, _named_findings(stored, answer)),
         sections=tuple(sections),
     )
@@ -181,7 +176,7 @@ def _named_findings(stored: StoredTests, answer: SessionAnswer) -> Iterator[tupl
 
 
 def _verdict(
-    stored: StoredTests, answer: SessionAnswer, loads: Sequence[StoredLoad]
+    stored: StoredTests, answer: SessionAnswer, documents: Sequence[StoredDocument]
 ) -> Iterator[str]:
     """Yield the answer, one sentence for each question."""
     status, detail = stored.session.status, stored.session.detail
@@ -194,14 +189,16 @@ def _verdict(
         yield answer_sentence(failed[0])
     yield from comparison_verdict(stored.comparisons)
     if not stored.comparisons:
-        if loads and len(loads) == sum(row.trials for row in rows):
-            yield loads[0].headline if len(loads) == 1 else plural(len(loads), "load")
-            yield from (load.sentence for load in loads[:_MOST_SENTENCES])
+        if documents and len(documents) == sum(row.trials for row in rows):
+            nouns = Counter(one.kind.noun for one in documents)
+            counts = ", ".join(plural(count, noun) for noun, count in nouns.items())
+            yield documents[0].document.headline if len(documents) == 1 else counts
+            yield from (one.document.sentence for one in documents[:_MOST_SENTENCES])
         elif len(rows) == 1 and not failed:
             yield test_sentence(rows[0], status)
         elif len(rows) > 1:
             yield from _of_several(rows, status)
-        if (unseen := unseen_text(rows)) and not loads and not failed:
+        if (unseen := unseen_text(rows)) and not documents and not failed:
             yield f"{unseen}."
     if rows and status in ("interrupted", "crashed"):
         yield broken
@@ -256,14 +253,14 @@ def _lowest_and_highest(
 
 
 def _tiles(
-    stored: StoredTests, answer: SessionAnswer, loads: Sequence[StoredLoad]
+    stored: StoredTests, answer: SessionAnswer, documents: Sequence[StoredDocument]
 ) -> Iterator[Tile]:
     """Yield the numbers of the answer: of one test, of the ends of several, of a comparison."""
     rows = answer.tests
     if stored.comparisons:
         yield from comparison_tiles(_compared(stored))
-    elif len(loads) == 1:
-        yield from load_tiles(loads[0])
+    elif len(documents) == 1:
+        yield from documents[0].kind.tiles(documents[0])
         return
     elif len(rows) == 1:
         yield from _tiles_of_one(stored.tests[0], rows[0])

@@ -102,7 +102,7 @@ class StudyAnswer(msgspec.Struct, frozen=True):
     study: str
     """The path of the study."""
     answer: SessionAnswer
-    load: str = ""
+    report: str = ""
     """The report of a session that is one load, in place of the table."""
     comparisons: tuple[str, ...] = ()
     """The report of each comparison of the session."""
@@ -115,7 +115,7 @@ def study_answer_lines(
     each with its study as the heading if there are several."""
     lines: list[str] = []
     for one in studies:
-        found = one.load.splitlines() or answer_lines(one.answer, width, paint)
+        found = one.report.splitlines() or answer_lines(one.answer, width, paint)
         for text in one.comparisons:
             found += ["", *text.splitlines()] if found else text.splitlines()
         if found and len(studies) > 1:

@@ -20,7 +20,6 @@ from benchwright.core.comparison import ComparisonResult, GateOutcome, Verdict
 from benchwright.core.results import Finding, Severity
 from benchwright.core.text import plural
 from benchwright.core.untrusted import visible_lines
-from benchwright.features.load.types import LimitVerdict
 from benchwright.report.comparison import gate_sentence, sentence
 from benchwright.report.parts import finding_lines
 
@@ -52,33 +51,6 @@ def comparison_suite(
     cases = [*_verdicts(comparison), *gates, *_trials(comparison)]
     name = " and ".join(comparison.arms)
     return suite_of(name, cases, comparison.duration_ns, findings)
-
-
-def limit_cases(
-    verdicts: Sequence[LimitVerdict], classname: str = "bw.load"
-) -> list[ElementTree.Element]:
-    """Return a case for each limit of a load."""
-    cases = []
-    for one in verdicts:
-        case = ElementTree.Element(
-            "testcase", classname=xml_text(classname), name=xml_text(one.limit)
-        )
-        if one.outcome is GateOutcome.FAILED:
-            add_child(case, "failure", one.detail)
-        elif one.outcome is GateOutcome.UNDECIDED:
-            add_child(case, "error", f"undecided: {one.detail}")
-        else:
-            add_child(case, "system-out", text=one.detail)
-        cases.append(case)
-    return cases
-
-
-def ending_case(name: str, outcome: str, message: str) -> ElementTree.Element:
-    """Return a case about how a load ended; it passes without a message."""
-    case = ElementTree.Element("testcase", classname="bw.load", name=name)
-    if message:
-        add_child(case, outcome, message)
-    return case
 
 
 def suite_of(

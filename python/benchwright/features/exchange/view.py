@@ -27,13 +27,13 @@ from benchwright.features.exchange.export.view import (
     distinct,
     unit_of,
 )
-from benchwright.features.load.page import read_loads
 from benchwright.features.load.plan import too_many_errors
-from benchwright.features.load.report import LoadDocument, headline_report, load_sentence
+from benchwright.features.load.report import LoadDocument, TrialLoad
 from benchwright.features.load.types import EngineResult
 from benchwright.machine.redact import without_secrets
 from benchwright.page.session_kind import SessionOutcome
 from benchwright.page.stored import StoredTest, read_tests
+from benchwright.page.trial_documents import stored_documents
 from benchwright.report.answer import (
     State,
     TestAnswer,
@@ -101,7 +101,7 @@ def _tests_view(
         detail=session.detail,
         baseline=stored_baseline(session.info),
     )
-    loads = read_loads(stored, most=None)
+    documents = stored_documents(stored, most=None)
     names = distinct(name_with_threads(one.contents.plan) for one in stored.tests)
     named = {one.id: name for one, name in zip(stored.tests, names, strict=True)}
     tests = tuple(
@@ -116,15 +116,16 @@ def _tests_view(
         about_session=stored.about_session,
         groups=answer.groups,
         answer=answer,
-        sentences=tuple(f"{one.name}: {one.sentence}" for one in loads),
+        sentences=tuple(f"{one.name}: {one.document.sentence}" for one in documents),
         loads=tuple(
             ExportLoad(
                 test=named[one.test.id],
                 trial=one.trial,
-                result=one.result,
-                limits=one.document.limits,
+                result=one.document.result,
+                limits=one.document.document.limits,
             )
-            for one in loads
+            for one in documents
+            if isinstance(one.document, TrialLoad)
         ),
     )
 
@@ -177,7 +178,7 @@ def read_load_file(path: Path, wanted: Sequence[str] = ()) -> ExportView:
         duration_ns=result.elapsed_ns,
         tests=(test,),
         groups=finding_groups([(test.name, one) for one in findings]),
-        sentences=(load_sentence(result, headline_report(document)),),
+        sentences=(TrialLoad(document, result).sentence,),
         loads=(ExportLoad(test=test.name, trial=1, result=result, limits=document.limits),),
     )
     return _with_metrics(view, wanted) if wanted else view

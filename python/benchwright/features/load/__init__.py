@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from benchwright.feature import AddParser, DocumentType, Feature
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from benchwright.page.trial_documents import TrialDocumentKind
+    from benchwright.study.journal import SessionInfo
 
 
 class Load(Feature):
@@ -22,6 +28,16 @@ class Load(Feature):
         from benchwright.features.load.other_tools import OPTIONS
 
         return OPTIONS
+
+    def trial_documents(self) -> Sequence[TrialDocumentKind]:
+        from benchwright.features.load.trial_document import LOADS
+
+        return (LOADS,)
+
+    def status_of_resumed(self, place: Path, number: int, info: SessionInfo, status: int) -> int:
+        from benchwright.features.load.session import status_of_stored
+
+        return status_of_stored(place, number, info, status)
 
     def documents(self) -> Mapping[DocumentType, DocumentType | None]:
         from benchwright.features.load.report import LoadDocument

@@ -12,7 +12,7 @@ from benchwright.api.html import table_html
 from benchwright.api.results import CallResult, figure_text, session_html, session_text
 from benchwright.api.words import Value
 from benchwright.core.errors import BenchError
-from benchwright.features.load.report import LoadDocument, load_document_of
+from benchwright.features.load.report import LoadDocument, load_of
 from benchwright.features.load.types import EngineResult
 from benchwright.report.documents import FindingEntry
 from benchwright.report.run import RunDocument
@@ -90,8 +90,8 @@ def _stored_load(document: RunDocument) -> LoadDocument:
         for test in tests_of(study, document.session):
             for trial in test.trials:
                 name = test.plan.name
-                found = load_document_of(path, document.session, name, trial)
+                found = load_of(path, document.session, name, trial)
                 if found is not None:
-                    return found
+                    return found.document
     hint = f"bw show {path}@{document.session}"
     raise BenchError("no-document", f"the load failed: {document.detail}", hint)

@@ -18,6 +18,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from benchwright.core.errors import BenchError
 from benchwright.core.numeric import np, npt
 
 _COMPRESSED = 0x1C849314
@@ -28,8 +29,15 @@ _LARGEST_BYTES = 1 << 26
 """No histogram of five digits over 63 bits is larger; larger ones are rejected."""
 
 
-class HistogramError(ValueError):
-    """The text is not an HdrHistogram; the message names the first defect."""
+class HistogramError(BenchError):
+    """The engine's text is not an HdrHistogram; the message names the first defect."""
+
+    def __init__(self, defect: str) -> None:
+        super().__init__(
+            "engine-protocol",
+            f"the engine reported an invalid histogram: {defect}",
+            "the engine and this program have different versions: run `make setup`",
+        )
 
 
 class Histogram(msgspec.Struct, frozen=True):

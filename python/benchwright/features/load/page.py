@@ -1,8 +1,4 @@
-"""The section about loads: issue error, service and response time, rates over time.
-
-`bw load --study` runs the load as a trial whose command prints the load's document, so the complete
-result is in the trial's output, and a suite that runs `bw load --json` is read in the same way.
-"""
+"""The section about loads: issue error, service and response time, rates over time."""
 
 from __future__ import annotations
 
@@ -25,12 +21,10 @@ from benchwright.features.load.report import (
     TIMES,
     VERDICTS,
     LoadDocument,
+    TrialLoad,
     file_set_text,
     headline_report,
     kind_name,
-    load_document_of,
-    load_headline,
-    load_sentence,
     shown_chains,
     shown_kinds,
     shown_times,
@@ -53,8 +47,8 @@ from benchwright.page.document import (
     Tile,
     Words,
 )
-from benchwright.page.stored import StoredTest, StoredTests
 from benchwright.page.trial_charts import normal_pictures
+from benchwright.page.trial_documents import StoredDocument
 from benchwright.report.charts.compose import RESPONSE_MEAN
 from benchwright.report.charts.sheet import Sheet
 from benchwright.report.charts.source import PlotTest
@@ -69,58 +63,26 @@ from benchwright.views.figures import (
     table_of,
 )
 
-_MOST_LOADS = 12
-"""Loads with a group of their own; a suite can repeat a load hundreds of times."""
 
-
-class StoredLoad(msgspec.Struct, frozen=True):
-    """The result of one load."""
+class ShownLoad(msgspec.Struct, frozen=True):
+    """A load on a page."""
 
     id: str
     name: str
-    trial: int
-    """The number of its trial."""
-    test: StoredTest
     document: LoadDocument
     result: EngineResult
 
-    @property
-    def sentence(self) -> str:
-        """Its answer."""
-        return load_sentence(self.result, headline_report(self.document))
 
-    @property
-    def headline(self) -> str:
-        """Its answer in a few words."""
-        return load_headline(self.result, headline_report(self.document))
+def _shown(one: StoredDocument) -> ShownLoad:
+    load = one.document
+    assert isinstance(load, TrialLoad)
+    return ShownLoad(one.id, one.name, load.document, load.result)
 
 
-def read_loads(stored: StoredTests, most: int | None = _MOST_LOADS) -> tuple[StoredLoad, ...]:
-    """Return the loads whose results are in the output of the session's trials.
-
-    `most`: how many of them at most; None: all.
-    """
-    found: list[StoredLoad] = []
-    for test in stored.tests:
-        loads = [
-            (trial, document)
-            for trial in test.trials
-            if (document := load_document_of(stored.path, stored.session.number, test.name, trial))
-        ]
-        for trial, document in loads[: None if most is None else most - len(found)]:
-            name = test.name if len(loads) == 1 else f"{test.name}, trial {trial.epoch}"
-            try:
-                result = msgspec.convert(document.result, EngineResult)
-            except msgspec.ValidationError:
-                continue
-            key = f"{test.id}.load{trial.epoch}"
-            found.append(StoredLoad(key, name, trial.epoch, test, document, result))
-    return tuple(found)
-
-
-def load_tiles(load: StoredLoad) -> Iterator[Tile]:
+def load_tiles(one: StoredDocument) -> Iterator[Tile]:
     """Yield what a load's answer consists of."""
-    result, link = load.result, load.test.trials_id
+    load, link = _shown(one), one.test.trials_id
+    result = load.result
     rate = result.achieved_rate_per_s
     yield Tile(
         "Achieved rate",
@@ -153,12 +115,12 @@ def load_responses(name: str, column: MetricColumn) -> PlotTest | None:
     return PlotTest(name, {column.name: in_ms}, label, {column.name: "ms"})
 
 
-def loads_section(part: str, loads: Sequence[StoredLoad]) -> Section:
+def loads_section(part: str, loads: Sequence[StoredDocument]) -> Section:
     """Return the results of the loads."""
     alone = len(loads) == 1
     blocks: list[Block] = []
     for load in loads:
-        inner = tuple(_blocks(load))
+        inner = tuple(_blocks(_shown(load)))
         if alone:
             blocks += inner
             continue
@@ -166,7 +128,7 @@ def loads_section(part: str, loads: Sequence[StoredLoad]) -> Section:
             Group(
                 id=load.id,
                 title=visible(load.name),
-                sentence=visible(load.sentence),
+                sentence=visible(load.document.sentence),
                 blocks=inner,
             )
         )
@@ -186,7 +148,7 @@ def loads_section(part: str, loads: Sequence[StoredLoad]) -> Section:
     )
 
 
-def _blocks(load: StoredLoad) -> Iterator[Block]:
+def _blocks(load: ShownLoad) -> Iterator[Block]:
     named = NamedLoad(visible(load.name), load.result)
     yield _times_table(load)
     if load.result.labels:
@@ -234,7 +196,7 @@ def _figure(times: Callable[[Any], TimeDistribution], column: str) -> Callable[[
     return cell
 
 
-def _times_table(load: StoredLoad) -> TableBlock:
+def _times_table(load: ShownLoad) -> TableBlock:
     report = headline_report(load.document)
     shown = [
         (
@@ -261,7 +223,7 @@ def _times_table(load: StoredLoad) -> TableBlock:
     )
 
 
-def _labels_table(load: StoredLoad) -> TableBlock:
+def _labels_table(load: ShownLoad) -> TableBlock:
     return table_of(
         f"{load.id}.labels",
         "Labels",
@@ -284,7 +246,7 @@ def _labels_table(load: StoredLoad) -> TableBlock:
     )
 
 
-def _limits_table(load: StoredLoad) -> TableBlock:
+def _limits_table(load: ShownLoad) -> TableBlock:
     return table_of(
         f"{load.id}.limits",
         "Limits",
@@ -297,7 +259,7 @@ def _limits_table(load: StoredLoad) -> TableBlock:
     )
 
 
-def _chains_table(load: StoredLoad) -> TableBlock:
+def _chains_table(load: ShownLoad) -> TableBlock:
     return table_of(
         f"{load.id}.chains",
         "Chains",
@@ -319,7 +281,7 @@ def _chains_table(load: StoredLoad) -> TableBlock:
     )
 
 
-def _counts_table(load: StoredLoad) -> TableBlock:
+def _counts_table(load: ShownLoad) -> TableBlock:
     result, counts = load.result, load.result.counts
     rows: list[tuple[str, int, float | None]] = [
         ("Intended", counts.intended, result.intended_rate_per_s),
@@ -361,7 +323,7 @@ def _counts_table(load: StoredLoad) -> TableBlock:
     )
 
 
-def _hosts_table(load: StoredLoad) -> TableBlock:
+def _hosts_table(load: ShownLoad) -> TableBlock:
     measured = [(one, one.all) for one in load.result.hosts if one.all is not None]
     scale = scale_of([one.achieved_rate_per_s for one, _ in measured], "/s", 5)
     percentiles = [one for one in COLUMNS if one[1] in ("p50", "p99")]
@@ -401,6 +363,6 @@ def _hosts_table(load: StoredLoad) -> TableBlock:
     )
 
 
-def _file_set(load: StoredLoad) -> str:
+def _file_set(load: ShownLoad) -> str:
     files, warm_up_ns = load.result.file_set, load.document.request.get("warm_up_ns")
     return "" if files is None else f" File set: {file_set_text(files, warm_up_ns or 0)}."

@@ -45,6 +45,7 @@ from benchwright.features.load.response_times import (
     host_times,
     response_times,
 )
+from benchwright.features.load.trial_document import LOADS, TrialLoads
 from benchwright.features.load.types import (
     EngineResult,
     FileSetProgress,
@@ -61,6 +62,7 @@ from benchwright.features.load.types import (
     TraceResult,
 )
 from benchwright.findings.thresholds import FEW_BEYOND
+from benchwright.page.trial_documents import trial_document
 from benchwright.report.answer import finding_groups
 from benchwright.report.answer_text import (
     Paint,
@@ -75,7 +77,6 @@ from benchwright.report.documents import (
     entries,
 )
 from benchwright.report.parts import report_text
-from benchwright.study.logs import read_output
 
 # --------------------------------------------------------------------------------------
 # A load's result as text: the answer in a sentence, the table of times, rates, findings.
@@ -745,27 +746,6 @@ def ending_cases(result: EngineResult, errors: str) -> tuple[EndingCase, ...]:
     return EndingCase("errors", "failure", errors), *cut
 
 
-def limits_junit(
-    verdicts: Sequence[LimitVerdict],
-    subject: str,
-    length_ns: int,
-    findings: Sequence[Finding],
-    endings: Sequence[EndingCase] = (),
-) -> str:
-    """Return the verdicts on the limits of a load, and how it ended, as JUnit XML: a missed limit
-    is a failure, an undecided one an error, because a build without an answer has not passed."""
-    from benchwright.report.junit import (
-        ending_case,
-        junit_text,
-        limit_cases,
-        suite_of,
-    )
-
-    cases = limit_cases(verdicts)
-    cases += [ending_case(one.name, one.outcome, one.message) for one in endings]
-    return junit_text("bw load", [suite_of(subject, cases, length_ns, findings)])
-
-
 # -- hosts ------------------------------------------------------------------------------
 
 
@@ -879,19 +859,58 @@ class LoadDocument(
     """The share of `--max-errors` [millionths]; null: not given."""
 
 
-def load_document_of(study: Path, session: int, test: str, trial: Trial) -> LoadDocument | None:
-    """Return the load's document in a trial's stored output; None for another program's output."""
-    for process in trial.processes:
-        if process.mode != "EXEC":
-            continue
-        output = read_output(study, session, test, process, "out")
-        if b'"benchwright/load/1"' not in output[:200]:
-            continue
+class TrialLoad(msgspec.Struct, frozen=True):
+    """A load that a trial applied (page/trial_documents.py)."""
+
+    document: LoadDocument
+    result: EngineResult
+
+    @property
+    def kind(self) -> TrialLoads:
+        """What knows such documents."""
+        return LOADS
+
+    @property
+    def headline(self) -> str:
+        """Its answer in a few words."""
+        return load_headline(self.result, headline_report(self.document))
+
+    @property
+    def sentence(self) -> str:
+        """Its answer."""
+        return load_sentence(self.result, headline_report(self.document))
+
+    def text(self, width: int, paint: Paint = unpainted, *, verbose: bool = False) -> str:
+        """Return its report without findings; empty for a request that no load has written."""
+        request = self.document.request
         try:
-            return msgspec.json.decode(output, type=LoadDocument)
-        except msgspec.MsgspecError:
-            continue
-    return None
+            target = target_text(msgspec.convert(request["target"], LoadTarget))
+        except (msgspec.ValidationError, KeyError):
+            return ""
+        report = msgspec.structs.replace(
+            headline_report(self.document),
+            target=target,
+            warm_up_ns=request.get("warm_up_ns") or 0,
+            width=width,
+            paint=paint,
+            verbose=verbose,
+        )
+        return load_text(self.result, (), report)
+
+
+def read_trial_load(output: bytes) -> TrialLoad | None:
+    """Return the load whose document a trial printed; None for another program's."""
+    try:
+        document = msgspec.json.decode(output, type=LoadDocument)
+        return TrialLoad(document, msgspec.convert(document.result, EngineResult))
+    except msgspec.MsgspecError:
+        return None
+
+
+def load_of(study: Path, session: int, test: str, trial: Trial) -> TrialLoad | None:
+    """Return the load in a trial's stored output; None for another program's output."""
+    found = trial_document(study, session, test, trial)
+    return found if isinstance(found, TrialLoad) else None
 
 
 def headline_report(document: LoadDocument) -> LoadReport:
@@ -916,29 +935,6 @@ def _exchange_of(request: Mapping[str, Any]) -> str:
         # Of another version, or no load's at all.
         return REQUESTS
     return exchange_name(target, recorded=recorded)
-
-
-def stored_text(
-    document: LoadDocument,
-    width: int,
-    paint: Paint = unpainted,
-    *,
-    verbose: bool = False,
-) -> str:
-    """Return the report of a stored load without its findings, which its session has.
-
-    Raises msgspec.ValidationError or KeyError for a document that no load has written.
-    """
-    request = document.request
-    report = msgspec.structs.replace(
-        headline_report(document),
-        target=target_text(msgspec.convert(request["target"], LoadTarget)),
-        warm_up_ns=request.get("warm_up_ns") or 0,
-        width=width,
-        paint=paint,
-        verbose=verbose,
-    )
-    return load_text(msgspec.convert(document.result, EngineResult), (), report)
 
 
 def load_document(

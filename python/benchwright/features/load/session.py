@@ -51,17 +51,15 @@ from benchwright.features.load.plan import PreparedLoad, too_many_errors
 from benchwright.features.load.redis_probe import check_redis
 from benchwright.features.load.report import (
     EndingCase,
-    LoadDocument,
     LoadProgressLine,
     LoadReport,
+    TrialLoad,
     ending_cases,
-    limits_junit,
     load_document,
-    load_document_of,
+    load_of,
     load_text,
 )
 from benchwright.features.load.request import LoadTarget, check_worker_cpus
-from benchwright.features.load.types import EngineResult
 from benchwright.run.preparation import prepare_command, rehearse
 from benchwright.run.watching import refuse_missing, servers_of, with_servers
 from benchwright.study.journal import SessionInfo, Study
@@ -196,14 +194,14 @@ def run_in_study(arguments: argparse.Namespace, plan: PreparedLoad, command: str
     return status_of_stored(Path(arguments.study), None, info, status)
 
 
-def _stored_document(place: Path, number: int | None) -> LoadDocument | None:
+def _stored_load(place: Path, number: int | None) -> TrialLoad | None:
     """Return the load of a session, of one without a trial that counts that of the last void one."""
     from benchwright.study.contents import tests_of
 
     with contextlib.closing(Study.open_to_read(place)) as study:
         session = study.next_session() - 1 if number is None else number
         found = [
-            load_document_of(study.path, session, test.plan.name, trial)
+            load_of(study.path, session, test.plan.name, trial)
             for test in tests_of(study, session)
             for trial in test.trials or test.void_trials[-1:]
         ]
@@ -223,15 +221,15 @@ def status_of_stored(place: Path, number: int | None, info: SessionInfo, status:
     add_options(asked, LimitOptions)
     of_files = [f"--{one.key}" for one in stored_defaults(info) if one.key == "no-fail"]
     arguments, _ = asked.parse_known_args([*info.arguments, *of_files])
-    document = _stored_document(place, number)
-    verdicts = () if document is None else document.limits
+    load = _stored_load(place, number)
+    verdicts = () if load is None else load.document.limits
     judged = _status(verdicts, arguments)
     # An undecided session, as without a mean of responses, does not hide a missed limit.
     ended = judged if not status or (status, judged) == (3, 1) else status
     subject, length_ns = place.name, 0
     endings: tuple[EndingCase, ...] = ()
-    if document is not None:
-        result = msgspec.convert(document.result, EngineResult)
+    if load is not None:
+        document, result = load.document, load.result
         subject = target_text(msgspec.convert(document.request["target"], LoadTarget))
         length_ns = result.elapsed_ns
         errors = too_many_errors(result.counts, document.max_errors_micro)
@@ -390,6 +388,7 @@ def _write_junit(
     if path is None:
         return
     from benchwright.cli.output_file import write_output
+    from benchwright.features.load.junit import limits_junit
 
     held = all(one.outcome is GateOutcome.PASSED for one in verdicts)
     if status and held and not any(one.message for one in endings):

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from benchwright.feature import AddParser, DocumentType, Feature
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from benchwright.study.journal import SessionInfo
 
 
 class Replay(Feature):
@@ -25,6 +31,11 @@ class Replay(Feature):
         from benchwright.features.load.other_tools import OPTIONS
 
         return OPTIONS if command == "replay" else {}
+
+    def status_of_resumed(self, place: Path, number: int, info: SessionInfo, status: int) -> int:
+        from benchwright.features.load.session import status_of_stored
+
+        return status_of_stored(place, number, info, status)
 
     def documents(self) -> Mapping[DocumentType, DocumentType | None]:
         from benchwright.features.replay import report, types

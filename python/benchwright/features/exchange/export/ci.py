@@ -29,6 +29,7 @@ from benchwright.features.exchange.export.view import (
     moment,
     without_unit,
 )
+from benchwright.features.load.junit import limit_cases
 from benchwright.report.answer import concerned_text
 from benchwright.report.answer_text import answer_rows
 from benchwright.report.comparison import (
@@ -37,14 +38,7 @@ from benchwright.report.comparison import (
     sentence,
     verdict_word,
 )
-from benchwright.report.junit import (
-    add_child,
-    comparison_suite,
-    junit_text,
-    limit_cases,
-    suite_of,
-    xml_text,
-)
+from benchwright.report.junit import add_child, comparison_suite, junit_text, suite_of, xml_text
 from benchwright.report.parts import finding_lines
 from benchwright.report.stats_formats import (
     markdown_code,

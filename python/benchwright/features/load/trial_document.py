@@ -1,0 +1,48 @@
+"""The result of a load in the output of a trial, as the core shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from benchwright.features.load.report import TrialLoad
+    from benchwright.page.document import Section, Tile
+    from benchwright.page.trial_documents import StoredDocument, TrialDocument
+    from benchwright.report.charts.sheet import Sheet
+
+
+class TrialLoads:
+    """Loads that trials applied."""
+
+    noun = "load"
+    mark = b'"benchwright/load/1"'
+
+    def read(self, output: bytes) -> TrialLoad | None:
+        """Return the load; None for another program's document."""
+        from benchwright.features.load.report import read_trial_load
+
+        return read_trial_load(output)
+
+    def tiles(self, one: StoredDocument) -> Iterator[Tile]:
+        """Yield the figures of its answer."""
+        from benchwright.features.load.page import load_tiles
+
+        return load_tiles(one)
+
+    def section(self, part: str, found: Sequence[StoredDocument]) -> Section:
+        """Return the section about loads."""
+        from benchwright.features.load.page import loads_section
+
+        return loads_section(part, found)
+
+    def sheet(self, named: Sequence[tuple[str, TrialDocument]]) -> Sheet:
+        """Return the chart of loads."""
+        from benchwright.features.load.chart import NamedLoad, load_sheet
+        from benchwright.features.load.report import TrialLoad
+
+        loads = [NamedLoad(name, one.result) for name, one in named if isinstance(one, TrialLoad)]
+        return load_sheet(loads)
+
+
+LOADS = TrialLoads()
