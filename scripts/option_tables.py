@@ -70,7 +70,8 @@ def table_of(name: str) -> str:
 def of_options(request: type[msgspec.Struct]) -> str:
     """Return the keys that are options too: `--help` and its page say what each means."""
     keys = [
-        f"`{option.key}`" + ("" if option.flag == as_flag(str(option.key)) else f" (`{option.flag}`)")
+        f"`{option.key}`"
+        + ("" if option.flag == as_flag(str(option.key)) else f" (`{option.flag}`)")
         for option in options_of(request).values()
         if option.key
     ]
