@@ -15,6 +15,8 @@ PAGES = sorted(
         *(ROOT / f"{name}.md" for name in ("README", "ARCHITECTURE", "GLOSSARY")),
         ROOT / "CHANGELOG.md",
         *(ROOT / "docs").rglob("*.md"),
+        ROOT / "crates" / "README.md",
+        *(ROOT / "python" / "benchwright" / "features").rglob("*.md"),
     }
 )
 PACKAGE = ROOT / "python" / "benchwright"
@@ -59,6 +61,17 @@ def test_links_and_paths_exist(page: Path) -> None:
         if not any(any((ROOT / top).rglob(name)) for top in ("tests", "crates")):
             missing.append(name)
     assert sorted(set(missing)) == []
+
+
+@pytest.mark.parametrize(
+    "page", sorted((PACKAGE / "features").rglob("*.md")), ids=lambda page: page.parent.name
+)
+def test_modules_that_a_feature_names_exist(page: Path) -> None:
+    text = page.read_text()
+    named = re.findall(r"`([\w/]+\.py)`", text)
+    missing = [one for one in named if not any(page.parent.rglob(one)) and not is_there(one)]
+    assert missing == []
+    assert len(text.splitlines()) <= 60
 
 
 def spelled_out(named: str) -> list[str]:
