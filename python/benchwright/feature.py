@@ -12,7 +12,7 @@ was installed needs no change at all: its commands are listed as not installed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from benchwright.cli.added_options import AddedOptions
     from benchwright.cli.parser import CommandParser
+    from benchwright.core.errors import StudyError
     from benchwright.core.results import Finding
     from benchwright.page.document import Section
     from benchwright.page.session_kind import SessionKind
@@ -141,14 +142,18 @@ class Row(NamedTuple):
     """Programs beside `bw` that are installed with it."""
     kinds: tuple[str, ...] = ()
     """Kinds of sessions."""
+    tables: tuple[str, ...] = ()
+    """Keys of suites in TOML."""
+    options: tuple[str, ...] = ()
+    """Options of a stored session that need it to resume the session."""
 
 
 TABLE = (
     Row("load", ("load",), ("load", "LoadResult")),
     Row("generators"),
     Row("replay", ("replay", "trace")),
-    Row("quiet", ("quiet", "chill")),
-    Row("pool", ("pool",)),
+    Row("quiet", ("quiet", "chill"), tables=("quiet",)),
+    Row("pool", ("pool",), tables=("pool",), options=("pool",)),
     Row(
         "search",
         ("ramp", "peak", "surface"),
@@ -199,11 +204,21 @@ def session_kind(name: str) -> SessionKind | None:
     if row is None:
         return None
     if (owner := feature(row.name)) is None:
-        from benchwright.core.errors import StudyError
-
-        message = f"the session is a bw {name}, and that command is not installed"
-        raise StudyError("feature-missing", message, f"install the feature {row.name}")
+        raise _missing(row, f"the session is a bw {name}, and that command is not installed")
     return owner.session_kinds()[name]
+
+
+def check_options(options: Collection[str]) -> None:
+    """Raise StudyError if a session that is resumed has options of a feature that is not installed."""
+    for row in TABLE:
+        if feature(row.name) is None and any(one in options for one in row.options):
+            raise _missing(row, f"the session uses the feature {row.name}, which is not installed")
+
+
+def _missing(row: Row, message: str) -> StudyError:
+    from benchwright.core.errors import StudyError
+
+    return StudyError("feature-missing", message, f"install the feature {row.name}")
 
 
 def calls() -> Iterator[str]:

@@ -4,6 +4,7 @@ imports no feature."""
 from __future__ import annotations
 
 import ast
+import contextlib
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,8 @@ import pytest
 
 from benchwright.cli.parser import SUMMARIES
 from benchwright.feature import TABLE, Row, features
+from benchwright.study.journal import Study
+from session_infos import suite_info
 
 PACKAGE = Path(__file__).parents[2] / "python" / "benchwright"
 ROOMS = (
@@ -205,13 +208,15 @@ sys.exit(main(sys.argv[2:]))
 """
 
 
+def bw_without(feature: str, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run `bw` as if a feature were not installed."""
+    line = [sys.executable, "-c", WITHOUT, feature, *words]
+    return subprocess.run(line, capture_output=True, text=True, check=False)
+
+
 @pytest.mark.parametrize("row", TABLE, ids=lambda row: row.name)
 def test_the_commands_of_a_missing_feature_are_listed_as_not_installed(row: Row) -> None:
-    def bw(*words: str) -> subprocess.CompletedProcess[str]:
-        line = [sys.executable, "-c", WITHOUT, row.name, *words]
-        return subprocess.run(line, capture_output=True, text=True, check=False)
-
-    listed = bw("--help")
+    listed = bw_without(row.name, "--help")
     assert listed.returncode == 0, listed.stderr
     missing = [one.name for one in features() if row.name in one.needs]
     commands = {
@@ -222,6 +227,31 @@ def test_the_commands_of_a_missing_feature_are_listed_as_not_installed(row: Row)
         if words[:1] and words[0] in SUMMARIES:
             assert ("not installed" in line) == (words[0] in commands), line
     for command in commands:
-        refused = bw(command)
+        refused = bw_without(row.name, command)
         assert refused.returncode == 2
         assert f"{command} is not installed" in refused.stderr
+
+
+def test_the_table_has_the_keys_of_suites_that_features_add() -> None:
+    assert {one.name: {*one.suite_tables()} for one in features()} == {
+        row.name: {*row.tables} for row in TABLE
+    }
+
+
+def test_a_suite_says_which_feature_it_lacks(tmp_path: Path) -> None:
+    suite = tmp_path / "s.toml"
+    suite.write_text('quiet = ["aslr"]\n[[test]]\nexec = "true"\n')
+    refused = bw_without("quiet", "run", str(suite), "--check")
+    assert refused.returncode == 2
+    assert "the feature quiet is not installed" in refused.stderr
+
+
+def test_a_session_with_a_pool_is_not_resumed_without_the_feature(tmp_path: Path) -> None:
+    options = {"pool": "{}", "environment": "{}", "token": "00"}
+    info = suite_info("TEST t 2 2\n  EXEC true\nDONE\n", options=options)
+    with contextlib.closing(Study.create_or_open(tmp_path / "st")) as study:
+        study.begin_session(info)
+    refused = bw_without("pool", "resume", str(tmp_path / "st"))
+    assert refused.returncode == 2
+    assert "[feature-missing]" in refused.stderr
+    assert not list((tmp_path / "st").glob("logs/*"))

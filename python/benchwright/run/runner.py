@@ -23,7 +23,7 @@ from benchwright.core.named_server import NamedServer
 from benchwright.core.notice import NoticeSettings
 from benchwright.core.results import Finding
 from benchwright.core.signals import stop_signals
-from benchwright.feature import features
+from benchwright.feature import check_options, features
 from benchwright.machine.capture import capture
 from benchwright.run.gangs import GangListener, Gangs, gangs_of
 from benchwright.run.ledger import Ledger
@@ -231,7 +231,11 @@ def resume_session(
     notes: Sequence[str] = (),
     undone: Sequence[Finding] = (),
 ) -> int:
-    """Resume a stored session; return the exit status. `notes` are shown first."""
+    """Resume a stored session; return the exit status. `notes` are shown first.
+
+    Raises StudyError if a feature that it uses is not installed.
+    """
+    check_options(stored.info.options)
     study.record_resume(stored.number)
     ended = end_leftovers(stored.info.options["token"])
     recovery = recover(study, stored.number, cause_of_crash(stored.info))

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from benchwright.feature import features
+from benchwright.feature import TABLE, feature, features
 from benchwright.suite.toml_table import TomlTable
 
 
@@ -30,3 +30,13 @@ class SuiteTable(msgspec.Struct, frozen=True):
 def suite_tables() -> dict[str, SuiteTable]:
     """Return the tables that the installed features add, by key."""
     return {key: table for one in features() for key, table in one.suite_tables().items()}
+
+
+def missing_tables() -> dict[str, str]:
+    """Return the keys of features that are not installed, each with a hint that says so."""
+    return {
+        key: f"the feature {row.name} is not installed"
+        for row in TABLE
+        if feature(row.name) is None
+        for key in row.tables
+    }

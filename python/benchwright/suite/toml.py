@@ -29,7 +29,7 @@ from benchwright.suite.program import (
     Where,
 )
 from benchwright.suite.source import SourceReader, main_text
-from benchwright.suite.tables import suite_tables
+from benchwright.suite.tables import missing_tables, suite_tables
 from benchwright.suite.template import (
     brace_template,
     command_name,
@@ -156,7 +156,7 @@ class _Suite:
     def steps(self) -> tuple[Step, ...]:
         """Return the program's steps."""
         top = self._top
-        top.only((*_TOP, *self._added))
+        top.only((*_TOP, *self._added), elsewhere=missing_tables())
         self._read_factors()
         variables = top.table("variables")
         names = variables.names("a variable") if variables else []
