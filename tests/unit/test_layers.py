@@ -7,6 +7,7 @@ import ast
 import contextlib
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -255,3 +256,19 @@ def test_a_session_with_a_pool_is_not_resumed_without_the_feature(tmp_path: Path
     assert refused.returncode == 2
     assert "[feature-missing]" in refused.stderr
     assert not list((tmp_path / "st").glob("logs/*"))
+
+
+def test_the_table_has_every_kind_of_session() -> None:
+    found = {one.name: {*one.session_kinds()} for one in features()}
+    assert found == {row.name: {*row.kinds} for row in TABLE}
+
+
+def test_a_session_of_a_kind_that_is_not_installed_is_not_read_as_tests(tmp_path: Path) -> None:
+    studies = Path(__file__).parents[1] / "data" / "studies-0.1"
+    with tarfile.open(studies / "peak.tar.xz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    study = str(tmp_path / "peak")
+    for words in (["stats"], ["show"], ["why"], ["resume"], ["report", "-o", f"{study}.html"]):
+        done = bw_without("search", *words, study)
+        assert done.returncode == 2, words
+        assert "[feature-missing]" in done.stderr, words

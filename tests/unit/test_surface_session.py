@@ -15,6 +15,7 @@ from benchwright.core.plan import Pairs
 from benchwright.core.results import Finding
 from benchwright.features.load.trial import LoadEnding, LoadTrial, Probe
 from benchwright.features.pool.types import Attempt
+from benchwright.features.search.keys import search_key
 from benchwright.features.search.peak.experiment import peak_search, peak_verdict
 from benchwright.features.search.peak.policies.published import PAPER_RUN_LENGTH_S
 from benchwright.features.search.requests import SurfacePlan
@@ -49,7 +50,7 @@ from benchwright.run.ledger import Ledger
 from benchwright.run.recovery import CRASH_CAUSE, recover
 from benchwright.study.directory import JOURNAL
 from benchwright.study.journal import SessionInfo, Study
-from benchwright.study.keys import attempt_key, search_key
+from benchwright.study.keys import attempt_key
 from benchwright.suite.program import Program
 from session_infos import session_info
 

@@ -39,11 +39,12 @@ class SampleAnswer(msgspec.Struct, frozen=True, kw_only=True):
     estimate: Estimate | None
     """None where it has none, or only a bound."""
     what: str
-    """What the value is in words, or why there is none."""
+    """What the value is in words, with a hash of what was measured, or why there is none."""
     is_answered: bool
     is_failed: bool
     findings: tuple[Finding, ...]
-    """Those that concern this sample."""
+    """Those that concern this sample; a serious one if it is not answered, so that no gate decides by
+    it."""
 
 
 class SampleMetric(msgspec.Struct, frozen=True):
@@ -75,8 +76,6 @@ class SessionOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """How it ended."""
     subject: str
     """What it is about: the name of its spec or workload, its target, or a program."""
-    measured: str
-    """A hash of what it measured: 8 hexadecimal digits."""
     answers: tuple[SampleAnswer, ...]
     figures: tuple[SampleFigures, ...]
     sentence: str

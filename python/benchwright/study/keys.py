@@ -13,9 +13,7 @@ resume finds the recorded outcomes. Non-goal: the payloads (study/journal.py, ru
 | `B.N/test/presetup/S/I`, `ready/S`, `suspended/S`, `postcleanup/S/I` | after S suspensions,
 command I |
 | `B.N/test/recovery/Q/I` | CLEANUP command I, due since entry Q |
-| `search/P/trial/N`, `forgotten/N`, `result` | the search at place P of a session |
-| `surface/P/wanted` | the P-th sample that a surface chose |
-| `surface/P/deadline` | the deadline of a surface, before its P-th sample |
+| `search/...`, `surface/...` | a search over loads (features/search/keys.py) |
 | `pool/planned/N` | how many tasks the session intends to run, at its N-th start |
 | `pool/lease/G.N/start`, `/end` | the n-th lease of gang G of a pool |
 | `pool/attempt/P.N/begun`, `/ended` | the n-th attempt to run the task at place P on a gang |
@@ -35,7 +33,6 @@ import msgspec
 
 _TEST = "/test"
 _EPOCH = "/epoch/"
-_TRIAL = "/trial/"
 _COMPARISON_RESULT = "/compare/result"
 
 ENVIRONMENT_KEYS = "environment/"
@@ -44,8 +41,6 @@ FINDINGS_KEYS = "findings/"
 """Prefix of the keys of the findings of a session."""
 ABOUT_KEYS = "about/"
 """Prefix of the keys of names, tags and notes."""
-SEARCH_KEYS = "search/"
-"""Prefix of the keys of searches."""
 
 
 class EffectKeys:
@@ -159,56 +154,7 @@ def is_comparison_result(key: str) -> bool:
     return key.endswith(_COMPARISON_RESULT)
 
 
-# -- searches ----------------------------------------------------------------------------
-
-
-def search_key(place: int | str = 0) -> str:
-    """Return the key of a session's search; `place` is the sample's number in a surface."""
-    return f"{SEARCH_KEYS}{place}"
-
-
-class KeysOfSearch(msgspec.Struct, frozen=True):
-    """The keys of the entries of one search."""
-
-    search: str
-    """The search's own key, from `search_key`."""
-
-    @property
-    def result(self) -> str:
-        """The key of its result."""
-        return f"{self.search}/result"
-
-    def trial(self, number: int) -> str:
-        """Return the key of its n-th trial."""
-        return f"{self.search}{_TRIAL}{number}"
-
-    def forgotten(self, number: int) -> str:
-        """Return the key of the number of failed trials, just before and at the n-th, that no
-        longer count."""
-        return f"{self.search}/forgotten/{number}"
-
-
-def is_search_trial(key: str) -> bool:
-    """Return whether an entry is a trial of a search."""
-    return key.startswith(SEARCH_KEYS) and _TRIAL in key
-
-
-def search_part(key: str) -> tuple[str, str, int]:
-    """Return the place of a search, the kind of an entry, and its number (0: none):
-    `("0", "trial", 7)`, `("0", "result", 0)`."""
-    _, place, what = key.split("/", 2)
-    kind, _, number = what.partition("/")
-    return place, kind, int(number or 0)
-
-
-def wanted_key(place: int) -> str:
-    """Return the key of the n-th sample that a surface chose."""
-    return f"surface/{place}/wanted"
-
-
-def deadline_key(place: int) -> str:
-    """Return the key of the end of a surface by its deadline, before the n-th sample."""
-    return f"surface/{place}/deadline"
+# -- the session ------------------------------------------------------------------------
 
 
 def findings_key(number: int) -> str:

@@ -213,8 +213,7 @@ def _command(plan: TestPlan) -> str:
 
 def _points_of_outcome(outcome: SessionOutcome, common: HistoryPoint) -> _Found:
     """Yield the point of each sample of a session without tests, or that it has none; `common` has
-    what all of them share. An answer that is not answered has a serious finding, so that no gate
-    decides by it."""
+    what all of them share."""
     if outcome.status == "interrupted":
         yield _no_value(common, outcome.detail or outcome.status, failed=False)
     for one in outcome.answers:
@@ -223,9 +222,6 @@ def _points_of_outcome(outcome: SessionOutcome, common: HistoryPoint) -> _Found:
             failed = one.is_failed
             yield _no_value(common, one.what, test=test, metric=one.metric, failed=failed)
             continue
-        codes = set(_serious(one.findings))
-        if not one.is_answered:
-            codes.add("search-undecided")
         yield _NamedPoint(
             test,
             one.metric,
@@ -233,8 +229,8 @@ def _points_of_outcome(outcome: SessionOutcome, common: HistoryPoint) -> _Found:
                 _with_estimate(common, one.estimate),
                 unit=one.unit,
                 better=one.better,
-                command=f"{one.what}, load and server {outcome.measured}",
-                codes=tuple(sorted(codes)),
+                command=one.what,
+                codes=_serious(one.findings),
                 state="answered" if one.is_answered else "undecided",
             ),
         )

@@ -2,8 +2,8 @@
 
 The answer of a peak search, and of each sample of a surface, is its peak rate; that of a ramp is the
 throughput at which it saturates. Decision: a bound is no estimate, and an interrupted search has
-only a guess, so they have none. A search that ended before its claim held has an answer that is not
-answered, so that no gate decides by it.
+only a guess, so they have none. A search that ended before its claim held has an answer with a
+serious finding, so that no gate decides by it.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from benchwright.features.search.surface.types import ESTIMATED_STATUSES
 from benchwright.features.search.target_spec import TARGET_FILE
 from benchwright.features.search.text import sample_text
 from benchwright.features.search.types import ClaimResult, PeakStatus
+from benchwright.findings.codes import make_finding
 from benchwright.page.session_kind import (
     SampleAnswer,
     SampleFigures,
@@ -74,8 +75,9 @@ def search_outcome(study: Study, session: StoredSession) -> SessionOutcome:
         status=report.status,
         detail=report.detail,
         subject=search_name(spec, request),
-        measured=measured_digest(spec, request),
-        answers=tuple(_answers_of(report)),
+        answers=tuple(
+            _completed(one, measured_digest(spec, request)) for one in _answers_of(report)
+        ),
         figures=tuple(figures),
         sentence=sentence,
         spent_s=_spent_s(report),
@@ -142,6 +144,20 @@ def _answers_of(report: PeakReport | RampReport | SurfaceReport) -> Iterator[Sam
             is_failed=peak is not None and peak.status is PeakStatus.FAILED,
             findings=tuple(one for subject, one in named if subject in own),
         )
+
+
+def _completed(one: SampleAnswer, measured: str) -> SampleAnswer:
+    """Return an answer that names what was measured, with a finding if its claim does not hold."""
+    if one.estimate is None:
+        return one
+    findings = one.findings
+    if not one.is_answered:
+        undecided = make_finding(
+            "search-undecided", sample_text(one.sample), "its claim does not hold"
+        )
+        findings = (*findings, undecided)
+    what = f"{one.what}, load and server {measured}"
+    return msgspec.structs.replace(one, what=what, findings=findings)
 
 
 # -- The figures -----------------------------------------------------------------------

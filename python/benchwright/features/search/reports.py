@@ -15,6 +15,7 @@ import msgspec
 from benchwright.core.plan import Pairs
 from benchwright.core.results import Finding
 from benchwright.features.search.explained import explained_loads
+from benchwright.features.search.keys import search_key
 from benchwright.features.search.profiles import search_profile_findings
 from benchwright.features.search.session import (
     SearchExperiment,
@@ -29,7 +30,6 @@ from benchwright.run.ledger import Ledger
 from benchwright.run.session import SessionVerdict
 from benchwright.study.findings import findings_about_session
 from benchwright.study.journal import StoredSession, Study
-from benchwright.study.keys import search_key
 
 if TYPE_CHECKING:
     from benchwright.features.search.peak.experiment import PeakExperiment

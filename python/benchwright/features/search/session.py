@@ -36,6 +36,7 @@ from benchwright.features.load.request import LoadTarget
 from benchwright.features.load.trial import LoadEnding, LoadTrial, Probe
 from benchwright.features.load.types import FileSetProgress
 from benchwright.features.search.export import export_searches
+from benchwright.features.search.keys import KeysOfSearch, is_search_trial, search_key
 from benchwright.features.search.load_watcher import LoadWatcher
 from benchwright.features.search.server.life import why_not_ready
 from benchwright.features.search.server.workbench import LocalWorkbench, Workbench, WorkbenchConfig
@@ -48,7 +49,6 @@ from benchwright.run.session import SessionVerdict, run_to_end
 from benchwright.run.watching import SERVER_NOT_FOUND, refuse_missing, servers_of
 from benchwright.study.findings import SessionFindings
 from benchwright.study.journal import SessionInfo
-from benchwright.study.keys import KeysOfSearch, is_search_trial, search_key
 from benchwright.suite.mistakes import mistake
 from benchwright.suite.program import SourceFile, Template, Where
 from benchwright.suite.template import fill_placeholders

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import msgspec
 
+from benchwright.features.search.keys import SEARCH_KEYS, search_key, search_part
 from benchwright.features.search.types import SearchTrial, decode_stored
 from benchwright.study.database import reporting_damage
 from benchwright.study.journal import Study
-from benchwright.study.keys import SEARCH_KEYS, search_key, search_part
 
 
 class SearchContents(msgspec.Struct):

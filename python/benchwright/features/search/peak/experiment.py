@@ -18,6 +18,7 @@ from benchwright.core.errors import Diagnostic, InputError, argument_error
 from benchwright.features.generators.command import MEAN, command_generator
 from benchwright.features.generators.output import parse_source
 from benchwright.features.load.trial import LoadTrial, Probe
+from benchwright.features.search.keys import search_key
 from benchwright.features.search.options import PeakRequest
 from benchwright.features.search.peak.policies.policy import Policy
 from benchwright.features.search.peak.policies.registry import policy_named
@@ -42,7 +43,6 @@ from benchwright.features.search.types import (
 )
 from benchwright.run.session import SessionVerdict
 from benchwright.study.journal import SessionInfo
-from benchwright.study.keys import search_key
 from benchwright.suite.option_reader import OptionReader
 from benchwright.suite.program import SourceFile
 

@@ -24,6 +24,11 @@ from benchwright.core.errors import InputError
 from benchwright.core.remote import GangClients
 from benchwright.core.text import plural
 from benchwright.features.pool.stored import pool_record, stored_pool
+from benchwright.features.search.keys import (
+    deadline_key,
+    search_key,
+    wanted_key,
+)
 from benchwright.features.search.load_watcher import LoadWatcher
 from benchwright.features.search.options import SurfaceRequest
 from benchwright.features.search.peak.experiment import peak_search, peak_verdict
@@ -66,11 +71,6 @@ from benchwright.run.ledger import Ledger
 from benchwright.run.session import SessionVerdict
 from benchwright.study.findings import recorded_findings
 from benchwright.study.journal import SessionInfo, Study
-from benchwright.study.keys import (
-    deadline_key,
-    search_key,
-    wanted_key,
-)
 
 if TYPE_CHECKING:
     from benchwright.run.runner import SessionSite
