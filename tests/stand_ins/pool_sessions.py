@@ -23,9 +23,9 @@ from typing import Any
 import msgspec
 
 from benchwright.core.errors import StudyError
+from benchwright.features.pool.keys import ATTEMPT_KEYS, LEASE_KEYS
 from benchwright.features.pool.types import Attempt, Lease
 from benchwright.study.journal import Study
-from benchwright.study.keys import ATTEMPT_KEYS, LEASE_KEYS
 from bw_command import bw_words
 
 PATIENCE_S = 240.0

@@ -15,6 +15,7 @@ from benchwright.core.errors import BenchError
 from benchwright.features.pool import controller as module
 from benchwright.features.pool import protocol as p
 from benchwright.features.pool.controller import GangController
+from benchwright.features.pool.keys import attempt_key, lease_key
 from benchwright.features.pool.stored import pool_record
 from benchwright.features.pool.types import (
     Attempt,
@@ -27,7 +28,6 @@ from benchwright.features.pool.types import (
 from benchwright.run.gangs import Task
 from benchwright.run.ledger import Ledger
 from benchwright.study.journal import Study
-from benchwright.study.keys import attempt_key, lease_key
 from session_infos import session_info
 
 SETTINGS = PoolSettings(engine=PoolKind.SLURM, gangs=1, retries=0)

@@ -12,6 +12,7 @@ import pytest
 
 from benchwright.core.progress import NoProgress
 from benchwright.features.pool import POOL_OPTION
+from benchwright.features.pool.keys import attempt_key, lease_key, planned_key
 from benchwright.features.pool.progress import PoolTally, progress_parts, status_text
 from benchwright.features.pool.report import PoolState, pool_document, pool_text
 from benchwright.features.pool.stored import PoolRecord
@@ -34,7 +35,6 @@ from benchwright.run.performer import Performer
 from benchwright.run.session import Session
 from benchwright.study.findings import store_findings
 from benchwright.study.journal import Study
-from benchwright.study.keys import attempt_key, lease_key, planned_key
 from benchwright.suite.compile import load
 from benchwright.trial.fake import FakeBench
 from benchwright.trial.protocol import ExecEnvironment

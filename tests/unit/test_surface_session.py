@@ -14,6 +14,7 @@ from benchwright.core.errors import BenchError
 from benchwright.core.plan import Pairs
 from benchwright.core.results import Finding
 from benchwright.features.load.trial import LoadEnding, LoadTrial, Probe
+from benchwright.features.pool.keys import attempt_key
 from benchwright.features.pool.types import Attempt
 from benchwright.features.search.keys import search_key
 from benchwright.features.search.peak.experiment import peak_search, peak_verdict
@@ -50,7 +51,6 @@ from benchwright.run.ledger import Ledger
 from benchwright.run.recovery import CRASH_CAUSE, recover
 from benchwright.study.directory import JOURNAL
 from benchwright.study.journal import SessionInfo, Study
-from benchwright.study.keys import attempt_key
 from benchwright.suite.program import Program
 from session_infos import session_info
 

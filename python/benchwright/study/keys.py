@@ -14,10 +14,7 @@ resume finds the recorded outcomes. Non-goal: the payloads (study/journal.py, ru
 command I |
 | `B.N/test/recovery/Q/I` | CLEANUP command I, due since entry Q |
 | `search/...`, `surface/...` | a search over loads (features/search/keys.py) |
-| `pool/planned/N` | how many tasks the session intends to run, at its N-th start |
-| `pool/lease/G.N/start`, `/end` | the n-th lease of gang G of a pool |
-| `pool/attempt/P.N/begun`, `/ended` | the n-th attempt to run the task at place P on a gang |
-| `pool/attempt/P.N/environment` | the capture of the machine on which it ran |
+| `pool/...` | what happened in a pool (features/pool/keys.py) |
 | `environment/N` | a capture of the machine |
 | `findings/N` | the findings of the session at its N-th end |
 | `about/N` | name, tags and note of the session since its N-th change of them |
@@ -170,27 +167,3 @@ def environment_key(number: int) -> str:
 def about_key(number: int) -> str:
     """Return the key of the n-th change of a session's name, tags and note."""
     return f"{ABOUT_KEYS}{number}"
-
-
-# -- pools -------------------------------------------------------------------------------
-
-POOL_KEYS = "pool/"
-"""Prefix of the keys of a pool."""
-LEASE_KEYS = f"{POOL_KEYS}lease/"
-ATTEMPT_KEYS = f"{POOL_KEYS}attempt/"
-PLANNED_KEYS = f"{POOL_KEYS}planned/"
-
-
-def planned_key(start: int) -> str:
-    """Return the key of the number of tasks that a session intends to run, at its n-th start."""
-    return f"{PLANNED_KEYS}{start}"
-
-
-def lease_key(name: str, *, ended: bool) -> str:
-    """Return the key of a lease's start or end; `name`: `g1.2`."""
-    return f"{LEASE_KEYS}{name}/{'end' if ended else 'start'}"
-
-
-def attempt_key(attempt: str, what: str) -> str:
-    """Return the key of an entry about an attempt, `7.1`: `begun`, `ended`, `environment`."""
-    return f"{ATTEMPT_KEYS}{attempt}/{what}"

@@ -19,13 +19,13 @@ import msgspec
 from benchwright.core.errors import StudyError
 from benchwright.core.results import Finding
 from benchwright.features.pool.agent import STUDY
+from benchwright.features.pool.keys import attempt_key
 from benchwright.features.pool.protocol import TaskVerdict
 from benchwright.features.pool.types import Attempt
 from benchwright.run.ledger import Ledger
 from benchwright.study.contents import first_machine
 from benchwright.study.findings import FINDING_KIND, recorded_findings
 from benchwright.study.journal import NewEntry, Study
-from benchwright.study.keys import attempt_key
 
 _COPIED = ("begin", "outcome", "void")
 _SESSION = 1

@@ -30,6 +30,7 @@ from benchwright.features.pool import POOL_OPTION
 from benchwright.features.pool import protocol as p
 from benchwright.features.pool.adopt import Damaged, adopt, move_files, unpack
 from benchwright.features.pool.engine import Channel, PoolEngine
+from benchwright.features.pool.keys import PLANNED_KEYS, attempt_key, lease_key, planned_key
 from benchwright.features.pool.local import LocalEngine
 from benchwright.features.pool.parts import parts_of
 from benchwright.features.pool.planning import (
@@ -56,12 +57,6 @@ from benchwright.run.gangs import DeadlineReached, GangListener, OpenGangs, Task
 from benchwright.run.ledger import Ledger
 from benchwright.run.notices import NOTIFY_OPTION
 from benchwright.study.journal import UNWRITABLE, SessionInfo
-from benchwright.study.keys import (
-    PLANNED_KEYS,
-    attempt_key,
-    lease_key,
-    planned_key,
-)
 from benchwright.suite.program import Program
 
 _POLL_S = 0.25

@@ -6,6 +6,7 @@ from __future__ import annotations
 import msgspec
 
 from benchwright.features.pool import POOL_OPTION
+from benchwright.features.pool.keys import ATTEMPT_KEYS, LEASE_KEYS, PLANNED_KEYS
 from benchwright.features.pool.types import (
     Attempt,
     Lease,
@@ -15,7 +16,6 @@ from benchwright.features.pool.types import (
 )
 from benchwright.study.database import reporting_damage
 from benchwright.study.journal import SessionInfo, Study
-from benchwright.study.keys import ATTEMPT_KEYS, LEASE_KEYS, PLANNED_KEYS
 
 
 class PoolRecord(msgspec.Struct, frozen=True):
