@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from benchwright.study.parsers.api import ResultFormats
     from benchwright.suite.compile import SuiteLanguage
     from benchwright.suite.tables import SuiteTable
+    from benchwright.watch.kind import ObserverKind
 
 AddParser = Callable[[Any], None]
 """Adds the parser of a command to the subparsers of `bw`."""
@@ -63,6 +64,10 @@ class Feature:
     def program(self, name: str) -> CommandParser:
         """Return the parser of one of its programs beside `bw` (`Row.programs`)."""
         raise NotImplementedError(f"{self.name} has no program {name}")
+
+    def observers(self) -> Sequence[ObserverKind]:
+        """Return the kinds of observers of trials that it adds."""
+        return ()
 
     def result_formats(self) -> ResultFormats | None:
         """Return the formats of result files that it adds to those that every command reads."""
@@ -219,6 +224,23 @@ def _missing(row: Row, message: str) -> StudyError:
     from benchwright.core.errors import StudyError
 
     return StudyError("feature-missing", message, f"install the feature {row.name}")
+
+
+@cache
+def observers() -> tuple[ObserverKind, ...]:
+    """Return the kinds of observers of trials that features add."""
+    return tuple(kind for one in features() for kind in one.observers())
+
+
+def recorded_by(recorded: Mapping[str, Any]) -> Iterator[tuple[ObserverKind, Any]]:
+    """Yield the kinds of observers that recorded something of a test, each with its record.
+
+    `recorded`: the records by `ObserverKind.record`. Without any, no feature is imported.
+    """
+    if recorded:
+        for kind in observers():
+            if kind.record in recorded:
+                yield kind, recorded[kind.record]
 
 
 def calls() -> Iterator[str]:

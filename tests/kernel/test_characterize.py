@@ -91,8 +91,8 @@ def characterized(
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.communicate()
-    assert observer.characterized is not None
-    return observer.characterized, study
+    assert observer.recorded is not None
+    return observer.recorded, study
 
 
 def _shell(script: str, place: Path) -> subprocess.Popen[bytes]:

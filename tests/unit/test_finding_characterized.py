@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from benchwright.features.profile.findings import io_findings
 from benchwright.features.profile.types import (
     Characterization,
     Direction,
     SizeCalls,
     Transfer,
 )
-from benchwright.findings.observed import io_findings
 
 
 def moved(direction: Direction, *sizes: tuple[int, int], kind: str = "file") -> Transfer:

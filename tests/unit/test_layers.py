@@ -137,24 +137,9 @@ def test_nothing_is_evaluated() -> None:
 
 AT_THE_TOP = {"feature.py", "load.py"}
 """The table of the features, and the public name of the API of the feature `load`."""
-LEFT: dict[str, set[str]] = {
-    "cli/compare_outcome.py": {"profile"},
-    "findings/examine.py": {"profile"},
-    "findings/observed.py": {"profile"},
-    "page/html.py": {"profile"},
-    "page/why.py": {"profile"},
-    "report/observed.py": {"profile"},
-    "run/observers.py": {"profile"},
-    "run/performer.py": {"profile"},
-    "run/test.py": {"profile"},
-    "run/watching.py": {"profile"},
-    "study/contents.py": {"profile"},
-    "study/parsers/api.py": {"profile"},
-}
+LEFT: dict[str, set[str]] = {}
 """Modules of the core that still import a feature, and which."""
-UNNAMED: dict[str, set[str]] = {
-    "profile": {"replay"},
-}
+UNNAMED: dict[str, set[str]] = {}
 """Features that a feature still imports without naming them (`Feature.needs`)."""
 
 
@@ -272,3 +257,23 @@ def test_a_session_of_a_kind_that_is_not_installed_is_not_read_as_tests(tmp_path
         done = bw_without("search", *words, study)
         assert done.returncode == 2, words
         assert "[feature-missing]" in done.stderr, words
+
+
+EVERY_MODULE = """
+import importlib, pkgutil
+import benchwright
+
+for module in pkgutil.walk_packages(benchwright.__path__, "benchwright."):
+    if not module.name.startswith(("benchwright.features.", "benchwright.load")):
+        importlib.import_module(module.name)
+"""
+
+
+@pytest.mark.parametrize(
+    "name", [row.name for row in TABLE if not any(row.name in one for one in LEFT.values())]
+)
+def test_the_core_imports_without_a_feature(name: str) -> None:
+    script = WITHOUT.partition("from benchwright")[0] + EVERY_MODULE
+    line = [sys.executable, "-c", script, name]
+    done = subprocess.run(line, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -53,7 +53,7 @@ def test_words_of_another_form_are_a_reason_and_end_no_session(
     with pytest.raises(ObserverError, match="cannot be read") as refused:
         observer.end()
     assert refused.value.code == "characterize-unavailable"
-    assert (observer.characterized, counts.place.exists()) == (None, False)
+    assert (observer.recorded, counts.place.exists()) == (None, False)
 
 
 @pytest.mark.parametrize("words", ["no JSON", "7", r"\377"])

@@ -32,7 +32,7 @@ def profiled(*profiles: CpuProfile | None, warmup: bool = False) -> list[Trial]:
 
 def lines(*profiles: CpuProfile | None) -> list[str]:
     """Return what is told of these profiles."""
-    return list(observed_lines("t", profiled(*profiles), None))
+    return list(observed_lines("t", profiled(*profiles), {}))
 
 
 def test_one_profile_is_told_with_its_graph() -> None:
@@ -71,11 +71,11 @@ def test_a_batchs_profile_is_taken_once_and_a_warm_ups_is_not() -> None:
     one = profile("sort", 30, "w/t-1.svg")
     assert lines(one, one) == lines(one)
     warm = profiled(one, warmup=True)
-    assert list(observed_lines("t", warm, None)) == []
+    assert list(observed_lines("t", warm, {})) == []
 
 
 def test_programs_have_each_trials_profile() -> None:
-    found = observed_entry(profiled(profile("sort", 30), profile("read", 10)), None)
+    found = observed_entry(profiled(profile("sort", 30), profile("read", 10)), {})
     assert found is not None
     assert [one.samples for one in found.profiles] == [30, 10]
 
@@ -89,11 +89,13 @@ def test_names_of_functions_reach_no_terminal_as_a_command() -> None:
 def test_files_are_named_as_the_study_is() -> None:
     seen = profiled(profile("a", 30, "w/1.svg"), None, profile("a", 20, "w/3.svg"))
     graphs = ("my study/w/1.svg", "my study/w/3.svg")
-    assert observed_files(seen, None, STUDY) == ObservedFiles(graphs)
-    assert observed_files([], IO, STUDY).io == "my study/watched/s1/a-io-3.io.json"
+    assert observed_files(seen, {}, STUDY) == ObservedFiles(graphs)
+    assert (
+        observed_files([], {"characterized": IO}, STUDY).io == "my study/watched/s1/a-io-3.io.json"
+    )
 
 
 def test_a_block_trace_without_a_request_is_none_to_look_at() -> None:
     for operations, place in ((4, "my study/w/a.bw"), (0, "")):
         found = msgspec.structs.replace(IO, trace=BlockTrace("w/a.bw", operations, 0))
-        assert observed_files([], found, STUDY).block_trace == place
+        assert observed_files([], {"characterized": found}, STUDY).block_trace == place

@@ -14,7 +14,7 @@ from benchwright.core.plan import Pairs
 from benchwright.core.processes import Process
 from benchwright.core.results import Estimate
 from benchwright.features.load.trial import LoadEnding, LoadTrial, Probe
-from benchwright.features.profile.profiler import Profiler
+from benchwright.features.profile.profiler import LoadProfiler, Profiler
 from benchwright.features.search.documents import search_profiles, search_profiles_text
 from benchwright.features.search.load_watcher import LoadWatcher
 from benchwright.features.search.profiles import (
@@ -32,8 +32,8 @@ from benchwright.features.search.types import (
     PeakStatus,
     SearchTrial,
 )
-from benchwright.run.observers import LoadProfiler
-from benchwright.run.watching import BatchWatcher, OptionalObservers, Windows
+from benchwright.run.watching import BatchWatcher, OptionalObservers
+from benchwright.watch.kind import Windows
 from benchwright.watch.observer import ObserverSet, Watch
 
 
@@ -245,7 +245,7 @@ def test_what_is_bws_own_is_in_no_profile_of_a_load(
     monkeypatch.setattr(Profiler, "begin", lambda *_: None)
     monkeypatch.setattr(Profiler, "end", end)
     children = [Process(pid, "x", "S", os.getpid(), False, 1) for pid in (60, sampler)]
-    monkeypatch.setattr("benchwright.run.observers.children_of", lambda _pid: children)
+    monkeypatch.setattr("benchwright.features.profile.profiler.children_of", lambda _pid: children)
     profiler = LoadProfiler()
     profiler.begin(Watch(tmp_path, "load-1", os.getpid(), (os.getpid(), 60)))
     profiler.end()

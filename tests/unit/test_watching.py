@@ -11,11 +11,11 @@ from benchwright.core.resource_use import ResourceUse
 from benchwright.run.watching import (
     BatchWatcher,
     OptionalObservers,
-    Windows,
     exec_window,
 )
 from benchwright.trial.bench import BatchResult, BenchProcesses
 from benchwright.trial.protocol import EpochRecord
+from benchwright.watch.kind import Windows
 from benchwright.watch.observer import ObserverError, ObserverSet, Watch
 
 PROCESSES = BenchProcesses(10, (1, 2))

@@ -1,4 +1,4 @@
-"""Prints the outcome of a comparison, writes it as JUnit XML, and draws difference flame graphs."""
+"""Prints the outcome of a comparison, writes it as JUnit XML, and the differences that observers find."""
 
 from __future__ import annotations
 
@@ -23,59 +23,23 @@ from benchwright.core.comparison import ComparisonResult
 from benchwright.core.observation import profiles_of
 from benchwright.core.results import Finding
 from benchwright.core.untrusted import visible
-from benchwright.features.profile.profiler import stored_stacks
+from benchwright.feature import observers
 from benchwright.report.answer import FindingGroup
 from benchwright.report.comparison import comparison_entry
-from benchwright.study.logs import file_name
 from benchwright.views.comparison import measured_commands, render_comparison
 
 if TYPE_CHECKING:
     from benchwright.run.comparison import RunningComparison
     from benchwright.run.runner import SessionResult
-    from benchwright.run.test import RunningTest
     from benchwright.suite.comparison import ComparisonRequest
 
 
-# -- Difference flame graphs of a comparison whose trials were profiled ----------------
-#
-# Decision: they are drawn once, at the end, from the stacks stored with the trials: each
-# candidate against the baseline, the first arm. A file that cannot be read or written is
-# reported; it is not an error.
-
-
-def difference_lines(tests: Sequence[RunningTest], study: Path, session: int) -> Iterator[str]:
-    """Write `watched/sN/difference-ARM.svg` of each candidate, and yield the lines to print.
-
-    `tests`: the arms, the baseline first. No output unless the baseline and a candidate were
-    profiled.
-    """
-    if len(tests) < 2:
-        return
-    baseline, *candidates = tests
-    for candidate in candidates:
-        try:
-            yield from _difference((baseline, candidate), study, session)
-        except (OSError, ValueError) as why:
-            yield f"profile: no difference of {candidate.name}: {why}"
-
-
-def _difference(arms: tuple[RunningTest, RunningTest], study: Path, session: int) -> Iterator[str]:
-    from benchwright.features.profile.flame_graph import (
-        change_lines,
-        difference_svg,
-        share_changes,
-    )
-
-    before, after = (stored_stacks(profiles_of(arm.trials), study) for arm in arms)
-    if not before.counts or not after.counts:
-        return
-    names = arms[0].name, arms[1].name
-    file = Path("watched", f"s{session}", f"difference-{file_name(names[1])}.svg")
-    (study / file).write_text(difference_svg(before, after, names))
-    found = list(change_lines(share_changes(before, after)))
-    for line in found or ["no function's share differs beyond the noise"]:
-        yield f"{names[1]} against {names[0]}: {line}"
-    yield f"{names[1]} against {names[0]}: difference flame graph {file}"
+def _difference_lines(opened: RunningComparison, study: Path, session: int) -> Iterator[str]:
+    """Yield what observers say of the differences of the arms, if their trials were observed."""
+    arms = [(arm.name, arm.trials) for arm in opened.tests]
+    if any(profiles_of(trials) for _, trials in arms):
+        for kind in observers():
+            yield from kind.differences(arms, study, session)
 
 
 # -- The report of `bw compare`, or of its resume, at the end of the session -----------
@@ -101,7 +65,7 @@ def print_comparison_outcome(
         arm: checkout.commit
         for arm, checkout in zip(comparison.arms, request.checkouts, strict=False)
     }
-    differences = list(difference_lines(opened.tests, study.path, session))
+    differences = list(_difference_lines(opened, study.path, session))
     if json:
         head = {
             "study": str(study.path),

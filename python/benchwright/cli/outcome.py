@@ -212,9 +212,7 @@ def outcome_blocks(outcome: Outcome, tests: Sequence[RunningTest]) -> Iterator[s
         noun="arm" if all(test.is_arm for test in outcome.answer.tests) else "test",
     )
     yield "\n".join(
-        line
-        for test in tests
-        for line in observed_lines(test.name, test.trials, test.characterized)
+        line for test in tests for line in observed_lines(test.name, test.trials, test.recorded)
     )
 
 
@@ -313,7 +311,7 @@ def observed_members(tests: Sequence[RunningTest]) -> dict[str, Any]:
         for test in tests
         if test.plan is not None
     }
-    observed = {t.name: observed_entry(t.trials, t.characterized) for t in tests}
+    observed = {t.name: observed_entry(t.trials, t.recorded) for t in tests}
     members: dict[str, dict[str, Any]] = {
         "observed": _present(observed),
         "stderr_tail": {n: failure_entry(t) for n, t in _present(failed).items()},

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from argparse import Namespace
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -17,6 +18,7 @@ from benchwright.core.named_server import (
     NamedServer,
     parse_named_server,
 )
+from benchwright.feature import observers
 from benchwright.study.about import (
     ABOUT_OPTION,
     NAME_FLAG,
@@ -32,6 +34,7 @@ from benchwright.suite.options import Option, Text, request_from
 
 if TYPE_CHECKING:
     from benchwright.study.journal import SessionInfo
+    from benchwright.watch.kind import ObserverKind
 
 
 # -- The study, observers of trials, named servers, notices ----------------------------
@@ -211,28 +214,23 @@ class ServerOptions(msgspec.Struct, frozen=True):
     ] = ()
 
 
-class WatchOptions(ServerOptions, frozen=True):
-    """Observers of all trials, and named servers."""
-
+class _NoWatch(ServerOptions, frozen=True):
     no_watch: Annotated[
         bool,
         Option("do not watch the machine during trials (disables `bw why`)", rare=True),
     ] = False
-    profile: Annotated[
-        bool,
-        Option("profile each trial with perf: folded stacks, flame graph", rare=True),
-    ] = False
 
 
-class TrialWatchOptions(WatchOptions, frozen=True):
-    """Observers of trials that run commands."""
-
-    characterize: Annotated[
-        bool,
-        Option("trace the I/O of one more trial, which does not count", rare=True),
-    ] = False
+def _watch_options(name: str, kinds: Iterable[ObserverKind]) -> type[msgspec.Struct]:
+    """Return the options of servers and of observers: no sampler, and each of these kinds."""
+    fields = [(one.name, Annotated[bool, Option(one.help, rare=True)], False) for one in kinds]
+    return msgspec.defstruct(name, fields, bases=(_NoWatch,), frozen=True)
 
 
+WatchOptions = _watch_options("WatchOptions", [one for one in observers() if one.of_loads])
+"""Observers of all trials, and named servers."""
+TrialWatchOptions = _watch_options("TrialWatchOptions", observers())
+"""Observers of trials that run commands, and named servers."""
 WATCHING = "what watches the trials"
 RESULT = "result"
 
@@ -290,8 +288,8 @@ def watch_setting(arguments: Namespace) -> str:
 
     An option that the command does not have counts as not given.
     """
-    from benchwright.run.observers import CHARACTERIZE, PROFILE, SAMPLE
+    from benchwright.run.observers import SAMPLE
 
     wish = [] if getattr(arguments, "no_watch", False) else [SAMPLE]
-    more = (PROFILE, CHARACTERIZE)
-    return " ".join([*wish, *(one for one in more if getattr(arguments, one, False))])
+    names = (one.name for one in observers())
+    return " ".join([*wish, *(one for one in names if getattr(arguments, one, False))])

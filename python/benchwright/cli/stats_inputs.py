@@ -61,8 +61,8 @@ def result_formats() -> list[ResultFormats]:
 def other_inputs_text() -> str:
     """Return which inputs are read, beside studies and .res files."""
     tools = ", ".join(found.tools for found in result_formats())
-    other = f", or results of {tools}" if tools else ""
-    return f"CSV with a header line, GNU time output{other}"
+    csv, gnu_time = "CSV with a header line", "GNU time output"
+    return f"{csv}, {gnu_time}, or results of {tools}" if tools else f"{csv}, or {gnu_time}"
 
 
 def advice_text() -> str:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
+from typing import Any
 
 import msgspec
 
@@ -31,9 +32,9 @@ from benchwright.core.text import (
     status_text,
     was,
 )
-from benchwright.features.profile.types import Characterization
+from benchwright.feature import recorded_by
 from benchwright.findings.codes import CODES, make_finding
-from benchwright.findings.observed import io_findings, profile_note
+from benchwright.findings.observed import profile_note
 from benchwright.findings.resources import resource_findings
 from benchwright.findings.rules import NamedRule, apply_rule, result_of
 from benchwright.findings.sanity import Claims, with_sample
@@ -139,7 +140,8 @@ class Evidence(msgspec.Struct, frozen=True):
     stop: StopDecision | None = None
     sample: Pairs = ()
     profiles: Sequence[CpuProfile] = ()
-    characterized: Characterization | None = None
+    recorded: Mapping[str, Any] = {}
+    """What observers recorded of the test (`recorded_by`)."""
     deselected: int = 0
     """Number of trials that a selection left out."""
     ok_status: Sequence[int] = SUCCESS
@@ -185,7 +187,11 @@ def compute_findings(
     declared = with_sample(Claims(), evidence.sample).operation_bytes
     return (
         *profile_note(name, evidence.profiles),
-        *io_findings(name, evidence.characterized, declared),
+        *(
+            found
+            for kind, record in recorded_by(evidence.recorded)
+            for found in kind.findings(name, record, declared)
+        ),
         *_failures(name, trials, evidence.ok_status),
         *_accepted(name, trials),
         *_missing(name, trials, observed, book),

@@ -23,8 +23,7 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from benchwright.core.observation import FoldedStacks
-from benchwright.feature import session_kind
-from benchwright.features.profile.flame_graph import INLINE_CSS, inline_flame_svg
+from benchwright.feature import observers, session_kind
 from benchwright.page.document import (
     Block,
     Download,
@@ -141,7 +140,7 @@ def _sections(document: ReportDocument) -> Iterator[Section]:
 @cache
 def _resources(*, with_uplot: bool, live: bool) -> PageResources:
     style, script = (
-        CHART_CSS + INLINE_CSS + _text("static/page.css"),
+        CHART_CSS + "".join(kind.page_style() for kind in observers()) + _text("static/page.css"),
         _text("static/page.js"),
     )
     if with_uplot:
@@ -261,7 +260,8 @@ def _svg(picture: Picture) -> Markup:
 
 def _flame(block: Flame) -> Markup:
     counts = {tuple(stack.split(";")): count for stack, count in block.stacks}
-    return Markup(inline_flame_svg(FoldedStacks(counts), block.title))
+    drawn = (kind.picture(FoldedStacks(counts), block.title) for kind in observers())
+    return Markup(next(filter(None, drawn), ""))
 
 
 def _collapsed(block: Flame) -> Download:

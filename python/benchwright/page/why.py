@@ -12,7 +12,7 @@ from benchwright.core.observation import CpuProfile
 from benchwright.core.resource_use import ResourceUse
 from benchwright.core.text import duration_text, plural, some_text
 from benchwright.core.untrusted import visible
-from benchwright.features.profile.profiler import stored_stacks
+from benchwright.feature import observers
 from benchwright.findings.explanation import Explanation
 from benchwright.findings.use_table import UseRow, UseValue, busy_rows
 from benchwright.page.document import (
@@ -209,11 +209,12 @@ def _flame(part: str, profiles: Sequence[CpuProfile], study: Path) -> Iterator[B
     if not profiles:
         return
     try:
-        folded = stored_stacks(profiles, study)
+        found = (kind.stacks(profiles, study) for kind in observers())
+        folded = next((one for one in found if one is not None), None)
     except (OSError, ValueError) as why:
         yield Prose(visible(f"The profile cannot be read: {why}"), "doubtful")
         return
-    if not folded.samples:
+    if folded is None or not folded.samples:
         return
     ordered = sorted(folded.counts.items(), key=lambda pair: (-pair[1], pair[0]))
     kept = ordered[:_MOST_STACKS]

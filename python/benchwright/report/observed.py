@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -12,8 +13,7 @@ from benchwright.core.observation import CpuProfile, TopFunction, Trial
 from benchwright.core.plan import CommandMode
 from benchwright.core.text import percent_text, plural
 from benchwright.core.untrusted import visible
-from benchwright.features.profile.report import characterize_lines
-from benchwright.features.profile.types import Characterization
+from benchwright.feature import observers, recorded_by
 from benchwright.report.documents import entry
 
 # -- A profile as lines, for the end of a run ------------------------------------------
@@ -59,13 +59,14 @@ _TOP = 10
 
 
 def observed_lines(
-    name: str, trials: Sequence[Trial], characterized: Characterization | None
+    name: str, trials: Sequence[Trial], recorded: Mapping[str, Any]
 ) -> Iterator[str]:
-    """Yield a test's lines: its combined profile, then the characterized trial; or none.
+    """Yield a test's lines: its combined profile, then those of what observers recorded of it
+    (`recorded_by`); or none.
 
     Unprintable characters are escaped, because any program can name its functions.
     """
-    yield from map(visible, _test_lines(name, trials, characterized))
+    yield from map(visible, _test_lines(name, trials, recorded))
 
 
 class ProfileEntry(CpuProfile, frozen=True, kw_only=True, omit_defaults=True):
@@ -80,34 +81,49 @@ class ProfileEntry(CpuProfile, frozen=True, kw_only=True, omit_defaults=True):
     next_to_answer: bool | UnsetType = UNSET
 
 
-class ObservedEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Profiles and characterization of a test; members are present only where they exist."""
-
+class _Profiles(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     profiles: tuple[ProfileEntry, ...] = ()
-    characterized: Characterization | None = None
 
 
-def observed_entry(
-    trials: Sequence[Trial], characterized: Characterization | None
-) -> ObservedEntry | None:
-    """Return every trial's profile and the characterized trial; None if there are none."""
+if TYPE_CHECKING:
+
+    class ObservedEntry(_Profiles, frozen=True, kw_only=True, omit_defaults=True):
+        """What was observed of a test: the profiles of its trials, and a member for each kind of
+        observer that recorded something of it. Members are present only where they exist."""
+
+else:
+    ObservedEntry = msgspec.defstruct(
+        "ObservedEntry",
+        [(one.record, one.record_type() | None, None) for one in observers() if one.record],
+        bases=(_Profiles,),
+        namespace={
+            "__doc__": "Profiles and characterization of a test; members are present only where "
+            "they exist."
+        },
+        frozen=True,
+        kw_only=True,
+        omit_defaults=True,
+    )
+
+
+def observed_entry(trials: Sequence[Trial], recorded: Mapping[str, Any]) -> ObservedEntry | None:
+    """Return every trial's profile and what observers recorded of the test; None if there are
+    none."""
     profiles = tuple(
         ProfileEntry(epoch=trial.epoch, **msgspec.structs.asdict(trial.profile))
         for trial in trials
         if trial.profile is not None
     )
-    if not profiles and characterized is None:
+    if not profiles and not recorded:
         return None
-    return ObservedEntry(profiles=profiles, characterized=characterized)
+    return ObservedEntry(profiles=profiles, **recorded)
 
 
-def _test_lines(
-    name: str, trials: Sequence[Trial], characterized: Characterization | None
-) -> Iterator[str]:
+def _test_lines(name: str, trials: Sequence[Trial], recorded: Mapping[str, Any]) -> Iterator[str]:
     for line in _profile_lines(_profiles(trials)):
         yield f"{name}: {line}"
-    if characterized is not None:
-        lines = characterize_lines(characterized)
+    for kind, record in recorded_by(recorded):
+        lines = kind.lines(record)
         yield f"{name}: {next(lines)}"
         yield from lines
 

@@ -81,7 +81,7 @@ def findings_of_test(test: RunningTest) -> tuple[Finding, ...]:
             stop=test.stop,
             sample=plan.sample if plan else (),
             profiles=tuple(t.profile for t in trials if t.profile is not None),
-            characterized=test.characterized,
+            recorded=test.recorded,
             ok_status=plan.ok_status if plan else SUCCESS,
         ),
         Questions(also=test.judged),

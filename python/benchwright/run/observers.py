@@ -4,56 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from benchwright.core.errors import BenchError
 from benchwright.core.named_server import NamedServer
-from benchwright.core.processes import children_of
 from benchwright.core.resource_use import ResourceUse
-from benchwright.features.profile.profiler import Profiler
-from benchwright.run.watching import (
-    BatchWatcher,
-    OptionalObservers,
-    Windows,
-)
+from benchwright.feature import observers as observer_kinds
+from benchwright.run.watching import BatchWatcher, OptionalObservers
 from benchwright.trial.bench import LocalBench
-from benchwright.trial.programs import find_engine, find_sampler
-from benchwright.watch.observer import Observer, ObserverError, ObserverSet, Watch
+from benchwright.trial.programs import find_sampler
+from benchwright.watch.kind import BatchObserver, ExtraObserver, ObserverKind, Windows
+from benchwright.watch.observer import Observer, ObserverError, ObserverSet
 from benchwright.watch.sampler import SamplerObserver
-
-if TYPE_CHECKING:
-    from benchwright.features.profile.observer import Characterizer
-
-# --------------------------------------------------------------------------------------
-# The profiler of a search's loads: the server and its generator, without `bw` itself.
-#
-# Decision: perf follows `bw` and everything below it, since `bw` itself starts a load engine;
-# the samples of `bw` itself are removed afterwards. Otherwise a policy that computes while a load
-# runs would appear in the server's flame graph.
-
-
-class LoadProfiler(Profiler):
-    """A profiler that keeps only the samples of the server and its generator."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._own: frozenset[int] = frozenset()
-
-    def begin(self, watch: Watch) -> None:
-        """Start sampling. Raises ObserverError `profile-unavailable`."""
-        # Before a load the only children are the launcher and the sampler; a server that
-        # already runs is a child of the launcher.
-        children = (child.pid for child in children_of(watch.root_pid))
-        self._own = frozenset((*watch.watcher_pids, *children))
-        super().begin(watch)
-
-    def end(self) -> None:
-        """Stop sampling and read the samples. Raises ObserverError `profile-unavailable`."""
-        super().end()
-        self.samples = [sample for sample in self.samples if sample.pid not in self._own]
-
 
 # -- Which observers watch a session ---------------------------------------------------
 #
@@ -64,8 +27,6 @@ class LoadProfiler(Profiler):
 WATCH_OPTION = "watch"
 """Key of the session's options: the names of its observers, separated by spaces."""
 SAMPLE = "sample"
-PROFILE = "profile"
-CHARACTERIZE = "characterize"
 WATCHED_DIRECTORY = "watched"
 """Directory of a study for the observers' files; it has a directory for each session."""
 
@@ -116,8 +77,8 @@ def session_watcher(
     """
     wishes, observers, failures = wish.split(), list[Observer](), list[ObserverError]()
     sampler: SeriesSampler | None = None
-    profiler: Profiler | None = None
     if SAMPLE in wishes:
+        wishes.remove(SAMPLE)
         try:
             observer = SamplerObserver(find_sampler())
         except BenchError as error:
@@ -125,26 +86,26 @@ def session_watcher(
         else:
             sampler = SeriesSampler(observer, output.study)
             observers.append(observer)
-    if PROFILE in wishes:
-        profiler = LoadProfiler() if of_loads else Profiler()
-        observers.append(profiler)
-    observer_set = ObserverSet(observers)
+    profilers = list[BatchObserver]()
+    extra = list[tuple[ObserverKind, ExtraObserver]]()
+    # Most sessions ask for none, and import no feature.
+    kinds = {kind.name: kind for kind in observer_kinds()} if wishes else {}
+    for word in wishes:
+        kind = kinds.get(word)
+        if kind is None:
+            failures.append(ObserverError(f"{word}-unavailable", "its feature is not installed"))
+            continue
+        if (profiler := kind.of_batches(of_loads=of_loads)) is not None:
+            profilers.append(profiler)
+        if (one := kind.of_extra_trial()) is not None:
+            extra.append((kind, one))
+    observer_set = ObserverSet([*observers, *profilers])
     observer_set.failures += failures
-    characterizer = _characterizer() if CHARACTERIZE in wishes else None
     return BatchWatcher(
         output.directory,
         bench.all_processes if of_loads else bench.processes,
         observer_set,
         sampler,
-        OptionalObservers(profiler, characterizer),
+        OptionalObservers(next(iter(profilers), None), tuple(extra)),
         servers,
     )
-
-
-def _characterizer() -> Characterizer:
-    from benchwright.features.profile.observer import Characterizer
-
-    try:
-        return Characterizer(find_engine())
-    except BenchError:
-        return Characterizer(None)

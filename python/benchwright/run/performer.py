@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from benchwright.core.errors import BenchError, Interrupted
 from benchwright.core.plan import Command, CommandMode, Pairs, TestPlan
-from benchwright.features.profile.types import Characterization
 from benchwright.run.viewer import Viewer
 from benchwright.run.watching import BatchWatcher
 from benchwright.study.logs import log_directory
@@ -25,6 +25,9 @@ from benchwright.trial.protocol import (
     epochs_request,
     merge_pairs,
 )
+
+if TYPE_CHECKING:
+    from benchwright.watch.kind import ObserverKind
 
 
 class Performer:
@@ -92,14 +95,18 @@ class Performer:
             result = self._run(request)
         return self._watching.with_uses(plan.name, result)
 
-    def characterized(self, plan: TestPlan, epoch: int) -> Characterization | None:
-        """Run one more epoch, in no figure, and return its I/O; None if that was not
-        requested, not possible, or interrupted."""
-        if self._watching is None or not self._watching.characterizes:
-            return None
+    @property
+    def extra_kinds(self) -> tuple[ObserverKind, ...]:
+        """The kinds of observers for each of which one more trial of each test runs."""
+        return () if self._watching is None else self._watching.extra_kinds
+
+    def recorded(self, kind: ObserverKind, plan: TestPlan, epoch: int) -> msgspec.Struct | None:
+        """Run one more epoch, in no figure, and return what an observer recorded of it; None if that
+        was not possible, or interrupted."""
+        assert self._watching is not None, "it has this kind"
         request = self._request(plan, epoch, 1)
-        return self._watching.characterized(
-            plan.name, epoch, lambda: self._run(request).reason != "interrupted"
+        return self._watching.recorded(
+            kind, plan.name, epoch, lambda: self._run(request).reason != "interrupted"
         )
 
     def _request(self, plan: TestPlan, first: int, count: int) -> RunRequest:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 import msgspec
 
@@ -25,7 +26,6 @@ from benchwright.core.plan import (
 from benchwright.core.results import Finding
 from benchwright.core.text import status_text
 from benchwright.decide.history import History, HistoryBuilder
-from benchwright.features.profile.types import Characterization
 from benchwright.run.ledger import Ledger, VoidPayload
 from benchwright.run.performer import Performer
 from benchwright.run.recovery import CutTest
@@ -86,8 +86,8 @@ class RunningTest:
         self._output = OutputStore()
         self._history: HistoryBuilder | None = None
         self.stop: StopDecision | None = None
-        self.characterized: Characterization | None = None
-        """The I/O of an extra trial, which is in no figure."""
+        self.recorded: dict[str, Any] = {}
+        """What observers recorded of it (`recorded_by`)."""
         self.judged: Sequence[str] = ()
         """Metrics that a comparison judges, in addition to the test's own."""
         self.is_closed = False
@@ -355,23 +355,25 @@ class RunningTest:
         self._ledger.note(self._keys.ready(self._suspensions), True)
 
     def close(self) -> None:
-        """Run the characterized trial, if one is requested; then POSTCLEANUP, once, if the test
+        """Run the trials of observers that record the test, if any; then POSTCLEANUP, once, if the test
         was set up and not suspended since."""
         if self._ledger.recorded(self._keys.ready(self._suspensions), bool):
-            self._characterize()
+            self._record()
             self._post_cleanup(patience=1)
         self.is_closed = True
 
-    def _characterize(self) -> None:
-        """Run one more trial, in no figure, and record the I/O that it does."""
-        key = self._keys.characterized
-        self.characterized = self._ledger.recorded(key, Characterization)
-        if self.characterized is not None or self.plan is None or not self.trials:
-            return
-        characterized = self._performer.characterized(self.plan, self.trials[-1].epoch + 1)
-        if characterized is not None:
-            self.characterized = characterized
-            self._ledger.note(key, characterized)
+    def _record(self) -> None:
+        """Run one more trial, in no figure, for each observer that needs one, and record what it
+        recorded."""
+        for kind in self._performer.extra_kinds:
+            key = self._keys.recorded(kind.record)
+            found = self._ledger.recorded(key, kind.record_type())
+            if found is None and self.plan is not None and self.trials:
+                found = self._performer.recorded(kind, self.plan, self.trials[-1].epoch + 1)
+                if found is not None:
+                    self._ledger.note(key, found)
+            if found is not None:
+                self.recorded[kind.record] = found
 
     def settle(self, cut: CutTest) -> None:
         """Clean up after a crash, as after an interrupt: what PRESETUP made (a mount, a server)

@@ -15,15 +15,14 @@ from benchwright.core.named_server import NamedServer
 from benchwright.core.observation import CpuProfile
 from benchwright.core.resource_use import ResourceUse
 from benchwright.core.results import Finding
-from benchwright.features.profile.types import Characterization
 from benchwright.findings.codes import make_finding
 from benchwright.study.journal import SessionInfo
 from benchwright.study.logs import file_name
 from benchwright.trial.bench import BatchResult, BenchProcesses
 from benchwright.trial.protocol import EpochRecord
+from benchwright.watch.kind import BatchObserver, ExtraObserver, ObserverKind, Windows
 from benchwright.watch.named_servers import server_pids
 from benchwright.watch.observer import (
-    Observer,
     ObserverError,
     ObserverSet,
     UniqueStems,
@@ -98,9 +97,6 @@ SHORTEST_WATCHED_NS = 250_000_000
 """Shorter batches are not watched: they show no limit (findings/thresholds.py), and starting
 and ending a watch takes some milliseconds, as much as such a trial itself."""
 
-Windows = Sequence[tuple[int, int, int]]
-"""(epoch, start, end) of each trial's EXEC, CLOCK_MONOTONIC [ns]."""
-
 
 class SamplerPort(Protocol):
     """The observer that samples the machine."""
@@ -113,30 +109,13 @@ class SamplerPort(Protocol):
         """
 
 
-class ProfilerPort(Protocol):
-    """The observer that samples stacks."""
-
-    def profiles(self, windows: Windows) -> list[tuple[int, CpuProfile]]:
-        """Return the profiles of the trials of the batch that has just ended, each with its epoch.
-
-        Raises OSError if a file cannot be written.
-        """
-
-
-class CharacterizerPort(Observer, Protocol):
-    """The observer that counts I/O."""
-
-    characterized: Characterization | None
-    """The I/O of the batch that has just ended."""
-
-
 class OptionalObservers(msgspec.Struct, frozen=True):
     """Observers that exist only if an option asks for them."""
 
-    profiler: ProfilerPort | None = None
+    profiler: BatchObserver | None = None
     """Also one of the observers of each batch."""
-    characterizer: CharacterizerPort | None = None
-    """Not an observer of batches: it watches an extra trial."""
+    extra: tuple[tuple[ObserverKind, ExtraObserver], ...] = ()
+    """No observers of batches: each watches an extra trial."""
 
 
 class BatchWatcher:
@@ -267,22 +246,21 @@ class BatchWatcher:
         return found
 
     @property
-    def characterizes(self) -> bool:
-        """Whether one trial of each test is characterized."""
-        return self._aids.characterizer is not None
+    def extra_kinds(self) -> tuple[ObserverKind, ...]:
+        """The kinds of observers that watch one more trial of each test."""
+        return tuple(kind for kind, _ in self._aids.extra)
 
-    def characterized(
-        self, test: str, epoch: int, run: Callable[[], bool]
-    ) -> Characterization | None:
-        """Characterize the epoch that `run` runs; None if that failed, or if `run` returns False
-        because the epoch was cut short."""
-        characterizer = self._aids.characterizer
-        assert characterizer is not None
-        observers = ObserverSet([characterizer])
-        with self._watched(observers, f"{test}-io", epoch):
+    def recorded(
+        self, kind: ObserverKind, test: str, epoch: int, run: Callable[[], bool]
+    ) -> msgspec.Struct | None:
+        """Return what an observer recorded of the epoch that `run` runs; None if that failed, or if
+        `run` returns False because the epoch was cut short."""
+        observer = dict(self._aids.extra)[kind]
+        observers = ObserverSet([observer])
+        with self._watched(observers, f"{test}-{kind.stem}", epoch):
             whole = run()
         self.observers.failures += observers.failures
-        return characterizer.characterized if whole else None
+        return observer.recorded if whole else None
 
     def findings(self) -> tuple[Finding, ...]:
         """Return the findings about observers that could not watch, except the sampler, whose
@@ -295,8 +273,8 @@ class BatchWatcher:
     def close(self) -> None:
         """End all observers."""
         self.observers.close()
-        if self._aids.characterizer is not None:
-            self._aids.characterizer.close()
+        for _, observer in self._aids.extra:
+            observer.close()
 
 
 def exec_window(record: EpochRecord) -> tuple[int, int, int] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import msgspec
 
@@ -10,8 +11,7 @@ from benchwright.core.comparison import NullResult
 from benchwright.core.machine import MachineCapture
 from benchwright.core.observation import Trial
 from benchwright.core.plan import StopDecision, TestPlan
-from benchwright.feature import features
-from benchwright.features.profile.types import Characterization
+from benchwright.feature import features, observers
 from benchwright.study.database import reporting_damage
 from benchwright.study.journal import JournalEntry, NewEntry, SessionInfo, Study
 from benchwright.study.keys import (
@@ -79,8 +79,9 @@ class TestContents(msgspec.Struct):
     void: list[VoidBatch] = []
     """Batches that were cut short, in order: stored, never counted."""
     stop: StopDecision | None = None
-    characterized: Characterization | None = None
-    """The I/O of an extra trial, which is in no figure."""
+    recorded: dict[str, Any] = {}
+    """What observers recorded of the test, by `ObserverKind.record`; without those of features that
+    are not installed."""
 
     @property
     def all_trials(self) -> tuple[Trial, ...]:
@@ -153,10 +154,12 @@ def _add_entry(test: TestContents, entry: JournalEntry) -> None:
     keys = KeysOfTest(test.key)
     if is_epoch(entry.key):
         _add_trial(test, entry.kind, entry.payload)
-    elif entry.key == keys.characterized and entry.kind == "outcome":
-        test.characterized = msgspec.json.decode(entry.payload, type=Characterization)
     elif entry.key == keys.stop and entry.kind == "outcome":
         test.stop = msgspec.json.decode(entry.payload, type=StopDecision)
+    elif entry.kind == "outcome" and (name := keys.recorded_name(entry.key)):
+        for kind in observers():
+            if kind.record == name:
+                test.recorded[name] = msgspec.json.decode(entry.payload, type=kind.record_type())
 
 
 def _add_trial(test: TestContents, kind: str, payload: bytes) -> None:

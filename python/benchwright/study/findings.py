@@ -132,7 +132,7 @@ def input_findings(
         stop=one.stop,
         sample=one.sample,
         profiles=one.profiles,
-        characterized=one.characterized,
+        recorded=one.recorded,
         deselected=one.deselected,
         ok_status=one.ok_status,
         clock_s=one.clock_s,

@@ -7,7 +7,8 @@ resume finds the recorded outcomes. Non-goal: the payloads (study/journal.py, ru
 |---|---|
 | `B.N/say`, `B.N/system`, `B.N/checkpoint` | an effect of the program |
 | `B.N/compare/result` | a comparison |
-| `B.N/test/plan`, `/stop`, `/characterized` | a test |
+| `B.N/test/plan`, `/stop` | a test |
+| `B.N/test/NAME`, such as `/characterized` | an extra trial for an observer |
 | `B.N/test/epoch/E` | one epoch |
 | `B.N/test/program/E` | the termination program after E epochs |
 | `B.N/test/presetup/S/I`, `ready/S`, `suspended/S`, `postcleanup/S/I` | after S suspensions,
@@ -102,10 +103,14 @@ class KeysOfTest(msgspec.Struct, frozen=True):
         """The key of the decision that ended it."""
         return f"{self.test}/stop"
 
-    @property
-    def characterized(self) -> str:
-        """The key of the I/O of its extra trial."""
-        return f"{self.test}/characterized"
+    def recorded(self, name: str) -> str:
+        """Return the key of what an observer recorded of the test (`ObserverKind.record`)."""
+        return f"{self.test}/{name}"
+
+    def recorded_name(self, key: str) -> str:
+        """Return the name of such a key; empty for a key of something else."""
+        name = key.removeprefix(f"{self.test}/")
+        return "" if "/" in name or key in (self.plan, self.stop) else name
 
     @property
     def epochs(self) -> str:

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 from benchwright.feature import Feature
+
+if TYPE_CHECKING:
+    from benchwright.watch.kind import ObserverKind
 
 
 class Profile(Feature):
     """What this feature adds."""
 
     name = "profile"
+
+    def observers(self) -> Sequence[ObserverKind]:
+        from benchwright.features.profile.kinds import CHARACTERIZE, PROFILE
+
+        return (PROFILE, CHARACTERIZE)
 
 
 FEATURE: Feature = Profile()

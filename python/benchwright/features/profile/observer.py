@@ -41,7 +41,6 @@ from benchwright.features.profile.types import (
     Characterization,
     CountingMethod,
 )
-from benchwright.features.replay.types import CaptureResult, TraceStatistics
 from benchwright.watch.observer import ObserverError, Watch, end_child
 
 # -- The counting program, bpftrace or our own; its output is a private file -------------
@@ -174,6 +173,38 @@ _PATIENCE_S = 30
 T = TypeVar("T")
 
 
+class _Captured(msgspec.Struct, frozen=True):
+    """What is used of the engine's answer about a capture (docs/engine-protocol.md)."""
+
+    operations: int
+    lost_events: int
+    devices: tuple[str, ...]
+
+
+class _Sequentiality(msgspec.Struct, frozen=True):
+    sequential_share: float | None
+
+
+class _Queue(msgspec.Struct, frozen=True):
+    mean: float
+    mean_at_arrival: float
+    max: int
+
+
+class _Responses(msgspec.Struct, frozen=True):
+    p50: float | None
+    p99: float | None
+
+
+class _Statistics(msgspec.Struct, frozen=True):
+    """What is used of the engine's answer about a trace of block I/O."""
+
+    sequentiality: _Sequentiality
+    queue: _Queue | None
+    """None: the trace has no ends of operations."""
+    response_ns: _Responses
+
+
 class BlockRecordingError(Exception):
     """The block layer cannot be recorded; the message says why."""
 
@@ -201,7 +232,7 @@ class BlockRecording:
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGINT)
         try:
-            result = _converted(_answer(self._process), CaptureResult)
+            result = _converted(_answer(self._process), _Captured)
         finally:
             self.close()
         trace = BlockTrace(str(self.output), result.operations, result.lost_events, tuple(devices))
@@ -214,20 +245,19 @@ class BlockRecording:
         """Stop the engine if it still runs."""
         end_child(self._process)
 
-    def _stat(self, devices: Sequence[str]) -> TraceStatistics:
+    def _stat(self, devices: Sequence[str]) -> _Statistics:
         request = {"path": str(self.output), "devices": list(devices)}
         process = _capture_request(self._engine, {"type": "trace-stat", "input": request})
         try:
             while True:
                 answer = _answer(process)
                 if answer.get("type") == "result":
-                    return _converted(answer, TraceStatistics)
+                    return _converted(answer, _Statistics)
         finally:
             end_child(process)
 
 
-def _measured(trace: BlockTrace, stat: TraceStatistics) -> BlockTrace:
-    assert stat.sequentiality is not None, "it is a trace of block I/O"
+def _measured(trace: BlockTrace, stat: _Statistics) -> BlockTrace:
     queue = stat.queue
     median, high = stat.response_ns.p50, stat.response_ns.p99
     return msgspec.structs.replace(
@@ -317,13 +347,13 @@ class Characterizer:
         self._no_recording = "the engine is not installed"
         self._watch: Watch | None = None
         self._mounts: dict[str, DeviceMount] = {}
-        self.characterized: Characterization | None = None
+        self.recorded: Characterization | None = None
         """The result for the last batch."""
 
     def begin(self, watch: Watch) -> None:
         """Start counting. Raises ObserverError `characterize-unavailable`."""
         self.close()
-        self.characterized = None
+        self.recorded = None
         if os.geteuid() != 0:
             raise ObserverError(CODE, _ORDINARY)
         self._watch = watch
@@ -341,7 +371,7 @@ class Characterizer:
         try:
             seconds = counting.finish()
             counted = self._understood(counting, seconds)
-            self.characterized = self._kept(self._traced(counted), self._watch)
+            self.recorded = self._kept(self._traced(counted), self._watch)
         finally:
             counting.discard()
             self.close()

@@ -28,7 +28,7 @@ from benchwright.core.observation import (
     Stack,
     StackSample,
 )
-from benchwright.core.processes import all_processes, tree_of
+from benchwright.core.processes import all_processes, children_of, tree_of
 from benchwright.core.untrusted import regular_bytes
 from benchwright.features.profile.folded import (
     FIELDS,
@@ -147,6 +147,34 @@ class Profiler:
             what = "perf is not installed (Debian: apt install linux-perf)"
             raise ObserverError(_CODE, what)
         return found
+
+
+# -- The profiler of a search's loads: the server and its generator, without `bw` itself.
+#
+# Decision: perf follows `bw` and everything below it, since `bw` itself starts a load engine;
+# the samples of `bw` itself are removed afterwards. Otherwise a policy that computes while a load
+# runs would appear in the server's flame graph.
+
+
+class LoadProfiler(Profiler):
+    """A profiler that keeps only the samples of the server and its generator."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._own: frozenset[int] = frozenset()
+
+    def begin(self, watch: Watch) -> None:
+        """Start sampling. Raises ObserverError `profile-unavailable`."""
+        # Before a load the only children are the launcher and the sampler; a server that
+        # already runs is a child of the launcher.
+        children = (child.pid for child in children_of(watch.root_pid))
+        self._own = frozenset((*watch.watcher_pids, *children))
+        super().begin(watch)
+
+    def end(self) -> None:
+        """Stop sampling and read the samples. Raises ObserverError `profile-unavailable`."""
+        super().end()
+        self.samples = [sample for sample in self.samples if sample.pid not in self._own]
 
 
 class _Recording:

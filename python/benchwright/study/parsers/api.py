@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
@@ -29,7 +29,6 @@ from benchwright.core.plan import (
 )
 from benchwright.core.results import Finding, Summary
 from benchwright.core.text import some_text
-from benchwright.features.profile.types import Characterization
 from benchwright.findings.codes import make_finding
 from benchwright.findings.observed import ObservedFiles
 from benchwright.stats.aggregate import trials_of_blocks
@@ -102,8 +101,8 @@ class ParsedInput(msgspec.Struct, frozen=True):
     session_findings: tuple[Finding, ...] = ()
     """Findings about its session as a whole; only the session's first test has them."""
     profiles: tuple[CpuProfile, ...] = ()
-    characterized: Characterization | None = None
-    """The I/O of an extra trial, which is in no figure."""
+    recorded: Mapping[str, Any] = {}
+    """What observers recorded of the test (`recorded_by`)."""
     deselected: int = 0
     """Number of trials that a selection or grouping left out."""
     machine: MachineCapture | None = None
@@ -111,7 +110,7 @@ class ParsedInput(msgspec.Struct, frozen=True):
     gang: str = ""
     """The hosts of the gang of a pool that measured it; empty: none did, or one of this machine."""
     files: ObservedFiles | None = None
-    """The files of its profiles and characterized I/O, if the source has them."""
+    """The files of its profiles and of what observers recorded, if the source has them."""
     summaries: tuple[Summary, ...] = ()
     """What a file states about quantities of which it has no values: in tables as it is, with the
     file's own interval or without one."""

@@ -100,8 +100,8 @@ def parsed_test(test: TestContents, place: Path) -> ParsedInput:
         sample=test.plan.sample,
         arm=test.plan.arm,
         profiles=tuple(t.profile for t in trials if t.profile is not None),
-        characterized=test.characterized,
-        files=observed_files(trials, test.characterized, place),
+        recorded=test.recorded,
+        files=observed_files(trials, test.recorded, place),
     )
 
 
