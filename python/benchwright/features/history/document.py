@@ -19,7 +19,7 @@ from benchwright.features.history.newest import (
     NewestVerdict,
 )
 from benchwright.features.history.text import headline, sentence
-from benchwright.features.history.types import Better
+from benchwright.features.history.types import Better, Segment
 from benchwright.report.documents import (
     EstimateEntry,
     FindingEntry,
@@ -53,15 +53,6 @@ class HistoryPointEntry(msgspec.Struct, frozen=True, kw_only=True):
     """Codes of the serious findings about the test in this run."""
     state: str
     outlier: bool
-
-
-class SegmentEntry(msgspec.Struct, frozen=True):
-    """Points of one environment, which alone are compared."""
-
-    first: int
-    last: int
-    changes: tuple[str, ...]
-    """What changed since the segment before."""
 
 
 class LevelEntry(msgspec.Struct, frozen=True):
@@ -138,7 +129,7 @@ class HistorySeriesEntry(NewestSeriesEntry, frozen=True, kw_only=True):
     """The present one."""
     steps: tuple[HistoryStepEntry, ...]
     levels: tuple[LevelEntry, ...]
-    segments: tuple[SegmentEntry, ...]
+    segments: tuple[Segment, ...]
     undecided_from: int | None
     """The points from here on may have a new level."""
     patterns: tuple[PatternAnswer, ...]
@@ -255,7 +246,7 @@ def _series_entry(one: SeriesAnswer) -> HistorySeriesEntry:
         levels=tuple(
             LevelEntry(first, last, _estimate(value)) for first, last, value in one.levels
         ),
-        segments=entries(SegmentEntry, one.segments),
+        segments=one.segments,
         undecided_from=one.undecided_from,
         patterns=one.patterns,
         findings=entries(FindingEntry, one.findings),

@@ -448,7 +448,7 @@ class ClaimEntry(msgspec.Struct, frozen=True, kw_only=True):
     interval: Ends | None
     interval_confidence: float | None
     interval_method: str | None
-    check: tuple[CheckEntry, ...]
+    check: tuple[RateTally, ...]
 
 
 class PeakTrialEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -482,14 +482,6 @@ class PeakTrialEntry(msgspec.Struct, frozen=True, kw_only=True):
     started_ns: int | None
     making_s: float | UnsetType = UNSET
     """How long the file set was examined and made [s]."""
-
-
-class CheckEntry(msgspec.Struct, frozen=True):
-    """How often the limits held and failed near a rate beside the answer."""
-
-    rate: float
-    held: int
-    failed: int
 
 
 class CurvePointEntry(msgspec.Struct, frozen=True):
@@ -526,7 +518,7 @@ class PeakDocument(
     interval: Ends | None
     interval_confidence: float | None
     interval_method: str | None
-    check: tuple[CheckEntry, ...]
+    check: tuple[RateTally, ...]
     claims: tuple[ClaimEntry, ...]
     binding: str | None
     """The key of the binding criterion."""
@@ -581,7 +573,7 @@ def _answer(result: ClaimResult | None, claim: Claim) -> dict[str, Any]:
         "claim_probability": None if result is None else result.claim_probability,
         "peak_rate": None if result is None else result.peak_rate,
         "bound": None if result is None else result.bound_kind,
-        "check": () if result is None else entries(CheckEntry, result.check),
+        "check": () if result is None else result.check,
         "interval": None if interval is None else (interval.low, interval.high),
         "interval_confidence": None if interval is None else interval.confidence,
         "interval_method": None if interval is None else interval.method,

@@ -375,17 +375,6 @@ class RampPointEntry(msgspec.Struct, frozen=True, kw_only=True):
     trials: int
 
 
-class PreferredLawEntry(msgspec.Struct, frozen=True):
-    """The parameters of the simplest law that the data do not reject."""
-
-    gamma: float
-    sigma: float
-    kappa: float
-    asymptote: float | None
-    sharpness: float | None
-    """Of the saturating law; null: another one is preferred."""
-
-
 class UslEntry(msgspec.Struct, frozen=True, kw_only=True):
     """The fitted Universal Scalability Law."""
 
@@ -396,7 +385,7 @@ class UslEntry(msgspec.Struct, frozen=True, kw_only=True):
     users_at_peak: IntervalEntry | None
     peak_throughput: float | None
     asymptote: float | None
-    law: PreferredLawEntry | None
+    law: PreferredLaw | None
     residual: float
     r_squared: float | None
     refuted: bool
@@ -523,7 +512,7 @@ def _usl_entry(fit: UslFit) -> UslEntry:
         sigma=_interval_entry(fit.sigma),
         kappa=_interval_entry(fit.kappa),
         users_at_peak=None if peak is None else _interval_entry(peak),
-        law=None if fit.law is None else entry(PreferredLawEntry, fit.law),
+        law=fit.law,
     )
 
 

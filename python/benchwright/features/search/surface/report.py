@@ -34,7 +34,6 @@ from benchwright.features.search.surface.types import (
     DesignKind,
     Factor,
     GangEffects,
-    LevelKind,
     ModelFit,
     ModelKind,
     Prediction,
@@ -42,7 +41,6 @@ from benchwright.features.search.surface.types import (
     SampleResult,
     SurfaceGoal,
     SurfaceResult,
-    Transform,
 )
 from benchwright.features.search.text import (
     gangs_text,
@@ -492,15 +490,6 @@ def _requested_predictions(report: SurfaceReport) -> Iterator[str]:
 # -- the document ------------------------------------------------------------------------
 
 
-class FactorEntry(msgspec.Struct, frozen=True):
-    """A factor with its levels."""
-
-    name: str
-    levels: tuple[str, ...]
-    measure: LevelKind
-    transform: Transform
-
-
 class SampleEntry(msgspec.Struct, frozen=True, kw_only=True):
     """The search at one sample."""
 
@@ -611,7 +600,7 @@ class SurfaceDocument(
     confidence: float
     seed: int
     response: Literal["log", "linear"]
-    factors: tuple[FactorEntry, ...]
+    factors: tuple[Factor, ...]
     policy: str
     claims: tuple[str, ...]
     samples: tuple[SampleEntry, ...]
@@ -651,7 +640,7 @@ def surface_document(
         confidence=goal.confidence,
         seed=goal.seed,
         response="log" if goal.log_response else "linear",
-        factors=entries(FactorEntry, goal.factors),
+        factors=goal.factors,
         policy=report.policy,
         claims=tuple(claim.text for claim in report.claims),
         samples=tuple(map(_sample_entry, result.results)),
