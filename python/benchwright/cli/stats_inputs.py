@@ -44,8 +44,8 @@ if TYPE_CHECKING:
 
 # -- Reading inputs with the first parser that recognises them -------------------------
 #
-# Parsers are plug-ins of the entry-point group `benchwright.parsers`. The built-in ones are also
-# imported by name, so that a checkout that is not installed reads the same files.
+# Those of the core, of features (`Feature.result_formats`), and plug-ins of the entry-point group
+# `benchwright.parsers`, all with one protocol (`ResultParser`).
 
 GROUP = "benchwright.parsers"
 _HEAD_BYTES = 4096
@@ -94,8 +94,6 @@ def parsers() -> list[ResultParser]:
     )
     found: dict[str, ResultParser] = {parser.name: parser for parser in ours}
     for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
-        if point.value.startswith("benchwright.study.parsers.") and point.name in found:
-            continue
         try:
             found[point.name] = point.load()
         except Exception as error:
