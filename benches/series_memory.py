@@ -2,7 +2,7 @@
 
 64 processors, 1,000 processes, 64 threads of the trial, ten samples a second. Aim: the memory
 is the machine's and does not grow with the time watched. `series_memory.py [MINUTES]`
-makes the files in a temporary directory and reads each in a process of its own.
+makes the files in a temporary directory and lets `bw-sampler reduce` read each.
 """
 
 from __future__ import annotations
@@ -17,20 +17,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from benchwright.trial.programs import find_sampler
+
 CPUS, PROCESSES, THREADS = 64, 1000, 64
 INTERVAL_NS = 100_000_000
-_READ = """
-import resource, sys, time
-from pathlib import Path
-from benchwright.watch.use.resource_use import uses_of
-idle = resource.getrusage(resource.RUSAGE_SELF)
-begun = time.monotonic()
-uses = uses_of(Path(sys.argv[1]), "", [(1, 0, int(sys.argv[2]))])
-took = time.monotonic() - begun
-used = resource.getrusage(resource.RUSAGE_SELF)
-print(idle.ru_maxrss / 1024, used.ru_maxrss / 1024, took)
-assert uses[0].cpu.count == 64 and uses[0].tasks and uses[0].others
-"""
 
 
 def columns() -> tuple[list[str], list[str]]:
@@ -95,13 +85,18 @@ def main() -> int:
         for length in (minutes / 10, minutes):
             path = Path(directory) / f"{length}.jsonl.gz"
             end_ns = made(path, length)
-            command = [sys.executable, "-c", _READ, str(path), str(end_ns)]
-            told = subprocess.run(command, check=True, capture_output=True, text=True)
-            before, peak, took_s = map(float, told.stdout.split())
-            size = path.stat().st_size / 2**20
+            # A process starts with the peak memory of its parent, and that of `time` is small.
+            timed = ["/usr/bin/time", "-f", "%M %U %S", str(find_sampler()), "reduce", str(path)]
+            asked = json.dumps({"windows": [(1, 0, end_ns)]}).encode()
+            done = subprocess.run(timed, input=asked, capture_output=True, check=True)
+            (use,) = json.loads(done.stdout)["uses"]
+            peak_kib, user_s, system_s = map(float, done.stderr.split())
+            assert use["cpu"]["count"] == CPUS
+            assert use["tasks"]
+            assert use["others"]
             print(
-                f"{length:5.1f} min, {size:5.1f} MiB: peak {peak:6.0f} MiB "
-                f"({before:.0f} before), {took_s:5.1f} s"
+                f"{length:5.1f} min, {path.stat().st_size / 2**20:5.1f} MiB: "
+                f"peak {peak_kib / 1024:5.1f} MiB, {user_s + system_s:5.2f} s"
             )
     return 0
 

@@ -12,10 +12,11 @@ from itertools import pairwise
 from typing import Any
 
 from benchwright.core.resource_use import KernelMessage
-from benchwright.watch.use.kernel_log import LOG_AHEAD_NS
 from whole_series import Column, Series
 
 Samples = list[tuple[int, float]]
+LOG_AHEAD_NS = 5_000_000
+"""How far the clock of the kernel's log may run ahead."""
 _BUSY = ("user", "nice", "system", "irq", "softirq")
 
 

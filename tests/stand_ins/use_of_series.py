@@ -1,11 +1,25 @@
-"""What was used over one stretch of a series, for tests that want a single figure."""
+"""What `bw-sampler reduce` computes from a series, for tests."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from benchwright.core.resource_use import ResourceUse
-from benchwright.watch.use.resource_use import uses_of
+from benchwright.trial.programs import find_sampler
+from benchwright.watch.kind import Windows
+from benchwright.watch.reduction import SeriesReducer
+
+
+def uses_of(file: Path, path: str, windows: Windows) -> list[ResourceUse | None]:
+    """Return the use of each trial; None: included in an earlier one."""
+    return SeriesReducer(find_sampler()).uses(file, path, windows)
+
+
+def uses_of_slices(
+    file: Path, path: str, begin_ns: int, end_ns: int, most: int
+) -> list[ResourceUse]:
+    """Return the use of equal slices of a time."""
+    return SeriesReducer(find_sampler()).slices(file, path, begin_ns, end_ns, most)
 
 
 def use_between(

@@ -1,27 +1,216 @@
-"""A series file as a whole, for tests: every sample and table kept, differences undone."""
+"""A series file as a whole, for tests: the types of its lines, every sample and table kept, and
+differences undone."""
 
 from __future__ import annotations
 
 import math
+import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
-from benchwright.watch.use.series_file import (
-    Cgroup,
-    ColumnsLine,
-    FilesOpenTable,
-    Header,
-    KernelLine,
-    OwnThreads,
-    Processes,
-    RowLine,
-    SeriesEnd,
-    SeriesLine,
-    TargetThreads,
-    ThreadsLine,
-    WatcherThreads,
-    read_series,
+import msgspec
+
+from benchwright.core.resource_use import IoLimit
+
+
+class Header(msgspec.Struct, frozen=True, tag="series"):
+    """The first line: describes the series and the machine."""
+
+    version: int
+    interval_ns: int
+    begin_ns: int
+    """CLOCK_MONOTONIC [ns], like all times in the file."""
+    realtime_ns: int
+    """CLOCK_REALTIME at that moment [ns since 1970]."""
+    root_pid: int
+    page_size: int = 4096
+    ticks_per_s: int = 100
+    cpus: int = 0
+    boot_id: str = ""
+    absent: tuple[tuple[str, str], ...] = ()
+    """What could not be read, and why."""
+    limits: dict[str, object] = {}
+    """Limits that the machine reports: `net/eth0/speed_mbit`."""
+
+
+class ColumnsLine(msgspec.Struct, frozen=True, tag="columns"):
+    """The columns of the rows that follow."""
+
+    names: tuple[str, ...]
+    kinds: tuple[Literal["counter", "gauge"], ...]
+
+
+class RowLine(msgspec.Struct, frozen=True, tag="row"):
+    """One sample: differences from the row before."""
+
+    t: int
+    v: list[int | None]
+
+
+class PlaceRow(msgspec.Struct, frozen=True, array_like=True):
+    """Where a thread waits: a system call, the kernel's function, and what the call waits for."""
+
+    call: str
+    channel: str = ""
+    objects: tuple[str, ...] = ()
+    limited: bool | None = None
+    """Whether the call has a time limit; None: it cannot have one, or that is not known."""
+
+
+class ThreadRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """One thread at one sample; times are totals since its start [ns]."""
+
+    pid: int
+    tid: int
+    name: str
+    state: str
+    run_ns: int | None
+    wait_ns: int | None
+    turns: int | None = None
+    """How often it was put on a CPU; of the own tree, like what follows."""
+    parent: int = 0
+    place: PlaceRow | None = None
+    """None: it ran or wanted to, or its place is not known."""
+
+
+class ThreadsLine(msgspec.Struct, frozen=True):
+    """The threads of a tree at one sample: at most 64, those that ran most."""
+
+    t: int
+    rows: tuple[ThreadRow, ...]
+    more: int = 0
+    """Number of other threads."""
+
+
+class OwnThreads(ThreadsLine, frozen=True, tag="own"):
+    """Threads of the trial's own tree."""
+
+
+class TargetThreads(ThreadsLine, frozen=True, tag="target"):
+    """Threads of the targets' trees."""
+
+
+class WatcherThreads(ThreadsLine, frozen=True, tag="watcher"):
+    """Threads of bw itself."""
+
+
+class ProcessRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """One process; the header's `ticks_per_s` gives the length of a tick."""
+
+    pid: int
+    ppid: int
+    name: str
+    run_ticks: int
+    """User and system time."""
+    start_ticks: int
+    """Start time since boot: distinguishes two processes with the same number."""
+
+
+class Processes(msgspec.Struct, frozen=True, tag="processes"):
+    """All processes of the machine at one moment."""
+
+    t: int
+    rows: tuple[ProcessRow, ...]
+
+
+class FilesRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """The open files of one process."""
+
+    pid: int
+    name: str
+    open: int
+    limit: int | None
+    devices: tuple[str, ...] | None = None
+    """Disks of its working directory and open files; None: recorded by a version that did not look.
+    """
+
+
+class FilesOpenTable(msgspec.Struct, frozen=True, tag="files_open"):
+    """The open files of the own and target trees at one moment."""
+
+    t: int
+    rows: tuple[FilesRow, ...]
+
+
+class CgroupLimits(msgspec.Struct, frozen=True):
+    """The limits of a cgroup; None: no limit."""
+
+    cpu_cores: float | None = None
+    memory_bytes: int | None = None
+    swap_bytes: int | None = None
+    pids: int | None = None
+    cpus: str | None = None
+    io: tuple[IoLimit, ...] = ()
+
+
+class Cgroup(msgspec.Struct, frozen=True, tag="cgroup"):
+    """A cgroup when it was first seen."""
+
+    t: int
+    number: int
+    version: int
+    path: str
+    controller: str = ""
+    of: Literal["own", "target"] = "own"
+    limits: CgroupLimits = CgroupLimits()
+
+
+class KernelLine(msgspec.Struct, frozen=True, tag="kernel"):
+    """A message of the kernel's log."""
+
+    t: int
+    level: int
+    text: str
+
+
+class StatisticFile(msgspec.Struct, frozen=True, tag="file"):
+    """A copy of a statistic file; its text is not decoded."""
+
+    at: Literal["before", "after"]
+    path: str
+    text: msgspec.Raw
+
+
+class SeriesEnd(msgspec.Struct, frozen=True, tag="end"):
+    """The last line: the sampler's summary."""
+
+    samples: int
+    begin_ns: int
+    end_ns: int
+    cost_ns: int
+    """CPU time that the sampler used."""
+    lost_ns: int = 0
+    """Total delay of late samples."""
+    error: str = ""
+    absent: tuple[tuple[str, str], ...] = ()
+    """What became unreadable after the header was written, and why."""
+
+
+SeriesLine = (
+    Header
+    | ColumnsLine
+    | RowLine
+    | OwnThreads
+    | TargetThreads
+    | WatcherThreads
+    | Processes
+    | FilesOpenTable
+    | Cgroup
+    | KernelLine
+    | StatisticFile
+    | SeriesEnd
 )
+
+
+def read_series(path: Path) -> Iterator[SeriesLine]:
+    """Yield the complete lines of a series; its end may be missing."""
+    decoder: msgspec.json.Decoder[SeriesLine] = msgspec.json.Decoder(SeriesLine)
+    # zlib returns what there is before a missing end, which gzip discards.
+    text = zlib.decompressobj(31).decompress(path.read_bytes())
+    for line in text.split(b"\n")[:-1]:
+        yield decoder.decode(line)
 
 
 @dataclass

@@ -22,8 +22,8 @@ from benchwright.core.resource_use import (
     SocketUse,
     TreeIo,
 )
-from benchwright.watch.use.resource_use import uses_of, uses_of_slices
 from series_writer import SECOND, Row, SeriesWriter
+from use_of_series import use_between, uses_of, uses_of_slices
 
 TENTH = SECOND // 10
 
@@ -39,13 +39,6 @@ def series_of(path: Path, rows: list[Row], **header: object) -> Path:
     for i, row in enumerate(rows):
         writer.row(i * TENTH, row)
     return writer.write(path / "s")
-
-
-def use_between(file: Path, begin_ns: int, end_ns: int) -> ResourceUse:
-    """Return what was used from one moment of a series to another."""
-    (use,) = uses_of(file, "", [(1, begin_ns, end_ns)])
-    assert use is not None
-    return use
 
 
 def used(path: Path, rows: list[Row], **header: object) -> ResourceUse:

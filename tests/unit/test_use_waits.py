@@ -8,8 +8,6 @@ from typing import Any
 import pytest
 
 from benchwright.core.resource_use import OffCpuUse
-from benchwright.watch.use.series_file import PlaceRow
-from benchwright.watch.use.waits import kind_of
 from series_writer import SECOND, SeriesWriter
 from use_of_series import use_between
 
@@ -254,50 +252,3 @@ def test_a_series_of_an_earlier_version_has_none(tmp_path: Path) -> None:
         writer.row(i * TENTH, {"own/user_ns": 0})
         writer.say("own", t=i * TENTH, rows=[[7, 7, "a", "S", 0, 0]], more=0)
     assert use_between(writer.write(tmp_path / "s"), 0, SECOND).off_cpu is None
-
-
-@pytest.mark.parametrize(
-    ("call", "channel", "objects", "kind"),
-    [
-        ("poll", "", ("tcp 10.0.0.1:443", "event"), "network"),
-        # Whether it has a time limit is not known.
-        ("ppoll", "", (), "other"),
-        ("epoll_wait", "", ("timer",), "sleep"),
-        ("epoll_wait", "", ("event",), "thread"),
-        ("epoll_pwait2", "", ("event", "pipe"), "pipe"),
-        ("epoll_wait", "", ("own pipe", "own socket"), "thread"),
-        ("write", "", ("file /d/x",), "disk"),
-        ("write", "shmem_file_write_iter", ("memory /memfd:x (deleted)",), "other"),
-        ("sendfile", "", ("memory /dev/shm/x", "file /d/x"), "disk"),
-        ("unlink", "shmem_unlink", (), "other"),
-        ("page fault", "shmem_fault", (), "other"),
-        ("read", "", ("device /dev/pts/0",), "other"),
-        ("read", "", ("socket",), "network"),
-        ("openat", "", (), "disk"),
-        ("openat", "wait_for_partner", (), "pipe"),
-        ("page fault", "folio_wait_bit_common", (), "disk"),
-        ("page fault", "rwsem_down_read_slowpath", (), "locks"),
-        ("restart_syscall", "hrtimer_nanosleep", (), "sleep"),
-        ("flock", "", ("file /d/x",), "locks"),
-        ("sync_file_range", "", (), "disk"),
-        ("io_uring_enter", "", ("[io_uring]",), "ring"),
-        ("vfork", "", (), "child"),
-        ("pause", "", (), "other"),
-        ("syscall 900", "", (), "other"),
-        # Without permission to read system calls.
-        ("", "futex_do_wait", (), "thread"),
-        ("", "hrtimer_nanosleep", (), "sleep"),
-        ("", "anon_pipe_read", (), "pipe"),
-        ("", "do_wait", (), "child"),
-        ("", "wait_woken", (), "network"),
-        ("", "jbd2_log_wait_commit", (), "disk"),
-        ("", "ep_poll", (), "other"),
-    ],
-)
-def test_kinds_of_waits(call: str, channel: str, objects: tuple[str, ...], kind: str) -> None:
-    assert kind_of(PlaceRow(call, channel, objects)) == kind
-
-
-@pytest.mark.parametrize(("limited", "kind"), [(True, "sleep"), (False, "other")])
-def test_a_poll_of_nothing_sleeps_if_it_has_a_time_limit(limited: bool, kind: str) -> None:
-    assert kind_of(PlaceRow("pselect6", "", (), limited)) == kind

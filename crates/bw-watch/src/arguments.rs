@@ -6,9 +6,11 @@ use std::path::{Path, PathBuf};
 /// The output of `--help`.
 pub const USAGE: &str = "\
 usage: bw-sampler serve [--proc DIR] [--sys DIR] [--kmsg FILE]
+       bw-sampler reduce FILE
 
-Watches the machine; requests come on standard input (docs/watch-format.md).
+serve watches the machine; requests come on standard input (docs/watch-format.md).
 The options say where the kernel's trees are; tests put made-up ones there.
+reduce computes what trials used from the series FILE; standard input says when they ran.
 ";
 
 /// The command to execute.
@@ -20,6 +22,8 @@ pub enum SamplerCommand {
     Version,
     /// Serve.
     Serve(Roots),
+    /// Reduce this series.
+    Reduce(PathBuf),
 }
 
 /// Returns the command that the arguments request. Errors: what is wrong with them.
@@ -29,6 +33,10 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<SamplerCom
         Some("--help" | "-h") => Ok(SamplerCommand::Help),
         Some("--version") => Ok(SamplerCommand::Version),
         Some("serve") => roots(arguments).map(SamplerCommand::Serve),
+        Some("reduce") => match (arguments.next(), arguments.next()) {
+            (Some(file), None) => Ok(SamplerCommand::Reduce(file.into())),
+            _ => Err("reduce needs one file".to_owned()),
+        },
         Some(other) => Err(format!("no such command: {other}")),
         None => Err("a command is missing".to_owned()),
     }
@@ -104,5 +112,7 @@ mod tests {
         assert!(parsed(&[]).is_err());
         assert!(parsed(&["serve", "--proc"]).is_err());
         assert!(parsed(&["serve", "--what", "x"]).is_err());
+        assert!(parsed(&["reduce"]).is_err());
+        assert!(parsed(&["reduce", "a", "b"]).is_err());
     }
 }

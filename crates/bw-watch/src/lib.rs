@@ -22,6 +22,7 @@ pub mod output;
 mod own_ends;
 mod processes;
 pub mod processors;
+pub mod reduce;
 pub mod series;
 pub mod serve;
 mod sockets;

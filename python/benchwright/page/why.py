@@ -30,8 +30,9 @@ from benchwright.page.document import (
 from benchwright.report.answer import FindingGroup, finding_groups
 from benchwright.report.charts.use import use_sheet
 from benchwright.report.why import reading_text
+from benchwright.trial.programs import find_sampler
 from benchwright.views.figures import as_sentence, finding_lines
-from benchwright.watch.use.resource_use import uses_of_slices
+from benchwright.watch.reduction import SeriesReducer
 
 _SLICES = 60
 """Intervals of the strip of one long trial."""
@@ -139,8 +140,9 @@ def _slices(use: ResourceUse, study: Path) -> list[ResourceUse]:
     if not use.series:
         return []
     try:
-        return uses_of_slices(study / use.series, use.series, use.begin_ns, use.end_ns, _SLICES)
-    except (OSError, OperatingError):
+        reducer = SeriesReducer(find_sampler())
+        return reducer.slices(study / use.series, use.series, use.begin_ns, use.end_ns, _SLICES)
+    except (OSError, OperatingError, OverflowError):
         return []  # The series is optional; the uses of the trials are in the journal.
 
 

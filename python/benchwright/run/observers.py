@@ -16,6 +16,7 @@ from benchwright.trial.bench import LocalBench
 from benchwright.trial.programs import find_sampler
 from benchwright.watch.kind import BatchObserver, ExtraObserver, ObserverKind, Windows
 from benchwright.watch.observer import Observer, ObserverError, ObserverSet
+from benchwright.watch.reduction import SeriesReducer
 from benchwright.watch.sampler import SamplerObserver
 
 # -- Which observers watch a session ---------------------------------------------------
@@ -46,20 +47,18 @@ class ObserverOutput(msgspec.Struct, frozen=True):
 class SeriesSampler:
     """Computes resource uses from the series of the sampler's last batch."""
 
-    def __init__(self, observer: SamplerObserver, study: Path) -> None:
+    def __init__(self, observer: SamplerObserver, reducer: SeriesReducer, study: Path) -> None:
         self._observer = observer
+        self._reducer = reducer
         self._study = study
 
     def uses(self, windows: Windows) -> list[ResourceUse | None]:
         """Return the resource use of each window. Raises OSError, SeriesError."""
-        # Importing numpy takes longer than starting a session.
-        from benchwright.watch.use.resource_use import uses_of
-
         last = self._observer.last
         if last is None:
             return []
         name = last.file.resolve().relative_to(self._study.resolve())
-        return list(uses_of(last.file, str(name), windows))
+        return self._reducer.uses(last.file, str(name), windows)
 
 
 def session_watcher(
@@ -80,11 +79,12 @@ def session_watcher(
     if SAMPLE in wishes:
         wishes.remove(SAMPLE)
         try:
-            observer = SamplerObserver(find_sampler())
+            program = find_sampler()
         except BenchError as error:
             failures.append(ObserverError("not-watched", error.message))
         else:
-            sampler = SeriesSampler(observer, output.study)
+            observer = SamplerObserver(program)
+            sampler = SeriesSampler(observer, SeriesReducer(program), output.study)
             observers.append(observer)
     profilers = list[BatchObserver]()
     extra = list[tuple[ObserverKind, ExtraObserver]]()

@@ -18,8 +18,10 @@ from benchwright.core.resource_use import RemoteUse
 from benchwright.features.load.trial import LoadEnding, LoadTrial
 from benchwright.run.viewer import Viewer
 from benchwright.run.watching import BatchWatcher, unwatched_use
+from benchwright.trial.programs import find_sampler
 from benchwright.trial.remote import RemoteBench
 from benchwright.watch.observer import ObserverError, Watch
+from benchwright.watch.reduction import SeriesReducer
 from benchwright.watch.sampler import SamplerObserver
 
 LOAD_SERIES = "load"
@@ -72,8 +74,6 @@ class RemoteSampler:
 
     def use(self, window: tuple[int, int, int]) -> RemoteUse:
         """Return the use in a window of the last load, in times of this machine."""
-        from benchwright.watch.use.resource_use import uses_of
-
         number, begin_ns, end_ns = window
         ahead_ns = self._observer.ahead_ns
         windows = [(number, begin_ns + ahead_ns, end_ns + ahead_ns)]
@@ -81,7 +81,8 @@ class RemoteSampler:
         if self._file is not None:
             study = self._directory.parent.parent
             try:
-                (use,) = uses_of(self._file, str(self._file.relative_to(study)), windows)
+                name = str(self._file.relative_to(study))
+                (use,) = SeriesReducer(find_sampler()).uses(self._file, name, windows)
             except (OSError, OperatingError) as error:
                 self._why = str(error)
         if use is None:
