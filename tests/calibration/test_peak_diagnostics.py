@@ -1,8 +1,8 @@
 """How often the right thing is doubted of a server, and how often a wrong one: fixed seeds.
 
 Each search is the default policy on a simulated server, as a user runs it, played once for all
-tests. BW_CALIBRATION=full plays 100 searches each and prints the rows of docs/peak-method.md; the
-small form a few, with bounds that only a broken test would miss.
+tests. BW_CALIBRATION=full plays 100 searches each and prints a row for each server; the small form
+a few, with bounds that only a broken test would miss.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def searched(name: str, seed: int) -> Ended:
 
 
 def row(name: str) -> str:
-    """Return a server's row of the table in docs/peak-method.md."""
+    """Return how often a server ended with each finding, as a row of a table."""
     ended, wanted = played(name), TOLD.get(name, set())
     n = len(ended)
     wrong = sum(not wanted and bool(one.warnings) for one in ended)

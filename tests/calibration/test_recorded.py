@@ -5,7 +5,7 @@ blocks of a series, at random places with fixed seeds; the truth is the mean or 
 whole series. Real machines change while a test runs and after it, so an interval can miss; then a
 finding must say that the machine or the trials were unsteady, or the line of the answer that the
 test was brief. Counted are the misses without either. BW_CALIBRATION=full plays every series with
-every rule, the peers beside, and prints the tables of docs/calibration.md.
+every rule, the peers beside, and prints the figures of docs/calibration.md.
 """
 
 from __future__ import annotations

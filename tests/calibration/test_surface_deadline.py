@@ -3,7 +3,7 @@
 Searches by the default policy of simulated servers in virtual time, ten adaptive samples of 32.
 *Shared* is the product's rule (features/search/surface/deadline.py); *in order* searches each
 sample until its claim holds, and is cut at the deadline. The full form (BW_CALIBRATION=full) prints
-the table of docs/surface.md; the small one plays one surface.
+the figures of docs/surface.md; the small one plays one surface.
 """
 
 from __future__ import annotations

@@ -4,13 +4,13 @@
 [--held-out] [--policies x,y] [--claims region:10%,rate:10%,rate:5%] [--jobs 2] [--seed 1]
 [--budget 600] [--machines calm,gen-5] [--json FILE] [--outcomes FILE]`
 
-Markdown on stdout (first the table of docs/peak-method.md), progress on stderr, and with --json
-every row as a machine reads it. Our policy plays every claim, the others know none and play the
-first. Each search depends on nothing but its server, policy, claim and seed. With --outcomes every
-search is in a file as soon as its chunk has ended; a run that was stopped goes on with what is
-missing, so a table can be played in pieces (by server, by policy, by time). With --machines every
-policy plays every claim on simulated machines (machine.py), and the table is that of
-machine_table.py.
+Markdown on stdout (first a table of our policy; docs/peak-method.md sums it up), progress on
+stderr, and with --json every row as a machine reads it. Our policy plays every claim, the others
+know none and play the first. Each search depends on nothing but its server, policy, claim and seed.
+With --outcomes every search is in a file as soon as its chunk has ended; a run that was stopped
+goes on with what is missing, so a table can be played in pieces (by server, by policy, by time).
+With --machines every policy plays every claim on simulated machines (machine.py), and the table is
+that of machine_table.py.
 """
 
 from __future__ import annotations

@@ -6,10 +6,10 @@ response is the logarithm of the rate over transformed factors; the noise of eac
 the diagonal.
 Decision: the model averages over hyperparameters, weighted by their likelihood, and does not fit
 them: with ten samples many explain the data, and the most likely ones alone have 20 % larger errors
-and are overconfident (docs/surface.md has errors and coverage of both, and of other kernels and
-trends). Rejected: scikit-learn, which fits the most likely ones; only for covariances it took about
-fifty times as long as this module. The tests compare with it. The draws are an even sequence:
-nothing is random.
+and are overconfident (docs/decisions/0007-peak.md has errors and coverage of both, and of other
+kernels and trends). Rejected: scikit-learn, which fits the most likely ones; only for covariances
+it took about fifty times as long as this module. The tests compare with it. The draws are an even
+sequence: nothing is random.
 Source: C. E. Rasmussen and C. K. I. Williams, Gaussian Processes for Machine Learning
 (2006), sections 2.2, 5.2 and 5.4.2; choosing samples: D. J. C. MacKay, Neural Computation
 4 (1992), 590-604; even sequences: M. Roberts, The Unreasonable Effectiveness of Quasirandom
