@@ -18,6 +18,7 @@ from benchwright.core.observation import Trial, TrialEnding
 from benchwright.core.resource_use import CgroupUse, ResourceUse, TaskUse
 from benchwright.core.results import Finding, Severity
 from benchwright.features.load.trial import LoadTrial, Probe
+from benchwright.features.search.disturbed import DisturbedLoads, disturbed_loads
 from benchwright.features.search.output import print_last_search
 from benchwright.features.search.ramp.policy import best_so_far
 from benchwright.features.search.ramp.types import RampGoal
@@ -38,13 +39,7 @@ from benchwright.findings.observed import ObservedFiles
 from benchwright.findings.sanity import Claims
 from benchwright.findings.use_table import UseValue
 from benchwright.report.documents import encode
-from benchwright.report.why import (
-    DisturbedLoads,
-    disturbed_loads,
-    reading_text,
-    render_why,
-    why_document,
-)
+from benchwright.report.why import reading_text, render_why, why_document
 from benchwright.run.ledger import Ledger
 from benchwright.run.runner import OutputOptions
 from benchwright.stats.aggregate import summarise, summarise_trials

@@ -126,7 +126,7 @@ def _answers(
     """Yield what limited the results: a sentence for each cause, its evidence and remedy, then
     the sentences of results without a limit."""
     for group in groups:
-        yield from _wrapped(_cause_text(group, len(results), noun), width, "")
+        yield from _wrapped(cause_text(group, len(results), noun), width, "")
         # Without details, the sentence has all figures, and the table has the names.
         if len(group.tests) > 1 and without_detail(group.evidence) != group.evidence:
             worst = f"worst, {group.worst}: {_short_path(group.evidence)}"
@@ -142,40 +142,12 @@ def _answers(
         yield from _wrapped(f"{whom}: {text}", width, "")
 
 
-def _cause_text(group: FindingGroup, total: int, noun: str) -> str:
+def cause_text(group: FindingGroup, total: int, noun: str) -> str:
     """Return `7 of 7 loads: other processes cost about 24.4 to 34.3 % [noisy-neighbour]`."""
     whom = concerned_text(group.tests, total, noun)
     text = _short_path(group.sentence if len(group.tests) > 1 else group.evidence)
     mark = "" if group.code in LIMITER_CODES else f"{group.severity}: "
     return f"{whom}: {mark}{text} [{group.code}]"
-
-
-class DisturbedLoads(msgspec.Struct, frozen=True):
-    """What disturbed the loads of a search, for the search's own report."""
-
-    lines: tuple[str, ...] = ()
-    """A line for each cause, the worst first, and what it means for the result."""
-    findings: tuple[Finding, ...] = ()
-
-
-def disturbed_loads(loads: Sequence[Explanation]) -> DisturbedLoads:
-    """Return the causes of `bw why` that are warnings; a limit that a benchmark may intend to
-    reach is a note and left out."""
-    named = [
-        (one.name, cause)
-        for one in loads
-        for cause in one.causes
-        if cause.severity is not Severity.NOTE
-    ]
-    if not named:
-        return DisturbedLoads()
-    groups = finding_groups(named)
-    lines = [_cause_text(group, len(loads), "load") for group in groups]
-    meaning = (
-        "the result and its interval hold for the machine as it was; bw why prints each "
-        "load and what to do"
-    )
-    return DisturbedLoads((*lines, meaning), tuple(cause for _, cause in named))
 
 
 # -- the figures -------------------------------------------------------------------------

@@ -14,6 +14,7 @@ import msgspec
 
 from benchwright.core.plan import Pairs
 from benchwright.core.results import Finding
+from benchwright.features.search.disturbed import DisturbedLoads, disturbed_loads
 from benchwright.features.search.explained import explained_loads
 from benchwright.features.search.keys import search_key
 from benchwright.features.search.profiles import search_profile_findings
@@ -25,7 +26,6 @@ from benchwright.features.search.session import (
 from benchwright.features.search.stored import search_trials_of
 from benchwright.features.search.types import ClaimResult, SearchTrial
 from benchwright.findings.explanation import Explanation
-from benchwright.report.why import DisturbedLoads, disturbed_loads
 from benchwright.run.ledger import Ledger
 from benchwright.run.session import SessionVerdict
 from benchwright.study.findings import findings_about_session

@@ -33,6 +33,7 @@ from benchwright.core.text_table import (
 )
 from benchwright.core.untrusted import one_line
 from benchwright.features.load.trial import LoadEnding
+from benchwright.features.search.disturbed import DisturbedLoads
 from benchwright.features.search.documents import SearchHead, StoredSearch, search_trial_entry
 from benchwright.features.search.peak.policies.check import check_text
 from benchwright.features.search.peak.policies.evidence import (
@@ -69,7 +70,6 @@ from benchwright.report.documents import (
     infinite,
 )
 from benchwright.report.parts import late_columns, report_text, spent_text
-from benchwright.report.why import DisturbedLoads
 
 # --------------------------------------------------------------------------------------
 # The result of a peak search as text: answer, trials, curve, findings.

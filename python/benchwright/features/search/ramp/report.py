@@ -30,6 +30,7 @@ from benchwright.core.text_table import (
 )
 from benchwright.core.untrusted import one_line
 from benchwright.features.load.trial import LoadEnding
+from benchwright.features.search.disturbed import DisturbedLoads
 from benchwright.features.search.documents import SearchHead, StoredSearch, search_trial_entry
 from benchwright.features.search.ramp.types import (
     BandPoint,
@@ -54,7 +55,6 @@ from benchwright.report.documents import (
     infinite,
 )
 from benchwright.report.parts import late_columns, report_text, spent_text
-from benchwright.report.why import DisturbedLoads
 
 # --------------------------------------------------------------------------------------
 # The result of a ramp as text: saturation, fitted law, profile by level.
