@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 AddParser = Callable[[Any], None]
 """Adds the parser of a command to the subparsers of `bw`."""
+COMMAND_FAILED = "command-failed"
+"""Code of the finding about a trial whose command failed."""
 DocumentType: TypeAlias = "type[msgspec.Struct]"
 
 
@@ -109,6 +111,10 @@ class Feature:
     def sections(self, part: str, study: Study, session: StoredSession) -> Sequence[Section]:
         """Return what it adds to the report page of a session; `part`: the prefix of the ids."""
         return ()
+
+    def code_of_failure(self, command: str) -> str:
+        """Return the code of the finding about a trial that ran one of its commands and failed."""
+        return COMMAND_FAILED
 
     def trial_documents(self) -> Sequence[TrialDocumentKind]:
         """Return the kinds of documents that its programs print, which a trial can have run."""

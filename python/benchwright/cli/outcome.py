@@ -13,7 +13,6 @@ from msgspec import UNSET
 
 from benchwright.cli.terminal import painter, report_width, table_width
 from benchwright.core.observation import Trial, TrialEnding
-from benchwright.core.plan import runs_load
 from benchwright.core.results import Finding
 from benchwright.core.untrusted import shell_text, visible_lines
 from benchwright.report.answer import (
@@ -272,16 +271,19 @@ def print_end(outcome: Outcome, verdict: SessionVerdict, tests: Sequence[Running
 
 def _with_its_status(test: RunningTest) -> str:
     """Return the statuses that a test accepts with that of the command which ended the session;
-    empty if it did not exit by itself, or is a load, which has no such option."""
+    empty if it did not exit by itself, or is a command such as `bw load`, which has no such option."""
     if test.cut is None or test.plan is None:
         return ""
     if test.cut.ending is not TrialEnding.FAILED:
         return ""
+    from benchwright.feature import COMMAND_FAILED
+    from benchwright.findings.examine import code_of_failure
+
     accepted = test.plan.ok_status
     own = (
         block.status
         for block in test.cut.blocks
-        if block.status not in accepted and not runs_load(block.command)
+        if block.status not in accepted and code_of_failure(block.command) == COMMAND_FAILED
     )
     status = next(own, 0)
     if not 0 < status < _CANNOT_START:

@@ -44,12 +44,14 @@ the trial of a load (features/load/session.py), what a session adds begins with 
 """
 
 
-_LOAD = re.compile(r"(?:bw|\S+ -P -m benchwright\.cli\.main) (?:load|replay)\b")
+_OWN = re.compile(r"(?:bw|\S+ -P -m benchwright\.cli\.main) ([a-z]+)\b")
 
 
-def runs_load(command: str) -> bool:
-    """Return whether a command's text is that of a load, also one that an earlier version stored."""
-    return _LOAD.match(command) is not None
+def own_command(text: str) -> str:
+    """Return the command of `bw` that a command's text runs, such as `load`, also a text that an
+    earlier version stored; empty for another program."""
+    found = _OWN.match(text)
+    return "" if found is None else found[1]
 
 
 def command_word(words: Sequence[str]) -> str:

@@ -20,7 +20,7 @@ from benchwright.core.plan import (
     StoppingRule,
     UntilPredicate,
     UntilProgram,
-    runs_load,
+    own_command,
 )
 from benchwright.core.results import Finding, Severity
 from benchwright.core.text import (
@@ -32,7 +32,7 @@ from benchwright.core.text import (
     status_text,
     was,
 )
-from benchwright.feature import recorded_by
+from benchwright.feature import COMMAND_FAILED, feature, feature_of, recorded_by
 from benchwright.findings.codes import CODES, make_finding
 from benchwright.findings.observed import profile_note
 from benchwright.findings.resources import resource_findings
@@ -230,6 +230,13 @@ def rule_findings(
     return tuple(one for rule in rules for one in apply_rule(rule, result))
 
 
+def code_of_failure(command: str) -> str:
+    """Return the code of the finding about a trial whose command, of this text, failed."""
+    word = own_command(command)
+    owner = feature(feature_of(word))
+    return COMMAND_FAILED if owner is None else owner.code_of_failure(word)
+
+
 def _failures(name: str, trials: Sequence[Trial], ok_status: Sequence[int]) -> list[Finding]:
     causes: dict[tuple[str, str], list[int]] = {}
     for trial in trials:
@@ -238,8 +245,7 @@ def _failures(name: str, trials: Sequence[Trial], ok_status: Sequence[int]) -> l
         elif trial.ending is TrialEnding.FAILED:
             stated = _stated_failures(trial)
             for cause in _failed_commands(trial, ok_status, bool(stated)):
-                loads = runs_load(cause.removeprefix("`"))
-                code = "load-failed" if loads else "command-failed"
+                code = code_of_failure(cause.removeprefix("`"))
                 causes.setdefault((code, cause), []).append(trial.epoch)
             for why in stated:
                 causes.setdefault(("result-failed", why), []).append(trial.epoch)

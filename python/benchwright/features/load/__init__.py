@@ -29,6 +29,9 @@ class Load(Feature):
 
         return OPTIONS
 
+    def code_of_failure(self, command: str) -> str:
+        return "load-failed"
+
     def trial_documents(self) -> Sequence[TrialDocumentKind]:
         from benchwright.features.load.trial_document import LOADS
 

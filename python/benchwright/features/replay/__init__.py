@@ -32,6 +32,9 @@ class Replay(Feature):
 
         return OPTIONS if command == "replay" else {}
 
+    def code_of_failure(self, command: str) -> str:
+        return "load-failed" if command == "replay" else super().code_of_failure(command)
+
     def status_of_resumed(self, place: Path, number: int, info: SessionInfo, status: int) -> int:
         from benchwright.features.load.session import status_of_stored
 
