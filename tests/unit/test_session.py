@@ -18,7 +18,9 @@ from benchwright.run.performer import Performer
 from benchwright.run.recovery import CRASH_CAUSE, recover
 from benchwright.run.session import Session, SessionVerdict
 from benchwright.study.contents import tests_of
-from benchwright.study.journal import SessionInfo, Study
+from benchwright.study.journal import NewEntry, SessionInfo, Study
+from benchwright.study.keys import KeysOfTest
+from benchwright.study.parsers.study import parsed_test
 from benchwright.suite.command_line import CommandRequest, program_from_command
 from benchwright.suite.compile import load
 from benchwright.suite.program import Program
@@ -470,6 +472,16 @@ def test_a_test_begun_again_after_a_restore_is_in_the_study_once(
     with contextlib.closing(Study.open_to_read(tmp_path / "study")) as study:
         (test,) = tests_of(study, 1)
     assert [trial.epoch for trial in test.trials] == [1, 2, 3]
+
+
+def test_a_record_of_an_observer_that_is_not_installed_is_named(tmp_path: Path) -> None:
+    run(tmp_path / "study", FakeBench(quick), "TEST t 2\n EXEC work\nDONE\n")
+    with contextlib.closing(Study.create_or_open(tmp_path / "study")) as study:
+        (test,) = tests_of(study, 1)
+        key = KeysOfTest(test.key).recorded("warmth")
+        study.append(1, [NewEntry("outcome", key, {"kelvin": 300})])
+        (test,) = tests_of(study, 1)
+    assert "'warmth' is not shown" in parsed_test(test, tmp_path).notes[0]
 
 
 def test_stop_in_a_test_leaves_it_in_order_where_no_checkpoint_waits(

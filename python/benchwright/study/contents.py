@@ -80,8 +80,9 @@ class TestContents(msgspec.Struct):
     """Batches that were cut short, in order: stored, never counted."""
     stop: StopDecision | None = None
     recorded: dict[str, Any] = {}
-    """What observers recorded of the test, by `ObserverKind.record`; without those of features that
-    are not installed."""
+    """What observers recorded of the test, by `ObserverKind.record`."""
+    unread: list[str] = []
+    """The names of records of observers whose feature is not installed."""
 
     @property
     def all_trials(self) -> tuple[Trial, ...]:
@@ -157,9 +158,11 @@ def _add_entry(test: TestContents, entry: JournalEntry) -> None:
     elif entry.key == keys.stop and entry.kind == "outcome":
         test.stop = msgspec.json.decode(entry.payload, type=StopDecision)
     elif entry.kind == "outcome" and (name := keys.recorded_name(entry.key)):
-        for kind in observers():
-            if kind.record == name:
-                test.recorded[name] = msgspec.json.decode(entry.payload, type=kind.record_type())
+        kind = next((one for one in observers() if one.record == name), None)
+        if kind is None:
+            test.unread.append(name)
+        else:
+            test.recorded[name] = msgspec.json.decode(entry.payload, type=kind.record_type())
 
 
 def _add_trial(test: TestContents, kind: str, payload: bytes) -> None:

@@ -115,7 +115,7 @@ class ParsedInput(msgspec.Struct, frozen=True):
     """What a file states about quantities of which it has no values: in tables as it is, with the
     file's own interval or without one."""
     notes: tuple[str, ...] = ()
-    """What a transformation left out of what the file states, and why: each becomes a notice."""
+    """What is left out of what the source has, and why: each becomes a notice."""
     origin: FileOrigin | None = None
     """Where the numbers of another tool's file come from."""
     settings: tuple[tuple[str, str], ...] = ()

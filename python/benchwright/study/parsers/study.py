@@ -102,6 +102,10 @@ def parsed_test(test: TestContents, place: Path) -> ParsedInput:
         profiles=tuple(t.profile for t in trials if t.profile is not None),
         recorded=test.recorded,
         files=observed_files(trials, test.recorded, place),
+        notes=tuple(
+            f"what was recorded as {name!r} is not shown: its feature is not installed"
+            for name in test.unread
+        ),
     )
 
 
