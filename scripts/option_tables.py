@@ -96,7 +96,7 @@ def of_command(request: type[msgspec.Struct]) -> str:
 
 def of_form(form: Form) -> str:
     """Return the table of a form's keys."""
-    rows = [(f"`{key.name}`", key.default, key.help) for key in form.keys]
+    rows = [(f"`{one.key}`", one.default, one.help) for one in form.keys]
     return table(("key", "default", "meaning"), rows)
 
 

@@ -13,16 +13,19 @@ from benchwright.features.load import command as load
 from benchwright.features.load import request as r
 from benchwright.features.load import workload as w
 from benchwright.features.load.feed import batches_of
-from benchwright.features.load.options import RUN, TARGET, TRACE_KEYS
+from benchwright.features.load.options import TraceOptions
 from benchwright.features.load.plan import plan_of_file
 from benchwright.features.load.requests_toml import REQUEST_KEYS, VALUES
+from benchwright.features.load.tables import TARGET
 from benchwright.features.load.workload_toml import (
+    RUN,
     PythonFilament,
     WorkloadContext,
     filament_forms,
     read_workload,
 )
 from benchwright.findings.codes import CODES
+from benchwright.suite.form import Form, keys_of
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "workload-toml.md").read_text()
@@ -90,9 +93,8 @@ def test_the_examples_are_workloads(name: str) -> None:
 
 
 def test_every_word_of_the_language_is_on_the_page() -> None:
-    words = {*filament_forms(WorkloadContext(False, ".")), *RUN, *TARGET, *TRACE_KEYS}
-    words |= {"lock_memory", "interval_histograms", "stalls", "headers", "paths"}
-    words |= {"paths_file", *REQUEST_KEYS}
+    words = {*filament_forms(WorkloadContext(False, ".")), *RUN.names, *TARGET.names}
+    words |= {*Form(keys_of(TraceOptions)).names, *REQUEST_KEYS}
     assert [word for word in sorted(words) if f"`{word}" not in PAGE] == []
     assert [word for word in VALUES if f'"{word}' not in PAGE] == []
 

@@ -46,13 +46,13 @@ from benchwright.features.search.types import PeakGoal
 from benchwright.study.journal import SessionInfo
 from benchwright.suite.command_line import CommandRequest
 from benchwright.suite.comparison import ComparisonRequest
+from benchwright.suite.form import Form, keys_of
 from benchwright.suite.option_reader import OptionReader
 from benchwright.suite.options import (
     Option,
     Text,
     add_options,
     given,
-    keys_of,
     options_of,
     request_from,
 )
@@ -149,9 +149,9 @@ def test_every_wrong_value_is_noted_at_its_option() -> None:
 
 
 def test_a_key_has_the_name_of_its_field_or_its_own() -> None:
-    assert {"start", "max_trials", "claim"} <= set(keys_of(PeakRequest))
-    assert {"from", "for", "speed"} <= set(keys_of(TraceOptions))
-    assert "target_size" not in keys_of(TraceOptions)
+    assert {"start", "max_trials", "claim"} <= set(Form(keys_of(PeakRequest)).names)
+    assert {"from", "for", "speed"} <= set(Form(keys_of(TraceOptions)).names)
+    assert "target_size" not in Form(keys_of(TraceOptions)).names
 
 
 def test_the_request_of_an_earlier_ramp_is_read() -> None:

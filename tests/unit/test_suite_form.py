@@ -9,7 +9,17 @@ import pytest
 
 from benchwright.core.errors import InputError
 from benchwright.core.quantity import parse_duration_ns
-from benchwright.suite.form import Form, Key, each, form_of, nested, optional, read_form
+from benchwright.suite.form import (
+    Form,
+    each,
+    form_of,
+    keys_of,
+    needed,
+    nested,
+    optional,
+    read_form,
+)
+from benchwright.suite.options import Option
 from benchwright.suite.toml_table import read_toml
 
 
@@ -17,7 +27,7 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     port: int = 80
     mode: Literal["on", "off"] = "on"
-    wait_ns: Annotated[int, Key("wait", parse_duration_ns)] = 0
+    wait_ns: Annotated[int, Option(key="wait", parse=parse_duration_ns)] = 0
     words: tuple[str, ...] = ()
     fast: bool = False
 
@@ -26,7 +36,7 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
             raise ValueError("a fast server does not wait")
 
 
-PAIR = Form((Key("low", int), optional("high", int)), lambda **said: said)
+PAIR = Form((needed("low", int), optional("high", int)))
 
 
 def read(text: str, form: Form) -> Any:
@@ -73,10 +83,7 @@ def test_settled_fields_are_no_keys() -> None:
 
 
 def test_tables_stand_inside_tables() -> None:
-    form = Form(
-        (Key("one", read=nested(PAIR)), optional("many", read=each(PAIR))),
-        lambda **said: said,
-    )
+    form = Form((needed("one", read=nested(PAIR)), optional("many", read=each(PAIR))))
     assert read("one = {low = 1}\nmany = [{low = 2, high = 3}]\n", form) == {
         "one": {"low": 1},
         "many": ({"low": 2, "high": 3},),
@@ -86,4 +93,30 @@ def test_tables_stand_inside_tables() -> None:
         "1:1 spec-missing",
         "2:16 spec-value",
         "2:22 spec-type",
+    ]
+
+
+def limit_ns(text: str) -> int | None:
+    return None if text == "none" else parse_duration_ns(text)
+
+
+class Limits(msgspec.Struct, frozen=True):
+    time: Annotated[str | None, Option("time limit", "30s", limit_ns, "time_ns", key=True)] = None
+    hard: Annotated[bool, Option("stop at it", key=True)] = False
+    quiet: Annotated[bool, Option("print nothing")] = False
+    most: Annotated[str | None, Option(parse=int, key="at_most")] = None
+
+
+def test_the_options_of_a_request_are_keys() -> None:
+    form = Form(keys_of(Limits))
+    assert form.fields == {"time": "time_ns", "hard": "hard", "at_most": "at_most"}
+    assert read('time = "none"\nhard = true\nat_most = 3\n', form) == {
+        "time_ns": None,
+        "hard": True,
+        "at_most": 3,
+    }
+    assert errors("time = 1\nhard = 1\nquiet = true\n", form) == [
+        "1:8 spec-value",
+        "2:8 spec-type",
+        "3:1 spec-unknown-key",
     ]

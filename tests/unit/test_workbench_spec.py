@@ -455,7 +455,7 @@ TABLES = {
         "values",
     ),
     "factors": ("x", "rate", "y"),
-    "peak": spec_toml._PEAK,
+    "peak": ("criteria", *spec_toml._PEAK.names),
 }
 
 

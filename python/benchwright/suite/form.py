@@ -1,18 +1,18 @@
 """Declares a TOML table as data: its keys, how each is read, and the object made of them.
 
-A `Form` is the declaration; `read_form` reads a table by any form and reports every error:
-unknown keys, missing keys, wrong types, invalid values. `form_of` derives a form from the fields
-of a record, so that no key can be read and then ignored.
-Decision: a key has a `parse` (from a scalar's text, as in `Option`) or a `read` (for anything
+A `Form` is the declaration: an `Option` (suite/options.py) for each key. `read_form` reads a table
+by any form and reports every error: unknown keys, missing keys, wrong types, invalid values.
+`form_of` derives a form from the fields of a record, and `keys_of` from the options of a request,
+so that no key can be read and then ignored.
+Decision: a key has a `parse` (from a scalar's text, as an option has) or a `read` (for anything
 else). Rejected: a schema with validators (docs/decisions/0010-options-and-toml.md). The caller
 checks combinations of keys on the table, so that they are reported together with wrong values.
-A key that is also an option is declared as an `Option` (`suite/options.py`).
 """
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import (
     TYPE_CHECKING,
@@ -26,67 +26,58 @@ from typing import (
 
 import msgspec
 
+from benchwright.suite.options import Option, Reader, options_of
+
 if TYPE_CHECKING:
     from benchwright.suite.toml_table import TomlTable
 
-Reader = Callable[["TomlTable", str], Any]
-"""Returns the value of a key that the table has; None after it reported an error."""
+
+def needed(
+    key: str,
+    parse: Callable[[str], Any] | None = None,
+    *,
+    read: Reader | None = None,
+    field: str = "",
+    **more: Any,
+) -> Option:
+    """Return the declaration of a key that must be given, and that is no option; `field`: what it
+    sets, if that is not the key."""
+    return Option(key=key, parse=parse, read=read, field=field, **({"required": True} | more))
 
 
-class Key(msgspec.Struct, frozen=True):
-    """One key of a table: its name, how its value is read, and the field that it sets."""
-
-    name: str = ""
-    """The name that the user writes; in a record, empty means the field's name."""
-    parse: Callable[[str], Any] | None = None
-    """Returns the value of a scalar's text; raises ValueError."""
-    read: Reader | None = None
-    """Reads a value that is not a scalar. In a record, the field's type decides if both are None.
-    """
-    into: str = ""
-    """The field that it sets; empty means the key's name."""
-    required: bool = True
-    """Whether the key must be given; in a record, the field's default decides."""
-    hint: str = ""
-    """Advice if the key is missing."""
-    help: str = ""
-    """Description for the tables in docs/."""
-    default: str = ""
-    """Default value, as text for the tables in docs/."""
-
-    @property
-    def field(self) -> str:
-        """The field that it sets."""
-        return self.into or self.name
-
-    def value(self, table: TomlTable) -> Any:
-        """Return the key's value in a table that has it; None after it reported an error."""
-        if self.parse is not None:
-            return table.read(self.name, self.parse)
-        assert self.read is not None, f"{self.name} has no reader"
-        return self.read(table, self.name)
+optional = partial(needed, required=False)
+"""Returns the declaration of a key that need not be given, and that is no option."""
 
 
-optional = partial(Key, required=False)
-"""An optional key."""
+def keys_of(request: type[msgspec.Struct]) -> tuple[Option, ...]:
+    """Return the options of a request that are keys too."""
+    return tuple(
+        option._replace(read=of_type(bool)) if option.kind == "flag" else option
+        for option in options_of(request).values()
+        if option.key
+    )
 
 
 class Form(msgspec.Struct, frozen=True):
     """The keys of a table, and the function that makes an object of their values."""
 
-    keys: tuple[Key, ...]
-    make: Callable[..., Any]
+    keys: tuple[Option, ...]
+    make: Callable[..., Any] = dict
     """Takes the values of the given keys, by field. Raises ValueError."""
 
     @property
     def names(self) -> tuple[str, ...]:
         """The keys as the user writes them."""
-        return tuple(key.name for key in self.keys)
+        return tuple(str(one.key) for one in self.keys)
+
+    @property
+    def fields(self) -> dict[str, str]:
+        """The field that each key sets."""
+        return {str(one.key): one.field or str(one.key) for one in self.keys}
 
     def made(self, values: Mapping[str, Any]) -> Any:
-        """Return the object that `make` makes of these values; keys without a value are left out."""
-        fields = {key.field: values[key.name] for key in self.keys if key.name in values}
-        return self.make(**fields)
+        """Return the object of these values by key. Raises ValueError."""
+        return self.make(**{field: values[k] for k, field in self.fields.items() if k in values})
 
 
 def read_form(
@@ -101,36 +92,49 @@ def read_form(
     place.
     """
     table.only((*also, *form.names), elsewhere)
-    absent = [key for key in form.keys if key.required and key.name not in table]
-    for key in absent:
-        table.need(key.name, hint=key.hint)
-    values = {}
-    failed = bool(absent)
-    for key in form.keys:
-        if key.name in table:
-            before = table.mistakes
-            value = values[key.name] = key.value(table)
-            if value is None and table.mistakes == before:
-                table.refuse(table.at(key.name), f"{key.name} is empty", key.hint)
-            failed |= value is None
-    if failed:
+    given = {field for key, field in form.fields.items() if key in table}
+    absent = [one for one in form.keys if one.required and str(one.key) not in table]
+    for one in absent:
+        table.need(str(one.key), hint=one.hint)
+    values = read_values(table, form.keys)
+    if absent or given - values.keys():
         return None
     try:
-        return form.made(values)
+        return form.make(**values)
     except ValueError as error:
         table.refuse(table.where, str(error))
         return None
 
 
+def read_values(
+    table: TomlTable, keys: Sequence[Option], only: Collection[str] | None = None
+) -> dict[str, Any]:
+    """Return the values of the given keys by field, without the wrong ones, which are reported;
+    `only`: the keys to read."""
+    values: dict[str, Any] = {}
+    for one in keys:
+        key = str(one.key)
+        if key not in table or (only is not None and key not in only):
+            continue
+        before = table.mistakes
+        value = one.read(table, key) if one.read else table.read(key, one.parse or str)
+        if value is None and table.mistakes == before and one.read:
+            table.refuse(table.at(key), f"{key} is empty", one.hint)
+        # None can be the value of a text, such as a time limit of `none`.
+        if value is not None or table.mistakes == before:
+            values[one.field or key] = value
+    return values
+
+
 def form_of(
     kind: type[msgspec.Struct],
-    declared: Mapping[str, Key] | None = None,
+    declared: Mapping[str, Option] | None = None,
     /,
     **settled: Any,
 ) -> Form:
     """Return the form of a record: a key for each field.
 
-    The `Key` is in the field's annotation or in `declared`, by the field's name. If it has
+    The `Option` is in the field's annotation or in `declared`, by the field's name. If it has
     neither `parse` nor `read`, the field's type decides. `settled`: the values of fields that
     are not keys.
     """
@@ -143,15 +147,14 @@ def form_of(
     return Form(keys, lambda **values: kind(**settled, **values))
 
 
-def _key_of(field: msgspec.structs.FieldInfo, hint: Any, declared: Key | None) -> Key:
-    said = [one for one in getattr(hint, "__metadata__", ()) if isinstance(one, Key)]
-    key = declared or next(iter(said), Key())
-    if key.parse is None and key.read is None:
+def _key_of(field: msgspec.structs.FieldInfo, hint: Any, declared: Option | None) -> Option:
+    annotated = [one for one in getattr(hint, "__metadata__", ()) if isinstance(one, Option)]
+    option = declared or next(iter(annotated), Option())
+    if option.parse is None and option.read is None:
         bare = get_args(hint)[0] if get_origin(hint) is Annotated else hint
-        key = msgspec.structs.replace(key, read=of_type(bare))
-    return msgspec.structs.replace(
-        key, name=key.name or field.name, into=field.name, required=field.required
-    )
+        option = option._replace(read=of_type(bare))
+    key = option.key if isinstance(option.key, str) and option.key else field.name
+    return option._replace(key=key, field=field.name, required=field.required)
 
 
 def of_type(hint: Any) -> Reader:

@@ -4,7 +4,7 @@ A request is a frozen Struct with the texts that the user typed; a session store
 that the user can give is annotated with an `Option`: its spelling, its help, and the parser of
 its text. These declarations yield argparse's options and arguments (`add_options`), the request
 (`request_from`), the values and mistakes (`OptionReader`), the keys of a TOML table
-(`TomlTable.values_of`) and the tables in docs/.
+(`suite/form.py`) and the tables in docs/. A key that is no option is an `Option` too.
 
 Decision: annotations on the request. mypy checks every use, and no field lacks its option.
 Rejected: argparse actions that parse values (they stop at the first mistake), and a separate
@@ -30,20 +30,22 @@ from typing import (
 if TYPE_CHECKING:
     import msgspec
 
+    from benchwright.suite.toml_table import TomlTable
+
     R = TypeVar("R", bound=msgspec.Struct)
 
 DECLARED = "declared"
 """The attribute of an argparse action with the `Option` that it was made from."""
 Text = str | None
 """The text of an option; None if it is not given."""
-KeyReader = tuple[str, Callable[[str], Any]]
-"""The field that a key sets, and the parser of its text."""
+Reader = Callable[["TomlTable", str], Any]
+"""Returns the value of a key that the table has; None after it reported an error."""
 
 
 class Option(NamedTuple):
-    """One option or argument: its spelling, its help, and the parser of its text."""
+    """One option, argument or key: its spelling, its help, and the parser of its text."""
 
-    help: str
+    help: str = ""
     """A noun phrase or an imperative, without the default value."""
     metavar: str = ""
     """Placeholder of its value in `--help`; several words if it takes several values."""
@@ -61,8 +63,10 @@ class Option(NamedTuple):
     """All possible values, if argparse lists and checks them."""
     key: bool | str = False
     """The TOML key with the same meaning; True: the key has the field's name."""
+    read: Reader | None = None
+    """Reads the value of the key if it is not a scalar, or not by `parse`."""
     hint: str = ""
-    """Advice if the text is invalid."""
+    """Advice if the text is invalid, or if the key is missing."""
     short: str = ""
     """A second spelling: `-x`."""
     positional: bool = False
@@ -107,7 +111,7 @@ class Option(NamedTuple):
     initial: Any = None
     """The request's value if the option is not given; filled in by `options_of`."""
     required: bool = False
-    """Whether the field has no default; filled in by `options_of`."""
+    """Whether it must be given; in a record, whether the field has no default."""
 
     @property
     def help_text(self) -> str:
@@ -333,20 +337,3 @@ def given(
         and (with_defaults or option.name not in defaults)
         and getattr(arguments, option.name, option.initial) not in (option.initial, [])
     ]
-
-
-# -- From declarations to the keys of TOML tables and to docs/ -------------------------
-
-
-def keys_of(request: type[msgspec.Struct]) -> tuple[str, ...]:
-    """Return the TOML keys of the options that have one."""
-    return tuple(str(option.key) for option in options_of(request).values() if option.key)
-
-
-def key_readers(request: type[msgspec.Struct]) -> dict[str, KeyReader]:
-    """Return the field and the parser of each key, without flags."""
-    return {
-        str(option.key): (option.field, option.parse)
-        for option in options_of(request).values()
-        if option.key and option.field and option.parse is not None
-    }

@@ -29,16 +29,16 @@ from benchwright.suite import rules, values
 from benchwright.suite.comparison import ComparisonRequest, rule_and_mistakes
 from benchwright.suite.form import (
     Form,
-    Key,
-    Reader,
     form_of,
+    keys_of,
+    needed,
     of_type,
     optional,
     read_form,
     whole,
 )
 from benchwright.suite.mistakes import Fault
-from benchwright.suite.options import keys_of, options_of
+from benchwright.suite.options import Option, Reader, options_of
 from benchwright.suite.rules import predicate_faults
 from benchwright.suite.toml_table import TomlTable
 
@@ -81,9 +81,9 @@ def _text(parse: Callable[[str], Any]) -> Reader:
 
 
 _METRIC = {
-    "pointer": Key(read=_checked(rules.pointer_fault)),
-    "pattern": Key("regex", read=_checked(rules.pattern_fault)),
-    "drift": Key(read=_text(parse_share)),
+    "pointer": Option(read=_checked(rules.pointer_fault)),
+    "pattern": Option(key="regex", read=_checked(rules.pattern_fault)),
+    "drift": Option(read=_text(parse_share)),
 }
 
 
@@ -134,17 +134,17 @@ def _check_limits(table: TomlTable, least: int) -> None:
 
 def _rules(declared: Sequence[MetricSpec]) -> dict[str, Form]:
     """Return the form of each rule, by the key that selects the rule."""
-    most = optional("max_runs", read=of_type(int), into="maximum")
+    most = optional("max_runs", read=of_type(int), field="maximum")
     looks = (
-        optional("min_runs", read=of_type(int), into="minimum"),
+        optional("min_runs", read=of_type(int), field="minimum"),
         optional("increment", read=of_type(int)),
     )
     precision = (
-        Key("precision", read=_share, into="target"),
+        needed("precision", read=_share, field="target"),
         optional("metrics", read=partial(_wanted, declared)),
-        optional("min_runs", read=whole(2, 10**9), into="minimum"),
+        optional("min_runs", read=whole(2, 10**9), field="minimum"),
         most,
-        optional("max_time", read=_text(parse_duration_ns), into="max_time_ns"),
+        optional("max_time", read=_text(parse_duration_ns), field="max_time_ns"),
         optional(
             "give_up",
             read=_text(lambda text: (values.give_up_ns(text),)),
@@ -155,18 +155,18 @@ def _rules(declared: Sequence[MetricSpec]) -> dict[str, Form]:
         optional("of", read=_text(lambda text: (parse_statistic(text),))),
         optional("rare", read=_text(parse_slow_runs)),
     )
-    predicate = Key("predicate", read=_checked(predicate_faults))
+    predicate = needed("predicate", read=_checked(predicate_faults))
     return {
-        "count": Form((Key("count", read=of_type(int)),), FixedCount),
+        "count": Form((needed("count", read=of_type(int)),), FixedCount),
         # The name of the option on the command line.
-        "runs": Form((Key("runs", read=of_type(int), into="count"),), FixedCount),
+        "runs": Form((needed("runs", read=of_type(int), field="count"),), FixedCount),
         "precision": Form(precision, partial(_precise, declared)),
         "predicate": Form(
             (predicate, *looks, most),
             partial(UntilPredicate, minimum=_PREDICATE_RUNS, increment=1),
         ),
         "program": Form(
-            (Key("program", read=_program, into="command"), *looks),
+            (needed("program", read=_program, field="command"), *looks),
             partial(UntilProgram, minimum=_PREDICATE_RUNS, increment=1),
         ),
     }
@@ -235,7 +235,7 @@ def _share(table: TomlTable, key: str) -> float | None:
 # Decision: the values are read by the code for the command line; mistakes are then placed at
 # the keys.
 
-COMPARISON = keys_of(ComparisonRequest)
+COMPARISON = Form(keys_of(ComparisonRequest)).names
 """Keys of `[[compare]]` that are also options of `bw compare`."""
 
 

@@ -22,13 +22,12 @@ from benchwright.notice.targets import LOOPBACK, url_fault
 from benchwright.suite import program as step
 from benchwright.suite.form import (
     Form,
-    Key,
-    Reader,
     form_of,
     optional,
     read_form,
     whole,
 )
+from benchwright.suite.options import Option, Reader
 from benchwright.suite.program import Step, Template
 from benchwright.suite.template import brace_template, fixed
 from benchwright.suite.toml_table import TomlTable, read_toml
@@ -274,10 +273,10 @@ def _host(table: TomlTable, key: str) -> str | None:
 
 
 _MAIL = {
-    "to": Key(read=_addresses, hint='to = "me@host"'),
-    "sender": Key("from", read=_address),
-    "host": Key(read=_host),
-    "port": Key(read=whole(1, 65535)),
+    "to": Option(read=_addresses, hint='to = "me@host"'),
+    "sender": Option(key="from", read=_address),
+    "host": Option(read=_host),
+    "port": Option(read=whole(1, 65535)),
 }
 
 

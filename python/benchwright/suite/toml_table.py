@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
@@ -13,7 +12,6 @@ import msgspec
 from benchwright.core.errors import Diagnostic, InputError, similar, suggestion
 from benchwright.core.text import some_text
 from benchwright.suite.mistakes import Fault, diagnostic
-from benchwright.suite.options import KeyReader, key_readers
 from benchwright.suite.program import Where
 from benchwright.suite.source import physical_lines
 from benchwright.suite.template import NAME, NAME_IN_BRACES, brace_template, misspelt
@@ -638,22 +636,6 @@ class TomlTable:
     def choice(self, key: str, choices: tuple[str, ...]) -> str | None:
         """Return one of several words."""
         return self.read(key, lambda text: one_of(text, choices, key))
-
-    def values_of(self, request: type[msgspec.Struct]) -> dict[str, Any]:
-        """Return the values of the keys that are also options, by field."""
-        return self.values_by(key_readers(request))
-
-    def values_by(self, readers: Mapping[str, KeyReader]) -> dict[str, Any]:
-        """Return the values of the given keys, by field."""
-        values: dict[str, Any] = {}
-
-        def into_field(text: str, field: str, parse: Callable[[str], Any]) -> None:
-            # None can be a valid value, such as a time limit of `none`.
-            values[field] = parse(text)
-
-        for key, (field, parse) in readers.items():
-            self.read(key, partial(into_field, field=field, parse=parse))
-        return values
 
     @staticmethod
     def scalar(value: object) -> str | None:

@@ -15,7 +15,7 @@ from benchwright.core.criterion import Criterion
 from benchwright.core.plan import Command, Pairs
 from benchwright.features.generators.findings import LATENESS_UNKNOWN, REFUSALS_UNSEEN
 from benchwright.features.load.trial import LoadSeries, rounded_rate
-from benchwright.suite.form import Key
+from benchwright.suite.options import Option
 from benchwright.suite.toml_table import TomlTable
 from benchwright.trial.programs import program_of
 
@@ -236,7 +236,7 @@ def word_list(table: TomlTable, key: str) -> tuple[str, ...] | None:
         return None
 
 
-WordList = Annotated[tuple[str, ...], Key(read=word_list)]
+WordList = Annotated[tuple[str, ...], Option(read=word_list)]
 CountOrPlaceholder = int | str
 """A key that is a whole number, or a placeholder such as `{clients}`."""
 

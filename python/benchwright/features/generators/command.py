@@ -40,7 +40,7 @@ from benchwright.features.generators.output import (
     rows_at,
 )
 from benchwright.features.load.trial import LoadSeries
-from benchwright.suite.form import Key
+from benchwright.suite.options import Option
 from benchwright.suite.rules import metric_name_fault
 from benchwright.suite.toml_table import TomlTable
 from benchwright.trial.metrics import MetricNotFound
@@ -112,25 +112,25 @@ def _parsed(table: TomlTable, key: str, parse: Callable[[str], T], what: str = "
 class CommandGenerator(msgspec.Struct, frozen=True, kw_only=True):
     """A program, and where its output has each value."""
 
-    command: Annotated[str, Key(read=_read_command)]
+    command: Annotated[str, Option(read=_read_command)]
     """Contains `{rate}` and `{duration}`, or `{users}` and `{duration}`, and any factors. For a
     program that accepts only whole numbers: `{rate:int}`, `{duration:int}`."""
     values: Annotated[
         Sources,
-        Key(
+        Option(
             read=_read_values,
             hint='such as values = { response_ms_mean = "/latency/mean" }',
         ),
     ]
     """Values by the criterion's key; times in milliseconds."""
-    counts: Annotated[Sources, Key(read=_read_counts)] = ()
+    counts: Annotated[Sources, Option(read=_read_counts)] = ()
     """Any of `offered`, `completed`, `errors`."""
-    series: Annotated[ValueSource | None, Key(read=_read_series)] = None
+    series: Annotated[ValueSource | None, Option(read=_read_series)] = None
     series_by_end: bool = False
     """Rows count what ended in each second, not what was due to start in it."""
-    late: Annotated[ValueSource | None, Key(read=_read_source)] = None
+    late: Annotated[ValueSource | None, Option(read=_read_source)] = None
     """99th percentile of how late the program started its operations, in milliseconds."""
-    target_values: Annotated[Sources, Key(read=_read_values)] = ()
+    target_values: Annotated[Sources, Option(read=_read_values)] = ()
     """Any of `values` without the program's own lateness: times count from the moment when the
     program came to the operation."""
     open_loop: bool = True

@@ -43,7 +43,7 @@ from benchwright.features.generators.adapter import (
     placeholder_values,
     whole_seconds,
 )
-from benchwright.suite.form import Key
+from benchwright.suite.options import Option
 
 LOG = "pgbench_log"
 CLIENT, NUMBER, LATENCY, SECOND, MICROSECOND, LAG = 0, 1, 2, 4, 5, 6
@@ -92,7 +92,7 @@ class Pgbench(ProgramGenerator, frozen=True, kw_only=True):
     """One of pgbench's own transactions: `tpcb-like`, `simple-update` or `select-only`."""
     script: str = ""
     """A file with your own transaction, instead of `builtin`."""
-    latency_limit: Annotated[float | None, Key(parse=_milliseconds)] = None
+    latency_limit: Annotated[float | None, Option(parse=_milliseconds)] = None
     """Skip transactions that are later than this before they start (-L), such as `100ms`."""
 
     name: ClassVar = "pgbench"

@@ -23,7 +23,8 @@ from benchwright.features.load.file_set import (
     whole_weights,
 )
 from benchwright.features.load.tables import read_arrival, read_distribution, read_rate
-from benchwright.suite.form import Form, Key, each, of_type, optional, read_form
+from benchwright.suite.form import Form, each, needed, of_type, optional, read_form
+from benchwright.suite.options import Option
 from benchwright.suite.toml_table import TomlTable, one_of_words
 
 MOST_LEVELS = 64
@@ -64,7 +65,7 @@ FILES = Form(
         optional(
             "levels",
             _levels,
-            into="max_depth",
+            field="max_depth",
             help="levels of directories, with the root of the set; 1: the root alone",
             default="1",
         ),
@@ -111,17 +112,17 @@ FILES = Form(
             help="empty directories of each directory, for `mkdir` and `rmdir`",
             default="0",
         ),
-        Key(
+        needed(
             "size",
             read=_SIZES,
-            into="file_size",
+            field="file_size",
             help="size of a file",
             default="needed",
         ),
         optional(
             "popularity",
             read=_COUNTS,
-            into="file_popularity",
+            field="file_popularity",
             help="weight by which a file is chosen; 0: never",
             default="1",
         ),
@@ -188,7 +189,7 @@ def _word(text: str) -> str:
 
 _STEP = Form(
     (
-        Key("do", _word),
+        needed("do", _word),
         optional("size", read=_SIZES),
         optional("location", read=of_type(Literal["start", "random", "end"])),
         optional("object", read=of_type(Literal["choose", "same"])),
@@ -219,14 +220,14 @@ def _steps(table: TomlTable, key: str) -> tuple[w.ChainStep, ...] | None:
 
 CHAIN = Form(
     (
-        Key("name", read=of_type(str), help="name in the report", default="needed"),
+        needed("name", read=of_type(str), help="name in the report", default="needed"),
         optional(
             "weight",
             words.number_micro,
             help="weight among chains and operations",
             default="1",
         ),
-        Key(
+        needed(
             "steps",
             read=_steps,
             help="what is done, in order: words of the table below, or tables with `do`, `size`, "
@@ -253,7 +254,7 @@ def _operations(table: TomlTable, key: str) -> Mapping[str, int] | None:
     return {name: weight for name, weight in weights.items() if weight is not None}
 
 
-def chain_keys() -> tuple[Key, ...]:
+def chain_keys() -> tuple[Option, ...]:
     """Return the keys of a filament of type `files`."""
     return (
         optional("arrival", read=read_arrival, help="how arrivals scatter"),
@@ -298,7 +299,7 @@ def chain_keys() -> tuple[Key, ...]:
         optional(
             "piece",
             words.operation_bytes,
-            into="piece_bytes",
+            field="piece_bytes",
             help="largest read or write; a larger transfer is several, one after the other",
             default="8k",
         ),

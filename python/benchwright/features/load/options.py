@@ -6,7 +6,6 @@ read a workload's file and the command line.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,13 +15,7 @@ from benchwright.features.load import parse as words
 from benchwright.features.load import request as r
 from benchwright.features.load import workload as w
 from benchwright.suite.common_options import REPLACES, Json, Plot, Quiet
-from benchwright.suite.options import (
-    KeyReader,
-    Option,
-    Text,
-    key_readers,
-    options_of,
-)
+from benchwright.suite.options import Option, Text
 from benchwright.suite.values import choice
 
 if TYPE_CHECKING:
@@ -318,27 +311,6 @@ class TargetOptions(msgspec.Struct, frozen=True):
     ] = None
 
 
-TARGET: Mapping[str, KeyReader] = {
-    **key_readers(TargetOptions),
-    "threads": ("threads", words.some),
-    "block": ("block_bytes", words.some_bytes),
-    "receive": ("receive_bytes", words.size_bytes),
-    "match": ("match_bytes", words.size_bytes),
-    "method": ("method", str),
-    "password_file": ("password_file", str),
-    "resp": ("resp", words.resp),
-    "body": ("body_bytes", words.size_bytes),
-    "open_files": ("open_files", words.count),
-    "root_handle": ("root_handle", str),
-    "requests_per_connection": ("requests_per_connection", words.some),
-    "jukebox_retry": ("jukebox_retry_ns", words.duration_ns),
-}
-"""Scalar keys of `[target]`: the target's field, and how each is read. request.py defines
-the kinds of target that accept them."""
-FLAGS = tuple(name for name, option in options_of(TargetOptions).items() if option.kind == "flag")
-"""Keys of `[target]` that are true or false."""
-
-
 def _speed(text: str) -> int:
     """Return a speed such as `4x` or `0.5` in millionths."""
     return words.number_micro(text.strip().removesuffix("x"))
@@ -517,10 +489,6 @@ class TraceOptions(msgspec.Struct, frozen=True):
             "quantize_ns",
         ),
     ] = None
-
-
-TRACE_KEYS = key_readers(TraceOptions)
-"""Scalar keys of a trace: the engine's field, and how each is read."""
 
 
 class LoadOptions(msgspec.Struct, frozen=True):
@@ -706,10 +674,6 @@ class LimitOptions(msgspec.Struct, frozen=True):
             no_default=REPLACES,
         ),
     ] = None
-
-
-RUN = key_readers(LoadOptions)
-"""Keys of `[run]`: the field of the request or the plan, and how each is read."""
 
 
 class HostOptions(msgspec.Struct, frozen=True):

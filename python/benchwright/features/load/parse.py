@@ -41,7 +41,7 @@ from benchwright.features.load.request import (
     Tls,
     UdpTarget,
 )
-from benchwright.suite.form import Form, Key, optional
+from benchwright.suite.form import Form, needed, optional
 
 T = TypeVar("T")
 
@@ -200,13 +200,13 @@ def parse_form(text: str, forms: Forms, what: str) -> Any:
     if word not in forms:
         raise ValueError(f"{word!r} is no {what}: one of {', '.join(forms)}")
     form = forms[word]
-    names = list(form.names)
+    names = form.names
     texts = _distribution_named(rest, names, word)
-    absent = [f.name for f in form.keys if f.required and f.name not in texts]
+    absent = [str(f.key) for f in form.keys if f.required and f.key not in texts]
     if absent:
         raise ValueError(f"{word} needs {' and '.join(absent)}: {usage(word, form)}")
-    keys = [key for key in form.keys if key.name in texts]
-    return form.made({k.name: k.parse(texts[k.name]) for k in keys if k.parse})
+    parsers = {str(one.key): one.parse for one in form.keys if one.parse}
+    return form.made({key: parsers[key](text) for key, text in texts.items() if key in parsers})
 
 
 def _distribution_named(words: Sequence[str], names: Sequence[str], form: str) -> dict[str, str]:
@@ -227,7 +227,7 @@ def _distribution_named(words: Sequence[str], names: Sequence[str], form: str) -
 
 def usage(word: str, form: Form) -> str:
     """Return how a form is written: `lognormal MEAN CV`."""
-    words = [f.name.upper() if f.required else f"[{f.name}]" for f in form.keys]
+    words = [str(f.key).upper() if f.required else f"[{f.key}]" for f in form.keys]
     return " ".join((word, *words))
 
 
@@ -237,27 +237,27 @@ def usage(word: str, form: Form) -> str:
 def distribution_forms(parse: ParseText) -> Forms:
     """Return the forms of distributions whose values `parse` reads."""
     return {
-        "constant": Form((Key("value", parse),), w.ConstantValue),
-        "uniform": Form((Key("low", parse), Key("high", parse)), _uniform),
-        "exponential": Form((Key("mean", parse),), w.Exponential),
+        "constant": Form((needed("value", parse),), w.ConstantValue),
+        "uniform": Form((needed("low", parse), needed("high", parse)), _uniform),
+        "exponential": Form((needed("mean", parse),), w.Exponential),
         "lognormal": Form(
             (
-                Key("mean", parse),
-                Key("cv", number_micro, into="cv_micro"),
+                needed("mean", parse),
+                needed("cv", number_micro, field="cv_micro"),
             ),
             w.Lognormal,
         ),
         "gamma": Form(
             (
-                Key("mean", parse),
-                Key("shape", number_micro, into="shape_micro"),
+                needed("mean", parse),
+                needed("shape", number_micro, field="shape_micro"),
             ),
             w.Gamma,
         ),
         "pareto": Form(
             (
-                Key("minimum", parse),
-                Key("shape", number_micro, into="shape_micro"),
+                needed("minimum", parse),
+                needed("shape", number_micro, field="shape_micro"),
             ),
             w.Pareto,
         ),
@@ -307,12 +307,12 @@ ARRIVALS: Forms = {
     "constant": Form((), w.ConstantArrival),
     "poisson": Form((), w.PoissonArrival),
     "uniform": Form((), w.UniformArrival),
-    "gamma": Form((Key("cv", number_micro, into="cv_micro"),), w.GammaArrival),
-    "metronome": Form((optional("period", some_ns, into="period_ns"),), w.MetronomeArrival),
+    "gamma": Form((needed("cv", number_micro, field="cv_micro"),), w.GammaArrival),
+    "metronome": Form((optional("period", some_ns, field="period_ns"),), w.MetronomeArrival),
     "on-off": Form(
         (
-            Key("on", time_distribution),
-            Key("off", time_distribution),
+            needed("on", time_distribution),
+            needed("off", time_distribution),
         ),
         w.OnOffArrival,
     ),
@@ -322,20 +322,20 @@ LOCATIONS: Forms = {
     "uniform": Form((), w.UniformLocation),
     "zipf": Form(
         (
-            Key("exponent", number_micro, into="exponent_micro"),
+            needed("exponent", number_micro, field="exponent_micro"),
             optional("objects", some),
         ),
         w.ZipfLocation,
     ),
     "hot-cold": Form(
         (
-            Key("space", share_micro, into="hot_space_micro"),
-            Key("accesses", share_micro, into="hot_access_micro"),
+            needed("space", share_micro, field="hot_space_micro"),
+            needed("accesses", share_micro, field="hot_access_micro"),
         ),
         w.HotColdLocation,
     ),
     "sequential": Form((), w.SequentialLocation),
-    "strided": Form((Key("stride", some_bytes, into="stride_bytes"),), w.StridedLocation),
+    "strided": Form((needed("stride", some_bytes, field="stride_bytes"),), w.StridedLocation),
 }
 
 
@@ -364,8 +364,8 @@ def parse_late(text: str) -> Any:
 
     forms: Forms = {
         "catch-up": Form((), r.CatchUp),
-        "skip": Form((Key("after", duration_ns, into="after_ns"),), r.Skip),
-        "burst": Form((Key("operations", some),), r.Burst),
+        "skip": Form((needed("after", duration_ns, field="after_ns"),), r.Skip),
+        "burst": Form((needed("operations", some),), r.Burst),
     }
     return parse_form(text, forms, "policy for late operations")
 

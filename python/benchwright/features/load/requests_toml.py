@@ -32,7 +32,7 @@ from benchwright.features.load.tables import (
 )
 from benchwright.suite.form import (
     Form,
-    Key,
+    needed,
     nested,
     of_type,
     optional,
@@ -507,11 +507,11 @@ def _line(
 
 _SHORT: words.Forms = {
     "integer": Form(
-        (Key("min", _integer), Key("max", _integer), optional("digits", _digits)),
+        (needed("min", _integer), needed("max", _integer), optional("digits", _digits)),
         _made_integer,
     ),
     "counter": Form((optional("start", _integer), optional("digits", _digits)), r.CounterValue),
-    "text": Form((Key("length", _length), optional("characters", _characters)), r.TextValue),
+    "text": Form((needed("length", _length), optional("characters", _characters)), r.TextValue),
 }
 _LOCATION = optional("location", read=read_location)
 VALUES: words.Forms = {

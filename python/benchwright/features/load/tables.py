@@ -6,7 +6,7 @@ from __future__ import annotations
 import base64
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,17 +15,19 @@ from benchwright.core.errors import suggestion
 from benchwright.core.untrusted import regular_bytes
 from benchwright.features.load import parse as words
 from benchwright.features.load import workload as w
-from benchwright.features.load.options import FLAGS, TARGET
-from benchwright.features.load.request import LoadTarget, Payload, Statement
+from benchwright.features.load.options import TargetOptions
+from benchwright.features.load.request import LoadTarget, Payload, Stall, Statement
 from benchwright.suite.form import (
     Form,
-    Key,
-    Reader,
+    each,
+    keys_of,
+    needed,
     nested,
     of_type,
     optional,
     read_form,
 )
+from benchwright.suite.options import Reader
 from benchwright.suite.program import Template, Where
 from benchwright.suite.template import (
     NAME_IN_BRACES,
@@ -44,7 +46,7 @@ from benchwright.suite.toml_table import TomlTable, one_of_words, set_by_trial
 def read_distribution(parse: words.ParseText) -> Reader:
     """Return the reader of a distribution whose values `parse` reads: a text, a table with `type`,
     a table of weights by value, or an array of values with the same weight."""
-    weighted = Form((Key("values", read=_weighted(parse)),), w.Weighted)
+    weighted = Form((needed("values", read=_weighted(parse)),), w.Weighted)
     forms = {**words.distribution_forms(parse), "weighted": weighted}
     short = partial(words.parse_distribution, parse=parse)
     typed = _text_or_form(short, forms, "distribution")
@@ -170,14 +172,14 @@ read_arrival = _text_or_form(
     words.parse_arrival,
     {
         **words.ARRIVALS,
-        "recorded": Form((Key("gaps", read=_gaps, into="gaps_ns"),), w.RecordedArrival),
+        "recorded": Form((needed("gaps", read=_gaps, field="gaps_ns"),), w.RecordedArrival),
     },
     "arrival process",
 )
 """Reads an arrival process: a text or a table."""
 read_location = _text_or_form(
     words.parse_location,
-    {**words.LOCATIONS, "mixed": Form((Key("parts", read=_parts),), w.MixedLocation)},
+    {**words.LOCATIONS, "mixed": Form((needed("parts", read=_parts),), w.MixedLocation)},
     "location",
 )
 """Reads the location of operations: a text or a table."""
@@ -202,21 +204,21 @@ def _rate_or_zero(text: str) -> int:
     return 0 if text.strip() in ("0", "0/s") else words.rate_micro(text)
 
 
-_FOR = Key("for", words.some_ns, into="for_ns")
+_FOR = needed("for", words.some_ns, field="for_ns")
 _SLOPE = Form(
     (
         _FOR,
-        Key("from", _rate_or_zero, into="from_micro_per_s"),
-        Key("to", _rate_or_zero, into="to_micro_per_s"),
+        needed("from", _rate_or_zero, field="from_micro_per_s"),
+        needed("to", _rate_or_zero, field="to_micro_per_s"),
     ),
     w.RateStep,
 )
 _LEVEL = Form(
-    (_FOR, Key("at", _rate_or_zero)),
+    (_FOR, needed("at", _rate_or_zero)),
     lambda for_ns, at: w.RateStep(for_ns, at, at),
 )
-_OFFSET = optional("offset", words.size_bytes, into="offset_bytes")
-_LENGTH = optional("length", words.some_bytes, into="length_bytes")
+_OFFSET = optional("offset", words.size_bytes, field="offset_bytes")
+_LENGTH = optional("length", words.some_bytes, field="length_bytes")
 REGION = optional(
     "region",
     read=nested(Form((_OFFSET, _LENGTH), w.Region)),
@@ -279,39 +281,6 @@ def lines_beside(table: TomlTable, key: str) -> tuple[str, ...] | None:
 
 # -- targets ---------------------------------------------------------------------
 
-TARGET_KEYS = (*TARGET, *FLAGS, "paths", "paths_file", "headers", "statements")
-"""Options of a target, in a workload's `[target]` and in `[load]` of a spec."""
-_FIELD_OF = {"paths_file": "paths"}
-
-
-def read_target_options(table: TomlTable, keys: tuple[str, ...] = TARGET_KEYS) -> dict[str, Any]:
-    """Return the options of a target that have these keys, by the name of the target's field."""
-    lists = {key for key in ("commands",) if isinstance(table.values.get(key), list)}
-    own = {"payload", *lists}
-    options = table.values_by(
-        {key: TARGET[key] for key in keys if key in TARGET and key not in own}
-    )
-    if "commands" in lists:
-        options["commands"] = _commands(table)
-    if "payload" in table and "payload" in keys:
-        options["payloads"] = _payloads(table)
-    options |= {key: table.flag(key, False) for key in FLAGS if key in table}
-    if "paths" in table:
-        options["paths"] = _paths(table)
-    if "paths_file" in table:
-        # The paths of the array come first.
-        paths = options.get("paths", ()) + _paths_of_file(table)
-        options["paths"] = paths
-    if "statements" in table:
-        options["statements"] = _statements(table)
-    headers = table.table("headers")
-    if headers is not None:
-        texts = {name: headers.text(name) for name in headers.values}
-        for name, text in texts.items():
-            _refuse_later(headers, text or "", name)
-        options["headers"] = tuple((k, v) for k, v in texts.items() if v is not None)
-    return options
-
 
 def _refuse_later(table: TomlTable, text: str, key: str) -> None:
     """Report names that a trial sets, in a text that is the same in each trial."""
@@ -322,8 +291,20 @@ def _refuse_later(table: TomlTable, text: str, key: str) -> None:
         table.refuse(table.at(key), f"{key}: {{{name}}} has no value here", hint)
 
 
-def _commands(table: TomlTable) -> tuple[tuple[str, ...], ...]:
-    """Return the commands of an array: each a text, or an array with its words."""
+def _headers(table: TomlTable, key: str) -> tuple[tuple[str, str], ...] | None:
+    headers = table.table(key)
+    if headers is None:
+        return None
+    texts = {name: headers.text(name) for name in headers.values}
+    for name, text in texts.items():
+        _refuse_later(headers, text or "", name)
+    return tuple((name, text) for name, text in texts.items() if text is not None)
+
+
+def _commands(table: TomlTable, key: str) -> Any:
+    """Return the commands of a text, or of an array: each a text, or an array with its words."""
+    if not isinstance(table.values[key], list):
+        return table.read(key, words.commands_text)
     found: list[tuple[str, ...]] = []
     for index, one in enumerate(table.values["commands"]):
         if isinstance(one, list) and one and all(isinstance(word, str) for word in one):
@@ -340,9 +321,8 @@ def _commands(table: TomlTable) -> tuple[tuple[str, ...], ...]:
     return tuple(found)
 
 
-def _payloads(table: TomlTable) -> tuple[Payload, ...]:
+def _payloads(table: TomlTable, key: str) -> tuple[Payload, ...]:
     """Return what operations send: a text, or an array of them."""
-    key = "payload"
     said = table.values[key]
     each = list(enumerate(said)) if isinstance(said, list) else [(None, said)]
     if not each:
@@ -370,7 +350,7 @@ def _payloads(table: TomlTable) -> tuple[Payload, ...]:
 
 _STATEMENT = Form(
     (
-        Key("sql", read=of_type(str)),
+        needed("sql", read=of_type(str)),
         optional("parameters", read=lambda table, key: read_parameters(table, key)),
     ),
     Statement,
@@ -393,10 +373,9 @@ def read_parameters(table: TomlTable, key: str) -> tuple[str, ...] | None:
     return tuple(found)
 
 
-def _statements(table: TomlTable) -> tuple[tuple[Statement, ...], ...]:
+def _statements(table: TomlTable, key: str) -> tuple[tuple[Statement, ...], ...]:
     """Return the operations on a database: each a statement, or an array of them in order. A
     statement is a text of SQL, or a table with `sql` and `parameters`."""
-    key = "statements"
     if not table.has(key, list):
         return ()
     if not table.values[key]:
@@ -446,13 +425,13 @@ _RANGE = re.compile(r"\[(\d{1,9})-(\d{1,9})\]", re.ASCII)
 MOST_PATHS = 100_000
 
 
-def _paths(table: TomlTable) -> tuple[str, ...]:
+def _paths(table: TomlTable, key: str) -> tuple[str, ...]:
     """Return the paths of an HTTP target; `/[1-9].txt` is nine of them, as in curl."""
     paths: list[str] = []
-    for text in table.texts("paths"):
-        _refuse_later(table, text, "paths")
+    for text in table.texts(key):
+        _refuse_later(table, text, key)
         if not text.startswith("/"):
-            table.refuse(table.at("paths"), "a path begins with /")
+            table.refuse(table.at(key), "a path begins with /")
         found = _RANGE.search(text)
         if found is None:
             paths.append(text)
@@ -460,34 +439,71 @@ def _paths(table: TomlTable) -> tuple[str, ...]:
         numbers = range(int(found[1]), int(found[2]) + 1)
         if not numbers or len(paths) + len(numbers) > MOST_PATHS:
             message = f"{found[0]} in {text} is not a range such as [1-100]: its end is below its beginning, or"
-            table.refuse(table.at("paths"), f"{message} there are more than {MOST_PATHS:,} paths")
+            table.refuse(table.at(key), f"{message} there are more than {MOST_PATHS:,} paths")
             continue
         before, after = text[: found.start()], text[found.end() :]
         paths += [f"{before}{number}{after}" for number in numbers]
     return tuple(paths)
 
 
-def _paths_of_file(table: TomlTable) -> tuple[str, ...]:
-    """Return the paths of a file, one a line."""
-    paths = lines_beside(table, "paths_file") or ()
+def _paths_of_file(table: TomlTable, key: str) -> tuple[str, ...]:
+    """Return the paths of a file, one a line, after those of the array."""
+    paths = lines_beside(table, key) or ()
     wrong = next((n for n, path in enumerate(paths, 1) if path[0] != "/"), None)
     if wrong is not None:
-        message = f"path {wrong} of {table.values['paths_file']} does not begin with /"
-        table.refuse(table.at("paths_file"), message)
-    return paths
+        message = f"path {wrong} of {table.values[key]} does not begin with /"
+        table.refuse(table.at(key), message)
+    # Mistakes of the array have been reported.
+    return (*(_paths(table.silent(), "paths") if "paths" in table else ()), *paths)
+
+
+_stalls = each(
+    Form(
+        (
+            needed("at", words.duration_ns, field="at_ns"),
+            needed("for", words.some_ns, field="for_ns"),
+        ),
+        Stall,
+    )
+)
+_AS_ARRAY = {"commands": _commands, "payload": _payloads}
+"""Readers of options of `bw load` that are arrays in a file."""
+TARGET = Form(
+    (
+        *(
+            one._replace(read=_AS_ARRAY.get(str(one.key), one.read))
+            for one in keys_of(TargetOptions)
+        ),
+        optional("threads", words.some),
+        optional("block", words.some_bytes, field="block_bytes"),
+        optional("receive", words.size_bytes, field="receive_bytes"),
+        optional("match", words.size_bytes, field="match_bytes"),
+        optional("method", str),
+        optional("password_file", str),
+        optional("resp", words.resp),
+        optional("body", words.size_bytes, field="body_bytes"),
+        optional("open_files", words.count),
+        optional("root_handle", str),
+        optional("requests_per_connection", words.some),
+        optional("jukebox_retry", words.duration_ns, field="jukebox_retry_ns"),
+        optional("paths", read=_paths),
+        optional("paths_file", read=_paths_of_file, field="paths"),
+        optional("statements", read=_statements),
+        optional("headers", read=_headers),
+        optional("stalls", read=_stalls),
+    )
+)
+"""Options of a target, in a workload's `[target]` and, but for its size and stalls, in `[load]` of a
+spec. request.py defines the kinds of target that accept them."""
 
 
 def refuse_options(
-    table: TomlTable,
-    target: LoadTarget,
-    also: tuple[str, ...] = (),
-    keys: tuple[str, ...] = TARGET_KEYS,
+    table: TomlTable, target: LoadTarget, keys: Sequence[str] = TARGET.names
 ) -> None:
-    """Report options that this target does not accept, and commands that it cannot read; `also` are
-    further options."""
-    for key in (*keys, *also):
-        field = TARGET[key][0] if key in TARGET else _FIELD_OF.get(key, key)
-        if key in table and (why := words.why_refused(target, field, key)):
+    """Report options among these keys that this target does not accept, and commands that it cannot
+    read."""
+    for key in keys:
+        if key in table and (why := words.why_refused(target, TARGET.fields[key], key)):
             table.refuse(table.at(key), why)
     if "commands" in table and "commands" in words.options_of(target):
         said = {one: table.values[one] for one in ("commands", "statements") if one in table}

@@ -25,7 +25,7 @@ from benchwright.features.load.file_toml import (
     check_files_filament,
     files_filament,
 )
-from benchwright.features.load.options import RUN, TRACE_KEYS
+from benchwright.features.load.options import LoadOptions, TraceOptions
 from benchwright.features.load.request import NO_POSITIONS, InputPositions, filament_field
 from benchwright.features.load.requests_toml import (
     HAVE_REQUESTS,
@@ -37,24 +37,24 @@ from benchwright.features.load.requests_toml import (
 )
 from benchwright.features.load.tables import (
     REGION,
-    TARGET_KEYS,
+    TARGET,
     read_arrival,
     read_distribution,
     read_location,
     read_rate,
-    read_target_options,
     read_typed,
     refuse_options,
 )
 from benchwright.suite.form import (
     Form,
-    Key,
-    Reader,
-    each,
+    keys_of,
+    needed,
     nested,
     of_type,
     optional,
+    read_values,
 )
+from benchwright.suite.options import Option, Reader
 from benchwright.suite.program import Where
 from benchwright.suite.toml_table import TomlTable, one_of_words, read_toml
 
@@ -120,22 +120,19 @@ def filament_forms(around: WorkloadContext) -> dict[str, Form]:
     think = optional("think", read=delay)
     access = access_keys(network=network)
     accessing = partial(_accessing, network=network, location=around.location)
-    trace = tuple(
-        optional(key, parse, into=into)
-        for key, (into, parse) in TRACE_KEYS.items()
-        if key != "delay"
-    )
+    # Its delay can be a table.
+    trace = tuple(one for one in keys_of(TraceOptions) if one.key != "delay")
     closed = partial(w.Closed, think=w.ConstantValue(0))
     sessions = partial(w.PartlyOpen, think=w.ConstantValue(0))
     follow = partial(w.Follow, every=1, delay=w.ConstantValue(0))
-    requests = Key("requests", read=read_distribution(words.some))
+    requests = needed("requests", read=read_distribution(words.some))
     return {
         "open": Form(
             (name, *arrivals, optional("count", words.some), *access),
             _arriving(accessing(w.Open)),
         ),
         "closed": Form(
-            (name, Key("users", words.some), think, *access),
+            (name, needed("users", words.some), think, *access),
             accessing(closed),
         ),
         "partly-open": Form(
@@ -145,7 +142,7 @@ def filament_forms(around: WorkloadContext) -> dict[str, Form]:
         "follow": Form(
             (
                 name,
-                Key("leader", read=of_type(str)),
+                needed("leader", read=of_type(str)),
                 optional("every", words.some),
                 optional("delay", read=delay),
                 *access,
@@ -155,7 +152,7 @@ def filament_forms(around: WorkloadContext) -> dict[str, Form]:
         "tpcb": Form(
             (
                 name,
-                Key("scale", words.some),
+                needed("scale", words.some),
                 optional("clients", words.some),
                 optional("rate", read=read_rate),
                 REGION,
@@ -163,11 +160,11 @@ def filament_forms(around: WorkloadContext) -> dict[str, Form]:
             partial(w.Tpcb, clients=1),
         ),
         "files": Form((name, *chain_keys()), files_filament(around.file_size)),
-        "spc1": Form((name, Key("bsus", words.some), REGION), w.Spc1),
+        "spc1": Form((name, needed("bsus", words.some), REGION), w.Spc1),
         "trace": Form(
             (
                 name,
-                Key("path", read=_paths_in(around.directory)),
+                needed("path", read=_paths_in(around.directory)),
                 optional("lenient", read=of_type(bool)),
                 optional("unsafe_methods", read=of_type(bool)),
                 optional("credentials", read=of_type(bool)),
@@ -178,13 +175,13 @@ def filament_forms(around: WorkloadContext) -> dict[str, Form]:
             w.Trace,
         ),
         "process": Form(
-            (name, Key("command", read=_words)),
+            (name, needed("command", read=_words)),
             partial(w.Process, directory=around.directory),
         ),
         "python": Form(
             (
                 name,
-                Key("class", read=_class_in(around.directory), into="made"),
+                needed("class", read=_class_in(around.directory), field="made"),
                 optional("arguments", read=_arguments),
             ),
             _python,
@@ -312,7 +309,7 @@ def _python(
 # -- access ----------------------------------------------------------------------------
 
 
-def access_keys(*, network: bool) -> tuple[Key, ...]:
+def access_keys(*, network: bool) -> tuple[Option, ...]:
     """Return the keys of an access, for filaments that generate their operations."""
     return (
         optional(
@@ -343,7 +340,7 @@ def access_keys(*, network: bool) -> tuple[Key, ...]:
         optional(
             "align",
             words.some_bytes,
-            into="align_bytes",
+            field="align_bytes",
             help="offsets are multiples of this size",
             default="4k, or what the sizes allow",
         ),
@@ -700,7 +697,7 @@ def _positions(top: TomlTable, filaments: list[TomlTable]) -> dict[str, Where]:
         places["workload.file_set"] = top.at("files")
     run = top.table("run") if isinstance(top.values.get("run"), dict) else None
     if run is not None:
-        places |= {into: run.at(key) for key, (into, _) in RUN.items() if key in run}
+        places |= {field: run.at(key) for key, field in RUN.fields.items() if key in run}
     return places
 
 
@@ -727,33 +724,37 @@ def _run(top: TomlTable) -> dict[str, Any]:
     table = top.table("run")
     if table is None:
         return {}
-    table.only((*RUN, "limit", "lock_memory", "interval_histograms"))
-    values = table.values_by(RUN)
-    if "limit" in table:
-        values["limits"] = _limits(table)
-    if "lock_memory" in table:
-        values["lock_memory"] = table.flag("lock_memory", True)
-    if table.flag("interval_histograms", False):
-        values["interval_histograms"] = True
-    return values
+    table.only(RUN.names)
+    return read_values(table, RUN.keys)
 
 
-def _limits(table: TomlTable) -> tuple[LoadLimit, ...]:
+def _limits(table: TomlTable, key: str) -> tuple[LoadLimit, ...]:
     """Return the limits of a text or an array."""
     # Imported here: few loads have limits.
     from benchwright.features.load.criteria import check_limits, parse_limit
 
-    single = isinstance(table.values["limit"], str)
+    single = isinstance(table.values[key], str)
     limits: list[LoadLimit] = []
-    for place, text in enumerate(table.texts("limit")):
-        where = table.at("limit") if single else table.at("limit", place)
+    for place, text in enumerate(table.texts(key)):
+        where = table.at(key) if single else table.at(key, place)
         try:
             limit = parse_limit(text)
             check_limits([*limits, limit])
             limits.append(limit)
         except ValueError as error:
-            table.refuse(where, f"limit: {error}")
+            table.refuse(where, f"{key}: {error}")
     return tuple(limits)
+
+
+RUN = Form(
+    (
+        *keys_of(LoadOptions),
+        optional("limit", read=_limits, field="limits"),
+        optional("lock_memory", read=of_type(bool)),
+        optional("interval_histograms", read=of_type(bool)),
+    )
+)
+"""The keys of `[run]`; each sets a field of the request or the plan."""
 
 
 # -- target ----------------------------------------------------------------------------
@@ -763,7 +764,7 @@ def _several(top: TomlTable, target: r.LoadTarget | None) -> dict[str, r.OneTarg
     """Return the targets of `[[target]]` by name; None if a null target replaces them all."""
     found: dict[str, r.OneTarget] = {}
     for table in top.tables("target"):
-        table.only(("name", "to", *TARGET_KEYS, "stalls"))
+        table.only(("name", "to", *TARGET.names))
         table.need("name")
         table.need("to")
         name, one = table.text("name"), table.read("to", targets.parse_target)
@@ -774,10 +775,8 @@ def _several(top: TomlTable, target: r.LoadTarget | None) -> dict[str, r.OneTarg
         if targets.has_files(one):
             message = f"a {targets.kind_of(one)} target is the only one of its load"
             table.refuse(table.at("to"), message, "use [target] for it")
-        fields = read_target_options(table)
-        if "stalls" in table:
-            fields["stalls"] = _stalls(table, "stalls") or ()
-        refuse_options(table, one, ("stalls",))
+        fields = read_values(table, TARGET.keys)
+        refuse_options(table, one)
         found[name] = _with_options(one, fields)  # type: ignore[assignment]
     if target is not None and not isinstance(target, r.NullTarget):
         message = "--target would replace all targets of the workload"
@@ -796,16 +795,14 @@ def _target(top: TomlTable, target: r.LoadTarget | None) -> r.LoadTarget | None:
     # `--target null` with a file tests the engine alone, with any file.
     alone = isinstance(target, r.NullTarget)
     target = target or named
-    table.only(("to", *TARGET_KEYS, "stalls"))
-    target_options = read_target_options(table)
-    if "stalls" in table:
-        target_options["stalls"] = _stalls(table, "stalls") or ()
+    table.only(("to", *TARGET.names))
+    target_options = read_values(table, TARGET.keys)
     if target is None:
         if "to" not in table and target_options:
             table.refuse(table.where, "these options need a target")
         return None
     if not alone:
-        refuse_options(table, target, ("stalls",))
+        refuse_options(table, target)
     return _with_options(target, target_options)
 
 
@@ -815,14 +812,3 @@ def _with_options(target: r.LoadTarget, options: dict[str, Any]) -> r.LoadTarget
     with contextlib.suppress(ValueError):
         return targets.with_own_options(target, options)
     return target
-
-
-_stalls = each(
-    Form(
-        (
-            Key("at", words.duration_ns, into="at_ns"),
-            Key("for", words.some_ns, into="for_ns"),
-        ),
-        r.Stall,
-    )
-)

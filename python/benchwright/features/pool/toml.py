@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from benchwright.core.quantity import parse_duration_ns
 from benchwright.features.pool.types import PoolKind, PoolSettings
-from benchwright.suite.form import Form, Key, optional, read_form
+from benchwright.suite.form import Form, needed, optional, read_form
 
 if TYPE_CHECKING:
     from benchwright.suite.toml_table import TomlTable
@@ -49,13 +49,13 @@ def _word(text: str) -> str:
 
 POOL = Form(
     (
-        Key(
+        needed(
             "engine",
             _engine,
             help="`local`: processes on this machine; `slurm`: jobs of a cluster",
             hint='engine = "local"',
         ),
-        Key(
+        needed(
             "gangs",
             lambda text: _whole(text, 1, MOST_GANGS),
             help="number of gangs that run side by side",
@@ -76,7 +76,7 @@ POOL = Form(
         optional(
             "lease",
             _seconds,
-            into="lease_s",
+            field="lease_s",
             help="length of a lease; then the gang is leased again",
             default="until the session ends",
         ),
@@ -122,12 +122,12 @@ def pool_of_suite(top: TomlTable) -> PoolSettings | None:
 def parse_pool(text: str) -> PoolSettings:
     """Return the settings of `--pool`: `local:gangs=4`. Raises ValueError."""
     engine, _, rest = text.partition(":")
-    keys = {key.name: key for key in POOL.keys}
+    keys = {str(key.key): key for key in POOL.keys}
     said: dict[str, Any] = {"engine": _engine(engine)}
     for part in filter(None, rest.split(",")):
         name, equals, value = part.partition("=")
         key = keys.get(name)
-        if key is None or key.name == "engine":
+        if key is None or name == "engine":
             known = ", ".join(name for name in keys if name != "engine")
             raise ValueError(f"there is no key {name!r}: the keys are {known}")
         if name in said:

@@ -31,20 +31,18 @@ from benchwright.features.load import parse as words
 from benchwright.features.load import request as r
 from benchwright.features.load import workload as w
 from benchwright.features.load.host_parts import target_mistakes, why_not_hosts
-from benchwright.features.load.options import FLAGS, RUN, TARGET
 from benchwright.features.load.request import filament_field
 from benchwright.features.load.tables import (
-    TARGET_KEYS,
+    TARGET,
     read_arrival,
     read_distribution,
     read_location,
-    read_target_options,
     read_template,
     read_templates,
     refuse_options,
     template_value,
 )
-from benchwright.features.load.workload_toml import WorkloadFile, read_filaments, read_workload
+from benchwright.features.load.workload_toml import RUN, WorkloadFile, read_filaments, read_workload
 from benchwright.features.pool.toml import read_pool
 from benchwright.features.search.command_text import read_command, read_commands
 from benchwright.features.search.options import PeakRequest
@@ -68,14 +66,16 @@ from benchwright.features.search.spec import (
 from benchwright.features.search.types import Claim, ClaimKind, PeakGoal, parse_claim
 from benchwright.suite.form import (
     Form,
-    Key,
+    keys_of,
+    needed,
     nested,
     of_type,
     optional,
     read_form,
+    read_values,
 )
 from benchwright.suite.mistakes import diagnostic
-from benchwright.suite.options import keys_of
+from benchwright.suite.options import Option
 from benchwright.suite.program import Template, Where
 from benchwright.suite.source import Unreadable, read_regular, read_text
 from benchwright.suite.template import brace_template, fill_placeholders
@@ -96,7 +96,7 @@ _RUN = ("depth", "workers", "full", "pacer", "clock", "fifo", "low_priority")
 """Keys of a workload's `[run]` that have the same meaning here."""
 _FILE_SIZE = "file_size"
 """Size of a regular file to make; in `[load]`, `size` is the size of an operation."""
-_TARGET = tuple(key for key in TARGET_KEYS if key != "size")
+_TARGET = tuple(key for key in TARGET.names if key not in ("size", "stalls"))
 ENGINE_OPTIONS = (*_TARGET, _FILE_SIZE, *_RUN)
 """Options of the target and the run that `[load]` accepts for our engine."""
 _ACCESS = ("arrival", "size", "read", "location", "think")
@@ -158,16 +158,19 @@ def read_load(table: TomlTable) -> LoadPlan:
 
 def engine_positions(spec: Spec) -> dict[str, Where]:
     """Return the positions in a spec of the fields of the engine's request."""
-    into = {key: RUN[key][0] for key in (*_RUN, "cpus", "drain")}
-    into |= {key: f"target.{field}" for key, (field, _) in TARGET.items()}
-    into |= {key: f"target.{key}" for key in (*FLAGS, "paths", "headers", "statements")}
+    into = {key: RUN.fields[key] for key in (*_RUN, "cpus", "drain")}
+    into |= {key: f"target.{field}" for key, field in TARGET.fields.items()}
     into |= {key: f"{filament_field(0)}.{key}" for key in _ACCESS}
     into |= {"target": "target", "workload": filament_field(0)}
     into |= {"hosts": "hosts"}
-    said = {field: spec.places.get(f"load.{key}") for key, field in into.items()}
+    written = [(field, spec.places.get(f"load.{key}")) for key, field in into.items()]
     # Of a database the commands are the statements.
-    said["target.statements"] = said["target.statements"] or said["target.commands"]
-    return {field: where for field, where in said.items() if where is not None}
+    written.append(("target.statements", spec.places.get("load.commands")))
+    found: dict[str, Where] = {}
+    for field, where in written:
+        if where is not None:
+            found.setdefault(field, where)
+    return found
 
 
 def target_of(settings: EngineSettings, values: Mapping[str, str]) -> r.LoadTarget:
@@ -238,13 +241,13 @@ def _searched(table: TomlTable, key: str, workload: WorkloadFile) -> WorkloadFil
 
 ENGINE_LOAD = Form(
     (
-        Key("target", read=_target_text),
+        needed("target", read=_target_text),
         optional("arrival", read=read_arrival),
         optional("size", read=read_distribution(words.operation_bytes)),
         optional("read", words.share_micro),
         optional("location", read=read_location),
         optional("think", read=read_distribution(words.duration_ns)),
-        optional("drain", words.duration_ns, into="drain_ns"),
+        optional("drain", words.duration_ns, field="drain_ns"),
         optional("workload", read=_workload_of),
         optional("hosts", read=_hosts),
         optional("ssh_config", str),
@@ -255,10 +258,10 @@ ENGINE_LOAD = Form(
 
 
 def _engine(table: TomlTable) -> EngineSettings | None:
-    options = read_target_options(table, _TARGET)
+    options = read_values(table, TARGET.keys, _TARGET)
     if _FILE_SIZE in table:
         options["size_bytes"] = table.read(_FILE_SIZE, words.some_bytes)
-    run = table.values_by({key: RUN[key] for key in _RUN})
+    run = read_values(table, RUN.keys, _RUN)
     if "workload" in table:
         for key in _ACCESS:
             if key in table:
@@ -354,7 +357,7 @@ TOP = (
     *("server", "load", "files", "filament", "factors", "peak", "ramp", "surface"),
     *("notify", "remote", "target", "pool"),
 )
-_PEAK = ("criteria", *keys_of(PeakRequest))
+_PEAK = Form(keys_of(PeakRequest))
 _ADDRESS = re.compile(r"(?:\[[0-9a-fA-F:.]+\]|[\w.-]+):([0-9]{1,5})", re.ASCII)
 MOST_LEVELS = 1000
 _IN_ENVIRONMENT = re.compile(r"BW_FACTOR_(\w+)", re.ASCII)
@@ -617,9 +620,9 @@ def _http_url(table: TomlTable, key: str) -> Template | None:
 
 
 READY: Mapping[str, Form] = {
-    "tcp": Form((Key("tcp", read=template_value(parse_address), into="address"),), TcpReady),
-    "http": Form((Key("http", read=_http_url, into="url"),), HttpReady),
-    "command": Form((Key("command", read=read_command),), CommandReady),
+    "tcp": Form((needed("tcp", read=template_value(parse_address), field="address"),), TcpReady),
+    "http": Form((needed("http", read=_http_url, field="url"),), HttpReady),
+    "command": Form((needed("command", read=read_command),), CommandReady),
 }
 """The ways to check whether a server is ready, by their key."""
 
@@ -643,10 +646,10 @@ def _ready(table: TomlTable, key: str) -> Ready | None:
     return ready
 
 
-def _naming(key: ServerKey, text: str) -> Key:
+def _naming(key: ServerKey, text: str) -> Option:
     """Return the key of `[server]` that names a running server."""
     parse = partial(parse_named_server, key)
-    return optional(key, parse, into="named", help=text, default="none")
+    return optional(key, parse, field="named", help=text, default="none")
 
 
 SERVER = Form(
@@ -660,7 +663,7 @@ SERVER = Form(
         optional(
             "configure_timeout",
             words.some_ns,
-            into="configure_timeout_ns",
+            field="configure_timeout_ns",
             help="time limit of each",
             default='`"10m"`',
         ),
@@ -686,7 +689,7 @@ SERVER = Form(
         optional(
             "ready_timeout",
             words.some_ns,
-            into="ready_timeout_ns",
+            field="ready_timeout_ns",
             help="time limit until the server is ready, and of the start command of a daemon",
             default='`"10s"`',
         ),
@@ -699,7 +702,7 @@ SERVER = Form(
         optional(
             "grace",
             words.duration_ns,
-            into="grace_ns",
+            field="grace_ns",
             help="how long to wait after each of them, and the time limit of the `stop` command "
             "(at least 1 s)",
             default='`"5s"`',
@@ -804,10 +807,10 @@ def _policy(text: str) -> str:
 
 
 def _goal(table: TomlTable) -> PeakGoal | None:
-    table.only(_PEAK)
+    table.only(("criteria", *_PEAK.names))
     wanted = _criteria(table) if table.need("criteria") else ()
     claims = _claims(table.silent())
-    fields = table.values_of(PeakRequest)
+    fields = read_values(table, [one for one in _PEAK.keys if one.field])
     _check_rates(table, fields)
     if not wanted or not claims:
         return None

@@ -16,8 +16,8 @@ from benchwright.features.search.options import RampRequest
 from benchwright.features.search.ramp.types import RampAxis, RampGoal
 from benchwright.features.search.spec import LoadPlan, Spec
 from benchwright.features.search.spec_toml import ENGINE
+from benchwright.suite.form import Form, keys_of, read_values
 from benchwright.suite.mistakes import Fault
-from benchwright.suite.options import keys_of
 from benchwright.suite.toml_table import TomlTable
 
 THROUGHPUT = "throughput_per_s"
@@ -31,8 +31,9 @@ MOST_LEVEL = 1e9
 
 def read_ramp(table: TomlTable, _spec: Spec, /) -> dict[str, Any]:
     """Return the goal's fields that a table sets; report errors to the table."""
-    table.only(keys_of(RampRequest))
-    return table.values_of(RampRequest)
+    form = Form(keys_of(RampRequest))
+    table.only(form.names)
+    return read_values(table, form.keys)
 
 
 def ramp_goal_of(said: Mapping[str, Any], spec: Spec, seed: int) -> RampGoal:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from benchwright.core.remote import HOST, PATH, RemoteSettings
 from benchwright.features.search.spec import LoadPlan, RemotePlan, ServerPlan
-from benchwright.suite.form import Form, Key, of_type, optional, read_form
+from benchwright.suite.form import Form, needed, of_type, optional, read_form
 from benchwright.suite.toml_table import TomlTable
 
 _OF_SUITES = dict.fromkeys(
@@ -53,7 +53,7 @@ def _plan(
 
 REMOTE_OF_SPEC = Form(
     (
-        Key(
+        needed(
             "host",
             _host,
             hint='host = "filer" (a name of ~/.ssh/config, user@host, ssh://host:port)',

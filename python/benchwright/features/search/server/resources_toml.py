@@ -17,7 +17,7 @@ from benchwright.features.quiet.server_resources_types import (
     ServerResources,
     names_of_disks,
 )
-from benchwright.suite.form import Form, Key, each, of_type, optional, whole
+from benchwright.suite.form import Form, each, needed, of_type, optional, whole
 from benchwright.suite.toml_table import TomlTable
 
 LEAST_QUOTA_MICRO = 10_000
@@ -54,14 +54,14 @@ _IO_LIMITS = (
     optional(
         "read_bandwidth",
         words.some_bytes,
-        into="read_bytes_per_s",
+        field="read_bytes_per_s",
         help="bytes read per second",
         default="none",
     ),
     optional(
         "write_bandwidth",
         words.some_bytes,
-        into="write_bytes_per_s",
+        field="write_bytes_per_s",
         help="bytes written per second",
         default="none",
     ),
@@ -70,14 +70,14 @@ _IO_LIMITS = (
 
 def _device_limits(device: str, **limits: int) -> DeviceLimits:
     if not limits:
-        known = ", ".join(key.name for key in _IO_LIMITS)
+        known = ", ".join(str(one.key) for one in _IO_LIMITS)
         raise ValueError(f"{device} has no limit: {known}")
     return DeviceLimits(device=device, limits=IoLimits(**limits))
 
 
 IO = Form(
     (
-        Key(
+        needed(
             "device",
             read=of_type(str),
             help="a block device, or a file or directory on it; the whole disk is limited",
@@ -125,14 +125,14 @@ RESOURCES = Form(
         optional(
             "cpu_quota",
             _cpu_quota_us,
-            into="cpu_quota_us",
+            field="cpu_quota_us",
             help="CPU time, in CPUs: `0.5`, `2`",
             default="none",
         ),
         optional(
             "memory",
             words.some_bytes,
-            into="memory_bytes",
+            field="memory_bytes",
             help='memory with page cache: `"512M"`; beyond it the kernel reclaims, then ends a '
             "process",
             default="none",

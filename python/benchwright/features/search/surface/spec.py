@@ -23,9 +23,9 @@ from benchwright.features.search.surface.types import (
     Transform,
     make_factor,
 )
-from benchwright.suite.form import Form, Key, form_of, optional, read_form, whole
+from benchwright.suite.form import Form, form_of, optional, read_form, whole
 from benchwright.suite.mistakes import Fault
-from benchwright.suite.options import options_of
+from benchwright.suite.options import Option, options_of
 from benchwright.suite.toml_table import TomlTable
 
 # --------------------------------------------------------------------------------------
@@ -68,30 +68,30 @@ class SurfaceSpec(msgspec.Struct, frozen=True, kw_only=True):
     factors: tuple[Factor, ...] = ()
     samples: Annotated[
         int | None,
-        Key(
+        Option(
             help="number of samples to search; one that fails counts; the smallest number is below",
         ),
     ] = None
-    design: Annotated[DesignKind | None, Key(default="`full`; `adaptive` with `samples`")] = None
+    design: Annotated[DesignKind | None, Option(default="`full`; `adaptive` with `samples`")] = None
     model: Annotated[
         ModelKind | None,
-        Key(default="`gaussian-process`; `polynomial` with d- and i-optimal"),
+        Option(default="`gaussian-process`; `polynomial` with d- and i-optimal"),
     ] = None
-    degree: Annotated[int | None, Key(read=whole(1, 2))] = None
-    spread: Annotated[float | None, Key(parse=share)] = None
+    degree: Annotated[int | None, Option(read=whole(1, 2))] = None
+    spread: Annotated[float | None, Option(parse=share)] = None
     deadline_s: Annotated[
-        float | None, Key("deadline", parse=seconds, default="none; see below")
+        float | None, Option(key="deadline", parse=seconds, default="none; see below")
     ] = None
     response: Annotated[
         Literal["log", "linear"] | None,
-        Key(
+        Option(
             help="modelled quantity: the logarithm of the rate, or with `linear` the rate itself",
             default="`log`",
         ),
     ] = None
     confidence: Annotated[
         float | None,
-        Key(
+        Option(
             parse=parse_confidence,
             help="confidence of bands and intervals",
             default="95%",
@@ -99,7 +99,7 @@ class SurfaceSpec(msgspec.Struct, frozen=True, kw_only=True):
     ] = None
     seed: Annotated[
         int | None,
-        Key(
+        Option(
             read=whole(0, 2**63 - 1),
             help="random seed of the optimal designs",
             default="`[peak]`'s",
@@ -151,15 +151,11 @@ _TRANSFORM = optional(
 )
 
 
-def _described(key: Key) -> Key:
+def _described(key: Option) -> Option:
     """Return a key with the description of the option of `bw surface` that it is, unless it has its
     own."""
-    option = options_of(SurfaceRequest).get(key.name)
-    if option is None:
-        return key
-    return msgspec.structs.replace(
-        key, help=key.help or option.help, default=key.default or option.default
-    )
+    option = options_of(SurfaceRequest).get(str(key.key), key)
+    return key._replace(help=key.help or option.help, default=key.default or option.default)
 
 
 SURFACE = Form(
@@ -184,9 +180,9 @@ def read_surface(table: TomlTable, spec: Spec) -> SurfaceSpec:
     factors = _factors(table, spec)
     # More samples than exist are an error.
     most = math.prod(len(factor.levels) for factor in factors)
-    declared = {"samples": Key(read=whole(1, most))} if factors else {}
+    declared = {"samples": Option(read=whole(1, most))} if factors else {}
     surface_spec: SurfaceSpec | None = read_form(
-        table, form_of(SurfaceSpec, declared, factors=factors), (_TRANSFORM.name,)
+        table, form_of(SurfaceSpec, declared, factors=factors), (str(_TRANSFORM.key),)
     )
     if surface_spec is None:
         return surface_defaults(spec)
