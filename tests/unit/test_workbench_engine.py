@@ -45,7 +45,7 @@ from benchwright.features.search.engine_generator import (
     with_worker_cpus,
 )
 from benchwright.features.search.spec_toml import EngineSettings, read_spec
-from benchwright.report.parts import spent_text
+from benchwright.features.search.text import spent_text
 from hdr_text import encode
 
 MEAN = parse_criterion("40ms")

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from benchwright.core.observation import Trial
 from benchwright.core.plan import StopDecision
 from benchwright.core.results import Finding, Severity
-from benchwright.core.text import duration_text, plural
 from benchwright.core.text_table import TextColumn, number_cells
 from benchwright.core.untrusted import one_line, visible, visible_lines
 
@@ -55,14 +54,6 @@ def report_text(*blocks: Iterable[str], findings: Iterable[Finding] = ()) -> str
     """
     parts = ["\n".join(block) for block in (*blocks, map(finding_line, findings))]
     return visible_lines("\n\n".join(part for part in parts if part)) + "\n"
-
-
-def spent_text(load_s: float, cost_s: float, trials: int, making_s: float = 0.0) -> str:
-    """Return what a search cost: `40 s of load, 52 s in total, in 4 trials`; with `making_s`
-    also how long file sets were made."""
-    load, cost = duration_text(load_s), duration_text(cost_s)
-    made = f", {duration_text(making_s)} of making file sets" if making_s else ""
-    return f"{load} of load{made}, {cost} in total, in {plural(trials, 'trial')}"
 
 
 # -- Why a test ended, as a line -------------------------------------------------------

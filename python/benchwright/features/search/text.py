@@ -10,7 +10,7 @@ import math
 from benchwright.core.criterion import Criterion, criterion_value_text
 from benchwright.core.plan import Pairs
 from benchwright.core.results import Estimate
-from benchwright.core.text import number_text, percent_text, rate_text
+from benchwright.core.text import duration_text, number_text, percent_text, plural, rate_text
 from benchwright.features.search.surface.types import GangEffects
 from benchwright.features.search.types import Claim, ClaimKind, ClaimResult, PeakStatus
 
@@ -106,3 +106,11 @@ def gangs_text(gangs: GangEffects) -> str:
             f"({percent_text(difference.low, 2)} to {high} at {level})"
         )
     return f"no difference between gangs was found; it is at most {high} (at {level})"
+
+
+def spent_text(load_s: float, cost_s: float, trials: int, making_s: float = 0.0) -> str:
+    """Return what a search cost: `40 s of load, 52 s in total, in 4 trials`; with `making_s`
+    also how long file sets were made."""
+    load, cost = duration_text(load_s), duration_text(cost_s)
+    made = f", {duration_text(making_s)} of making file sets" if making_s else ""
+    return f"{load} of load{made}, {cost} in total, in {plural(trials, 'trial')}"

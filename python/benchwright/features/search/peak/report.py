@@ -49,6 +49,7 @@ from benchwright.features.search.text import (
     interval_text,
     peak_rate_text,
     sample_text,
+    spent_text,
 )
 from benchwright.features.search.types import (
     Claim,
@@ -69,7 +70,7 @@ from benchwright.report.documents import (
     entry,
     infinite,
 )
-from benchwright.report.parts import late_columns, report_text, spent_text
+from benchwright.report.parts import late_columns, report_text
 
 # --------------------------------------------------------------------------------------
 # The result of a peak search as text: answer, trials, curve, findings.

@@ -43,7 +43,7 @@ from benchwright.features.search.ramp.types import (
     ScalabilityModel,
     UslFit,
 )
-from benchwright.features.search.text import load_value_text, sample_text
+from benchwright.features.search.text import load_value_text, sample_text, spent_text
 from benchwright.features.search.types import SearchTrial
 from benchwright.report.documents import (
     Ends,
@@ -54,7 +54,7 @@ from benchwright.report.documents import (
     entry,
     infinite,
 )
-from benchwright.report.parts import late_columns, report_text, spent_text
+from benchwright.report.parts import late_columns, report_text
 
 # --------------------------------------------------------------------------------------
 # The result of a ramp as text: saturation, fitted law, profile by level.

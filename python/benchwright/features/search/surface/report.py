@@ -48,6 +48,7 @@ from benchwright.features.search.text import (
     open_answer_text,
     peak_rate_text,
     sample_text,
+    spent_text,
 )
 from benchwright.features.search.types import Claim, PeakStatus
 from benchwright.report.documents import (
@@ -58,7 +59,7 @@ from benchwright.report.documents import (
     entries,
     entry,
 )
-from benchwright.report.parts import report_text, spent_text
+from benchwright.report.parts import report_text
 
 # --------------------------------------------------------------------------------------
 # A response surface as text: the model and its error, then the table of samples.
