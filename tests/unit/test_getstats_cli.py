@@ -1,8 +1,7 @@
-"""`bw stats` as a user meets it: arguments, inputs, exit codes. A fake parser reads."""
+"""`getstats` as a user meets it: arguments, inputs, exit codes. A fake parser reads."""
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 from pathlib import Path
@@ -10,10 +9,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from benchwright.cli import stats, stats_inputs
+from benchwright.cli import stats_inputs
 from benchwright.cli.main import main
 from benchwright.core.errors import InputError
 from benchwright.core.observation import MeasurementBlock
+from benchwright.features.autopilot import programs
 from benchwright.report.stats_document import high_z_scores
 from benchwright.stats.aggregate import MetricColumn
 from benchwright.study.parsers.api import ParsedInput
@@ -60,9 +60,7 @@ def write(path: Path, values: str) -> str:
 
 
 def run(*words: str, after: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser()
-    stats.add_arguments(parser)
-    arguments = parser.parse_args(words)
+    arguments = programs.getstats().parse_args(words)
     arguments.command_argv = after
     status: int = arguments.handler(arguments)
     return status
@@ -285,8 +283,7 @@ def test_nothing_heavy_is_imported_for_help() -> None:
     import sys
 
     code = (
-        "import sys, argparse; from benchwright.cli import stats;"
-        "stats.add_arguments(argparse.ArgumentParser());"
+        "import sys; from benchwright.features.autopilot import programs; programs.getstats();"
         "print([m for m in ('numpy', 'scipy', 'rich') if m in sys.modules])"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
