@@ -162,6 +162,10 @@ two'''
             "{predicate = '1', min_runs = 4, increment = 2, max_runs = 9}",
             UntilPredicate(4, 2, "1", 9),
         ),
+        (
+            '{precision = 0.00001, confidence = "99%", give_up = "none", min_runs = 9}',
+            precise(0.00001, ("elapsed", "ops"), 9, confidence=0.99, give_up_ns=None),
+        ),
         ('{program = "stable.sh"}', UntilProgram(10, 1, Command(("stable.sh",)))),
     ],
 )
@@ -297,6 +301,10 @@ exec = "e"
         (TEST + "until = {precision = '1%', confidence = 95.0}", 3, 41, "suite-range"),
         (TEST + "until = {precision = '1%', metrics = ['nope']}", 3, 39, "suite-metric"),
         (TEST + "until = {precision = '1%', min_runs = 9, max_runs = 8}", 3, 53, "suite-range"),
+        (TEST + "until = {precision = '1%', min_runs = 1}", 3, 39, "suite-range"),
+        (TEST + "until = {precision = '1%', max_runs = '9'}", 3, 39, "suite-type"),
+        (TEST + "until = {precision = '1%', rare = '1%:2x', max_runs = 9}", 3, 55, "suite-range"),
+        (TEST + "until = {precision = '1%', confidence = 1}", 3, 41, "suite-type"),
         (TEST + "until = {predicate = '$count > $x'}", 3, 32, "expression-unknown-name"),
         (TEST + 'until = {predicate = """\n\n$x"""}', 5, 1, "expression-unknown-name"),
         (TEST + "until = {program = ' '}", 3, 20, "suite-no-command"),

@@ -14,7 +14,6 @@ of others must neither run their programs nor write elsewhere.
 from __future__ import annotations
 
 import os
-import re
 from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -25,6 +24,7 @@ import msgspec
 from benchwright.cli.config_files import PROJECT, WITHOUT, ConfigFile
 from benchwright.cli.parser import SUMMARIES, CommandParser
 from benchwright.core.errors import Diagnostic, InputError, argument_error, similar, suggestion
+from benchwright.suite.mistakes import at_key, in_toml
 from benchwright.suite.options import Option, declared_in
 from benchwright.suite.program import Where
 from benchwright.suite.source import Unreadable, read_regular, read_text
@@ -213,7 +213,7 @@ def _texts(table: TomlTable, key: str, option: Option, file: ConfigFile) -> Iter
             elif option.parse is not None:
                 option.parse(text)
         except ValueError as error:
-            table.refuse(table.at(key), f"{key}: {error}", _in_toml(option.hint, key))
+            table.refuse(table.at(key), f"{key}: {error}", in_toml(option.hint, key))
             return
     if option.names in ("file", "directory") or "*" in option.names:
         texts = tuple(_path(text, file) for text in texts)
@@ -225,16 +225,6 @@ def _texts(table: TomlTable, key: str, option: Option, file: ConfigFile) -> Iter
     single = texts[0] if texts else option.initial
     is_list = option.kind == "list"
     yield Default(key, option, texts, texts if is_list else single, table.at(key))
-
-
-def _in_toml(hint: str, key: str) -> str:
-    """Return a hint that shows the line of a file in place of an option: `write runs = 30`."""
-
-    def line(found: re.Match[str]) -> str:
-        value = found[1]
-        return f"{key} = {value}" if value.isdecimal() else f'{key} = "{value}"'
-
-    return re.sub(rf"--{re.escape(key)}[ =]([^\s,;]+)", line, hint)
 
 
 def _path(text: str, file: ConfigFile) -> str:
@@ -352,13 +342,5 @@ def _at_file(mistake: Diagnostic, default: Default | None) -> Diagnostic:
         return mistake
     where = default.where
     inside = mistake.column if mistake.column > 1 and mistake.text in default.texts else 0
-    return msgspec.structs.replace(
-        mistake,
-        code="config-value",
-        message=f"{default.key}: {mistake.message}",
-        hint=_in_toml(mistake.hint, default.key),
-        file=where.file,
-        line=where.line,
-        column=where.column + inside,
-        text=where.text,
-    )
+    where = msgspec.structs.replace(where, column=where.column + inside)
+    return at_key(mistake, default.key, where, "config-value")

@@ -11,12 +11,13 @@ from __future__ import annotations
 import posixpath
 import re
 import shlex
+from collections.abc import Sequence
 from functools import partial
 from typing import Annotated
 
 import msgspec
 
-from benchwright.core.errors import InputError
+from benchwright.core.errors import Diagnostic, InputError
 from benchwright.core.plan import (
     GIVE_UP_NS,
     CommandMode,
@@ -38,9 +39,9 @@ from benchwright.suite import program as step
 from benchwright.suite import values
 from benchwright.suite.mistakes import Fault
 from benchwright.suite.option_reader import OptionReader, at, placer
-from benchwright.suite.options import Option, Text
+from benchwright.suite.options import Option, Text, text_of
 from benchwright.suite.program import Program, Step, Template, Where
-from benchwright.suite.rules import ALWAYS, epochs_fault, precise_mode
+from benchwright.suite.rules import ALWAYS, epochs_fault
 from benchwright.suite.template import (
     NAME,
     brace_template,
@@ -59,10 +60,18 @@ RUNS = 10
 """Trials of a test without an option that says otherwise."""
 
 _stopping = partial(Option, group="how often")
+_rule = partial(_stopping, key=True, read=text_of(str))
+"""An option that is a key of `[until]` too."""
+_number = partial(_rule, read=text_of(int))
 _levels = partial(Option, group="what varies")
 
 
-_COUNT = values.faultless(lambda text: epochs_fault(text.strip(), "the number of runs"))
+def _count(text: str) -> int:
+    """Return a number of runs. Raises ValueError."""
+    fault = epochs_fault(text.strip(), "the number of runs")
+    if fault is not None:
+        raise ValueError(fault.message)
+    return int(text)
 
 
 def _threads_fault(text: str) -> Fault | None:
@@ -95,7 +104,7 @@ class CommandRequest(msgspec.Struct, frozen=True):
         _stopping(
             "number of trials of each test",
             "N",
-            _COUNT,
+            _count,
             default="10",
             hint="write --runs 30",
             yields_to="precision min_runs max_runs max_time",
@@ -113,18 +122,20 @@ class CommandRequest(msgspec.Struct, frozen=True):
     ] = None
     precision: Annotated[
         Text,
-        _stopping(
+        _rule(
             "stop when the interval of each metric is this narrow",
             "5%",
             parse_share,
+            read=text_of(float, str),
             hint="write --precision 5%",
             yields_to="runs",
         ),
     ] = None
     mode: Annotated[
         Text,
-        _stopping(
+        _rule(
             "plan: the interval holds where --precision stops; watch: at every look",
+            parse=values.choice("mode", "plan", "watch"),
             choices=("plan", "watch"),
             default="plan",
             needs="precision",
@@ -133,7 +144,7 @@ class CommandRequest(msgspec.Struct, frozen=True):
     ] = None
     of: Annotated[
         Text,
-        _stopping(
+        _rule(
             "statistic to estimate",
             "median|p90",
             parse_statistic,
@@ -144,11 +155,12 @@ class CommandRequest(msgspec.Struct, frozen=True):
     ] = None
     confidence: Annotated[
         Text,
-        _stopping(
+        _rule(
             "confidence of the interval",
             "95%",
             parse_confidence,
             default="95%",
+            read=text_of(float, str),
             hint="write --confidence 95%",
             needs="precision",
             rare=True,
@@ -156,10 +168,10 @@ class CommandRequest(msgspec.Struct, frozen=True):
     ] = None
     min_runs: Annotated[
         Text,
-        _stopping(
+        _number(
             "trials before --precision stops; without it, the number of trials",
             "N",
-            _COUNT,
+            _count,
             default="30 with --precision",
             hint="write --min-runs 30",
             needs="precision",
@@ -168,10 +180,10 @@ class CommandRequest(msgspec.Struct, frozen=True):
     ] = None
     max_runs: Annotated[
         Text,
-        _stopping(
+        _number(
             "trials at which --precision gives up; without it, the number of trials",
             "N",
-            _COUNT,
+            _count,
             default="1000 with --precision",
             hint="write --max-runs 30",
             rare=True,
@@ -179,7 +191,7 @@ class CommandRequest(msgspec.Struct, frozen=True):
     ] = None
     rare: Annotated[
         Text,
-        _stopping(
+        _rule(
             "slow runs that the trials must not miss: their share, and how slow",
             "1%:2x",
             parse_slow_runs,
@@ -190,7 +202,7 @@ class CommandRequest(msgspec.Struct, frozen=True):
     ] = None
     max_time: Annotated[
         Text,
-        _stopping(
+        _rule(
             "time at which --precision gives up",
             "10m",
             parse_duration_ns,
@@ -200,7 +212,7 @@ class CommandRequest(msgspec.Struct, frozen=True):
     ] = None
     give_up: Annotated[
         Text,
-        _stopping(
+        _rule(
             "time after which --precision stops if it is known to be out of reach; none: it goes on",
             "2m",
             values.give_up_ns,
@@ -272,7 +284,66 @@ def program_from_command(request: CommandRequest) -> Program:
     return Program(steps)
 
 
-class _CommandOptions(OptionReader[CommandRequest]):
+def stopping_rule(
+    request: CommandRequest, metrics: Sequence[str]
+) -> tuple[StoppingRule, list[Diagnostic]]:
+    """Return when a test stops, and the mistakes in the options that say it; `metrics`: the
+    names of those that a precision is of."""
+    reader = _StoppingOptions(request)
+    return reader.stopping(metrics), reader.found
+
+
+class _StoppingOptions(OptionReader[CommandRequest]):
+    """Reads when a test stops; collects mistakes in `found`."""
+
+    def stopping(self, metrics: Sequence[str]) -> StoppingRule:
+        """Return the rule; `metrics`: the names of those that a precision is of."""
+        request = self.request
+        runs, minimum, maximum = map(self.value, ("runs", "min_runs", "max_runs"))
+        if minimum and maximum and minimum > maximum:
+            message = f"{maximum} is less than the minimum, {minimum}"
+            self.wrong("--max-runs", str(maximum), message)
+        if request.runs is not None:
+            message = f"--runs {request.runs} is the exact number of trials"
+            self._refuse(
+                ("precision", "min_runs", "max_runs", "max_time", "rare"), message, "--runs"
+            )
+            return FixedCount(runs or RUNS)
+        if request.precision is None:
+            needy = ("max_time", "mode", "give_up", "of", "confidence", "rare")
+            self._refuse(needy, "it has no effect without --precision 5%")
+            # Nothing stops the test before the maximum.
+            return FixedCount(maximum or minimum or RUNS)
+        if minimum == 1 or maximum == 1:
+            option = "--min-runs" if minimum == 1 else "--max-runs"
+            self.wrong(option, "1", "a precision needs at least 2 runs")
+        rare = self.value("rare")
+        if rare is not None and maximum and rare.trials > maximum:
+            self.wrong("--max-runs", str(maximum), values.too_few_for(rare, maximum))
+        return precision_rule(
+            target=self.value("precision") or 0.05,
+            metrics=tuple(dict.fromkeys(metrics)),
+            minimum=minimum,
+            maximum=maximum,
+            max_time_ns=self.value("max_time"),
+            confidence=self.value("confidence") or 0.95,
+            mode=self.value("mode") or "plan",
+            share=self.value("of"),
+            rare=rare,
+            give_up_ns=GIVE_UP_NS if request.give_up is None else self.value("give_up"),
+        )
+
+    def _refuse(self, fields: Sequence[str], message: str, other: str = "") -> None:
+        """Report those of these options that are given; `other`: the one that excludes them."""
+        for name in fields:
+            option, text = self._options[name].flag, getattr(self.request, name)
+            if text is not None:
+                hint = f"leave out {other} or {option}" if other else ""
+                hint = hint or "add --precision 5%, or give --runs N alone"
+                self.wrong(option, text, message, hint)
+
+
+class _CommandOptions(_StoppingOptions):
     """Reads a request and makes the steps; collects mistakes in `found`."""
 
     def __init__(self, request: CommandRequest) -> None:
@@ -293,7 +364,7 @@ class _CommandOptions(OptionReader[CommandRequest]):
             self.wrong("-P", "", f"there are more than {MAX_FACTORS} factors")
         request = self.request
         metrics = self.declared(request.metrics, request.instructions)
-        tests = self._tests(self._stopping(metrics))
+        tests = self._tests(self.stopping(self._precise_metrics(metrics)))
         body: tuple[Step, ...] = (*self._settings(metrics), *tests)
         if THREADS not in self._factors:
             body = (self._fixed_threads(threads[0] if threads else "1"), *body)
@@ -350,6 +421,14 @@ class _CommandOptions(OptionReader[CommandRequest]):
         if len(set(levels)) < len(levels):
             self.wrong("--threads", word, "a number of threads is given twice")
         return levels
+
+    def _precise_metrics(self, metrics: list[MetricSpec]) -> list[str]:
+        """Return what a precision is of: elapsed time, unless only other quantities that are
+        measured in any case are named, and all declared metrics."""
+        names = [spec.name for spec in metrics]
+        only_measured = bool(names) and set(names) <= set(ALWAYS)
+        is_timed = self.request.instructions is None and not only_measured
+        return ["elapsed", *names] if is_timed else names
 
     def _fixed_threads(self, count: str) -> Step:
         where = Where("--threads", text=count)
@@ -491,81 +570,3 @@ class _CommandOptions(OptionReader[CommandRequest]):
         for fault in misspelt(text, self._known):
             self.wrong(option, text, fault.message, fault.hint, fault.offset)
         return brace_template(text, place, self._known)
-
-    def _stopping(self, metrics: list[MetricSpec]) -> StoppingRule:
-        request = self.request
-        runs = self._runs("--runs", request.runs)
-        minimum = self._runs("--min-runs", request.min_runs)
-        maximum = self._runs("--max-runs", request.max_runs)
-        if minimum and maximum and minimum > maximum:
-            message = f"--max-runs {maximum} is less than --min-runs {minimum}"
-            self.wrong("--max-runs", str(maximum), message)
-        if request.runs is not None:
-            self._only_runs()
-            return FixedCount(runs or RUNS)
-        if request.precision is None:
-            self._without_precision()
-            # Nothing stops the test before the maximum.
-            return FixedCount(maximum or minimum or RUNS)
-        if minimum == 1 or maximum == 1:
-            option = "--min-runs" if minimum == 1 else "--max-runs"
-            self.wrong(option, "1", "a precision needs at least 2 runs")
-        names = [spec.name for spec in metrics]
-        # Quantities that are measured in any case are named in place of elapsed time.
-        only_measured = bool(names) and set(names) <= set(ALWAYS)
-        if request.instructions is None and not only_measured:
-            names.insert(0, "elapsed")
-        rare = self.value("rare")
-        if rare is not None and maximum and rare.trials > maximum:
-            self.wrong("--max-runs", str(maximum), values.too_few_for(rare, maximum))
-        return precision_rule(
-            target=self.value("precision") or 0.05,
-            metrics=tuple(dict.fromkeys(names)),
-            minimum=minimum,
-            maximum=maximum,
-            max_time_ns=self.value("max_time"),
-            confidence=self.value("confidence") or 0.95,
-            mode=precise_mode(request.mode),
-            share=self.value("of"),
-            rare=rare,
-            give_up_ns=self.value("give_up") if request.give_up else GIVE_UP_NS,
-        )
-
-    def _only_runs(self) -> None:
-        """Report options that contradict a fixed number of trials."""
-        request = self.request
-        for option, text in (
-            ("--precision", request.precision),
-            ("--min-runs", request.min_runs),
-            ("--max-runs", request.max_runs),
-            ("--max-time", request.max_time),
-            ("--rare", request.rare),
-        ):
-            if text is not None:
-                hint = f"leave out --runs or {option}"
-                message = f"--runs {request.runs} is the exact number of trials"
-                self.wrong(option, text, message, hint)
-
-    def _without_precision(self) -> None:
-        """Report options that require --precision if it is not given."""
-        request = self.request
-        for option, text, what in (
-            ("--max-time", request.max_time, "is a limit for --precision"),
-            ("--mode", request.mode, "is a mode of --precision"),
-            ("--give-up", request.give_up, "is a limit for --precision"),
-            ("--of", request.of, "is the statistic of --precision"),
-            ("--confidence", request.confidence, "is the confidence of --precision"),
-            ("--rare", request.rare, "sets the least number of trials of --precision"),
-        ):
-            if text is not None:
-                hint = "add --precision 5%, or give --runs N alone"
-                self.wrong(option, text, f"{option} {what}", hint)
-
-    def _runs(self, option: str, text: str | None) -> int | None:
-        if text is None:
-            return None
-        fault = epochs_fault(text.strip(), "the number of runs")
-        if fault is None:
-            return int(text)
-        self.wrong(option, text, fault.message, f"write {option} 30")
-        return None

@@ -12,7 +12,7 @@ checks combinations of keys on the table, so that they are reported together wit
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import (
     TYPE_CHECKING,
@@ -26,6 +26,8 @@ from typing import (
 
 import msgspec
 
+from benchwright.core.errors import Diagnostic
+from benchwright.suite.mistakes import at_key
 from benchwright.suite.options import Option, Reader, options_of
 
 if TYPE_CHECKING:
@@ -124,6 +126,34 @@ def read_values(
         if value is not None or table.mistakes == before:
             values[one.field or key] = value
     return values
+
+
+def texts_of(table: TomlTable, request: type[msgspec.Struct]) -> dict[str, Any]:
+    """Return the texts that the keys of a table give the options of a request, by its field.
+
+    A key's `read` returns its text here. Wrong types are reported and left out.
+    """
+    texts: dict[str, Any] = {}
+    for option in options_of(request).values():
+        key = str(option.key)
+        if not option.key or key not in table:
+            continue
+        if option.kind == "list":
+            texts[option.name] = tuple(table.texts(key))
+        elif (text := option.read(table, key) if option.read else table.read(key, str)) is not None:
+            texts[option.name] = text
+    return texts
+
+
+def place_mistakes(
+    table: TomlTable, request: type[msgspec.Struct], mistakes: Iterable[Diagnostic], code: str = ""
+) -> None:
+    """Report mistakes of a request's options at the keys of a table; `code`: their code there."""
+    keys = {option.flag: str(option.key) for option in options_of(request).values() if option.key}
+    for mistake in mistakes:
+        key = keys.get(mistake.file, mistake.file)
+        where = table.at(key) if key in table else table.where
+        table.note(at_key(mistake, key, where, code))
 
 
 def form_of(

@@ -5,6 +5,7 @@ A `Fault` has an offset in a text, or a key; its caller knows their positions in
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 
 import msgspec
@@ -51,6 +52,23 @@ def mistake(where: Where, code: str, message: str, hint: str = "") -> InputError
 def option_mistake(option: str, message: str, hint: str = "", text: str = "") -> Diagnostic:
     """Return the Diagnostic of an option, or of an argument, by its name."""
     return Diagnostic("bad-argument", message, hint, file=option, text=text)
+
+
+def at_key(mistake: Diagnostic, key: str, where: Where, code: str = "") -> Diagnostic:
+    """Return the mistake of an option as that of the key with the same meaning; `code`: the code
+    of mistakes there, if it differs."""
+    message, hint = f"{key}: {mistake.message}", in_toml(mistake.hint, key)
+    return diagnostic(where, code or mistake.code, message, hint)
+
+
+def in_toml(hint: str, key: str) -> str:
+    """Return a hint that shows the line of a file in place of an option: `write runs = 30`."""
+
+    def line(found: re.Match[str]) -> str:
+        value = found[1]
+        return f"{key} = {value}" if value.isdecimal() else f'{key} = "{value}"'
+
+    return re.sub(rf"--{re.escape(key.replace('_', '-'))}[ =]([^\s,;]+)", line, hint)
 
 
 def within(where: Where, text: str, offset: int) -> Where:

@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import functools
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from decimal import Decimal
 from typing import (
     TYPE_CHECKING,
     Annotated,
@@ -40,6 +41,18 @@ Text = str | None
 """The text of an option; None if it is not given."""
 Reader = Callable[["TomlTable", str], Any]
 """Returns the value of a key that the table has; None after it reported an error."""
+
+
+def text_of(*types: type) -> Reader:
+    """Return the reader of a value of these types as a text, without an exponent."""
+
+    def read(table: TomlTable, key: str) -> str | None:
+        if not table.has(key, *types):
+            return None
+        value = table.values[key]
+        return f"{Decimal(str(value)):f}" if isinstance(value, float) else str(value)
+
+    return read
 
 
 class Option(NamedTuple):

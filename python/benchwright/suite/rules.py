@@ -198,11 +198,6 @@ def predicate_faults(predicate: str) -> list[Fault]:
     return []
 
 
-def precise_mode(text: str | None) -> Literal["plan", "watch"]:
-    """Return the mode of a precision rule; `plan` by default."""
-    return "watch" if text == "watch" else "plan"
-
-
 def epochs_fault(text: str, what: str) -> Fault | None:
     """Return what is wrong with a number of epochs, or None."""
     if not re.fullmatch(r"[0-9]{1,18}", text, re.ASCII) or int(text) < 1:

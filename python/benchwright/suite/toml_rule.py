@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 from benchwright.core.comparison import ComparisonRule
 from benchwright.core.plan import (
-    GIVE_UP_NS,
     Command,
     FixedCount,
     MetricSpec,
     StoppingRule,
-    UntilPrecise,
     UntilPredicate,
     UntilProgram,
-    precision_rule,
 )
 from benchwright.core.quantity import (
-    parse_duration_ns,
     parse_share,
-    parse_slow_runs,
-    parse_statistic,
 )
-from benchwright.suite import rules, values
+from benchwright.suite import rules
+from benchwright.suite.command_line import CommandRequest, stopping_rule
 from benchwright.suite.comparison import ComparisonRequest, rule_and_mistakes
 from benchwright.suite.form import (
     Form,
@@ -34,11 +28,12 @@ from benchwright.suite.form import (
     needed,
     of_type,
     optional,
+    place_mistakes,
     read_form,
-    whole,
+    texts_of,
 )
 from benchwright.suite.mistakes import Fault
-from benchwright.suite.options import Option, Reader, options_of
+from benchwright.suite.options import Option, Reader
 from benchwright.suite.rules import predicate_faults
 from benchwright.suite.toml_table import TomlTable
 
@@ -102,101 +97,54 @@ def _metric(name: str, table: TomlTable) -> MetricSpec:
 
 def stopping(table: TomlTable, declared: Sequence[MetricSpec]) -> StoppingRule:
     """Return the rule of an `until` table; `declared` are the test's metrics."""
-    forms = _rules(declared)
-    kinds = [kind for kind in forms if kind in table]
+    kinds = [kind for kind in _RULES if kind in table]
     if len(kinds) != 1:
         message = "until has more than one rule" if kinds else "until has no rule"
-        hint = f"exactly one of {', '.join(forms)}"
+        hint = f"exactly one of {', '.join(_RULES)}"
         table.wrong(table.where, "suite-until", message, hint)
-        table.only(tuple(dict.fromkeys(k for form in forms.values() for k in form.names)))
+        known = (*_RULES, *_PRECISION, *(name for form in _FORMS.values() for name in form.names))
+        table.only(tuple(dict.fromkeys(known)))
         return DEFAULT
     (kind,) = kinds
-    _check_limits(table, 2 if kind == "precision" else _PREDICATE_RUNS)
-    rule: StoppingRule | None = read_form(table, forms[kind])
+    if kind == "precision":
+        return _precise(table, declared)
+    _check_limits(table)
+    rule: StoppingRule | None = read_form(table, _FORMS[kind])
     return rule or DEFAULT
 
 
-def _check_limits(table: TomlTable, least: int) -> None:
-    """Report a `max_runs` below `min_runs`, or below its default `least`, or below the trials of
-    `rare`."""
-    minimum, maximum = table.values.get("min_runs", least), table.values.get("max_runs")
+def _precise(table: TomlTable, declared: Sequence[MetricSpec]) -> StoppingRule:
+    table.only(_PRECISION)
+    named = _wanted(declared, table) if "metrics" in table else []
+    texts = texts_of(table, CommandRequest)
+    # Without a precision, which was reported, its options would be mistakes too.
+    request = CommandRequest(**({"precision": "5%"} | texts))
+    names = named or ["elapsed", *(spec.name for spec in declared)]
+    rule, mistakes = stopping_rule(request, names)
+    place_mistakes(table, CommandRequest, mistakes, "suite-range")
+    return rule
+
+
+def _check_limits(table: TomlTable) -> None:
+    """Report a `max_runs` below `min_runs`, or below its default."""
+    minimum, maximum = table.values.get("min_runs", _PREDICATE_RUNS), table.values.get("max_runs")
     if type(minimum) is type(maximum) is int and 0 < maximum < minimum:
         message = f"max_runs {maximum} is less than min_runs {minimum}"
         table.wrong(table.at("max_runs"), "suite-range", message)
-    elif type(maximum) is int and maximum > 0 and type(table.values.get("rare")) is str:
-        # A mistake in `rare` itself is reported where it is read.
-        with contextlib.suppress(ValueError):
-            rare = parse_slow_runs(table.values["rare"])
-            if maximum < rare.trials:
-                message = values.too_few_for(rare, maximum)
-                table.wrong(table.at("max_runs"), "suite-range", message)
-
-
-def _rules(declared: Sequence[MetricSpec]) -> dict[str, Form]:
-    """Return the form of each rule, by the key that selects the rule."""
-    most = optional("max_runs", read=of_type(int), field="maximum")
-    looks = (
-        optional("min_runs", read=of_type(int), field="minimum"),
-        optional("increment", read=of_type(int)),
-    )
-    precision = (
-        needed("precision", read=_share, field="target"),
-        optional("metrics", read=partial(_wanted, declared)),
-        optional("min_runs", read=whole(2, 10**9), field="minimum"),
-        most,
-        optional("max_time", read=_text(parse_duration_ns), field="max_time_ns"),
-        optional(
-            "give_up",
-            read=_text(lambda text: (values.give_up_ns(text),)),
-        ),
-        optional("confidence", read=_confidence),
-        optional("mode", read=of_type(Literal["plan", "watch"])),
-        # In a tuple: the mean is None, which a reader returns for a mistake.
-        optional("of", read=_text(lambda text: (parse_statistic(text),))),
-        optional("rare", read=_text(parse_slow_runs)),
-    )
-    predicate = needed("predicate", read=_checked(predicate_faults))
-    return {
-        "count": Form((needed("count", read=of_type(int)),), FixedCount),
-        # The name of the option on the command line.
-        "runs": Form((needed("runs", read=of_type(int), field="count"),), FixedCount),
-        "precision": Form(precision, partial(_precise, declared)),
-        "predicate": Form(
-            (predicate, *looks, most),
-            partial(UntilPredicate, minimum=_PREDICATE_RUNS, increment=1),
-        ),
-        "program": Form(
-            (needed("program", read=_program, field="command"), *looks),
-            partial(UntilProgram, minimum=_PREDICATE_RUNS, increment=1),
-        ),
-    }
-
-
-def _precise(declared: Sequence[MetricSpec], **said: Any) -> UntilPrecise:
-    """Return a precision rule; values that are not given follow from the others."""
-    wanted = said.pop("metrics", ()) or ["elapsed", *(spec.name for spec in declared)]
-    (share,) = said.pop("of", (None,))
-    (give_up_ns,) = said.pop("give_up", (GIVE_UP_NS,))
-    return precision_rule(
-        metrics=tuple(dict.fromkeys(wanted)),
-        share=share,
-        give_up_ns=give_up_ns,
-        **said,
-    )
 
 
 # -- readers of the values of rules and metrics ----------------------------------------
 
 
-def _wanted(declared: Sequence[MetricSpec], table: TomlTable, key: str) -> list[str] | None:
+def _wanted(declared: Sequence[MetricSpec], table: TomlTable) -> list[str]:
     names = [*rules.ALWAYS, *(spec.name for spec in declared)]
-    texts = table.texts(key)
+    texts = table.texts("metrics")
     for index, name in enumerate(texts):
         if name not in names:
             hint = (
                 f"known: {', '.join(dict.fromkeys(names))}; others are declared in [test.metrics]"
             )
-            where = table.at(key, index)
+            where = table.at("metrics", index)
             table.wrong(where, "suite-metric", f"there is no metric {name!r}", hint)
     return texts
 
@@ -209,26 +157,30 @@ def _program(table: TomlTable, key: str) -> Command | None:
     return None
 
 
-def _confidence(table: TomlTable, key: str) -> float | None:
-    if not table.has(key, float):
-        return None
-    value = float(table.values[key])
-    if 0.5 <= value < 1:
-        return value
-    hint = "from 0.5 to less than 1, such as 0.95"
-    table.refuse(table.at(key), f"confidence is {value:g}", hint)
-    return None
-
-
-def _share(table: TomlTable, key: str) -> float | None:
-    if type(table.values[key]) is not float:
-        return table.read(key, parse_share) if table.has(key, str) else None
-    value = float(table.values[key])
-    if 0 < value <= 1:
-        return value
-    table.refuse(table.at(key), f"precision is {value:g}", 'such as "5%" or 0.05')
-    return None
-
+_RULES = ("count", "runs", "precision", "predicate", "program")
+"""The keys that select a rule."""
+_PRECISION = ("precision", "metrics", *Form(keys_of(CommandRequest)).names[1:])
+_LOOKS = (
+    optional("min_runs", read=of_type(int), field="minimum"),
+    optional("increment", read=of_type(int)),
+)
+_FORMS = {
+    "count": Form((needed("count", read=of_type(int)),), FixedCount),
+    # The name of the option on the command line.
+    "runs": Form((needed("runs", read=of_type(int), field="count"),), FixedCount),
+    "predicate": Form(
+        (
+            needed("predicate", read=_checked(predicate_faults)),
+            *_LOOKS,
+            optional("max_runs", read=of_type(int), field="maximum"),
+        ),
+        partial(UntilPredicate, minimum=_PREDICATE_RUNS, increment=1),
+    ),
+    "program": Form(
+        (needed("program", read=_program, field="command"), *_LOOKS),
+        partial(UntilProgram, minimum=_PREDICATE_RUNS, increment=1),
+    ),
+}
 
 # -- The rule of a `[[compare]]` table: its keys are options of `bw compare` -----------
 #
@@ -241,19 +193,9 @@ COMPARISON = Form(keys_of(ComparisonRequest)).names
 
 def rule_of(table: TomlTable, arms: int, declared: Sequence[MetricSpec]) -> ComparisonRule:
     """Return the rule that a table describes; report mistakes in the table."""
-    given: dict[str, Any] = {}
-    for name, option in options_of(ComparisonRequest).items():
-        if option.key and option.kind == "list":
-            given[name] = tuple(table.texts(name))
-        elif option.key:
-            given[name] = table.read(name, str)
+    given = texts_of(table, ComparisonRequest)
     # A fixed default seed: every run of a suite has the same order of trials.
-    if "seed" not in table:
-        given["seed"] = "0"
-    request = ComparisonRequest((), **given)
+    request = ComparisonRequest((), **({"seed": "0"} | given))
     rule, mistakes = rule_and_mistakes(request, arms, declared)
-    for mistake in mistakes:
-        key = mistake.file.removeprefix("--").replace("-", "_")
-        where = table.at(key) if key in table else table.where
-        table.wrong(where, mistake.code, mistake.message, mistake.hint)
+    place_mistakes(table, ComparisonRequest, mistakes)
     return rule
