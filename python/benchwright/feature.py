@@ -28,10 +28,11 @@ if TYPE_CHECKING:
     from benchwright.page.document import Section
     from benchwright.page.session_kind import SessionKind
     from benchwright.page.trial_documents import TrialDocumentKind
-    from benchwright.run.gangs import OpenGangs
+    from benchwright.run.gangs import SessionGangs
     from benchwright.run.surroundings import Surrounding
     from benchwright.study.journal import SessionInfo, StoredSession, Study
     from benchwright.study.parsers.api import ResultFormats
+    from benchwright.study.parts import MeasuredPart
     from benchwright.suite.compile import SuiteLanguage
     from benchwright.suite.tables import SuiteTable
     from benchwright.watch.kind import ObserverKind
@@ -88,7 +89,7 @@ class Feature:
         return {}
 
     def options(self, command: str) -> Sequence[AddedOptions]:
-        """Return the options that it adds to a command of the core."""
+        """Return the options that it adds to a command of the core or of another feature."""
         return ()
 
     def surroundings(
@@ -98,15 +99,16 @@ class Feature:
         to be applied on this machine (`Program.tables`); `note` shows a line of progress."""
         return ()
 
-    def open_gangs(self, info: SessionInfo) -> OpenGangs | None:
-        """Return the function that opens the gangs which run the parts of a session; None if the
-        session has none of this feature."""
+    def gangs(self, info: SessionInfo) -> SessionGangs | None:
+        """Return the gangs that run the parts of a session; None if it has none of this feature."""
         return None
 
-    def hosts_of_tests(self, study: Study, session: int, info: SessionInfo) -> Mapping[str, str]:
-        """Return the hosts that measured each test, comparison and search of a session, by its key,
-        where that was not its machine. Raises StudyError `journal-damaged`."""
-        return {}
+    def measured_parts(
+        self, study: Study, session: int, info: SessionInfo
+    ) -> Sequence[MeasuredPart]:
+        """Return the recorded parts of a session that gangs measured, in the order in which they
+        began. Raises StudyError `journal-damaged`."""
+        return ()
 
     def sections(self, part: str, study: Study, session: StoredSession) -> Sequence[Section]:
         """Return what it adds to the report page of a session; `part`: the prefix of the ids."""

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from benchwright.core.criterion import Criterion
-from benchwright.features.pool.stored import PoolRecord
+from benchwright.features.pool.stored import parts_of_attempts
 from benchwright.features.pool.types import Attempt, VoidReason
 from benchwright.features.search.surface.batch import (
     ANCHOR,
@@ -393,8 +393,8 @@ def test_a_gang_on_other_hosts_is_another_one() -> None:
             (4, 1, "g1", ("n3", "n4"), None),
         )
     ]
-    record = PoolRecord({}, {one.id: one for one in attempts})
-    assert record.measured_by == {
+    parts = parts_of_attempts(attempts, is_here=False)
+    assert {part.place: part.gang for part in parts} == {
         "1": "g1",
         "2": "g2",
         "3": "g1",

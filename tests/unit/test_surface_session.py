@@ -14,8 +14,9 @@ from benchwright.core.errors import BenchError
 from benchwright.core.plan import Pairs
 from benchwright.core.results import Finding
 from benchwright.features.load.trial import LoadEnding, LoadTrial, Probe
+from benchwright.features.pool import POOL_OPTION
 from benchwright.features.pool.keys import attempt_key
-from benchwright.features.pool.types import Attempt
+from benchwright.features.pool.types import Attempt, PoolKind, PoolSettings
 from benchwright.features.search.keys import search_key
 from benchwright.features.search.peak.experiment import peak_search, peak_verdict
 from benchwright.features.search.peak.policies.published import PAPER_RUN_LENGTH_S
@@ -125,13 +126,19 @@ class Listener(SilentSearch):
         self.lines.append(f"end {number} {result.found.status}")
 
 
-def info() -> SessionInfo:
-    return session_info(program_main="<request>", sources=(("<request>", "{}"),), kind="surface")
+def info(pool: PoolSettings | None = None) -> SessionInfo:
+    options = {} if pool is None else {POOL_OPTION: msgspec.json.encode(pool).decode()}
+    return session_info(
+        program_main="<request>",
+        sources=(("<request>", "{}"),),
+        kind="surface",
+        options=options,
+    )
 
 
-def begun(place: Path) -> tuple[Study, Ledger]:
+def begun(place: Path, pool: PoolSettings | None = None) -> tuple[Study, Ledger]:
     study = Study.create_or_open(place)
-    return study, Ledger(study, study.begin_session(info()))
+    return study, Ledger(study, study.begin_session(info(pool)))
 
 
 def resumed(place: Path) -> tuple[Study, Ledger]:
@@ -400,6 +407,9 @@ def test_time_between_an_interruption_and_a_resume_does_not_count(
     assert result.left_out == 3
 
 
+TWO_GANGS = PoolSettings(engine=PoolKind.LOCAL, gangs=2)
+
+
 class GangsUntil:
     """Two gangs, one search of 3,000 s after another, until the deadline comes after some of them."""
 
@@ -469,7 +479,7 @@ def test_a_deadline_that_comes_while_gangs_search_keeps_what_has_ended(
     tmp_path: Path,
 ) -> None:
     plan = with_deadline(90000.0)
-    study, ledger = begun(tmp_path)
+    study, ledger = begun(tmp_path, TWO_GANGS)
     with contextlib.closing(study):
         gangs = GangsUntil(plan, ledger, searches=2)
         first = run_surface_on_gangs(plan, gangs, ledger, Listener(), gangs.clock)

@@ -1,10 +1,10 @@
-"""Options that features add to commands of the core: a port."""
+"""Options that features add to commands of others: a port."""
 
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -13,8 +13,19 @@ from benchwright.suite.options import add_options
 
 if TYPE_CHECKING:
     from benchwright.run.preparation import PreparedProgram
+    from benchwright.study.journal import SessionInfo
 
-    WithOptions = Callable[[PreparedProgram, Namespace, str | None], PreparedProgram]
+
+class BegunSession(msgspec.Struct, frozen=True):
+    """A session that a command is about to start."""
+
+    info: SessionInfo
+    tables: Mapping[str, Any] = {}
+    """What the tables of features in its suite or spec state."""
+    program: PreparedProgram | None = None
+    """Of a session of tests."""
+    suite: str | None = None
+    """Path of the suite, if there is one."""
 
 
 class AddedOptions(msgspec.Struct, frozen=True):
@@ -22,9 +33,8 @@ class AddedOptions(msgspec.Struct, frozen=True):
 
     declared: type[msgspec.Struct]
     """The request that declares them."""
-    apply: WithOptions
-    """Returns a program with what they say stored in its session. Its last argument is the path of
-    the suite, None for commands. Raises InputError."""
+    apply: Callable[[BegunSession, Namespace], SessionInfo]
+    """Returns the info of a session with what they say. Raises InputError."""
     group: str = ""
     """The heading in `--help`."""
     helps: Mapping[str, str] = {}
@@ -43,10 +53,9 @@ def add_features_options(parser: ArgumentParser, command: str) -> None:
         add_options(parser, one.declared, one.group, helps=one.helps)
 
 
-def with_features_options(
-    prepared: PreparedProgram, arguments: Namespace, command: str, suite: str | None = None
-) -> PreparedProgram:
-    """Return a program with what the options of features say. Raises InputError."""
+def with_features_options(begun: BegunSession, arguments: Namespace, command: str) -> SessionInfo:
+    """Return the info of a session with what the options of features say. Raises InputError."""
     for one in added_to(command):
-        prepared = one.apply(prepared, arguments, suite)
-    return prepared
+        info = one.apply(begun, arguments)
+        begun = msgspec.structs.replace(begun, info=info)
+    return begun.info

@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
-from benchwright.cli.added_options import add_features_options, added_to, with_features_options
+from benchwright.cli.added_options import (
+    BegunSession,
+    add_features_options,
+    added_to,
+    with_features_options,
+)
 from benchwright.cli.parser import add_command
 from benchwright.cli.shared_options import (
     RESULT,
@@ -143,8 +148,9 @@ def run(arguments: argparse.Namespace) -> int:
     request = _with_stored(arguments, request)
     prepared = prepare_comparison(request, arguments.study, sys.argv[1:])
     info = with_session_options(prepared.info, arguments)
+    begun = BegunSession(info, program=prepared)
+    info = with_features_options(begun, arguments, "compare")
     prepared = msgspec.structs.replace(prepared, info=info)
-    prepared = with_features_options(prepared, arguments, "compare")
     if request.checkouts:
         from benchwright.run.checkouts import prepare
 

@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
-from benchwright.cli.added_options import add_features_options, added_to, with_features_options
+from benchwright.cli.added_options import (
+    BegunSession,
+    add_features_options,
+    added_to,
+    with_features_options,
+)
 from benchwright.cli.parser import add_command
 from benchwright.cli.shared_options import (
     RESULT,
@@ -134,8 +139,9 @@ def run(arguments: argparse.Namespace) -> int:
 
     prepared = _prepare(arguments, suite)
     info = with_session_options(prepared.info, arguments)
+    begun = BegunSession(info, prepared.program.tables, prepared, suite)
+    info = with_features_options(begun, arguments, "run")
     prepared = msgspec.structs.replace(prepared, info=info)
-    prepared = with_features_options(prepared, arguments, "run", suite)
     planned = rehearse(prepared)
     prepared = _with_baseline(prepared, planned, arguments.baseline)
     _check_tables(prepared.program)

@@ -101,6 +101,15 @@ OpenGangs = Callable[[Ledger, GangListener], AbstractContextManager[Gangs]]
 """Returns the gangs of a session."""
 
 
-def gangs_of(info: SessionInfo) -> OpenGangs | None:
-    """Return the function that opens the gangs of a session; None if its parts run here."""
-    return next(filter(None, (one.open_gangs(info) for one in features())), None)
+class SessionGangs(msgspec.Struct, frozen=True):
+    """The gangs of a session, from what it stores."""
+
+    names: tuple[str, ...]
+    has_clients: bool
+    """Whether client hosts of each gang issue the load on its server host."""
+    open: OpenGangs
+
+
+def gangs_of(info: SessionInfo) -> SessionGangs | None:
+    """Return the gangs of a session; None if its parts run here."""
+    return next(filter(None, (one.gangs(info) for one in features())), None)

@@ -269,9 +269,9 @@ def _run(
 ) -> int:
     study, info = ledger.study, experiment.info
     stop, programs = StopRequests(), experiment.programs()
-    open_gangs = gangs_of(info)
+    elsewhere = gangs_of(info)
     # The sessions of the gangs apply the tables on their machines.
-    tables = experiment.tables if open_gangs is None else {}
+    tables = experiment.tables if elsewhere is None else {}
     surroundings = [
         one for feature in features() for one in feature.surroundings(info, tables, output.note)
     ]
@@ -285,7 +285,9 @@ def _run(
                 servers_of(info, experiment.servers),
                 of_loads=experiment.applies_loads,
             )
-            opened = contextlib.nullcontext() if open_gangs is None else open_gangs(ledger, output)
+            opened = (
+                contextlib.nullcontext() if elsewhere is None else elsewhere.open(ledger, output)
+            )
             with (
                 contextlib.closing(watching),
                 stop_signals(lambda _: stop.request()),

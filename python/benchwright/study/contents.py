@@ -11,7 +11,7 @@ from benchwright.core.comparison import NullResult
 from benchwright.core.machine import MachineCapture
 from benchwright.core.observation import Trial
 from benchwright.core.plan import StopDecision, TestPlan
-from benchwright.feature import features, observers
+from benchwright.feature import observers
 from benchwright.study.database import reporting_damage
 from benchwright.study.journal import JournalEntry, NewEntry, SessionInfo, Study
 from benchwright.study.keys import (
@@ -226,15 +226,6 @@ def first_machine(study: Study, session: int) -> MachineCapture | None:
         for entry in study.entries(session, ("outcome",), under=ENVIRONMENT_KEYS):
             return msgspec.json.decode(entry.payload, type=MachineCapture)
         return None
-
-
-def hosts_of_tests(study: Study, session: int, info: SessionInfo) -> dict[str, str]:
-    """Return the hosts that measured each test, comparison and search, by its key, where that was
-    not the machine of the session. Raises StudyError `journal-damaged`."""
-    found: dict[str, str] = {}
-    for one in features():
-        found |= one.hosts_of_tests(study, session, info)
-    return found
 
 
 def record_capture(study: Study, session: int, machine: MachineCapture) -> None:

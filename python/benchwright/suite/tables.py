@@ -23,6 +23,8 @@ class SuiteTable(msgspec.Struct, frozen=True):
     """Returns what the key states, from the top of the suite; None after it reported mistakes."""
     check: Callable[[Any], None] = _accept_any
     """Raises InputError for what this machine does not support, before anything runs."""
+    in_specs: bool = False
+    """Whether a spec of a search may have it too."""
     changes_machine: bool = False
     """Whether the session changes the machine by it, which gangs on one machine cannot each do."""
 

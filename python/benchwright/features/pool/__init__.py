@@ -14,8 +14,9 @@ from benchwright.feature import AddParser, DocumentType, Feature
 if TYPE_CHECKING:
     from benchwright.cli.added_options import AddedOptions
     from benchwright.page.document import Section
-    from benchwright.run.gangs import OpenGangs
+    from benchwright.run.gangs import SessionGangs
     from benchwright.study.journal import SessionInfo, StoredSession, Study
+    from benchwright.study.parts import MeasuredPart
     from benchwright.suite.tables import SuiteTable
 
 POOL_OPTION = "pool"
@@ -39,32 +40,35 @@ class Pool(Feature):
 
         match command:
             case "run":
-                return (AddedOptions(pool.PoolOptions, pool.suite_with_pool, "for a suite"),)
+                return (AddedOptions(pool.PoolOptions, pool.suite_on_pool, "for a suite"),)
             case "compare":
                 helps = {"pool": pool.COMPARISON_HELP}
-                compared = pool.comparison_with_pool
-                return (AddedOptions(pool.PoolOptions, compared, helps=helps),)
+                return (AddedOptions(pool.PoolOptions, pool.comparison_on_pool, helps=helps),)
+            case "surface":
+                return (AddedOptions(pool.PoolOptions, pool.surface_on_pool, "the mapping"),)
         return ()
 
     def suite_tables(self) -> Mapping[str, SuiteTable]:
         from benchwright.features.pool.toml import pool_of_suite
         from benchwright.suite.tables import SuiteTable
 
-        return {"pool": SuiteTable(pool_of_suite)}
+        return {"pool": SuiteTable(pool_of_suite, in_specs=True)}
 
-    def open_gangs(self, info: SessionInfo) -> OpenGangs | None:
+    def gangs(self, info: SessionInfo) -> SessionGangs | None:
         if POOL_OPTION not in info.options:
             return None
-        from benchwright.features.pool.controller import open_gangs
+        from benchwright.features.pool.controller import gangs_of_session
 
-        return open_gangs(info)
+        return gangs_of_session(info)
 
-    def hosts_of_tests(self, study: Study, session: int, info: SessionInfo) -> Mapping[str, str]:
+    def measured_parts(
+        self, study: Study, session: int, info: SessionInfo
+    ) -> Sequence[MeasuredPart]:
         if POOL_OPTION not in info.options:
-            return {}
-        from benchwright.features.pool.stored import hosts_of_tests
+            return ()
+        from benchwright.features.pool.stored import measured_parts
 
-        return hosts_of_tests(study, session, info)
+        return measured_parts(study, session, info)
 
     def sections(self, part: str, study: Study, session: StoredSession) -> Sequence[Section]:
         if POOL_OPTION not in session.info.options:

@@ -53,7 +53,7 @@ from benchwright.features.pool.types import (
     VoidReason,
 )
 from benchwright.findings.codes import make_finding
-from benchwright.run.gangs import DeadlineReached, GangListener, OpenGangs, Task, TaskEnd
+from benchwright.run.gangs import DeadlineReached, GangListener, SessionGangs, Task, TaskEnd
 from benchwright.run.ledger import Ledger
 from benchwright.run.notices import NOTIFY_OPTION
 from benchwright.study.journal import UNWRITABLE, SessionInfo
@@ -87,8 +87,8 @@ def _engine_of(settings: PoolSettings, info: SessionInfo, place: Path) -> PoolEn
     return LocalEngine(place / "agents", settings)
 
 
-def open_gangs(info: SessionInfo) -> OpenGangs:
-    """Return the function that opens the pool of a session."""
+def gangs_of_session(info: SessionInfo) -> SessionGangs:
+    """Return the gangs of a session with a pool."""
     settings = stored_pool(info)
     assert settings is not None, "the session has a pool"
 
@@ -103,7 +103,7 @@ def open_gangs(info: SessionInfo) -> OpenGangs:
         finally:
             controller.close()
 
-    return opened
+    return SessionGangs(settings.names, settings.clients > 0, opened)
 
 
 class _Agent:

@@ -16,8 +16,8 @@ from benchwright.suite.option_reader import OptionReader
 from benchwright.suite.options import Option, Text, request_from
 
 if TYPE_CHECKING:
+    from benchwright.cli.added_options import BegunSession
     from benchwright.features.pool.types import PoolSettings
-    from benchwright.run.preparation import PreparedProgram
     from benchwright.study.journal import SessionInfo
 
 COMPARISON_HELP = (
@@ -47,19 +47,17 @@ class PoolOptions(msgspec.Struct, frozen=True):
     ] = None
 
 
-def pool_of(
-    arguments: Namespace, table: PoolSettings | None, *, may_have_clients: bool = False
-) -> PoolSettings | None:
+def _pool_of(begun: BegunSession, arguments: Namespace, *, has_load: bool) -> PoolSettings | None:
     """Return the pool of --pool, or else that of the suite or spec. Raises InputError.
 
-    `may_have_clients`: whether the session has a load that clients can issue.
+    `has_load`: whether the session has a load that clients can issue.
     """
     reader = OptionReader(request_from(PoolOptions, arguments))
     option: PoolSettings | None = reader.value("pool")
     if reader.found:
         raise InputError(reader.found)
-    settings = option or table
-    if settings is not None and settings.clients and not may_have_clients:
+    settings: PoolSettings | None = option or begun.tables.get("pool")
+    if settings is not None and settings.clients and not has_load:
         message = "clients issue the load of a spec, and there is none"
         hint = "leave out clients; bw surface SPEC.toml has a load"
         raise argument_error("--pool", arguments.pool or "", message, hint)
@@ -70,7 +68,7 @@ def pool_of(
     return settings
 
 
-def with_pool(info: SessionInfo, settings: PoolSettings | None) -> SessionInfo:
+def _with_pool(info: SessionInfo, settings: PoolSettings | None) -> SessionInfo:
     """Return a session's info with the settings of its pool."""
     if settings is None:
         return info
@@ -78,15 +76,13 @@ def with_pool(info: SessionInfo, settings: PoolSettings | None) -> SessionInfo:
     return msgspec.structs.replace(info, options=options)
 
 
-def suite_with_pool(
-    prepared: PreparedProgram, arguments: Namespace, suite: str | None
-) -> PreparedProgram:
-    """Return the program with the pool of --pool or of the suite stored in its session. Raises
-    InputError for a program without independent parts."""
-    settings = pool_of(arguments, prepared.program.tables.get("pool"))
+def suite_on_pool(begun: BegunSession, arguments: Namespace) -> SessionInfo:
+    """Return the session of a suite with its pool. Raises InputError for a program without
+    independent parts."""
+    settings = _pool_of(begun, arguments, has_load=False)
     if settings is None:
-        return prepared
-    if suite is None:
+        return begun.info
+    if begun.suite is None:
         message = "--pool is for suites: the trials of commands alternate on one machine"
         raise argument_error("--pool", arguments.pool, message, "bw run SUITE")
     from benchwright.features.pool.parts import parts_of
@@ -94,19 +90,22 @@ def suite_with_pool(
     from benchwright.suite.tables import suite_tables
 
     for key, table in suite_tables().items():
-        has_key = key in prepared.program.tables
-        if has_key and table.changes_machine and settings.engine is PoolKind.LOCAL:
-            message = f"{suite} has {key}, and gangs on one machine cannot each change it"
-            hint = f"bw {key} ... -- bw run {suite} --pool ..., without {key} in the suite"
+        changes = key in begun.tables and table.changes_machine
+        if changes and settings.engine is PoolKind.LOCAL:
+            message = f"{begun.suite} has {key}, and gangs on one machine cannot each change it"
+            hint = f"bw {key} ... -- bw run {begun.suite} --pool ..., without {key} in the suite"
             raise argument_error("--pool", arguments.pool or "", message, hint)
+    prepared = begun.program
+    assert prepared is not None, "a suite is a program"
     parts_of(prepared.program, prepared.defines, prepared.environment)
-    info = with_pool(prepared.info, settings)
-    return msgspec.structs.replace(prepared, info=info)
+    return _with_pool(begun.info, settings)
 
 
-def comparison_with_pool(
-    prepared: PreparedProgram, arguments: Namespace, _suite: str | None
-) -> PreparedProgram:
-    """Return the comparison with the pool of --pool stored in its session. Raises InputError."""
-    info = with_pool(prepared.info, pool_of(arguments, None))
-    return msgspec.structs.replace(prepared, info=info)
+def comparison_on_pool(begun: BegunSession, arguments: Namespace) -> SessionInfo:
+    """Return the session of a comparison with its pool. Raises InputError."""
+    return _with_pool(begun.info, _pool_of(begun, arguments, has_load=False))
+
+
+def surface_on_pool(begun: BegunSession, arguments: Namespace) -> SessionInfo:
+    """Return the session of a surface with its pool. Raises InputError."""
+    return _with_pool(begun.info, _pool_of(begun, arguments, has_load=True))

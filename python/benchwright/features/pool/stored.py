@@ -3,6 +3,8 @@ tasks."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 
 from benchwright.features.pool import POOL_OPTION
@@ -16,6 +18,7 @@ from benchwright.features.pool.types import (
 )
 from benchwright.study.database import reporting_damage
 from benchwright.study.journal import SessionInfo, Study
+from benchwright.study.parts import MeasuredPart
 
 
 class PoolRecord(msgspec.Struct, frozen=True):
@@ -32,20 +35,6 @@ class PoolRecord(msgspec.Struct, frozen=True):
     def leases(self) -> dict[str, Lease]:
         """The last lease of each gang."""
         return {lease.gang: lease for lease in self.every_lease.values()}
-
-    @property
-    def measured_by(self) -> dict[str, str]:
-        """The gang that measured each recorded task, by the task's place. The model of a surface
-        has an effect of each, so a gang that was leased again on other hosts is another one: `g1 on
-        n3, n4`."""
-        hosts: dict[str, tuple[str, ...]] = {}
-        found = {}
-        for one in self.attempts.values():
-            if one.is_recorded:
-                same = set(hosts.setdefault(one.gang, one.hosts)) == set(one.hosts)
-                name = one.gang if same else f"{one.gang} on {', '.join(one.hosts)}"
-                found[one.place] = name
-        return found
 
 
 def stored_pool(info: SessionInfo) -> PoolSettings | None:
@@ -72,15 +61,31 @@ def pool_record(study: Study, session: int) -> PoolRecord:
     return PoolRecord(leases, attempts, planned)
 
 
-def hosts_of_tests(study: Study, session: int, info: SessionInfo) -> dict[str, str]:
-    """Return the hosts of the gang that measured each test, comparison and search, by its key; none
-    without a pool, and for local gangs, which are one host. Raises StudyError `journal-damaged`."""
+def measured_parts(study: Study, session: int, info: SessionInfo) -> list[MeasuredPart]:
+    """Return the recorded parts of a session with a pool. Raises StudyError `journal-damaged`."""
     settings = stored_pool(info)
-    if settings is None or settings.engine is PoolKind.LOCAL:
-        return {}
-    return {
-        prefix.removesuffix("/"): ", ".join(one.hosts)
-        for one in pool_record(study, session).attempts.values()
-        if one.is_recorded
-        for prefix in one.prefixes
-    }
+    is_here = settings is None or settings.engine is PoolKind.LOCAL
+    return parts_of_attempts(pool_record(study, session).attempts.values(), is_here=is_here)
+
+
+def parts_of_attempts(attempts: Iterable[Attempt], *, is_here: bool) -> list[MeasuredPart]:
+    """Return the parts that attempts recorded; `is_here`: all gangs are on this machine.
+
+    The model of a surface has an effect of each gang, so one that was leased again on other hosts is
+    another one: `g1 on n3, n4`.
+    """
+    hosts: dict[str, tuple[str, ...]] = {}
+    found = []
+    for one in attempts:
+        if one.is_recorded:
+            same = set(hosts.setdefault(one.gang, one.hosts)) == set(one.hosts)
+            found.append(
+                MeasuredPart(
+                    place=one.place,
+                    keys=tuple(prefix.removesuffix("/") for prefix in one.prefixes),
+                    gang=one.gang if same else f"{one.gang} on {', '.join(one.hosts)}",
+                    hosts=() if is_here else one.hosts,
+                    held_ns=one.ended_ns - one.began_ns,
+                )
+            )
+    return found

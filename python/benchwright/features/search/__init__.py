@@ -19,7 +19,6 @@ class Search(Feature):
         "load",
         "generators",
         "quiet",
-        "pool",
     )
 
     def add_parser(self, command: str) -> AddParser:

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import msgspec
 
+from benchwright.cli.added_options import BegunSession, with_features_options
 from benchwright.cli.parser import add_command
 from benchwright.cli.plot_file import check_plot
 from benchwright.cli.shared_options import (
@@ -348,10 +349,8 @@ def begin_search(
     info = msgspec.structs.replace(info, sources=(*info.sources, *experiment.spec.files))
     info = with_session_options(info, arguments)
     if kind == "surface":
-        table = experiment.spec.pool
-        from benchwright.features.pool.options import pool_of, with_pool
-
-        info = with_pool(info, pool_of(arguments, table, may_have_clients=True))
+        begun = BegunSession(info, experiment.spec.tables)
+        info = with_features_options(begun, arguments, kind)
     experiment.info = info
     experiment.check()
     output = search_output(

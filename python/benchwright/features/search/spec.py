@@ -23,7 +23,6 @@ from benchwright.core.named_server import NamedServer
 from benchwright.core.notice import NoticeSettings
 from benchwright.core.plan import Pairs
 from benchwright.core.remote import HostsSettings, RemoteSettings
-from benchwright.features.pool.types import PoolSettings
 from benchwright.features.quiet.server_resources_types import ServerResources
 from benchwright.features.search.command_text import CommandText
 from benchwright.features.search.types import Claim, PeakGoal
@@ -165,8 +164,8 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True):
     """Notices about the end of a search; None: the spec has none."""
     servers: tuple[NamedServer, ...] = ()
     """Running servers that the load uses."""
-    pool: PoolSettings | None = None
-    """The pool for the samples of a surface; None: they are searched one after the other here."""
+    tables: Mapping[str, Any] = {}
+    """What the tables of features state, by key (`Feature.suite_tables`)."""
     places: dict[str, Where] = {}
     """The position of a table or `table.key`, for errors that are detected later."""
     files: tuple[tuple[str, str], ...] = ()

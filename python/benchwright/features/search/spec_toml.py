@@ -43,7 +43,6 @@ from benchwright.features.load.tables import (
     template_value,
 )
 from benchwright.features.load.workload_toml import RUN, WorkloadFile, read_filaments, read_workload
-from benchwright.features.pool.toml import read_pool
 from benchwright.features.search.command_text import read_command, read_commands
 from benchwright.features.search.options import PeakRequest
 from benchwright.features.search.peak.policies.registry import FORMER_POLICIES, POLICY_NAMES
@@ -78,6 +77,7 @@ from benchwright.suite.mistakes import diagnostic
 from benchwright.suite.options import Option
 from benchwright.suite.program import Template, Where
 from benchwright.suite.source import Unreadable, read_regular, read_text
+from benchwright.suite.tables import SuiteTable, missing_tables, suite_tables
 from benchwright.suite.template import brace_template, fill_placeholders
 from benchwright.suite.toml_sections import notify_of, servers_of
 from benchwright.suite.toml_table import Scalar, TomlTable, read_toml
@@ -355,7 +355,7 @@ ReadTable = Callable[[TomlTable, Spec], Any]
 
 TOP = (
     *("server", "load", "files", "filament", "factors", "peak", "ramp", "surface"),
-    *("notify", "remote", "target", "pool"),
+    *("notify", "remote", "target"),
 )
 _PEAK = Form(keys_of(PeakRequest))
 _ADDRESS = re.compile(r"(?:\[[0-9a-fA-F:.]+\]|[\w.-]+):([0-9]{1,5})", re.ASCII)
@@ -377,8 +377,19 @@ def read_spec(
     return read_toml(text, file, "spec", lambda top: _spec(top, file, more or {}), beside)
 
 
+def _added() -> dict[str, SuiteTable]:
+    """Return the tables of a spec that features add."""
+    return {key: table for key, table in suite_tables().items() if table.in_specs}
+
+
+def _stated(top: TomlTable) -> dict[str, Any]:
+    """Return what the tables of features state."""
+    stated = {key: table.read(top) for key, table in _added().items() if key in top}
+    return {key: one for key, one in stated.items() if one is not None}
+
+
 def _spec(top: TomlTable, file: str, more: Mapping[str, ReadTable]) -> Spec:
-    top.only(TOP)
+    top.only((*TOP, *_added()), elsewhere=missing_tables())
     factors = _factors(top)
     typed = _typed_levels(top, factors)
     uses = _uses(top, typed)
@@ -430,7 +441,7 @@ def _spec_at(
 ) -> Spec:
     """Return the contents of a spec whose values are those of a sample."""
     peak = top.table("peak")
-    notices, pool = top.table("notify"), top.table("pool")
+    notices = top.table("notify")
     server, load = _server(top), _load(top)
     if load.hosts is not None and server is not None and server.network == "private":
         message = "a private network belongs to this machine: other hosts cannot reach it"
@@ -448,7 +459,7 @@ def _spec_at(
         policy=None if peak is None else peak.read("policy", _policy),
         notify=None if notices is None else notify_of(notices),
         servers=servers_of(top),
-        pool=None if pool is None else read_pool(pool),
+        tables=_stated(top),
         places=_positions(top),
     )
     if peak is not None:

@@ -20,7 +20,6 @@ from benchwright.study.catalogue import sessions_now
 from benchwright.study.contents import (
     TestContents,
     first_machine,
-    hosts_of_tests,
     stored_baseline,
     tests_of,
 )
@@ -28,6 +27,7 @@ from benchwright.study.directory import JOURNAL
 from benchwright.study.findings import session_findings, stored_findings
 from benchwright.study.journal import StoredSession, Study
 from benchwright.study.parsers.api import ParsedInput
+from benchwright.study.parts import hosts_of_tests
 from benchwright.study.selection import split_selector
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 
+from benchwright.cli.added_options import add_features_options, added_to
 from benchwright.cli.parser import add_command
 from benchwright.cli.shared_options import drawn_seed
 from benchwright.core.errors import argument_error
-from benchwright.features.pool.options import PoolOptions
 from benchwright.features.search.command_line import (
     NEW_SESSION,
     SpecArgument,
@@ -47,7 +47,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     add_options(parser, SpecArgument, helps={"spec": _SPEC})
     add_options(parser, SurfaceRequest)
     add_options(parser, PeakRequest, only=INNER, helps={"start": _START})
-    add_options(parser, PoolOptions, "the mapping")
+    add_features_options(parser, "surface")
     add_session(parser)
     parser.set_defaults(handler=run)
 
@@ -73,7 +73,8 @@ def _check(arguments: argparse.Namespace) -> None:
     if arguments.command_argv is not None:
         hint = "bw surface SPEC.toml: the spec defines the server and its load"
         raise argument_error("--", "", "bw surface takes no command after --", hint)
-    new = given(arguments, PeakRequest, SurfaceRequest, PoolOptions, *NEW_SESSION)
+    added = [one.declared for one in added_to("surface")]
+    new = given(arguments, PeakRequest, SurfaceRequest, *added, *NEW_SESSION)
     new = [option for option in new if option.name not in ("plot", "predict")]
     if arguments.spec is None and new:
         option = new[0].flag

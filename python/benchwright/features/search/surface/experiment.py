@@ -23,7 +23,6 @@ import msgspec
 from benchwright.core.errors import InputError
 from benchwright.core.remote import GangClients
 from benchwright.core.text import plural
-from benchwright.features.pool.stored import pool_record, stored_pool
 from benchwright.features.search.keys import (
     deadline_key,
     search_key,
@@ -66,11 +65,12 @@ from benchwright.features.search.types import (
     decode_stored,
     encode_stored,
 )
-from benchwright.run.gangs import DeadlineReached, Gangs, Task, TaskEnd
+from benchwright.run.gangs import DeadlineReached, Gangs, Task, TaskEnd, gangs_of
 from benchwright.run.ledger import Ledger
 from benchwright.run.session import SessionVerdict
 from benchwright.study.findings import recorded_findings
 from benchwright.study.journal import SessionInfo, Study
+from benchwright.study.parts import MeasuredPart, measured_parts
 
 if TYPE_CHECKING:
     from benchwright.run.runner import SessionSite
@@ -108,8 +108,8 @@ class SurfaceExperiment(SearchExperiment[SurfaceResult, SurfaceListener]):
     def check(self) -> None:
         """Raise InputError as other searches, and for a load that the clients of the pool cannot
         issue."""
-        pool = stored_pool(self.info)
-        if pool is not None and pool.clients:
+        gangs = gangs_of(self.info)
+        if gangs is not None and gangs.has_clients:
             specs = (self.spec, *map(self.spec.at, self.samples))
             wrong = dict.fromkeys(one for spec in specs for one in client_mistakes(spec))
             if wrong:
@@ -119,10 +119,10 @@ class SurfaceExperiment(SearchExperiment[SurfaceResult, SurfaceListener]):
     @property
     def searches(self) -> int:
         """The number of searches: with a pool, each gang searches the anchor too."""
-        pool = stored_pool(self.info)
-        if pool is None:
+        gangs = gangs_of(self.info)
+        if gangs is None:
             return self.plan.goal.samples
-        return searches_of(self.plan.goal, GangNames(pool.names))
+        return searches_of(self.plan.goal, GangNames(gangs.names))
 
     def run(self, site: SessionSite, listener: SurfaceListener) -> SessionVerdict:
         """Search the samples here, or on the gangs of a pool."""
@@ -354,21 +354,20 @@ def _failed_answer(
     raise end.gave_up
 
 
+def _parts(ledger: Ledger) -> list[MeasuredPart]:
+    """Return the recorded searches that gangs measured."""
+    (stored,) = (one for one in ledger.study.sessions() if one.number == ledger.session)
+    return measured_parts(ledger.study, ledger.session, stored.info)
+
+
 def _gangs_of_searches(ledger: Ledger) -> dict[int, str]:
     """Return the gang that measured each search of a pool."""
-    measured_by = pool_record(ledger.study, ledger.session).measured_by
-    return {int(place): gang for place, gang in measured_by.items()}
+    return {int(one.place): one.gang for one in _parts(ledger)}
 
 
 def _held_s(ledger: Ledger, count: int) -> float:
     """Return the time for which the first searches of a pool held their gangs [s]."""
-    attempts = pool_record(ledger.study, ledger.session).attempts.values()
-    held = (
-        one.ended_ns - one.began_ns
-        for one in attempts
-        if one.is_recorded and int(one.place) <= count
-    )
-    return sum(held) / 1e9
+    return sum(one.held_ns for one in _parts(ledger) if int(one.place) <= count) / 1e9
 
 
 def recorded_surface(plan: SurfacePlan, ledger: Ledger) -> SurfaceResult:
