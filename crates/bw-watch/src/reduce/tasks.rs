@@ -7,7 +7,7 @@
 use super::file::{Header, ProcessRow, Processes, ThreadRow, ThreadsLine};
 use super::resource_use::{MOST_OTHERS, MOST_TASKS, ProgramUse, TaskOwner, TaskUse, WORKING_CORES};
 use super::window::{Figures, TablesAround};
-use std::cmp::{Ordering, Reverse};
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashSet};
 use std::rc::Rc;
 
@@ -120,28 +120,35 @@ struct Track {
 }
 
 impl Track {
-    /// Returns the order of the busiest: by the use, then by number.
-    fn rank(&self, used: f64) -> (Reverse<Total>, i64, i64) {
-        (Reverse(Total(used)), self.pid, self.tid)
+    fn new(pid: i64, tid: i64, name: &str, of: TaskOwner, run: TaskGrowth, first_ns: i64) -> Self {
+        Self {
+            pid,
+            tid,
+            name: name.to_owned(),
+            of,
+            run,
+            first_ns,
+            first_total: 0,
+            wait: None,
+            is_wait_reported: false,
+            parent: 0,
+            of_kernel: false,
+        }
+    }
+
+    /// Takes the name of the last sample.
+    fn rename(&mut self, name: &str) {
+        if self.name != name {
+            name.clone_into(&mut self.name);
+        }
     }
 }
 
-/// A figure with a total order.
-#[derive(PartialEq)]
-struct Total(f64);
-
-impl Eq for Total {}
-
-impl PartialOrd for Total {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Total {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.0.total_cmp(&other.0)
-    }
+/// Orders tasks with their uses: the busiest first, equals by number.
+fn by_use(a: (f64, &Track), b: (f64, &Track)) -> Ordering {
+    let number = |track: &Track| (track.pid, track.tid);
+    let more = b.0.total_cmp(&a.0);
+    more.then_with(|| number(a.1).cmp(&number(b.1)))
 }
 
 /// All tasks seen in one window, by number and start, since numbers are reused.
@@ -195,7 +202,7 @@ impl Tracks {
         }
         let end_ns = self.end_ns;
         self.gone
-            .sort_by_cached_key(|track| track.rank(track.run.since(end_ns)));
+            .sort_by(|a, b| by_use((a.run.since(end_ns), a), (b.run.since(end_ns), b)));
         self.gone.truncate(MOST_GONE);
     }
 }
@@ -271,9 +278,7 @@ impl WindowThreads {
             let key = (row.pid, row.tid);
             match self.tracks.known.get_mut(&key) {
                 Some(track) => {
-                    if track.name != row.name {
-                        track.name.clone_from(&row.name);
-                    }
+                    track.rename(&row.name);
                     track.run.add(when_ns, run_ns.0);
                     add_wait(track, self.begin_ns, when_ns, row);
                 }
@@ -296,19 +301,8 @@ impl WindowThreads {
         before_ns: Option<i64>,
     ) -> Track {
         let begin_ns = self.begin_ns;
-        let mut track = Track {
-            pid: row.pid,
-            tid: row.tid,
-            name: row.name.clone(),
-            of: self.of,
-            run: TaskGrowth::new(begin_ns, when_ns, run_ns),
-            first_ns: when_ns,
-            first_total: 0,
-            wait: None,
-            is_wait_reported: false,
-            parent: 0,
-            of_kernel: false,
-        };
+        let run = TaskGrowth::new(begin_ns, when_ns, run_ns);
+        let mut track = Track::new(row.pid, row.tid, &row.name, self.of, run, when_ns);
         if let Some(before_ns) = before_ns {
             track.run = TaskGrowth::new(begin_ns, before_ns, 0);
             track.run.add(when_ns, run_ns);
@@ -363,7 +357,7 @@ fn share_of(figures: &Figures<'_>, track: &Track, unit_s: f64) -> f64 {
 /// Returns the `most` busiest of the tasks that did anything, busiest first.
 fn busiest(mut shares: Vec<(f64, &Track)>, most: usize) -> Vec<(f64, &Track)> {
     shares.retain(|(share, _)| *share >= LEAST_SHARE);
-    shares.sort_by_cached_key(|(share, track)| track.rank(*share));
+    shares.sort_by(|a, b| by_use(*a, *b));
     shares.truncate(most);
     shares
 }
@@ -567,9 +561,7 @@ impl WindowOthers {
             let key = (row.pid, row.start_ticks);
             match self.tracks.known.get_mut(&key) {
                 Some(track) => {
-                    if track.name != row.name {
-                        track.name.clone_from(&row.name);
-                    }
+                    track.rename(&row.name);
                     track.run.add(when_ns, row.run_ticks);
                 }
                 None => {
@@ -588,19 +580,10 @@ impl WindowOthers {
             run = TaskGrowth::new(self.begin_ns, before_ns, 0);
             run.add(when_ns, row.run_ticks);
         }
-        Track {
-            pid: row.pid,
-            tid: 0,
-            name: row.name.clone(),
-            of: TaskOwner::Other,
-            run,
-            first_ns: when_ns,
-            first_total: 0,
-            wait: None,
-            is_wait_reported: false,
-            parent: row.ppid,
-            of_kernel: self.sees_kernel && [row.pid, row.ppid].contains(&KERNEL_THREADS),
-        }
+        let mut track = Track::new(row.pid, 0, &row.name, TaskOwner::Other, run, when_ns);
+        track.parent = row.ppid;
+        track.of_kernel = self.sees_kernel && [row.pid, row.ppid].contains(&KERNEL_THREADS);
+        track
     }
 }
 
