@@ -6,7 +6,8 @@ import pytest
 
 from benchwright.core.pattern import PatternError, compile_pattern
 from benchwright.core.plan import MetricSpec
-from benchwright.suite.rules import pattern_fault
+from benchwright.suite.mistakes import fault_of
+from benchwright.suite.rules import pattern as parse_pattern
 from benchwright.trial.metrics import MetricNotFound, extract_metric
 
 
@@ -46,7 +47,7 @@ def test_no_pattern_takes_more_than_linear_time(pattern: str, text: str) -> None
 def test_what_re2_does_not_have_is_refused_with_what_to_write(
     pattern: str, what: str, hint: str, offset: int
 ) -> None:
-    fault = pattern_fault(pattern)
+    fault = fault_of(parse_pattern, pattern)
     assert fault is not None
     assert fault.message.startswith("bad regular expression")
     assert what in fault.message

@@ -37,11 +37,11 @@ from benchwright.core.untrusted import shell_text
 from benchwright.suite import common_options as common
 from benchwright.suite import program as step
 from benchwright.suite import values
-from benchwright.suite.mistakes import Fault
+from benchwright.suite.mistakes import fault_of
 from benchwright.suite.option_reader import OptionReader, at, placer
 from benchwright.suite.options import Option, Text, text_of
 from benchwright.suite.program import Program, Step, Template, Where
-from benchwright.suite.rules import ALWAYS, epochs_fault
+from benchwright.suite.rules import ALWAYS, epochs
 from benchwright.suite.template import (
     NAME,
     brace_template,
@@ -66,32 +66,16 @@ _number = partial(_rule, read=text_of(int))
 _levels = partial(Option, group="what varies")
 
 
-def _count(text: str) -> int:
-    """Return a number of runs. Raises ValueError."""
-    fault = epochs_fault(text.strip(), "the number of runs")
-    if fault is not None:
-        raise ValueError(fault.message)
+def _thread_levels(text: str) -> tuple[int, ...]:
+    """Return numbers of threads: `4`, `1,2,4`, `1..8`. Raises ValueError."""
+    levels = [level for part in text.split(",") for level in expanded(part.strip())]
+    return tuple(map(values.threads, levels))
+
+
+def _seed(text: str) -> int:
+    if not re.fullmatch("[0-9]{1,18}", text.strip(), re.ASCII):
+        raise ValueError(f"{text!r} is not a whole number of at least 0")
     return int(text)
-
-
-def _threads_fault(text: str) -> Fault | None:
-    """Return what is wrong with numbers of threads (`4`, `1,2,4`, `1..8`), or None."""
-    for part in text.split(","):
-        try:
-            levels = expanded(part.strip())
-        except ValueError as error:
-            return Fault("suite-threads", str(error), HINT)
-        for level in levels:
-            if fault := values.threads_fault(level):
-                return fault
-    return None
-
-
-def _seed_fault(text: str) -> Fault | None:
-    if re.fullmatch("[0-9]{1,18}", text.strip(), re.ASCII):
-        return None
-    message = f"{text!r} is not a whole number of at least 0"
-    return Fault("bad-argument", message, "write --seed 1")
 
 
 class CommandRequest(msgspec.Struct, frozen=True):
@@ -104,7 +88,7 @@ class CommandRequest(msgspec.Struct, frozen=True):
         _stopping(
             "number of trials of each test",
             "N",
-            _count,
+            epochs,
             default="10",
             hint="write --runs 30",
             yields_to="precision min_runs max_runs max_time",
@@ -115,7 +99,7 @@ class CommandRequest(msgspec.Struct, frozen=True):
         _stopping(
             "first trials that do not count",
             "N",
-            values.faultless(values.warmup_fault),
+            values.warmup,
             default="0",
             hint="write --warmup 1",
         ),
@@ -171,7 +155,7 @@ class CommandRequest(msgspec.Struct, frozen=True):
         _number(
             "trials before --precision stops; without it, the number of trials",
             "N",
-            _count,
+            epochs,
             default="30 with --precision",
             hint="write --min-runs 30",
             needs="precision",
@@ -183,7 +167,7 @@ class CommandRequest(msgspec.Struct, frozen=True):
         _number(
             "trials at which --precision gives up; without it, the number of trials",
             "N",
-            _count,
+            epochs,
             default="1000 with --precision",
             hint="write --max-runs 30",
             rare=True,
@@ -215,7 +199,7 @@ class CommandRequest(msgspec.Struct, frozen=True):
         _rule(
             "time after which --precision stops if it is known to be out of reach; none: it goes on",
             "2m",
-            values.give_up_ns,
+            values.timeout_ns,
             default="2m",
             hint="write --give-up 5m, or --give-up none",
             needs="precision",
@@ -237,7 +221,7 @@ class CommandRequest(msgspec.Struct, frozen=True):
         _levels(
             "concurrent processes of a trial; 1,2,4: a test for each",
             "N",
-            values.faultless(_threads_fault),
+            _thread_levels,
             default="1",
             hint="write --threads 4",
         ),
@@ -262,7 +246,7 @@ class CommandRequest(msgspec.Struct, frozen=True):
         _levels(
             "random seed of the order",
             "N",
-            values.faultless(_seed_fault),
+            _seed,
             default="drawn and recorded",
             hint="write --seed 1",
             rare=True,
@@ -414,7 +398,7 @@ class _CommandOptions(_StoppingOptions):
         levels = self._expanded("--threads", word, texts)
         offset = 0
         for raw, level in zip(word.split(","), texts, strict=True):
-            fault = None if ".." in level else values.threads_fault(level)
+            fault = None if ".." in level else fault_of(values.threads, level)
             if fault is not None:
                 self.wrong("--threads", word, fault.message, fault.hint, offset)
             offset += len(raw) + 1
@@ -442,7 +426,7 @@ class _CommandOptions(_StoppingOptions):
         slot = Template((step.Slot(THREADS, threads),), threads)
         steps: list[Step] = [step.SetThreads(slot, threads)]
         if request.warmup is not None:
-            self.checked("--warmup", request.warmup, values.warmup_fault)
+            self.parsed("--warmup", request.warmup, values.warmup)
             where = at("--warmup", request.warmup)
             steps.append(step.SetWarmUp(fixed(request.warmup, where), where))
         more = (
@@ -453,10 +437,8 @@ class _CommandOptions(_StoppingOptions):
 
     def _seed(self) -> int | None:
         """Return the seed of the order; None for the order given."""
-        text = self.request.seed
-        if text is None or self.request.in_order:
-            return None
-        return int(text) if self.checked("--seed", text, _seed_fault) else None
+        seed: int | None = None if self.request.in_order else self.value("seed")
+        return seed
 
     # -- the tests -------------------------------------------------------------------
 
@@ -540,10 +522,10 @@ class _CommandOptions(_StoppingOptions):
         self.wrong("--", word, message, hint)
 
     def _rest(self, text: str) -> list[Step]:
-        if not self.checked("--rest", text, values.rest_fault):
+        pause, where = self.parsed("--rest", text, values.rest_command), at("--rest", text)
+        if pause is None:
             return []
-        where = at("--rest", text)
-        return [step.SetPhase(CommandMode.SETUP, fixed(values.rest_command(text), where), where)]
+        return [step.SetPhase(CommandMode.SETUP, fixed(pause, where), where)]
 
     def _phase(self, option: str, text: str, mode: CommandMode) -> Step:
         return self.phase(option, text, mode, self._template(option, text))
@@ -556,7 +538,7 @@ class _CommandOptions(_StoppingOptions):
             lines = request.command[:1] or ("",)
             given = given or (command_name(lines[0]),)
         for name in given:
-            self.checked("--name", name, values.name_fault)
+            self.parsed("--name", name, values.name_of_test)
         factors = tuple(self._factors)
         return [
             with_sample(self._template("--name", name), factors)

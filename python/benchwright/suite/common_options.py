@@ -7,7 +7,7 @@ from typing import Annotated
 from benchwright.core.quantity import share_within
 from benchwright.suite import values
 from benchwright.suite.options import Option, Text
-from benchwright.suite.rules import parse_metric
+from benchwright.suite.rules import metric
 
 # -- Output format, and options for reading results ------------------------------------
 
@@ -53,7 +53,7 @@ Metrics = Annotated[
     Option(
         "number read from the output; elapsed, user, system and rss_bytes are always measured",
         "NAME[:higher][=/json/pointer | ~regex(group)]",
-        values.faultless(lambda text: next(iter(parse_metric(text)[1]), None)),
+        metric,
         flag="--metric",
     ),
 ]
@@ -99,7 +99,7 @@ Rest = Annotated[
     Option(
         "pause before each trial",
         "500ms",
-        values.faultless(values.rest_fault),
+        values.rest_command,
         hint="write --rest 500ms",
         rare=True,
     ),
@@ -109,7 +109,7 @@ Timeout = Annotated[
     Option(
         "time after which a trial is stopped and fails",
         "30s",
-        values.faultless(values.timeout_fault),
+        values.timeout_ns,
         hint="write --timeout 30s",
         rare=True,
     ),
@@ -131,7 +131,7 @@ Output = Annotated[
         "output to store: null, bounded (64 KiB of each end), file (all; file:4G sets "
         "a limit), inherit (bounded, and shown)",
         "WHERE",
-        values.faultless(values.output_fault),
+        values.output,
         default="bounded",
         hint="write --output file:4G",
         rare=True,

@@ -34,6 +34,7 @@ from benchwright.findings.codes import CODES
 from benchwright.suite import common_options as common
 from benchwright.suite import program as step
 from benchwright.suite import values
+from benchwright.suite.mistakes import fault_of
 from benchwright.suite.option_reader import OptionReader, at
 from benchwright.suite.options import Option, Text
 from benchwright.suite.program import Program, Step, Where
@@ -250,7 +251,7 @@ class ComparisonRequest(msgspec.Struct, frozen=True):
         Option(
             "concurrent processes of a trial",
             "N",
-            values.faultless(values.threads_fault),
+            values.threads,
             rare=True,
         ),
     ] = None
@@ -536,7 +537,7 @@ class _ComparisonOptions(ComparisonRuleOptions):
         """Return distinct names of the arms: from --name, else from the programs."""
         given = self.request.names
         for name in given:
-            fault = values.name_fault(name)
+            fault = fault_of(values.name_of_test, name)
             if fault is not None:
                 self.wrong("--name", name, fault.message, fault.hint, fault.offset)
             elif (fit := file_friendly(name)) != name:
@@ -572,9 +573,8 @@ class _ComparisonOptions(ComparisonRuleOptions):
         request = self.request
         before: list[Step] = []
         after: list[Step] = []
-        rest = request.rest
-        if rest is not None and self.checked("--rest", rest, values.rest_fault):
-            pause = values.rest_command(rest)
+        pause = self.parsed("--rest", request.rest, values.rest_command)
+        if pause is not None:
             before.append(self._phase("--rest", pause, CommandMode.SETUP))
         if request.setup is not None:
             before.append(self._phase("--setup", request.setup, CommandMode.SETUP))
@@ -590,7 +590,7 @@ class _ComparisonOptions(ComparisonRuleOptions):
     def _settings(self, specs: list[MetricSpec]) -> list[Step]:
         request = self.request
         text = request.threads or "1"
-        self.checked("--threads", text, values.threads_fault)
+        self.parsed("--threads", text, values.threads)
         where = Where("--threads", text=text)
         steps: list[Step] = [step.SetThreads(fixed(text, where), where)]
         limits = (request.timeout, request.ok_status, request.output)

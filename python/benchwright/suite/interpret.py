@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from decimal import Decimal
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import msgspec
 
@@ -39,6 +39,7 @@ from benchwright.trial.programs import counting_instructions
 AHEAD = 1000
 """Maximum number of epochs interpreted in advance, if they may differ."""
 
+T = TypeVar("T")
 Effects = Generator[Effect, EffectAnswer, None]
 """Yields effects; each is answered with `send`."""
 
@@ -109,9 +110,7 @@ class Repeated:
             if found is None:
                 raise raised(faults, where, rest.strip())
             rule = found
-        fault = values.name_fault(name)
-        if fault is not None:
-            raise raised([fault], where, name)
+        values.at_run_time(values.name_of_test, name, where)
         if name in self._in.names:
             message = f"a test named {name!r} has already run"
             hint = "results are stored by name; put the loop's variables into it"
@@ -171,7 +170,9 @@ class Repeated:
                 cleanup=tuple(phases.get(CommandMode.CLEANUP, ())),
                 postcleanup=tuple(phases.get(CommandMode.POSTCLEANUP, ())),
             ),
-            threads=values.threads(state.variables["THREADS"], self._test.where),
+            threads=values.at_run_time(
+                values.threads, state.variables["THREADS"], self._test.where
+            ),
             sample=state.sample,
             environment=tuple(state.exported.items()),
             directory=self._test.directory,
@@ -390,17 +391,19 @@ class _Interpreter:
                 self._assign(one)
             case step.SetThreads(count, where):
                 given = self.state.defined("THREADS") or self.state.text(count)
-                self.state.variables["THREADS"] = str(values.threads(given, where))
+                self.state.variables["THREADS"] = str(
+                    values.at_run_time(values.threads, given, where)
+                )
             case step.SetPhase():
                 self.phases.setdefault(one.mode, []).append(self._phase(one))
             case step.SetTimeout(duration, where):
-                self.state.timeout_ns = values.timeout_ns(self.state.text(duration), where)
+                self.state.timeout_ns = self._value(values.timeout_ns, duration, where)
             case step.SetOkStatus(statuses, where):
-                self.state.ok_status = values.ok_status(self.state.text(statuses), where)
+                self.state.ok_status = self._value(values.statuses, statuses, where)
             case step.SetWarmUp(count, where):
-                self.state.warmup = values.warmup(self.state.text(count), where)
+                self.state.warmup = self._value(values.warmup, count, where)
             case step.SetOutput(choice, where):
-                self.state.output = values.output(self.state.text(choice), where)
+                self.state.output = self._value(values.output, choice, where)
                 self.state.output_at = where
             case step.Metric():
                 self._metric(one)
@@ -408,6 +411,10 @@ class _Interpreter:
                 self.state.hooks = self._list(names)
             case step.CountInstructions(method):
                 self.state.instructions = method
+
+    def _value(self, parse: Callable[[str], T], template: Template, where: Where) -> T:
+        """Return the value of a text with its variables. Raises InputError."""
+        return values.at_run_time(parse, self.state.text(template), where)
 
     # -- effects ---------------------------------------------------------------------
 
@@ -445,7 +452,7 @@ class _Interpreter:
         else:
             value = self.state.text(assign.value)
         if assign.name == "THREADS":
-            value = str(values.threads(value, assign.where))
+            value = str(values.at_run_time(values.threads, value, assign.where))
         self.state.assign(assign.name, value, environment=assign.environment)
 
     def _computed(self, template: Template) -> str:

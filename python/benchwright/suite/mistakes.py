@@ -25,10 +25,39 @@ class Fault(msgspec.Struct, frozen=True):
     key: str = ""
     """The key or option to change."""
 
+    def moved(self, by: int) -> Fault:
+        """Return the fault in a longer text, in which this one begins at an offset."""
+        return msgspec.structs.replace(self, offset=self.offset + by)
+
     @classmethod
     def of_key(cls, key: str, message: str, hint: str = "") -> Fault:
         """Return the fault of a key, or of the option that it stands for."""
         return cls("spec-value", message, hint, key=key)
+
+
+class WrongText(ValueError):
+    """Raised by the parser of a text: what is wrong, at which character."""
+
+    def __init__(self, code: str, message: str, hint: str = "", offset: int = 0) -> None:
+        super().__init__(message)
+        self.fault = Fault(code, message, hint, offset)
+
+    @classmethod
+    def of(cls, fault: Fault) -> WrongText:
+        """Return the error of a fault."""
+        return cls(fault.code, fault.message, fault.hint, fault.offset)
+
+
+def fault_of(parse: Callable[[str], object], text: str, hint: str = "") -> Fault | None:
+    """Return what is wrong with a text that a parser refuses, or None; `hint`: the advice, if the
+    parser has none or the caller knows better."""
+    try:
+        parse(text)
+    except WrongText as error:
+        return msgspec.structs.replace(error.fault, hint=hint or error.fault.hint)
+    except ValueError as error:
+        return Fault("bad-argument", str(error), hint)
+    return None
 
 
 def diagnostic(where: Where, code: str, message: str, hint: str = "") -> Diagnostic:

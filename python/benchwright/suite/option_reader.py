@@ -13,7 +13,7 @@ from benchwright.core.plan import CommandMode, MetricSpec
 from benchwright.core.text import plural
 from benchwright.suite import program as step
 from benchwright.suite import values
-from benchwright.suite.mistakes import Fault, placed
+from benchwright.suite.mistakes import WrongText, placed
 from benchwright.suite.options import options_of
 from benchwright.suite.program import Step, Template, Where
 from benchwright.suite.rules import parse_metric
@@ -130,15 +130,15 @@ class OptionReader(Generic[R]):
         --instructions."""
         steps: list[Step] = [step.Metric(spec, Where("--metric")) for spec in specs]
         if timeout is not None:
-            self.checked("--timeout", timeout, values.timeout_fault)
+            self.parsed("--timeout", timeout, values.timeout_ns)
             where = at("--timeout", timeout)
             steps.append(step.SetTimeout(fixed(timeout, where), where))
         if ok_status is not None:
-            self.checked("--ok-status", ok_status, values.ok_status_fault)
+            self.parsed("--ok-status", ok_status, values.statuses)
             where = at("--ok-status", ok_status)
             steps.append(step.SetOkStatus(fixed(ok_status, where), where))
         if output is not None:
-            self.checked("--output", output, values.output_fault)
+            self.parsed("--output", output, values.output)
             where = at("--output", output)
             steps.append(step.SetOutput(fixed(output, where), where))
         if instructions is not None:
@@ -159,9 +159,12 @@ class OptionReader(Generic[R]):
         """Return the value of a text; None if it is absent or wrong."""
         try:
             return None if text is None else parse(text)
+        except WrongText as error:
+            fault = error.fault
+            self.wrong(option, text or "", fault.message, hint or fault.hint, fault.offset)
         except ValueError as error:
             self.wrong(option, text or "", str(error), hint)
-            return None
+        return None
 
     def named(
         self, option: str, text: str, parse: Callable[[str], T], hint: str
@@ -176,13 +179,6 @@ class OptionReader(Generic[R]):
         except ValueError as error:
             self.wrong(option, text, str(error), offset=len(name) + 1)
             return None
-
-    def checked(self, option: str, text: str, fault_of: Callable[[str], Fault | None]) -> bool:
-        """Return whether a text is correct; report its mistake if not."""
-        fault = fault_of(text)
-        if fault is not None:
-            self.wrong(option, text, fault.message, fault.hint, fault.offset)
-        return fault is None
 
     def wrong(self, option: str, text: str, message: str, hint: str = "", offset: int = 0) -> None:
         where = at(option, text, offset)

@@ -20,7 +20,7 @@ from benchwright.core.plan import (
     UntilProgram,
 )
 from benchwright.core.quantity import parse_change
-from benchwright.suite.mistakes import Fault
+from benchwright.suite.mistakes import Fault, WrongText
 from benchwright.suite.template import Word, split_words
 
 # --------------------------------------------------------------------------------------
@@ -55,47 +55,55 @@ def parse_metric(text: str) -> tuple[MetricSpec | None, list[Fault]]:
         hint = f"write {text[:at]}{source[1:]}"
         message = "a regular expression follows ~ without ="
         return None, [Fault(METRIC_CODE, message, hint, at)]
-    pointer = source[1:] if source.startswith("=") else None
-    pattern = source[1:] if source.startswith("~") else None
-    wrong = pointer_fault(pointer) or pattern_fault(pattern)
-    if wrong is not None:
-        return None, [Fault(wrong.code, wrong.message, wrong.hint, at + 1 + wrong.offset)]
-    return MetricSpec(name[0], pointer, pattern, better=better), []
-
-
-def metric_name_fault(name: str) -> Fault | None:
-    """Return what is wrong with a metric's name, or None."""
-    if _NAME.fullmatch(name):
-        return None
-    hint = "letters, digits, _ . -, beginning with a letter or _"
-    return Fault(METRIC_CODE, f"{name!r} is not a metric's name", hint)
-
-
-def pointer_fault(pointer: str | None) -> Fault | None:
-    """Return what is wrong with a JSON pointer, or None."""
-    if pointer is None:
-        return None
-    if not pointer.startswith("/"):
-        return Fault(METRIC_CODE, f"{pointer!r} is not a JSON pointer", "it begins with /")
-    if escape := _BAD_ESCAPE.search(pointer):
-        hint = "in a pointer ~0 stands for ~ and ~1 for /"
-        return Fault(METRIC_CODE, "~ is not followed by 0 or 1", hint, escape.start())
-    return None
-
-
-def pattern_fault(pattern: str | None) -> Fault | None:
-    """Return what is wrong with a pattern, or None."""
-    if pattern is None:
-        return None
     try:
-        groups = compile_pattern(pattern).groups
+        spec = MetricSpec(
+            name[0],
+            pointer(source[1:]) if source.startswith("=") else None,
+            pattern(source[1:]) if source.startswith("~") else None,
+            better=better,
+        )
+    except WrongText as error:
+        return None, [error.fault.moved(at + 1)]
+    return spec, []
+
+
+def metric(text: str) -> MetricSpec:
+    """Return the metric that a text declares. Raises WrongText with its first fault."""
+    spec, faults = parse_metric(text)
+    if spec is None:
+        raise WrongText.of(faults[0])
+    return spec
+
+
+def metric_name(name: str) -> str:
+    """Return a metric's name. Raises WrongText."""
+    if not _NAME.fullmatch(name):
+        hint = "letters, digits, _ . -, beginning with a letter or _"
+        raise WrongText(METRIC_CODE, f"{name!r} is not a metric's name", hint)
+    return name
+
+
+def pointer(text: str) -> str:
+    """Return a JSON pointer. Raises WrongText."""
+    if not text.startswith("/"):
+        raise WrongText(METRIC_CODE, f"{text!r} is not a JSON pointer", "it begins with /")
+    if escape := _BAD_ESCAPE.search(text):
+        hint = "in a pointer ~0 stands for ~ and ~1 for /"
+        raise WrongText(METRIC_CODE, "~ is not followed by 0 or 1", hint, escape.start())
+    return text
+
+
+def pattern(text: str) -> str:
+    """Return a regular expression with one group. Raises WrongText."""
+    try:
+        groups = compile_pattern(text).groups
     except PatternError as error:
         message = f"bad regular expression: {error.message}"
-        return Fault(METRIC_CODE, message, error.hint, error.offset)
+        raise WrongText(METRIC_CODE, message, error.hint, error.offset) from None
     if groups != 1:
         hint = "exactly one ( ) around the number; (?: ) for others"
-        return Fault(METRIC_CODE, f"the regular expression has {groups} groups", hint)
-    return None
+        raise WrongText(METRIC_CODE, f"the regular expression has {groups} groups", hint)
+    return text
 
 
 def _direction(text: str, at: int) -> tuple[int, Literal["lower", "higher"], list[Fault]]:
@@ -198,22 +206,23 @@ def predicate_faults(predicate: str) -> list[Fault]:
     return []
 
 
-def epochs_fault(text: str, what: str) -> Fault | None:
-    """Return what is wrong with a number of epochs, or None."""
+def epochs(text: str, what: str = "the number of runs") -> int:
+    """Return a number of epochs. Raises WrongText."""
+    text = text.strip()
     if not re.fullmatch(r"[0-9]{1,18}", text, re.ASCII) or int(text) < 1:
         message = f"{what} {text!r} is not a whole number of at least 1"
-        return Fault(RULE_CODE, message, RULE_SYNTAX)
+        raise WrongText(RULE_CODE, message, RULE_SYNTAX)
     if int(text) > MAX_EPOCHS:
-        return Fault(RULE_CODE, f"{what} {text} is more than {MAX_EPOCHS}", RULE_SYNTAX)
-    return None
+        raise WrongText(RULE_CODE, f"{what} {text} is more than {MAX_EPOCHS}", RULE_SYNTAX)
+    return int(text)
 
 
 def _epochs(text: str, what: str, offset: int, faults: list[Fault]) -> int:
-    fault = epochs_fault(text, what)
-    if fault is None:
-        return int(text)
-    faults.append(Fault(fault.code, fault.message, fault.hint, offset))
-    return 1
+    try:
+        return epochs(text, what)
+    except WrongText as error:
+        faults.append(error.fault.moved(offset))
+        return 1
 
 
 def _rule(
@@ -221,7 +230,7 @@ def _rule(
 ) -> StoppingRule:
     words, wrong = split_words(program)
     if words and posixpath.basename(words[0].text) == "getstats":
-        faults += [Fault(f.code, f.message, f.hint, offset + f.offset) for f in wrong]
+        faults += [f.moved(offset) for f in wrong]
         predicate = _predicate(words, offset + len(program), faults)
         if predicate is not None:
             at = predicate.offsets

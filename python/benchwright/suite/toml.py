@@ -19,7 +19,7 @@ from benchwright.suite import program as step
 from benchwright.suite import toml_rule, values
 from benchwright.suite import toml_sections as sections
 from benchwright.suite.check import unused_defines
-from benchwright.suite.mistakes import Fault
+from benchwright.suite.mistakes import Fault, WrongText, fault_of
 from benchwright.suite.program import (
     Baseline,
     Program,
@@ -216,7 +216,7 @@ class _Suite:
         single = TomlTable.scalar(value) or "a number that long"
         levels = top.levels(THREADS) or [] if isinstance(value, list) else [single]
         for index, level in enumerate(levels):
-            fault = values.threads_fault(level)
+            fault = fault_of(values.threads, level)
             if fault is not None:
                 keys = (index,) if isinstance(value, list) else ()
                 where = top.at(THREADS, *keys)
@@ -353,7 +353,7 @@ class _Suite:
             name = self._template(table, text, "name")
         literal = name.literal
         if literal is not None:
-            fault = values.name_fault(literal)
+            fault = fault_of(values.name_of_test, literal)
             holder = table if text is not None else self._top
             if fault is not None:
                 holder.faults([fault], literal, "name")
@@ -431,12 +431,13 @@ def _rest(table: TomlTable) -> list[Step]:
     text = table.text("rest")
     if text is None:
         return []
-    fault = values.rest_fault(text)
-    if fault is not None:
-        table.faults([fault], text, "rest")
-        return []
     where = table.at("rest")
-    return [step.SetPhase(CommandMode.SETUP, fixed(values.rest_command(text), where), where)]
+    try:
+        pause = values.rest_command(text)
+    except WrongText as error:
+        table.faults([error.fault], text, "rest")
+        return []
+    return [step.SetPhase(CommandMode.SETUP, fixed(pause, where), where)]
 
 
 def _warmup(table: TomlTable) -> list[Step]:
@@ -451,14 +452,14 @@ def _warmup(table: TomlTable) -> list[Step]:
 def _setting(
     table: TomlTable,
     key: str,
-    fault_of: Callable[[str], Fault | None],
+    parse: Callable[[str], object],
     make: Callable[[Template, Where], Step],
 ) -> Iterator[Step]:
     """Yield the step of a string key, if the key is given; report its mistake."""
     text = table.text(key)
     if text is None:
         return
-    if fault := fault_of(text):
+    if fault := fault_of(parse, text):
         table.faults([fault], text, key)
     where = table.at(key)
     yield make(fixed(text, where), where)
@@ -473,7 +474,7 @@ def _ok_status(table: TomlTable) -> Iterator[Step]:
         text = ",".join(table.levels("ok_status") or ())
     else:
         text = TomlTable.scalar(value) or str(value)
-    if text and (fault := values.ok_status_fault(text)):
+    if text and (fault := fault_of(values.statuses, text)):
         table.wrong(where, fault.code, fault.message, fault.hint)
     yield step.SetOkStatus(fixed(text, where), where)
 
@@ -484,9 +485,9 @@ def _settings(table: TomlTable, *, remote: bool) -> list[Step]:
     With `remote`, the hook `remote` is added to a list of hooks.
     """
     steps: list[Step] = [
-        *_setting(table, "timeout", values.timeout_fault, step.SetTimeout),
+        *_setting(table, "timeout", values.timeout_ns, step.SetTimeout),
         *_ok_status(table),
-        *_setting(table, "output", values.output_fault, step.SetOutput),
+        *_setting(table, "output", values.output, step.SetOutput),
     ]
     if "hooks" in table:
         where = table.at("hooks")

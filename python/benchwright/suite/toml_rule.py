@@ -32,7 +32,7 @@ from benchwright.suite.form import (
     read_form,
     texts_of,
 )
-from benchwright.suite.mistakes import Fault
+from benchwright.suite.mistakes import fault_of
 from benchwright.suite.options import Option, Reader
 from benchwright.suite.rules import predicate_faults
 from benchwright.suite.toml_table import TomlTable
@@ -49,7 +49,7 @@ def metrics(table: TomlTable) -> list[MetricSpec]:
     no rule with it is a mistake too."""
     specs = []
     for name in table.values:
-        fault = rules.metric_name_fault(name)
+        fault = fault_of(rules.metric_name, name)
         if fault is not None:
             table.wrong(table.at(name), fault.code, fault.message, fault.hint)
         one = table.table(name) if fault is None else None
@@ -57,17 +57,12 @@ def metrics(table: TomlTable) -> list[MetricSpec]:
     return specs
 
 
-def _checked(faults_of: Callable[[str], Fault | list[Fault] | None]) -> Reader:
-    """Return the reader of a string; each fault is reported at its character."""
-
-    def read(table: TomlTable, key: str) -> str | None:
-        text = table.text(key)
-        found = faults_of(text) if text is not None else None
-        faults = [found] if isinstance(found, Fault) else found or []
-        table.faults(faults, text or "", key)
-        return None if faults else text
-
-    return read
+def _predicate(table: TomlTable, key: str) -> str | None:
+    """Return a predicate; each of its faults is reported at its character."""
+    text = table.text(key)
+    faults = predicate_faults(text) if text is not None else []
+    table.faults(faults, text or "", key)
+    return None if faults else text
 
 
 def _text(parse: Callable[[str], Any]) -> Reader:
@@ -76,8 +71,8 @@ def _text(parse: Callable[[str], Any]) -> Reader:
 
 
 _METRIC = {
-    "pointer": Option(read=_checked(rules.pointer_fault)),
-    "pattern": Option(key="regex", read=_checked(rules.pattern_fault)),
+    "pointer": Option(read=_text(rules.pointer)),
+    "pattern": Option(key="regex", read=_text(rules.pattern)),
     "drift": Option(read=_text(parse_share)),
 }
 
@@ -170,7 +165,7 @@ _FORMS = {
     "runs": Form((needed("runs", read=of_type(int), field="count"),), FixedCount),
     "predicate": Form(
         (
-            needed("predicate", read=_checked(predicate_faults)),
+            needed("predicate", read=_predicate),
             *_LOOKS,
             optional("max_runs", read=of_type(int), field="maximum"),
         ),

@@ -11,7 +11,7 @@ import msgspec
 
 from benchwright.core.errors import Diagnostic, InputError, similar, suggestion
 from benchwright.core.text import some_text
-from benchwright.suite.mistakes import Fault, diagnostic
+from benchwright.suite.mistakes import Fault, WrongText, diagnostic
 from benchwright.suite.program import Where
 from benchwright.suite.source import physical_lines
 from benchwright.suite.template import NAME, NAME_IN_BRACES, brace_template, misspelt
@@ -602,9 +602,11 @@ class TomlTable:
             return None
         try:
             return parse(text)
+        except WrongText as error:
+            self.faults([error.fault], text, *keys)
         except ValueError as error:
             self.refuse(where, f"{keys[0]}: {error}", self._unknown_name(text))
-            return None
+        return None
 
     def _unknown_name(self, text: str) -> str:
         """Return the hint about a name in braces that was not replaced; empty without one."""

@@ -19,7 +19,7 @@ from benchwright.core.plan import Command, OutputPolicy
 from benchwright.core.quantity import parse_duration_ns, parse_size_bytes
 from benchwright.core.results import SlowRuns
 from benchwright.core.text import percent_text
-from benchwright.suite.mistakes import Fault, mistake, raised
+from benchwright.suite.mistakes import Fault, WrongText, mistake, raised
 from benchwright.suite.program import Where
 
 T = TypeVar("T")
@@ -197,8 +197,9 @@ def _level_text(number: Decimal) -> str:
 # --------------------------------------------------------------------------------------
 # Parses texts: commands, durations, counts, comparisons.
 #
-# The functions for the interpreter raise InputError at the step's position. Those for the
-# compiler, which checks texts without variables, return a Fault.
+# One parser for each value: of options, of keys, and of texts of a suite, which the compiler checks
+# if they have no variables (`fault_of`), and the interpreter reads when they have their values
+# (`at_run_time`).
 
 MAX_THREADS = 4096
 MAX_WARMUP = 1_000_000
@@ -221,30 +222,20 @@ def command(text: str, where: Where) -> Command:
         raise mistake(where, "suite-no-command", "the command is empty", hint) from None
 
 
-def _refuse(fault: Fault | None, text: str, where: Where) -> None:
-    """Raise InputError for a fault in a text that exists only at run time."""
-    if fault is not None:
-        raise raised([fault], where, text)
+def at_run_time(parse: Callable[[str], T], text: str, where: Where) -> T:
+    """Return the value of a text that exists only at run time. Raises InputError."""
+    try:
+        return parse(text)
+    except WrongText as error:
+        raise raised([error.fault], where, text) from None
 
 
-def _count_fault(text: str, what: str, code: str, least: int, most: int) -> Fault | None:
+def _count(text: str, what: str, code: str, least: int, most: int) -> int:
     text = text.strip()
     if re.fullmatch(r"[0-9]{1,7}", text, re.ASCII) and least <= int(text) <= most:
-        return None
+        return int(text)
     message = f"{text!r} is not a number of {what}"
-    return Fault(code, message, f"a whole number from {least} to {most}")
-
-
-def faultless(fault_of: Callable[[str], Fault | None]) -> Callable[[str], str]:
-    """Return the parser of an option whose value stays a text: it raises ValueError for a fault."""
-
-    def parse(text: str) -> str:
-        fault = fault_of(text)
-        if fault is not None:
-            raise ValueError(fault.message)
-        return text
-
-    return parse
+    raise WrongText(code, message, f"a whole number from {least} to {most}")
 
 
 def named(parse: Callable[[str], T]) -> Callable[[str], tuple[str, T]]:
@@ -260,39 +251,24 @@ def named(parse: Callable[[str], T]) -> Callable[[str], tuple[str, T]]:
     return pair
 
 
-def threads_fault(text: str) -> Fault | None:
-    """Return what is wrong with a number of threads, or None."""
-    return _count_fault(text, "threads", "suite-threads", 1, MAX_THREADS)
+def threads(text: str) -> int:
+    """Return a number of threads. Raises WrongText."""
+    return _count(text, "threads", "suite-threads", 1, MAX_THREADS)
 
 
-def threads(text: str, where: Where) -> int:
-    """Return a number of threads. Raises InputError."""
-    _refuse(threads_fault(text), text, where)
-    return int(text)
-
-
-def timeout_fault(text: str) -> Fault | None:
-    """Return what is wrong with a time limit, or None."""
+def timeout_ns(text: str) -> int | None:
+    """Return a time limit [ns], None for `none`. Raises WrongText."""
+    text = text.strip()
+    if text == "none":
+        return None
     try:
-        limit = 1 if text.strip() == "none" else parse_duration_ns(text.strip())
+        limit = parse_duration_ns(text)
     except ValueError as error:
-        return Fault("suite-duration", str(error), "such as 30s or 10m; none: no limit")
+        hint = "such as 30s or 10m; none: no limit"
+        raise WrongText("suite-duration", str(error), hint) from None
     if not 0 < limit < 2**63:
-        return Fault("suite-duration", f"{text.strip()!r} is not a time limit")
-    return None
-
-
-def timeout_ns(text: str, where: Where) -> int | None:
-    """Return a time limit [ns], None for `none`. Raises InputError."""
-    _refuse(timeout_fault(text), text, where)
-    return None if text.strip() == "none" else parse_duration_ns(text.strip())
-
-
-def give_up_ns(text: str) -> int | None:
-    """Return a time [ns], None for `none`. Raises ValueError."""
-    if fault := timeout_fault(text):
-        raise ValueError(fault.message)
-    return None if text.strip() == "none" else parse_duration_ns(text.strip())
+        raise WrongText("suite-duration", f"{text!r} is not a time limit")
+    return limit
 
 
 _LARGEST_STATUS = 255
@@ -300,94 +276,66 @@ _STATUS_HINT = "such as 0,1 or 0,2..4; 128 + N is a command that signal N ended"
 
 
 def statuses(text: str) -> tuple[int, ...]:
-    """Return exit statuses: numbers and ranges, separated by commas. Raises ValueError."""
-    found = [level for part in text.split(",") for level in expanded(part.strip())]
+    """Return exit statuses: numbers and ranges, separated by commas. Raises WrongText."""
+    code = "suite-status"
+    try:
+        found = [level for part in text.split(",") for level in expanded(part.strip())]
+    except ValueError as error:
+        raise WrongText(code, str(error), _STATUS_HINT) from None
     for one in found:
         if re.fullmatch("[0-9]{1,3}", one, re.ASCII) is None or int(one) > _LARGEST_STATUS:
-            raise ValueError(f"{one!r} is not an exit status: 0 to {_LARGEST_STATUS}")
+            message = f"{one!r} is not an exit status: 0 to {_LARGEST_STATUS}"
+            raise WrongText(code, message, _STATUS_HINT)
     return tuple(sorted({int(one) for one in found}))
 
 
-def ok_status_fault(text: str) -> Fault | None:
-    """Return what is wrong with a list of exit statuses, or None."""
-    try:
-        statuses(text)
-    except ValueError as error:
-        return Fault("suite-status", str(error), _STATUS_HINT)
-    return None
+def warmup(text: str) -> int:
+    """Return a number of warm-up trials. Raises WrongText."""
+    return _count(text, "warm-up trials", "suite-warmup", 0, MAX_WARMUP)
 
 
-def ok_status(text: str, where: Where) -> tuple[int, ...]:
-    """Return the exit statuses of a text. Raises InputError."""
-    _refuse(ok_status_fault(text), text, where)
-    return statuses(text)
-
-
-def warmup_fault(text: str) -> Fault | None:
-    """Return what is wrong with a number of warm-up trials, or None."""
-    return _count_fault(text, "warm-up trials", "suite-warmup", 0, MAX_WARMUP)
-
-
-def warmup(text: str, where: Where) -> int:
-    """Return a number of warm-up trials. Raises InputError."""
-    _refuse(warmup_fault(text), text, where)
-    return int(text)
-
-
-def output_fault(text: str) -> Fault | None:
-    """Return what is wrong with an output policy, or None."""
+def output(text: str) -> OutputPolicy:
+    """Return the output policy of a text. Raises WrongText."""
     mode, colon, limit = text.strip().partition(":")
     if mode not in OUTPUT_MODES:
         modes = ", ".join(OUTPUT_MODES)
         hint = f"must be one of {modes}; file:4G allows 4 GiB a trial"
-        return Fault("suite-output", f"unknown output {mode!r}", hint)
-    if not colon:
-        return None
-    try:
-        if not 0 < parse_size_bytes(limit) < 2**63:
-            raise ValueError(f"{limit!r} is not a size limit")
-    except ValueError as error:
-        return Fault("suite-output", str(error), "such as file:4G", len(mode) + 1)
-    return None
-
-
-def output(text: str, where: Where) -> OutputPolicy:
-    """Return the output policy of a text. Raises InputError."""
-    _refuse(output_fault(text), text, where)
-    mode, colon, limit = text.strip().partition(":")
+        raise WrongText("suite-output", f"unknown output {mode!r}", hint)
     chosen = msgspec.convert({"mode": mode}, OutputPolicy)
     if not colon:
         return chosen
-    return msgspec.structs.replace(chosen, limit_bytes=parse_size_bytes(limit))
-
-
-def rest_fault(text: str) -> Fault | None:
-    """Return what is wrong with a pause before a trial, or None."""
     try:
-        pause = parse_duration_ns(text.strip())
+        size = parse_size_bytes(limit)
+        if not 0 < size < 2**63:
+            raise ValueError(f"{limit!r} is not a size limit")
     except ValueError as error:
-        return Fault("suite-duration", str(error), "such as 500ms or 2s")
-    if not 0 < pause < 2**63:
-        return Fault("suite-duration", f"{text.strip()!r} is not a pause")
-    return None
+        offset = len(mode) + 1
+        raise WrongText("suite-output", str(error), "such as file:4G", offset) from None
+    return msgspec.structs.replace(chosen, limit_bytes=size)
 
 
 def rest_command(text: str) -> str:
-    """Return the command of SETUP that pauses for a duration."""
-    return f"sleep {Decimal(parse_duration_ns(text.strip())) / 10**9:f}"
+    """Return the command of SETUP that pauses for a duration. Raises WrongText."""
+    try:
+        pause = parse_duration_ns(text.strip())
+    except ValueError as error:
+        raise WrongText("suite-duration", str(error), "such as 500ms or 2s") from None
+    if not 0 < pause < 2**63:
+        raise WrongText("suite-duration", f"{text.strip()!r} is not a pause")
+    return f"sleep {Decimal(pause) / 10**9:f}"
 
 
-def name_fault(name: str) -> Fault | None:
-    """Return what is wrong with a test's name, which must be valid in file names, or None."""
+def name_of_test(name: str) -> str:
+    """Return a test's name, which must be valid in file names. Raises WrongText."""
     code, hint = "suite-test-name", "the name also names the test's files"
     if not name or name in (".", "..") or name[0] in "_-":
-        return Fault(code, f"{name!r} cannot name a test", hint)
+        raise WrongText(code, f"{name!r} cannot name a test", hint)
     if bad := _FORBIDDEN.search(name):
         message = f"{bad[0]!r} cannot be in a test's name"
-        return Fault(code, message, hint, bad.start())
+        raise WrongText(code, message, hint, bad.start())
     if len(name.encode("utf-8", "replace")) > 200:
-        return Fault(code, "a test's name of more than 200 bytes is too long", hint)
-    return None
+        raise WrongText(code, "a test's name of more than 200 bytes is too long", hint)
+    return name
 
 
 def compare(left: str, relation: str, right: str, where: Where) -> bool:

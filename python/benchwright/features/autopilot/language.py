@@ -14,7 +14,7 @@ from benchwright.features.autopilot.lines import Includer, SourceLine
 from benchwright.suite import program as step
 from benchwright.suite import rules, values
 from benchwright.suite.check import unset_variables, unused_defines, walk
-from benchwright.suite.mistakes import Fault, diagnostic, placed
+from benchwright.suite.mistakes import Fault, diagnostic, fault_of, placed
 from benchwright.suite.program import Branch, Program, Relational, Slot, Step, Template, Where
 from benchwright.suite.source import SourceReader
 from benchwright.suite.template import NAME, OffsetLocator, fixed, split_words
@@ -158,7 +158,7 @@ def assign(keyword: str, *, environment: bool, expression: bool) -> Directive:
         if expression and value.some(syntax) and template.literal is not None:
             value.faults(expression_faults(value.text))
         if name == "THREADS" and not expression:
-            _check(value, template, values.threads_fault)
+            _check(value, template, values.threads)
         return step.Assign(name, template, environment, expression, where)
 
     return directive
@@ -173,12 +173,10 @@ def expression_faults(text: str) -> list[Fault]:
     return []
 
 
-def _check(
-    part: DirectivePart, template: Template, fault_of: Callable[[str], Fault | None]
-) -> None:
+def _check(part: DirectivePart, template: Template, parse: Callable[[str], object]) -> None:
     """Report the mistake in a text, if it has no variables."""
     if template.literal is not None:
-        fault = fault_of(template.literal)
+        fault = fault_of(parse, template.literal)
         if fault is not None:
             part.faults([fault])
 
@@ -192,7 +190,7 @@ def threads(part: DirectivePart, where: Where) -> Step | None:
     if not value.some("THREADS=N"):
         return None
     template = value.template()
-    _check(value, template, values.threads_fault)
+    _check(value, template, values.threads)
     return step.SetThreads(template, where)
 
 
@@ -201,7 +199,7 @@ def timeout(part: DirectivePart, where: Where) -> Step | None:
     if not part.some("TIMEOUT 30s, or TIMEOUT none"):
         return None
     template = part.template()
-    _check(part, template, values.timeout_fault)
+    _check(part, template, values.timeout_ns)
     return step.SetTimeout(template, where)
 
 
@@ -210,7 +208,7 @@ def ok_status(part: DirectivePart, where: Where) -> Step | None:
     if not part.some("OKSTATUS 0,1: exit statuses with which EXEC succeeds"):
         return None
     template = part.template()
-    _check(part, template, values.ok_status_fault)
+    _check(part, template, values.statuses)
     return step.SetOkStatus(template, where)
 
 
@@ -219,7 +217,7 @@ def warmup(part: DirectivePart, where: Where) -> Step | None:
     if not part.some("WARMUP N: trials that run first and are not counted"):
         return None
     template = part.template()
-    _check(part, template, values.warmup_fault)
+    _check(part, template, values.warmup)
     return step.SetWarmUp(template, where)
 
 
@@ -228,7 +226,7 @@ def output(part: DirectivePart, where: Where) -> Step | None:
     if not part.some("OUTPUT bounded, null, file or inherit"):
         return None
     template = part.template()
-    _check(part, template, values.output_fault)
+    _check(part, template, values.output)
     return step.SetOutput(template, where)
 
 
@@ -417,7 +415,7 @@ def test_heading(part: DirectivePart) -> Template | None:
     words = part.words()
     name = words[0].template()
     if name.literal is not None:
-        _check(words[0], name, values.name_fault)
+        _check(words[0], name, values.name_of_test)
     rest = part.after(len(words[0].text))
     if rest.template().literal is not None and (rest.text or not heading.slots):
         rest.faults(rules.parse_termination(rest.text)[1])

@@ -40,8 +40,9 @@ from benchwright.features.generators.output import (
     rows_at,
 )
 from benchwright.features.load.trial import LoadSeries
+from benchwright.suite.mistakes import fault_of
 from benchwright.suite.options import Option
-from benchwright.suite.rules import metric_name_fault
+from benchwright.suite.rules import metric_name
 from benchwright.suite.toml_table import TomlTable
 from benchwright.trial.metrics import MetricNotFound
 
@@ -92,7 +93,7 @@ def _sources(table: TomlTable) -> Sources | None:
 
 
 def _source(table: TomlTable, name: str) -> ValueSource | None:
-    fault = metric_name_fault(name)
+    fault = fault_of(metric_name, name)
     if fault is not None:
         table.refuse(table.where, fault.message, fault.hint)
     source = _parsed(table, name, parse_source, f"{name}: ")

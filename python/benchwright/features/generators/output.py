@@ -8,7 +8,7 @@ import io
 import json
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -21,6 +21,7 @@ from benchwright.features.generators.adapter import (
     shortened,
 )
 from benchwright.suite import rules as metric
+from benchwright.suite.mistakes import fault_of
 from benchwright.trial.metrics import (
     MetricNotFound,
     extract_metric,
@@ -74,15 +75,13 @@ def parse_source(text: str) -> ValueSource:
     if not text.strip():
         raise ValueError("it is empty: /json/pointer, column NAME or a regex(group)")
     if text.startswith("/"):
-        _refuse(metric.pointer_fault(text))
-        return ValueSource(pointer=text)
+        return ValueSource(pointer=_faultless(metric.pointer, text))
     if text.startswith(COLUMN):
         return ValueSource(column=text.removeprefix(COLUMN).strip())
     if _WORD.fullmatch(text):
         hint = f"/{text} is a JSON pointer, column {text} a column of CSV"
         raise ValueError(f"{text!r} is not the position of a value: {hint}, a regex has one ( )")
-    _refuse(metric.pattern_fault(text))
-    return ValueSource(pattern=text)
+    return ValueSource(pattern=_faultless(metric.pattern, text))
 
 
 def rows_at(source: ValueSource, output: GeneratorOutput) -> list[tuple[float, int, float]]:
@@ -92,9 +91,12 @@ def rows_at(source: ValueSource, output: GeneratorOutput) -> list[tuple[float, i
     return [_row(one, source.pointer, place) for place, one in enumerate(found)]
 
 
-def _refuse(fault: Any) -> None:
+def _faultless(parse: Callable[[str], str], text: str) -> str:
+    """Return a text that a parser accepts. Raises ValueError with its advice."""
+    fault = fault_of(parse, text)
     if fault is not None:
         raise ValueError(fault.message + (f": {fault.hint}" if fault.hint else ""))
+    return text
 
 
 def _number_at(pointer: str, text: str) -> float:
