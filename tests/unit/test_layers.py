@@ -44,10 +44,15 @@ EFFECTS = {"time", "random", "subprocess", "socket", "secrets"}
 """What a pure room may not import at all."""
 
 
-def imported_modules(path: Path) -> set[str]:
-    """Return the dotted names that a module imports, at any depth of it."""
+def imported_modules(path: Path, *, types: bool = True) -> set[str]:
+    """Return the dotted names that a module imports, at any depth of it; without `types` not those
+    for the type checker alone."""
     names = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    tree = ast.parse(path.read_text())
+    for block in [] if types else [one for one in ast.walk(tree) if isinstance(one, ast.If)]:
+        if ast.unparse(block.test) == "TYPE_CHECKING":
+            block.body = [ast.Pass()]
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -76,28 +81,6 @@ def test_imports_go_downward() -> None:
                 if parts[0] == "benchwright" and len(parts) > 1 and parts[1] in above:
                     wrong.append(f"{path.relative_to(PACKAGE)} imports {name}")
     assert wrong == []
-
-
-WHOLE = {"main", "about", "completion", "config"}
-"""Modules of cli/ that need the parser of all commands, which needs theirs."""
-
-
-def test_commands_do_not_import_in_circles() -> None:
-    """Not even by imports inside functions: what two modules need is in a third one."""
-    graph = {
-        path.stem: {
-            name.split(".")[2]
-            for name in imported_modules(path)
-            if name.startswith("benchwright.cli.")
-        }
-        - {path.stem}
-        for path in modules_of("cli")
-        if path.stem not in WHOLE
-    }
-    while leaves := [one for one, needs in graph.items() if not needs & graph.keys()]:
-        for one in leaves:
-            del graph[one]
-    assert graph == {}
 
 
 def test_pure_rooms_take_no_clock_and_no_randomness() -> None:
@@ -137,10 +120,6 @@ def test_nothing_is_evaluated() -> None:
 
 AT_THE_TOP = {"feature.py", "load.py"}
 """The table of the features, and the public name of the API of the feature `load`."""
-LEFT: dict[str, set[str]] = {}
-"""Modules of the core that still import a feature, and which."""
-UNNAMED: dict[str, set[str]] = {}
-"""Features that a feature still imports without naming them (`Feature.needs`)."""
 
 
 def feature_of(name: str) -> str:
@@ -157,7 +136,7 @@ def test_the_core_imports_no_feature() -> None:
             continue
         if imported := set(map(feature_of, imported_modules(path))) - {""}:
             crossing[str(place)] = imported
-    assert crossing == LEFT
+    assert crossing == {}
 
 
 def test_a_feature_imports_those_that_it_names() -> None:
@@ -167,7 +146,7 @@ def test_a_feature_imports_those_that_it_names() -> None:
             imported = set(map(feature_of, imported_modules(path)))
             if more := imported - {"", feature.name, *feature.needs}:
                 unnamed[feature.name] = unnamed.get(feature.name, set()) | more
-    assert unnamed == UNNAMED
+    assert unnamed == {}
 
 
 def test_the_table_has_every_feature_after_those_that_it_needs() -> None:
@@ -184,7 +163,7 @@ import sys
 
 class Missing:
     def find_spec(self, name, path=None, target=None):
-        if name == "benchwright.features." + sys.argv[1]:
+        if name in [f"benchwright.features.{one}" for one in sys.argv[1].split(",")]:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 sys.meta_path.insert(0, Missing())
@@ -263,17 +242,102 @@ EVERY_MODULE = """
 import importlib, pkgutil
 import benchwright
 
+without = tuple(f"benchwright.features.{name}" for name in sys.argv[1].split(","))
 for module in pkgutil.walk_packages(benchwright.__path__, "benchwright."):
-    if not module.name.startswith(("benchwright.features.", "benchwright.load")):
+    if not module.name.startswith(without) and module.name not in ("benchwright.load",):
         importlib.import_module(module.name)
 """
 
 
-@pytest.mark.parametrize(
-    "name", [row.name for row in TABLE if not any(row.name in one for one in LEFT.values())]
-)
-def test_the_core_imports_without_a_feature(name: str) -> None:
+@pytest.mark.parametrize("name", [row.name for row in TABLE])
+def test_what_does_not_need_a_feature_imports_without_it(name: str) -> None:
+    """The core, and the features that do not name it."""
+    missing = {name}
+    for one in features():
+        if missing & {*one.needs}:
+            missing.add(one.name)
     script = WITHOUT.partition("from benchwright")[0] + EVERY_MODULE
-    line = [sys.executable, "-c", script, name]
+    line = [sys.executable, "-c", script, ",".join(sorted(missing))]
     done = subprocess.run(line, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def dotted(path: Path) -> str:
+    """Return the name of a module below the package."""
+    return ".".join(("benchwright", *path.relative_to(PACKAGE).with_suffix("").parts))
+
+
+def test_no_module_imports_itself_through_others() -> None:
+    """Not even by imports inside of functions; only by names of types. The package itself and
+    feature.py import what they are asked for."""
+    paths = {
+        dotted(path).removesuffix(".__init__"): path
+        for path in PACKAGE.rglob("*.py")
+        if path.parent != PACKAGE
+    }
+    graph = {}
+    for module, path in paths.items():
+        named = imported_modules(path, types=False)
+        found = {one if one in paths else one.rpartition(".")[0] for one in named}
+        graph[module] = (found & paths.keys()) - {module}
+    while leaves := [one for one, needs in graph.items() if not needs & graph.keys()]:
+        for one in leaves:
+            del graph[one]
+    assert sorted(graph) == []
+
+
+ALIKE = Path(__file__).with_name("alike_types.txt")
+"""Pairs of types of which one has four fifths of the other's five or more fields; it may only become
+shorter."""
+
+
+def fields_of(path: Path) -> dict[str, set[str]]:
+    """Return the fields of each class of a module that has at least five."""
+    found = {}
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ClassDef):
+            own = {
+                one.target.id
+                for one in node.body
+                if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name)
+            }
+            if len(own) >= 5:
+                found[f"{dotted(path).removeprefix('benchwright.')}.{node.name}"] = own
+    return found
+
+
+def test_no_type_repeats_another() -> None:
+    types = {
+        name: own for path in sorted(PACKAGE.rglob("*.py")) for name, own in fields_of(path).items()
+    }
+    names = sorted(types)
+    alike = [
+        f"{one} {other}"
+        for place, one in enumerate(names)
+        for other in names[place + 1 :]
+        if len(types[one] & types[other]) >= 0.8 * min(len(types[one]), len(types[other]))
+    ]
+    assert alike == ALIKE.read_text().splitlines()
+
+
+COMPUTES = ("benchwright.decide", "benchwright.stats")
+COMPUTING = {
+    "compare_stored.py",
+    "outcome.py",
+    "stats.py",
+    "stats_document.py",
+    "stats_inputs.py",
+    "stats_request.py",
+    "stats_transform.py",
+    "why_results.py",
+}
+"""Commands that still use what computes; it may only become shorter."""
+
+
+def test_commands_compute_no_statistics() -> None:
+    computing = {
+        path.name
+        for path in modules_of("cli")
+        if any(name.startswith(COMPUTES) for name in imported_modules(path))
+    }
+    assert computing == COMPUTING

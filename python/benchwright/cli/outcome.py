@@ -188,7 +188,11 @@ def document_text_of(
 
     ((name, (trial,)),) = tests
     found = trial_document(study, session, name, trial)
-    return "" if found is None else found.text(report_width(), painter(sys.stdout), verbose=verbose)
+    return (
+        ""
+        if found is None
+        else found.document.text(report_width(), painter(sys.stdout), verbose=verbose)
+    )
 
 
 def failure_lines(outcome: Outcome, tests: Sequence[RunningTest]) -> Iterator[str]:

@@ -126,26 +126,26 @@ def comparison_sheet(study: Study, session: StoredSession) -> Sheet | None:
 def document_sheet(study: Study, session: StoredSession, name: str | None = None) -> Sheet | None:
     """Return the documents of a session's trials (page/trial_documents.py); None if a test has
     none."""
-    from benchwright.page.trial_documents import TrialDocument, trial_document
+    from benchwright.page.trial_documents import PrintedDocument, trial_document
 
-    found: list[tuple[str, TrialDocument]] = []
+    found: list[tuple[str, PrintedDocument]] = []
     tests = tests_of(study, session.number)
     tests = [test for test in tests if name is None or test.plan.name == name]
     several = len(tests) > 1
     for test in tests:
         name_of = f"{test.plan.name} trial" if several else "trial"
         for trial in test.trials:
-            document = trial_document(study.path, session.number, test.plan.name, trial)
-            if document is not None:
-                found.append((f"{name_of} {trial.epoch}", document))
+            printed = trial_document(study.path, session.number, test.plan.name, trial)
+            if printed is not None:
+                found.append((f"{name_of} {trial.epoch}", printed))
         if not found:
             return None
     if not found:
         return None
     kind = found[-1][1].kind
-    found = [one for one in found if one[1].kind is kind]
-    shown = found[-_MOST_DOCUMENTS:]
-    note = f"the last {len(shown)} of {len(found)} trials" if len(shown) < len(found) else ""
+    alike = [(name, one.document) for name, one in found if one.kind is kind]
+    shown = alike[-_MOST_DOCUMENTS:]
+    note = f"the last {len(shown)} of {len(alike)} trials" if len(shown) < len(alike) else ""
     return msgspec.structs.replace(kind.sheet(shown), note=note)
 
 

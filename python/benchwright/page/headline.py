@@ -99,4 +99,4 @@ def _of_document(study: Study, session: StoredSession, tests: Sequence[TestConte
         return ""
     (test,) = tests
     found = trial_document(study.path, session.number, test.plan.name, test.trials[0])
-    return "" if found is None else found.headline
+    return "" if found is None else found.document.headline

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import msgspec
 
@@ -32,10 +32,6 @@ _MOST = 12
 
 class TrialDocument(Protocol):
     """A document that a trial printed."""
-
-    @property
-    def kind(self) -> TrialDocumentKind:
-        """What knows such documents."""
 
     @property
     def headline(self) -> str:
@@ -79,15 +75,18 @@ class StoredDocument(msgspec.Struct, frozen=True):
     trial: int
     """The number of its trial."""
     test: StoredTest
+    kind: TrialDocumentKind
     document: TrialDocument
 
-    @property
-    def kind(self) -> TrialDocumentKind:
-        """What knows such documents."""
-        return self.document.kind
+
+class PrintedDocument(NamedTuple):
+    """A document, and what knows such documents."""
+
+    kind: TrialDocumentKind
+    document: TrialDocument
 
 
-def trial_document(study: Path, session: int, test: str, trial: Trial) -> TrialDocument | None:
+def trial_document(study: Path, session: int, test: str, trial: Trial) -> PrintedDocument | None:
     """Return the document in a trial's stored output; None for the output of another program."""
     kinds = [kind for one in features() for kind in one.trial_documents()]
     for process in trial.processes:
@@ -96,7 +95,7 @@ def trial_document(study: Path, session: int, test: str, trial: Trial) -> TrialD
         output = read_output(study, session, test, process, "out")
         for kind in kinds:
             if kind.mark in output[:_HEAD] and (found := kind.read(output)) is not None:
-                return found
+                return PrintedDocument(kind, found)
     return None
 
 
@@ -108,14 +107,14 @@ def stored_documents(stored: StoredTests, most: int | None = _MOST) -> tuple[Sto
     found: list[StoredDocument] = []
     for test in stored.tests:
         documents = [
-            (trial, document)
+            (trial, printed)
             for trial in test.trials
-            if (document := trial_document(stored.path, stored.session.number, test.name, trial))
+            if (printed := trial_document(stored.path, stored.session.number, test.name, trial))
         ]
-        for trial, document in documents[: None if most is None else most - len(found)]:
+        for trial, (kind, document) in documents[: None if most is None else most - len(found)]:
             name = test.name if len(documents) == 1 else f"{test.name}, trial {trial.epoch}"
-            key = f"{test.id}.{document.kind.noun}{trial.epoch}"
-            found.append(StoredDocument(key, name, trial.epoch, test, document))
+            key = f"{test.id}.{kind.noun}{trial.epoch}"
+            found.append(StoredDocument(key, name, trial.epoch, test, kind, document))
     return tuple(found)
 
 

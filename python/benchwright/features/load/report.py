@@ -45,7 +45,6 @@ from benchwright.features.load.response_times import (
     host_times,
     response_times,
 )
-from benchwright.features.load.trial_document import LOADS, TrialLoads
 from benchwright.features.load.types import (
     EngineResult,
     FileSetProgress,
@@ -866,11 +865,6 @@ class TrialLoad(msgspec.Struct, frozen=True):
     result: EngineResult
 
     @property
-    def kind(self) -> TrialLoads:
-        """What knows such documents."""
-        return LOADS
-
-    @property
     def headline(self) -> str:
         """Its answer in a few words."""
         return load_headline(self.result, headline_report(self.document))
@@ -910,7 +904,7 @@ def read_trial_load(output: bytes) -> TrialLoad | None:
 def load_of(study: Path, session: int, test: str, trial: Trial) -> TrialLoad | None:
     """Return the load in a trial's stored output; None for another program's output."""
     found = trial_document(study, session, test, trial)
-    return found if isinstance(found, TrialLoad) else None
+    return found.document if found and isinstance(found.document, TrialLoad) else None
 
 
 def headline_report(document: LoadDocument) -> LoadReport:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from benchwright.feature import AddParser, DocumentType, Feature
+from benchwright.features.pool.keys import POOL_OPTION
 
 if TYPE_CHECKING:
     from benchwright.cli.added_options import AddedOptions
@@ -18,10 +19,6 @@ if TYPE_CHECKING:
     from benchwright.study.journal import SessionInfo, StoredSession, Study
     from benchwright.study.parts import MeasuredPart
     from benchwright.suite.tables import SuiteTable
-
-POOL_OPTION = "pool"
-"""The option of a session with the settings of its pool. Most sessions have none, and import no more
-of this feature."""
 
 
 class Pool(Feature):

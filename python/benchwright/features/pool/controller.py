@@ -26,11 +26,16 @@ from benchwright.core.errors import BenchError, Interrupted, OperatingError, Stu
 from benchwright.core.results import Finding
 from benchwright.core.text import plural
 from benchwright.feature import session_kind
-from benchwright.features.pool import POOL_OPTION
 from benchwright.features.pool import protocol as p
 from benchwright.features.pool.adopt import Damaged, adopt, move_files, unpack
 from benchwright.features.pool.engine import Channel, PoolEngine
-from benchwright.features.pool.keys import PLANNED_KEYS, attempt_key, lease_key, planned_key
+from benchwright.features.pool.keys import (
+    PLANNED_KEYS,
+    POOL_OPTION,
+    attempt_key,
+    lease_key,
+    planned_key,
+)
 from benchwright.features.pool.local import LocalEngine
 from benchwright.features.pool.parts import parts_of
 from benchwright.features.pool.planning import (

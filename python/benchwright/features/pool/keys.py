@@ -10,6 +10,8 @@
 
 from __future__ import annotations
 
+POOL_OPTION = "pool"
+"""The option of a session with the settings of its pool."""
 LEASE_KEYS = "pool/lease/"
 ATTEMPT_KEYS = "pool/attempt/"
 PLANNED_KEYS = "pool/planned/"

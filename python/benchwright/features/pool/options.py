@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 
 from benchwright.core.errors import InputError, argument_error
-from benchwright.features.pool import POOL_OPTION
+from benchwright.features.pool.keys import POOL_OPTION
 from benchwright.suite.option_reader import OptionReader
 from benchwright.suite.options import Option, Text, request_from
 

@@ -7,8 +7,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from benchwright.features.pool import POOL_OPTION
-from benchwright.features.pool.keys import ATTEMPT_KEYS, LEASE_KEYS, PLANNED_KEYS
+from benchwright.features.pool.keys import ATTEMPT_KEYS, LEASE_KEYS, PLANNED_KEYS, POOL_OPTION
 from benchwright.features.pool.types import (
     Attempt,
     Lease,

@@ -341,8 +341,9 @@ def begin_search(
     check_plot(arguments.plot, [] if arguments.spec is None else [arguments.spec])
     require_search_extra(kind)
     from benchwright.cli.session_output import options_of_output, run_new
+    from benchwright.features.search.experiments import search_experiment
     from benchwright.features.search.output import search_output
-    from benchwright.features.search.session import search_experiment, search_info
+    from benchwright.features.search.session import search_info
 
     info = search_info(kind, request, spec, sys.argv[1:])
     experiment = search_experiment(info)

@@ -14,6 +14,7 @@ from benchwright.core.errors import InputError
 from benchwright.core.resource_use import ResourceUse
 from benchwright.core.results import Summary
 from benchwright.features.load.trial import LoadTrial
+from benchwright.features.search.experiments import search_experiment
 from benchwright.features.search.profiles import (
     ProfileNearestAnswer,
     answer_load,
@@ -23,7 +24,7 @@ from benchwright.features.search.profiles import (
 )
 from benchwright.features.search.ramp.levels import THROUGHPUT_KEY, RampLevel, measured_levels
 from benchwright.features.search.ramp.types import RampAxis, RampGoal, RampResult
-from benchwright.features.search.session import recorded_result, search_experiment
+from benchwright.features.search.session import recorded_result
 from benchwright.features.search.stored import searches_of
 from benchwright.features.search.text import load_value_text
 from benchwright.features.search.types import PeakAnswer, SearchTrial

@@ -43,8 +43,9 @@ class SearchKind:
     def open_to_resume(self, info: SessionInfo, options: OutputOptions) -> OpenedSession:
         """Return a stored search ready to be resumed; notes that its spec has changed."""
         from benchwright.features.search.command_line import require_search_extra
+        from benchwright.features.search.experiments import search_experiment
         from benchwright.features.search.output import search_output
-        from benchwright.features.search.session import changed_spec, search_experiment
+        from benchwright.features.search.session import changed_spec
         from benchwright.run.runner import OpenedSession
 
         require_search_extra(info.kind)

@@ -39,6 +39,7 @@ from benchwright.features.search.documents import (
     search_profiles,
     search_profiles_text,
 )
+from benchwright.features.search.experiments import search_experiment
 from benchwright.features.search.profiles import answer_load
 from benchwright.features.search.progress import (
     peak_opening_text,
@@ -60,11 +61,7 @@ from benchwright.features.search.reports import (
     surface_report,
 )
 from benchwright.features.search.requests import read_predicted
-from benchwright.features.search.session import (
-    SearchExperiment,
-    SilentSearch,
-    search_experiment,
-)
+from benchwright.features.search.session import SearchExperiment, SilentSearch
 from benchwright.features.search.stored import search_trials_of
 from benchwright.features.search.text import binding_criterion
 from benchwright.features.search.types import SearchTrial

@@ -15,14 +15,11 @@ import msgspec
 from benchwright.core.plan import Pairs
 from benchwright.core.results import Finding
 from benchwright.features.search.disturbed import DisturbedLoads, disturbed_loads
+from benchwright.features.search.experiments import search_experiment
 from benchwright.features.search.explained import explained_loads
 from benchwright.features.search.keys import search_key
 from benchwright.features.search.profiles import search_profile_findings
-from benchwright.features.search.session import (
-    SearchExperiment,
-    recorded_trials,
-    search_experiment,
-)
+from benchwright.features.search.session import SearchExperiment, recorded_trials
 from benchwright.features.search.stored import search_trials_of
 from benchwright.features.search.types import ClaimResult, SearchTrial
 from benchwright.findings.explanation import Explanation

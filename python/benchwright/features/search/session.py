@@ -586,23 +586,3 @@ def _engine_target(spec: Spec) -> LoadTarget | None:
         return parse_target(fill_placeholders(settings.target, {}))
     except ValueError:
         return None
-
-
-def search_experiment(info: SessionInfo) -> SearchExperiment[Any, Any]:
-    """Return the experiment of a session of searches, new or stored, by its kind.
-
-    Raises InputError with every mistake of its request and its spec.
-    """
-    match info.kind:
-        case "ramp":
-            from benchwright.features.search.ramp.experiment import RampExperiment
-
-            return RampExperiment(info)
-        case "peak":
-            from benchwright.features.search.peak.experiment import PeakExperiment
-
-            return PeakExperiment(info)
-        case _:
-            from benchwright.features.search.surface.experiment import SurfaceExperiment
-
-            return SurfaceExperiment(info)
