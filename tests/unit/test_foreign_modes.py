@@ -1159,3 +1159,50 @@ def test_runs_that_were_stored_with_whole_seconds_are_known(
         history.add(old)
         added = history.add(runs)
     assert (added.new, added.replaced, added.known) == (0, 0, len(runs))
+
+
+def test_a_run_of_hyperfine_2_has_all_its_quantities(tmp_path: Path) -> None:
+    """The form of its export/json.rs: each run is an object, a quantity a value with its unit."""
+
+    def run(seconds: float, code: int | None) -> dict[str, object]:
+        time = {"unit": "second"}
+        return {
+            "time_wall_clock": {"value": seconds, **time},
+            "time_cpu": {"value": 0.003, **time},
+            "time_user": {"value": 0.002, **time},
+            "time_system": {"value": 0.001, **time},
+            "memory_peak_resident": {"value": 1753088, "unit": "byte"},
+            "instructions": {"value": 812345},
+            "exit_code": code,
+        }
+
+    results = [
+        {
+            "command": "sleep 0.1",
+            "name": "short",
+            "measurements": [run(0.1, 0), run(0.2, 1), run(0.3, None)],
+            "parameters": {"t": {"value": "0.1"}},
+            "summary": {"time_wall_clock": {"unit": "second", "count": 3, "mean": 0.2}},
+        },
+        {"command": "true", "measurements": [run(0.001, 0)], "summary": {}},
+    ]
+    document = {
+        "schema_version": 2,
+        "metadata": {"hyperfine_version": "2.0.0", "platform": {"os": "Linux"}},
+        "primary_metric": "time_wall_clock",
+        "results": results,
+    }
+    path = tmp_path / "bench.json"
+    path.write_text(json.dumps(document, indent=2))
+    (short, true) = read_inputs([str(path)])
+    assert (short.name, true.name) == ("short", "true")
+    assert dict(short.sample) == {"t": "0.1"}
+    assert [block.status for block in short.blocks] == [0, 1, 128]
+    assert short.blocks[0].values == {
+        "elapsed": 0.1,
+        "user": 0.002,
+        "system": 0.001,
+        "rss_bytes": 1753088,
+        "instructions": 812345,
+    }
+    assert main(["stats", str(path)]) in (0, 1)

@@ -9,7 +9,7 @@ method `stated`: shown with the tool's own interval, or without one.
 
 from __future__ import annotations
 
-from benchwright.features.exchange.foreign.commands import HYPERFINE, REDIS_BENCHMARK
+from benchwright.features.exchange.foreign.commands import HYPERFINE, HYPERFINE_2, REDIS_BENCHMARK
 from benchwright.features.exchange.foreign.compiled import (
     CRITERION,
     GOOGLE_BENCHMARK,
@@ -27,6 +27,7 @@ __all__ = ["FORMATS", "PARSERS", "printed_by_bw"]
 
 PARSERS: tuple[ResultParser, ...] = (
     HYPERFINE,
+    HYPERFINE_2,
     PYTEST_BENCHMARK,
     GOOGLE_BENCHMARK,
     PYPERF,

@@ -1,6 +1,7 @@
 """Results of tools that measure commands: hyperfine, and redis-benchmark.
 
-Sources: hyperfine 1.12, 1.15 and 1.20, `--export-json`, and its benchmark_result.rs;
+Sources: hyperfine 1.12, 1.15 and 1.20, `--export-json`, and its benchmark_result.rs; of 2.0 its
+export/json.rs and measurement.rs, because its compiler is newer than ours;
 redis-benchmark 7.0, `--csv`.
 """
 
@@ -34,6 +35,73 @@ def _is_hyperfine(value: Any) -> bool:
         and bool(results)
         and all(is_object(one, "command", "mean") for one in results)
         and any(is_object(one, key) for one in results for key in ("times", "user"))
+    )
+
+
+def _is_hyperfine_2(value: Any) -> bool:
+    results = value.get("results") if isinstance(value, dict) else None
+    return (
+        is_object(value, "schema_version", "primary_metric", "results")
+        and isinstance(results, list)
+        and all(is_object(one, "command", "measurements") for one in results)
+    )
+
+
+def _hyperfine_2(document: Node) -> list[ParsedInput]:
+    """Return one test for each command of version 2.0, whose runs have all quantities."""
+    results = list(document["results"].elements())
+    names = Counter(_name_of(one) for one in results)
+    return [_command_of_2(one, names) for one in results]
+
+
+def _name_of(result: Node) -> str:
+    return result["name"].text() if result.has("name") else result["command"].text()
+
+
+_METRICS_OF_2 = {
+    "time_wall_clock": ELAPSED,
+    "time_user": "user",
+    "time_system": "system",
+    "memory_peak_resident": "rss_bytes",
+    "cpu_cycles": "cycles",
+    "instructions": "instructions",
+    "cache_references": "cache_references",
+    "cache_misses": "cache_misses",
+    "branch_misses": "branch_misses",
+}
+"""What `bw` calls the quantities; the whole CPU time is the sum of two others."""
+_COUNTS_OF_2 = tuple(_METRICS_OF_2.values())[4:]
+
+
+def _command_of_2(result: Node, names: Counter[str]) -> ParsedInput:
+    name = _name_of(result)
+    sample = tuple((key, one["value"].text()) for key, one in result["parameters"].members())
+    blocks = []
+    for epoch, run in enumerate(result["measurements"].elements(), 1):
+        read = (
+            (ours, run[key]["value"].number())
+            for key, ours in _METRICS_OF_2.items()
+            if run.has(key)
+        )
+        code = run["exit_code"]
+        blocks.append(
+            MeasurementBlock(
+                thread=0,
+                epoch=epoch,
+                command=result["command"].text(),
+                status=_exit_codes([code], 1)[0],
+                values={key: value for key, value in read if value is not None},
+                failure="a signal ended it" if code.absent else "",
+            )
+        )
+    levels = ",".join(f"{key}={value}" for key, value in sample)
+    counted = [one for one in _COUNTS_OF_2 if any(one in block.values for block in blocks)]
+    return ParsedInput(
+        name=f"{name}:{levels}" if names[name] > 1 and levels else name,
+        blocks=tuple(blocks),
+        specs=(spec_of(ELAPSED, "s", "lower"), *(spec_of(one, "", "lower") for one in counted)),
+        sample=sample,
+        origin=FileOrigin(tool="hyperfine"),
     )
 
 
@@ -112,6 +180,16 @@ HYPERFINE = JsonFormat(
     matches=_is_hyperfine,
     convert=_hyperfine,
     mark=re.compile(rb'\A\s*\{\s*"results":\s*\[\s*\{\s*"command":'),
+    hint="write it again: hyperfine --export-json FILE",
+)
+
+
+HYPERFINE_2 = JsonFormat(
+    name="hyperfine-2",
+    description="hyperfine's JSON of version 2.0",
+    matches=_is_hyperfine_2,
+    convert=_hyperfine_2,
+    mark=re.compile(rb'\A\s*\{\s*"schema_version":\s*2,\s*"metadata":\s*\{\s*"hyperfine_version"'),
     hint="write it again: hyperfine --export-json FILE",
 )
 
