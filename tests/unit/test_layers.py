@@ -236,6 +236,9 @@ def test_a_session_of_a_kind_that_is_not_installed_is_not_read_as_tests(tmp_path
         done = bw_without("search", *words, study)
         assert done.returncode == 2, words
         assert "[feature-missing]" in done.stderr, words
+    listed = bw_without("search", "ls", study)
+    assert listed.returncode == 0, listed.stderr
+    assert "not installed" in listed.stdout
 
 
 EVERY_MODULE = """

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from benchwright.core.comparison import ComparisonResult
+from benchwright.core.errors import StudyError
 from benchwright.core.text import plural
 from benchwright.feature import session_kind
 from benchwright.page.trial_documents import trial_document
@@ -29,11 +30,15 @@ from benchwright.study.journal import StoredSession, Study
 
 def headline(study: Study, session: StoredSession, tests: Sequence[TestContents]) -> str:
     """Return the answer of a session in one line; empty where it has none yet. `tests`: those of
-    the session.
+    the session. Of a kind that is not installed, the line says so.
 
     Raises StudyError for a record that cannot be read.
     """
-    if (kind := session_kind(session.info.kind)) is not None:
+    try:
+        kind = session_kind(session.info.kind)
+    except StudyError as error:
+        return error.message
+    if kind is not None:
         return kind.headline(study, session)
     if any(test.plan.arm is not None for test in tests):
         from benchwright.page.stored import recorded_comparisons
