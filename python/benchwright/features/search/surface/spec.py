@@ -230,7 +230,7 @@ def surface_goal_of(said: SurfaceSpec, peak: Any, seed: int) -> SurfaceGoal:
 
 def _factors(table: TomlTable, spec: Spec) -> tuple[Factor, ...]:
     """Return the spec's factors, transformed as `transform` says, or automatically."""
-    inner = table.table(_TRANSFORM.name)
+    inner = table.table(str(_TRANSFORM.key))
     if inner is not None:
         inner.only([name for name, _ in spec.factors])
     found = []
