@@ -168,6 +168,33 @@ def test_a_spec_is_overruled_by_options_and_by_nothing_else() -> None:
     assert plan.policy == "linear"
 
 
+def test_an_option_stands_above_the_key_and_below_it_the_others_stay() -> None:
+    text = SPEC + 'confidence = "90%"\n'
+    assert asked_of_spec(text)[1].claims == (Claim(ClaimKind.RATE, 0.05, 0.90),)
+    (claim,) = asked_of_spec(text, claim="region:20%")[1].claims
+    assert claim == Claim(ClaimKind.REGION, 0.20, 0.90)
+    (claim,) = asked_of_spec(text, confidence="99%")[1].claims
+    assert claim == Claim(ClaimKind.RATE, 0.05, 0.99)
+
+
+@pytest.mark.parametrize(
+    ("key", "words", "place"),
+    [
+        ("highest = 250\n", {"start": "300"}, ("server.toml", 13, 11)),
+        ("highest = 250\n", {"highest": "100"}, ("--highest", 1, 1)),
+        ("accuracy = 0.8\n", {}, ("server.toml", 13, 12)),
+        ("accuracy = 0.8\n", {"accuracy": "90%"}, ("--accuracy", 1, 1)),
+    ],
+)
+def test_a_mistake_is_where_its_text_is(
+    key: str, words: dict[str, str], place: tuple[str, int, int]
+) -> None:
+    with pytest.raises(InputError) as caught:
+        asked_of_spec(SPEC + key, **words)
+    (one,) = caught.value.diagnostics
+    assert (one.file, one.line, one.column) == place
+
+
 def test_the_seed_of_a_spec_is_kept() -> None:
     assert asked_of_spec()[1].goal.seed == 9
     assert asked_of_spec(SPEC + "seed = 3\n")[1].goal.seed == 3
@@ -202,7 +229,7 @@ def test_every_mistake_of_a_command_line_is_told_at_once() -> None:
         ({"limits": ()}, "--limit", "no limit is given"),
         ({"limits": ("p99 response < 4ms",)}, "--limit", "mean response"),
         ({"limits": ("40ms", "mean response < 50ms")}, "--limit", "two limits"),
-        ({"policy": "nope"}, "--policy", "no policy 'nope'"),
+        ({"policy": "nope"}, "--policy", "'nope' is not a policy"),
         ({"claim": "rate:5%,rate:5%"}, "--claim", "twice"),
         ({"claim": "rate:5%,"}, "--claim", "not a claim"),
         ({"lowest": "100"}, "--lowest", "above the first one"),

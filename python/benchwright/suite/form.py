@@ -153,7 +153,11 @@ def place_mistakes(
     for mistake in mistakes:
         key = keys.get(mistake.file, mistake.file)
         where = table.at(key) if key in table else table.where
-        table.note(at_key(mistake, key, where, code))
+        if key in table and isinstance(value := table.values[key], list) and mistake.text in value:
+            where = table.at(key, value.index(mistake.text))
+        placed = at_key(mistake, key, where, code)
+        hint = table.unknown_name(mistake.text) or placed.hint
+        table.note(msgspec.structs.replace(placed, hint=hint))
 
 
 def form_of(

@@ -326,6 +326,20 @@ def request_from(
     return request(**(said | settled))
 
 
+def layered(typed: R, below: R | None) -> R:
+    """Return a request with the texts of another below it: those of keys that were not typed."""
+    if below is None:
+        return typed
+    import msgspec
+
+    texts = {
+        option.name: getattr(below, option.name)
+        for option in options_of(type(typed)).values()
+        if option.key and getattr(typed, option.name) == option.initial
+    }
+    return msgspec.structs.replace(typed, **texts)
+
+
 def _selected(request: type[msgspec.Struct], only: Collection[str] | None) -> Iterator[Option]:
     for name, option in options_of(request).items():
         if only is None or name in only:

@@ -605,10 +605,10 @@ class TomlTable:
         except WrongText as error:
             self.faults([error.fault], text, *keys)
         except ValueError as error:
-            self.refuse(where, f"{keys[0]}: {error}", self._unknown_name(text))
+            self.refuse(where, f"{keys[0]}: {error}", self.unknown_name(text))
         return None
 
-    def _unknown_name(self, text: str) -> str:
+    def unknown_name(self, text: str) -> str:
         """Return the hint about a name in braces that was not replaced; empty without one."""
         names = [match[1] for match in NAME_IN_BRACES.finditer(text)]
         if self._source.written is None or not names:

@@ -7,7 +7,7 @@ spec, the request that a study stores, `--help` and the tables in docs/.
 from __future__ import annotations
 
 from functools import partial
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
@@ -16,6 +16,7 @@ from benchwright.features.load import parse as words
 from benchwright.features.load.criteria import parse_criterion
 from benchwright.features.search.peak.policies.registry import (
     DEFAULT_POLICY,
+    FORMER_POLICIES,
     POLICIES_WITH,
     POLICY_NAMES,
 )
@@ -24,7 +25,10 @@ from benchwright.features.search.surface.types import DesignKind, ModelKind
 from benchwright.features.search.types import Claim, parse_claim
 from benchwright.suite.common_options import Plot
 from benchwright.suite.options import Option, Text
-from benchwright.suite.values import choice, one_of
+from benchwright.suite.values import one_of
+
+if TYPE_CHECKING:
+    from benchwright.suite.toml_table import TomlTable
 
 
 def _source(text: str) -> object:
@@ -33,6 +37,16 @@ def _source(text: str) -> object:
     from benchwright.features.generators.output import parse_source
 
     return parse_source(text)
+
+
+def _joined(table: TomlTable, key: str) -> str | None:
+    """Return the texts of an array, or one text, as the option has them."""
+    return ",".join(table.texts(key)) or None
+
+
+def _policy(text: str) -> str:
+    """Return the name of a policy, for a former one that of its successor. Raises ValueError."""
+    return FORMER_POLICIES.get(text) or one_of(text, POLICY_NAMES, "policy")
 
 
 def _claims(text: str) -> tuple[Claim, ...]:
@@ -295,7 +309,7 @@ class PeakRequest(msgspec.Struct, frozen=True, kw_only=True):
             "LIMIT",
             parse_criterion,
             flag="--limit",
-            key=False,
+            key="criteria",
         ),
     ] = ()
     claim: Annotated[
@@ -304,6 +318,7 @@ class PeakRequest(msgspec.Struct, frozen=True, kw_only=True):
             "what is claimed of the answer: region:10%, rate:5%, slo:95%; several with commas",
             "CLAIM",
             _claims,
+            read=_joined,
             default="region:10%",
         ),
     ] = None
@@ -323,7 +338,7 @@ class PeakRequest(msgspec.Struct, frozen=True, kw_only=True):
         _search(
             f"search method: {', '.join(POLICY_NAMES)}",
             "NAME",
-            choice("policy", *POLICY_NAMES),
+            _policy,
             default=DEFAULT_POLICY,
         ),
     ] = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 import msgspec
@@ -17,9 +17,7 @@ from benchwright.features.search.options import PeakRequest, RampRequest, Surfac
 from benchwright.features.search.peak.policies.policy import highest_rate, lowest_rate
 from benchwright.features.search.peak.policies.registry import (
     DEFAULT_POLICY,
-    FORMER_POLICIES,
     POLICIES_WITH,
-    POLICY_NAMES,
     fixed_run_length_s,
 )
 from benchwright.features.search.ramp.spec import (
@@ -32,8 +30,9 @@ from benchwright.features.search.ramp.spec import (
     throughput_fault,
 )
 from benchwright.features.search.ramp.types import RampAxis, RampGoal
+from benchwright.features.search.readers import PeakReader, SampleReader
 from benchwright.features.search.spec import Spec
-from benchwright.features.search.spec_toml import ENGINE
+from benchwright.features.search.spec_toml import ENGINE, rate_fault
 from benchwright.features.search.surface.spec import (
     MOST_SAMPLES,
     SurfaceSpec,
@@ -45,18 +44,16 @@ from benchwright.features.search.surface.spec import (
 )
 from benchwright.features.search.surface.types import Factor, Sample, SurfaceGoal
 from benchwright.features.search.target_spec import TARGET_FILE
-from benchwright.features.search.types import Claim, ClaimKind, PeakGoal, parse_claim
-from benchwright.suite.mistakes import Fault, diagnostic, placed
-from benchwright.suite.option_reader import OptionReader, R
-from benchwright.suite.options import options_of
+from benchwright.features.search.types import Claim, PeakGoal
+from benchwright.suite.mistakes import Fault, at_key, diagnostic, placed
+from benchwright.suite.option_reader import OptionReader
+from benchwright.suite.options import layered, options_of
 from benchwright.suite.program import Where
 
 PlanT = TypeVar("PlanT")
 ERROR_KEY = "error_ratio"
 ERRORS_LIMIT = parse_criterion("errors < 1%")
 """The limit on the errors of a command that reports them, if none is given."""
-
-# -- The sample of a search: one level of each factor, chosen by `-P` ------------------
 
 
 def _faultless(plan: PlanT | None, found: list[Diagnostic]) -> PlanT:
@@ -66,51 +63,12 @@ def _faultless(plan: PlanT | None, found: list[Diagnostic]) -> PlanT:
     return plan
 
 
-class SampleReader(OptionReader[R]):
-    """Reads options, including those of the sample."""
-
-    def sample(self, words: Sequence[str], spec: Spec | None) -> Pairs:
-        """Return one level of each factor: the one that -P gives, else the spec's first."""
-        factors = dict(spec.factors) if spec is not None else {}
-        chosen: dict[str, str] = {}
-        for word in words:
-            name, equals, level = word.partition("=")
-            fault = _level_problem(name, level if equals else None, factors, spec)
-            if name in chosen:
-                fault = (f"factor {name} is given twice", "leave one out")
-            if fault is not None:
-                self.wrong("-P", word, *fault)
-            chosen[name] = level
-        own = {name: levels[0] for name, levels in factors.items()}
-        return tuple({**own, **chosen}.items())
-
-
 def spec_of_sample(request: PeakRequest | RampRequest, spec: Spec) -> Spec:
     """Return the spec at the sample of -P; the spec itself where -P is wrong, which the plan
     reports. Raises InputError."""
     reader = SampleReader(request)
     sample = reader.sample(request.factors, spec)
     return spec if reader.found else spec.at(sample)
-
-
-def _level_problem(
-    name: str,
-    level: str | None,
-    factors: Mapping[str, tuple[str, ...]],
-    spec: Spec | None,
-) -> tuple[str, str] | None:
-    """Return what is wrong with one -P, and what to do; None if it is valid."""
-    if level is None or not name or not level:
-        return "it does not name a level", "write -P FACTOR=LEVEL"
-    if spec is None:
-        return None
-    if name not in factors:
-        known = ", ".join(factors) or "none"
-        return f"{spec.file} has no factor {name!r}", f"its factors are: {known}"
-    if level not in factors[name]:
-        known = ", ".join(factors[name])
-        return f"factor {name} has no level {level!r}", f"its levels are: {known}"
-    return None
 
 
 # -- A ramp: goal and sample. An option wins over the same key of `[ramp]` -------------
@@ -207,45 +165,54 @@ class PeakPlan(msgspec.Struct, frozen=True, kw_only=True):
 def peak_plan(request: PeakRequest, spec: Spec | None) -> PeakPlan:
     """Return what a request means. Raises InputError with every mistake."""
     reader = _PeakReader(request, spec)
-    return _faultless(reader.plan(), reader.found)
+    return _faultless(reader.plan(), reader.mistakes())
 
 
-class _PeakReader(SampleReader[PeakRequest]):
-    """Reads one request."""
+class _PeakReader(PeakReader):
+    """Reads one request over the texts of `[peak]`."""
 
     def __init__(self, request: PeakRequest, spec: Spec | None) -> None:
-        super().__init__(request)
+        super().__init__(layered(request, None if spec is None else spec.peak))
+        self._typed = request
         self._spec = spec
 
     def plan(self) -> PeakPlan | None:
         """Return the plan; after mistakes None or a plan that must not be used."""
-        claims = self._claims()
-        policy = self._policy()
+        claims = self.claims()
+        policy = self.value("policy", DEFAULT_POLICY)
         sample = self.sample(self.request.factors, self._spec)
-        fields = self.fields()
-        criteria = self._criteria()
+        fields = {"seed": self.request.drawn_seed} | self.fields()
+        criteria = self._measurable(self.criteria())
+        self._check_limited()
         self._check_rated()
         self._check_inputs(policy)
         if not criteria:
             return None
-        base = self._base(criteria)
-        fields["rate_step"] = self._rate_step()
-        goal = msgspec.structs.replace(base, criteria=criteria, claim=claims[0], **fields)
+        goal = PeakGoal(criteria=criteria, claim=claims[0], rate_step=self._rate_step(), **fields)
         if policy == DEFAULT_POLICY and self._may_guess(goal, fields):
             goal = msgspec.structs.replace(goal, guess_users=GUESS_USERS)
-        self._check_rates(goal)
+        guesses = goal.guess_users is not None
+        low, high = goal.lowest_rate, goal.highest_rate
+        self.check_rates(None if guesses else low, goal.start_rate, high)
+        if high is not None and high >= goal.start_rate and _no_rate_step_within(high, goal):
+            message = f"the generator cannot produce a rate of {high:g}/s or less"
+            self.wrong("--highest", self.request.highest or "", message, "set the first rate too")
         return PeakPlan(goal=goal, claims=claims, policy=policy, sample=sample)
 
-    # -- parts -----------------------------------------------------------------------
+    def mistakes(self) -> list[Diagnostic]:
+        """Return the mistakes: each at its option, or at the line of the key that has its text."""
+        places = {} if self._spec is None else self._spec.places
+        return [self._at_key(one, places) for one in self.found]
 
-    def _base(self, criteria: tuple[Criterion, ...]) -> PeakGoal:
-        """Return the spec's goal, or the defaults; the seed is random unless one is given."""
-        spec, seed = self._spec, self.request.drawn_seed
-        if spec is None or spec.goal is None:
-            return PeakGoal(criteria=criteria, seed=seed)
-        if "peak.seed" in spec.places:
-            return spec.goal
-        return msgspec.structs.replace(spec.goal, seed=seed)
+    def _at_key(self, mistake: Diagnostic, places: Mapping[str, Where]) -> Diagnostic:
+        for option in self._options.values():
+            where = places.get(f"peak.{option.key}")
+            is_typed = getattr(self._typed, option.name) != option.initial
+            if option.flag == mistake.file and where is not None and not is_typed:
+                return at_key(mistake, str(option.key), where, "spec-value")
+        return mistake
+
+    # -- parts -----------------------------------------------------------------------
 
     def _may_guess(self, goal: PeakGoal, fields: Mapping[str, Any]) -> bool:
         """Return whether a search may begin with a closed loop: of our engine, where the user set
@@ -253,7 +220,7 @@ class _PeakReader(SampleReader[PeakRequest]):
         spec = self._spec
         if spec is None or spec.load.generator != ENGINE:
             return False
-        is_given = "start_rate" in fields or "peak.start" in spec.places
+        is_given = "start_rate" in fields
         return not is_given and goal.highest_rate is None and "users" in axes_of(spec.load)
 
     def _rate_step(self) -> float | None:
@@ -262,80 +229,21 @@ class _PeakReader(SampleReader[PeakRequest]):
             return rate_step_of(self._spec.load)
         return rate_step_in(self.request.command or "")
 
-    def _claims(self) -> tuple[Claim, ...]:
-        """Return the claims of --claim, the spec's, or the default; at least one."""
-        spec = self._spec
-        told = (spec.claims or ()) if spec is not None else ()
-        if not told and spec is not None and spec.goal is not None:
-            told = (spec.goal.claim,)
-        text = self.request.claim
-        if text is not None:
-            found = [self._claim(part.strip(), text) for part in text.split(",")]
-            told = tuple(one for one in found if one is not None)
-            if len(set(told)) < len(told):
-                self.wrong("--claim", text, "a claim is given twice", "leave one out")
-        confidence = self.value("confidence")
-        return tuple(_with_confidence(one, confidence) for one in told or (Claim(),))
-
-    def _claim(self, part: str, whole: str) -> Claim | None:
-        try:
-            return parse_claim(part)
-        except ValueError as error:
-            hint = "separate several with commas: region:10%,rate:5%"
-            offset = max(whole.find(part), 0)
-            self.wrong("--claim", whole, str(error), hint, offset)
-            return None
-
-    def _policy(self) -> str:
-        told, spec = self.request.policy, self._spec
-        own = None if spec is None else spec.policy
-        name = told or own or DEFAULT_POLICY
-        name = FORMER_POLICIES.get(name, name)
-        if name in POLICY_NAMES:
-            return name
-        message, hint = (
-            f"there is no policy {name!r}",
-            f"these are: {', '.join(POLICY_NAMES)}",
-        )
-        if told is None and spec is not None:
-            where = spec.places.get("peak.policy", Where(spec.file))
-            self.found.append(diagnostic(where, "spec-value", message, hint))
-        else:
-            self.wrong("--policy", name, message, hint)
-        return name
-
     def _check_inputs(self, policy: str) -> None:
         """Report inputs of other policies. Keys of the spec are not used if --policy selects a
         policy other than the spec's."""
         for name, policies in POLICIES_WITH.items():
-            if policy in policies:
-                continue
             text: str | None = getattr(self.request, name)
+            is_typed = getattr(self._typed, name) is not None
+            if policy in policies or text is None or not (is_typed or self._typed.policy is None):
+                continue
             message = f"policy {policy} has no {name}"
-            hint = f"policies with it: {', '.join(policies)}"
-            if text is not None:
-                self.wrong(f"--{name}", text, message, hint)
-            elif self._spec is not None and self.request.policy is None:
-                where = self._spec.places.get(f"peak.{name}")
-                if where is not None:
-                    self.found.append(diagnostic(where, "spec-value", message, hint))
-
-    def _criteria(self) -> tuple[Criterion, ...]:
-        """Return the criteria of --limit, else the spec's; empty after a mistake."""
-        asked = self.request
-        if not asked.limits:
-            return self._criteria_of_spec()
-        found: list[Criterion] = self.values("limits")
-        keys = [one.key for one in found]
-        for key in dict.fromkeys(key for key in keys if keys.count(key) > 1):
-            message = f"{key} has two limits"
-            self.wrong("--limit", "", message, "the stricter one is enough")
-        return () if self.found else self._measurable(tuple(found))
+            self.wrong(f"--{name}", text, message, f"policies with it: {', '.join(policies)}")
 
     def _measurable(self, criteria: tuple[Criterion, ...]) -> tuple[Criterion, ...]:
         """Report criteria without a figure of the command: it has a mean response, and errors with
         --errors. These are limited in any case: a server that refuses is quick."""
-        if self.request.command is None:
+        if self.request.command is None or not criteria:
             return criteria
         ratio = self.request.errors is not None
         for criterion, text in zip(criteria, self.request.limits, strict=True):
@@ -349,10 +257,11 @@ class _PeakReader(SampleReader[PeakRequest]):
         is_limited = any(criterion.key == ERROR_KEY for criterion in criteria)
         return criteria if is_limited or not ratio else (*criteria, ERRORS_LIMIT)
 
-    def _criteria_of_spec(self) -> tuple[Criterion, ...]:
+    def _check_limited(self) -> None:
+        """Report that no limit is given."""
         spec = self._spec
-        if spec is not None and spec.goal is not None:
-            return spec.goal.criteria
+        if self.request.limits:
+            return
         if self.request.command is not None:
             self.wrong("--limit", "", "no limit is given", "write --limit 40ms")
         elif spec is not None and spec.file == TARGET_FILE:
@@ -363,41 +272,13 @@ class _PeakReader(SampleReader[PeakRequest]):
             hint = 'write [peak] criteria = ["mean response < 40ms"]'
             where = Where("SPEC" if spec is None else spec.file)
             self.found.append(diagnostic(where, "spec-missing", message, hint))
-        return ()
 
     def _check_rated(self) -> None:
         """Report a generator without a rate, unless the spec's [peak] has already refused it."""
         spec = self._spec
-        if spec is None or spec.goal is not None or "rate" in axes_of(spec.load):
-            return
-        where = spec.places.get("load.generator", Where(spec.file))
-        message = (
-            f"{spec.load.generator} cannot be given a rate, and a search for a peak rate needs one"
-        )
-        hint = "use another generator, or `bw ramp` over its users"
-        self.found.append(diagnostic(where, "spec-value", message, hint))
-
-    def _check_rates(self, goal: PeakGoal) -> None:
-        low, high = goal.lowest_rate, goal.highest_rate
-        guesses = goal.guess_users is not None
-        if low is not None and low > goal.start_rate and not guesses:
-            message = f"the lowest rate is above the first one, {goal.start_rate:g}/s"
-            self._wrong_rate("lowest", self.request.lowest, message)
-        if high is not None and high < goal.start_rate:
-            message = f"the highest rate is below the first one, {goal.start_rate:g}/s"
-            self._wrong_rate("highest", self.request.highest, message)
-        elif high is not None and _no_rate_step_within(high, goal):
-            message = f"the generator cannot produce a rate of {high:g}/s or less"
-            self._wrong_rate("highest", self.request.highest, message)
-
-    def _wrong_rate(self, key: str, option: str | None, message: str) -> None:
-        """Report a wrong rate at its place: the option, or else the spec."""
-        said = self._spec.places.get(f"peak.{key}") if self._spec is not None else None
-        if option is None and said is not None:
-            hint = "set start too"
-            self.found.append(diagnostic(said, "spec-value", message, hint))
-        else:
-            self.wrong(f"--{key}", option or "", message, "set --start too")
+        if spec is not None and spec.goal is None and (fault := rate_fault(spec.load)):
+            where = spec.places.get("load.generator", Where(spec.file))
+            self.found.append(diagnostic(where, fault.code, fault.message, fault.hint))
 
 
 def _no_rate_step_within(high: float, goal: PeakGoal) -> bool:
@@ -406,13 +287,6 @@ def _no_rate_step_within(high: float, goal: PeakGoal) -> bool:
     if step is None:
         return False
     return high < step or highest_rate(goal) < lowest_rate(goal)
-
-
-def _with_confidence(claim: Claim, confidence: float | None) -> Claim:
-    """Return a claim with the requested confidence; `slo` has its own."""
-    if confidence is None or claim.kind is ClaimKind.SLO:
-        return claim
-    return msgspec.structs.replace(claim, confidence=confidence)
 
 
 # -- A surface: goal, claims, predictions. An option wins over the key of `[surface]` --

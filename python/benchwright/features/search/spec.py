@@ -25,7 +25,8 @@ from benchwright.core.plan import Pairs
 from benchwright.core.remote import HostsSettings, RemoteSettings
 from benchwright.features.quiet.server_resources_types import ServerResources
 from benchwright.features.search.command_text import CommandText
-from benchwright.features.search.types import Claim, PeakGoal
+from benchwright.features.search.options import PeakRequest
+from benchwright.features.search.types import PeakGoal
 from benchwright.suite.program import Template, Where
 from benchwright.suite.template import fill_placeholders
 
@@ -152,12 +153,10 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True):
     remote: RemotePlan | None = None
     """None: everything runs on this machine."""
     factors: tuple[FactorLevels, ...] = ()
+    peak: PeakRequest | None = None
+    """The texts of `[peak]`, over which those of options are layered; None: no such table."""
     goal: PeakGoal | None = None
-    """The goal of `[peak]`; None: the spec has no such table."""
-    claims: tuple[Claim, ...] = ()
-    """All claims of `[peak]`; the first is the goal's claim."""
-    policy: str | None = None
-    """The search policy; None: the default one."""
+    """The goal that these texts mean alone."""
     more: dict[str, Any] = {}
     """Contents of other tables (`[ramp]`, `[surface]`), as their readers returned them."""
     notify: NoticeSettings | None = None

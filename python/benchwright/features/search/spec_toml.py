@@ -8,13 +8,11 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 
-from benchwright.core.criterion import Criterion
 from benchwright.core.errors import Diagnostic, InputError
 from benchwright.core.named_server import (
     SERVER_KEYS,
@@ -22,10 +20,8 @@ from benchwright.core.named_server import (
     parse_named_server,
 )
 from benchwright.core.plan import Pairs
-from benchwright.core.quantity import parse_confidence
 from benchwright.core.text import list_text
 from benchwright.features.generators.registry import GENERATORS
-from benchwright.features.load import criteria
 from benchwright.features.load import parse as targets
 from benchwright.features.load import parse as words
 from benchwright.features.load import request as r
@@ -45,7 +41,7 @@ from benchwright.features.load.tables import (
 from benchwright.features.load.workload_toml import RUN, WorkloadFile, read_filaments, read_workload
 from benchwright.features.search.command_text import read_command, read_commands
 from benchwright.features.search.options import PeakRequest
-from benchwright.features.search.peak.policies.registry import FORMER_POLICIES, POLICY_NAMES
+from benchwright.features.search.readers import PeakReader
 from benchwright.features.search.server.remote_toml import remote_of
 from benchwright.features.search.server.resources_toml import RESOURCES, disk_names_of
 from benchwright.features.search.spec import (
@@ -62,7 +58,7 @@ from benchwright.features.search.spec import (
     TcpReady,
     samples_to_check,
 )
-from benchwright.features.search.types import Claim, ClaimKind, PeakGoal, parse_claim
+from benchwright.features.search.types import ClaimKind, PeakGoal
 from benchwright.suite.form import (
     Form,
     keys_of,
@@ -70,10 +66,12 @@ from benchwright.suite.form import (
     nested,
     of_type,
     optional,
+    place_mistakes,
     read_form,
     read_values,
+    texts_of,
 )
-from benchwright.suite.mistakes import diagnostic
+from benchwright.suite.mistakes import Fault, diagnostic
 from benchwright.suite.options import Option
 from benchwright.suite.program import Template, Where
 from benchwright.suite.source import Unreadable, read_regular, read_text
@@ -81,7 +79,6 @@ from benchwright.suite.tables import SuiteTable, missing_tables, suite_tables
 from benchwright.suite.template import brace_template, fill_placeholders
 from benchwright.suite.toml_sections import notify_of, servers_of
 from benchwright.suite.toml_table import Scalar, TomlTable, read_toml
-from benchwright.suite.values import one_of
 
 # --------------------------------------------------------------------------------------
 # `[load]` of a spec: the generator, its CPUs, and its own keys.
@@ -447,6 +444,7 @@ def _spec_at(
         message = "a private network belongs to this machine: other hosts cannot reach it"
         hint = "leave out network; the server listens on an address that all hosts reach"
         top.refuse(top.at("server", "network"), message, hint)
+    request, goal = (None, None) if peak is None else _peak(peak)
     spec = Spec(
         file=file,
         directory=str(Path(file).parent),
@@ -454,16 +452,15 @@ def _spec_at(
         load=load,
         remote=remote_of(top, server, load, ENGINE),
         factors=factors,
-        goal=None if peak is None else _goal(peak),
-        claims=() if peak is None else _claims(peak),
-        policy=None if peak is None else peak.read("policy", _policy),
+        peak=request,
+        goal=goal,
         notify=None if notices is None else notify_of(notices),
         servers=servers_of(top),
         tables=_stated(top),
         places=_positions(top),
     )
-    if peak is not None:
-        _check_rated(top, spec)
+    if peak is not None and (fault := rate_fault(load)):
+        top.refuse(top.at("load", "generator"), fault.message, fault.hint)
     for name, reader in more.items():
         table = top.table(name)
         if table is not None:
@@ -471,15 +468,13 @@ def _spec_at(
     return spec
 
 
-def _check_rated(top: TomlTable, spec: Spec) -> None:
-    """Report a search for a peak rate with a generator that does not accept a rate."""
-    generator = spec.load.settings
-    if spec.load.generator == ENGINE or generator is None:
-        return
-    if "rate" not in generator.traits.axes:
-        message = f"{spec.load.generator} cannot be given a rate, and [peak] searches for one"
-        hint = "use another generator, or [ramp] over its users"
-        top.refuse(top.at("load", "generator"), message, hint)
+def rate_fault(load: LoadPlan) -> Fault | None:
+    """Return why there is no search for a peak rate with a generator: it cannot be given a rate."""
+    if load.generator == ENGINE or load.settings is None or "rate" in load.settings.traits.axes:
+        return None
+    message = f"{load.generator} cannot be given a rate, and a search for a peak rate needs one"
+    hint = "use another generator, or `bw ramp` over its users"
+    return Fault("spec-value", message, hint)
 
 
 def _positions(top: TomlTable) -> dict[str, Where]:
@@ -812,69 +807,17 @@ def _check_server(table: TomlTable) -> None:
 # -- peak ------------------------------------------------------------------------------
 
 
-def _policy(text: str) -> str:
-    """Return the name of a policy, for a former one that of its successor. Raises ValueError."""
-    return FORMER_POLICIES.get(text) or one_of(text, POLICY_NAMES, "policy")
-
-
-def _goal(table: TomlTable) -> PeakGoal | None:
-    table.only(("criteria", *_PEAK.names))
-    wanted = _criteria(table) if table.need("criteria") else ()
-    claims = _claims(table.silent())
-    fields = read_values(table, [one for one in _PEAK.keys if one.field])
-    _check_rates(table, fields)
-    if not wanted or not claims:
-        return None
-    return PeakGoal(criteria=wanted, claim=claims[0], **fields)
-
-
-def _criteria(table: TomlTable) -> tuple[Criterion, ...]:
-    texts = table.texts("criteria")
-    if not texts and isinstance(table.values["criteria"], list):
+def _peak(table: TomlTable) -> tuple[PeakRequest, PeakGoal | None]:
+    """Return the texts of `[peak]`, and the goal that they mean without options."""
+    table.only(_PEAK.names)
+    if table.need("criteria") and table.values["criteria"] == []:
         hint = 'such as criteria = ["p99 response < 100ms"]'
         table.refuse(table.at("criteria"), "criteria is empty", hint)
-    found: dict[str, Criterion] = {}
-    single = isinstance(table.values["criteria"], str)
-    for index, text in enumerate(texts):
-        where = table.at("criteria", *(() if single else (index,)))
-        try:
-            criterion = criteria.parse_criterion(text)
-        except ValueError as error:
-            table.refuse(where, str(error))
-            continue
-        if criterion.key in found:
-            table.refuse(where, f"{criterion.key} has two limits: one is enough")
-        found[criterion.key] = criterion
-    return tuple(found.values())
-
-
-def _check_rates(table: TomlTable, fields: Mapping[str, Any]) -> None:
-    """Report rates that are not in order: lowest, start, highest."""
-    names = ("lowest", "start", "highest")
-    said = [(n, fields[f"{n}_rate"]) for n in names if f"{n}_rate" in fields]
-    for (low, less), (high, more) in pairwise(said):
-        if less > more or (low == "lowest" and high == "highest" and less == more):
-            message = f"{high} ({more:g}/s) is below {low} ({less:g}/s)"
-            table.refuse(table.at(high), message)
-
-
-def _claims(table: TomlTable) -> tuple[Claim, ...]:
-    """Return the claims, one for each text; the default claim if there are none."""
-    texts = [one for text in table.texts("claim") for one in text.split(",")]
-    found = []
-    for text in texts or ["region"]:
-        try:
-            found.append(parse_claim(text))
-        except ValueError as error:
-            table.refuse(table.at("claim"), str(error))
-    confidence = table.read("confidence", parse_confidence)
-    return tuple(_with_confidence(table, one, confidence) for one in found)
-
-
-def _with_confidence(table: TomlTable, claim: Claim, confidence: float | None) -> Claim:
-    if confidence is None:
-        return claim
-    if claim.kind is ClaimKind.SLO:
+    request = PeakRequest(**texts_of(table, PeakRequest))
+    reader = PeakReader(request)
+    goal = reader.goal()
+    place_mistakes(table, PeakRequest, reader.found, "spec-value")
+    if "confidence" in table and any(one.kind is ClaimKind.SLO for one in reader.claims()):
         message = "the claim slo contains its confidence: slo:95%"
         table.refuse(table.at("confidence"), message)
-    return Claim(claim.kind, claim.tolerance, confidence)
+    return request, goal
