@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from benchwright.page.figures import count_number
+from benchwright.views.figures import count_number
 
 from benchwright.cli.main import main
 from benchwright.feature import Feature
