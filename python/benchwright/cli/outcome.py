@@ -45,9 +45,9 @@ from benchwright.study.contents import (
     stored_baseline,
     stored_defaults,
 )
-from benchwright.views.comparison import render_comparison
 
 if TYPE_CHECKING:
+    from benchwright.core.comparison import ComparisonResult
     from benchwright.run.runner import SessionResult
     from benchwright.run.session import Session, SessionVerdict
     from benchwright.run.test import RunningTest
@@ -166,7 +166,7 @@ def print_outcome(ended: SessionResult, session: Session, outcome: Outcome, *, j
     print_blocks(
         [
             "\n".join([*lines, *failure_lines(outcome, tests)]),
-            *(render_comparison(one, table_width()) for one in comparisons),
+            *_comparison_blocks(comparisons),
             *outcome_blocks(outcome, tests),
         ]
     )
@@ -193,6 +193,14 @@ def document_text_of(
         if found is None
         else found.document.text(report_width(), painter(sys.stdout), verbose=verbose)
     )
+
+
+def _comparison_blocks(comparisons: Sequence[ComparisonResult]) -> Iterator[str]:
+    if comparisons:
+        # Most sessions have none.
+        from benchwright.views.comparison import render_comparison
+
+        yield from (render_comparison(one, table_width()) for one in comparisons)
 
 
 def failure_lines(outcome: Outcome, tests: Sequence[RunningTest]) -> Iterator[str]:
