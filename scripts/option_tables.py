@@ -28,9 +28,9 @@ from benchwright.features.search.server.remote_toml import REMOTE_OF_SPEC
 from benchwright.features.search.server.resources_toml import IO, RESOURCES
 from benchwright.features.search.spec_toml import SERVER
 from benchwright.features.search.surface.spec import SURFACE
+from benchwright.inputs.form import Form
+from benchwright.inputs.options import options_of
 from benchwright.suite.comparison import ComparisonRequest
-from benchwright.suite.form import Form
-from benchwright.suite.options import options_of
 
 DOCS = Path(__file__).parents[1] / "docs"
 TABLES: dict[str, tuple[str, Form | type[msgspec.Struct]]] = {

@@ -19,7 +19,7 @@ from benchwright.features.load import workload as w
 from benchwright.features.load.hosts import LoadHosts
 from benchwright.features.load.parse import parse_target
 from benchwright.features.load.plan import CommandLineLoad, plan_of_command
-from benchwright.suite.program import Where
+from benchwright.inputs.mistakes import Where
 
 REQUEST = plan_of_command(
     CommandLineLoad(rate=w.ConstantRate(100_000_000)),

@@ -14,12 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchwright.core.errors import InputError
+from benchwright.inputs.values import MOST, expanded
 from benchwright.suite import effects as effect
 from benchwright.suite.command_line import CommandRequest, program_from_command
 from benchwright.suite.compile import compile_sources, load
 from benchwright.suite.interpret import execute
 from benchwright.suite.program import Program
-from benchwright.suite.values import MOST, expanded
 
 FILES = {
     "common.inc": "ECHO begin\nVAR TERMINATE=3 1 getstats --predicate '$count > 5' --\n",

@@ -24,8 +24,8 @@ from benchwright.cli.defaults import (
 )
 from benchwright.cli.main import main, parser
 from benchwright.core.errors import InputError
+from benchwright.inputs.options import declared_in, given, options_of
 from benchwright.suite.command_line import CommandRequest
-from benchwright.suite.options import declared_in, given, options_of
 
 ROOT = parser()
 COMMANDS = [words for words in ROOT.commands() if words and keys_of_command(ROOT.of(words))]

@@ -24,8 +24,8 @@ from benchwright.features.generators.command import (
 from benchwright.features.generators.output import parse_source
 from benchwright.features.generators.registry import GENERATORS
 from benchwright.features.load.criteria import parse_criteria
-from benchwright.suite.form import read_form
-from benchwright.suite.toml_table import TomlTable, read_toml
+from benchwright.inputs.form import read_form
+from benchwright.inputs.toml_table import TomlTable, read_toml
 
 ASKED = GeneratorRequest(rate=10.0, duration_s=1.0, criteria=parse_criteria(["40ms"]))
 JSON = '{"latency": {"mean": 2.5, "p/99": 9}, "rows": [[0, 4, 2.0], [1, 6, 3.0]]}'

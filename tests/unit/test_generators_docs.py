@@ -11,8 +11,8 @@ from benchwright.features.generators import adapter
 from benchwright.features.generators import findings as generators
 from benchwright.features.generators.registry import GENERATORS, Generator
 from benchwright.findings.codes import CODES
-from benchwright.suite.form import read_form
-from benchwright.suite.toml_table import TomlTable, read_toml
+from benchwright.inputs.form import read_form
+from benchwright.inputs.toml_table import TomlTable, read_toml
 
 PAGE = (Path(__file__).parents[2] / "docs" / "generators.md").read_text()
 BLOCKS = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)

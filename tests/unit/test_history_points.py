@@ -33,8 +33,8 @@ from benchwright.features.history.points import (
 from benchwright.features.history.store import HistoryFile, history_of, studies_below
 from benchwright.features.history.types import Environment, HistoryPoint, Run, SeriesKey
 from benchwright.features.search.outcome import measured_digest, search_name
+from benchwright.inputs.source import SourceFile
 from benchwright.study.journal import Study
-from benchwright.suite.program import SourceFile
 
 FACTS = {
     "cpu.model": "AMD EPYC",

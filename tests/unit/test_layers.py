@@ -26,6 +26,7 @@ ROOMS = (
     "report",
     "run",
     "suite",
+    "inputs",
     "trial",
     "watch",
     "machine",

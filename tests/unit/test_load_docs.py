@@ -25,7 +25,7 @@ from benchwright.features.load.workload_toml import (
     read_workload,
 )
 from benchwright.findings.codes import CODES
-from benchwright.suite.form import Form, keys_of
+from benchwright.inputs.form import Form, keys_of
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "workload-toml.md").read_text()

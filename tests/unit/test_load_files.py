@@ -21,7 +21,7 @@ from benchwright.features.search.options import PeakRequest
 from benchwright.features.search.peak.experiment import peak_meaning
 from benchwright.features.search.session import search_info, stored_spec
 from benchwright.features.search.spec_toml import read_spec
-from benchwright.suite.program import SourceFile
+from benchwright.inputs.source import SourceFile
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "load"
 TARGET = r.DirTarget("/x")

@@ -15,7 +15,7 @@ from benchwright.features.load.request import (
 )
 from benchwright.features.load.workload import Workload
 from benchwright.features.load.workload_toml import read_workload
-from benchwright.suite.program import Where
+from benchwright.inputs.mistakes import Where
 
 TEXT = """\
 [run]

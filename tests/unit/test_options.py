@@ -43,22 +43,15 @@ from benchwright.features.search.options import PeakRequest, RampRequest, Surfac
 from benchwright.features.search.ramp.types import RampGoal
 from benchwright.features.search.session import stored_request
 from benchwright.features.search.types import PeakGoal
+from benchwright.inputs.form import Form, keys_of
+from benchwright.inputs.option_reader import OptionReader
+from benchwright.inputs.options import Option, Text, add_options, given, options_of, request_from
 from benchwright.study.journal import SessionInfo
 from benchwright.suite.command_line import CommandRequest
 from benchwright.suite.comparison import ComparisonRequest
-from benchwright.suite.form import Form, keys_of
-from benchwright.suite.option_reader import OptionReader
-from benchwright.suite.options import (
-    Option,
-    Text,
-    add_options,
-    given,
-    options_of,
-    request_from,
-)
 
 PACKAGE = Path(benchwright.__file__).parent
-DERIVED = "suite/options.py"
+DERIVED = "inputs/options.py"
 """The one module that calls `add_argument`."""
 DECLARED = (
     *(PeakRequest, RampRequest, SurfaceRequest, CommandRequest, ComparisonRequest),

@@ -6,7 +6,7 @@ import pytest
 
 from benchwright.core.pattern import PatternError, compile_pattern
 from benchwright.core.plan import MetricSpec
-from benchwright.suite.mistakes import fault_of
+from benchwright.inputs.mistakes import fault_of
 from benchwright.suite.rules import pattern as parse_pattern
 from benchwright.trial.metrics import MetricNotFound, extract_metric
 

@@ -23,7 +23,7 @@ from benchwright.features.search.progress import peak_probe_text
 from benchwright.features.search.requests import GUESS_USERS, PeakPlan, PeakRequest
 from benchwright.features.search.spec import Spec
 from benchwright.features.search.types import Claim, ClaimKind, PeakGoal, PeakStatus, SearchTrial
-from benchwright.suite.program import SourceFile
+from benchwright.inputs.source import SourceFile
 from hand_written import MEAN_RESPONSE, mean_response_ms
 from held_out import BY_NAME
 from world import play

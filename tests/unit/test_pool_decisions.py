@@ -28,8 +28,8 @@ from benchwright.features.pool.types import (
     PoolSettings,
     VoidReason,
 )
+from benchwright.inputs.toml_table import read_toml
 from benchwright.run.gangs import Task
-from benchwright.suite.toml_table import read_toml
 
 Ends = Callable[[Task, str], VoidReason | None]
 """How an attempt of a task on a gang ends."""

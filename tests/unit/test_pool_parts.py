@@ -6,9 +6,9 @@ import pytest
 
 from benchwright.core.errors import InputError
 from benchwright.features.pool.parts import parts_of
+from benchwright.inputs.source import SourceFile
 from benchwright.run.gangs import Task
 from benchwright.suite.compile import compile_sources
-from benchwright.suite.program import SourceFile
 
 TOML = """
 [factors]

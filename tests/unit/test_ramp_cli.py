@@ -26,10 +26,10 @@ from benchwright.features.search.ramp.experiment import (
 from benchwright.features.search.ramp.types import RampAxis, RampGoal, RampResult, RampStatus
 from benchwright.features.search.requests import RampPlan, RampRequest
 from benchwright.features.search.session import run_search
+from benchwright.inputs.source import SourceFile
 from benchwright.run.ledger import Ledger
 from benchwright.run.recovery import CRASH_CAUSE, recover
 from benchwright.study.journal import SessionInfo, Study
-from benchwright.suite.program import SourceFile
 from session_infos import session_info
 
 GEN = """

@@ -10,6 +10,8 @@ import pytest
 
 from benchwright.cli.main import main
 from benchwright.core.errors import Diagnostic, InputError
+from benchwright.inputs.source import MAX_BYTES, Unreadable, read_regular
+from benchwright.inputs.values import expanded
 from benchwright.run.preparation import (
     missing_programs,
     prepare_again,
@@ -23,8 +25,6 @@ from benchwright.suite.command_line import CommandRequest, program_from_command
 from benchwright.suite.comparison import ComparisonRequest
 from benchwright.suite.plan import PlannedTest, describe
 from benchwright.suite.program import Program
-from benchwright.suite.source import MAX_BYTES, Unreadable, read_regular
-from benchwright.suite.values import expanded
 from benchwright.trial.programs import program_of_loop, program_problem
 
 

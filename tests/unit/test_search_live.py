@@ -16,12 +16,12 @@ from benchwright.features.search.options import PeakRequest
 from benchwright.features.search.output import SearchOutput, SearchReport
 from benchwright.features.search.peak.experiment import PeakExperiment
 from benchwright.features.search.session import changed_spec, search_info
+from benchwright.inputs.source import SourceFile
 from benchwright.run.ledger import Ledger
 from benchwright.run.notices import NoticeContents
 from benchwright.run.runner import OutputOptions, SessionResult
 from benchwright.run.session import SessionVerdict
 from benchwright.study.journal import SessionInfo, Study
-from benchwright.suite.program import SourceFile
 
 
 def info(spec: SourceFile | None, directory: str = "/") -> SessionInfo:

@@ -29,8 +29,8 @@ from benchwright.features.search.requests import surface_plan
 from benchwright.features.search.spec import Spec, samples_to_check
 from benchwright.features.search.spec_toml import EngineSettings, read_spec, target_of
 from benchwright.features.search.surface.spec import read_surface, unused_factors
-from benchwright.suite.program import SourceFile, Template
-from benchwright.suite.template import fill_placeholders
+from benchwright.inputs.source import SourceFile
+from benchwright.inputs.template import Template, fill_placeholders
 
 ROOT = Path(__file__).parents[2]
 TextPath = tuple[str | int, ...]

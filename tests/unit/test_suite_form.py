@@ -9,7 +9,7 @@ import pytest
 
 from benchwright.core.errors import InputError
 from benchwright.core.quantity import parse_duration_ns
-from benchwright.suite.form import (
+from benchwright.inputs.form import (
     Form,
     each,
     form_of,
@@ -19,8 +19,8 @@ from benchwright.suite.form import (
     optional,
     read_form,
 )
-from benchwright.suite.options import Option
-from benchwright.suite.toml_table import read_toml
+from benchwright.inputs.options import Option
+from benchwright.inputs.toml_table import read_toml
 
 
 class Server(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,11 +7,11 @@ from collections.abc import Callable
 import pytest
 
 from benchwright.core.errors import InputError
+from benchwright.inputs.source import SourceFile
 from benchwright.suite import effects as effect
 from benchwright.suite.compile import compile_sources
 from benchwright.suite.effects import Effect
 from benchwright.suite.interpret import execute
-from benchwright.suite.program import SourceFile
 
 Script = Callable[[Effect], int | None]
 

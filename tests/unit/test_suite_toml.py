@@ -19,11 +19,11 @@ from benchwright.core.plan import (
     UntilPredicate,
     UntilProgram,
 )
+from benchwright.inputs.mistakes import Where
+from benchwright.inputs.toml_table import Locator
 from benchwright.suite import program as step
 from benchwright.suite.compile import load
 from benchwright.suite.plan import PlannedTest, describe
-from benchwright.suite.program import Where
-from benchwright.suite.toml_table import Locator
 
 NONE: Mapping[str, str] = {}
 precise = partial(UntilPrecise, give_up_ns=GIVE_UP_NS)

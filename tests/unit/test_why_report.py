@@ -38,13 +38,13 @@ from benchwright.findings.explanation import Explanation, explain_test
 from benchwright.findings.observed import ObservedFiles
 from benchwright.findings.sanity import Claims
 from benchwright.findings.use_table import UseValue
+from benchwright.inputs.source import SourceFile
 from benchwright.report.documents import encode
 from benchwright.report.why import reading_text, render_why, why_document
 from benchwright.run.ledger import Ledger
 from benchwright.run.runner import OutputOptions
 from benchwright.stats.aggregate import summarise, summarise_trials
 from benchwright.study.journal import Study
-from benchwright.suite.program import SourceFile
 from watched_uses import cpu, task, trial, use
 
 PAGE = Path(__file__).parents[2] / "docs" / "why.md"

@@ -11,7 +11,8 @@ import pytest
 
 from benchwright.features.search.server.life import why_not_ready
 from benchwright.features.search.spec import HttpReady, TcpReady
-from benchwright.suite.program import Template, Where
+from benchwright.inputs.mistakes import Where
+from benchwright.inputs.template import Template
 
 STATUS = {"/good": 200, "/missing": 404, "/starting": 503}
 

@@ -19,7 +19,7 @@ from benchwright.features.search import spec_toml as spec_load
 from benchwright.features.search.spec import CommandReady, HttpReady, Spec, TcpReady
 from benchwright.features.search.spec_toml import parse_address, read_spec, target_of
 from benchwright.features.search.types import ClaimKind
-from benchwright.suite.toml_table import TomlTable
+from benchwright.inputs.toml_table import TomlTable
 
 LOAD = '[load]\ntarget = "null"\n'
 PEAK = '[peak]\ncriteria = "40ms"\n'

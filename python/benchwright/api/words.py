@@ -13,7 +13,7 @@ from datetime import timedelta
 from functools import cache
 
 from benchwright.core.errors import Diagnostic, InputError, suggestion
-from benchwright.suite.options import Option, declared_in
+from benchwright.inputs.options import Option, declared_in
 
 Value = (
     str

@@ -11,8 +11,8 @@ import msgspec
 
 from benchwright.cli.parser import SUMMARIES, CommandParser, add_command
 from benchwright.cli.terminal import write_answer
+from benchwright.inputs.options import Option, add_options, request_from
 from benchwright.suite.common_options import Json
-from benchwright.suite.options import Option, add_options, request_from
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -58,7 +58,7 @@ def command_named(where: str, root: CommandParser, words: tuple[str, ...]) -> Co
     if words in root.commands():
         return root.of(words)
     from benchwright.core.errors import argument_error
-    from benchwright.suite.toml_table import one_of_words
+    from benchwright.inputs.toml_table import one_of_words
 
     known, word = list(SUMMARIES), words[0]
     if word in SUMMARIES:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from benchwright.feature import features
-from benchwright.suite.options import add_options
+from benchwright.inputs.options import add_options
 
 if TYPE_CHECKING:
     from benchwright.run.preparation import PreparedProgram

@@ -30,9 +30,9 @@ from benchwright.cli.shared_options import (
 )
 from benchwright.core.errors import Diagnostic, InputError, argument_error
 from benchwright.core.untrusted import shell_text
+from benchwright.inputs.mistakes import option_mistake
+from benchwright.inputs.options import Option, Text, add_options, given, request_from
 from benchwright.suite.comparison import ComparisonRequest
-from benchwright.suite.mistakes import option_mistake
-from benchwright.suite.options import Option, Text, add_options, given, request_from
 
 if TYPE_CHECKING:
     from benchwright.core.comparison import NullResult

@@ -60,19 +60,15 @@ from benchwright.findings.comparison import (
 )
 from benchwright.findings.environment import changed_texts, separate_findings
 from benchwright.findings.examine import Questions
+from benchwright.inputs.template import file_friendly
 from benchwright.report.answer import finding_groups
 from benchwright.report.compared_blocks import paired_blocks, values_of_trial
 from benchwright.run.checkouts import resolved
 from benchwright.stats.metric_rules import MetricRules
 from benchwright.study.findings import input_findings
 from benchwright.study.parsers.api import ParsedInput, stated_settings, trials_of
-from benchwright.suite.comparison import (
-    ComparisonRequest,
-    accepted_statuses,
-    rule_from_request,
-)
+from benchwright.suite.comparison import ComparisonRequest, accepted_statuses, rule_from_request
 from benchwright.suite.rules import gated_metric, parse_metric
-from benchwright.suite.template import file_friendly
 from benchwright.views.comparison import render_comparison
 
 _MOST_NAMED = 30

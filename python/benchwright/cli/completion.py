@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import msgspec
 
 from benchwright.cli.parser import SUMMARIES, CommandParser, add_command
-from benchwright.suite.options import DECLARED, Option, add_options, request_from
+from benchwright.inputs.options import DECLARED, Option, add_options, request_from
 
 SHELLS = ("bash", "zsh", "fish")
 _EXAMPLES = """\

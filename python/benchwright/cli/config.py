@@ -11,8 +11,8 @@ import msgspec
 
 from benchwright.cli.parser import CommandParser, add_command
 from benchwright.cli.terminal import write_answer
+from benchwright.inputs.options import Option, add_options, request_from
 from benchwright.suite.common_options import Json
-from benchwright.suite.options import Option, add_options, request_from
 
 if TYPE_CHECKING:
     from benchwright.core.errors import Diagnostic

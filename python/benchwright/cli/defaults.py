@@ -2,7 +2,7 @@
 arguments.
 
 A default behaves as if it were typed, with three exceptions. Commands that refuse an option in some
-combination ignore a default of it (`given` in suite/options.py). `Option.needs` and
+combination ignore a default of it (`given` in inputs/options.py). `Option.needs` and
 `Option.yields_to` name options on which it depends. A workload or a spec (`Option.decides`)
 contains the answers itself, so that a default does not change what a shared file measures.
 
@@ -24,12 +24,11 @@ import msgspec
 from benchwright.cli.config_files import PROJECT, WITHOUT, ConfigFile
 from benchwright.cli.parser import SUMMARIES, CommandParser
 from benchwright.core.errors import Diagnostic, InputError, argument_error, similar, suggestion
-from benchwright.suite.mistakes import at_key, in_toml
-from benchwright.suite.options import Option, declared_in
-from benchwright.suite.program import Where
-from benchwright.suite.source import Unreadable, read_regular, read_text
-from benchwright.suite.toml_table import TomlTable, read_toml
-from benchwright.suite.values import one_of
+from benchwright.inputs.mistakes import Where, at_key, in_toml
+from benchwright.inputs.options import Option, declared_in
+from benchwright.inputs.source import Unreadable, read_regular, read_text
+from benchwright.inputs.toml_table import TomlTable, read_toml
+from benchwright.inputs.values import one_of
 
 SHARED = (*("study", "confidence", "quiet", "notify", "notify-on", "no-watch", "profile"),)
 """Keys that may stand outside of a command's table; they apply to all commands that have them."""

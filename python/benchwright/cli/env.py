@@ -16,14 +16,14 @@ from benchwright.core.errors import Diagnostic, InputError, argument_error
 from benchwright.core.machine import Fact, MachineCapture
 from benchwright.core.text import plural
 from benchwright.core.untrusted import decode_json, regular_bytes
+from benchwright.inputs.mistakes import option_mistake
+from benchwright.inputs.options import Option, Text, add_options, request_from
 from benchwright.machine.capture import capture
 from benchwright.report.env import ENV_SCHEMA
 from benchwright.study.contents import machines_of
 from benchwright.study.journal import Study
 from benchwright.study.selection import StudyPart, split_selector
 from benchwright.suite.common_options import FOR_SCRIPTS, Json
-from benchwright.suite.mistakes import option_mistake
-from benchwright.suite.options import Option, Text, add_options, request_from
 
 _INPUT = "now, a STUDY, STUDY@SESSION, STUDY@SESSION:N, or a file of `bw env --json`"
 

@@ -15,8 +15,8 @@ from benchwright.cli.parser import add_command
 from benchwright.cli.shared_options import LiveOptions, parse_port
 from benchwright.cli.terminal import warn
 from benchwright.core.errors import InputError, OperatingError, argument_error
-from benchwright.suite.option_reader import OptionReader
-from benchwright.suite.options import Option, Text, add_options, request_from
+from benchwright.inputs.option_reader import OptionReader
+from benchwright.inputs.options import Option, Text, add_options, request_from
 
 _EXAMPLES = """\
 examples:

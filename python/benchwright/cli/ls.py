@@ -23,9 +23,9 @@ from benchwright.core.errors import (
     argument_error,
 )
 from benchwright.core.text import more_text
+from benchwright.inputs.option_reader import OptionReader
+from benchwright.inputs.options import Option, Text, add_options, request_from
 from benchwright.suite.common_options import Json
-from benchwright.suite.option_reader import OptionReader
-from benchwright.suite.options import Option, Text, add_options, request_from
 
 if TYPE_CHECKING:
     from benchwright.report.sessions import ListedSession

@@ -23,7 +23,7 @@ from benchwright.cli.parser import (
 )
 from benchwright.core.untrusted import visible_lines
 from benchwright.feature import feature, feature_of, features
-from benchwright.suite.options import Option, add_option
+from benchwright.inputs.options import Option, add_option
 
 # The commands, and the mapping of errors to exit codes.
 #

@@ -140,7 +140,7 @@ def _command(word: str, rest: str) -> CommandTarget:
 
 
 def _of_file(path: str) -> NoticeSettings:
-    from benchwright.suite.source import Unreadable, read_regular, read_text
+    from benchwright.inputs.source import Unreadable, read_regular, read_text
     from benchwright.suite.toml_sections import notify_file
 
     try:

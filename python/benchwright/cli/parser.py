@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from benchwright.core.untrusted import visible_lines
 from benchwright.feature import SUITE_SUFFIXES, feature, feature_of
-from benchwright.suite.options import DECLARED
+from benchwright.inputs.options import DECLARED
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite

@@ -16,7 +16,7 @@ import msgspec
 
 from benchwright.cli.parser import CommandParser, add_command, sentence_of
 from benchwright.cli.plot_options import PlotOptions
-from benchwright.suite.options import add_options
+from benchwright.inputs.options import add_options
 
 if TYPE_CHECKING:
     from benchwright.cli.plot_request import PlotRequest

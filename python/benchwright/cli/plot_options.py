@@ -9,9 +9,9 @@ from typing import Annotated
 
 import msgspec
 
+from benchwright.inputs.options import Option, Text
 from benchwright.report.charts.style import parse_legend_place, parse_size
 from benchwright.suite.common_options import CONFIDENCE, FOR_SCRIPTS, REPLACES, OkStatus
-from benchwright.suite.options import Option, Text
 
 _MODES = (
     *("line", "bar", "points", "ecdf", "violin", "strip", "epochs", "normal"),

@@ -18,6 +18,9 @@ from benchwright.cli.shared_options import study_here
 from benchwright.cli.stats_inputs import check_ok_status, read_inputs
 from benchwright.core.errors import Diagnostic, InputError
 from benchwright.core.plan import SUCCESS
+from benchwright.inputs.mistakes import option_mistake
+from benchwright.inputs.option_reader import OptionReader
+from benchwright.inputs.options import request_from
 from benchwright.report.charts.plan import ChartRequest
 from benchwright.report.charts.plot_data import PlotMode
 from benchwright.report.charts.source import (
@@ -34,9 +37,6 @@ from benchwright.report.charts.style import (
 )
 from benchwright.study.parsers.api import ParsedInput, trials_of
 from benchwright.study.selection import split_selector
-from benchwright.suite.mistakes import option_mistake
-from benchwright.suite.option_reader import OptionReader
-from benchwright.suite.options import request_from
 from benchwright.suite.values import statuses
 
 # -- Inputs: from `NAME GLOB` on the command line to tests -----------------------------

@@ -13,8 +13,8 @@ import msgspec
 from benchwright.cli.parser import add_command
 from benchwright.core.errors import InputError, argument_error
 from benchwright.core.untrusted import open_regular
+from benchwright.inputs.options import Option, Text, add_options, request_from
 from benchwright.suite.common_options import Json, OkStatus
-from benchwright.suite.options import Option, Text, add_options, request_from
 
 if TYPE_CHECKING:
     from benchwright.page.files import FileResults
@@ -79,11 +79,11 @@ def run(arguments: argparse.Namespace) -> int:
     from benchwright.core.plan import SUCCESS
     from benchwright.core.text import size_text
     from benchwright.core.untrusted import visible
+    from benchwright.inputs.option_reader import OptionReader
     from benchwright.page.files import FileResults
     from benchwright.page.gather import gather_document
     from benchwright.page.html import has_uplot, needs_uplot, render_page
     from benchwright.report.documents import encode
-    from benchwright.suite.option_reader import OptionReader
 
     request = request_from(ReportOptions, arguments)
     texts = request.studies or ("bw-study",)

@@ -12,8 +12,8 @@ from benchwright.cli.parser import add_command
 from benchwright.cli.shared_options import LiveOptions
 from benchwright.core.plan import command_word
 from benchwright.feature import feature, feature_of
+from benchwright.inputs.options import Option, add_options, request_from
 from benchwright.suite.common_options import Json, Quiet, Verbose
-from benchwright.suite.options import Option, add_options, request_from
 
 if TYPE_CHECKING:
     from benchwright.study.journal import Study

@@ -32,8 +32,8 @@ from benchwright.cli.shared_options import (
 from benchwright.core.errors import argument_error
 from benchwright.core.plan import Command
 from benchwright.feature import SUITE_SUFFIXES
+from benchwright.inputs.options import Option, Text, add_options, given, request_from
 from benchwright.suite.command_line import CommandRequest
-from benchwright.suite.options import Option, Text, add_options, given, request_from
 
 if TYPE_CHECKING:
     from benchwright.run.preparation import PreparedProgram
@@ -243,8 +243,9 @@ def _with_baseline(
 ) -> PreparedProgram:
     """Return the program with what its ratios refer to, of the option or of the suite, stored in
     its session. Raises InputError for a name that no test has."""
+    from benchwright.inputs.mistakes import Where
     from benchwright.study.contents import BASELINE_OPTION
-    from benchwright.suite.program import Baseline, Where
+    from benchwright.suite.program import Baseline
 
     wish = prepared.program.baseline
     if option is not None:
@@ -262,10 +263,10 @@ def _named_test(wish: Baseline, planned: list[Planned]) -> str:
 
     Raises InputError for a name that no test has.
     """
+    from benchwright.inputs.mistakes import mistake
+    from benchwright.inputs.toml_table import one_of_words
     from benchwright.report.answer import AnswerInput, short_names
-    from benchwright.suite.mistakes import mistake
     from benchwright.suite.plan import PlannedTest
-    from benchwright.suite.toml_table import one_of_words
 
     plans = {
         one.plan.name: one.plan

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import msgspec
 
 from benchwright.cli.parser import add_command
-from benchwright.suite.options import Option, Text, add_options, request_from
+from benchwright.inputs.options import Option, Text, add_options, request_from
 
 
 class SchemaOptions(msgspec.Struct, frozen=True):

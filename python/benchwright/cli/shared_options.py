@@ -19,6 +19,8 @@ from benchwright.core.named_server import (
     parse_named_server,
 )
 from benchwright.feature import observers
+from benchwright.inputs.option_reader import OptionReader
+from benchwright.inputs.options import Option, Text, request_from
 from benchwright.study.about import (
     ABOUT_OPTION,
     NAME_FLAG,
@@ -29,8 +31,6 @@ from benchwright.study.about import (
 )
 from benchwright.study.directory import JOURNAL
 from benchwright.suite.common_options import Json, Quiet, Verbose
-from benchwright.suite.option_reader import OptionReader
-from benchwright.suite.options import Option, Text, request_from
 
 if TYPE_CHECKING:
     from benchwright.study.journal import SessionInfo

@@ -14,8 +14,8 @@ import msgspec
 
 from benchwright.cli.parser import add_command
 from benchwright.cli.terminal import painter, report_width, write_answer
+from benchwright.inputs.options import Option, add_options, request_from
 from benchwright.suite.common_options import Json
-from benchwright.suite.options import Option, add_options, request_from
 
 if TYPE_CHECKING:
     from benchwright.report.answer_text import Paint

@@ -12,7 +12,7 @@ import msgspec
 from benchwright.cli.parser import add_command
 from benchwright.cli.stats_options import STEPS, StatsOptions
 from benchwright.core.untrusted import shell_text
-from benchwright.suite.options import add_options
+from benchwright.inputs.options import add_options
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,15 +9,9 @@ from typing import Annotated
 import msgspec
 
 from benchwright.core.quantity import parse_share
-from benchwright.suite import values
-from benchwright.suite.common_options import (
-    FOR_SCRIPTS,
-    Confidence,
-    OkStatus,
-    RuleFiles,
-    Verbose,
-)
-from benchwright.suite.options import Option, Text
+from benchwright.inputs.options import Option, Text
+from benchwright.inputs.values import named
+from benchwright.suite.common_options import FOR_SCRIPTS, Confidence, OkStatus, RuleFiles, Verbose
 
 _FORMATS = ("table", "csv", "json", "markdown", "latex")
 STEPS = "transformations"
@@ -94,7 +88,7 @@ class StatsOptions(msgspec.Struct, frozen=True):
         Option(
             "report no drift of NAME below the share P of its median",
             "NAME=P",
-            values.named(parse_share),
+            named(parse_share),
             hint=DRIFT_HINT,
         ),
     ] = ()

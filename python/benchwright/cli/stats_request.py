@@ -18,6 +18,8 @@ from benchwright.core.expression import Expression, parse
 from benchwright.core.plan import SUCCESS
 from benchwright.core.quantity import parse_share
 from benchwright.findings.rules import NamedRule
+from benchwright.inputs.option_reader import OptionReader
+from benchwright.inputs.options import request_from
 from benchwright.stats.input_comparison import Variances
 from benchwright.stats.metric_rules import EXTRAS, TIMES
 from benchwright.stats.table import (
@@ -27,8 +29,6 @@ from benchwright.stats.table import (
     TABLE_FOLDS,
     TableFold,
 )
-from benchwright.suite.option_reader import OptionReader
-from benchwright.suite.options import request_from
 
 # -- Transformations: form and syntax are checked before any file is read --------------
 

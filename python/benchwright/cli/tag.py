@@ -16,15 +16,10 @@ from benchwright.cli.parser import add_command
 from benchwright.cli.shared_options import AboutOptions
 from benchwright.cli.terminal import write_answer
 from benchwright.core.errors import InputError, argument_error
+from benchwright.inputs.option_reader import OptionReader
+from benchwright.inputs.options import Option, add_options, given, request_from
 from benchwright.study.about import SessionAbout, parse_tag
 from benchwright.suite.common_options import Json
-from benchwright.suite.option_reader import OptionReader
-from benchwright.suite.options import (
-    Option,
-    add_options,
-    given,
-    request_from,
-)
 
 _USAGE = "bw tag [STUDY[@SESSION]] [+TAG...] [options]"
 _EXAMPLES = """\

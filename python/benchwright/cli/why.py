@@ -13,10 +13,10 @@ from benchwright.core.errors import InputError
 from benchwright.core.quantity import parse_size_bytes
 from benchwright.findings.limit import StatedCapacity, bytes_per_s
 from benchwright.findings.sanity import Claims
-from benchwright.suite import values
+from benchwright.inputs.option_reader import OptionReader
+from benchwright.inputs.options import Option, Text, add_options, request_from
+from benchwright.inputs.values import named
 from benchwright.suite.common_options import Json, OkStatus, RuleFiles
-from benchwright.suite.option_reader import OptionReader
-from benchwright.suite.options import Option, Text, add_options, request_from
 
 if TYPE_CHECKING:
     from benchwright.cli.why_results import WhyRequest
@@ -64,7 +64,7 @@ class WhyOptions(msgspec.Struct, frozen=True):
         Option(
             "capacity of a link, a disk or a bus: eth0=1Gbit/s, array=200MB/s",
             "NAME=RATE",
-            values.named(bytes_per_s),
+            named(bytes_per_s),
             flag="--limit",
             hint=_RATE_HINT,
         ),

@@ -15,15 +15,15 @@ from benchwright import __version__
 from benchwright.core.errors import Diagnostic, InputError
 from benchwright.core.plan import TestPlan
 from benchwright.core.untrusted import shell_text
+from benchwright.inputs.source import SourceFile, read_regular
 from benchwright.study.contents import NULL_KIND
 from benchwright.study.journal import SessionInfo
 from benchwright.suite.check import names_read
 from benchwright.suite.command_line import CommandRequest, program_from_command
+from benchwright.suite.command_options import names_with_loops
 from benchwright.suite.comparison import ComparisonRequest, program_from_comparison
-from benchwright.suite.option_reader import names_with_loops
 from benchwright.suite.plan import Planned, PlannedTest, describe
-from benchwright.suite.program import Program, SourceFile
-from benchwright.suite.source import read_regular
+from benchwright.suite.program import Program
 from benchwright.trial.bench import SESSION_TOKEN
 from benchwright.trial.programs import (
     COUNTER,

@@ -7,9 +7,10 @@ from collections.abc import Collection, Iterable, Iterator
 
 from benchwright.core.errors import Diagnostic, InputError, suggestion
 from benchwright.core.expression import parse
+from benchwright.inputs.mistakes import Where, diagnostic, within
+from benchwright.inputs.template import Slot, Template
 from benchwright.suite import program as step
-from benchwright.suite.mistakes import diagnostic, within
-from benchwright.suite.program import Program, Slot, Step, Template, Where
+from benchwright.suite.program import Program, Step
 from benchwright.suite.state import BUILT_IN, not_in_environment
 
 # -- Queries: the steps, texts and variables of a program ------------------------------

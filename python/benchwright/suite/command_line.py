@@ -34,23 +34,26 @@ from benchwright.core.quantity import (
     parse_statistic,
 )
 from benchwright.core.untrusted import shell_text
-from benchwright.suite import common_options as common
-from benchwright.suite import program as step
-from benchwright.suite import values
-from benchwright.suite.mistakes import fault_of
-from benchwright.suite.option_reader import OptionReader, at, placer
-from benchwright.suite.options import Option, Text, text_of
-from benchwright.suite.program import Program, Step, Template, Where
-from benchwright.suite.rules import ALWAYS, epochs
-from benchwright.suite.template import (
+from benchwright.inputs.mistakes import Where, fault_of
+from benchwright.inputs.option_reader import at, placer
+from benchwright.inputs.options import Option, Text, text_of
+from benchwright.inputs.template import (
     NAME,
+    Slot,
+    Template,
     brace_template,
     command_name,
     fixed,
     misspelt,
     with_sample,
 )
-from benchwright.suite.values import HINT, expanded
+from benchwright.inputs.values import HINT, choice, expanded
+from benchwright.suite import common_options as common
+from benchwright.suite import program as step
+from benchwright.suite import values
+from benchwright.suite.command_options import CommandOptionReader
+from benchwright.suite.program import Program, Step
+from benchwright.suite.rules import ALWAYS, epochs
 
 THREADS = "threads"
 """Name of the factor that --threads defines, and of the placeholder {threads}."""
@@ -119,7 +122,7 @@ class CommandRequest(msgspec.Struct, frozen=True):
         Text,
         _rule(
             "plan: the interval holds where --precision stops; watch: at every look",
-            parse=values.choice("mode", "plan", "watch"),
+            parse=choice("mode", "plan", "watch"),
             choices=("plan", "watch"),
             default="plan",
             needs="precision",
@@ -277,7 +280,7 @@ def stopping_rule(
     return reader.stopping(metrics), reader.found
 
 
-class _StoppingOptions(OptionReader[CommandRequest]):
+class _StoppingOptions(CommandOptionReader[CommandRequest]):
     """Reads when a test stops; collects mistakes in `found`."""
 
     def stopping(self, metrics: Sequence[str]) -> StoppingRule:
@@ -423,7 +426,7 @@ class _CommandOptions(_StoppingOptions):
     def _settings(self, metrics: list[MetricSpec]) -> list[Step]:
         request = self.request
         threads = at("--threads", request.threads or "")
-        slot = Template((step.Slot(THREADS, threads),), threads)
+        slot = Template((Slot(THREADS, threads),), threads)
         steps: list[Step] = [step.SetThreads(slot, threads)]
         if request.warmup is not None:
             self.parsed("--warmup", request.warmup, values.warmup)

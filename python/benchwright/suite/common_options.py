@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Annotated
 
 from benchwright.core.quantity import share_within
+from benchwright.inputs.options import Option, Text
+from benchwright.inputs.values import choice
 from benchwright.suite import values
-from benchwright.suite.options import Option, Text
 from benchwright.suite.rules import metric
 
 # -- Output format, and options for reading results ------------------------------------
@@ -64,7 +65,7 @@ Instructions = Annotated[
     Option(
         "count each command's instructions by perf, or by callgrind, which is 50 times slower",
         "=METHOD",
-        values.choice("method", *INSTRUCTIONS),
+        choice("method", *INSTRUCTIONS),
         bare=INSTRUCTIONS[0],
         rare=True,
     ),

@@ -31,15 +31,17 @@ from benchwright.core.quantity import (
 )
 from benchwright.core.results import current_code
 from benchwright.findings.codes import CODES
+from benchwright.inputs.mistakes import Where, fault_of
+from benchwright.inputs.option_reader import OptionReader, at
+from benchwright.inputs.options import Option, Text
+from benchwright.inputs.template import file_friendly, fixed
+from benchwright.inputs.values import choice
 from benchwright.suite import common_options as common
 from benchwright.suite import program as step
 from benchwright.suite import values
-from benchwright.suite.mistakes import fault_of
-from benchwright.suite.option_reader import OptionReader, at
-from benchwright.suite.options import Option, Text
-from benchwright.suite.program import Program, Step, Where
+from benchwright.suite.command_options import CommandOptionReader
+from benchwright.suite.program import Program, Step
 from benchwright.suite.rules import GATE_SYNTAX, MAX_EPOCHS, parse_gate
-from benchwright.suite.template import file_friendly, fixed
 
 # -- The rule of a comparison: from the options' texts to a `ComparisonRule` -----------
 #
@@ -173,7 +175,7 @@ class ComparisonRequest(msgspec.Struct, frozen=True):
         _design(
             "order of the trials: blocks (random order in each), abba, round-robin, sequence",
             "D",
-            values.choice("design", *DESIGNS),
+            choice("design", *DESIGNS),
             default="blocks",
             key=True,
         ),
@@ -183,7 +185,7 @@ class ComparisonRequest(msgspec.Struct, frozen=True):
         _design(
             "watch: look after each block; plan: a pilot, then one look",
             "M",
-            values.choice("mode", "watch", "plan"),
+            choice("mode", "watch", "plan"),
             default="watch",
             key=True,
             rare=True,
@@ -342,7 +344,7 @@ def declared_metrics(request: ComparisonRequest) -> list[MetricSpec]:
     return ComparisonRuleOptions(request).specs()
 
 
-class ComparisonRuleOptions(OptionReader[ComparisonRequest]):
+class ComparisonRuleOptions(CommandOptionReader[ComparisonRequest]):
     """Reads the rule of a request; collects mistakes in `found`."""
 
     def rule_alone(self, arms: int, specs: Sequence[MetricSpec]) -> ComparisonRule:

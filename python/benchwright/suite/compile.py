@@ -15,9 +15,9 @@ from typing import Protocol
 
 from benchwright.core.errors import Diagnostic, InputError
 from benchwright.feature import TABLE, features
+from benchwright.inputs.source import LIBRARY, SourceFile, SourceReader
 from benchwright.suite.plan import describe
-from benchwright.suite.program import Program, SourceFile
-from benchwright.suite.source import LIBRARY, SourceReader
+from benchwright.suite.program import Program
 from benchwright.suite.toml import compile_toml
 
 NONE: Mapping[str, str] = MappingProxyType({})

@@ -10,7 +10,7 @@ import msgspec
 
 from benchwright.core.comparison import ComparisonRule, NullResult
 from benchwright.core.plan import Command, Pairs, StoppingRule, TestPlan
-from benchwright.suite.program import Where
+from benchwright.inputs.mistakes import Where
 
 
 class Say(msgspec.Struct, frozen=True):

@@ -20,16 +20,16 @@ from benchwright.core.plan import (
     StoppingRule,
     TestPlan,
 )
+from benchwright.inputs.mistakes import Where, mistake, raised
+from benchwright.inputs.template import Template, file_friendly, has_quotes, split_words
 from benchwright.suite import effects as effect
 from benchwright.suite import program as step
 from benchwright.suite import values
 from benchwright.suite.check import has_effects, reads
 from benchwright.suite.effects import Effect, EffectAnswer
-from benchwright.suite.mistakes import mistake, raised
-from benchwright.suite.program import Condition, Program, Step, Template, Where
+from benchwright.suite.program import Condition, Program, Step
 from benchwright.suite.rules import parse_metric, parse_termination
 from benchwright.suite.state import InterpreterState
-from benchwright.suite.template import file_friendly, has_quotes, split_words
 from benchwright.suite.values import NeverEnds, counted, decimal_number
 from benchwright.trial.programs import counting_instructions
 

@@ -13,12 +13,12 @@ import msgspec
 from benchwright.core.comparison import describe_comparison, describe_test
 from benchwright.core.errors import InputError
 from benchwright.core.plan import TestPlan
+from benchwright.inputs.mistakes import Where, diagnostic
 from benchwright.suite import effects as effect
 from benchwright.suite.check import inner, walk
 from benchwright.suite.effects import Effect, EffectAnswer
 from benchwright.suite.interpret import execute
-from benchwright.suite.mistakes import diagnostic
-from benchwright.suite.program import ForEach, Interleave, Program, Step, Where
+from benchwright.suite.program import ForEach, Interleave, Program, Step
 
 MOST_EFFECTS = 100_000
 """Maximum number of effects in a plan: a program may loop until a command fails."""

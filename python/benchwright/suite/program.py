@@ -17,66 +17,9 @@ from benchwright.core.comparison import ComparisonRule, NullResult
 from benchwright.core.named_server import NamedServer
 from benchwright.core.notice import NoticeSettings
 from benchwright.core.plan import CommandMode, MetricSpec, StoppingRule
-
-
-class Where(msgspec.Struct, frozen=True):
-    """A position in a suite, for error messages; lines and columns count from 1."""
-
-    file: str
-    line: int = 1
-    column: int = 1
-    text: str = ""
-    """The physical line."""
-
-
-class SourceFile(msgspec.Struct, frozen=True):
-    """The path of a file, as it was given, and its text."""
-
-    path: str
-    text: str
-    beside: tuple[tuple[str, str], ...] = ()
-    """Path and text of each file that it names, where they are stored with it."""
-
-
-class Slot(msgspec.Struct, frozen=True):
-    """A variable in a text, to be replaced by its value."""
-
-    name: str
-    where: Where
-    environment: bool = False
-    """Whether its value comes from the environment instead of the suite's variables."""
-
-    @property
-    def raw(self) -> str:
-        """The slot in the syntax of `.ap`."""
-        mark = "$" if self.environment else "%"
-        return f"{mark}{self.name}{mark}"
-
-
-class Template(msgspec.Struct, frozen=True):
-    """A text as literal parts and slots in order; empty literal parts are left out."""
-
-    parts: tuple[str | Slot, ...]
-    where: Where
-    """Position of its first character."""
-
-    @property
-    def literal(self) -> str | None:
-        """The text if it has no slots, else None."""
-        if any(isinstance(part, Slot) for part in self.parts):
-            return None
-        return "".join(part for part in self.parts if isinstance(part, str))
-
-    @property
-    def slots(self) -> tuple[Slot, ...]:
-        """Its slots, in order."""
-        return tuple(part for part in self.parts if isinstance(part, Slot))
-
-    @property
-    def raw(self) -> str:
-        """The text with `%NAME%` or `$NAME$` for every slot, for messages and listings."""
-        return "".join(p if isinstance(p, str) else p.raw for p in self.parts)
-
+from benchwright.inputs.mistakes import Where
+from benchwright.inputs.source import SourceFile
+from benchwright.inputs.template import Template
 
 Relation = Literal["=", "!=", "<", ">", "<=", ">="]
 

@@ -20,8 +20,8 @@ from benchwright.core.plan import (
     UntilProgram,
 )
 from benchwright.core.quantity import parse_change
-from benchwright.suite.mistakes import Fault, WrongText
-from benchwright.suite.template import Word, split_words
+from benchwright.inputs.mistakes import Fault, WrongText
+from benchwright.inputs.template import Word, split_words
 
 # --------------------------------------------------------------------------------------
 # `NAME[:higher][=/json/pointer | ~regex(group)]`, for `.ap` and the command line.

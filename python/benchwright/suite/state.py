@@ -11,8 +11,8 @@ from collections.abc import Mapping, MutableMapping
 
 from benchwright.core.errors import InputError
 from benchwright.core.plan import SUCCESS, MetricSpec, OutputPolicy, Pairs
-from benchwright.suite.mistakes import Fault, mistake, raised
-from benchwright.suite.program import Slot, Template, Where
+from benchwright.inputs.mistakes import Fault, Where, mistake, raised
+from benchwright.inputs.template import Slot, Template
 
 BUILT_IN = ("THREADS", "RESTORE", "EPOCH", "SYSTEM_STATUS")
 """Variables that the interpreter sets; EPOCH only inside a test."""

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from benchwright.feature import TABLE, feature, features
-from benchwright.suite.toml_table import TomlTable
+from benchwright.inputs.toml_table import TomlTable
 
 
 def _accept_any(_stated: Any) -> None:

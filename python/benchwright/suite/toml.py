@@ -15,29 +15,24 @@ from benchwright.core.comparison import ComparisonRule
 from benchwright.core.errors import InputError
 from benchwright.core.expression import parse
 from benchwright.core.plan import CommandMode, FixedCount, MetricSpec, StoppingRule
-from benchwright.suite import program as step
-from benchwright.suite import toml_rule, values
-from benchwright.suite import toml_sections as sections
-from benchwright.suite.check import unused_defines
-from benchwright.suite.mistakes import Fault, WrongText, fault_of
-from benchwright.suite.program import (
-    Baseline,
-    Program,
-    SourceFile,
-    Step,
+from benchwright.inputs.mistakes import Fault, Where, WrongText, fault_of
+from benchwright.inputs.source import SourceFile, SourceReader, main_text
+from benchwright.inputs.template import (
+    Slot,
     Template,
-    Where,
-)
-from benchwright.suite.source import SourceReader, main_text
-from benchwright.suite.tables import missing_tables, suite_tables
-from benchwright.suite.template import (
     brace_template,
     command_name,
     fixed,
     misspelt,
     with_sample,
 )
-from benchwright.suite.toml_table import TomlTable, read_toml
+from benchwright.inputs.toml_table import TomlTable, read_toml
+from benchwright.suite import program as step
+from benchwright.suite import toml_rule, values
+from benchwright.suite import toml_sections as sections
+from benchwright.suite.check import unused_defines
+from benchwright.suite.program import Baseline, Program, Step
+from benchwright.suite.tables import missing_tables, suite_tables
 
 THREADS = "threads"
 MAX_FACTORS = 30
@@ -151,7 +146,7 @@ class _Suite:
         self._added = added
         self._factors: dict[str, list[str]] = {}
         self._known: frozenset[str] = frozenset()
-        self._names: list[tuple[str | step.Slot, ...]] = []
+        self._names: list[tuple[str | Slot, ...]] = []
 
     def steps(self) -> tuple[Step, ...]:
         """Return the program's steps."""
@@ -226,7 +221,7 @@ class _Suite:
 
     def _threads(self) -> Step:
         where = self._top.at(THREADS)
-        return step.SetThreads(Template((step.Slot(THREADS, where),), where), where)
+        return step.SetThreads(Template((Slot(THREADS, where),), where), where)
 
     def _assigned(
         self, table_name: str, names: list[str] | None, *, environment: bool

@@ -18,10 +18,7 @@ from benchwright.core.plan import (
 from benchwright.core.quantity import (
     parse_share,
 )
-from benchwright.suite import rules
-from benchwright.suite.command_line import CommandRequest, stopping_rule
-from benchwright.suite.comparison import ComparisonRequest, rule_and_mistakes
-from benchwright.suite.form import (
+from benchwright.inputs.form import (
     Form,
     form_of,
     keys_of,
@@ -32,10 +29,13 @@ from benchwright.suite.form import (
     read_form,
     texts_of,
 )
-from benchwright.suite.mistakes import fault_of
-from benchwright.suite.options import Option, Reader
+from benchwright.inputs.mistakes import fault_of
+from benchwright.inputs.options import Option, Reader
+from benchwright.inputs.toml_table import TomlTable
+from benchwright.suite import rules
+from benchwright.suite.command_line import CommandRequest, stopping_rule
+from benchwright.suite.comparison import ComparisonRequest, rule_and_mistakes
 from benchwright.suite.rules import predicate_faults
-from benchwright.suite.toml_table import TomlTable
 
 # -- `until` and `metrics` of a TOML suite: stopping rules and metric specs ------------
 

@@ -18,19 +18,13 @@ from benchwright.core.notice import (
     Secret,
     WebhookTarget,
 )
+from benchwright.inputs.form import Form, form_of, optional, read_form, whole
+from benchwright.inputs.options import Option, Reader
+from benchwright.inputs.template import Template, brace_template, fixed
+from benchwright.inputs.toml_table import TomlTable, read_toml
 from benchwright.notice.targets import LOOPBACK, url_fault
 from benchwright.suite import program as step
-from benchwright.suite.form import (
-    Form,
-    form_of,
-    optional,
-    read_form,
-    whole,
-)
-from benchwright.suite.options import Option, Reader
-from benchwright.suite.program import Step, Template
-from benchwright.suite.template import brace_template, fixed
-from benchwright.suite.toml_table import TomlTable, read_toml
+from benchwright.suite.program import Step
 
 # -- `target = {...}` of a suite or a SPEC.toml: a server that is already running ------
 #

@@ -11,7 +11,7 @@ import os
 from typing import NoReturn
 
 from benchwright.cli.parser import add_command
-from benchwright.suite.options import Option, add_option
+from benchwright.inputs.options import Option, add_option
 
 _HOOKS = Option(
     "directory of measurement hooks",

@@ -11,13 +11,13 @@ from benchwright.core.errors import Diagnostic, InputError, suggestion
 from benchwright.core.expression import parse
 from benchwright.core.plan import CommandMode
 from benchwright.features.autopilot.lines import Includer, SourceLine
+from benchwright.inputs.mistakes import Fault, Where, diagnostic, fault_of, placed
+from benchwright.inputs.source import SourceReader
+from benchwright.inputs.template import NAME, OffsetLocator, Slot, Template, fixed, split_words
 from benchwright.suite import program as step
 from benchwright.suite import rules, values
 from benchwright.suite.check import unset_variables, unused_defines, walk
-from benchwright.suite.mistakes import Fault, diagnostic, fault_of, placed
-from benchwright.suite.program import Branch, Program, Relational, Slot, Step, Template, Where
-from benchwright.suite.source import SourceReader
-from benchwright.suite.template import NAME, OffsetLocator, fixed, split_words
+from benchwright.suite.program import Branch, Program, Relational, Step
 
 # -- Finds `%NAME%` and `$NAME$` in texts ----------------------------------------------
 #
@@ -378,7 +378,7 @@ def condition(part: DirectivePart, keyword: str) -> Relational | None:
             message = f"{left.text!r} is not a variable's name"
             left.wrong("suite-condition", message, f"write {syntax}")
             return None
-        side = Template((step.Slot(left.text, left.where),), left.where)
+        side = Template((Slot(left.text, left.where),), left.where)
     value = right.template()
     if operator not in ("=", "!=") and value.literal is not None:
         try:

@@ -9,10 +9,10 @@ from bisect import bisect_right
 import msgspec
 
 from benchwright.core.errors import Diagnostic, InputError
-from benchwright.suite.mistakes import diagnostic
-from benchwright.suite.program import SourceFile, Where
-from benchwright.suite.source import (
+from benchwright.inputs.mistakes import Where, diagnostic
+from benchwright.inputs.source import (
     LIBRARY,
+    SourceFile,
     SourceReader,
     Unreadable,
     main_text,

@@ -13,8 +13,8 @@ import msgspec
 
 from benchwright.cli.parser import add_command, sentence_of
 from benchwright.core.errors import InputError, argument_error
+from benchwright.inputs.options import Option, Text, add_options, request_from
 from benchwright.suite.common_options import FOR_SCRIPTS, REPLACES, Json
-from benchwright.suite.options import Option, Text, add_options, request_from
 
 if TYPE_CHECKING:
     from benchwright.features.exchange.export import Exported, ExportView

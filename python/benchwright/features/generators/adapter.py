@@ -15,8 +15,8 @@ from benchwright.core.criterion import Criterion
 from benchwright.core.plan import Command, Pairs
 from benchwright.features.generators.findings import LATENESS_UNKNOWN, REFUSALS_UNSEEN
 from benchwright.features.load.trial import LoadSeries, rounded_rate
-from benchwright.suite.options import Option
-from benchwright.suite.toml_table import TomlTable
+from benchwright.inputs.options import Option
+from benchwright.inputs.toml_table import TomlTable
 from benchwright.trial.programs import program_of
 
 # -- The interface to load generators that are separate programs -----------------------

@@ -40,10 +40,10 @@ from benchwright.features.generators.output import (
     rows_at,
 )
 from benchwright.features.load.trial import LoadSeries
-from benchwright.suite.mistakes import fault_of
-from benchwright.suite.options import Option
+from benchwright.inputs.mistakes import fault_of
+from benchwright.inputs.options import Option
+from benchwright.inputs.toml_table import TomlTable
 from benchwright.suite.rules import metric_name
-from benchwright.suite.toml_table import TomlTable
 from benchwright.trial.metrics import MetricNotFound
 
 T = TypeVar("T")

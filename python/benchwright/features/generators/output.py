@@ -20,8 +20,8 @@ from benchwright.features.generators.adapter import (
     UnreadableOutput,
     shortened,
 )
+from benchwright.inputs.mistakes import fault_of
 from benchwright.suite import rules as metric
-from benchwright.suite.mistakes import fault_of
 from benchwright.trial.metrics import (
     MetricNotFound,
     extract_metric,

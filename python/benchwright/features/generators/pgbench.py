@@ -43,7 +43,7 @@ from benchwright.features.generators.adapter import (
     placeholder_values,
     whole_seconds,
 )
-from benchwright.suite.options import Option
+from benchwright.inputs.options import Option
 
 LOG = "pgbench_log"
 CLIENT, NUMBER, LATENCY, SECOND, MICROSECOND, LAG = 0, 1, 2, 4, 5, 6

@@ -16,7 +16,7 @@ from benchwright.features.generators.pgbench import Pgbench
 from benchwright.features.generators.redis_benchmark import RedisBenchmark
 from benchwright.features.generators.vegeta import Vegeta
 from benchwright.features.generators.wrk2 import Wrk2
-from benchwright.suite.form import Form, form_of
+from benchwright.inputs.form import Form, form_of
 
 __all__ = ["GENERATORS", "Generator"]
 

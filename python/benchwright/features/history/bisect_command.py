@@ -40,6 +40,7 @@ from benchwright.features.history.bisection import (
     steps_left,
 )
 from benchwright.features.history.options import COMPARING, CommitOptions
+from benchwright.inputs.options import request_from
 from benchwright.report.documents import encode
 from benchwright.run.checkouts import between, prepare, resolved, subject_of
 from benchwright.run.preparation import (
@@ -52,7 +53,6 @@ from benchwright.run.session import ProgramExperiment
 from benchwright.study.directory import JOURNAL
 from benchwright.study.journal import Study
 from benchwright.suite.comparison import ComparisonRequest
-from benchwright.suite.options import request_from
 from benchwright.suite.rules import parse_metric
 
 _ENDED = ("complete", "undecided", "failed")

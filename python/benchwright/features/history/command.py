@@ -17,8 +17,8 @@ from benchwright.cli.shared_options import (
     TrialWatchOptions,
 )
 from benchwright.features.history import options
+from benchwright.inputs.options import add_options, options_of
 from benchwright.suite.comparison import ComparisonRequest
-from benchwright.suite.options import add_options, options_of
 
 # -- The commands of `bw history` --------------------------------------------------------
 #

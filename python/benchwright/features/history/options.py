@@ -9,14 +9,8 @@ from typing import Annotated
 import msgspec
 
 from benchwright.core.quantity import parse_size_bytes, share_within
-from benchwright.suite.common_options import (
-    FOR_SCRIPTS,
-    REPLACES,
-    Json,
-    OkStatus,
-    Verbose,
-)
-from benchwright.suite.options import Option, Text
+from benchwright.inputs.options import Option, Text
+from benchwright.suite.common_options import FOR_SCRIPTS, REPLACES, Json, OkStatus, Verbose
 
 _DEFAULT_FILE = "bw-history.db"
 _OF_ONE_RUN = "it belongs to one question"

@@ -81,11 +81,11 @@ from benchwright.features.history.types import (
     SeriesKey,
     run_text,
 )
+from benchwright.inputs.option_reader import OptionReader
+from benchwright.inputs.options import request_from
 from benchwright.report.documents import entries, entry
 from benchwright.report.parts import report_text
 from benchwright.stats.steps import FALSE_ALARMS
-from benchwright.suite.option_reader import OptionReader
-from benchwright.suite.options import request_from
 
 if TYPE_CHECKING:
     from benchwright.features.history.notes import GitNotes

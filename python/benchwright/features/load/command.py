@@ -28,10 +28,10 @@ from benchwright.features.load.plan import (
 )
 from benchwright.features.load.request import LoadTarget
 from benchwright.features.load.workload_toml import read_workload
-from benchwright.suite.mistakes import option_mistake
-from benchwright.suite.option_reader import OptionReader
-from benchwright.suite.options import Option, Text, add_options, request_from
-from benchwright.suite.source import Unreadable, read_regular, read_text
+from benchwright.inputs.mistakes import option_mistake
+from benchwright.inputs.option_reader import OptionReader
+from benchwright.inputs.options import Option, Text, add_options, request_from
+from benchwright.inputs.source import Unreadable, read_regular, read_text
 
 _EXAMPLES = """\
 examples:

@@ -33,16 +33,10 @@ from benchwright.features.load.options import (
 )
 from benchwright.features.load.plan import PreparedLoad
 from benchwright.features.load.request import LoadTarget, SchedulePart, filament_field
-from benchwright.suite.mistakes import option_mistake
-from benchwright.suite.option_reader import OptionReader
-from benchwright.suite.options import (
-    Option,
-    add_options,
-    given,
-    request_from,
-)
-from benchwright.suite.program import Where
-from benchwright.suite.toml_table import one_of_words
+from benchwright.inputs.mistakes import Where, option_mistake
+from benchwright.inputs.option_reader import OptionReader
+from benchwright.inputs.options import Option, add_options, given, request_from
+from benchwright.inputs.toml_table import one_of_words
 
 if TYPE_CHECKING:
     from benchwright.features.load.criteria import LoadLimit

@@ -32,7 +32,7 @@ from benchwright.features.load.types import (
     TimeDistribution,
 )
 from benchwright.features.load.workload import ALL_KINDS
-from benchwright.suite.mistakes import diagnostic
+from benchwright.inputs.mistakes import diagnostic
 from benchwright.trial.programs import find_engine
 from benchwright.watch.observer import end_child
 

@@ -23,9 +23,9 @@ from benchwright.features.load.file_set import (
     whole_weights,
 )
 from benchwright.features.load.tables import read_arrival, read_distribution, read_rate
-from benchwright.suite.form import Form, each, needed, of_type, optional, read_form
-from benchwright.suite.options import Option
-from benchwright.suite.toml_table import TomlTable, one_of_words
+from benchwright.inputs.form import Form, each, needed, of_type, optional, read_form
+from benchwright.inputs.options import Option
+from benchwright.inputs.toml_table import TomlTable, one_of_words
 
 MOST_LEVELS = 64
 

@@ -26,8 +26,7 @@ from benchwright.features.load.request import (
     filament_field,
 )
 from benchwright.features.load.workload import Files, Follow, Process, Trace
-from benchwright.suite.mistakes import diagnostic
-from benchwright.suite.program import Where
+from benchwright.inputs.mistakes import Where, diagnostic
 
 _WHY_NOT: dict[type, str] = {
     Follow: "a filament that follows another one waits for operations of other hosts",

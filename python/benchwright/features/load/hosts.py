@@ -67,8 +67,7 @@ from benchwright.features.load.types import (
     IntervalResult,
     SamplesResult,
 )
-from benchwright.suite.mistakes import diagnostic
-from benchwright.suite.program import Where
+from benchwright.inputs.mistakes import Where, diagnostic
 from benchwright.trial.remote import RemoteBench, end_session
 
 # -- The clocks ----------------------------------------------------------------------------

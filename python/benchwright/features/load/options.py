@@ -14,9 +14,9 @@ import msgspec
 from benchwright.features.load import parse as words
 from benchwright.features.load import request as r
 from benchwright.features.load import workload as w
+from benchwright.inputs.options import Option, Text
+from benchwright.inputs.values import choice
 from benchwright.suite.common_options import REPLACES, Json, Plot, Quiet
-from benchwright.suite.options import Option, Text
-from benchwright.suite.values import choice
 
 if TYPE_CHECKING:
     from benchwright.features.load.criteria import LoadLimit

@@ -41,7 +41,7 @@ from benchwright.features.load.request import (
     Tls,
     UdpTarget,
 )
-from benchwright.suite.form import Form, needed, optional
+from benchwright.inputs.form import Form, needed, optional
 
 T = TypeVar("T")
 

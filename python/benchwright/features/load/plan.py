@@ -24,8 +24,7 @@ from benchwright.features.load.workload_toml import (
     WorkloadFile,
     access_of,
 )
-from benchwright.suite.mistakes import mistake
-from benchwright.suite.program import Where
+from benchwright.inputs.mistakes import Where, mistake
 
 if TYPE_CHECKING:
     from benchwright.features.load.criteria import LoadLimit

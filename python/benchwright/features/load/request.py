@@ -27,8 +27,7 @@ from benchwright.features.load.workload import (
     kinds_of,
     operations_until,
 )
-from benchwright.suite.mistakes import mistake
-from benchwright.suite.program import Where
+from benchwright.inputs.mistakes import Where, mistake
 
 # -- A request to the load engine: target, workload, and how it is run -----------------
 #

@@ -30,17 +30,9 @@ from benchwright.features.load.tables import (
     read_transaction,
     read_typed,
 )
-from benchwright.suite.form import (
-    Form,
-    needed,
-    nested,
-    of_type,
-    optional,
-    read_form,
-    whole,
-)
-from benchwright.suite.program import Where
-from benchwright.suite.toml_table import TomlTable, one_of_words
+from benchwright.inputs.form import Form, needed, nested, of_type, optional, read_form, whole
+from benchwright.inputs.mistakes import Where
+from benchwright.inputs.toml_table import TomlTable, one_of_words
 
 _NAME = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 _PLACE = re.compile(r"([A-Za-z0-9_-]+)\}", re.ASCII)

@@ -60,12 +60,12 @@ from benchwright.features.load.report import (
     load_text,
 )
 from benchwright.features.load.request import LoadTarget, check_worker_cpus
+from benchwright.inputs.mistakes import Where
+from benchwright.inputs.options import add_options, given, options_of
 from benchwright.run.preparation import prepare_command, rehearse
 from benchwright.run.watching import refuse_missing, servers_of, with_servers
 from benchwright.study.journal import SessionInfo, Study
 from benchwright.suite.command_line import CommandRequest
-from benchwright.suite.options import add_options, given, options_of
-from benchwright.suite.program import Where
 
 if TYPE_CHECKING:
     from benchwright.core.notice import NoticeSettings

@@ -17,7 +17,7 @@ from benchwright.features.load import parse as words
 from benchwright.features.load import workload as w
 from benchwright.features.load.options import TargetOptions
 from benchwright.features.load.request import LoadTarget, Payload, Stall, Statement
-from benchwright.suite.form import (
+from benchwright.inputs.form import (
     Form,
     each,
     keys_of,
@@ -27,15 +27,16 @@ from benchwright.suite.form import (
     optional,
     read_form,
 )
-from benchwright.suite.options import Reader
-from benchwright.suite.program import Template, Where
-from benchwright.suite.template import (
+from benchwright.inputs.mistakes import Where
+from benchwright.inputs.options import Reader
+from benchwright.inputs.template import (
     NAME_IN_BRACES,
     OffsetLocator,
+    Template,
     brace_template,
     fill_placeholders,
 )
-from benchwright.suite.toml_table import TomlTable, one_of_words, set_by_trial
+from benchwright.inputs.toml_table import TomlTable, one_of_words, set_by_trial
 
 # --------------------------------------------------------------------------------------
 # Values of a workload's TOML; each error has its position.

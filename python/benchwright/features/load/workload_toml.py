@@ -45,18 +45,10 @@ from benchwright.features.load.tables import (
     read_typed,
     refuse_options,
 )
-from benchwright.suite.form import (
-    Form,
-    keys_of,
-    needed,
-    nested,
-    of_type,
-    optional,
-    read_values,
-)
-from benchwright.suite.options import Option, Reader
-from benchwright.suite.program import Where
-from benchwright.suite.toml_table import TomlTable, one_of_words, read_toml
+from benchwright.inputs.form import Form, keys_of, needed, nested, of_type, optional, read_values
+from benchwright.inputs.mistakes import Where
+from benchwright.inputs.options import Option, Reader
+from benchwright.inputs.toml_table import TomlTable, one_of_words, read_toml
 
 if TYPE_CHECKING:
     from benchwright.features.load.criteria import LoadLimit

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 import msgspec
 
 from benchwright.cli.parser import CommandParser, add_command
+from benchwright.inputs.options import Option, add_options, request_from
 from benchwright.suite.common_options import Json
-from benchwright.suite.options import Option, add_options, request_from
 
 _TEXT = """\
 commands:

@@ -12,8 +12,8 @@ import msgspec
 
 from benchwright.core.errors import InputError, argument_error
 from benchwright.features.pool.keys import POOL_OPTION
-from benchwright.suite.option_reader import OptionReader
-from benchwright.suite.options import Option, Text, request_from
+from benchwright.inputs.option_reader import OptionReader
+from benchwright.inputs.options import Option, Text, request_from
 
 if TYPE_CHECKING:
     from benchwright.cli.added_options import BegunSession

@@ -14,15 +14,15 @@ import msgspec
 
 from benchwright.core.errors import Diagnostic, InputError
 from benchwright.core.plan import TestPlan
+from benchwright.inputs.mistakes import Where, diagnostic
 from benchwright.run.gangs import Task
 from benchwright.study.keys import EffectKeys
 from benchwright.suite import effects as effect
 from benchwright.suite import program as step
 from benchwright.suite.check import walk
 from benchwright.suite.interpret import execute
-from benchwright.suite.mistakes import diagnostic
 from benchwright.suite.plan import DryAnswers
-from benchwright.suite.program import Program, Where
+from benchwright.suite.program import Program
 
 _CODE = "pool-dependent"
 _DEPENDENT: tuple[tuple[type, str], ...] = (

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from benchwright.core.quantity import parse_duration_ns
 from benchwright.features.pool.types import PoolKind, PoolSettings
-from benchwright.suite.form import Form, needed, optional, read_form
+from benchwright.inputs.form import Form, needed, optional, read_form
 
 if TYPE_CHECKING:
-    from benchwright.suite.toml_table import TomlTable
+    from benchwright.inputs.toml_table import TomlTable
 
 MOST_GANGS = 1024
 _MOST_CLIENTS = 1024

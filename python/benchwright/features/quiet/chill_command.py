@@ -17,10 +17,10 @@ from benchwright.core.errors import InputError, argument_error
 from benchwright.core.quantity import parse_size_bytes
 from benchwright.core.text import binary_size_text
 from benchwright.core.untrusted import shell_text
+from benchwright.inputs.option_reader import OptionReader
+from benchwright.inputs.options import Option, Text, add_options, request_from
+from benchwright.inputs.template import split_words
 from benchwright.suite.common_options import Json
-from benchwright.suite.option_reader import OptionReader
-from benchwright.suite.options import Option, Text, add_options, request_from
-from benchwright.suite.template import split_words
 
 _EPILOG = """\
 methods:

@@ -48,9 +48,9 @@ from benchwright.features.quiet.types import (
     quiet_settings,
     setting_errors,
 )
+from benchwright.inputs.options import Option, add_options, request_from
 from benchwright.report.documents import encode
 from benchwright.suite.common_options import Json
-from benchwright.suite.options import Option, add_options, request_from
 
 # --------------------------------------------------------------------------------------
 # `bw quiet`: lists settings, shows or restores changes, keeps them, or runs a command.

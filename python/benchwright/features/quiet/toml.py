@@ -9,9 +9,8 @@ the suite runs, at the same position.
 from __future__ import annotations
 
 from benchwright.features.quiet.types import QuietSettings, quiet_settings, setting_errors
-from benchwright.suite.mistakes import diagnostic
-from benchwright.suite.program import Where
-from benchwright.suite.toml_table import TomlTable
+from benchwright.inputs.mistakes import Where, diagnostic
+from benchwright.inputs.toml_table import TomlTable
 
 _CODE = "suite-quiet"
 

@@ -17,9 +17,9 @@ from benchwright.features.load.parse import has_files, kind_of, parse_target, ta
 from benchwright.features.load.plan import PreparedLoad, plan_of_traces
 from benchwright.features.load.request import NamedTarget, SeveralTarget
 from benchwright.features.load.workload import Trace
-from benchwright.suite.mistakes import option_mistake
-from benchwright.suite.option_reader import OptionReader
-from benchwright.suite.options import Option, add_options, options_of
+from benchwright.inputs.mistakes import option_mistake
+from benchwright.inputs.option_reader import OptionReader
+from benchwright.inputs.options import Option, add_options, options_of
 
 _EXAMPLES = """\
 examples:

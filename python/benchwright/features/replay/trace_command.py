@@ -9,9 +9,7 @@ from benchwright.cli.parser import add_command
 from benchwright.cli.shared_options import RESULT
 from benchwright.features.load.options import OutputOptions, TraceOptions
 from benchwright.features.replay import trace_options as options
-from benchwright.suite.options import (
-    add_options,
-)
+from benchwright.inputs.options import add_options
 
 # -- The commands of `bw trace` --------------------------------------------------------
 #

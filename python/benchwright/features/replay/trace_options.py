@@ -13,16 +13,11 @@ from benchwright.features.load import parse as words
 from benchwright.features.load.command_line import trace_fields
 from benchwright.features.load.options import TraceOptions, comma_separated
 from benchwright.features.load.request import WRITTEN
+from benchwright.inputs.mistakes import option_mistake
+from benchwright.inputs.option_reader import OptionReader
+from benchwright.inputs.options import Option, Text, options_of, request_from
+from benchwright.inputs.values import choice
 from benchwright.suite.common_options import REPLACES
-from benchwright.suite.mistakes import option_mistake
-from benchwright.suite.option_reader import OptionReader
-from benchwright.suite.options import (
-    Option,
-    Text,
-    options_of,
-    request_from,
-)
-from benchwright.suite.values import choice
 
 # -- Options of the commands of `bw trace` ---------------------------------------------
 #

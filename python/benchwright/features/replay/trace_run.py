@@ -51,10 +51,10 @@ from benchwright.features.replay.types import (
     TraceComparison,
     TraceStatistics,
 )
+from benchwright.inputs.mistakes import option_mistake
+from benchwright.inputs.option_reader import OptionReader
+from benchwright.inputs.options import request_from
 from benchwright.report.documents import FindingEntry, entries
-from benchwright.suite.mistakes import option_mistake
-from benchwright.suite.option_reader import OptionReader
-from benchwright.suite.options import request_from
 
 _NO_OUTPUT = option_mistake("-o", "OUT is missing", "add -o OUT")
 

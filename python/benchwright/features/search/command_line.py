@@ -42,19 +42,11 @@ from benchwright.features.search.target_spec import (
     is_workload,
     target_source,
 )
+from benchwright.inputs.mistakes import option_mistake
+from benchwright.inputs.option_reader import OptionReader
+from benchwright.inputs.options import Option, Text, add_options, given, options_of, request_from
+from benchwright.inputs.source import SourceFile, Unreadable, read_regular, read_text
 from benchwright.study.directory import JOURNAL
-from benchwright.suite.mistakes import option_mistake
-from benchwright.suite.option_reader import OptionReader
-from benchwright.suite.options import (
-    Option,
-    Text,
-    add_options,
-    given,
-    options_of,
-    request_from,
-)
-from benchwright.suite.program import SourceFile
-from benchwright.suite.source import Unreadable, read_regular, read_text
 
 # -- Reading SPEC.toml -----------------------------------------------------------------
 

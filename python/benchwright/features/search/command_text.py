@@ -10,15 +10,15 @@ import msgspec
 
 from benchwright.core.plan import Command
 from benchwright.features.load.tables import refuse_unknown_names, template_of
-from benchwright.suite.program import Template
-from benchwright.suite.template import (
+from benchwright.inputs.template import (
     NAME_IN_BRACES,
     OffsetLocator,
+    Template,
     brace_template,
     fill_placeholders,
     split_words,
 )
-from benchwright.suite.toml_table import TomlTable
+from benchwright.inputs.toml_table import TomlTable
 
 
 class CommandText(msgspec.Struct, frozen=True):

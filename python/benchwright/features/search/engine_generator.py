@@ -54,7 +54,7 @@ from benchwright.features.load.types import (
 from benchwright.features.load.workload_toml import WorkloadFile
 from benchwright.features.quiet.private_network import PrivateNetwork
 from benchwright.features.search.spec_toml import EngineSettings, target_of
-from benchwright.suite.mistakes import mistake
+from benchwright.inputs.mistakes import mistake
 
 if TYPE_CHECKING:
     from benchwright.features.load.hosts import LoadHosts

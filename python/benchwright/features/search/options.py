@@ -23,12 +23,12 @@ from benchwright.features.search.peak.policies.registry import (
 from benchwright.features.search.ramp.types import RampAxis
 from benchwright.features.search.surface.types import DesignKind, ModelKind
 from benchwright.features.search.types import Claim, parse_claim
+from benchwright.inputs.options import Option, Text
+from benchwright.inputs.values import one_of
 from benchwright.suite.common_options import Plot
-from benchwright.suite.options import Option, Text
-from benchwright.suite.values import one_of
 
 if TYPE_CHECKING:
-    from benchwright.suite.toml_table import TomlTable
+    from benchwright.inputs.toml_table import TomlTable
 
 
 def _source(text: str) -> object:

@@ -36,6 +36,8 @@ from benchwright.features.search.target_spec import TARGET_FILE
 from benchwright.features.search.text import sample_text
 from benchwright.features.search.types import ClaimResult, PeakStatus
 from benchwright.findings.codes import make_finding
+from benchwright.inputs.source import SourceFile
+from benchwright.inputs.template import command_name
 from benchwright.page.session_kind import (
     SampleAnswer,
     SampleFigures,
@@ -44,8 +46,6 @@ from benchwright.page.session_kind import (
 )
 from benchwright.report.answer import State
 from benchwright.study.journal import StoredSession, Study
-from benchwright.suite.program import SourceFile
-from benchwright.suite.template import command_name
 
 _SEARCH_TABLES = ("peak", "ramp", "surface", "factors")
 """Tables of a spec about the search itself; the others are about what it measures."""

@@ -16,7 +16,7 @@ from benchwright.features.load.criteria import parse_criterion
 from benchwright.features.search.options import PeakRequest
 from benchwright.features.search.spec import Spec
 from benchwright.features.search.types import Claim, ClaimKind, PeakGoal, parse_claim
-from benchwright.suite.option_reader import OptionReader, R
+from benchwright.inputs.option_reader import OptionReader, R
 
 # -- The sample of a search: one level of each factor, chosen by `-P` ------------------
 

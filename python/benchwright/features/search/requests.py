@@ -45,10 +45,9 @@ from benchwright.features.search.surface.spec import (
 from benchwright.features.search.surface.types import Factor, Sample, SurfaceGoal
 from benchwright.features.search.target_spec import TARGET_FILE
 from benchwright.features.search.types import Claim, PeakGoal
-from benchwright.suite.mistakes import Fault, at_key, diagnostic, placed
-from benchwright.suite.option_reader import OptionReader
-from benchwright.suite.options import layered, options_of
-from benchwright.suite.program import Where
+from benchwright.inputs.mistakes import Fault, Where, at_key, diagnostic, placed
+from benchwright.inputs.option_reader import OptionReader
+from benchwright.inputs.options import layered, options_of
 
 PlanT = TypeVar("PlanT")
 ERROR_KEY = "error_ratio"

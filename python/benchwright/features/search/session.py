@@ -43,15 +43,15 @@ from benchwright.features.search.server.workbench import LocalWorkbench, Workben
 from benchwright.features.search.spec import Spec, TcpReady
 from benchwright.features.search.spec_toml import EngineSettings
 from benchwright.features.search.types import SearchTrial, decode_stored, encode_stored
+from benchwright.inputs.mistakes import Where, mistake
+from benchwright.inputs.source import SourceFile
+from benchwright.inputs.template import Template, fill_placeholders
 from benchwright.run.ledger import Ledger
 from benchwright.run.preparation import boot_id
 from benchwright.run.session import SessionVerdict, run_to_end
 from benchwright.run.watching import SERVER_NOT_FOUND, refuse_missing, servers_of
 from benchwright.study.findings import SessionFindings
 from benchwright.study.journal import SessionInfo
-from benchwright.suite.mistakes import mistake
-from benchwright.suite.program import SourceFile, Template, Where
-from benchwright.suite.template import fill_placeholders
 from benchwright.trial.bench import SESSION_TOKEN
 from benchwright.trial.programs import program_problem
 from benchwright.trial.protocol import ExecEnvironment

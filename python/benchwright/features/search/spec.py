@@ -27,8 +27,8 @@ from benchwright.features.quiet.server_resources_types import ServerResources
 from benchwright.features.search.command_text import CommandText
 from benchwright.features.search.options import PeakRequest
 from benchwright.features.search.types import PeakGoal
-from benchwright.suite.program import Template, Where
-from benchwright.suite.template import fill_placeholders
+from benchwright.inputs.mistakes import Where
+from benchwright.inputs.template import Template, fill_placeholders
 
 SERVER_ADDRESS = "server_address"
 PLACEHOLDERS = ("here", "state", "port", SERVER_ADDRESS)

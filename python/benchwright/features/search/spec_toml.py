@@ -59,7 +59,7 @@ from benchwright.features.search.spec import (
     samples_to_check,
 )
 from benchwright.features.search.types import ClaimKind, PeakGoal
-from benchwright.suite.form import (
+from benchwright.inputs.form import (
     Form,
     keys_of,
     needed,
@@ -71,14 +71,13 @@ from benchwright.suite.form import (
     read_values,
     texts_of,
 )
-from benchwright.suite.mistakes import Fault, diagnostic
-from benchwright.suite.options import Option
-from benchwright.suite.program import Template, Where
-from benchwright.suite.source import Unreadable, read_regular, read_text
+from benchwright.inputs.mistakes import Fault, Where, diagnostic
+from benchwright.inputs.options import Option
+from benchwright.inputs.source import Unreadable, read_regular, read_text
+from benchwright.inputs.template import Template, brace_template, fill_placeholders
+from benchwright.inputs.toml_table import Scalar, TomlTable, read_toml
 from benchwright.suite.tables import SuiteTable, missing_tables, suite_tables
-from benchwright.suite.template import brace_template, fill_placeholders
 from benchwright.suite.toml_sections import notify_of, servers_of
-from benchwright.suite.toml_table import Scalar, TomlTable, read_toml
 
 # --------------------------------------------------------------------------------------
 # `[load]` of a spec: the generator, its CPUs, and its own keys.

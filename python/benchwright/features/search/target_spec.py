@@ -21,7 +21,8 @@ from benchwright.features.load.options import (
     LoadOptions,
     TargetOptions,
 )
-from benchwright.suite.program import SourceFile, Where
+from benchwright.inputs.mistakes import Where
+from benchwright.inputs.source import SourceFile
 
 if TYPE_CHECKING:
     # Not imported for --help, which needs the names of the options.
@@ -58,7 +59,7 @@ _FLAGS = {"size": "--block", "file_size": "--size", "cpus": "--cpu"}
 
 def is_workload(file: SourceFile) -> bool:
     """Return whether a file is a workload, and no spec. Raises InputError for text that is no TOML."""
-    from benchwright.suite.toml_table import decoded
+    from benchwright.inputs.toml_table import decoded
 
     tables, _ = decoded(file.text, file.path, "spec-toml")
     return "load" not in tables and not tables.keys().isdisjoint(_OF_WORKLOAD)

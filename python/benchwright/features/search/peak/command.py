@@ -7,7 +7,7 @@ from argparse import Namespace
 from benchwright.core.errors import Diagnostic
 from benchwright.features.search.command_line import CommandSearch
 from benchwright.features.search.options import PeakRequest
-from benchwright.suite.mistakes import option_mistake
+from benchwright.inputs.mistakes import option_mistake
 
 _EXAMPLES = """\
 examples:

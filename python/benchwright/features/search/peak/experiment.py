@@ -41,10 +41,10 @@ from benchwright.features.search.types import (
     PeakStatus,
     SearchTrial,
 )
+from benchwright.inputs.option_reader import OptionReader
+from benchwright.inputs.source import SourceFile
 from benchwright.run.session import SessionVerdict
 from benchwright.study.journal import SessionInfo
-from benchwright.suite.option_reader import OptionReader
-from benchwright.suite.program import SourceFile
 
 Made = TypeVar("Made")
 

@@ -33,10 +33,10 @@ from benchwright.features.search.session import (
 from benchwright.features.search.spec import LoadPlan, Spec
 from benchwright.features.search.spec_toml import ENGINE
 from benchwright.features.search.target_spec import spec_of
+from benchwright.inputs.option_reader import OptionReader
+from benchwright.inputs.source import SourceFile
 from benchwright.run.session import SessionVerdict
 from benchwright.study.journal import SessionInfo
-from benchwright.suite.option_reader import OptionReader
-from benchwright.suite.program import SourceFile
 
 
 def ramp_search(plan: RampPlan) -> Search[RampResult]:

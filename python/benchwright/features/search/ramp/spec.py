@@ -16,9 +16,9 @@ from benchwright.features.search.options import RampRequest
 from benchwright.features.search.ramp.types import RampAxis, RampGoal
 from benchwright.features.search.spec import LoadPlan, Spec
 from benchwright.features.search.spec_toml import ENGINE
-from benchwright.suite.form import Form, keys_of, read_values
-from benchwright.suite.mistakes import Fault
-from benchwright.suite.toml_table import TomlTable
+from benchwright.inputs.form import Form, keys_of, read_values
+from benchwright.inputs.mistakes import Fault
+from benchwright.inputs.toml_table import TomlTable
 
 THROUGHPUT = "throughput_per_s"
 RATE_START = 50.0

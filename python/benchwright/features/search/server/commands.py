@@ -22,7 +22,7 @@ from benchwright.core.plan import CommandMode, Pairs
 from benchwright.features.quiet.private_network import PrivateNetwork
 from benchwright.features.search.server.cpus import CpuList
 from benchwright.features.search.spec import ServerPlan
-from benchwright.suite.template import fill_placeholders
+from benchwright.inputs.template import fill_placeholders
 from benchwright.trial.bench import Bench
 from benchwright.trial.protocol import (
     LauncherHello,

@@ -18,8 +18,7 @@ from benchwright.core.results import Finding
 from benchwright.features.search.spec import Spec
 from benchwright.features.search.spec_toml import EngineSettings
 from benchwright.findings.codes import make_finding
-from benchwright.suite.mistakes import diagnostic
-from benchwright.suite.program import Where
+from benchwright.inputs.mistakes import Where, diagnostic
 
 SHARED = "server-and-generator-share-cores"
 CpuList = tuple[int, ...]

@@ -11,8 +11,8 @@ from typing import Any, Literal
 
 from benchwright.core.remote import HOST, PATH, RemoteSettings
 from benchwright.features.search.spec import LoadPlan, RemotePlan, ServerPlan
-from benchwright.suite.form import Form, needed, of_type, optional, read_form
-from benchwright.suite.toml_table import TomlTable
+from benchwright.inputs.form import Form, needed, of_type, optional, read_form
+from benchwright.inputs.toml_table import TomlTable
 
 _OF_SUITES = dict.fromkeys(
     ("before", "after", "processes", "hooks", "prefix"),

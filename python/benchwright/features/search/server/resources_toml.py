@@ -17,8 +17,8 @@ from benchwright.features.quiet.server_resources_types import (
     ServerResources,
     names_of_disks,
 )
-from benchwright.suite.form import Form, each, needed, of_type, optional, whole
-from benchwright.suite.toml_table import TomlTable
+from benchwright.inputs.form import Form, each, needed, of_type, optional, whole
+from benchwright.inputs.toml_table import TomlTable
 
 LEAST_QUOTA_MICRO = 10_000
 """The kernel accepts no quota below 1 ms in a period."""

@@ -57,8 +57,7 @@ from benchwright.features.search.server.life import (
 from benchwright.features.search.server.resources import ServerResourcesHeld
 from benchwright.features.search.spec import SERVER_ADDRESS, RemotePlan, ServerPlan, Spec
 from benchwright.features.search.spec_toml import ENGINE, at_levels, engine_positions
-from benchwright.suite.mistakes import diagnostic
-from benchwright.suite.program import Where
+from benchwright.inputs.mistakes import Where, diagnostic
 from benchwright.trial.programs import program_problem
 from benchwright.trial.protocol import ExecEnvironment, merge_pairs
 from benchwright.trial.remote import RemoteBench

@@ -17,7 +17,7 @@ from benchwright.features.search.command_line import (
     spec_source,
 )
 from benchwright.features.search.options import INNER, PeakRequest, SurfaceRequest
-from benchwright.suite.options import add_options, given, request_from
+from benchwright.inputs.options import add_options, given, request_from
 
 _EXAMPLES = """\
 examples:

@@ -23,10 +23,10 @@ from benchwright.features.search.surface.types import (
     Transform,
     make_factor,
 )
-from benchwright.suite.form import Form, form_of, optional, read_form, whole
-from benchwright.suite.mistakes import Fault
-from benchwright.suite.options import Option, options_of
-from benchwright.suite.toml_table import TomlTable
+from benchwright.inputs.form import Form, form_of, optional, read_form, whole
+from benchwright.inputs.mistakes import Fault
+from benchwright.inputs.options import Option, options_of
+from benchwright.inputs.toml_table import TomlTable
 
 # --------------------------------------------------------------------------------------
 # The factors that a spec uses: one that no value names has no effect.

@@ -1,6 +1,6 @@
 """Declares a TOML table as data: its keys, how each is read, and the object made of them.
 
-A `Form` is the declaration: an `Option` (suite/options.py) for each key. `read_form` reads a table
+A `Form` is the declaration: an `Option` (inputs/options.py) for each key. `read_form` reads a table
 by any form and reports every error: unknown keys, missing keys, wrong types, invalid values.
 `form_of` derives a form from the fields of a record, and `keys_of` from the options of a request,
 so that no key can be read and then ignored.
@@ -27,11 +27,11 @@ from typing import (
 import msgspec
 
 from benchwright.core.errors import Diagnostic
-from benchwright.suite.mistakes import at_key
-from benchwright.suite.options import Option, Reader, options_of
+from benchwright.inputs.mistakes import at_key
+from benchwright.inputs.options import Option, Reader, options_of
 
 if TYPE_CHECKING:
-    from benchwright.suite.toml_table import TomlTable
+    from benchwright.inputs.toml_table import TomlTable
 
 
 def needed(

@@ -1,4 +1,4 @@
-"""Makes Diagnostics of the mistakes in a suite.
+"""Makes Diagnostics of the mistakes in what the user wrote.
 
 A `Fault` has an offset in a text, or a key; its caller knows their positions in the file.
 """
@@ -11,7 +11,16 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from benchwright.core.errors import Diagnostic, InputError
-from benchwright.suite.program import Where
+
+
+class Where(msgspec.Struct, frozen=True):
+    """A position in a text or an option, for error messages; lines and columns count from 1."""
+
+    file: str
+    line: int = 1
+    column: int = 1
+    text: str = ""
+    """The physical line."""
 
 
 class Fault(msgspec.Struct, frozen=True):

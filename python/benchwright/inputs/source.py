@@ -7,8 +7,19 @@ import os
 import stat
 from collections.abc import Callable
 
-from benchwright.suite.mistakes import mistake
-from benchwright.suite.program import Where
+import msgspec
+
+from benchwright.inputs.mistakes import Where, mistake
+
+
+class SourceFile(msgspec.Struct, frozen=True):
+    """The path of a file, as it was given, and its text."""
+
+    path: str
+    text: str
+    beside: tuple[tuple[str, str], ...] = ()
+    """Path and text of each file that it names, where they are stored with it."""
+
 
 # -- The texts of suites ---------------------------------------------------------------
 

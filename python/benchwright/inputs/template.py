@@ -9,8 +9,48 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 import msgspec
 
 from benchwright.core.errors import suggestion
-from benchwright.suite.mistakes import Fault
-from benchwright.suite.program import Slot, Template, Where
+from benchwright.inputs.mistakes import Fault, Where
+
+
+class Slot(msgspec.Struct, frozen=True):
+    """A variable in a text, to be replaced by its value."""
+
+    name: str
+    where: Where
+    environment: bool = False
+    """Whether its value comes from the environment instead of the suite's variables."""
+
+    @property
+    def raw(self) -> str:
+        """The slot in the syntax of `.ap`."""
+        mark = "$" if self.environment else "%"
+        return f"{mark}{self.name}{mark}"
+
+
+class Template(msgspec.Struct, frozen=True):
+    """A text as literal parts and slots in order; empty literal parts are left out."""
+
+    parts: tuple[str | Slot, ...]
+    where: Where
+    """Position of its first character."""
+
+    @property
+    def literal(self) -> str | None:
+        """The text if it has no slots, else None."""
+        if any(isinstance(part, Slot) for part in self.parts):
+            return None
+        return "".join(part for part in self.parts if isinstance(part, str))
+
+    @property
+    def slots(self) -> tuple[Slot, ...]:
+        """Its slots, in order."""
+        return tuple(part for part in self.parts if isinstance(part, Slot))
+
+    @property
+    def raw(self) -> str:
+        """The text with `%NAME%` or `$NAME$` for every slot, for messages and listings."""
+        return "".join(p if isinstance(p, str) else p.raw for p in self.parts)
+
 
 # -- Splits a text into words like a shell, with the offset of each character ----------
 #

@@ -11,11 +11,10 @@ import msgspec
 
 from benchwright.core.errors import Diagnostic, InputError, similar, suggestion
 from benchwright.core.text import some_text
-from benchwright.suite.mistakes import Fault, WrongText, diagnostic
-from benchwright.suite.program import Where
-from benchwright.suite.source import physical_lines
-from benchwright.suite.template import NAME, NAME_IN_BRACES, brace_template, misspelt
-from benchwright.suite.values import HINT, expanded, one_of
+from benchwright.inputs.mistakes import Fault, Where, WrongText, diagnostic
+from benchwright.inputs.source import physical_lines
+from benchwright.inputs.template import NAME, NAME_IN_BRACES, brace_template, misspelt
+from benchwright.inputs.values import HINT, expanded, one_of
 
 # -- The line and column of every key and value of a TOML text -------------------------
 #

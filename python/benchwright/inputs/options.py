@@ -4,7 +4,7 @@ A request is a frozen Struct with the texts that the user typed; a session store
 that the user can give is annotated with an `Option`: its spelling, its help, and the parser of
 its text. These declarations yield argparse's options and arguments (`add_options`), the request
 (`request_from`), the values and mistakes (`OptionReader`), the keys of a TOML table
-(`suite/form.py`) and the tables in docs/. A key that is no option is an `Option` too.
+(`inputs/form.py`) and the tables in docs/. A key that is no option is an `Option` too.
 
 Decision: annotations on the request. mypy checks every use, and no field lacks its option.
 Rejected: argparse actions that parse values (they stop at the first mistake), and a separate
@@ -31,7 +31,7 @@ from typing import (
 if TYPE_CHECKING:
     import msgspec
 
-    from benchwright.suite.toml_table import TomlTable
+    from benchwright.inputs.toml_table import TomlTable
 
     R = TypeVar("R", bound=msgspec.Struct)
 

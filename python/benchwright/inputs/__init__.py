@@ -1,0 +1,1 @@
+"""Reads what the user wrote: options, keys of TOML, values, and the places of mistakes."""
