@@ -39,8 +39,8 @@ from benchwright.run.preparation import exec_environment, prepare_command, rehea
 from benchwright.run.test import RunningTest
 from benchwright.run.viewer import Viewer
 from benchwright.study.journal import Study
-from benchwright.suite.command_line import (CommandRequest)
-from benchwright.suite.plan import (PlannedTest)
+from benchwright.suite.command_line import CommandRequest
+from benchwright.suite.plan import PlannedTest
 from benchwright.trial.bench import LocalBench
 
 WORK = {

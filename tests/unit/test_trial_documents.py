@@ -8,7 +8,6 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from benchwright.views.figures import count_number
 
 from benchwright.cli.main import main
 from benchwright.feature import Feature
@@ -17,6 +16,7 @@ from benchwright.page.document import Prose, Section, Tile
 from benchwright.page.trial_documents import StoredDocument, TrialDocument, TrialDocumentKind
 from benchwright.report.answer_text import Paint
 from benchwright.report.charts.sheet import Sheet
+from benchwright.views.figures import count_number
 
 
 class Poem(msgspec.Struct, frozen=True):
