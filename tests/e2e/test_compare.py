@@ -74,7 +74,7 @@ def test_commands_of_one_program_come_first(tmp_path: Path) -> None:
     done = bw(tmp_path, "compare", "--max-blocks", "3", "--", *commands)
     again = bw(tmp_path, "stats")
     for text in (done.stdout, again.stdout):
-        assert text.startswith("sleep: sleep 0.01\nsleep-2: sleep 0.011\n\nMETRIC")
+        assert text.startswith("sleep: sleep 0.01\nsleep-2: sleep 0.011\n\nAgainst sleep, in")
 
 
 def test_the_same_command_is_equivalent_within_a_wide_margin(tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_the_same_command_is_equivalent_within_a_wide_margin(tmp_path: Path) -> 
 
 def test_a_person_is_told_in_a_table_and_sentences(tmp_path: Path) -> None:
     done = bw(tmp_path, "compare", "--name", "A", "--name", "B", "--", *SLOWER)
-    assert "METRIC" in done.stdout
+    assert "metric" in done.stdout
     sentence = r"B is .* slow(er than| as) A \(elapsed: 95 % interval [^\n]*\n"
     found = re.search(sentence, done.stdout)
     assert found is not None
@@ -260,7 +260,7 @@ def test_a_comparison_goes_on_with_the_same_blocks(tmp_path: Path, how: signal.S
     before = (place / "ran").read_text().split()
     assert before == whole[:14]
     stats = bw(place, "stats", "bw-study").stdout
-    assert stats.startswith("METRIC"), "the blocks so far"
+    assert stats.startswith("Against "), "the blocks so far"
     assert "`bw resume bw-study` continues" in stats
     (place / "on").touch()
     done = bw(place, "resume", "--json")

@@ -252,6 +252,19 @@ def test_figures_that_are_not_there_are_no_error(value: float) -> None:
         ElementTree.fromstring(render_junit([found]))
 
 
+def test_a_ratio_of_1_keeps_the_digits_of_its_interval() -> None:
+    ratio = Estimate(1.0, 0.7708, 1.297, 0.95, "t", 24)
+    lines = render_comparison(comparison_of(verdict_of(ratio=ratio))).splitlines()
+    assert lines[2].split()[7:10] == ["1.000", "0.771", "1.297"]
+
+
+def test_a_pure_number_has_no_unit_and_alike_columns_of_several_tests_are_left_out() -> None:
+    tests = [verdict_of(metric="x", unit="1", test=name, candidate=f"B:{name}") for name in "pq"]
+    lines = render_comparison(comparison_of(*tests)).splitlines()
+    assert lines[1].split()[:4] == ["test", "n", "baseline", "mean"]
+    assert lines[2].split()[:4] == ["p", "24", "1.000", "1.032"]
+
+
 def test_the_table_shows_every_arm_of_every_metric() -> None:
     shown = verdict_of(metric="user", judged=False, verdict=None)
     absent = verdict_of(metric="system", judged=False, verdict=None, n_baseline=0, n_candidate=0)

@@ -628,3 +628,25 @@ def test_a_file_without_content_is_said_to_be_empty(
     error = capsys.readouterr().err
     assert "a.txt is empty [unreadable-input]" in error
     assert "tried: " not in error
+
+
+def test_texts_of_our_own_tables_are_no_mistake(tmp_path: Path) -> None:
+    trials = tmp_path / "trials.csv"
+    trials.write_text(
+        "test,epoch,thread,command,status,ending,elapsed\na,1,1,a,0,warmup,1.5\na,2,1,a,0,,1.6\n"
+    )
+    table = tmp_path / "table.csv"
+    table.write_text("input,name,unit,count,mean,half_width\na,elapsed,s,3,1.5,0.1\n")
+    for path in (trials, table):
+        (one, *_) = read_inputs([str(path)])
+        assert one.session_findings == ()
+
+
+def test_many_texts_in_a_column_of_numbers_are_counted(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    cells = ["1.5", *("n/a" for _ in range(5000))]
+    path.write_text("elapsed,depth\n" + "".join(f"1.5,{cell}\n" for cell in cells))
+    (one,) = read_inputs([str(path)])
+    (found,) = one.session_findings
+    assert "a.csv:3: depth is 'n/a', not a number" in found.evidence
+    assert "4,980 more of depth are no numbers" in found.evidence

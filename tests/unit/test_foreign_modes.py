@@ -1205,4 +1205,16 @@ def test_a_run_of_hyperfine_2_has_all_its_quantities(tmp_path: Path) -> None:
         "rss_bytes": 1753088,
         "instructions": 812345,
     }
-    assert main(["stats", str(path)]) in (0, 1)
+    assert not short.session_findings
+    assert main(["stats", str(path)]) == 0
+    results[1]["measurements"][0] |= {  # type: ignore[index]
+        "time_user": {"value": 2.0, "unit": "millisecond"},
+        "page_faults": {"value": 3},
+    }
+    path.write_text(json.dumps(document, indent=2))
+    short, true = read_inputs([str(path)])
+    assert "user" not in true.blocks[0].values
+    (found,) = short.session_findings
+    assert found.code == "results-not-read"
+    assert "time_user: is not in the unit" in found.evidence
+    assert "page_faults: is a quantity that is not known" in found.evidence

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from benchwright.core.errors import OperatingError
+from benchwright.core.errors import BenchError
 from benchwright.core.observation import CpuProfile
 from benchwright.core.resource_use import ResourceUse
 from benchwright.core.text import duration_text, plural, some_text
@@ -32,7 +32,7 @@ from benchwright.report.charts.use import use_sheet
 from benchwright.report.why import reading_text
 from benchwright.trial.programs import find_sampler
 from benchwright.views.figures import as_sentence, finding_lines
-from benchwright.watch.reduction import SeriesReducer
+from benchwright.watch.reduction import SeriesError, SeriesReducer
 
 _SLICES = 60
 """Intervals of the strip of one long trial."""
@@ -127,7 +127,12 @@ def shown_uses(uses: Sequence[ResourceUse], study: Path) -> tuple[list[ResourceU
     """Return the intervals of a strip of resources and what they are: some of the uses of trials,
     of which there is one at least, or slices of the longest of a few."""
     if len(uses) < _FEW_WINDOWS:
-        slices = _slices(max(uses, key=lambda use: use.seconds), study)
+        longest = max(uses, key=lambda use: use.seconds)
+        try:
+            slices = _slices(longest, study)
+        except BenchError as error:
+            # A study is read on a machine without the native programs, too.
+            return list(uses), f"each column is a trial; not the time inside it: {error.message}"
         if len(slices) > len(uses):
             return slices, "the time is that inside the longest trial"
     elif len(uses) > _MOST_WINDOWS:
@@ -137,13 +142,15 @@ def shown_uses(uses: Sequence[ResourceUse], study: Path) -> tuple[list[ResourceU
 
 
 def _slices(use: ResourceUse, study: Path) -> list[ResourceUse]:
+    """Return the use of slices of a trial; none without its series, which is optional, because the
+    uses of the trials are in the journal. Raises BenchError if no program can read it."""
     if not use.series:
         return []
     try:
         reducer = SeriesReducer(find_sampler())
         return reducer.slices(study / use.series, use.series, use.begin_ns, use.end_ns, _SLICES)
-    except (OSError, OperatingError, OverflowError):
-        return []  # The series is optional; the uses of the trials are in the journal.
+    except (OSError, SeriesError, OverflowError):
+        return []
 
 
 # -- The USE table ---------------------------------------------------------------------

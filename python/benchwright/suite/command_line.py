@@ -305,7 +305,7 @@ class _StoppingOptions(CommandOptionReader[CommandRequest]):
             option = "--min-runs" if minimum == 1 else "--max-runs"
             self.wrong(option, "1", "a precision needs at least 2 runs")
         rare = self.value("rare")
-        if rare is not None and maximum and rare.trials > maximum:
+        if rare is not None and maximum and maximum > 1 and rare.trials > maximum:
             self.wrong("--max-runs", str(maximum), values.too_few_for(rare, maximum))
         return precision_rule(
             target=self.value("precision") or 0.05,

@@ -158,7 +158,8 @@ def _label(metric: str) -> str:
 
 def _ratio(key: str, verdict: MetricVerdict, links: Mapping[str, str]) -> Number:
     link = links.get(verdict.candidate, "")
-    scale = scale_of([verdict.ratio.value], "", 4)
+    ratio = verdict.ratio
+    scale = scale_of([ratio.value], "", 4, ends=[ratio.low, ratio.high])
     return estimate_number(key, verdict.ratio, scale, link=link)
 
 
@@ -215,13 +216,22 @@ def _gates_table(gates: Sequence[GateVerdict], key: str) -> TableBlock:
     )
 
 
+def _metric(one: MetricVerdict) -> str:
+    return visible(one.metric)
+
+
+def _candidate(one: MetricVerdict) -> str:
+    return visible(one.candidate.removesuffix(f":{one.test}"))
+
+
 def verdicts_table(
     comparison: ComparisonResult, key: str, links: Mapping[str, str] = MappingProxyType({})
 ) -> TableBlock:
     """Return a row for each verdict; `key` begins the keys of its numbers.
 
     A metric that is only shown has rows if any mean of it is not 0, as is the system time of short
-    commands; where several tests are compared, it has none.
+    commands; where several tests are compared, it has none, and a metric or candidate that is the
+    same in all rows has no column.
     """
     several = any(one.test for one in comparison.verdicts)
     filled = {
@@ -238,6 +248,10 @@ def verdicts_table(
         for row, one in keyed(f"{key}.v", comparison.verdicts)
         if one.judged or (one.metric in filled and not several)
     ]
+    same = {
+        name: several and len({of(one) for _, one in shown}) == 1
+        for name, of in (("metric", _metric), ("candidate", _candidate))
+    }
     is_live = any(one.blocks is not None for one in comparison.verdicts)
     counted = f", in {plural(comparison.blocks, 'block')}" if is_live else ""
 
@@ -258,10 +272,10 @@ def verdicts_table(
         shown,
         (
             (Column("Test"), lambda _, one: Words(visible(one.test))),
-            (Column("Metric"), lambda _, one: Words(visible(one.metric))),
+            (Column("Metric"), lambda _, one: Words("" if same["metric"] else _metric(one))),
             (
                 Column("Candidate"),
-                lambda _, one: Words(visible(one.candidate.removesuffix(f":{one.test}"))),
+                lambda _, one: Words("" if same["candidate"] else _candidate(one)),
             ),
             (Column("Trials", short="n", numeric=True, rank=1), count),
             (

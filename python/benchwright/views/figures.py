@@ -19,6 +19,7 @@ from benchwright.core.text import (
     fixed_text,
     number_text,
     percent_text,
+    written_unit,
 )
 from benchwright.core.text_table import common_unit
 from benchwright.core.untrusted import visible
@@ -72,19 +73,27 @@ class Scale(msgspec.Struct, frozen=True):
         return f"{text}{self.unit}" if self.unit.startswith("/") else f"{text} {self.unit}"
 
 
-def scale_of(values: Iterable[float | None], unit: str, digits: int = 4) -> Scale:
+def scale_of(
+    values: Iterable[float | None],
+    unit: str,
+    digits: int = 4,
+    ends: Iterable[float | None] = (),
+) -> Scale:
     """Return the scale that suits values of this unit: `digits` significant digits of the
-    largest, and one less of the smallest."""
+    largest, and one less of the smallest; none if all values, and the ends of their intervals, are
+    whole."""
     known = [abs(v) for v in values if v and math.isfinite(v)]
-    size, name = common_unit(known, _SCALED[unit]) if unit in _SCALED else (1.0, unit)
+    size, name = (1.0, written_unit(unit))
+    if unit in _SCALED:
+        size, name = common_unit(known, _SCALED[unit])
     if not known:
         return Scale(size, name, 0)
     decimals = max(
         decimals_for(max(known) / size, digits),
         min(decimals_for(min(known) / size, digits - 1), _MOST_DECIMALS),
     )
-    whole = all(float(value).is_integer() for value in known) and size == 1.0
-    if whole:
+    every = (*known, *(end for end in ends if end is not None and math.isfinite(end)))
+    if size == 1.0 and all(float(value).is_integer() for value in every):
         decimals = 0
     return Scale(size, name, decimals if decimals <= _MOST_DECIMALS else None)
 
@@ -115,7 +124,9 @@ def estimate_number(
     """Return an estimate with its interval; an absent one is `-`."""
     if estimate is None:
         return Number(key=key, value=None, text=ABSENT, link=link, tone=tone)
-    scale = scale or scale_of([estimate.value, estimate.high], estimate.unit)
+    scale = scale or scale_of(
+        [estimate.value, estimate.high], estimate.unit, ends=[estimate.low, estimate.high]
+    )
     plain = number_of(key, estimate.value, scale, link=link, tone=tone)
     if math.isnan(estimate.low) and math.isnan(estimate.high):
         return plain

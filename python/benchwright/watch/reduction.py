@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from benchwright.core.errors import OperatingError
+from benchwright.core.errors import BenchError, OperatingError
 from benchwright.core.resource_use import ResourceUse
 from benchwright.watch.kind import Windows
 
@@ -69,8 +69,8 @@ class SeriesReducer:
         its use is returned for the first of them.
         If the series covers only part of a window, the figures describe that part, and `absent`
         reports its length; if it covers nothing, there are no figures.
-        Raises OSError if the program cannot be started, and SeriesError for a series that cannot be
-        read.
+        Raises OSError if the program cannot be started, BenchError if it is of another version, and
+        SeriesError for a series that cannot be read.
         """
         return self._reduced(file, _Request(path, windows))
 
@@ -94,8 +94,10 @@ class SeriesReducer:
         try:
             reply = _DECODER.decode(done.stdout)
         except (msgspec.MsgspecError, UnicodeDecodeError):
-            words = done.stderr.decode(errors="replace").strip() or f"status {done.returncode}"
-            raise SeriesError(file, 1, f"{self._program} cannot reduce it: {words}") from None
+            said = done.stderr.decode(errors="replace").strip() or f"status {done.returncode}"
+            message = f"{self._program} cannot reduce series: {said.splitlines()[0]}"
+            hint = "its version is another than that of this program: install both together"
+            raise BenchError("sampler-protocol", message, hint) from None
         if isinstance(reply, _Damaged):
             raise SeriesError(file, reply.line, reply.message)
         return reply.uses

@@ -42,7 +42,6 @@ from benchwright.views.figures import (
     count_column,
     estimate_number,
     keyed,
-    scale_of,
     table_of,
 )
 from benchwright.views.terminal import table_text
@@ -217,9 +216,6 @@ def commits_of(one: SeriesAnswer, step: StepAnswer) -> tuple[str, str]:
 
 def series_table(series: Sequence[SeriesAnswer], part: str = "") -> TableBlock:
     """Return a row for each series: its level, and its newest run; `part` begins the ids."""
-    unit = {one.series.newest.unit for one in series}
-    levels = [one.level.value for one in series if one.level is not None]
-    scale = scale_of(levels, unit.pop()) if len(unit) == 1 else None
     return table_of(
         f"{part}-levels",
         "Series",
@@ -231,7 +227,7 @@ def series_table(series: Sequence[SeriesAnswer], part: str = "") -> TableBlock:
             ),
             (
                 Column("Level", numeric=True, interval_rank=3),
-                lambda key, one: estimate_number(f"{key}.level", one.level, scale),
+                lambda key, one: estimate_number(f"{key}.level", one.level),
             ),
             count_column("Runs", "runs", lambda one: len(one.series.points), rank=4),
             count_column("Steps", "steps", lambda one: len(one.steps), rank=4),

@@ -207,7 +207,7 @@ class NotRead:
         return bool(self._found)
 
     def __str__(self) -> str:
-        return f"not read: {some_text(self._found, _MOST_NOT_READ, '; ')}"
+        return f"not read: {some_text(self._found, MOST_NOT_READ, '; ')}"
 
     def on(self, path: Path, tests: list[ParsedInput]) -> list[ParsedInput]:
         """Return the tests of a file; the first has the finding about what was not read."""
@@ -257,7 +257,7 @@ class ResultFormats(msgspec.Struct, frozen=True):
 
 
 _MOST_REPORTED = 50
-_MOST_NOT_READ = 20
+MOST_NOT_READ = 20
 _NUMBER = re.compile(r"[+-]?([0-9]+(?:\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
 

@@ -13,6 +13,7 @@ import msgspec
 
 from benchwright.core.observation import MeasurementBlock
 from benchwright.study.parsers.api import (
+    MOST_NOT_READ,
     ParsedInput,
     ParseErrors,
     parse_finite,
@@ -51,18 +52,16 @@ class _ResParser:
         """Return the file as one test. Raises InputError with file:line:column."""
         text = read_mixed_text(path)
         complaints = ParseErrors(path, "res-syntax")
-        texts: list[tuple[int, str, str]] = []
+        texts = _Texts()
         blocks = _res_blocks(text, complaints, texts)
         if not blocks:
             complaints.add((1, 1), "", "there is no [measurement] block in this file")
         complaints.check()
-        _name_texts(texts, {name for block in blocks for name in block.values}, complaints)
+        texts.name({name for block in blocks for name in block.values}, complaints)
         return complaints.results([ParsedInput(path.name, tuple(blocks))], "")
 
 
-def _res_blocks(
-    text: str, complaints: ParseErrors, texts: list[tuple[int, str, str]]
-) -> list[MeasurementBlock]:
+def _res_blocks(text: str, complaints: ParseErrors, texts: _Texts) -> list[MeasurementBlock]:
     """Return the blocks; add line, name and text of each field that is not a number to `texts`."""
     blocks: list[MeasurementBlock] = []
     fields: dict[str, tuple[str, int, str]] | None = None
@@ -89,7 +88,7 @@ def _end_block(
     blocks: list[MeasurementBlock],
     fields: dict[str, tuple[str, int, str]] | None,
     complaints: ParseErrors,
-    texts: list[tuple[int, str, str]],
+    texts: _Texts,
 ) -> None:
     if not fields:
         return
@@ -106,7 +105,7 @@ def _end_block(
         elif value is not None:
             values[_RES_RENAMED.get(name, name)] = value
         elif text:
-            texts.append((number, name, text))
+            texts.add(number, name, text)
     blocks.append(
         MeasurementBlock(
             thread=place["thread"],
@@ -242,6 +241,13 @@ class _CsvParser:
         return tests
 
 
+_OWN_TABLES = (
+    (frozenset(("epoch", "thread", "status", "ending")), ("ending",)),
+    (frozenset(("input", "name", "unit", "half_width")), ("input", "unit")),
+)
+"""Columns of tables that `bw` writes, and which of them are no results."""
+
+
 class _CsvTest:
     """What the rows of one test have."""
 
@@ -263,13 +269,15 @@ class _CsvTable:
     ) -> None:
         self._complaints = complaints
         self._about = about
-        self._texts: list[tuple[int, str, str]] = []
-        """Line, column and text of each cell that is not a number."""
+        self._texts = _Texts()
         self._file = file
         self._header = list(header)
         self._columns = _columns(header, complaints)
         self._hyperfine = set(self._columns) >= _HYPERFINE
         spelled = {name.lower() for name in self._columns}
+        for own, about_it in _OWN_TABLES:
+            if own <= spelled:
+                self._about = (*self._about, *about_it)
         named = [(name, "test") for name in _TEST_NAMES if name in spelled]
         self._roles = {**_ROLES, **dict(named[:1])}
         roles = {self._roles.get(name) for name in spelled}
@@ -284,7 +292,7 @@ class _CsvTable:
         blocks = (block for test in self._tests.values() for block in test.blocks)
         numbers = {name for block in blocks for name in block.values}
         hint = " (the heading factor:NAME makes texts levels)"
-        _name_texts(self._texts, numbers, self._complaints, hint)
+        self._texts.name(numbers, self._complaints, hint)
         names = Counter(name for name, *_ in self._tests)
         found = []
         commands = {(name, command) for name, _, command, _ in self._tests}
@@ -338,7 +346,7 @@ class _CsvTable:
             elif (value := self._value(name, cell, (line, index, row))) is not None:
                 values[self._quantity(name)] = value
             elif text := cell.strip():
-                self._texts.append((line, self._quantity(name), text))
+                self._texts.add(line, self._quantity(name), text)
         place = {role: self._whole(role, known, line, row) for role in _CSV_WHOLE}
         command = known.get("command", "")
         apart = "" if self._blocks else command.strip()
@@ -406,20 +414,34 @@ class _CsvTable:
         return value
 
 
-def _name_texts(
-    texts: Sequence[tuple[int, str, str]],
-    numbers: set[str],
-    complaints: ParseErrors,
-    hint: str = "",
-) -> None:
-    """Name the quantities without a number, at the first of their texts, and each text of the others, `numbers`."""
-    without = dict.fromkeys(name for _, name, _ in texts if name not in numbers)
-    if without:
-        line = next(line for line, name, _ in texts if name in without)
-        complaints.not_read(line, f"no value of {', '.join(without)} is a number{hint}")
-    for line, name, text in texts:
-        if name in numbers:
-            complaints.not_read(line, f"{name} is {text!r}, not a number")
+class _Texts:
+    """The texts of a file in places of numbers: of each quantity the first few, and their number."""
+
+    def __init__(self) -> None:
+        self._first: dict[str, list[tuple[int, str]]] = {}
+        self._count: Counter[str] = Counter()
+
+    def add(self, line: int, name: str, text: str) -> None:
+        """Add a text of a quantity."""
+        first = self._first.setdefault(name, [])
+        self._count[name] += 1
+        if len(first) < MOST_NOT_READ:
+            first.append((line, text))
+
+    def name(self, numbers: set[str], complaints: ParseErrors, hint: str = "") -> None:
+        """Name the quantities without a number, at the first of their texts, and the texts of the
+        others, `numbers`."""
+        without = [name for name in self._first if name not in numbers]
+        if without:
+            line = min(self._first[name][0][0] for name in without)
+            complaints.not_read(line, f"no value of {', '.join(without)} is a number{hint}")
+        texts = [(*one, name) for name, first in self._first.items() for one in first]
+        for line, text, name in sorted(texts):
+            if name in numbers:
+                complaints.not_read(line, f"{name} is {text!r}, not a number")
+        for name, first in self._first.items():
+            if name in numbers and (more := self._count[name] - len(first)):
+                complaints.not_read(first[-1][0], f"{more:,} more of {name} are no numbers")
 
 
 def _check_separator(text: str, complaints: ParseErrors) -> None:

@@ -73,16 +73,31 @@ _METRICS_OF_2 = {
 _COUNTS_OF_2 = tuple(_METRICS_OF_2.values())[4:]
 
 
+_UNITS_OF_2 = {"time": "second", "memory": "byte"}
+"""The unit of a quantity, by how its name begins; counts have none."""
+_NO_METRICS_OF_2 = ("time_cpu", "exit_code")
+
+
+def _value_of_2(key: str, quantity: Node) -> float | None:
+    """Return the value of a quantity; None, which is named, in another unit than the tool's own."""
+    unit = _UNITS_OF_2.get(key.partition("_")[0], "")
+    if quantity["unit"].text() != unit:
+        quantity.not_read(f"is not in the unit {unit!r}")
+        return None
+    return quantity["value"].number()
+
+
 def _command_of_2(result: Node, names: Counter[str]) -> ParsedInput:
     name = _name_of(result)
     sample = tuple((key, one["value"].text()) for key, one in result["parameters"].members())
     blocks = []
     for epoch, run in enumerate(result["measurements"].elements(), 1):
-        read = (
-            (ours, run[key]["value"].number())
-            for key, ours in _METRICS_OF_2.items()
-            if run.has(key)
-        )
+        read = []
+        for key, quantity in run.members():
+            if key in _METRICS_OF_2:
+                read.append((_METRICS_OF_2[key], _value_of_2(key, quantity)))
+            elif key not in _NO_METRICS_OF_2:
+                quantity.not_read("is a quantity that is not known")
         code = run["exit_code"]
         blocks.append(
             MeasurementBlock(
