@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 
 from benchwright.core.results import FORMER_CODES
-from benchwright.findings.codes import CODES, LIMITER_CODES, MACHINE_CODES, Code
+from benchwright.findings.codes import LIMITER_CODES, MACHINE_CODES, Code, all_codes
 
 PAGE = Path(__file__).parents[1] / "docs" / "findings.md"
 _HEAD = """\
@@ -31,7 +31,7 @@ remedy. Codes are stable: scripts, rules (`--rule`) and gates (`--accept CODE`) 
 def page() -> str:
     """Return the text of docs/findings.md."""
     machine = {k: v for k, v in MACHINE_CODES.items() if k not in LIMITER_CODES}
-    others = {k: v for k, v in CODES.items() if k not in MACHINE_CODES}
+    others = {k: v for k, v in all_codes().items() if k not in MACHINE_CODES}
     former = "\n".join(f"| `{old}` | `{new}` |" for old, new in FORMER_CODES.items())
     return "\n".join(
         (

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from benchwright.cli.parser import CommandParser
     from benchwright.core.errors import StudyError
     from benchwright.core.results import Finding
+    from benchwright.findings.codes import Code
     from benchwright.page.document import Section
     from benchwright.page.session_kind import SessionKind
     from benchwright.page.trial_documents import TrialDocumentKind
@@ -75,6 +76,10 @@ class Feature:
     def result_formats(self) -> ResultFormats | None:
         """Return the formats of result files that it adds to those that every command reads."""
         return None
+
+    def finding_codes(self) -> Mapping[str, Code]:
+        """Return the codes of its findings, none of which the core or another feature has."""
+        return {}
 
     def before_command(self, argv: Sequence[str]) -> Sequence[Finding]:
         """Do what must be done before any command, such as restoring what a killed `bw` left.

@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 import pytest
 
-from benchwright.findings.codes import CODES
+from benchwright.findings.codes import all_codes
 
 ROOT = Path(__file__).parents[2]
 OTHERWISE_TESTED = {
@@ -53,7 +53,7 @@ BLOCK = re.compile(
     r"|^<!-- (?P<kind>not run|executed|exit|run)(?:[: ]+(?P<value>[^\n]*?))? -->$",
     re.DOTALL | re.MULTILINE,
 )
-CODE_IN_TEXT = re.compile(r"\b(?:" + "|".join(map(re.escape, CODES)) + r")\b")
+CODE_IN_TEXT = re.compile(r"\b(?:" + "|".join(map(re.escape, all_codes())) + r")\b")
 
 
 class Step(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from benchwright.core.observation import MeasurementBlock, Trial, TrialEnding
 from benchwright.core.results import Severity
-from benchwright.findings.codes import CODES
+from benchwright.findings.codes import all_codes
 from benchwright.findings.examine import (
     Evidence,
     compute_findings,
@@ -43,7 +43,7 @@ def test_one_code_is_one_finding_with_its_gravest_severity() -> None:
     assert told.code == "generator-late"
     assert told.severity is Severity.SERIOUS
     assert told.evidence == "by 90 us (trials 1, 3 (2 of 3))"
-    assert told.remedy == CODES["generator-late"].remedy
+    assert told.remedy == all_codes()["generator-late"].remedy
     assert told in compute_findings(Evidence("t", trials))
 
 

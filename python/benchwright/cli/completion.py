@@ -59,9 +59,9 @@ def _documents() -> list[str]:
 
 
 def _findings() -> list[str]:
-    from benchwright.findings.codes import CODES
+    from benchwright.findings.codes import all_codes
 
-    return list(CODES)
+    return list(all_codes())
 
 
 _LISTS: dict[str, Callable[[], list[str]]] = {

@@ -12,10 +12,12 @@ limit is not what the benchmark measures. Source: Systems Performance, 12.3.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 
 import msgspec
 
 from benchwright.core.results import Finding, Severity, current_code
+from benchwright.feature import features
 
 
 class Code(msgspec.Struct, frozen=True):
@@ -262,10 +264,6 @@ UNSTEADY_CODES = (
 MACHINE_CODES: dict[str, Code] = merge_tables(LIMITER_CODES, MACHINE_FINDING_CODES)
 
 _CODES: dict[str, Code] = {
-    "pool-host-excluded": Code(
-        Severity.WARNING,
-        "Repair the host, or leave it out: bw pool status prints why each attempt was void.",
-    ),
     "command-failed": Code(
         Severity.SERIOUS,
         "Read the command's output in the study's logs; failed trials are not in the results. If the "
@@ -356,41 +354,6 @@ _CODES: dict[str, Code] = {
         "Leave warm-up trials out (--warmup 3; WARMUP in a suite), or report the result as that of a cold "
         "start; the table includes all trials.",
     ),
-    "outlier-run": Code(
-        Severity.NOTE,
-        "Read the findings of each such run (bw why STUDY). It counts for no level: one run alone is "
-        "no change.",
-    ),
-    "level-excursion": Code(
-        Severity.NOTE,
-        "Read the findings of these runs (bw why STUDY): a burst, or a bad day of the machine. They count for no "
-        "level.",
-    ),
-    "level-drifts": Code(
-        Severity.NOTE,
-        "Find what grows or ages: data, logs, a disk that fills, a machine that warms up. No single commit made "
-        "this change.",
-    ),
-    "several-levels": Code(
-        Severity.NOTE,
-        "Find what switches between runs (a machine of a pool, placement, a cache). More trials do not make a "
-        "run more certain; the newest run is compared with both levels together.",
-    ),
-    "spread-changed": Code(
-        Severity.NOTE,
-        "Find what made the runs vary more or less at that time (machine, load beside, length of the test). "
-        "A step is judged by the noise around it.",
-    ),
-    "steps-and-looks-differ": Code(
-        Severity.NOTE,
-        "Each is wrong in at most 5 % of steady series, and a look knows only the runs before it. Measure further "
-        "runs, or both commits side by side (bw history confirm).",
-    ),
-    "level-wanders": Code(
-        Severity.WARNING,
-        "Find what drifts on the machine. The steps are the largest moves and have no P-value: "
-        "confirm them side by side (bw compare of the commits).",
-    ),
     "environment-changed-between-runs": Code(
         Severity.WARNING,
         "Runs before and after are not compared. To compare them, measure an old commit again in "
@@ -448,430 +411,30 @@ _CODES: dict[str, Code] = {
         "Give the generator its own CPU (--cpu, or cpus in [load] of a spec), "
         "more workers or a lower rate; response times include the generator's delay.",
     ),
-    "host-lost": Code(
-        Severity.SERIOUS,
-        "Do not use the result: it is that of the other hosts, up to the moment at which the host was "
-        "lost. Find why it was lost, and repeat the load.",
-    ),
-    "host-differs": Code(
-        Severity.WARNING,
-        "Find why: another path to the server, or a host that is slow or busy itself. Percentiles of "
-        "all hosts together mix two distributions.",
-    ),
-    "clock-uncertain": Code(
-        Severity.NOTE,
-        "Response times are not affected: both stamps are of one host. For arrivals of several hosts "
-        "in exact order, use hosts on one network (packets on UDP ports must pass), or a lower rate.",
-    ),
-    "hosts-skewed": Code(
-        Severity.WARNING,
-        "Synchronise the clocks of the hosts (chrony), or run shorter: their arrivals move against "
-        "each other. Response times are not affected.",
-    ),
     "load-not-offered": Code(
         Severity.WARNING,
         "Do not compare it with a run at the intended rate: lower the rate, or allow more "
         "in flight (--depth, --connections) and more workers.",
     ),
-    "target-saturated": Code(
-        Severity.WARNING,
-        "Lower the rate, or raise --depth if the target can do more at once: while a backlog "
-        "grows, response times depend on the length of the run.",
-    ),
-    "operations-failed": Code(
-        Severity.WARNING,
-        "Find out why. Failed operations are counted, but not in response times.",
-    ),
-    "mix-differs": Code(
-        Severity.SERIOUS,
-        "Do not use the result: it is of another workload than its tables describe. If it is so "
-        "in every run, report it as an error of bw; by chance it happens in 1 of 100 runs.",
-    ),
-    "objects-missing": Code(
-        Severity.WARNING,
-        "Give the file set more files, or more names that do not exist at the start (spare in "
-        "[files]): such operations fail or do less than they should.",
-    ),
-    "server-restarted": Code(
-        Severity.WARNING,
-        "Find why the server was restarted. Writes that were not committed may be lost, and response "
-        "times include the restart.",
-    ),
-    "backlog-limit": Code(
-        Severity.SERIOUS,
-        "Lower the rate, allow more in flight (--depth, --connections), or drop operations that "
-        "find no free slot (--full drop).",
-    ),
-    "certificate-not-verified": Code(
-        Severity.NOTE,
-        "Name the authority of the server's certificate (--ca), so that the figures are certainly "
-        "those of this server.",
-    ),
-    "unrequested-answers": Code(
-        Severity.WARNING,
-        "Find why the server answers twice, or late: such an answer may be "
-        "taken for that of the next request.",
-    ),
-    "undelivered-datagrams": Code(
-        Severity.SERIOUS,
-        "Start the server, or correct its address: the network refused datagrams that count as sent. "
-        "Networks report only some of them.",
-    ),
-    "stray-completions": Code(
-        Severity.SERIOUS,
-        "Do not use the result, and report it as an error of bw: an end was taken for that of another "
-        "operation, or reported twice.",
-    ),
-    "undeliverable-messages": Code(
-        Severity.WARNING,
-        "Correct the receiver: a filament sends messages to a number that no filament of the workload has, "
-        "so operations that should follow never start.",
-    ),
-    "little-law": Code(
-        Severity.WARNING,
-        "Do not compute one of the figures from the other two. Usually operations never ended: raise --drain. "
-        "If none was unfinished, report it as an error of bw.",
-    ),
-    "operations-unfinished": Code(
-        Severity.WARNING,
-        "Raise --drain: unfinished operations are not in the response times, and were the slowest.",
-    ),
-    "few-samples-for-percentile": Code(
-        Severity.NOTE,
-        "Run longer, or report a lower percentile.",
-    ),
-    "clock-unsound": Code(
-        Severity.WARNING,
-        "Use --clock monotonic; times of a few microseconds are unreliable.",
-    ),
-    "clock-slow": Code(
-        Severity.NOTE,
-        "Nothing: the kernel's clock is correct, but reading it takes a little longer.",
-    ),
-    "memory-not-locked": Code(
-        Severity.NOTE,
-        "Raise the limit (ulimit -l unlimited): a page fault can delay an operation.",
-    ),
-    "closed-loop": Code(
-        Severity.NOTE,
-        "Use --rate to measure what users of an open system would see.",
-    ),
-    "load-interrupted": Code(
-        Severity.WARNING,
-        "The results cover only that part.",
-    ),
-    "samples-lost": Code(
-        Severity.WARNING,
-        "Write samples to a faster disk than the target, with space for 48 bytes per operation; "
-        "the results include all operations.",
-    ),
-    "trace-lines-skipped": Code(
-        Severity.WARNING,
-        "Fix the trace, or report with the result what is missing from it.",
-    ),
     "trial-void": Code(
         Severity.NOTE,
         "Nothing: void trials are stored but not counted, and `bw resume` runs them again.",
-    ),
-    "trace-empty": Code(
-        Severity.SERIOUS,
-        "Select a part that exists in the trace (--from, --for, --devices): bw trace stat shows "
-        "its length.",
-    ),
-    "trace-clipped": Code(
-        Severity.WARNING,
-        "Use a larger target, or wrap the addresses (--offsets wrap).",
-    ),
-    "trace-stamps-coarse": Code(
-        Severity.NOTE,
-        "Use only time scales above the clock's step; --duplicates spread spaces them evenly.",
-    ),
-    "trace-requests-skipped": Code(
-        Severity.WARNING,
-        "--unsafe-methods replays those that may change data; report with the result which were "
-        "skipped.",
-    ),
-    "trace-requests-unsendable": Code(
-        Severity.NOTE,
-        "Nothing: such records (data: and blob: URLs, WebSockets, CONNECT, lines that are no request) are no "
-        "HTTP requests to a server, and no option replays them.",
-    ),
-    "trace-requests-changed": Code(
-        Severity.NOTE,
-        "--credentials sends recorded credentials; HAR and JSON lines have bodies, access logs none. Base64 keeps the bytes of a body.",
-    ),
-    "trace-ends-missing": Code(
-        Severity.NOTE,
-        "Nothing, if there are few: they were in progress when the trace ended.",
-    ),
-    "capture-events-lost": Code(
-        Severity.WARNING,
-        "Capture again with a larger --buffer: the trace has gaps.",
-    ),
-    "capture-lines-unread": Code(
-        Severity.WARNING,
-        "Report the kernel version as a bug: what those lines contain is missing from the trace.",
-    ),
-    "capture-new-devices": Code(
-        Severity.WARNING,
-        "Attach devices before the capture starts: the trace does not include those operations.",
-    ),
-    "capture-empty": Code(
-        Severity.NOTE,
-        "Capture the device instead of the command, to include what the page cache writes later.",
-    ),
-    "trace-unmatched": Code(
-        Severity.WARNING,
-        "If B replayed a part of A, select it (--from, --for: of A). Check that A is read with "
-        "the policies of the replay (--offsets, --target-size, --align, --duplicates), and raise "
-        "--window; arrival errors do not include unmatched operations.",
-    ),
-    "trace-alignment-estimated": Code(
-        Severity.NOTE,
-        "Give --speed, and --shift if you know it, to get an absolute error.",
-    ),
-    "server-and-generator-share-cores": Code(
-        Severity.WARNING,
-        "Use a machine with two or more CPUs, or another machine for the generator: here both "
-        "use the same CPUs, and the peak rate is lower than the server's own.",
-    ),
-    "server-did-not-recover": Code(
-        Severity.WARNING,
-        "Read the server's log: after this load it did not answer in time, and the next trial "
-        "started a new server. Raise ready_timeout if it only needs more time.",
     ),
     "generator-behind": Code(
         Severity.WARNING,
         "Give the generator more CPUs, connections or machines, or use another one: the "
         "trials count at the rate that was offered, and higher rates are unknown.",
     ),
-    "probe-failed": Code(
-        Severity.WARNING,
-        "Read the output of the server and the generator in that trial: the trial was repeated, "
-        "and counts only in the cost.",
-    ),
-    "failure-counted-as-overload": Code(
-        Severity.WARNING,
-        "Find why the server or the generator fails at this rate; the search treats the rate "
-        "as more than the server can do.",
-    ),
-    "responses-not-normal": Code(
-        Severity.NOTE,
-        "Look at `bw plot --mode normal`; make trials longer, or use a policy that does not assume "
-        "normal responses (monotone): Student's intervals of these loads are approximate.",
-    ),
-    "search-undecided": Code(
-        Severity.SERIOUS,
-        "Give the search more time or trials (--budget, --max-trials), or claim less (region:20%): it "
-        "ended before its claim held.",
-    ),
-    "surface-sample-failed": Code(
-        Severity.WARNING,
-        "Fix the server at that sample and run `bw resume`; the model does not include the sample.",
-    ),
-    "surface-deadline": Code(
-        Severity.WARNING,
-        "Give a longer deadline, or run `bw resume`: it searches the missing samples for as long again.",
-    ),
-    "surface-bound-only": Code(
-        Severity.WARNING,
-        "Change the lowest or highest rate; a bound is not a peak and is not in any model.",
-    ),
-    "surface-bound-excluded": Code(
-        Severity.SERIOUS,
-        "Do not use the map near these samples: it is not fitted to bounds. Change the lowest or "
-        "highest rate, or give each search more time, so that they find their peaks.",
-    ),
-    "surface-claim-missed": Code(
-        Severity.WARNING,
-        "Give each search more time (budget, max_trials), or claim less. A Gaussian process counts such a sample by the "
-        "width of its interval; a polynomial leaves it out.",
-    ),
-    "surface-few-samples": Code(
-        Severity.NOTE,
-        "Search more samples, two for each level that is not a number; or make sure that "
-        "nothing jumps between the levels.",
-    ),
-    "surface-no-model": Code(
-        Severity.SERIOUS,
-        "Search more samples, or fix those that failed; there is no prediction.",
-    ),
-    "surface-model-reduced": Code(
-        Severity.WARNING,
-        "Search more samples, or use a lower degree.",
-    ),
-    "surface-fit-unjudged": Code(
-        Severity.WARNING,
-        "Search more samples than the polynomial has terms: two more show an error.",
-    ),
-    "surface-lack-of-fit": Code(
-        Severity.WARNING,
-        'Use a Gaussian process (model = "gaussian-process"): the surface is not a '
-        "polynomial, and more samples will not change that; the bands include the misfit.",
-    ),
-    "gangs-differ": Code(
-        Severity.NOTE,
-        "Use hosts of one type, and run `bw env` on them to see what differs. The map is that of the "
-        "mean gang: the differences are removed from the peaks.",
-    ),
-    "surface-noise-assumed": Code(
-        Severity.NOTE,
-        "Use a policy that gives an interval for its peak.",
-    ),
-    "closed-loop-generator": Code(
-        Severity.WARNING,
-        "Use a generator with a schedule (engine, pgbench, wrk2, vegeta, oha): this one waits "
-        "for its answers, so it reduces the load on an overloaded server.",
-    ),
-    "hides-lateness": Code(
-        Severity.WARNING,
-        "Use a generator that measures response time from the intended start (engine, pgbench, "
-        "wrk2, vegeta, oha), or give this one more slots (depth, vus): the results do not "
-        "include the time spent waiting for one.",
-    ),
-    "generator-saturated": Code(
-        Severity.WARNING,
-        "Give the generator more CPUs or threads: it used nearly all of its CPU time, "
-        "so the limit may be its own and not the server's.",
-    ),
-    "rate-rounded": Code(
-        Severity.NOTE,
-        "Use fewer connections, or a generator that takes any rate: this one takes whole "
-        "numbers for each of its parts.",
-    ),
-    "operations-skipped": Code(
-        Severity.WARNING,
-        "Give the generator more slots (vus, clients), or treat it as overload: operations "
-        "that were due were not sent; they count as slower than all others.",
-    ),
-    "errors-in-response": Code(
-        Severity.WARNING,
-        "Use a generator that separates errors (engine, vegeta, k6): the mean and the "
-        "percentiles of this one mix successes and errors, and an error is often fast.",
-    ),
-    "backlog-not-counted": Code(
-        Severity.WARNING,
-        "Treat it as overload, and use a generator that counts every arrival (engine, "
-        "vegeta): requests that were due but unfinished at the end are not included.",
-    ),
-    "offered-differs": Code(
-        Severity.WARNING,
-        "Check how the generator is called ({rate} is per second, of all its connections together) and what its "
-        "figures count: the server got another load than the one asked for.",
-    ),
-    "operations-missing": Code(
-        Severity.WARNING,
-        "Let the generator report what it sent and what failed (--offered and --errors, or counts of [load]). Then "
-        "a server that refuses can be told from a generator that is too slow.",
-    ),
-    "counts-contradict": Code(
-        Severity.SERIOUS,
-        "Check which operations each figure of the generator counts, and the pointers to them: one of them is not "
-        "what it was taken for.",
-    ),
-    "lateness-unknown": Code(
-        Severity.NOTE,
-        "Let the generator report its lateness (--late, or late of [load]), or use one that does (engine, pgbench, "
-        "vegeta). Give it CPUs of its own.",
-    ),
-    "refusals-unseen": Code(
-        Severity.NOTE,
-        "Let the generator report the share of operations that failed (--errors, or error_ratio in values of "
-        "[load]), and limit it: --limit 'errors < 1%'.",
-    ),
-    "ramp-not-saturated": Code(
-        Severity.WARNING,
-        "Raise the highest level: the maximum of the server was not reached.",
-    ),
-    "throughput-falls": Code(
-        Severity.WARNING,
-        "Keep the load below that level (a limit on connections, a queue in front): above "
-        "it the server does less, not more.",
-    ),
-    "superlinear": Code(
-        Severity.WARNING,
-        "Find what slows down the first levels (cold caches, no batching, sleeping CPUs); no "
-        "scalability law describes this.",
-    ),
-    "usl-misfit": Code(
-        Severity.WARNING,
-        "Trust the measured points, not the fitted curve: look for a hard limit (a pool, a "
-        "quota, a second bottleneck), and use smaller steps near it.",
-    ),
-    "usl-extrapolated": Code(
-        Severity.WARNING,
-        "Measure up to that load, or do not rely on it: the data cover only one side of it.",
-    ),
-    "kappa-not-identified": Code(
-        Severity.NOTE,
-        "Measure higher levels, or more often (--repeats), to learn whether throughput falls.",
-    ),
-    "throughput-noise-unknown": Code(
-        Severity.WARNING,
-        "Use --repeats 3, or give a series: without them the error of a value is unknown.",
-    ),
-    "single-runs": Code(
-        Severity.WARNING,
-        "Use --repeats 3: runs also differ from each other (placement, caches, neighbours).",
-    ),
-    "answer-rough": Code(
-        Severity.SERIOUS,
-        "Do not use the rate as the server's peak: give the search more time (--budget), a first rate "
-        "near the peak (--start) or a wider claim.",
-    ),
-    "check-contradicts": Code(
-        Severity.SERIOUS,
-        "Trials just below and above the answer did not agree with it: the server or the machine changes "
-        "from trial to trial. Repeat the search on a quieter machine, or claim less (--claim rate:10%).",
-    ),
-    "warm-up-not-over": Code(
-        Severity.SERIOUS,
-        "Give the search a larger budget or none, so that trials become longer (with --run-length they are "
-        'not tested for this), or let one server run for all trials (restart = "sample" in a spec).',
-    ),
-    "sheds-load": Code(
-        Severity.WARNING,
-        "Keep the limit on errors: the server refuses excess requests, so its response time does "
-        "not show its load; the peak is where it starts to refuse.",
-    ),
-    "throughput-drops-under-overload": Code(
-        Severity.WARNING,
-        "Keep the load below the peak (a limit on connections, a queue in front): under overload "
-        "the server does less than it can.",
-    ),
-    "response-not-monotonic": Code(
-        Severity.WARNING,
-        "Find what gets faster under more load (batching, caching, frequency); its limit may "
-        "be exceeded in several ranges of rates.",
-    ),
-    "response-jumps": Code(
-        Severity.WARNING,
-        "Look for what changes at this rate (a cache, a pool, a limit on connections), and "
-        "claim the rate (rate:5%): no rate has a response near the limit.",
-    ),
-    "answer-against-curve": Code(
-        Severity.WARNING,
-        "Look at the trials near that rate: one of them differs from the others (a cold start, "
-        "another program), or the response falls with the rate. Repeat the search.",
-    ),
-    "rate-not-decided": Code(
-        Severity.WARNING,
-        "Use longer trials (--run-length), claim less (region:20%), or find what differs between "
-        "trials (bw why): the limit lies within the differences between trials at one rate.",
-    ),
-    "server-stalls": Code(
-        Severity.WARNING,
-        "Find what pauses the server (garbage collection, compaction, checkpoints). Limit "
-        "a high percentile too: the mean hides pauses.",
-    ),
-    "short-runs-contradict": Code(
-        Severity.NOTE,
-        "Find what makes short trials differ (checkpoints, garbage collection, rare slow requests). "
-        "Trials shorter than its period show too little or too much of it.",
-    ),
 }
 
-CODES: dict[str, Code] = merge_tables(MACHINE_CODES, _CODES)
+_OF_THE_CORE: dict[str, Code] = merge_tables(MACHINE_CODES, _CODES)
+
+
+@cache
+def all_codes() -> Mapping[str, Code]:
+    """Return every code, with those of the installed features."""
+    return merge_tables(_OF_THE_CORE, *(feature.finding_codes() for feature in features()))
+
 
 BROKEN_CODES = ("command-failed", "load-failed", "result-failed", "timeout")
 """Codes of the findings that report a failed trial."""
@@ -896,13 +459,13 @@ def make_finding(
     code: str, subject: str, evidence: str, severity: Severity | None = None
 ) -> Finding:
     """Return a finding of a known code, with the table's severity unless one is given."""
-    known = CODES[code]
+    known = _OF_THE_CORE.get(code) or all_codes()[code]
     return Finding(code, severity or known.severity, subject, evidence, known.remedy)
 
 
 def finding_of_mark(mark: str, subject: str, evidence: str) -> Finding:
     """Return the finding of a trial's mark; a warning if the table does not contain the code."""
     code = current_code(_FORMER_MARKS.get(mark, mark))
-    if code in CODES:
+    if code in all_codes():
         return make_finding(code, subject, evidence)
     return Finding(code, Severity.WARNING, subject, evidence)

@@ -33,7 +33,7 @@ from benchwright.core.text import (
     was,
 )
 from benchwright.feature import COMMAND_FAILED, feature, feature_of, recorded_by
-from benchwright.findings.codes import CODES, make_finding
+from benchwright.findings.codes import all_codes, make_finding
 from benchwright.findings.observed import profile_note
 from benchwright.findings.resources import resource_findings
 from benchwright.findings.rules import NamedRule, apply_rule, result_of
@@ -74,7 +74,7 @@ def _reported_finding(
     first = found[0][1].get("evidence", "")
     where = epochs_text(epochs, total)
     evidence = f"{first} ({where})" if total > 1 else first
-    if code not in CODES:
+    if code not in all_codes():
         return Finding(code, Severity.NOTE, name, evidence)
     grave = {block.get("severity") for _, block in found}
     order = list(Severity)

@@ -30,7 +30,7 @@ from benchwright.core.quantity import (
     share_within,
 )
 from benchwright.core.results import current_code
-from benchwright.findings.codes import CODES
+from benchwright.findings.codes import all_codes
 from benchwright.inputs.mistakes import Where, fault_of
 from benchwright.inputs.option_reader import OptionReader, at
 from benchwright.inputs.options import Option, Text
@@ -85,8 +85,8 @@ def _condition(text: str) -> str:
 def _finding_code(text: str) -> str:
     """Return the present code of a finding. Raises ValueError."""
     code = current_code(text)
-    if code not in CODES:
-        meant = suggestion(code, CODES)
+    if code not in all_codes():
+        meant = suggestion(code, all_codes())
         raise ValueError(f"there is no finding code {code!r}" + (f": {meant}" if meant else ""))
     return code
 

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
 from benchwright.feature import Feature
+
+if TYPE_CHECKING:
+    from benchwright.findings.codes import Code
 
 
 class Generators(Feature):
@@ -10,6 +16,11 @@ class Generators(Feature):
 
     name = "generators"
     needs = ("load",)
+
+    def finding_codes(self) -> Mapping[str, Code]:
+        from benchwright.features.generators.codes import CODES
+
+        return CODES
 
 
 FEATURE: Feature = Generators()

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from benchwright.feature import AddParser, DocumentType, Feature
+
+if TYPE_CHECKING:
+    from benchwright.findings.codes import Code
 
 
 class History(Feature):
@@ -28,6 +32,11 @@ class History(Feature):
             document.HistoryAcceptDocument: None,
             document.HistoryNotesDocument: None,
         }
+
+    def finding_codes(self) -> Mapping[str, Code]:
+        from benchwright.features.history.codes import CODES
+
+        return CODES
 
 
 FEATURE: Feature = History()

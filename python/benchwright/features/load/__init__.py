@@ -10,6 +10,7 @@ from benchwright.feature import AddParser, DocumentType, Feature
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from benchwright.findings.codes import Code
     from benchwright.page.trial_documents import TrialDocumentKind
     from benchwright.study.journal import SessionInfo
 
@@ -52,6 +53,11 @@ class Load(Feature):
         from benchwright.features.load import api
 
         return {"load": api.load, "LoadResult": api.LoadResult}
+
+    def finding_codes(self) -> Mapping[str, Code]:
+        from benchwright.features.load.codes import CODES
+
+        return CODES
 
 
 FEATURE: Feature = Load()

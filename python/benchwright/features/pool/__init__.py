@@ -14,6 +14,7 @@ from benchwright.features.pool.keys import POOL_OPTION
 
 if TYPE_CHECKING:
     from benchwright.cli.added_options import AddedOptions
+    from benchwright.findings.codes import Code
     from benchwright.page.document import Section
     from benchwright.run.gangs import SessionGangs
     from benchwright.study.journal import SessionInfo, StoredSession, Study
@@ -78,6 +79,11 @@ class Pool(Feature):
         from benchwright.features.pool.report import PoolDocument
 
         return {PoolDocument: None}
+
+    def finding_codes(self) -> Mapping[str, Code]:
+        from benchwright.features.pool.codes import CODES
+
+        return CODES
 
 
 FEATURE: Feature = Pool()

@@ -10,6 +10,7 @@ from benchwright.feature import AddParser, DocumentType, Feature
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from benchwright.findings.codes import Code
     from benchwright.study.journal import SessionInfo
 
 
@@ -49,6 +50,11 @@ class Replay(Feature):
             report.TraceConvertDocument: types.ConvertResult,
             report.TraceCaptureDocument: types.CaptureResult,
         }
+
+    def finding_codes(self) -> Mapping[str, Code]:
+        from benchwright.features.replay.codes import CODES
+
+        return CODES
 
 
 FEATURE: Feature = Replay()

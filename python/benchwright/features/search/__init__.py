@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from benchwright.feature import AddParser, DocumentType, Feature
 
 if TYPE_CHECKING:
+    from benchwright.findings.codes import Code
     from benchwright.page.session_kind import SessionKind
 
 
@@ -47,6 +48,11 @@ class Search(Feature):
         from benchwright.features.search.kinds import KINDS
 
         return KINDS
+
+    def finding_codes(self) -> Mapping[str, Code]:
+        from benchwright.features.search.codes import CODES
+
+        return CODES
 
 
 FEATURE: Feature = Search()

@@ -1,0 +1,148 @@
+"""The codes of the findings of this feature (findings/codes.py has the others)."""
+
+from __future__ import annotations
+
+from benchwright.core.results import Severity
+from benchwright.findings.codes import Code
+
+CODES: dict[str, Code] = {
+    "host-lost": Code(
+        Severity.SERIOUS,
+        "Do not use the result: it is that of the other hosts, up to the moment at which the host was "
+        "lost. Find why it was lost, and repeat the load.",
+    ),
+    "host-differs": Code(
+        Severity.WARNING,
+        "Find why: another path to the server, or a host that is slow or busy itself. Percentiles of "
+        "all hosts together mix two distributions.",
+    ),
+    "clock-uncertain": Code(
+        Severity.NOTE,
+        "Response times are not affected: both stamps are of one host. For arrivals of several hosts "
+        "in exact order, use hosts on one network (packets on UDP ports must pass), or a lower rate.",
+    ),
+    "hosts-skewed": Code(
+        Severity.WARNING,
+        "Synchronise the clocks of the hosts (chrony), or run shorter: their arrivals move against "
+        "each other. Response times are not affected.",
+    ),
+    "target-saturated": Code(
+        Severity.WARNING,
+        "Lower the rate, or raise --depth if the target can do more at once: while a backlog "
+        "grows, response times depend on the length of the run.",
+    ),
+    "operations-failed": Code(
+        Severity.WARNING,
+        "Find out why. Failed operations are counted, but not in response times.",
+    ),
+    "mix-differs": Code(
+        Severity.SERIOUS,
+        "Do not use the result: it is of another workload than its tables describe. If it is so "
+        "in every run, report it as an error of bw; by chance it happens in 1 of 100 runs.",
+    ),
+    "objects-missing": Code(
+        Severity.WARNING,
+        "Give the file set more files, or more names that do not exist at the start (spare in "
+        "[files]): such operations fail or do less than they should.",
+    ),
+    "server-restarted": Code(
+        Severity.WARNING,
+        "Find why the server was restarted. Writes that were not committed may be lost, and response "
+        "times include the restart.",
+    ),
+    "backlog-limit": Code(
+        Severity.SERIOUS,
+        "Lower the rate, allow more in flight (--depth, --connections), or drop operations that "
+        "find no free slot (--full drop).",
+    ),
+    "certificate-not-verified": Code(
+        Severity.NOTE,
+        "Name the authority of the server's certificate (--ca), so that the figures are certainly "
+        "those of this server.",
+    ),
+    "unrequested-answers": Code(
+        Severity.WARNING,
+        "Find why the server answers twice, or late: such an answer may be "
+        "taken for that of the next request.",
+    ),
+    "undelivered-datagrams": Code(
+        Severity.SERIOUS,
+        "Start the server, or correct its address: the network refused datagrams that count as sent. "
+        "Networks report only some of them.",
+    ),
+    "stray-completions": Code(
+        Severity.SERIOUS,
+        "Do not use the result, and report it as an error of bw: an end was taken for that of another "
+        "operation, or reported twice.",
+    ),
+    "undeliverable-messages": Code(
+        Severity.WARNING,
+        "Correct the receiver: a filament sends messages to a number that no filament of the workload has, "
+        "so operations that should follow never start.",
+    ),
+    "little-law": Code(
+        Severity.WARNING,
+        "Do not compute one of the figures from the other two. Usually operations never ended: raise --drain. "
+        "If none was unfinished, report it as an error of bw.",
+    ),
+    "operations-unfinished": Code(
+        Severity.WARNING,
+        "Raise --drain: unfinished operations are not in the response times, and were the slowest.",
+    ),
+    "few-samples-for-percentile": Code(
+        Severity.NOTE,
+        "Run longer, or report a lower percentile.",
+    ),
+    "clock-unsound": Code(
+        Severity.WARNING,
+        "Use --clock monotonic; times of a few microseconds are unreliable.",
+    ),
+    "clock-slow": Code(
+        Severity.NOTE,
+        "Nothing: the kernel's clock is correct, but reading it takes a little longer.",
+    ),
+    "memory-not-locked": Code(
+        Severity.NOTE,
+        "Raise the limit (ulimit -l unlimited): a page fault can delay an operation.",
+    ),
+    "closed-loop": Code(
+        Severity.NOTE,
+        "Use --rate to measure what users of an open system would see.",
+    ),
+    "load-interrupted": Code(
+        Severity.WARNING,
+        "The results cover only that part.",
+    ),
+    "samples-lost": Code(
+        Severity.WARNING,
+        "Write samples to a faster disk than the target, with space for 48 bytes per operation; "
+        "the results include all operations.",
+    ),
+    "trace-lines-skipped": Code(
+        Severity.WARNING,
+        "Fix the trace, or report with the result what is missing from it.",
+    ),
+    "trace-empty": Code(
+        Severity.SERIOUS,
+        "Select a part that exists in the trace (--from, --for, --devices): bw trace stat shows "
+        "its length.",
+    ),
+    "trace-stamps-coarse": Code(
+        Severity.NOTE,
+        "Use only time scales above the clock's step; --duplicates spread spaces them evenly.",
+    ),
+    "trace-requests-skipped": Code(
+        Severity.WARNING,
+        "--unsafe-methods replays those that may change data; report with the result which were "
+        "skipped.",
+    ),
+    "trace-requests-unsendable": Code(
+        Severity.NOTE,
+        "Nothing: such records (data: and blob: URLs, WebSockets, CONNECT, lines that are no request) are no "
+        "HTTP requests to a server, and no option replays them.",
+    ),
+    "trace-requests-changed": Code(
+        Severity.NOTE,
+        "--credentials sends recorded credentials; HAR and JSON lines have bodies, access logs none. Base64 keeps the bytes of a body.",
+    ),
+}
