@@ -25,14 +25,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchwright.report.charts.draw import draw_sheet
-from benchwright.report.charts.sheet import (
-    AxisUnit,
-    CurveForm,
-    Panel,
-    PanelAxis,
-    PanelCurve,
-    Sheet,
-)
+from benchwright.report.charts.sheet import AxisUnit, CurveForm, Panel, PanelAxis, PanelCurve, Sheet
 from benchwright.report.charts.style import ChartStyle
 
 BW = Path(sys.executable).with_name("bw")
@@ -161,10 +154,7 @@ def stored(data: Path) -> list[Response]:
 def sheet(found: list[Response]) -> Sheet:
     """Return a panel for the mean and one for the 99th percentile of each server."""
     panels = []
-    for field, label in (
-        ("mean_ms", "mean response"),
-        ("p99_ms", "p99 of the response"),
-    ):
+    for field, label in (("mean_ms", "mean response"), ("p99_ms", "p99 of the response")):
         for case in CASES:
             of = [one for one in found if one.server == case.name]
             most = statistics.median(one.throughput_per_s for one in of if one.arrival == CLOSED)

@@ -120,11 +120,7 @@ def entered(condition: Condition) -> Iterator[list[str]]:
 
 
 def run_trials(
-    place: Place,
-    commands: Sequence[Sequence[str]],
-    trials: int,
-    rest: str,
-    study: Path,
+    place: Place, commands: Sequence[Sequence[str]], trials: int, rest: str, study: Path
 ) -> None:
     """Run trials of each command into a new study. Raises RuntimeError if they fail."""
     words = [str(TOOL), "run", "--quiet", "--runs", str(trials), "--study", str(study)]
@@ -244,9 +240,7 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     names = [program.name for program in PROGRAMS]
     parser.add_argument(
-        "--machine",
-        default=f"{os.cpu_count()}-cpus",
-        help="name of this machine's folder",
+        "--machine", default=f"{os.cpu_count()}-cpus", help="name of this machine's folder"
     )
     parser.add_argument("--only", action="append", choices=names, metavar="PROGRAM")
     parser.add_argument("--condition", action="append", choices=[c.name for c in CONDITIONS])

@@ -49,15 +49,7 @@ from parts.device import loop_device, machine
 from parts.engine import EngineError, ask, capturing, load
 from parts.fio_jobs import fio, version
 from parts.grid import Lateness, dispersion, lateness
-from parts.stand import (
-    DEVICE_BYTES,
-    Document,
-    access,
-    file_target,
-    in_turn,
-    load_request,
-    storage,
-)
+from parts.stand import DEVICE_BYTES, Document, access, file_target, in_turn, load_request, storage
 
 from benchwright.features.load.samples import NEVER, read_samples
 
@@ -224,11 +216,7 @@ def apart_ns(
     """
     trace, samples = scratch / "trace", scratch / "samples"
     trace.unlink(missing_ok=True)
-    users = {
-        "type": "closed",
-        "users": depth,
-        "think": {"type": "constant", "value": 0},
-    }
+    users = {"type": "closed", "users": depth, "think": {"type": "constant", "value": 0}}
     how = {"duration_ns": round(arguments.seconds * 1e9), "cpus": [arguments.cpu]}
     with capturing(device, trace) as account:
         load(file_target(device), {"access": access(), **users}, samples, **how)

@@ -29,14 +29,7 @@ from parts.engine import PACERS
 from parts.errors import GRID_NS, Errors, median_of
 
 from benchwright.report.charts.draw import draw_sheet
-from benchwright.report.charts.sheet import (
-    AxisUnit,
-    CurveForm,
-    Panel,
-    PanelAxis,
-    PanelCurve,
-    Sheet,
-)
+from benchwright.report.charts.sheet import AxisUnit, CurveForm, Panel, PanelAxis, PanelCurve, Sheet
 from benchwright.report.charts.style import ChartStyle
 
 SPEEDS = (1, 4)
@@ -261,16 +254,8 @@ def main() -> int:
         by_rate = against_rate(bench, arguments)
         print_rates(by_rate)
     if arguments.plots is not None:
-        draw(
-            replayed_sheet(by_trace, "device"),
-            arguments.plots / "issue-error-device.png",
-            4.6,
-        )
-        draw(
-            replayed_sheet(by_trace, "null"),
-            arguments.plots / "issue-error-null.png",
-            4.6,
-        )
+        draw(replayed_sheet(by_trace, "device"), arguments.plots / "issue-error-device.png", 4.6)
+        draw(replayed_sheet(by_trace, "null"), arguments.plots / "issue-error-null.png", 4.6)
         draw(rate_sheet(by_rate), arguments.plots / "issue-error-rate.png", 3.8)
     return 0
 

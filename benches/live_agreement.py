@@ -261,10 +261,7 @@ def compare(
     words += ["--max-blocks", str(most), "--seed", str(chance.randrange(2**31))]
     document, busy = compared((*words, "--", command(WORK), command(turns)), chance, noise)
     one = _elapsed(document)
-    figures = one["ratio"] | {
-        "p": one["p_adjusted"],
-        "smallest_effect": one["smallest_effect"],
-    }
+    figures = one["ratio"] | {"p": one["p_adjusted"], "smallest_effect": one["smallest_effect"]}
     shown = {name: math.nan if f is None else f for name, f in figures.items()}
     return Row(
         noise=noise,

@@ -45,14 +45,8 @@ from benchwright.trial.bench import LocalBench
 
 WORK = {
     # (command, trials of a batch): batches of half a second.
-    "5 ms": (
-        ("/usr/bin/mawk", "BEGIN { for (n = 0; n < 60000; n++) s += n % 7 }"),
-        100,
-    ),
-    "200 ms": (
-        ("/usr/bin/mawk", "BEGIN { for (n = 0; n < 3000000; n++) s += n % 7 }"),
-        3,
-    ),
+    "5 ms": (("/usr/bin/mawk", "BEGIN { for (n = 0; n < 60000; n++) s += n % 7 }"), 100),
+    "200 ms": (("/usr/bin/mawk", "BEGIN { for (n = 0; n < 3000000; n++) s += n % 7 }"), 3),
 }
 BLOCKS_OF_A_STUDY = 20
 CLIENTS = {

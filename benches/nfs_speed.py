@@ -66,12 +66,7 @@ def request(target: Document, files: int, file_bytes: int, **how: Any) -> Docume
     step = {"kind": "read", "size": constant(SIZE_BYTES), "location": "random"}
     chain = {"name": "read", "weight": 1, "steps": [step]}
     seconds = how.pop("seconds")
-    filament = {
-        "type": "files",
-        "piece_bytes": SIZE_BYTES,
-        "chains": [chain],
-        **how,
-    }
+    filament = {"type": "files", "piece_bytes": SIZE_BYTES, "chains": [chain], **how}
     file_set = {
         "seed": 1,
         "max_depth": 1,
@@ -111,12 +106,7 @@ def engine_reads_per_s(
 
 
 def libnfs_reads_per_s(
-    program: Path,
-    target: Document,
-    path: str,
-    file_bytes: int,
-    depth: int,
-    seconds: float,
+    program: Path, target: Document, path: str, file_bytes: int, depth: int, seconds: float
 ) -> float:
     """Return libnfs's rate with `depth` reads outstanding."""
     ports = f"nfsport={target['port']}&mountport={target['mount_port']}"
@@ -158,13 +148,7 @@ def beside_libnfs(
     for depth in DEPTHS:
         engine = partial(engine_reads_per_s, server.target, count, file_bytes, depth, seconds)
         libnfs = partial(
-            libnfs_reads_per_s,
-            program,
-            server.target,
-            path,
-            file_bytes,
-            depth,
-            seconds,
+            libnfs_reads_per_s, program, server.target, path, file_bytes, depth, seconds
         )
         rounds = in_turn(
             arguments.rounds,
@@ -248,14 +232,7 @@ def ganesha(folder: Path) -> Iterator[Server]:
         start("rpcbind", "-f", "-w")
         _wait_for(Path("/run/rpcbind.sock").exists)
         pid = start(
-            "ganesha.nfsd",
-            "-F",
-            "-f",
-            str(configuration),
-            "-L",
-            str(log),
-            "-p",
-            "/run/g.pid",
+            "ganesha.nfsd", "-F", "-f", str(configuration), "-L", str(log), "-p", "/run/g.pid"
         )
         _wait_for(lambda: log.exists() and "SERVER INITIALIZED" in log.read_text())
         yield Server(pid, nfs(PORT, MOUNT_PORT, "/e"))
@@ -264,16 +241,7 @@ def ganesha(folder: Path) -> Iterator[Server]:
 @contextlib.contextmanager
 def null_server() -> Iterator[Server]:
     """Start the server without files."""
-    words = [
-        "cargo",
-        "run",
-        "-q",
-        "--release",
-        "-p",
-        "bw-load",
-        "--example",
-        "nfs_null_server",
-    ]
+    words = ["cargo", "run", "-q", "--release", "-p", "bw-load", "--example", "nfs_null_server"]
     server = subprocess.Popen(
         words, cwd=REPOSITORY, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
@@ -305,10 +273,7 @@ def main() -> int:
     arguments = parser.parse_args()
     missing = [program for program in NEEDED if shutil.which(program) is None]
     if os.geteuid() != 0 or missing:
-        print(
-            "not measured:",
-            f"not installed: {', '.join(missing)}" if missing else "needs root",
-        )
+        print("not measured:", f"not installed: {', '.join(missing)}" if missing else "needs root")
         return 0
     if INSIDE not in os.environ:
         inside = ["unshare", "--net", "--mount", sys.executable, *sys.argv]

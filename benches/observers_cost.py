@@ -42,12 +42,7 @@ class Worker:
 
     def __init__(self, place: Path) -> None:
         self.process = subprocess.Popen(
-            ["sh"],
-            cwd=place,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            bufsize=1,
+            ["sh"], cwd=place, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
         )
 
     def spent_s(self, work: str) -> tuple[float, float]:

@@ -53,11 +53,7 @@ class Launcher:
         request = {"type": "run", "id": 1, "first_epoch": 1, "epochs": 1, "threads": 1}
         request |= {"commands": [command], "directory": str(logs), "logs": str(logs)}
         assert self._process.stdin is not None
-        print(
-            json.dumps(request | {"output": output}),
-            file=self._process.stdin,
-            flush=True,
-        )
+        print(json.dumps(request | {"output": output}), file=self._process.stdin, flush=True)
         epoch, done = self._read(), self._read()
         assert (epoch["ending"], done["reason"]) == ("ok", "complete"), epoch
         shutil.rmtree(logs)

@@ -22,31 +22,11 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT / "tests" / "sim"), str(ROOT / "benches" / "parts")]
 
-from measured_maps import (  # noqa: E402
-    map_errors,
-    peaks_of,
-    policy_costs,
-    published_step,
-    results_of,
-)
+from measured_maps import map_errors, peaks_of, policy_costs, published_step, results_of  # noqa: E402
 from nfs_servers import SAMPLES, WORKLOADS, sample_of, server, simulated  # noqa: E402
 from paper_designs import SIZES, adaptive, quadratic  # noqa: E402
-from paper_drawing import (  # noqa: E402
-    Cloud,
-    Curve,
-    Labels,
-    SearchPath,
-    bars,
-    clouds,
-    curves,
-    searches,
-)
-from paper_scatter import (  # noqa: E402
-    LENGTHS_S,
-    over_length,
-    over_load,
-    trials_needed,
-)
+from paper_drawing import Cloud, Curve, Labels, SearchPath, bars, clouds, curves, searches  # noqa: E402
+from paper_scatter import LENGTHS_S, over_length, over_load, trials_needed  # noqa: E402
 from paper_searches import (  # noqa: E402
     BINSEARCH,
     BINSEARCH_SEEDED,
@@ -178,14 +158,8 @@ def figure_7(bench: Bench) -> None:
     """Each policy's way to the peak of one sample, alone and with seeding."""
     paths = [search_path(line) for line in LINES]
     panels = [
-        (
-            title,
-            [p for p, line in zip(paths, LINES, strict=True) if line.seeded is seeded],
-        )
-        for title, seeded in (
-            ("from 50/s", False),
-            ("seeded by 4 disks, 16 nfsd", True),
-        )
+        (title, [p for p, line in zip(paths, LINES, strict=True) if line.seeded is seeded])
+        for title, seeded in (("from 50/s", False), ("seeded by 4 disks, 16 nfsd", True))
     ]
     searches(panels, bench.path("figure-7"))
     for one in paths:

@@ -398,11 +398,7 @@ def _capacity(stage: Stage, cell: Cell, asked: argparse.Namespace) -> float:
 
 
 def _fixed(
-    cell: Cell,
-    asked: argparse.Namespace,
-    number: int,
-    rate: float,
-    limits: tuple[str, ...],
+    cell: Cell, asked: argparse.Namespace, number: int, rate: float, limits: tuple[str, ...]
 ) -> Step:
     """Return a run at a fixed rate; `number` is its place in the ladder."""
     seconds = _length_s(asked.run or cell.server.run_s, rate, limits)
@@ -425,11 +421,7 @@ def _length_s(usual_s: float, rate: float, limits: tuple[str, ...]) -> float:
 
 
 def _searched(
-    cell: Cell,
-    asked: argparse.Namespace,
-    number: int,
-    player: Player,
-    limits: tuple[str, ...],
+    cell: Cell, asked: argparse.Namespace, number: int, player: Player, limits: tuple[str, ...]
 ) -> Step:
     """Return the search of a player in a repetition."""
     seed = str(asked.seed + number)

@@ -85,12 +85,7 @@ def simulate(gangs: int, tasks: int, void: float) -> Counter[str]:
                 match action:
                     case OpenLease(gang, number):
                         plan.lease_changed(
-                            Lease(
-                                gang=gang,
-                                number=number,
-                                hosts=(gang,),
-                                state=LeaseState.RUNNING,
-                            )
+                            Lease(gang=gang, number=number, hosts=(gang,), state=LeaseState.RUNNING)
                         )
                     case AssignTask():
                         ends_ns = now_ns + rng.randint(10**9, 3 * 10**9)
@@ -138,10 +133,7 @@ def sessions(pace: float, samples: int) -> None:
         place = Path(directory)
         (place / "s.toml").write_text(f"{SPEC}\n[surface]\nsamples = {samples}\n")
         (place / "gen.sh").write_text(GENERATOR)
-        for name, words in (
-            ("pool", ("--pool", "local:gangs=4")),
-            ("serial", ()),
-        ):
+        for name, words in (("pool", ("--pool", "local:gangs=4")), ("serial", ())):
             begun_s = time.monotonic()
             subprocess.run(
                 [*bw, "--quiet", "--study", name, *words],

@@ -48,11 +48,7 @@ def works(place: Path) -> dict[str, tuple[str, ...]]:
     return {
         "gzip": ("/bin/sh", "-c", f"exec gzip -9 -c {8 * f'{data} '} >/dev/null"),
         "PostMark": ("postmark", str(config)),
-        "300 processes": (
-            "/bin/sh",
-            "-c",
-            "for n in $(seq 300); do /bin/true; done",
-        ),
+        "300 processes": ("/bin/sh", "-c", "for n in $(seq 300); do /bin/true; done"),
     }
 
 

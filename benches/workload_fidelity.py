@@ -76,10 +76,7 @@ POSTMARK, ORIGINAL, SPIN = "PostMark", "original", "spin"
 MS_NS = 1_000_000
 SHARES = (*range(0, 100, 4), 98, 99, 99.5, 99.9)
 """Where the distribution of responses is stored [percent]."""
-FOUND = {
-    "response": "response_us",
-    "queue found by an arrival": "queue_at_arrival",
-}
+FOUND = {"response": "response_us", "queue found by an arrival": "queue_at_arrival"}
 
 
 class Side(NamedTuple):
@@ -405,9 +402,7 @@ def altered_sheet(found: list[Run]) -> Sheet:
 
 
 def _ratio_sheet(
-    found: list[Run],
-    names: list[str],
-    curves: Callable[[str, str], Dict[str, list[Ratios]]],
+    found: list[Run], names: list[str], curves: Callable[[str, str], Dict[str, list[Ratios]]]
 ) -> Sheet:
     """Return a panel for each system and figure, with these rows."""
     panels = [

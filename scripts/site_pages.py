@@ -87,11 +87,7 @@ def document_page(kind: str) -> str:
     parts: dict[str, dict[str, Any]] = schema["$defs"]
     meanings = meanings_of(document)
     first = schema["$ref"].rpartition("/")[2]
-    lines = [
-        f"# {schema_name(document)}",
-        "",
-        f"`bw schema {kind}` prints the JSON Schema.",
-    ]
+    lines = [f"# {schema_name(document)}", "", f"`bw schema {kind}` prints the JSON Schema."]
     for name in sorted(parts, key=lambda name: (name != first, name)):
         part = parts[name]
         lines += ["", f"## {name}", "", part.get("description", ""), ""]
@@ -205,24 +201,13 @@ def pages() -> Iterator[tuple[str, str]]:
     for words in commands():
         yield f"reference/{slug(words)}.md", command_page(words)
     kinds = [
-        (
-            f"[{schema_name(one)}]({kind}.md)",
-            (inspect.getdoc(one) or "").partition("\n\n")[0],
-        )
+        (f"[{schema_name(one)}]({kind}.md)", (inspect.getdoc(one) or "").partition("\n\n")[0])
         for kind, one in document_types().items()
     ]
-    lines = [
-        "# JSON documents",
-        "",
-        "What `--json` prints, and what a study stores.",
-        "",
-    ]
+    lines = ["# JSON documents", "", "What `--json` prints, and what a study stores.", ""]
     lines += ["Generated from the types of the documents. Members may be added to a document;"]
     lines += ["a member that is removed or changed raises the number in `schema`.", ""]
-    yield (
-        "documents/index.md",
-        "\n".join([*lines, *table(("document", "what it is"), kinds), ""]),
-    )
+    yield ("documents/index.md", "\n".join([*lines, *table(("document", "what it is"), kinds), ""]))
     for kind in document_types():
         yield f"documents/{kind}.md", document_page(kind)
     for name in OUTSIDE:

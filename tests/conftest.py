@@ -22,8 +22,7 @@ settings.load_profile("shared-machine")
 for _number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
     if signal.getsignal(_number) is signal.SIG_IGN:
         signal.signal(
-            _number,
-            signal.default_int_handler if _number == signal.SIGINT else signal.SIG_DFL,
+            _number, signal.default_int_handler if _number == signal.SIGINT else signal.SIG_DFL
         )
 
 # Tests of these files need the machine to themselves: they measure, or they look at or change what
@@ -72,9 +71,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if f"{item.path.parent.name}/{item.path.name}" in _ALONE:
             item.add_marker(pytest.mark.alone)
-        file, function = (
-            item.path.stem.removeprefix("test_"),
-            item.name.partition("[")[0],
-        )
+        file, function = (item.path.stem.removeprefix("test_"), item.name.partition("[")[0])
         if function.removeprefix("test_") in SLOW.get(file, "").split():
             item.add_marker(pytest.mark.slow)

@@ -253,10 +253,7 @@ def row(outcome: Outcome, long: LongRun | None = None) -> str:
     ended = str(document.get("status", "no answer"))
     if outcome.trouble:
         ended += f": {' '.join(outcome.trouble.split())[-200:]}"
-    rate, (low, high) = (
-        document.get("peak_rate"),
-        document.get("interval") or (None, None),
-    )
+    rate, (low, high) = (document.get("peak_rate"), document.get("interval") or (None, None))
     peak = "" if rate is None else f"{rate:.5g}"
     interval = "" if low is None or high is None else f"{low:.5g} to {high:.5g}"
     codes = dict.fromkeys(one["code"] for one in document.get("findings", []))

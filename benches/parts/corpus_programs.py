@@ -159,14 +159,7 @@ def _postgres(place: Place) -> Iterator[list[str]]:
         needs("initdb")
     state = place.folder / "postgres"
     state.mkdir(mode=0o755)
-    prepare = [
-        str(EXAMPLES / "postgres" / "prepare.sh"),
-        str(state),
-        port,
-        "1",
-        "64MB",
-        "on",
-    ]
+    prepare = [str(EXAMPLES / "postgres" / "prepare.sh"), str(state), port, "1", "64MB", "on"]
     subprocess.run(prepare, check=True, capture_output=True)
     # Over TCP every trial would wait 40 ms for a delayed acknowledgement.
     login = ["-h", str(state / "data"), "-p", port, "-U", "bench"]
@@ -198,13 +191,7 @@ def _server(place: Place, server: list[str], ready: list[str]) -> Iterator[None]
 
 # The interpreter itself, not a shim of pyenv, which is a shell script.
 _PYTHON = (os.path.realpath(sys.executable), "-I", "-S", "-c", "import json")
-_JAVA = (
-    "java",
-    "-Xshare:auto",
-    "-XX:TieredStopAtLevel=1",
-    "-XX:+UseSerialGC",
-    "-version",
-)
+_JAVA = ("java", "-Xshare:auto", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-version")
 _FIO = (
     *("fio", "--name=r", "--rw=randread", "--size=1M", "--bs=4k"),
     *("--ioengine=psync", "--thread", "--clocksource=clock_gettime", "--eta=never"),
@@ -239,10 +226,7 @@ def version(name: str) -> str:
     path = shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin:/sbin")
     for option in ("--version", "-version", "-V", "-v"):
         done = subprocess.run(
-            [path or name, option],
-            capture_output=True,
-            text=True,
-            stdin=subprocess.DEVNULL,
+            [path or name, option], capture_output=True, text=True, stdin=subprocess.DEVNULL
         )
         lines = (done.stdout + done.stderr).splitlines()
         if done.returncode == 0 and lines:

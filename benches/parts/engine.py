@@ -48,10 +48,7 @@ def build_with_pacers() -> None:
 def ask(request: Document) -> Document:
     """Return the engine's result. Raises EngineError with what it said instead."""
     done = subprocess.run(
-        [find_engine()],
-        input=json.dumps(request).encode(),
-        capture_output=True,
-        check=False,
+        [find_engine()], input=json.dumps(request).encode(), capture_output=True, check=False
     )
     return _result(done.stdout.splitlines(), done.stderr)
 
@@ -121,10 +118,7 @@ def issue_errors_ns(samples: Path) -> NDArray[np.int64]:
 def capturing(device: str, output: Path) -> Iterator[Document]:
     """Record a device's operations meanwhile; the account is filled in at the end."""
     process = subprocess.Popen(
-        [find_engine()],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        [find_engine()], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
     assert process.stdin is not None
     assert process.stdout is not None

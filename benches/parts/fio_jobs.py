@@ -19,11 +19,7 @@ def fio(path: str, cpu: int, seconds: float, *words: str) -> Document:
         *("fio", "--name=read", "--rw=randread", "--bs=4k", "--direct=1"),
         *("--ioengine=io_uring", "--registerfiles=1", "--fixedbufs=1", "--thread"),
         *("--time_based", "--norandommap", "--randrepeat=1", "--output-format=json"),
-        *(
-            f"--filename={path}",
-            f"--cpus_allowed={cpu}",
-            f"--runtime={round(seconds * 1e3)}ms",
-        ),
+        *(f"--filename={path}", f"--cpus_allowed={cpu}", f"--runtime={round(seconds * 1e3)}ms"),
         *words,
     ]
     done = subprocess.run(command, check=True, capture_output=True, text=True)

@@ -37,11 +37,7 @@ from benchwright.features.search.surface.coding import candidates
 from benchwright.features.search.surface.types import Factor, Sample, SampleResult, make_factor
 from benchwright.features.search.types import Claim, ClaimKind, ClaimResult, PeakStatus
 
-PUBLISHED = {
-    "DB_TP": (14, 14, 15),
-    "Web server": (9, 9, 9),
-    "Mail": (3.3, 2.8, 2.7),
-}
+PUBLISHED = {"DB_TP": (14, 14, 15), "Web server": (9, 9, 9), "Mail": (3.3, 2.8, 2.7)}
 """Table 4 of the Workbench paper: mean absolute errors from 6, 8 and 10 samples [%]."""
 STEPS_TO_THE_PEAK = 45
 """Loads from the first to the largest peak of a map: 10/s up to 447/s, the largest simulated
@@ -193,9 +189,5 @@ def _cost(label: str, peaks: Peaks, found: Mapping) -> PolicyCost:
         for one in found.results
     )
     return PolicyCost(
-        label,
-        found.seconds / 3600,
-        found.trials,
-        found.searches - found.not_found,
-        near,
+        label, found.seconds / 3600, found.trials, found.searches - found.not_found, near
     )

@@ -92,12 +92,7 @@ def bars(costs: Dict[str, Dict[str, float]], path: Path) -> None:
         heights = [of[label] for of in costs.values()]
         at = np.arange(len(costs)) + (place - (len(labels) - 1) / 2) * width
         drawn = axes.bar(
-            at,
-            heights,
-            width * 0.92,
-            label=label,
-            color=style.colour,
-            hatch=style.hatch,
+            at, heights, width * 0.92, label=label, color=style.colour, hatch=style.hatch
         )
         axes.bar_label(drawn, fmt="%.3g", fontsize=7, padding=1)
     axes.set_yscale("log")

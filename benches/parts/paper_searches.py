@@ -120,10 +120,7 @@ def mapped(
     searches: list[Search] = []
     servers: list[SimServer] = []
     surface = SurfaceGoal(
-        factors=peaks.factors,
-        peak=goal,
-        design=DesignKind.FULL,
-        samples=len(peaks.samples),
+        factors=peaks.factors, peak=goal, design=DesignKind.FULL, samples=len(peaks.samples)
     )
     for number, sample in enumerate(among or peaks.samples):
         begun = results if line.seeded else ()

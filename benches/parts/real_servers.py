@@ -335,10 +335,7 @@ class Nfs(NamedTuple):
             directory=str(place),
         )
         resources = ServerResources(memory_bytes=self.memory, disks=disks)
-        with (
-            limited(resources) as held,
-            contextlib.closing(PrivateNetwork()) as network,
-        ):
+        with limited(resources) as held, contextlib.closing(PrivateNetwork()) as network:
             export = Path(held.names(resources)["disk1"]) / "export"
             done(scripts / "prepare.sh", state, export, "8")
             run = (*network.prefix, str(scripts / "run.sh"), str(state))
@@ -346,9 +343,7 @@ class Nfs(NamedTuple):
                 ask = [*network.prefix, "rpcinfo", "-T", "tcp", "127.0.0.1"]
                 ask += ["100005", "3"]
                 wait_until(
-                    lambda: subprocess.run(ask, capture_output=True).returncode == 0,
-                    one,
-                    place,
+                    lambda: subprocess.run(ask, capture_output=True).returncode == 0, one, place
                 )
                 words = (self._workload(place), "--target", "nfs://127.0.0.1/export")
                 with held.io_unlimited():
@@ -422,15 +417,7 @@ MATRIX = (
     RealServer("nginx-static", nginx_static, ("nginx",), P99),
     RealServer("nginx-proxy", nginx_proxy, ("nginx",), P99),
     RealServer("postgres-select", postgres_select, POSTGRES, P99, depth=8),
-    RealServer(
-        "postgres-disk",
-        postgres_disk,
-        POSTGRES,
-        MEAN,
-        budget="90s",
-        run_s=8.0,
-        depth=8,
-    ),
+    RealServer("postgres-disk", postgres_disk, POSTGRES, MEAN, budget="90s", run_s=8.0, depth=8),
     RealServer("redis-get", redis_get, ("redis-server",), P99),
     RealServer("memcached-udp", memcached_udp, ("memcached",), P99),
     RealServer("python-one-thread", python_one_thread, (), ("p99 < 50ms", "errors < 1%")),

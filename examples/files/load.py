@@ -57,12 +57,7 @@ class Load:
     """One run."""
 
     def __init__(self, port: int, rate: float, duration_s: float, files: Files) -> None:
-        self.port, self.rate, self.duration_s, self.files = (
-            port,
-            rate,
-            duration_s,
-            files,
-        )
+        self.port, self.rate, self.duration_s, self.files = (port, rate, duration_s, files)
         self.due: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue()
         self.begun: set[float] = set()
         self.ended: list[tuple[float, float]] = []

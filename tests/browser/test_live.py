@@ -78,12 +78,7 @@ def wait_for(what, described: str):
 
 
 def held(
-    place: Path,
-    runs: list[LiveRun],
-    *,
-    trials: int = 12,
-    name: str = "work",
-    hold_at: int = 5,
+    place: Path, runs: list[LiveRun], *, trials: int = 12, name: str = "work", hold_at: int = 5
 ) -> LiveRun:
     """Start a run whose first trial waits, and a later one after the first release."""
     (place / HOLD).touch()

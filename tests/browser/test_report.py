@@ -333,9 +333,7 @@ def test_a_long_series_has_zoom_and_cursor(visit, studies: Path, tmp_path: Path)
 def test_a_page_is_small(tmp_path: Path, studies: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Budgets: the shell with uPlot; 20 tests with 30 trials. A long series has its own test."""
     one = gather_document([StudyPart(studies / "run")])
-    empty = msgspec.structs.replace(
-        long_document(501, one),
-    )
+    empty = msgspec.structs.replace(long_document(501, one))
     whole = render_page(empty)
     shell = sum(
         len(content.encode())
@@ -343,18 +341,7 @@ def test_a_page_is_small(tmp_path: Path, studies: Path, capsys: pytest.CaptureFi
         for content in re.findall(f"<{element}>(.*?)</{element}>", whole, re.DOTALL)
     )
     levels = ",".join(map(str, range(1, 21)))
-    bw(
-        tmp_path,
-        "run",
-        "--quiet",
-        "--runs",
-        "30",
-        "-P",
-        f"n={levels}",
-        "--",
-        "echo",
-        "{n}",
-    )
+    bw(tmp_path, "run", "--quiet", "--runs", "30", "-P", f"n={levels}", "--", "echo", "{n}")
     document = gather_document([StudyPart(tmp_path / "bw-study")])
     (part,) = document.parts
     sections = tuple(

@@ -17,10 +17,7 @@ def test_errors_and_requests_of_a_page_are_recorded(visit, tmp_path: Path) -> No
     )
     seen = visit()
     seen.open(page)
-    assert [url.rpartition("/")[2] for url in seen.requests] == [
-        "page.html",
-        "missing.png",
-    ]
+    assert [url.rpartition("/")[2] for url in seen.requests] == ["page.html", "missing.png"]
     assert any("said" in error for error in seen.errors)
     assert any("thrown" in error for error in seen.errors)
 

@@ -21,12 +21,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from benchwright.core.observation import (
-    MeasurementBlock,
-    ProcessRecord,
-    Trial,
-    TrialEnding,
-)
+from benchwright.core.observation import MeasurementBlock, ProcessRecord, Trial, TrialEnding
 from benchwright.core.resource_use import ResourceUse
 from benchwright.core.results import Finding, Severity
 from benchwright.findings.examine import Evidence, compute_findings

@@ -43,10 +43,7 @@ def alarms(series: Array, *, logarithms: bool = True) -> npt.NDArray[np.bool_]:
     found = np.zeros((looks, count), dtype=np.bool_)
     for end in range(1, looks + 1):
         verdicts = newest_verdicts(
-            list(series[:, :end]),
-            level_starts=starts,
-            befores=befores,
-            logarithms=logarithms,
+            list(series[:, :end]), level_starts=starts, befores=befores, logarithms=logarithms
         )
         found[end - 1] = [one.state == "differs" for one in verdicts]
         starts = [one.level_start for one in verdicts]
@@ -77,10 +74,7 @@ def _bimodal(rng: np.random.Generator, shape: Shape) -> Array:
 
 def autoregressive(rho: float) -> Noise:
     """Normal times, CV 5 %, with this correlation of neighbours."""
-    return Noise(
-        f"AR(1) {rho}",
-        lambda rng, shape: np.log1p(0.05 * _correlated(rng, shape, rho)),
-    )
+    return Noise(f"AR(1) {rho}", lambda rng, shape: np.log1p(0.05 * _correlated(rng, shape, rho)))
 
 
 normal = Noise("normal", lambda rng, shape: np.log1p(0.05 * rng.standard_normal(shape)))
@@ -91,14 +85,7 @@ spikes = Noise("spikes", _spikes)
 """CV 2 %; 2 % of the values are 15 to 45 % longer."""
 bimodal = Noise("bimodal", _bimodal)
 """CV 2 %; 15 % of the values are 10 % longer."""
-CALIBRATED = (
-    normal,
-    lognormal,
-    spikes,
-    bimodal,
-    autoregressive(0.3),
-    autoregressive(0.6),
-)
+CALIBRATED = (normal, lognormal, spikes, bimodal, autoregressive(0.3), autoregressive(0.6))
 
 # -- the grid ---------------------------------------------------------------------------------
 
@@ -214,19 +201,13 @@ QUANTISED = (
 HEAVY = (
     Noise("Pareto 2.5", lambda rng, shape: np.log1p(rng.pareto(2.5, shape))),
     Noise(
-        "0.85 + Pareto 2.5",
-        lambda rng, shape: np.log(0.85 + 0.15 * (1 + rng.pareto(2.5, shape))),
+        "0.85 + Pareto 2.5", lambda rng, shape: np.log(0.85 + 0.15 * (1 + rng.pareto(2.5, shape)))
     ),
     Noise("t2", lambda rng, shape: 0.03 * rng.standard_t(2, shape)),
     Noise("AR(1) 0.5, t3", _ar_t3),
     Noise("GARCH(.15, .8)", _garch),
 )
-PERIODIC = (
-    Noise("weekend + 6 %", _weekend),
-    wave(7),
-    wave(28),
-    Noise("three machines", _machines),
-)
+PERIODIC = (Noise("weekend + 6 %", _weekend), wave(7), wave(28), Noise("three machines", _machines))
 SPREADS = (spread(0.5, 4), spread(0.5, 0.25), spread(0.2, 4))
 BURSTS = (bursts(0.01, 5, 2), bursts(0.01, 5, 2, fixed=False))
 GRID = (*MODES, *QUANTISED, *HEAVY, *PERIODIC, *SPREADS, *BURSTS)

@@ -80,9 +80,7 @@ def stop_of(rule: UntilPrecise, one: Array, trial_ns: int = 0) -> tuple[StopDeci
     done = 0
     while True:
         history = History(
-            done,
-            series={"elapsed": values[:done]} if done else {},
-            duration_ns=done * trial_ns,
+            done, series={"elapsed": values[:done]} if done else {}, duration_ns=done * trial_ns
         )
         step = decide(rule, history)
         if isinstance(step, RunMore) and done + step.epochs <= len(values):
@@ -115,10 +113,7 @@ def peer_small_deviation(series: Array, truth: float) -> Play:
 
 
 def _first(
-    series: Array,
-    truth: float,
-    limits: tuple[int, int],
-    holds: Callable[[Array, Array], Array],
+    series: Array, truth: float, limits: tuple[int, int], holds: Callable[[Array, Array], Array]
 ) -> Play:
     """Stop each series at the first n within limits where `holds`, or at the last."""
     low, high = limits

@@ -31,12 +31,7 @@ from benchwright.decide.compare.conclusion import conclude
 from benchwright.decide.compare.decision import NextBlock, decide_comparison
 from benchwright.decide.compare.evidence import ComparisonBuilder
 from benchwright.suite.comparison import PILOT
-from comparing import (
-    DIFFERENT,
-    any_difference,
-    one_comparison,
-    rule_of,
-)
+from comparing import DIFFERENT, any_difference, one_comparison, rule_of
 
 FULL = os.environ.get("BW_CALIBRATION") == "full"
 REPLICATIONS = 10_000 if FULL else 1_000

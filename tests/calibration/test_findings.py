@@ -24,28 +24,13 @@ from benchwright.findings.thresholds import LEVEL_WARM_UP_ORDER
 from benchwright.stats.aggregate import TrialValues
 from benchwright.stats.distribution import NORMAL_MAD
 from benchwright.stats.metric_rules import MetricRules
-from populations import (
-    Array,
-    Population,
-    at_most,
-    bimodal,
-    correlated,
-    gamma,
-    lognormal,
-    normal,
-)
+from populations import Array, Population, at_most, bimodal, correlated, gamma, lognormal, normal
 
 FULL = os.environ.get("BW_CALIBRATION") == "full"
 SEED = 20_261_121
 REPLICATIONS = 10_000 if FULL else 2000
 DETECTIONS = 2000
-CLEAN = (
-    normal(0.02),
-    normal(0.08),
-    normal(0.16),
-    lognormal(0.1),
-    gamma(0.1),
-)
+CLEAN = (normal(0.02), normal(0.08), normal(0.16), lognormal(0.1), gamma(0.1))
 Shape = Callable[[Array], Array]
 
 
@@ -100,9 +85,7 @@ def test_what_is_measured_beside_is_rarely_accused_of_drift() -> None:
     ticks = [0.004 * np.round(normal(0.16).series(SEED + k, shape) / 0.1) for k in (1, 2)]
     memory = 1e8 * normal(0.02).series(SEED + 3, shape)
     counts = codes(
-        normal(0.08).series(SEED, shape),
-        (*ticks, memory),
-        ("system", "user", "rss_bytes"),
+        normal(0.08).series(SEED, shape), (*ticks, memory), ("system", "user", "rss_bytes")
     )
     told("elapsed, CPU times in ticks and memory, clean", counts, REPLICATIONS)
     assert counts["any"] <= 0.05 * REPLICATIONS
@@ -158,9 +141,7 @@ DETECTED = [
     pytest.param("warm-up", with_(cooling_off), id="warm-up: 5 trials from 4 sigma"),
     pytest.param("outliers", with_(one_at_8_mad), id="one outlier at 8 MAD"),
     pytest.param(
-        "multimodal",
-        bimodal(0.08).series(SEED, (DETECTIONS, 30)),
-        id="slow mode of 15 %",
+        "multimodal", bimodal(0.08).series(SEED, (DETECTIONS, 30)), id="slow mode of 15 %"
     ),
     pytest.param(
         "dependent-trials",

@@ -15,11 +15,7 @@ import os
 import msgspec
 import pytest
 
-from benchwright.core.comparison import (
-    ComparisonDesign,
-    ComparisonResult,
-    ComparisonRule,
-)
+from benchwright.core.comparison import ComparisonDesign, ComparisonResult, ComparisonRule
 from benchwright.core.plan import UntilPrecise
 from benchwright.core.results import Severity, SlowRuns
 from benchwright.decide.compare.conclusion import conclude

@@ -25,12 +25,7 @@ WANTED = 0.95 if FULL else 0.91
 """Of 120 searches right in 97 of 100 cases, fewer than 110 are with probability 0.1 %; of a
 search that is right in 85 cases, 110 are with 2 %."""
 PER_TRIAL = NOISES[-1]
-MOST_S = {
-    "A-mm4": 1130.0,
-    "B-mg1": 1710.0,
-    "C-mg4-cold-slow": 2000.0,
-    "per-trial": 1500.0,
-}
+MOST_S = {"A-mm4": 1130.0, "B-mg1": 1710.0, "C-mg4-cold-slow": 2000.0, "per-trial": 1500.0}
 REGION = (A, B, C, PER_TRIAL)
 HARD = tuple(
     BY_NAME[name]
@@ -113,9 +108,7 @@ def _holds_among_those_that_ended(played: dict[str, tuple[int, int, float]]) -> 
 
 
 @pytest.mark.parametrize("server", REGION, ids=_name)
-def test_the_region_costs_at_most_a_fifth_of_an_honest_search(
-    server: SimServer,
-) -> None:
+def test_the_region_costs_at_most_a_fifth_of_an_honest_search(server: SimServer) -> None:
     _, ended, seconds = _played(server, ClaimKind.REGION)
     assert seconds <= MOST_S[server.name]
     # One that starts cold may be undecided.

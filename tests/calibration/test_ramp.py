@@ -17,18 +17,7 @@ import numpy as np
 import pytest
 
 from benchwright.features.search.ramp.types import RampGoal, RampResult, ScalabilityModel
-from ramps import (
-    INDEPENDENT,
-    NOISES,
-    Curve,
-    Noise,
-    holds,
-    maximum_holds,
-    network,
-    play,
-    pool,
-    usl,
-)
+from ramps import INDEPENDENT, NOISES, Curve, Noise, holds, maximum_holds, network, play, pool, usl
 
 FULL = os.environ.get("BW_CALIBRATION") == "full"
 REPLICATIONS = 400 if FULL else 100
@@ -49,13 +38,7 @@ NEVER_FALLS: dict[str, Curve] = {
 }
 FALLS: dict[str, Curve] = {
     f"sigma {sigma}, kappa {kappa}": usl(GAMMA, sigma, kappa)
-    for sigma, kappa in (
-        (0.03, 0.0005),
-        (0.03, 0.002),
-        (0.03, 0.01),
-        (0.0, 0.0005),
-        (0.2, 0.002),
-    )
+    for sigma, kappa in ((0.03, 0.0005), (0.03, 0.002), (0.03, 0.01), (0.0, 0.0005), (0.2, 0.002))
 }
 
 

@@ -16,12 +16,7 @@ import pytest
 
 from benchwright.features.history.newest import NewestLook, newest_answers
 from benchwright.features.history.types import HistoryPoint
-from benchwright.stats.steps import (
-    LevelVerdict,
-    find_steps,
-    may_step,
-    newest_verdicts,
-)
+from benchwright.stats.steps import LevelVerdict, find_steps, may_step, newest_verdicts
 from change_scores import (
     Detector,
     all_series,
@@ -33,16 +28,7 @@ from change_scores import (
     scores,
 )
 from populations import at_least, at_most
-from step_noises import (
-    CALIBRATED,
-    SEED,
-    Array,
-    Noise,
-    alarms,
-    autoregressive,
-    drawn,
-    normal,
-)
+from step_noises import CALIBRATED, SEED, Array, Noise, alarms, autoregressive, drawn, normal
 
 FULL = os.environ.get("BW_CALIBRATION") == "full"
 SERIES = 1000 if FULL else 200

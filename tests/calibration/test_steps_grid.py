@@ -48,11 +48,7 @@ CHOSEN = (
     BURSTS[0],
 )
 NOISES = GRID if FULL else CHOSEN
-STEPS_NOT_REACHED = {
-    "bursts": 0.5,
-    "sd x 4 in the last 20%": 0.15,
-    "wave of 28": 0.12,
-}
+STEPS_NOT_REACHED = {"bursts": 0.5, "sd x 4 in the last 20%": 0.15, "wave of 28": 0.12}
 LOOKS_NOT_REACHED = {
     "bursts": 1.0,
     "sd x 4": 0.2,
@@ -69,8 +65,7 @@ burst at the newest end is like a step, whatever the method."""
 
 def most(noise: Noise, not_reached: dict[str, float]) -> float:
     return next(
-        (share for name, share in not_reached.items() if noise.name.startswith(name)),
-        LEVEL,
+        (share for name, share in not_reached.items() if noise.name.startswith(name)), LEVEL
     )
 
 

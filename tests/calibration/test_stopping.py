@@ -106,9 +106,7 @@ def oracle(cv: float) -> float:
 
 
 @pytest.mark.parametrize("mode", ["plan mean", "long plan mean"])
-def test_independent_trials_cost_little_more_than_their_variance_needs(
-    mode: str,
-) -> None:
+def test_independent_trials_cost_little_more_than_their_variance_needs(mode: str) -> None:
     """Ten trials where one would do, 2.2 times the oracle's ten, 1.35 times its forty."""
     series = {cv: normal(cv).series(SEED, (1000, LENGTH)) for cv in (0.02, 0.08, 0.16)}
     player = ours(RULES[mode], TRIAL_NS.get(mode, 0))
@@ -137,8 +135,7 @@ def test_the_peer_auto_pilot_is_the_predicate_itself() -> None:
     for one in series:
         done = 10
         while isinstance(
-            decide(LEGACY, History(done, series={"elapsed": tuple(one[:done])})),
-            RunMore,
+            decide(LEGACY, History(done, series={"elapsed": tuple(one[:done])})), RunMore
         ):
             done += 1
         trials.append(done)

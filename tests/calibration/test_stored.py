@@ -15,12 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from benchwright.core.comparison import (
-    ComparisonResult,
-    ComparisonRule,
-    GateOutcome,
-    StoredArm,
-)
+from benchwright.core.comparison import ComparisonResult, ComparisonRule, GateOutcome, StoredArm
 from benchwright.decide.compare.conclusion import conclude
 from benchwright.decide.compare.decision import NextBlock, decide_comparison
 from benchwright.decide.compare.evidence import ComparisonBuilder
@@ -104,9 +99,7 @@ def test_a_new_run_against_a_stored_one_of_its_population_rarely_differs(
 
 
 @pytest.mark.parametrize(
-    ("sizes", "least"),
-    [((30, 30), 0.55), ((20, 60), 0.55), ((100, 100), 0.65)],
-    ids=str,
+    ("sizes", "least"), [((30, 30), 0.55), ((20, 60), 0.55), ((100, 100), 0.65)], ids=str
 )
 def test_the_power_that_it_costs_where_trials_are_independent(
     sizes: tuple[int, int], least: float

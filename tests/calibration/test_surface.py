@@ -29,14 +29,7 @@ from benchwright.features.search.surface.types import (
     SurfaceResult,
 )
 from benchwright.features.search.types import PeakGoal
-from surfaces import (
-    SURFACES,
-    factors,
-    measured_peaks,
-    randomised,
-    searched,
-    true_peaks,
-)
+from surfaces import SURFACES, factors, measured_peaks, randomised, searched, true_peaks
 
 FULL = os.environ.get("BW_CALIBRATION") == "full"
 SEEDS = range(200 if FULL else 12)
@@ -46,14 +39,8 @@ PEAK = PeakGoal(criteria=(Criterion("response_ms_mean", 40.0),))
 METHODS: Mapping[str, dict[str, Any]] = {
     "adaptive": {},
     "I-optimal, process": {"design": DesignKind.I_OPTIMAL},
-    "I-optimal, polynomial": {
-        "design": DesignKind.I_OPTIMAL,
-        "model": ModelKind.POLYNOMIAL,
-    },
-    "D-optimal, polynomial": {
-        "design": DesignKind.D_OPTIMAL,
-        "model": ModelKind.POLYNOMIAL,
-    },
+    "I-optimal, polynomial": {"design": DesignKind.I_OPTIMAL, "model": ModelKind.POLYNOMIAL},
+    "D-optimal, polynomial": {"design": DesignKind.D_OPTIMAL, "model": ModelKind.POLYNOMIAL},
 }
 
 

@@ -30,14 +30,7 @@ from benchwright.features.search.surface.types import (
     SurfaceGoal,
 )
 from benchwright.features.search.types import PeakGoal
-from surfaces import (
-    SURFACES,
-    factors,
-    measured_peaks,
-    randomised,
-    searched,
-    true_peaks,
-)
+from surfaces import SURFACES, factors, measured_peaks, randomised, searched, true_peaks
 
 FULL = os.environ.get("BW_CALIBRATION") == "full"
 PEAK = PeakGoal(criteria=(Criterion("response_ms_mean", 40.0),))

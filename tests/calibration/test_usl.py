@@ -134,8 +134,7 @@ def test_lack_of_fit_is_as_rare_as_it_says_and_sees_a_pool() -> None:
     pool = 100 * np.minimum(users, 16)
     found = [
         fit_usl(
-            users.tolist(),
-            (pool * np.exp(random.normal(0, 0.03, users.size))).tolist(),
+            users.tolist(), (pool * np.exp(random.normal(0, 0.03, users.size))).tolist()
         ).misfit_p
         for _ in range(50)
     ]

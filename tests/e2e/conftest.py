@@ -19,9 +19,7 @@ def slurm_session() -> Iterator[slurm_cluster.SlurmCluster]:
 
 
 @pytest.fixture
-def slurm(
-    slurm_session: slurm_cluster.SlurmCluster,
-) -> Iterator[slurm_cluster.SlurmCluster]:
+def slurm(slurm_session: slurm_cluster.SlurmCluster) -> Iterator[slurm_cluster.SlurmCluster]:
     """The same, without jobs, and with all its hosts, before and after the test."""
     slurm_session.reset()
     yield slurm_session

@@ -241,10 +241,7 @@ LOAD = "--target=null\n--rate=2k\n--arrival=constant\n--duration=1s\n--quiet"
 
 @pytest.mark.parametrize(
     ("limits", "status"),
-    [
-        ("--limit=p90 < 10s\n--limit=errors < 1%", 0),
-        ("--limit=metric rate_per_s > 1e9", 1),
-    ],
+    [("--limit=p90 < 10s\n--limit=errors < 1%", 0), ("--limit=metric rate_per_s > 1e9", 1)],
 )
 def test_the_limits_of_a_load_are_a_gate(job: Job, limits: str, status: int) -> None:
     job.run(**inputs(load=f"{LOAD}\n{limits}", fail_if="slower by 90%"))
@@ -292,11 +289,7 @@ def test_the_wheel_of_the_input_is_installed_and_used(job: Job) -> None:
     wheel = job.workspace / "benchwright-9-py3-none-any.whl"
     program = zipfile.ZipInfo("benchwright-9.data/scripts/bw")
     program.external_attr = 0o100755 << 16
-    lines = (
-        "#!python",
-        "import sys",
-        "sys.exit('--version' not in sys.argv and 'of wheel')",
-    )
+    lines = ("#!python", "import sys", "sys.exit('--version' not in sys.argv and 'of wheel')")
     about = "Metadata-Version: 2.1\nName: benchwright\nVersion: 9\n"
     kind = "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
     with zipfile.ZipFile(wheel, "w") as file:

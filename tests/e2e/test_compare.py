@@ -335,9 +335,7 @@ print('{"cost": %d}' % (100 + slow + 37 * n % 11))
 """A program of which trials come in stretches of two costs while a neighbour is busy."""
 
 
-def test_a_gate_under_a_serious_finding_is_undecided_until_it_is_accepted(
-    tmp_path: Path,
-) -> None:
+def test_a_gate_under_a_serious_finding_is_undecided_until_it_is_accepted(tmp_path: Path) -> None:
     """The baseline's neighbouring trials depend on each other; the candidate's do not."""
     (tmp_path / "work.py").write_text(TRIALS)
     (tmp_path / "busy").touch()
@@ -414,9 +412,7 @@ def test_files_of_results_are_compared(tmp_path: Path) -> None:
     assert found["ratio"]["value"] == pytest.approx(1.96, abs=0.01)
 
 
-def test_results_of_something_else_are_compared_by_what_they_have(
-    tmp_path: Path,
-) -> None:
+def test_results_of_something_else_are_compared_by_what_they_have(tmp_path: Path) -> None:
     for name, factor in (("a", 1.0), ("b", 2.0)):
         rows = "".join(f"{n},{factor * (5 + n / 10)}\n" for n in range(1, 6))
         (tmp_path / f"{name}.csv").write_text(f"epoch,joules\n{rows}")
@@ -484,18 +480,7 @@ def test_a_declared_metric_keeps_its_direction_when_it_is_named(tmp_path: Path) 
 
 
 def test_stored_results_without_a_completed_trial(tmp_path: Path) -> None:
-    bw(
-        tmp_path,
-        "run",
-        "--study",
-        "bad",
-        "--max-runs",
-        "2",
-        "--min-runs",
-        "2",
-        "--",
-        "false",
-    )
+    bw(tmp_path, "run", "--study", "bad", "--max-runs", "2", "--min-runs", "2", "--", "false")
     good = csv_of(tmp_path / "a.csv", "1,1.0,5", "2,1.1,5", "3,1.2,6")
     done = bw(tmp_path, "compare", good, "bad")
     assert done.returncode == 2
@@ -548,9 +533,7 @@ exec = ["sleep", "0.02"]
 """
 
 
-def test_a_gate_on_a_percentile_that_is_not_known_has_no_answer(
-    tmp_path: Path,
-) -> None:
+def test_a_gate_on_a_percentile_that_is_not_known_has_no_answer(tmp_path: Path) -> None:
     load = f"{sys.executable} -m benchwright.cli.main load --rate 200 --duration 200ms"
     # One place in flight, an operation holds it for 50 ms: most are dropped.
     drops = "--depth 1 --full drop --service 50ms"
@@ -594,10 +577,7 @@ def test_a_suite_compares_too(tmp_path: Path) -> None:
             ("--design", "zigzag", "--", "a", "b"),
             "'zigzag' is not a design: must be one of blocks, abba",
         ),
-        (
-            ("--mode", "guess", "--", "a", "b"),
-            "'guess' is not a mode: must be one of watch, plan",
-        ),
+        (("--mode", "guess", "--", "a", "b"), "'guess' is not a mode: must be one of watch, plan"),
         (("--margin", "x", "--", "a", "b"), "--margin"),
         (("--margin", "200000%", "--", "a", "b"), "--margin"),
         (("--fail-if", "slower than 3%", "--", "a", "b"), "--fail-if"),
@@ -611,10 +591,7 @@ def test_a_suite_compares_too(tmp_path: Path) -> None:
         (("true", "false"), "write commands after --"),
         (("--name", "a/b", "--", "a", "b"), "--name"),
         (("--min-blocks", "1", "--", "a", "b"), "must be at least 2"),
-        (
-            ("--min-blocks", "9", "--max-blocks", "3", "--", "a", "b"),
-            "--max-blocks 3 is less",
-        ),
+        (("--min-blocks", "9", "--max-blocks", "3", "--", "a", "b"), "--max-blocks 3 is less"),
         (("--null", "--", "a", "b"), "--null takes one command"),
         (("--rest", "soon", "--", "a", "b"), "--rest"),
         (("--hook", "nothere", "--", "a", "b"), "nothere"),
@@ -683,17 +660,7 @@ def test_a_gate_on_a_stored_baseline_is_undecided_beside_a_neighbour(
                 one.kill()
                 one.wait()
 
-    run = (
-        "run",
-        "--study",
-        "base",
-        "--runs",
-        "12",
-        "--name",
-        "work",
-        "--",
-        *shlex.split(WORK),
-    )
+    run = ("run", "--study", "base", "--runs", "12", "--name", "work", "--", *shlex.split(WORK))
     assert measured(*run, is_busy=busy_first).returncode == 0
     done = measured(
         "compare", "--baseline", "base", "--fail-if", "slower by 5%", "--max-blocks", "15",

@@ -50,9 +50,7 @@ def compared(place: Path, *words: str) -> Done:
     return bw(place, "compare", "--study", "../study", *commits, *words)
 
 
-def test_commits_are_built_and_compared_and_the_repository_is_unchanged(
-    repository: Path,
-) -> None:
+def test_commits_are_built_and_compared_and_the_repository_is_unchanged(repository: Path) -> None:
     before = git(repository, "for-each-ref"), git(repository, "worktree", "list")
     words = ("--build", BUILD, "--json", "--", "./prog")
     done = compared(repository, *words)
@@ -70,10 +68,7 @@ def test_commits_are_built_and_compared_and_the_repository_is_unchanged(
     )  # fmt: skip
     assert "checking out" not in again.stderr
     assert git(repository, "status", "--short") == ""
-    assert (
-        git(repository, "for-each-ref"),
-        git(repository, "worktree", "list"),
-    ) == before
+    assert (git(repository, "for-each-ref"), git(repository, "worktree", "list")) == before
 
 
 def test_a_baseline_is_built_again_and_interleaved(repository: Path) -> None:
@@ -132,16 +127,7 @@ def test_outside_a_repository_no_commit_is_known(tmp_path: Path) -> None:
 
 
 def test_a_resumed_comparison_checks_its_commits_out_again(repository: Path) -> None:
-    words = (
-        "--build",
-        BUILD,
-        "--max-blocks",
-        "40",
-        "--min-blocks",
-        "40",
-        "--",
-        "./prog",
-    )
+    words = ("--build", BUILD, "--max-blocks", "40", "--min-blocks", "40", "--", "./prog")
     commits = ("--commit", "fast", "--commit", "slow")
     with subprocess.Popen(
         [*BW, "compare", "--study", "../study", *commits, *words],
@@ -181,21 +167,10 @@ def with_commits(place: Path, count: int, change: int, broken: int) -> list[str]
     return git(place, "rev-list", "--reverse", "HEAD").split()
 
 
-def test_a_bisection_finds_the_commit_and_does_not_repeat_what_it_knows(
-    repository: Path,
-) -> None:
+def test_a_bisection_finds_the_commit_and_does_not_repeat_what_it_knows(repository: Path) -> None:
     commits = with_commits(repository, 7, change=5, broken=3)
     build = f"test ! -s broken && {BUILD}"
-    words = (
-        "history",
-        "bisect",
-        "fast",
-        "HEAD",
-        "--build",
-        build,
-        "--study",
-        "../study",
-    )
+    words = ("history", "bisect", "fast", "HEAD", "--build", build, "--study", "../study")
     done = bw(repository, *words, "--json", "--", "./prog")
     assert done.returncode == 0, done.stdout + done.stderr
     document = json.loads(done.stdout)

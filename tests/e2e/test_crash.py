@@ -142,10 +142,7 @@ def kill(victim: subprocess.Popen[bytes], how: str) -> None:
 def table(directory: Path) -> dict[str, tuple[object, ...]]:
     """Return the deterministic part of the table: test -> figures of `value`."""
     done = subprocess.run(
-        bw_words("stats", "study", "--json"),
-        cwd=directory,
-        capture_output=True,
-        check=True,
+        bw_words("stats", "study", "--json"), cwd=directory, capture_output=True, check=True
     )
     rows = {}
     for group in json.loads(done.stdout)["inputs"]:

@@ -110,11 +110,7 @@ def test_google_benchmarks_compare_py_tests_two_sessions(tmp_path: Path) -> None
     if not COMPARE_PY.exists():
         pytest.skip("libbenchmark-tools is not installed")
     files = [
-        written(
-            tmp_path / f"{slower}.json",
-            "google-benchmark",
-            exported_session.session(slower),
-        )
+        written(tmp_path / f"{slower}.json", "google-benchmark", exported_session.session(slower))
         for slower in (1.0, 1.5)
     ]
     report = tmp_path / "report.json"
@@ -131,9 +127,7 @@ def test_google_benchmarks_compare_py_tests_two_sessions(tmp_path: Path) -> None
     assert found["utest"]["time_pvalue"] < 0.001
 
 
-def test_an_export_for_hyperfine_has_the_members_that_hyperfine_writes(
-    tmp_path: Path,
-) -> None:
+def test_an_export_for_hyperfine_has_the_members_that_hyperfine_writes(tmp_path: Path) -> None:
     own = tmp_path / "own.json"
     output_of(
         *("hyperfine", "--runs", "3", "-L", "level", "9", "--export-json", str(own)),
@@ -403,8 +397,7 @@ def test_promtool_makes_blocks_of_the_intervals(tmp_path: Path) -> None:
     view = exported_session.loads()
     file = written(tmp_path / "intervals.txt", "openmetrics-intervals", view)
     output_of(
-        *("promtool", "tsdb", "create-blocks-from", "openmetrics", file, "blocks"),
-        place=tmp_path,
+        *("promtool", "tsdb", "create-blocks-from", "openmetrics", file, "blocks"), place=tmp_path
     )
     listed = output_of("promtool", "tsdb", "list", "blocks", place=tmp_path)
     # 2 trials, each with 4 rates, mean, median and maximum, and 2 counts, of 2 intervals.

@@ -63,11 +63,7 @@ class Runner:
         scratch = self._directory / f"trial-{self._trials}"
         scratch.mkdir()
         asked = GeneratorRequest(
-            rate=rate,
-            users=users,
-            duration_s=duration_s,
-            criteria=CRITERIA,
-            directory=str(scratch),
+            rate=rate, users=users, duration_s=duration_s, criteria=CRITERIA, directory=str(scratch)
         )
         place = GeneratorPlace(directory=str(self._directory), scratch=str(scratch), look_s=0.2)
         return run_generator(self._bench, generator, asked, place, leaves)

@@ -22,12 +22,7 @@ def run(place: Path, *words: str, status: int = 0) -> str:
         for what in ("NAME", "EMAIL")
     }
     done = subprocess.run(
-        words,
-        cwd=place,
-        capture_output=True,
-        text=True,
-        env=os.environ | who,
-        check=False,
+        words, cwd=place, capture_output=True, text=True, env=os.environ | who, check=False
     )
     assert done.returncode == status, done.stderr
     return done.stdout
@@ -55,9 +50,7 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str
     return place, commits
 
 
-def test_the_slower_commit_is_found_and_stops_the_gate(
-    repository: tuple[Path, list[str]],
-) -> None:
+def test_the_slower_commit_is_found_and_stops_the_gate(repository: tuple[Path, list[str]]) -> None:
     place, commits = repository
     words = (
         "-m",

@@ -136,9 +136,7 @@ def test_escapes_reach_no_terminal(tmp_path: Path) -> None:
         pytest.param("touch started; sleep 600", (("HUP", "started"),), id="hangup"),
         pytest.param("kill -STOP $PPID; touch started; sleep 600", (INT, INT), id="stops-worker"),
         pytest.param(
-            "kill -STOP $(ps -o ppid= $PPID); touch started; sleep 600",
-            (INT,),
-            id="stops-guard",
+            "kill -STOP $(ps -o ppid= $PPID); touch started; sleep 600", (INT,), id="stops-guard"
         ),
     ],
 )

@@ -32,9 +32,7 @@ def test_a_comparison_judges_instructions_and_only_shows_time(tmp_path: Path) ->
 
 
 @needs_valgrind
-def test_children_are_counted_and_the_exit_status_is_the_commands(
-    tmp_path: Path,
-) -> None:
+def test_children_are_counted_and_the_exit_status_is_the_commands(tmp_path: Path) -> None:
     one, two = (
         json.loads(bw(tmp_path, *words).stdout)["answers"][0]["estimate"]["value"]
         for words in (

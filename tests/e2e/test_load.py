@@ -204,9 +204,7 @@ def test_what_cannot_be_done_is_told(tmp_path: Path, words: tuple[str, ...], par
     assert "Traceback" not in done.stderr
 
 
-def test_what_cannot_be_done_is_told_where_the_workload_says_it(
-    tmp_path: Path,
-) -> None:
+def test_what_cannot_be_done_is_told_where_the_workload_says_it(tmp_path: Path) -> None:
     (tmp_path / "w.toml").write_text(
         """[[filament]]
 type = "open"
@@ -278,9 +276,7 @@ def unix_echo(tmp_path: Path) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("unix_echo")
-def test_a_unix_socket_is_loaded_with_several_operations_on_each_connection(
-    tmp_path: Path,
-) -> None:
+def test_a_unix_socket_is_loaded_with_several_operations_on_each_connection(tmp_path: Path) -> None:
     words = (
         *("load", *CONSTANT, "--connections", "4", "--outstanding", "3"),
         *("--workers", "2", "--target", "tcp://localhost:1", "--unix-socket", "echo"),

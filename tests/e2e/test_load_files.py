@@ -57,9 +57,7 @@ def test_a_shipped_workload_runs_on_a_directory(tmp_path: Path, name: str) -> No
     path = small(tmp_path, name)
     rate = () if name in CLOSED else ("--rate", "400")
     found = document(
-        tmp_path,
-        *(str(path), "--target", "dir:data", "--duration", "1s", "--warm-up", "0s"),
-        *rate,
+        tmp_path, *(str(path), "--target", "dir:data", "--duration", "1s", "--warm-up", "0s"), *rate
     )
     result, files = found["result"], found["result"]["file_set"]
     assert result["counts"]["errors"] == 0, result["kinds"]["all"]["errors"]
@@ -93,9 +91,7 @@ def test_a_set_is_used_again_and_grows(tmp_path: Path) -> None:
     assert (grown["made"], grown["reused"]) == (30, 20)
 
 
-def test_sizes_and_names_are_restored_and_what_was_written_stays(
-    tmp_path: Path,
-) -> None:
+def test_sizes_and_names_are_restored_and_what_was_written_stays(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "w.toml").write_text(
         '[files]\nfiles = 5\nsize = "1k"\n'
@@ -170,10 +166,7 @@ def test_a_search_runs_a_workload(tmp_path: Path) -> None:
     assert requests
     sent = json.loads(requests[0].read_text())["workload"]
     assert sent["file_set"]["files"] == {"type": "constant", "value": 8}
-    assert {chain["name"] for chain in sent["filaments"][0]["chains"]} >= {
-        "append",
-        "read_file",
-    }
+    assert {chain["name"] for chain in sent["filaments"][0]["chains"]} >= {"append", "read_file"}
 
 
 def test_a_ramp_without_a_spec_resumes_with_the_stored_workload(tmp_path: Path) -> None:

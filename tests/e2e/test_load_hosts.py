@@ -186,8 +186,7 @@ def running_redis(directory: Path, address: str) -> Iterator[Counting]:
     port = free_port()
     words = (REDIS, "--port", str(port), "--bind", address, "--save", "")
     process = subprocess.Popen(
-        (*words, "--dir", str(directory), "--protected-mode", "no"),
-        stdout=subprocess.DEVNULL,
+        (*words, "--dir", str(directory), "--protected-mode", "no"), stdout=subprocess.DEVNULL
     )
     try:
         wait_for_port(address, port, process)

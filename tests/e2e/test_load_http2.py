@@ -155,12 +155,7 @@ class Server:
             "outstanding": 16,
         }
         lines = [f"{key} = {json.dumps(value)}" for key, value in keys.items()]
-        filament = [
-            "[[filament]]",
-            'type = "open"',
-            'arrival = "constant"',
-            "rate = 500",
-        ]
+        filament = ["[[filament]]", 'type = "open"', 'arrival = "constant"', "rate = 500"]
         file = self.directory / "w.toml"
         file.write_text("\n".join(["[target]", *lines, *filament, f"count = {count}"]))
         return str(file)
@@ -241,11 +236,7 @@ def test_a_hundred_streams_at_once_on_one_connection(nginx: Server, tmp_path: Pa
 
 def test_statuses_are_errors_by_name(nginx: Server, tmp_path: Path) -> None:
     words = nginx.closed(
-        nginx.url("http", "/"),
-        8,
-        paths=["/small", "/none"],
-        connections=2,
-        outstanding=4,
+        nginx.url("http", "/"), 8, paths=["/small", "/none"], connections=2, outstanding=4
     )
     found = document(load(tmp_path, *words, "--max-errors", "60%"))
     counts = found["result"]["counts"]
@@ -270,10 +261,7 @@ def test_megabytes_in_both_directions(scheme: str, nginx: Server, tmp_path: Path
     assert (nginx.directory / "www/put/file").read_bytes() == b"x" * MEGABYTE
     rows = nginx.wait_for_rows(got + put)
     lengths = collections.Counter((row[0], row[1], row[4]) for row in rows)
-    assert lengths == {
-        ("HTTP/2.0", "GET", "-"): got,
-        ("HTTP/2.0", "PUT", str(MEGABYTE)): put,
-    }
+    assert lengths == {("HTTP/2.0", "GET", "-"): got, ("HTTP/2.0", "PUT", str(MEGABYTE)): put}
     assert {row[5] for row in rows if row[1] == "GET"} == {str(MEGABYTE)}
 
 

@@ -71,10 +71,7 @@ def document(done: Done) -> dict[str, Any]:
 
 
 def statements(
-    directory: Path,
-    *operations: str,
-    filament: str = "",
-    run: str = '[run]\nduration = "1s"',
+    directory: Path, *operations: str, filament: str = "", run: str = '[run]\nduration = "1s"'
 ) -> str:
     """Return the name of a workload that executes these operations, each as TOML."""
     file = directory / "w.toml"

@@ -23,8 +23,7 @@ from bw_command import Done, bw, bw_words
 SERVER = shutil.which("redis-server")
 OPENSSL = shutil.which("openssl")
 pytestmark = pytest.mark.skipif(
-    SERVER is None,
-    reason="redis-server is not installed (apt-get install redis-server)",
+    SERVER is None, reason="redis-server is not installed (apt-get install redis-server)"
 )
 PASSWORD = "s3cret-Word"
 
@@ -103,11 +102,7 @@ def protected(tmp_path: Path) -> Iterator[Redis]:
 def load(directory: Path, target: str, *words: str, **environment: str) -> Done:
     """Run a load; without a rate it is a closed loop."""
     clean = {k: v for k, v in os.environ.items() if k != "REDISCLI_AUTH"}
-    return bw(
-        directory,
-        *("load", "--json", "--target", target, *words),
-        env=clean | environment,
-    )
+    return bw(directory, *("load", "--json", "--target", target, *words), env=clean | environment)
 
 
 def document(done: Done, status: int = 0) -> dict[str, Any]:
@@ -203,11 +198,7 @@ def test_each_command_has_its_share_and_its_figures(
 )
 @pytest.mark.parametrize("study", [(), ("--study", "s")])
 def test_limits_decide_the_exit_status_also_of_a_study(
-    redis: Redis,
-    tmp_path: Path,
-    limits: tuple[str, ...],
-    status: int,
-    study: tuple[str, ...],
+    redis: Redis, tmp_path: Path, limits: tuple[str, ...], status: int, study: tuple[str, ...]
 ) -> None:
     words = [word for limit in limits for word in ("--limit", limit)]
     words += ["--commands", "GET a; SET a b"]
@@ -377,9 +368,7 @@ def test_the_password_of_the_environment_logs_in_and_is_nowhere(
     # Nor in a study, with its captures of the environment.
     environment = os.environ | {"REDISCLI_AUTH": PASSWORD}
     study = bw(
-        place,
-        *("load", "--target", target, *words, "--study", "study", "--quiet"),
-        env=environment,
+        place, *("load", "--target", target, *words, "--study", "study", "--quiet"), env=environment
     )
     assert study.returncode == 0, study.stderr
     stored = [path for path in place.rglob("*") if path.is_file()]

@@ -72,9 +72,7 @@ def test_an_open_loop_shows_the_stall_in_full(tmp_path: Path) -> None:
     shown_in_full(*load(tmp_path, "open", 2000))
 
 
-def test_so_it_does_without_room_for_all(
-    few_places: tuple[dict[str, Any], Any],
-) -> None:
+def test_so_it_does_without_room_for_all(few_places: tuple[dict[str, Any], Any]) -> None:
     shown_in_full(*few_places)
 
 
@@ -91,9 +89,7 @@ def shown_in_full(found: dict[str, Any], rows: Any) -> None:
     assert told["p90"] >= 700_000_000
 
 
-def test_arrivals_that_found_no_place_are_told(
-    few_places: tuple[dict[str, Any], Any],
-) -> None:
+def test_arrivals_that_found_no_place_are_told(few_places: tuple[dict[str, Any], Any]) -> None:
     counts = few_places[0]["result"]["counts"]
     # All but the 16 in flight, and those who came so late that the stall was over.
     assert counts["held"] >= 0.8 * RATE

@@ -243,9 +243,7 @@ def server(serve: Callable[[socket.socket, int, bytes, Any], None]) -> Iterator[
             thread.join()
 
 
-def test_late_and_lost_answers_are_timeouts_and_the_late_ones_are_counted(
-    tmp_path: Path,
-) -> None:
+def test_late_and_lost_answers_are_timeouts_and_the_late_ones_are_counted(tmp_path: Path) -> None:
     held: list[tuple[bytes, Any]] = []
 
     def serve(datagrams: socket.socket, number: int, data: bytes, sender: Any) -> None:

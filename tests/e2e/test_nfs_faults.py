@@ -62,9 +62,7 @@ class Ganesha:
             settings.write("EXPORT_DEFAULTS { Attr_Expiration_Time = 0; }\n")
         with (self.place / "server.log").open("ab") as log:
             self._process = subprocess.Popen(
-                [*self.network.prefix, SCRIPTS / "run.sh", self.place],
-                stdout=log,
-                stderr=log,
+                [*self.network.prefix, SCRIPTS / "run.sh", self.place], stdout=log, stderr=log
             )
         ready = [*self.network.prefix, "rpcinfo", "-T", "tcp", "127.0.0.1", "100005"]
         until(lambda: subprocess.run([*ready, "3"], capture_output=True).returncode == 0)
@@ -98,10 +96,7 @@ class Ganesha:
         self.network.close()
 
     def load(
-        self,
-        *words: str,
-        meanwhile: Callable[[], None] | None = None,
-        workload: str = WORKLOAD,
+        self, *words: str, meanwhile: Callable[[], None] | None = None, workload: str = WORKLOAD
     ) -> subprocess.CompletedProcess[str]:
         """Run `bw load`; call `meanwhile` when its first progress has appeared."""
         (self.place / "work.toml").write_text(workload)
@@ -116,11 +111,7 @@ def run_watched(
 ) -> subprocess.CompletedProcess[str]:
     """Run a command to its end; call `meanwhile` after the first line on stderr."""
     with subprocess.Popen(
-        command,
-        cwd=place,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
+        command, cwd=place, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
         killer = threading.Timer(PATIENCE_S, process.kill)
         killer.start()
@@ -290,8 +281,7 @@ def test_stale_handles_after_a_restart(ganesha: Ganesha) -> None:
 def test_a_server_that_stops_answering(ganesha: Ganesha) -> None:
     ganesha.start()
     done = ganesha.load(
-        *("--duration", "3s", "--timeout", "1s"),
-        meanwhile=lambda: ganesha.signal(signal.SIGSTOP),
+        *("--duration", "3s", "--timeout", "1s"), meanwhile=lambda: ganesha.signal(signal.SIGSTOP)
     )
     document = counted(done)
     assert done.returncode == 1
@@ -302,8 +292,7 @@ def test_a_server_that_stops_answering(ganesha: Ganesha) -> None:
     # Without a limit in the run, operations are unfinished instead.
     ganesha.signal(signal.SIGCONT)
     done = ganesha.load(
-        *("--duration", "3s", "--timeout", "none"),
-        meanwhile=lambda: ganesha.signal(signal.SIGSTOP),
+        *("--duration", "3s", "--timeout", "none"), meanwhile=lambda: ganesha.signal(signal.SIGSTOP)
     )
     document = counted(done)
     assert document["result"]["counts"]["unfinished"] > 0
@@ -543,9 +532,7 @@ def search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Search:
     return one
 
 
-def test_a_server_that_dies_while_the_set_is_made_is_a_failed_trial(
-    search: Search,
-) -> None:
+def test_a_server_that_dies_while_the_set_is_made_is_a_failed_trial(search: Search) -> None:
     def kill() -> None:
         until(lambda: search.files() > 100)
         search.signal(signal.SIGKILL)

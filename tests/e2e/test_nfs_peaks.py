@@ -34,14 +34,7 @@ MISSES = 0.61 * (1 - 128 / 512)
 """Share of DB_TP's operations that read from the disk at least: 61 % are reads at random places
 of 512 MB, of which the server may have 128 MB in memory."""
 QUICK = (
-    *(
-        "--policy",
-        "monotone",
-        "--claim",
-        "rate:30%",
-        "--limit",
-        "mean response < 200ms",
-    ),
+    *("--policy", "monotone", "--claim", "rate:30%", "--limit", "mean response < 200ms"),
     *("--start", "40", "--run-length", "6s", "--budget", "2m"),
 )
 """The limit lies far above the response without load: a busy machine alone does not exceed it."""

@@ -55,8 +55,7 @@ def kept(directory: Path) -> list[Any]:
 
 
 @pytest.mark.parametrize(
-    ("command", "event", "status"),
-    [("true", "done", 0), ('sh -c "exit 5"', "fail-fast", 1)],
+    ("command", "event", "status"), [("true", "done", 0), ('sh -c "exit 5"', "fail-fast", 1)]
 )
 def test_an_end_is_told_once(tmp_path: Path, command: str, event: str, status: int) -> None:
     suite(tmp_path, command)
@@ -78,9 +77,7 @@ def test_an_end_is_told_once(tmp_path: Path, command: str, event: str, status: i
     assert line["deliveries"] == [{"target": "command /bin/sh", "tries": 1, "error": ""}]
 
 
-def test_failures_without_fail_fast_and_no_answer_are_told_at_the_end(
-    tmp_path: Path,
-) -> None:
+def test_failures_without_fail_fast_and_no_answer_are_told_at_the_end(tmp_path: Path) -> None:
     suite(tmp_path, "[ $APEPOCH != 2 ]", head="fail_fast = false\n" + TELL)
     assert bw(tmp_path, "run", "s.toml").returncode == 1
     document = told(tmp_path)
@@ -161,16 +158,7 @@ def test_mail_of_a_failure_and_no_password_in_the_study(tmp_path: Path) -> None:
 
 
 def test_a_comparison_tells_whom_the_command_line_names(tmp_path: Path) -> None:
-    words = (
-        "--max-blocks",
-        "10",
-        "--max-time",
-        "20s",
-        "--json",
-        "--",
-        "true",
-        "sleep 0.02",
-    )
+    words = ("--max-blocks", "10", "--max-time", "20s", "--json", "--", "true", "sleep 0.02")
     done = bw(tmp_path, "compare", *WHOM, "--notify-on", "done,undecided", *words)
     assert done.returncode == 0, done.stderr
     document = told(tmp_path)
@@ -181,14 +169,7 @@ def test_a_comparison_tells_whom_the_command_line_names(tmp_path: Path) -> None:
 
 
 def test_a_search_that_finds_nothing_to_run_is_told(tmp_path: Path) -> None:
-    words = (
-        "--response",
-        "/mean",
-        "--limit",
-        "10ms",
-        "--command",
-        "false {rate} {duration}",
-    )
+    words = ("--response", "/mean", "--limit", "10ms", "--command", "false {rate} {duration}")
     done = bw(tmp_path, "peak", *WHOM, *words)
     assert done.returncode == 1, done.stderr
     document = told(tmp_path)

@@ -70,16 +70,7 @@ def test_bonnie_shows_what_per_chr_writes_are(tmp_path: Path) -> None:
     bonnie = ("bonnie++", "-u", "root", "-d", str(scratch), "-s", "4M", "-r", "2")
     done = characterized(
         tmp_path,
-        *(
-            "run",
-            "-v",
-            "--characterize",
-            "--max-runs",
-            "1",
-            "-P",
-            "block_size=8k",
-            "--",
-        ),
+        *("run", "-v", "--characterize", "--max-runs", "1", "-P", "block_size=8k", "--"),
         *(*bonnie, "-n", "0"),
     )
     assert done.returncode == 0, done.stderr

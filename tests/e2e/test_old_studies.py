@@ -23,27 +23,13 @@ READ = {
         "why": ["why", "run", "--json"],
         "plot": ["plot", "a", "run", "--json"],
         "ecdf": ["plot", "--mode", "ecdf", "a", "run", "--json"],
-        "compare": [
-            "compare",
-            "--seed",
-            "7",
-            "run:count:n=1",
-            "run:count:n=2",
-            "--json",
-        ],
+        "compare": ["compare", "--seed", "7", "run:count:n=1", "run:count:n=2", "--json"],
     },
     "compare": {
         "stats": ["stats", "compare", "--json"],
         "why": ["why", "compare", "--json"],
         "plot": ["plot", "a", "compare", "--json"],
-        "compare": [
-            "compare",
-            "--seed",
-            "7",
-            "compare:short",
-            "compare:long",
-            "--json",
-        ],
+        "compare": ["compare", "--seed", "7", "compare:short", "compare:long", "--json"],
     },
     "load": {
         "stats": ["stats", "load", "--json"],
@@ -69,14 +55,7 @@ READ = {
         "stats": ["stats", "suite", "--json"],
         "why": ["why", "suite", "--json"],
         "env": ["env", "suite", "--json"],
-        "compare": [
-            "compare",
-            "--seed",
-            "7",
-            "suite:short:n=1",
-            "suite:long:n=1",
-            "--json",
-        ],
+        "compare": ["compare", "--seed", "7", "suite:short:n=1", "suite:long:n=1", "--json"],
         "ratio": [
             *("plot", "--mode", "ratio", "--baseline", "short:n=1"),
             *("a", "suite", "--json"),
@@ -230,8 +209,7 @@ def test_every_document_that_is_kept_is_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("study", "trials", "status"),
-    [("interrupted", 12, 0), ("crashed", 20, 0)],
+    ("study", "trials", "status"), [("interrupted", 12, 0), ("crashed", 20, 0)]
 )
 def test_an_old_session_that_was_cut_short_is_resumed(
     study: str,

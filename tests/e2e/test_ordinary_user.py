@@ -94,9 +94,7 @@ def test_loads_are_generated_and_what_was_not_locked_is_named(user: User, target
     assert document["schema"].startswith("benchwright/load/")
 
 
-def test_the_machine_is_captured_and_each_absent_fact_has_its_reason(
-    user: User,
-) -> None:
+def test_the_machine_is_captured_and_each_absent_fact_has_its_reason(user: User) -> None:
     done = user.bw("env", "--json")
     assert done.returncode == 0, done.stderr
     facts = json.loads(done.stdout)["facts"]
@@ -159,10 +157,7 @@ def test_a_suite_that_wants_quiet_goes_on_and_tells_what_it_lacked(user: User) -
 
 @pytest.mark.parametrize(
     ("option", "code"),
-    [
-        ("--profile", "profile-unavailable"),
-        ("--characterize", "characterize-unavailable"),
-    ],
+    [("--profile", "profile-unavailable"), ("--characterize", "characterize-unavailable")],
 )
 def test_what_needs_more_rights_is_a_finding_or_is_there(
     user: User, option: str, code: str

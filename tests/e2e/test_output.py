@@ -225,9 +225,7 @@ def test_a_failure_without_a_word_says_nothing_more(tmp_path: Path) -> None:
     assert b"the last lines of" not in done.stdout
 
 
-def test_the_errors_of_a_failure_are_shown_when_output_is_discarded(
-    tmp_path: Path,
-) -> None:
+def test_the_errors_of_a_failure_are_shown_when_output_is_discarded(tmp_path: Path) -> None:
     done = run(tmp_path, "--output", "null", "--", "sh", "-c", "echo x >&2; exit 3")
     assert done.returncode == 1
     assert b"bw-study/logs/s1/sh/exec-1.err (trial 1):\n    x\n" in done.stdout
@@ -242,9 +240,7 @@ def test_json_has_the_bytes_of_each_trial_and_stream(tmp_path: Path) -> None:
     assert written == {"mode": "bounded", "trials": trials}
 
 
-def test_equal_output_of_trials_in_several_batches_is_stored_once(
-    tmp_path: Path,
-) -> None:
+def test_equal_output_of_trials_in_several_batches_is_stored_once(tmp_path: Path) -> None:
     """A batch ends after a second: each of these trials is one of its own."""
     same = "sh -c 'seq 1 30000; sleep 1.05'"
     other = "sh -c 'seq $APEPOCH 9000; echo $APEPOCH >&2; sleep 1.05'"

@@ -267,9 +267,7 @@ def test_a_pointer_that_leads_nowhere_is_told_with_what_there_is(
     assert done.stdout == ""
 
 
-def test_a_program_that_ends_at_once_is_charged_the_load_that_it_stands_for(
-    tmp_path: Path,
-) -> None:
+def test_a_program_that_ends_at_once_is_charged_the_load_that_it_stands_for(tmp_path: Path) -> None:
     (tmp_path / "gen.py").write_text(PRINTED)
     gen = f"{sys.executable} gen.py {{rate}} {{duration}}"
     words = ("--command", gen, "--response", "/latency/mean~1ms", "--limit", "40ms")

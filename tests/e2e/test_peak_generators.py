@@ -69,10 +69,7 @@ def codes(document: Any) -> set[str]:
 def test_refusals_that_are_reported_limit_the_answer(tmp_path: Path, form: str) -> None:
     found = searched(tmp_path, form, *EVERYTHING)
     assert found["peak_rate"] < 400
-    assert [one["key"] for one in found["criteria"]] == [
-        "response_ms_mean",
-        "error_ratio",
-    ]
+    assert [one["key"] for one in found["criteria"]] == ["response_ms_mean", "error_ratio"]
     assert not codes(found) & {
         *("lateness-unknown", "refusals-unseen", "operations-missing"),
         *("offered-differs", "counts-contradict"),

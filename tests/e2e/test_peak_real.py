@@ -91,9 +91,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Measured]:
         yield Measured(out, place, peak_real.Record(out), printed)
 
 
-def test_every_server_was_measured_alone_and_beside_the_neighbour(
-    measured: Measured,
-) -> None:
+def test_every_server_was_measured_alone_and_beside_the_neighbour(measured: Measured) -> None:
     cells = [
         f"{server}/{place}" for server in real_servers.QUICK_ONES for place in peak_real.PLACES
     ]

@@ -272,9 +272,7 @@ def test_an_example_ends_with_its_best_answer_and_no_server(
     assert not Path(note.read_text().strip()).exists()
 
 
-def test_a_database_that_is_killed_in_mid_search_is_made_ready_again(
-    place: Place,
-) -> None:
+def test_a_database_that_is_killed_in_mid_search_is_made_ready_again(place: Place) -> None:
     if not NEEDED["postgres"]:
         pytest.skip("PostgreSQL is not installed")
     spec = str(EXAMPLES / "peak-postgres.toml")

@@ -35,17 +35,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
     done = python(
         directory,
         *(*BW, "run", "--quiet", "--study", "s", "-P", "fs=ext2,xfs", "-P", "n=1,2,4"),
-        *(
-            "--name",
-            "t",
-            "--min-runs",
-            "12",
-            "--max-runs",
-            "12",
-            "--",
-            "echo",
-            "{fs}{n}",
-        ),
+        *("--name", "t", "--min-runs", "12", "--max-runs", "12", "--", "echo", "{fs}{n}"),
     )
     assert done.returncode == 0, done.stderr
     return directory

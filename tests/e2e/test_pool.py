@@ -429,9 +429,7 @@ def test_a_suite_runs_its_tests_and_comparisons_side_by_side(place: Path) -> Non
     assert (place / "a" / "results" / "s1" / "sleep:n=1.res").exists()
 
 
-def test_a_suite_whose_controller_was_killed_ends_with_each_trial_once(
-    place: Path,
-) -> None:
+def test_a_suite_whose_controller_was_killed_ends_with_each_trial_once(place: Path) -> None:
     words = ("run", "suite.toml", "--pool", "local:gangs=2", "--study", "a")
     process = begin(place, *words, pace="0.5")
     wait_until(lambda: trials_begun(place) >= 2)

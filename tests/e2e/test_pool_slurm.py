@@ -124,11 +124,7 @@ def test_a_surface_is_measured_by_three_jobs(
     assert {one.rpartition("-")[2] for one in names} == {f"g{n} RUNNING" for n in (1, 2, 3)}
     assert table(session.ended()) == undisturbed
     assert not check_counts(session)
-    assert {one.hosts for one in session.attempts().values()} == {
-        ("h1",),
-        ("h2",),
-        ("h3",),
-    }
+    assert {one.hosts for one in session.attempts().values()} == {("h1",), ("h2",), ("h3",)}
     wait_for_none(slurm.jobs)
     # Sessions of other tests make directories too; those of this one have its jobs' names.
     (of_session,) = {one.rpartition("-")[0] for one in names}
@@ -338,9 +334,7 @@ def test_a_pool_that_slurm_refuses_starts_nothing(slurm: SlurmCluster, tmp_path:
         ("slurm:constraint=gpu,gangs=1", "Invalid feature specification"),
     ):
         done = bw(
-            tmp_path,
-            *("surface", "s.toml", "--study", "st", "--pool", pool),
-            env=slurm.environment,
+            tmp_path, *("surface", "s.toml", "--study", "st", "--pool", pool), env=slurm.environment
         )
         assert done.returncode == 2
         assert complaint in done.stderr
@@ -351,9 +345,7 @@ def test_slurmctld_that_is_down_is_reported(slurm: SlurmCluster, tmp_path: Path)
     write_surface(tmp_path)
     slurm.kill("slurmctld")
     done = bw(
-        tmp_path,
-        *("surface", "s.toml", "--study", "st", "--pool", POOL),
-        env=slurm.environment,
+        tmp_path, *("surface", "s.toml", "--study", "st", "--pool", POOL), env=slurm.environment
     )
     assert done.returncode == 1
     assert "Slurm does not answer" in done.stderr

@@ -21,9 +21,7 @@ def answer(*words: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("words", [("bw",), ("bw", "run"), ("getstats",), ("graphit",)])
-def test_a_bad_option_is_shown_without_its_control_characters(
-    words: tuple[str, ...],
-) -> None:
+def test_a_bad_option_is_shown_without_its_control_characters(words: tuple[str, ...]) -> None:
     done = answer(*words, "--bogus\x1b[2J\x9b1m")
     assert done.returncode == 2
     assert "\x1b" not in done.stderr

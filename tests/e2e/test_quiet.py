@@ -115,11 +115,7 @@ def machine(daemon: int) -> dict[str, str]:
         "groups of ours": str(sorted(Path("/sys/fs/cgroup").glob("**/bw-[bo]*"))),
         "root cpuset": _text(Path("/sys/fs/cgroup/cpuset/cpuset.cpus")),
     }
-    for pattern in (
-        "sys/kernel/**/*",
-        "sys/vm/*",
-        "irq/*/smp_affinity_list",
-    ):
+    for pattern in ("sys/kernel/**/*", "sys/vm/*", "irq/*/smp_affinity_list"):
         for path in Path("/proc").glob(pattern):
             if path.is_file() and not any(part in str(path) for part in VOLATILE):
                 found[str(path)] = _text(path)
@@ -248,10 +244,7 @@ def test_an_ordinary_user_is_told_what_he_cannot_have(user: User) -> None:
     home = Path(tempfile.mkdtemp(prefix="bw-home-"))
     try:
         os.chown(home, 65534, 65534)
-        environment = {
-            "HOME": str(home),
-            "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
-        }
+        environment = {"HOME": str(home), "PYTHONPATH": os.environ.get("PYTHONPATH", "")}
         words = ("nologin", "aslr", "irq-affinity", "isolation", "caches", "--json")
         bw = (sys.executable, "-m", "benchwright.cli.main")
         done = subprocess.run(
@@ -364,9 +357,7 @@ def test_services_are_back_at_the_end_of_a_suite(user: User, daemon: int) -> Non
 
 
 @needs_root
-def test_a_suites_settings_and_what_its_scripts_keep_end_with_the_session(
-    user: User,
-) -> None:
+def test_a_suites_settings_and_what_its_scripts_keep_end_with_the_session(user: User) -> None:
     path = Path("/proc/sys/vm/swappiness")
     before = path.read_text()
     user.environment["BW_QUIET"] = "swappiness=5"

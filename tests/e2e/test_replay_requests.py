@@ -160,10 +160,7 @@ class Nginx(Server):
         )
         subprocess.run(words, cwd=directory, check=True, stderr=subprocess.DEVNULL)
         text = CONFIGURATION.format(
-            port=port,
-            http2_port=self.http2_port,
-            tls_port=self.tls_port,
-            directory=directory,
+            port=port, http2_port=self.http2_port, tls_port=self.tls_port, directory=directory
         )
         (directory / "conf").write_text(text)
         words = ("-e", "error.log", "-c", "conf", "-p", str(directory))
@@ -280,8 +277,7 @@ def test_unsafe_methods_are_replayed_on_request(tmp_path: Path, nginx: Nginx) ->
     methods = ("POST", "PUT", "DELETE")
     (tmp_path / "access.log").write_text("".join(map(line.format, methods)))
     without = bw(
-        *(tmp_path, "replay", "access.log", "--json", "--target"),
-        f"http://127.0.0.1:{nginx.port}/",
+        *(tmp_path, "replay", "access.log", "--json", "--target"), f"http://127.0.0.1:{nginx.port}/"
     )
     assert json.loads(without.stdout)["result"]["counts"]["intended"] == 0
     document = replay(tmp_path, nginx, "access.log", "--unsafe-methods", "--speed", "10")
@@ -340,12 +336,7 @@ def jsonl() -> str:
             "url": "https://elsewhere.example/order",
             "body_base64": body,
         },
-        {
-            "time": "2026-01-31T12:00:00.12Z",
-            "method": "GET",
-            "path": "/c",
-            "headers": pairs,
-        },
+        {"time": "2026-01-31T12:00:00.12Z", "method": "GET", "path": "/c", "headers": pairs},
     )
     return "".join(json.dumps(line) + "\n" for line in lines)
 
@@ -394,10 +385,7 @@ def test_recorded_hosts_have_targets_of_their_own(tmp_path: Path, nginx: Nginx) 
 def test_a_log_is_replayed_by_tls_http_2_and_a_unix_socket(
     tmp_path: Path, nginx: Nginx, way: str
 ) -> None:
-    tls, plain = (
-        f"https://127.0.0.1:{nginx.tls_port}/",
-        f"http://127.0.0.1:{nginx.http2_port}/",
-    )
+    tls, plain = (f"https://127.0.0.1:{nginx.tls_port}/", f"http://127.0.0.1:{nginx.http2_port}/")
     trust = ("--ca", str(nginx.certificate))
     # The authority of a Unix socket is that of the URL.
     url, words, protocol = {
@@ -456,12 +444,7 @@ def test_posted_parameters_are_sent_as_a_form(tmp_path: Path, nginx: Nginx) -> N
     entries = [
         {
             "startedDateTime": "2026-01-31T13:00:00.500Z",
-            "request": {
-                "method": "POST",
-                "url": "http://h/order",
-                "headers": [],
-                "postData": body,
-            },
+            "request": {"method": "POST", "url": "http://h/order", "headers": [], "postData": body},
         }
         for body in (form, upload)
     ]

@@ -59,9 +59,7 @@ def test_precision_stops_with_an_answer(tmp_path: Path) -> None:
     assert quantity(test, "elapsed")["count"] >= 20
 
 
-def test_an_expected_status_is_a_good_trial_live_stored_and_resumed(
-    tmp_path: Path,
-) -> None:
+def test_an_expected_status_is_a_good_trial_live_stored_and_resumed(tmp_path: Path) -> None:
     grep = ("--runs", "3", "grep nothing /etc/hostname")
     done = bw(tmp_path, "run", "--study", "plain", *grep)
     assert done.returncode == 1
@@ -77,10 +75,7 @@ def test_an_expected_status_is_a_good_trial_live_stored_and_resumed(
     assert "status-accepted" in [one["code"] for one in shown["findings"]]
     rows = bw(tmp_path, "stats", "--json", "bw-study/results/s1/grep.res")
     assert json.loads(rows.stdout)["inputs"][0]["quantities"] == []
-    rows = bw(
-        *(tmp_path, "stats", "--json", "--ok-status", "1"),
-        "bw-study/results/s1/grep.res",
-    )
+    rows = bw(*(tmp_path, "stats", "--json", "--ok-status", "1"), "bw-study/results/s1/grep.res")
     assert json.loads(rows.stdout)["inputs"][0]["quantities"][0]["count"] == 3
 
     # A status that is not in the list, 0 included, still ends the run; so does a set-up.
@@ -111,15 +106,7 @@ def test_stats_and_plot_without_a_study_use_that_of_run(tmp_path: Path) -> None:
 def test_undecided_is_exit_status_3(tmp_path: Path) -> None:
     noisy = script(tmp_path, "noisy", "sleep 0.0$((APEPOCH % 2 * 4 + 1))\n")
     done = bw(
-        tmp_path,
-        "run",
-        "--json",
-        "--precision",
-        "0.1%",
-        "--max-runs",
-        "21",
-        "--",
-        str(noisy),
+        tmp_path, "run", "--json", "--precision", "0.1%", "--max-runs", "21", "--", str(noisy)
     )
     assert done.returncode == 3, done.stderr
     (test,) = by_name(done).values()
@@ -260,15 +247,7 @@ SLOW = 'touch running; [ -e finish ] || sleep 60; echo "value = 1" >> "$APLOG"'
 
 
 def test_ctrl_c_once_cleans_up_and_the_study_can_be_resumed(tmp_path: Path) -> None:
-    words = (
-        "run",
-        "--min-runs",
-        "2",
-        "--cleanup",
-        "echo x >> cleaned",
-        "--metric",
-        "value",
-    )
+    words = ("run", "--min-runs", "2", "--cleanup", "echo x >> cleaned", "--metric", "value")
     status, error = interrupted(tmp_path, 1, *words, "--", "sh", "-c", SLOW)
     assert status == 130, error
     assert "`bw resume bw-study` continues from here" in error
@@ -394,17 +373,7 @@ def test_mistakes_of_a_suite_are_all_told_before_anything_runs(tmp_path: Path) -
         ("run", "--metric", "a~(", "--", "true"),
         ("run", "--threads", "0", "--", "true"),
         ("run", "--timeout", "soon", "--", "true"),
-        (
-            "run",
-            "--min-runs",
-            "9",
-            "--max-runs",
-            "3",
-            "--precision",
-            "5%",
-            "--",
-            "true",
-        ),
+        ("run", "--min-runs", "9", "--max-runs", "3", "--precision", "5%", "--", "true"),
         ("run", "--hook", "nothere", "--", "true"),
         ("run", "--baseline", "n=3", "-P", "n=1,2", "--", "echo", "{n}"),
         ("resume", "nothere"),
@@ -423,9 +392,7 @@ def test_bad_input_is_exit_status_2_without_a_traceback(
     assert not (tmp_path / "bw-study" / "logs").exists(), "nothing has run"
 
 
-def test_barrier_hands_a_measured_command_to_the_launcher_at_once(
-    tmp_path: Path,
-) -> None:
+def test_barrier_hands_a_measured_command_to_the_launcher_at_once(tmp_path: Path) -> None:
     """No Python starts between the release and what is measured."""
     script(tmp_path, "parent", 'tr "\\0" " " < /proc/$PPID/cmdline\n')
     program = script(tmp_path, "program", "bw barrier -- bw measure -- ./parent\n")
@@ -471,9 +438,7 @@ def test_the_report_of_a_failed_run_says_what_failed(tmp_path: Path) -> None:
 # -- quoted commands, warm-up, shells, the order of a scan ----------------------------------
 
 
-def test_quoted_commands_are_tests_and_warm_up_trials_do_not_count(
-    tmp_path: Path,
-) -> None:
+def test_quoted_commands_are_tests_and_warm_up_trials_do_not_count(tmp_path: Path) -> None:
     options = ("--runs", "3", "--warmup", "2", "--json")
     done = bw(tmp_path, "run", *options, "echo a", "echo b | cat", "--name", "first")
     assert done.returncode == 0, done.stderr
@@ -603,10 +568,7 @@ def test_the_baseline_of_a_suite_is_a_test(tmp_path: Path) -> None:
     )
     suite.write_text(f'baseline = "b"\n{tests}')
     done = bw(tmp_path, "run", "--quiet", "--json", "s.toml")
-    assert [one["relative_to"] for one in json.loads(done.stdout)["answers"]] == [
-        "b",
-        None,
-    ]
+    assert [one["relative_to"] for one in json.loads(done.stdout)["answers"]] == ["b", None]
     suite.write_text(f'baseline = "c"\n{tests}')
     done = bw(tmp_path, "run", "--check", "s.toml")
     assert done.returncode == 2

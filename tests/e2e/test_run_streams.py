@@ -121,11 +121,7 @@ def test_a_directory_that_is_gone_is_said_by_resume(tmp_path: Path) -> None:
     )
     shutil.rmtree(place)
     done = subprocess.run(
-        [*BW, "resume", study],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=60,
+        [*BW, "resume", study], cwd=tmp_path, capture_output=True, text=True, timeout=60
     )
     assert done.returncode == 2
     assert "directory-missing" in done.stderr

@@ -124,9 +124,7 @@ def test_a_named_server_is_the_target_and_goes_on_running(server: RunningServer,
     assert "target" in {task.get("of", "own") for task in result["window"]["tasks"]}
 
 
-def test_a_server_that_does_not_run_is_an_error_at_its_key(
-    server: RunningServer,
-) -> None:
+def test_a_server_that_does_not_run_is_an_error_at_its_key(server: RunningServer) -> None:
     server.end()
     done = bw(server.directory, "peak", str(server.spec()))
     assert done.returncode == 2
@@ -135,9 +133,7 @@ def test_a_server_that_does_not_run_is_an_error_at_its_key(
     assert not (server.directory / "bw-study").exists()
 
 
-def test_a_server_that_ended_between_trials_fails_the_trial(
-    server: RunningServer,
-) -> None:
+def test_a_server_that_ended_between_trials_fails_the_trial(server: RunningServer) -> None:
     with workbench(server, 'ready_timeout = "1s"') as made:
         assert run(made).ending is LoadEnding.WHOLE
         server.end()

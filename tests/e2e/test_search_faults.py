@@ -25,16 +25,7 @@ time.sleep(0.5 if fault == "slow" else 0)
 tps = 1000 * level / (1 + 0.1 * (level - 1) + 0.01 * level * (level - 1))
 print(json.dumps({"tps": tps, "mean": 5 + 2 * level}))
 """
-RAMP = (
-    "--throughput",
-    "/tps",
-    "--response",
-    "/mean",
-    "--hold",
-    "1s",
-    "--highest",
-    "16",
-)
+RAMP = ("--throughput", "/tps", "--response", "/mean", "--hold", "1s", "--highest", "16")
 SURFACE = """\
 [load]
 generator = "command"
@@ -109,11 +100,7 @@ def test_a_surface_that_is_stopped_in_a_sample_goes_on(how: signal.Signals) -> N
         # What was run of the sample that was cut short was paid for.
         assert "in 0 trials" not in shown
     resumed = subprocess.run(
-        [*MODULE, "resume", "--quiet"],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
+        [*MODULE, "resume", "--quiet"], capture_output=True, text=True, timeout=120, check=False
     )
     assert "4 of 4 samples searched" in resumed.stdout, resumed.stderr
     assert "in 12 trials" in resumed.stdout

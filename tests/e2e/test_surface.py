@@ -222,11 +222,7 @@ def test_the_example_maps_a_real_postgres(tmp_path: Path) -> None:
     status, found, err = ended(process)
     assert status in (0, 3), err
     assert len(found["samples"]) == 4
-    assert {one["status"] for one in found["samples"]} <= {
-        "found",
-        "budget",
-        "undecided",
-    }
+    assert {one["status"] for one in found["samples"]} <= {"found", "budget", "undecided"}
     state = [one.read_text().strip() for one in tmp_path.glob("s/logs/*/state-directory")]
     assert state
     left = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True)

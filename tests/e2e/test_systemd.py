@@ -120,11 +120,7 @@ def disks_of(place: Path) -> list[Path]:
     for name in MASKED:
         (work / "units" / name).symlink_to("/dev/null")
     (work / "suite.ap").write_text(guest.suite_of(epochs=2))
-    for name, text in {
-        "work.sh": WORK,
-        "session": SESSION,
-        "snapshot": SNAPSHOT,
-    }.items():
+    for name, text in {"work.sh": WORK, "session": SESSION, "snapshot": SNAPSHOT}.items():
         (work / name).write_text(text)
         (work / name).chmod(0o755)
     disk, swap = place / "work.img", place / "swap.img"
@@ -205,10 +201,7 @@ def test_a_killed_bw_leaves_systemds_machine_as_it_was(machine: Path) -> None:
 @pytest.mark.timeout(1200)
 def test_a_power_cut_is_undone_by_the_unit(machine: Path) -> None:
     assert (machine / "cut").exists(), told(machine)
-    assert (machine / "unit").read_text().split() == [
-        "Result=success",
-        "ExecMainStatus=0",
-    ]
+    assert (machine / "unit").read_text().split() == ["Result=success", "ExecMainStatus=0"]
     assert not (machine / "left").exists(), told(machine)
     assert "were undone" not in (machine / "run.log").read_text()
     before, rebooted = fields(machine / "before"), fields(machine / "rebooted")

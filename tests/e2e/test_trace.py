@@ -138,11 +138,7 @@ def test_a_replay_is_compared_with_its_trace(tmp_path: Path) -> None:
     (tmp_path / "b.csv").write_text(msr(late, response_us=1000))
     words = ("compare", "a.csv", "b.csv", "--speed", "4x", "--shift", "0", "--json")
     result = document(bw(tmp_path, *words, "--plot", "p.svg"))["result"]
-    assert (result["matched"], result["unmatched_a"], result["unmatched_b"]) == (
-        500,
-        0,
-        0,
-    )
+    assert (result["matched"], result["unmatched_a"], result["unmatched_b"]) == (500, 0, 0)
     error = result["arrival_error"]
     assert error["mean_ns"] == pytest.approx(15_000)
     within = {one["within_ns"]: one["share"] for one in error["within"]}

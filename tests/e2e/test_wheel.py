@@ -13,9 +13,7 @@ DIST = Path(__file__).parents[2] / "dist"
 
 
 @pytest.mark.slow
-def test_a_new_environment_runs_the_first_commands_of_the_readme(
-    tmp_path: Path,
-) -> None:
+def test_a_new_environment_runs_the_first_commands_of_the_readme(tmp_path: Path) -> None:
     (wheel,) = DIST.glob(f"benchwright-*_{platform.machine()}.whl")
     new = NewEnvironment.made(tmp_path)
     new.run("python", "-m", "pip", "install", "-q", "--no-index", "--no-deps", wheel)

@@ -347,9 +347,7 @@ def test_a_load_without_a_study_is_not_watched_and_says_so(tmp_path: Path) -> No
     assert "add --study DIR" in done.stderr
 
 
-def test_a_suite_names_servers_in_four_ways_and_its_mistakes_are_placed(
-    tmp_path: Path,
-) -> None:
+def test_a_suite_names_servers_in_four_ways_and_its_mistakes_are_placed(tmp_path: Path) -> None:
     (tmp_path / "s.toml").write_text(
         'target = [{ unit = "a" }, { port = 0 }, { pid = "1" }, { name = "x", pid = 1 }]\n'
         '[[test]]\nexec = "true"\n'

@@ -91,11 +91,7 @@ class Place:
         assert spec.goal is not None
         around = ExecEnvironment(str(self.directory), ())
         setting = WorkbenchConfig(
-            spec=spec,
-            criteria=spec.goal.criteria,
-            around=around,
-            logs=self.logs,
-            recorded=recorded,
+            spec=spec, criteria=spec.goal.criteria, around=around, logs=self.logs, recorded=recorded
         )
         return contextlib.closing(LocalWorkbench(setting, self.bench, clock))
 
@@ -147,10 +143,7 @@ def test_a_trial_has_a_value_for_each_criterion(place: Place) -> None:
     }
     # What ends after the last arrival is in no second of the load, and no throughput of it.
     assert (trial.offered or 0) >= (trial.completed or 0) == sum(trial.series.counts) > 0
-    assert set(trial.series.values) == set(trial.values) - {
-        "response_ms_p50",
-        "response_ms_p99",
-    }
+    assert set(trial.series.values) == set(trial.values) - {"response_ms_p50", "response_ms_p99"}
     assert trial.cost_s >= trial.lasted_s == 1.0
 
 
@@ -168,9 +161,7 @@ def test_each_trial_is_kept_and_has_arrivals_of_its_own(place: Place) -> None:
     assert (place.logs / "trial-3/result.json").stat().st_size > 0
 
 
-def test_a_seed_of_a_program_is_that_of_the_trial_not_of_the_attempt(
-    place: Place,
-) -> None:
+def test_a_seed_of_a_program_is_that_of_the_trial_not_of_the_attempt(place: Place) -> None:
     """A search that was killed goes on to the answer that it would have had."""
     text = """
     [load]
@@ -304,10 +295,7 @@ def test_users_of_a_closed_loop(place: Place) -> None:
 def test_shared_processors_are_marked(place: Place) -> None:
     cpu = min(os.sched_getaffinity(0))
     text = SERVED.format(
-        python=sys.executable,
-        here=place.directory,
-        more=f"cpus = '{cpu}'",
-        delay="0",
+        python=sys.executable, here=place.directory, more=f"cpus = '{cpu}'", delay="0"
     ).replace("[load]", f"[load]\ncpus = '{cpu}'")
     with place.workbench(text) as workbench:
         assert [one.code for one in workbench.findings] == [SHARED]
@@ -341,34 +329,18 @@ def spec_of(start: str, more: str = "") -> str:
     ("start", "more", "words"),
     [
         ('"sleep 100"', "", "not ready within 0.3 s (127.0.0.1:"),
-        (
-            '"echo no room >&2; exit 3"',
-            "",
-            "ended before it was ready; its log ends: no",
-        ),
+        ('"echo no room >&2; exit 3"', "", "ended before it was ready; its log ends: no"),
         (
             '"sleep 100"',
             "ready = 'echo not yet; exit 3'",
             "(ready (echo not yet; exit 3) ended with status 3: not yet)",
         ),
-        (
-            '"sleep 100"',
-            "ready = 'no-such-probe {port}'",
-            "(ready (no-such-probe ",
-        ),
-        (
-            '"sleep 100"',
-            "ready = 'sleep 60'",
-            "(ready (sleep 60) did not end within 1 s)",
-        ),
+        ('"sleep 100"', "ready = 'no-such-probe {port}'", "(ready (no-such-probe "),
+        ('"sleep 100"', "ready = 'sleep 60'", "(ready (sleep 60) did not end within 1 s)"),
         ('"no-such-server -x"', "", "start (no-such-server -x) ended with status 127"),
         ('"sleep 100"', 'configure = "echo full >&2; exit 4"', "status 4: full"),
         ('"true"', "daemon = true", "the server ended before it was ready"),
-        (
-            '"sleep 100 & echo odd; exit 1"',
-            "daemon = true",
-            "ended with status 1: odd",
-        ),
+        ('"sleep 100 & echo odd; exit 1"', "daemon = true", "ended with status 1: odd"),
     ],
 )
 def test_a_server_that_does_not_start_is_a_failed_trial(
@@ -467,11 +439,7 @@ def test_a_server_that_hangs_between_trials_is_told_once(place: Place) -> None:
             "configure (sleep 100) did not end within 1e-09 s",
         ),
         ("daemon = true", '"sleep 100"', "start (sleep 100) did not end within 0.3 s"),
-        (
-            "directory = 'nowhere'",
-            '"sleep 100"',
-            "start (sleep 100) cannot run: the directory",
-        ),
+        ("directory = 'nowhere'", '"sleep 100"', "start (sleep 100) cannot run: the directory"),
     ],
 )
 def test_a_command_that_hangs_is_ended_and_told(
@@ -656,9 +624,7 @@ def test_it_is_told_before_the_first_trial(place: Place, load: str, words: str) 
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two CPUs")
-def test_each_sample_has_its_own_settings_and_all_are_checked_first(
-    place: Place,
-) -> None:
+def test_each_sample_has_its_own_settings_and_all_are_checked_first(place: Place) -> None:
     first, second, *_ = sorted(os.sched_getaffinity(0))
     text = f"""
 [server]
@@ -686,8 +652,7 @@ criteria = "50ms"
             assert f'"connections":{connections}' in asked
         assert workbench.seats.server == (second,)
     spec = read_spec(
-        text.replace(f"[{first}, {second}]", f"[{first}, 999]"),
-        str(place.directory / "spec.toml"),
+        text.replace(f"[{first}, {second}]", f"[{first}, 999]"), str(place.directory / "spec.toml")
     )
     setting = WorkbenchConfig(
         spec=spec,

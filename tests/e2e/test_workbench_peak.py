@@ -150,10 +150,7 @@ def test_a_running_server_needs_no_spec(tmp_path: Path) -> None:
         found = document(out)
         assert found["status"] == "never-fails"
         assert found["claim"] == "rate:5%"
-        assert [one["key"] for one in found["criteria"]] == [
-            "response_ms_p99",
-            "error_ratio",
-        ]
+        assert [one["key"] for one in found["criteria"]] == ["response_ms_p99", "error_ratio"]
         assert all(trial["errors"] == 0 for trial in found["trials"])
         status, out, err = ended(start("peak", study=study))
         assert status == 0, err

@@ -222,10 +222,7 @@ def test_jmh() -> None:
         name = "throughput" if said["mode"] == "thrpt" else "elapsed"
         factor = 1e6 if said["mode"] == "thrpt" else 1e-9
         percentiles = metric["scorePercentiles"]
-        expected = (
-            metric["score"],
-            *(percentiles[k] for k in ("50.0", "0.0", "100.0")),
-        )
+        expected = (metric["score"], *(percentiles[k] for k in ("50.0", "0.0", "100.0")))
         summary = row(one, name)
         assert figures(summary)[:4] == near(tuple(factor * one for one in expected))
         if said["mode"] == "sample":
@@ -476,7 +473,4 @@ def test_a_store_of_github_action_benchmark_is_a_history() -> None:
         ("time", "elapsed", 0.0125, "s", "higher"),
     ]
     assert all(point.low is None for _, point in points)
-    assert [one.name for one in read_inputs([str(HERE / "data.js")])] == [
-        "throughput",
-        "time",
-    ]
+    assert [one.name for one in read_inputs([str(HERE / "data.js")])] == ["throughput", "time"]

@@ -99,18 +99,7 @@ def test_data_with_the_printed_statistics_print_the_papers_lines(figure: str) ->
         for name, quantities in data.items()
     ]
     found = [line.split() for line in render_stats(compose_report(entries), "table").splitlines()]
-    head = [
-        "NAME",
-        "COUNT",
-        "MEAN",
-        "MEDIAN",
-        "LOW",
-        "HIGH",
-        "MIN",
-        "MAX",
-        "SDEV%",
-        "HW%",
-    ]
+    head = ["NAME", "COUNT", "MEAN", "MEDIAN", "LOW", "HIGH", "MIN", "MAX", "SDEV%", "HW%"]
     printed: list[list[str]] = []
     for line in make_figures.FIGURES[figure].strip().splitlines():
         words = line.split()

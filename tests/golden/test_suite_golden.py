@@ -62,9 +62,7 @@ def test_the_plan_of_a_published_suite(name: str) -> None:
 
 
 @pytest.mark.parametrize("method", ["reboot", "reboot+chill"])
-def test_the_plan_of_figure_6_restarts_the_machine_where_it_says_so(
-    method: str,
-) -> None:
+def test_the_plan_of_figure_6_restarts_the_machine_where_it_says_so(method: str) -> None:
     text = (EXAMPLES / "grep-caches.ap").read_text()
     program = load("g.ap", {"g.ap": text}.__getitem__, defines={"METHODS": method})
     planned = describe(program, defines={"METHODS": method}, environment={})

@@ -98,26 +98,8 @@ def test_schemas_are_as_recorded(capsys: pytest.CaptureFixture[str], kind: str) 
         ("stats", ("stats", "--json", "results.csv")),
         ("why", ("why", "--json", "results.csv")),
         ("plot", ("plot", "--json", "--mode", "bar", "A", "results.csv")),
-        (
-            "ramp",
-            (
-                "ramp",
-                "--json",
-                "--command",
-                f"{GENERATOR} {{users}} {{duration}}",
-                *RAMP,
-            ),
-        ),
-        (
-            "peak",
-            (
-                "peak",
-                "--json",
-                "--command",
-                f"{GENERATOR} {{rate}} {{duration}}",
-                *PEAK,
-            ),
-        ),
+        ("ramp", ("ramp", "--json", "--command", f"{GENERATOR} {{users}} {{duration}}", *RAMP)),
+        ("peak", ("peak", "--json", "--command", f"{GENERATOR} {{rate}} {{duration}}", *PEAK)),
         ("surface", ("surface", "--json", "spec.toml")),
     ],
 )

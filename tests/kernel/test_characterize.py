@@ -22,12 +22,7 @@ from benchwright.features.profile.bpftrace_program import Depth
 from benchwright.features.profile.kernel_counter import CountingTask
 from benchwright.features.profile.observer import Characterizer, Counting
 from benchwright.features.profile.tree import ThreadTree
-from benchwright.features.profile.types import (
-    Characterization,
-    MappedFiles,
-    Transfer,
-    sizes_of,
-)
+from benchwright.features.profile.types import Characterization, MappedFiles, Transfer, sizes_of
 from benchwright.trial.programs import find_engine
 from benchwright.watch.observer import ObserverError, Watch
 
@@ -243,8 +238,7 @@ def test_a_kernel_that_tells_less_is_counted_too(tmp_path: Path) -> None:
     depth = Depth(files=False, rings=False)
     bpftrace = shutil.which("bpftrace") or ""
     counting = Counting(
-        CountingTask(ThreadTree((), (os.getpid(),)), bpftrace, depth),
-        tmp_path / "counts",
+        CountingTask(ThreadTree((), (os.getpid(),)), bpftrace, depth), tmp_path / "counts"
     )
     try:
         counting.wait_until_ready()

@@ -36,17 +36,13 @@ BY_A_THREAD = (
 def counted(script: str) -> dict[str, dict[str, Any]]:
     """Return all maps after a script, whose shell stands for the launcher."""
     shell = subprocess.Popen(
-        ["sh", "-c", f"read line; {script}; true"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
+        ["sh", "-c", f"read line; {script}; true"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL
     )
     # @s is the calls', which are not asked for here.
     tick = 'interval:ms:100 { @s[0] = 1; printf("tick\\n"); }'
     text = "\n".join((tree_clauses(ThreadTree((shell.pid,))), CPU_CLAUSES, tick))
     counting = subprocess.Popen(
-        [sys.executable, "-P", "-c", COUNTING, text],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        [sys.executable, "-P", "-c", COUNTING, text], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
     try:
         assert counting.stdout is not None

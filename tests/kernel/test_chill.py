@@ -50,10 +50,7 @@ def evict(path: Path) -> None:
 def memory_cgroup(limit: int) -> Iterator[Path]:
     """Yield a memory cgroup with a limit, of version 1 or 2; skip without one."""
     root = Path("/sys/fs/cgroup")
-    for parent, name in (
-        (root / "memory", "memory.limit_in_bytes"),
-        (root, "memory.max"),
-    ):
+    for parent, name in ((root / "memory", "memory.limit_in_bytes"), (root, "memory.max")):
         place = parent / f"bw-test-chill-{os.getpid()}"
         try:
             place.mkdir()
@@ -111,17 +108,7 @@ def test_the_set_up_of_a_trial_evicts_what_its_command_names(data: Path, tmp_pat
         assert told.count('"after_pages": 0') == 2
         assert '"before_pages": 10240' in told
     missing = subprocess.run(
-        [
-            *BW[:3],
-            "run",
-            "--study",
-            str(tmp_path / "m"),
-            "--runs",
-            "1",
-            "--setup",
-            chill,
-            "true",
-        ],
+        [*BW[:3], "run", "--study", str(tmp_path / "m"), "--runs", "1", "--setup", chill, "true"],
         capture_output=True,
         text=True,
     )
@@ -136,11 +123,7 @@ def test_chill_empties_the_cache_of_its_cgroup(data: Path) -> None:
         method = ("--method", "chill")
         words = " ".join([*BW, *method, "--strict", "--check", str(data)])
         done = subprocess.run(
-            [
-                "sh",
-                "-c",
-                f"{script} {words}; s=$?; echo $$ >{group.parent}/cgroup.procs; exit $s",
-            ],
+            ["sh", "-c", f"{script} {words}; s=$?; echo $$ >{group.parent}/cgroup.procs; exit $s"],
             capture_output=True,
             text=True,
         )
@@ -222,9 +205,7 @@ def test_who_is_in_the_way_is_named_and_nothing_is_changed(mounted: Path) -> Non
 
 
 @needs_root
-def test_a_mount_in_another_namespace_keeps_the_caches_and_is_told(
-    mounted: Path,
-) -> None:
+def test_a_mount_in_another_namespace_keeps_the_caches_and_is_told(mounted: Path) -> None:
     (mounted / "file").write_bytes(os.urandom(MIB))
     words = ["unshare", "--mount", "--propagation", "private", "sh", "-c"]
     with subprocess.Popen([*words, "echo; exec sleep 60"], stdout=subprocess.PIPE) as other:

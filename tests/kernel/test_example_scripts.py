@@ -154,9 +154,7 @@ def test_a_set_up_killed_at_any_moment_can_be_undone(file_system: str, scripts: 
         assert _ours(scripts) == []
 
 
-def test_a_clean_up_waits_for_the_last_process_of_a_killed_set_up(
-    scripts: Scripts,
-) -> None:
+def test_a_clean_up_waits_for_the_last_process_of_a_killed_set_up(scripts: Scripts) -> None:
     scripts.root.mkdir()
     image = scripts.root / "fs-ext4.img"
     image.touch()
@@ -457,9 +455,7 @@ def test_postmark_is_measured_and_leaves_nothing(scripts: Scripts) -> None:
 
 @needs_postmark
 @pytest.mark.root
-def test_postmark_on_a_full_disk_is_a_failure_though_it_exits_with_0(
-    scripts: Scripts,
-) -> None:
+def test_postmark_on_a_full_disk_is_a_failure_though_it_exits_with_0(scripts: Scripts) -> None:
     _require("ext2", scripts)
     scripts.works("fs-setup.sh", "ext2", FSSIZE="8M")
     result = scripts("postmark.sh", PM_FILES="5000")

@@ -150,10 +150,7 @@ def loaded(port: int) -> dict[str, Any]:
             "connections": 4,
             "timeout_ns": 200_000_000,
         },
-        "workload": {
-            "seed": 1,
-            "filaments": [{**arrivals, "rate": {"micro_per_s": 50_000_000}}],
-        },
+        "workload": {"seed": 1, "filaments": [{**arrivals, "rate": {"micro_per_s": 50_000_000}}]},
         "duration_ns": 500_000_000,
         "drain_ns": 20_000_000_000,
         "lock_memory": False,

@@ -69,8 +69,7 @@ def offset_error_ns(one: dict[str, Any]) -> int:
 
 
 @pytest.mark.parametrize(
-    ("arrival", "names"),
-    [("poisson", "a,b"), ("poisson", "a,b,c,d"), ("gamma:2", "c,a")],
+    ("arrival", "names"), [("poisson", "a,b"), ("poisson", "a,b,c,d"), ("gamma:2", "c,a")]
 )
 def test_hosts_issue_the_schedule_of_one_host(
     tmp_path: Path, hosts: Hosts, arrival: str, names: str
@@ -184,10 +183,7 @@ def test_hosts_load_one_nginx(tmp_path: Path, hosts: Hosts) -> None:
     trials = json.loads(peak.stdout)["trials"]
     assert [one["failure"] for one in trials if one["failure"]] == []
     stored = tmp_path / "bw-study" / "logs" / "s1" / "trial-1" / "result.json"
-    assert [one["host"] for one in json.loads(stored.read_text())["hosts"]] == [
-        "a",
-        "b",
-    ]
+    assert [one["host"] for one in json.loads(stored.read_text())["hosts"]] == ["a", "b"]
 
 
 # -- the silent interval -------------------------------------------------------------------

@@ -118,9 +118,7 @@ def test_the_loopback_interface_tells_its_offloads(facts: dict[str, Fact]) -> No
     assert ask_interface("no-such-if0") == {}
 
 
-def test_every_fact_has_a_source_and_every_absence_a_reason(
-    facts: dict[str, Fact],
-) -> None:
+def test_every_fact_has_a_source_and_every_absence_a_reason(facts: dict[str, Fact]) -> None:
     assert [f.name for f in facts.values() if not f.source] == []
     wrong = [f.name for f in facts.values() if (f.value is None) != bool(f.absent)]
     assert wrong == []
@@ -151,9 +149,7 @@ def as_nobody(work: Callable[[], bytes]) -> bytes:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
-def test_an_ordinary_user_captures_with_less_and_says_what(
-    facts: dict[str, Fact],
-) -> None:
+def test_an_ordinary_user_captures_with_less_and_says_what(facts: dict[str, Fact]) -> None:
     data = as_nobody(lambda: msgspec.json.encode(capture(patience_s=60.0)))
     told = msgspec.json.decode(data, type=MachineCapture).named()
     assert told["self.user_id"].value == str(NOBODY)

@@ -67,11 +67,7 @@ def sent(
 
 def mail_to(server: MailServer, **more: Any) -> MailTarget:
     """Return settings for the stand-in."""
-    defaults = {
-        "to": ("me@example.org",),
-        "sender": "bw@host.example",
-        "port": server.port,
-    }
+    defaults = {"to": ("me@example.org",), "sender": "bw@host.example", "port": server.port}
     return MailTarget(**{**defaults, "host": "127.0.0.1", **more})
 
 
@@ -300,14 +296,9 @@ def test_only_the_url_that_failed_is_tried_again() -> None:
     assert (len(first.posts), len(second.posts)) == (1, 2)
 
 
-def test_without_apprise_it_is_said_what_to_install(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_without_apprise_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "apprise", None)
-    for target in (
-        MailTarget(("me@example.org",)),
-        AppriseTarget(Secret("file", "/x")),
-    ):
+    for target in (MailTarget(("me@example.org",)), AppriseTarget(Secret("file", "/x"))):
         tries, error = send.send(SendRequest(target, NOTICE, 1.0, ()))
         assert tries == 1
         assert error.startswith("apprise is not installed: ")

@@ -17,14 +17,7 @@ import pytest
 
 import slurm_cluster
 from benchwright.core.processes import process_ids
-from own_network import (
-    Packet,
-    captured,
-    cpu_ticks,
-    in_own_network,
-    may_capture,
-    send_one,
-)
+from own_network import Packet, captured, cpu_ticks, in_own_network, may_capture, send_one
 from pool_sessions import PoolSession
 from slurm_cluster import SlurmCluster
 

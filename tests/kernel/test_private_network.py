@@ -27,8 +27,7 @@ from benchwright.trial.protocol import ExecEnvironment
 from bw_command import bw_words
 
 needs_namespaces = pytest.mark.skipif(
-    os.geteuid() != 0 or shutil.which("nsenter") is None,
-    reason="needs root and nsenter",
+    os.geteuid() != 0 or shutil.which("nsenter") is None, reason="needs root and nsenter"
 )
 SPEC = f"""[server]
 start = ["{sys.executable}", "-m", "http.server", "80", "--bind", "127.0.0.1"]
@@ -139,11 +138,7 @@ def test_two_gangs_have_the_same_port_at_once(tmp_path: Path) -> None:
         (tmp_path / name).write_text(POOL_SPEC)
     words = ("surface", "s.toml", "--pool", "local:gangs=2", "--json", "--quiet")
     process = subprocess.Popen(
-        bw_words(*words),
-        cwd=tmp_path,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
+        bw_words(*words), cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     together: set[str] = set()
     try:
@@ -208,10 +203,7 @@ def test_a_network_that_cannot_be_made_is_reported_at_its_line(
         raise PermissionError(1, "unshare: Operation not permitted")
 
     monkeypatch.setattr("benchwright.features.quiet.private_network._new_namespace", refused)
-    with (
-        contextlib.closing(LocalBench()) as bench,
-        pytest.raises(InputError) as caught,
-    ):
+    with contextlib.closing(LocalBench()) as bench, pytest.raises(InputError) as caught:
         workbench(tmp_path, bench, READY["tcp"])
     (one,) = caught.value.diagnostics
     assert (one.code, one.line) == ("network-unavailable", 5)

@@ -32,9 +32,7 @@ def worker() -> Iterator[subprocess.Popen[bytes]]:
     """Yield a process that waits, and begins a child that works once its stdin ends."""
     script = 'read line; "$@" </dev/null; dd if=/dev/zero of=/dev/null bs=1 count=500000'
     process = subprocess.Popen(
-        ["sh", "-c", script, "sh", *WORK],
-        stdin=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
+        ["sh", "-c", script, "sh", *WORK], stdin=subprocess.PIPE, stderr=subprocess.DEVNULL
     )
     yield process
     process.kill()

@@ -47,11 +47,7 @@ class Remote:
 
     def __call__(self, event: str) -> str:
         done = subprocess.run(
-            [HOOK, event],
-            env=self._environment,
-            capture_output=True,
-            text=True,
-            timeout=100,
+            [HOOK, event], env=self._environment, capture_output=True, text=True, timeout=100
         )
         assert done.returncode == 0, done
         self.said = done.stderr
@@ -353,9 +349,7 @@ def test_a_hook_that_fails_there_is_told_and_the_others_are_not_lost(
     hook("final")
 
 
-def test_a_server_that_goes_away_is_told_once_and_holds_nobody_up(
-    tmp_path: Path,
-) -> None:
+def test_a_server_that_goes_away_is_told_once_and_holds_nobody_up(tmp_path: Path) -> None:
     (tmp_path / "ssh").mkdir()
     server = SshServer(tmp_path / "ssh")
     server.write()

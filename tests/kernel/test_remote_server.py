@@ -366,9 +366,7 @@ def started(place: Place, *words: str) -> subprocess.Popen[bytes]:
     return process
 
 
-def test_a_connection_that_is_lost_ends_the_search_which_goes_on_later(
-    place: Place,
-) -> None:
+def test_a_connection_that_is_lost_ends_the_search_which_goes_on_later(place: Place) -> None:
     place.spec()
     process = started(place, "peak", "spec.toml", "--run-length", "2s")
     for pid in sessions(place.sshd):

@@ -47,10 +47,7 @@ class Sampler:
     def __init__(self, out: Path, program: Path | None = SAMPLER, user: str | None = None) -> None:
         self.out = out
         self.process = subprocess.Popen(
-            [str(program), "serve"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            user=user,
+            [str(program), "serve"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, user=user
         )
         self.hello = self._answer()
 

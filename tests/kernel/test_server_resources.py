@@ -27,10 +27,7 @@ from benchwright.features.load.trial import LoadEnding, LoadTrial, Probe
 from benchwright.features.quiet.hold import Quieted, QuietRequest, restore_dead
 from benchwright.features.quiet.host import Host, ProgramResult, run_program
 from benchwright.features.quiet.log_path import LOG, server_directories
-from benchwright.features.quiet.server_resources import (
-    MOUNTS_PREFIX,
-    server_wishes,
-)
+from benchwright.features.quiet.server_resources import MOUNTS_PREFIX, server_wishes
 from benchwright.features.quiet.server_resources_types import (
     DeviceLimits,
     IoLimits,
@@ -152,10 +149,7 @@ def test_nginx_with_workers_and_a_share_of_the_cpus(
     )
     text = text.replace("{workers}", "{w}").replace("connections = 64", 'connections = "{w}6"')
     spec = read_spec(text, str(EXAMPLES / "peak-nginx.toml"))
-    with (
-        contextlib.closing(LocalBench()) as bench,
-        serving(spec, tmp_path, bench) as workbench,
-    ):
+    with contextlib.closing(LocalBench()) as bench, serving(spec, tmp_path, bench) as workbench:
         for w, share, shares in (("1", "50", "512"), ("2", "200", "2048")):
             trial = workbench.run(Probe(20, 0.5), (("w", w), ("share", share)), stays)
             assert trial.ending is LoadEnding.WHOLE, trial.failure
@@ -185,17 +179,9 @@ disk_options = ["-b", "{block}"]"""
     ).replace("--dir {state}", "--dir {disk1}")
     spec = read_spec(text, str(EXAMPLES / "peak-redis.toml"))
     always = (("persistence", "yes"),)
-    with (
-        contextlib.closing(LocalBench()) as bench,
-        serving(spec, tmp_path, bench) as workbench,
-    ):
+    with contextlib.closing(LocalBench()) as bench, serving(spec, tmp_path, bench) as workbench:
         for quota, n, iops, block in (("0.5", 1, "200", 1024), ("1", 2, "400", 4096)):
-            sample = (
-                ("quota", quota),
-                ("n", str(n)),
-                ("iops", iops),
-                ("block", str(block)),
-            )
+            sample = (("quota", quota), ("n", str(n)), ("iops", iops), ("block", str(block)))
             trial = workbench.run(Probe(20, 1.0), (*sample, *always), stays)
             assert trial.ending is LoadEnding.WHOLE, trial.failure
             (pid,) = pids_of(bench, "redis-server")
@@ -236,10 +222,7 @@ def test_postgresql_with_a_limit_of_memory(tmp_path: Path, monkeypatch: pytest.M
         "[factors]", "[factors]\nclients = [1, 2]"
     )
     spec = read_spec(text, str(EXAMPLES / "peak-postgres.toml"))
-    with (
-        contextlib.closing(LocalBench()) as bench,
-        serving(spec, tmp_path, bench) as workbench,
-    ):
+    with contextlib.closing(LocalBench()) as bench, serving(spec, tmp_path, bench) as workbench:
         for megabytes in ("96", "256"):
             sample = (("megabytes", megabytes), ("shared_buffers", "16MB"))
             trial = workbench.run(Probe(20, 1.0), sample, stays)
@@ -270,10 +253,7 @@ def test_a_file_server_at_samples_of_the_papers_table(
     spec = read_spec(text.replace('"256M"', '"32M"'), str(file))
     first = {name: levels[0] for name, levels in spec.factors}
     last = {name: levels[-1] for name, levels in spec.factors}
-    with (
-        contextlib.closing(LocalBench()) as bench,
-        serving(spec, tmp_path, bench) as workbench,
-    ):
+    with contextlib.closing(LocalBench()) as bench, serving(spec, tmp_path, bench) as workbench:
         for sample in (first, last):
             trial = workbench.run(Probe(40, 1.0), tuple(sample.items()), stays)
             assert trial.ending is LoadEnding.WHOLE, trial.failure
@@ -352,9 +332,7 @@ http.server.ThreadingHTTPServer(("127.0.0.1", int(__import__("sys").argv[1])), A
 """
 
 
-def test_a_trial_names_the_memory_limit_at_which_its_server_was_killed(
-    tmp_path: Path,
-) -> None:
+def test_a_trial_names_the_memory_limit_at_which_its_server_was_killed(tmp_path: Path) -> None:
     needs(ServerResources(memory_bytes=MIB))
     (tmp_path / "greedy.py").write_text(GREEDY)
     text = f"""[server]
@@ -368,10 +346,7 @@ target = "http://127.0.0.1:{{port}}/"
 criteria = ["mean response < 40ms"]
 """
     spec = read_spec(text, str(tmp_path / "greedy.toml"))
-    with (
-        contextlib.closing(LocalBench()) as bench,
-        serving(spec, tmp_path, bench) as workbench,
-    ):
+    with contextlib.closing(LocalBench()) as bench, serving(spec, tmp_path, bench) as workbench:
         trial = workbench.run(Probe(20, 1.0), (), stays)
     assert trial.ending is LoadEnding.FAILED
     assert (
@@ -385,9 +360,7 @@ def test_a_disk_does_no_more_operations_than_it_may(direct: bool) -> None:
     """A limiter can only make a load longer: the bound holds on any machine."""
     operations, per_second = 60, 40
     disks = ServerDisks(
-        count=1,
-        size_bytes=16 * MIB,
-        limits=IoLimits(read_iops=per_second, write_iops=per_second),
+        count=1, size_bytes=16 * MIB, limits=IoLimits(read_iops=per_second, write_iops=per_second)
     )
     with given(ServerResources(disks=disks)) as held:
         file = Path(held.names(ServerResources(disks=disks))["disk1"]) / "file"
@@ -410,9 +383,7 @@ def test_a_disk_does_no_more_operations_than_it_may(direct: bool) -> None:
 
 
 @pytest.mark.parametrize("count", [1, 2])
-def test_what_is_written_without_limits_is_on_the_disks_when_they_hold_again(
-    count: int,
-) -> None:
+def test_what_is_written_without_limits_is_on_the_disks_when_they_hold_again(count: int) -> None:
     disks = ServerDisks(
         count=count,
         size_bytes=16 * MIB,
@@ -513,9 +484,7 @@ def test_striped_disks_share_the_data_and_have_a_limit_each() -> None:
         assert (place / "file").read_bytes() == contents
 
 
-def test_a_device_of_the_machine_is_limited_for_the_server_only(
-    tmp_path: Path,
-) -> None:
+def test_a_device_of_the_machine_is_limited_for_the_server_only(tmp_path: Path) -> None:
     limits = IoLimits(read_iops=123, write_bytes_per_s=MIB)
     wanted = ServerResources(io=(DeviceLimits(device=str(tmp_path), limits=limits),))
     with given(wanted) as held:
@@ -564,9 +533,7 @@ def test_a_bw_that_is_killed_at_any_moment_leaves_nothing(
         mounts = tmp_path / f"{MOUNTS_PREFIX}{number}"
         state = tmp_path / "state/servers" / str(number)
         setup = ServerSetup(
-            resources=wanted,
-            group=f"bw-server-{os.getpid()}_{number}",
-            mounts=str(mounts),
+            resources=wanted, group=f"bw-server-{os.getpid()}_{number}", mounts=str(mounts)
         )
         child = os.fork()
         if child == 0:
@@ -635,10 +602,7 @@ highest = 1
     bw = str(Path(sys.executable).with_name("bw"))
     with (tmp_path / "out").open("w") as out:
         search = subprocess.Popen(
-            [bw, "ramp", "spec.toml", "--study", "study"],
-            cwd=tmp_path,
-            stdout=out,
-            stderr=out,
+            [bw, "ramp", "spec.toml", "--study", "study"], cwd=tmp_path, stdout=out, stderr=out
         )
         group = f"bw-server-{search.pid}_*"
         for _ in range(1500):
@@ -690,10 +654,7 @@ def test_what_cannot_be_given_is_refused_before_the_first_trial(
     )
     spec = read_spec(text, "spec.toml")
     monkeypatch.setattr(Host, "writable", lambda _self, _path: False)
-    with (
-        contextlib.closing(LocalBench()) as bench,
-        pytest.raises(InputError) as caught,
-    ):
+    with contextlib.closing(LocalBench()) as bench, pytest.raises(InputError) as caught:
         serving(spec, tmp_path, bench)
     told = [(d.code, d.message) for d in caught.value.diagnostics]
     assert {code for code, _ in told} == {"resources-unavailable"}

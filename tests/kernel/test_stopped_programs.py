@@ -40,9 +40,7 @@ touch first
 """
 
 
-def test_a_trial_during_which_the_launcher_was_stopped_is_repeated(
-    tmp_path: Path,
-) -> None:
+def test_a_trial_during_which_the_launcher_was_stopped_is_repeated(tmp_path: Path) -> None:
     words = ("run", "--max-runs", "4", "--study", "study")
     done = subprocess.run(
         [*BW, *words, "--", "sh", "-c", STOPS_ITS_LAUNCHER],

@@ -133,9 +133,7 @@ def server(tmp_path: Path) -> Iterator[LiveServer]:
     made._selector.close()
 
 
-def test_idle_connections_have_a_limited_number_of_threads(
-    server: LiveServer,
-) -> None:
+def test_idle_connections_have_a_limited_number_of_threads(server: LiveServer) -> None:
     before = threading.active_count()
     address = (live.LOOPBACK, server.port)
     with contextlib.ExitStack() as stack:
@@ -152,9 +150,7 @@ def test_idle_connections_have_a_limited_number_of_threads(
 
 
 def test_a_thread_that_cannot_start_prints_nothing(
-    server: LiveServer,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
+    server: LiveServer, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     def refuse(_thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")

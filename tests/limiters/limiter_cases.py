@@ -103,10 +103,7 @@ def compilation(directory: Path) -> Path:
 
 @contextlib.contextmanager
 def nginx(
-    directory: Path,
-    address: str = "127.0.0.1",
-    there: tuple[str, ...] = (),
-    size: int = 100,
+    directory: Path, address: str = "127.0.0.1", there: tuple[str, ...] = (), size: int = 100
 ) -> Iterator[str]:
     """Run nginx over a file at an address, by a prefix that goes there; yield its URL."""
     needs("nginx")
@@ -149,10 +146,7 @@ def quota(directory: Path) -> Iterator[Command]:
 @contextlib.contextmanager
 def io_throttle(directory: Path) -> Iterator[Command]:
     """fio on a device that is limited to 300 reads a second."""
-    with (
-        loop_device(directory / "image", 64) as device,
-        throttled(device, "read_iops", 300),
-    ):
+    with loop_device(directory / "image", 64) as device, throttled(device, "read_iops", 300):
         yield fio(device, "--rw=randread", "--direct=1", "--ioengine=libaio", "--iodepth=8")
 
 

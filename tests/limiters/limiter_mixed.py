@@ -21,14 +21,7 @@ from functools import partial
 from pathlib import Path
 
 from limiter_cases import Command, shell
-from limiter_means import (
-    cgroup,
-    loop_device,
-    mounted,
-    needs,
-    running,
-    swap_on,
-)
+from limiter_means import cgroup, loop_device, mounted, needs, running, swap_on
 
 OTHERS, QUOTA, SWAP = "noisy-neighbour", "throttled-by-cgroup-quota", "swapping"
 THREAD, DISK = "single-threaded-cpu-bound", "disk-saturated"
@@ -108,10 +101,7 @@ def _beside(number: float, duty: float, directory: Path) -> Iterator[Situation]:
         command = shell(work())
         yield Situation(
             command,
-            {
-                OTHERS: lambda: without(started, command),
-                THREAD: lambda: instead(shell(work(2))),
-            },
+            {OTHERS: lambda: without(started, command), THREAD: lambda: instead(shell(work(2)))},
         )
 
 
@@ -152,10 +142,7 @@ def _flushing(number: float, duty: float, directory: Path) -> Iterator[Situation
         command = writing(place)
         yield Situation(
             command,
-            {
-                OTHERS: lambda: without(started, command),
-                DISK: lambda: instead(writing(memory)),
-            },
+            {OTHERS: lambda: without(started, command), DISK: lambda: instead(writing(memory))},
         )
 
 
@@ -201,13 +188,7 @@ MIXED = (
         )
     ),
     *(
-        Mixed(
-            "one thread in a quota",
-            f"{share:.0%}",
-            QUOTA,
-            THREAD,
-            _made(_in_quota, share),
-        )
+        Mixed("one thread in a quota", f"{share:.0%}", QUOTA, THREAD, _made(_in_quota, share))
         for share in (0.2, 0.5, 0.7)
     ),
     *(
@@ -218,13 +199,7 @@ MIXED = (
         )
     ),
     *(
-        Mixed(
-            "swap space and a thread",
-            f"{size} MiB",
-            SWAP,
-            THREAD,
-            _made(_swapping, size),
-        )
+        Mixed("swap space and a thread", f"{size} MiB", SWAP, THREAD, _made(_swapping, size))
         for size in (40, 32, 56)
     ),
 )

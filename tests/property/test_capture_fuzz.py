@@ -22,8 +22,7 @@ PIECES = (
     *(b")", b",", b"0-", b"max", b"/", b"=", b"S", b"\t", b"1-3", b"a b", "²".encode()),
 )
 TEXTS = st.one_of(
-    st.binary(max_size=60),
-    st.lists(st.sampled_from(PIECES), max_size=16).map(b"".join),
+    st.binary(max_size=60), st.lists(st.sampled_from(PIECES), max_size=16).map(b"".join)
 )
 
 

@@ -9,12 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchwright.core.comparison import (
-    ComparisonDesign,
-    ComparisonResult,
-    ComparisonRule,
-    Verdict,
-)
+from benchwright.core.comparison import ComparisonDesign, ComparisonResult, ComparisonRule, Verdict
 from benchwright.core.plan import StopDecision
 from benchwright.decide.compare.conclusion import conclude
 from benchwright.decide.compare.evidence import ComparisonBuilder

@@ -44,10 +44,7 @@ RULES = st.one_of(
     ),
 )
 OUTCOMES = st.lists(
-    st.tuples(
-        st.floats(0.9, 1.1),
-        st.sampled_from([TrialEnding.OK] * 5 + [TrialEnding.FAILED]),
-    ),
+    st.tuples(st.floats(0.9, 1.1), st.sampled_from([TrialEnding.OK] * 5 + [TrialEnding.FAILED])),
     min_size=60,
     max_size=60,
 )
@@ -56,13 +53,7 @@ OUTCOMES = st.lists(
 def trial(epoch: int, outcome: tuple[float, TrialEnding]) -> Trial:
     value, ending = outcome
     return Trial(
-        "t",
-        epoch,
-        1,
-        ending,
-        0,
-        100,
-        (MeasurementBlock(1, epoch, "c", 0, {"elapsed": value}),),
+        "t", epoch, 1, ending, 0, 100, (MeasurementBlock(1, epoch, "c", 0, {"elapsed": value}),)
     )
 
 

@@ -8,12 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchwright.core.errors import InputError
-from benchwright.core.expression import (
-    PREDICATE_VARIABLES,
-    EvaluationError,
-    parse,
-    to_number,
-)
+from benchwright.core.expression import PREDICATE_VARIABLES, EvaluationError, parse, to_number
 from benchwright.core.expression import to_text as text_of
 
 TOKENS = [

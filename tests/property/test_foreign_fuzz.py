@@ -140,10 +140,7 @@ def sound(found: list[ParsedInput]) -> None:
         assert all(isinstance(level, str) for pair in one.sample for level in pair)
 
 
-@settings(
-    max_examples=500,
-    suppress_health_check=[HealthCheck.too_slow],
-)
+@settings(max_examples=500, suppress_health_check=[HealthCheck.too_slow])
 @given(document=mutants(), packed=st.booleans())
 def test_a_changed_document_is_results_or_an_input_error(document: Any, packed: bool) -> None:
     text = json.dumps(document).encode("utf-8", "surrogatepass")
@@ -343,9 +340,7 @@ def test_what_a_changed_file_has_is_read_or_named_or_the_file_is_refused(
     for place in places_of(document)[1:]:
         old = reduce(lambda value, key: value[key], place, document)
         new = changed(
-            document,
-            place[:-1],
-            lambda here, last=place[-1]: at_key(here, last, CHANGES[change]),
+            document, place[:-1], lambda here, last=place[-1]: at_key(here, last, CHANGES[change])
         )
         path.write_text(write(new))
         try:

@@ -19,11 +19,7 @@ from hdr_text import LARGEST, bucket, encode, number
 GOLDEN = Path(__file__).parents[1] / "golden" / "trace" / "stat.json"
 
 
-@given(
-    st.lists(st.integers(0, LARGEST), min_size=1, max_size=60),
-    st.integers(1, 5),
-    st.booleans(),
-)
+@given(st.lists(st.integers(0, LARGEST), min_size=1, max_size=60), st.integers(1, 5), st.booleans())
 def test_what_was_recorded_is_decoded(values: list[int], digits: int, deflated: bool) -> None:
     found = decode_histogram(encode(values, digits, deflated=deflated))
     expected: dict[tuple[int, int], int] = {}

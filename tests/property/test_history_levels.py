@@ -18,13 +18,7 @@ from benchwright.core.machine import Fact
 from benchwright.features.history.answer import HistoryQuestion, history_answer
 from benchwright.features.history.levels import METHOD, newest_runs, stored_starts
 from benchwright.features.history.store import HistoryFile, history_of
-from benchwright.features.history.types import (
-    Acceptance,
-    Environment,
-    HistoryPoint,
-    Run,
-    SeriesKey,
-)
+from benchwright.features.history.types import Acceptance, Environment, HistoryPoint, Run, SeriesKey
 from benchwright.stats.steps import TAIL
 
 ENVIRONMENTS = tuple(
@@ -182,9 +176,7 @@ def test_the_answers_after_each_run_are_those_of_all_points(tmp_path: Path, seed
     assert min(verdicts["no difference"], verdicts["undecided"]) > 10, verdicts
 
 
-def test_the_answers_of_series_longer_than_what_is_stored_of_their_values(
-    tmp_path: Path,
-) -> None:
+def test_the_answers_of_series_longer_than_what_is_stored_of_their_values(tmp_path: Path) -> None:
     path = tmp_path / "h.db"
     source = Source(7, series=1)
     rng = random.Random(7)
@@ -313,9 +305,7 @@ def test_what_is_stored_is_that_of_this_version_of_the_method(tmp_path: Path) ->
     assert (METHOD, found) == (3, "e2d8ea6832547275")
 
 
-def test_a_metric_that_is_asked_for_again_has_the_answers_of_all_its_points(
-    tmp_path: Path,
-) -> None:
+def test_a_metric_that_is_asked_for_again_has_the_answers_of_all_its_points(tmp_path: Path) -> None:
     path = tmp_path / "h.db"
     source = Source(5, series=1)
     for number in range(40):

@@ -17,11 +17,7 @@ from benchwright.study.parsers import text as res
 from benchwright.study.parsers.api import ResultParser
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "parsers"
-PARSERS: tuple[ResultParser, ...] = (
-    res.RES_PARSER,
-    csv.CSV_PARSER,
-    gnu_time.GNU_TIME_PARSER,
-)
+PARSERS: tuple[ResultParser, ...] = (res.RES_PARSER, csv.CSV_PARSER, gnu_time.GNU_TIME_PARSER)
 SEEDS = [p.read_bytes() for p in sorted(GOLDEN.iterdir()) if p.suffix != ".json"]
 LINES = sorted({line for seed in SEEDS for line in seed.split(b"\n")})
 

@@ -8,12 +8,7 @@ import string
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from benchwright.machine.redact import (
-    REDACTED,
-    recorded_settings,
-    redacted_text,
-    redacted_variable,
-)
+from benchwright.machine.redact import REDACTED, recorded_settings, redacted_text, redacted_variable
 
 LETTERS = string.ascii_letters + string.digits
 NAMES = st.sampled_from(

@@ -22,9 +22,7 @@ RESERVED = {"thread", "epoch", "command", "status", "test", "name", "iteration"}
 # What a line of APLOG can be called (trial/metrics.py): no `=`, no space at the ends.
 # The spellings of times are themselves names of quantities, never another's.
 words = st.text(
-    st.characters(codec="utf-8", categories=("L", "N", "P", "S", "Zs")),
-    min_size=1,
-    max_size=12,
+    st.characters(codec="utf-8", categories=("L", "N", "P", "S", "Zs")), min_size=1, max_size=12
 )
 names = words.map(lambda w: w.replace("=", "-").strip()).filter(
     lambda w: (
@@ -50,10 +48,7 @@ def trials(draw: st.DrawFn) -> list[Trial]:
                 epoch=epoch,
                 command=draw(commands),
                 status=draw(st.integers(0, 255)),
-                values={
-                    **draw(times),
-                    **draw(st.dictionaries(names, numbers, max_size=4)),
-                },
+                values={**draw(times), **draw(st.dictionaries(names, numbers, max_size=4))},
             )
             for thread in range(1, draw(st.integers(1, 3)) + 1)
         )

@@ -8,24 +8,12 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchwright.stats.table import (
-    Table,
-    aggregate_rows,
-    derive,
-    group,
-    select,
-    unify,
-    warn,
-)
+from benchwright.stats.table import Table, aggregate_rows, derive, group, select, unify, warn
 
 NUMBERS = st.one_of(st.none(), st.floats(allow_nan=True, allow_infinity=True, width=64))
 ROWS = st.lists(
     st.tuples(
-        st.integers(1, 3),
-        st.integers(1, 3),
-        st.sampled_from(["a", "b", None]),
-        NUMBERS,
-        NUMBERS,
+        st.integers(1, 3), st.integers(1, 3), st.sampled_from(["a", "b", None]), NUMBERS, NUMBERS
     ),
     max_size=12,
 )

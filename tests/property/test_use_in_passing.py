@@ -15,16 +15,7 @@ from hypothesis import strategies as st
 from benchwright.core.resource_use import ResourceUse
 from benchwright.trial.programs import find_sampler
 from made_up_series import TENTH, MadeUp
-from plain_use import (
-    Plain,
-    disk,
-    extreme,
-    frequencies,
-    messages,
-    nearest_files,
-    others,
-    threads,
-)
+from plain_use import Plain, disk, extreme, frequencies, messages, nearest_files, others, threads
 from series_writer import SECOND, SeriesWriter
 from use_of_series import use_between, uses_of
 from whole_series import read_whole

@@ -54,20 +54,7 @@ RESTARTS = ("reboot: Restarting system", "sysrq: Resetting")
 
 def make_disk(contents: Path, disk: Path, size: str) -> None:
     """Make an ext4 image of a directory; everything in it is root's."""
-    run(
-        [
-            "mke2fs",
-            "-q",
-            "-t",
-            "ext4",
-            "-E",
-            "root_owner=0:0",
-            "-d",
-            contents,
-            disk,
-            size,
-        ]
-    )
+    run(["mke2fs", "-q", "-t", "ext4", "-E", "root_owner=0:0", "-d", contents, disk, size])
 
 
 def boot(
@@ -99,15 +86,7 @@ def _started(disks: Sequence[Path], timeout_s: int, flavour: Flavour, log: Path 
     """Run the machine until it restarts or switches itself off."""
     base = image(flavour)
     words: list[str | Path] = [
-        *(
-            "qemu-system-x86_64",
-            "-accel",
-            "tcg",
-            "-cpu",
-            "Nehalem,+rdrand",
-            "-m",
-            "512",
-        ),
+        *("qemu-system-x86_64", "-accel", "tcg", "-cpu", "Nehalem,+rdrand", "-m", "512"),
         *("-nodefaults", "-nographic", "-serial", "stdio", "-no-reboot"),
         *("-kernel", base / "vmlinuz", "-initrd", base / "initramfs.gz"),
         *("-append", f"{KERNEL_WORDS} {flavour.kernel}"),

@@ -56,15 +56,7 @@ KERNEL = "linux-image-cloud-amd64"
 SITE = ("numpy", "numpy.libs", "msgspec", "rich", "scipy.libs", "scipy")
 SCIPY_PARTS = ("_lib", "special")
 """The run-time uses scipy.special alone."""
-PROGRAMS = (
-    "qemu-system-x86_64",
-    "apt-get",
-    "apt-cache",
-    "dpkg-deb",
-    "mke2fs",
-    "debugfs",
-    "mkswap",
-)
+PROGRAMS = ("qemu-system-x86_64", "apt-get", "apt-cache", "dpkg-deb", "mke2fs", "debugfs", "mkswap")
 
 INITRAMFS_INIT = """#!/bin/busybox sh
 /bin/busybox mount -t devtmpfs dev /dev
@@ -220,10 +212,7 @@ def _build(draft: Path, versions: Sequence[str], flavour: Flavour) -> None:
 
 def _download(place: Path, packages: Sequence[str]) -> None:
     done = subprocess.run(
-        ["apt-get", "download", "-q", *packages],
-        cwd=place,
-        capture_output=True,
-        text=True,
+        ["apt-get", "download", "-q", *packages], cwd=place, capture_output=True, text=True
     )
     if done.returncode:
         raise Unavailable(f"apt-get download: {done.stderr.strip().splitlines()[-1:]}")
@@ -237,17 +226,7 @@ def _fill(root: Path, flavour: Flavour) -> None:
     (site / "work.pth").write_text("/work/python\n")
     # Compiled here once, and not at each start by an emulated processor.
     compileall.compile_dir(root / "usr/lib", quiet=2, stripdir=str(root), maxlevels=20)
-    for directory in (
-        "proc",
-        "sys",
-        "dev",
-        "tmp",
-        "run",
-        "work",
-        "sbin",
-        "var/lib",
-        "var/log",
-    ):
+    for directory in ("proc", "sys", "dev", "tmp", "run", "work", "sbin", "var/lib", "var/log"):
         (root / directory).mkdir(parents=True, exist_ok=True)
     (root / "var/tmp").mkdir(mode=0o1777)
     (root / "usr/local").mkdir(exist_ok=True)

@@ -44,10 +44,7 @@ def wheel_of(machine: str) -> Path:
 def tools() -> Path:
     """Return the directory of twine and pipx."""
     done = subprocess.run(
-        [ROOT / "scripts" / "release_tools.sh"],
-        check=True,
-        stdout=subprocess.PIPE,
-        text=True,
+        [ROOT / "scripts" / "release_tools.sh"], check=True, stdout=subprocess.PIPE, text=True
     )
     return Path(done.stdout.strip())
 
@@ -85,9 +82,7 @@ def test_both_wheels_and_the_source_distribution_have_the_same_files() -> None:
 
 
 @not_x86
-def test_the_wheel_from_the_index_runs_the_first_commands_of_the_readme(
-    tmp_path: Path,
-) -> None:
+def test_the_wheel_from_the_index_runs_the_first_commands_of_the_readme(tmp_path: Path) -> None:
     new = NewEnvironment.made(tmp_path)
     wheel = f"{wheel_of('x86_64')}[all]"
     new.run("python", "-m", "pip", "install", "-q", "--only-binary", ":all:", wheel)
@@ -128,10 +123,7 @@ def test_pipx_runs_it_by_its_name(tools: Path, tmp_path: Path) -> None:
 @not_x86
 def test_the_wheel_for_aarch64_runs_under_qemu(tools: Path, tmp_path: Path) -> None:
     made = subprocess.run(
-        [ROOT / "scripts" / "aarch64.sh"],
-        check=True,
-        stdout=subprocess.PIPE,
-        text=True,
+        [ROOT / "scripts" / "aarch64.sh"], check=True, stdout=subprocess.PIPE, text=True
     )
     new = EmulatedEnvironment.emulated(tmp_path, Path(made.stdout.strip()))
     machine = "import platform; print(platform.machine())"

@@ -24,10 +24,7 @@ REFUSAL_S = 0.001
 
 
 def closed_loop(
-    serve: Callable[[Times], Times],
-    users: int,
-    lasts_s: float,
-    generator: Gaps | None = None,
+    serve: Callable[[Times], Times], users: int, lasts_s: float, generator: Gaps | None = None
 ) -> Operations:
     """Return the operations that start in [0, lasts_s)."""
     gaps = Gaps.none() if generator is None else generator

@@ -3,16 +3,7 @@
 from __future__ import annotations
 
 from arrivals import Bursty
-from servers import (
-    CONTRARY,
-    ERRORS,
-    LIKE_REAL,
-    R_SAT,
-    SERVERS,
-    SHEDS,
-    STALLS,
-    SimServer,
-)
+from servers import CONTRARY, ERRORS, LIKE_REAL, R_SAT, SERVERS, SHEDS, STALLS, SimServer
 from speed_profiles import SpeedProfile
 from stations import Batching, Capped, Queue, Tandem
 from work import BoundedPareto, Deterministic, Exponential, Hyperexponential, Lognormal
@@ -22,8 +13,7 @@ WARM_UP = "warm-up-not-over"
 HELD_OUT: tuple[SimServer, ...] = (
     SimServer("held-out-mh3", Queue(3, Hyperexponential(0.010, 4.0))),
     SimServer(
-        "held-out-tandem",
-        Tandem(Queue(2, Exponential(0.008)), Queue(1, Exponential(0.0038))),
+        "held-out-tandem", Tandem(Queue(2, Exponential(0.008)), Queue(1, Exponential(0.0038)))
     ),
     SimServer(
         "held-out-bursty",

@@ -259,10 +259,7 @@ MACHINES: tuple[Machine, ...] = (
     Machine(
         "neighbour-late",
         neighbour=Neighbour(
-            Preemption(0.10, (0.02, 0.2)),
-            Preemption(0.20, SHORT_S),
-            (10.0, 40.0),
-            (10.0, 40.0),
+            Preemption(0.10, (0.02, 0.2)), Preemption(0.20, SHORT_S), (10.0, 40.0), (10.0, 40.0)
         ),
     ),
     Machine(

@@ -138,11 +138,7 @@ def measured_range(server: SimServer, machine: Machine) -> PeakRange:
     machine = while_there(machine)
     shared = machine.shared and replace(machine.shared, generator=None)
     outside = replace(
-        machine,
-        generator=None,
-        server=machine.server or machine.both,
-        both=None,
-        shared=shared,
+        machine, generator=None, server=machine.server or machine.both, both=None, shared=shared
     )
     peak = measured_peak(server, outside)
     if machine.both is None:

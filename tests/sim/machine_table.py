@@ -61,9 +61,7 @@ class MachineRow(msgspec.Struct, frozen=True):
     """The median."""
 
 
-def machine_rows(
-    played: Iterable[tuple[Task, Sequence[Outcome]]],
-) -> list[MachineRow]:
+def machine_rows(played: Iterable[tuple[Task, Sequence[Outcome]]]) -> list[MachineRow]:
     """Return the rows, in the order of the tasks."""
     groups: dict[tuple[str, str, str], list[tuple[str, Outcome]]] = {}
     for task, outcomes in played:

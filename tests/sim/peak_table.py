@@ -31,17 +31,7 @@ from benchwright.features.search.types import Claim, parse_claim
 from held_out import BY_NAME, HELD_OUT
 from machine import BY_MACHINE, CALM
 from machine_table import MachineRow, machine_markdown, machine_rows
-from outcomes import (
-    PEERS,
-    RESTART_S,
-    Outcome,
-    Row,
-    Share,
-    Task,
-    play_task,
-    row_of,
-    whole_lines,
-)
+from outcomes import PEERS, RESTART_S, Outcome, Row, Share, Task, play_task, row_of, whole_lines
 from servers import SERVERS
 
 SLOW = ("strawman",)
@@ -201,10 +191,7 @@ def play_all(tasks: Sequence[Task], jobs: int, path: Path | None) -> dict[Key, d
         if played.key in found and played.budget_s == budgets[played.key]:
             found[played.key].update({one.seed: one for one in played.outcomes})
     chunks = [c for task in tasks for c in chunks_of(task, set(found[_key(task)]))]
-    with (
-        multiprocessing.Pool(jobs) as pool,
-        (path or Path(os.devnull)).open("ab") as out,
-    ):
+    with multiprocessing.Pool(jobs) as pool, (path or Path(os.devnull)).open("ab") as out:
         for number, played in enumerate(pool.imap_unordered(_play, chunks), 1):
             found[played.key].update({one.seed: one for one in played.outcomes})
             out.write(msgspec.json.encode(played) + b"\n")

@@ -202,27 +202,13 @@ ODD = (
         stationary=False,
         finding=f"{STALLS}|{CONTRARY}",
     ),
-    SimServer(
-        "drift",
-        MM4,
-        SpeedProfile(drift_per_minute=0.005),
-        stationary=False,
-        finding=DRIFT,
-    ),
-    SimServer(
-        "batching",
-        Batching(4, 0.030, 0.002, Exponential(0.002)),
-        finding=NON_MONOTONIC,
-    ),
+    SimServer("drift", MM4, SpeedProfile(drift_per_minute=0.005), stationary=False, finding=DRIFT),
+    SimServer("batching", Batching(4, 0.030, 0.002, Exponential(0.002)), finding=NON_MONOTONIC),
 )
 
 WALLS = (
     SimServer("wall", Throttled(1500.0, Exponential(0.002)), start_rate=200.0),
-    SimServer(
-        "wall-cache",
-        Throttled(1000.0, Exponential(0.0005), 0.67),
-        start_rate=200.0,
-    ),
+    SimServer("wall-cache", Throttled(1000.0, Exponential(0.0005), 0.67), start_rate=200.0),
 )
 """As NFS servers whose disk is limited in operations per second."""
 

@@ -21,15 +21,7 @@ from world import search_of, unit_of
 
 SEEDS = range(95_000, 95_010 if os.environ.get("BW_CALIBRATION") == "full" else 95_001)
 CLAIMS = (Claim(), Claim(ClaimKind.RATE, 0.05), Claim(ClaimKind.SLO, 0.1, 0.95))
-SERVERS = (
-    "A-mm4",
-    "cold",
-    "mg4-heavy",
-    "thrash",
-    "kink",
-    "shedding",
-    "mm8-cold-per-trial",
-)
+SERVERS = ("A-mm4", "cold", "mg4-heavy", "thrash", "kink", "shedding", "mm8-cold-per-trial")
 AGAINST = "answer-against-curve"
 
 

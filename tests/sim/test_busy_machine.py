@@ -39,15 +39,11 @@ class Situation:
 
 SITUATIONS = {
     "PostgreSQL, generator preempted": Situation(
-        "like-postgres",
-        Machine("late by 20 ms", generator=Preemption(0.04, (0.001, 0.06))),
-        40.0,
+        "like-postgres", Machine("late by 20 ms", generator=Preemption(0.04, (0.001, 0.06))), 40.0
     ),
     "nginx beside a neighbour": Situation("like-nginx", BY_MACHINE["neighbour-late"], 60.0),
     "nginx that compresses, generator very late": Situation(
-        "like-nginx-gzip",
-        Machine("late by 258 ms", generator=Preemption(0.10, (0.05, 0.3))),
-        20.0,
+        "like-nginx-gzip", Machine("late by 258 ms", generator=Preemption(0.10, (0.05, 0.3))), 20.0
     ),
     "PostgreSQL on a calm machine": Situation("like-postgres", CALM, 40.0),
 }

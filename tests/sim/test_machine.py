@@ -33,15 +33,7 @@ from outcomes import Outcome, Task
 from servers import MEAN, R_SAT, A, SimServer
 from stations import Queue
 from work import Deterministic, Exponential
-from world import (
-    Operations,
-    SimWorkbench,
-    State,
-    play,
-    simulate,
-    simulate_users,
-    unit_of,
-)
+from world import Operations, SimWorkbench, State, play, simulate, simulate_users, unit_of
 
 P99 = Criterion(key="response_ms_p99", limit=100, statistic="percentile", share=0.99)
 WITHIN = Criterion(key="within_40ms_share", limit=0.9, unit="", better="higher", statistic="share")

@@ -74,10 +74,7 @@ STATIONS: dict[str, tuple[Station, float]] = {
     "kink, after": (Growing(4, 0.012, 200.0, 3.0), 215.0),
     "wall": (Throttled(1500.0, Exponential(0.002)), 1400.0),
     "wall behind a cache": (Throttled(1000.0, Exponential(0.002), 0.67), 1400.0),
-    "tandem": (
-        Tandem(Queue(2, Exponential(0.008)), Queue(1, Exponential(0.004))),
-        170.0,
-    ),
+    "tandem": (Tandem(Queue(2, Exponential(0.008)), Queue(1, Exponential(0.004))), 170.0),
 }
 
 
@@ -294,11 +291,7 @@ WEATHERS = (
 )
 
 
-@given(
-    st.sampled_from(WEATHERS),
-    st.integers(0, 1000),
-    st.lists(st.floats(0, 80), min_size=1),
-)
+@given(st.sampled_from(WEATHERS), st.integers(0, 1000), st.lists(st.floats(0, 80), min_size=1))
 @settings(max_examples=60)
 def test_work_time_is_mapped_both_ways(profile: SpeedProfile, seed: int, at: list[float]) -> None:
     work_time = profile.work_time(np.random.default_rng(seed), 60.0, 30.0)

@@ -183,11 +183,7 @@ class Ladder:
         return Probe(rate=rate, duration_s=10.0)
 
     def leaves(
-        self,
-        goal: PeakGoal,
-        history: Sequence[LoadTrial],
-        probe: Probe,
-        so_far: LoadTrial,
+        self, goal: PeakGoal, history: Sequence[LoadTrial], probe: Probe, so_far: LoadTrial
     ) -> bool:
         return len(history) == 1 and so_far.lasted_s >= 4
 

@@ -61,11 +61,7 @@ Serve = Callable[[Times], Times]
 
 
 def simulate(
-    server: SimServer,
-    rate: float,
-    lasts_s: float,
-    state: State,
-    machine: Machine = CALM,
+    server: SimServer, rate: float, lasts_s: float, state: State, machine: Machine = CALM
 ) -> Operations:
     """Return the operations of one run of an open loop from an empty server."""
     random = np.random.default_rng([state.seed, state.number])
@@ -128,11 +124,7 @@ class _Trial:
 
 
 def simulate_users(
-    server: SimServer,
-    users: int,
-    lasts_s: float,
-    state: State,
-    machine: Machine = CALM,
+    server: SimServer, users: int, lasts_s: float, state: State, machine: Machine = CALM
 ) -> Operations:
     """Return the operations of one run of a closed loop of so many users.
 
@@ -258,13 +250,7 @@ def play(
     """
     search = Search(goal, list(history))
     bench = SimWorkbench(
-        server,
-        goal.criteria,
-        seed,
-        goal.restart_s,
-        goal.watched,
-        machine,
-        len(history),
+        server, goal.criteria, seed, goal.restart_s, goal.watched, machine, len(history)
     )
     while True:
         step = next_peak_step(policy, goal, search.history)

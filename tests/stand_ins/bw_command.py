@@ -18,10 +18,5 @@ def bw_words(*words: str) -> list[str]:
 def bw(directory: Path, *words: str, timeout: float = 280, **more: Any) -> Done:
     """Run bw in a directory and return what it did; `timeout` [s] is for what hangs."""
     return subprocess.run(
-        bw_words(*words),
-        cwd=directory,
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-        **more,
+        bw_words(*words), cwd=directory, capture_output=True, text=True, timeout=timeout, **more
     )

@@ -25,11 +25,7 @@ from hdr_text import encode
 START_NS = 1_795_376_153_832_229_000
 ODD = 'sort -k 2 "a\\b" | uniq'
 FINDING = Finding(
-    "multimodal",
-    Severity.WARNING,
-    ODD,
-    'elapsed has two modes: <1> & "2"',
-    "report the median",
+    "multimodal", Severity.WARNING, ODD, 'elapsed has two modes: <1> & "2"', "report the median"
 )
 
 
@@ -44,27 +40,14 @@ def session(slower: float = 1.0) -> ExportView:
             _trial(at, {"elapsed": t, "user": 0.15, "system": 0.0, "rss_bytes": 1130496.0})
             for at, t in enumerate(times, 1)
         ],
-        (
-            ("elapsed", "s", "lower"),
-            ("user", "s", "lower"),
-            ("rss_bytes", "B", "lower"),
-        ),
+        (("elapsed", "s", "lower"), ("user", "s", "lower"), ("rss_bytes", "B", "lower")),
         (FINDING,),
     )
     counting = _test(
         "count",
         (),
         [
-            _trial(
-                at,
-                {
-                    "elapsed": 0.5,
-                    "user": 0.4,
-                    "system": 0.05,
-                    "ops": ops,
-                    "delay_ms": 14.2,
-                },
-            )
+            _trial(at, {"elapsed": 0.5, "user": 0.4, "system": 0.05, "ops": ops, "delay_ms": 14.2})
             for at, ops in enumerate((110.0, 112.0, 111.0, 0.0), 1)
         ],
         (("ops", "", "higher"), ("delay_ms", "ms", "lower"), ("elapsed", "s", "lower")),
@@ -128,12 +111,7 @@ def _test(base, keys, trials, metrics, findings=()) -> ExportTest:
         estimate = Estimate(value, value * 0.99, value * 1.01, 0.95, "student-t", len(values), unit)
         found.append(
             ExportMetric(
-                name=name,
-                label=name,
-                unit=unit,
-                better=better,
-                estimate=estimate,
-                values=values,
+                name=name, label=name, unit=unit, better=better, estimate=estimate, values=values
             )
         )
     levels = "".join(f":{key}={level}" for key, level in keys)

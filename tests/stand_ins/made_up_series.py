@@ -50,11 +50,7 @@ class MadeUp:
         for name in ("swap_in", "major_faults", "oom_kill"):
             self._count(f"vm/{name}", 2)
         free = self.random.randrange(900)
-        for name, value in (
-            ("total", 9000),
-            ("available", 1000 + free),
-            ("dirty", free),
-        ):
+        for name, value in (("total", 9000), ("available", 1000 + free), ("dirty", free)):
             self._gauge(f"memory/{name}", value)
         self._gauge("memory/swap_total", 1000)
         self._gauge("memory/swap_free", free)

@@ -127,14 +127,7 @@ class NewEnvironment:
         commands = readme_commands()
         assert [one.split()[1] for one in commands] == ["compare", "run", "load"]
         for command in commands:
-            self.run(
-                "sh",
-                "-c",
-                command,
-                statuses=(0, UNDECIDED),
-                timeout=seconds,
-                cwd=study,
-            )
+            self.run("sh", "-c", command, statuses=(0, UNDECIDED), timeout=seconds, cwd=study)
         self.run("bw", "report", "-o", "report.html", cwd=study)
         page = (study / "report.html").read_text()
         assert "gzip" in page

@@ -38,11 +38,7 @@ class User:
     def run(self, *argv: str) -> subprocess.CompletedProcess[str]:
         """Run a command in his home."""
         kept = ("PATH", "PYTHONPATH", "BW_LAUNCHER", "BW_ENGINE", "BW_SAMPLER")
-        own = {
-            "HOME": str(self.home),
-            "LANG": "C.UTF-8",
-            "PYTHONDONTWRITEBYTECODE": "1",
-        }
+        own = {"HOME": str(self.home), "LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1"}
         return subprocess.run(
             [*self._prefix, *argv],
             cwd=self.home,

@@ -78,11 +78,7 @@ _DISKS = {8: [1, 2], 12: [1, 2, 4]}
 
 
 def write_surface(
-    place: Path,
-    *,
-    samples: int = 12,
-    sleep_s: float = 0.2,
-    deadline_s: float | None = None,
+    place: Path, *, samples: int = 12, sleep_s: float = 0.2, deadline_s: float | None = None
 ) -> None:
     """Write `s.toml`, a surface of 8 or 12 such samples, and its generator.
 
@@ -93,11 +89,7 @@ def write_surface(
     if deadline_s is not None:
         searches = {"limit": "3ms", "run_length": "0.2s", "trials": 1}
     text = _SPEC.format(
-        python=sys.executable,
-        samples=samples,
-        disks=_DISKS[samples],
-        sleep_s=sleep_s,
-        **searches,
+        python=sys.executable, samples=samples, disks=_DISKS[samples], sleep_s=sleep_s, **searches
     )
     if deadline_s is not None:
         text += f'deadline = "{deadline_s:.1f}s"\n'

@@ -106,9 +106,7 @@ class SlurmCluster:
         key.chmod(0o400)
         (home / "slurm.conf").write_text(
             _CONFIGURATION.format(
-                home=home,
-                ports=self.ports,
-                user=pwd.getpwuid(os.geteuid()).pw_name,
+                home=home, ports=self.ports, user=pwd.getpwuid(os.geteuid()).pw_name
             )
         )
         self._commands = {
@@ -253,8 +251,7 @@ class SlurmCluster:
 
         def idle() -> bool:
             done = self.run(
-                *("sinfo", "--noheader", "--Node", "--format=%T"),
-                *("--partition", self.partition),
+                *("sinfo", "--noheader", "--Node", "--format=%T"), *("--partition", self.partition)
             )
             states = done.stdout.split()
             return states == ["idle"] * len(self.hosts) and not self.jobs()
@@ -328,11 +325,7 @@ def keep_daemons(home: Path) -> None:
 def _spawn(argv: Sequence[str]) -> int:
     with open(os.devnull, "r+b") as nothing:
         return subprocess.Popen(
-            argv,
-            stdin=nothing,
-            stdout=nothing,
-            stderr=nothing,
-            start_new_session=True,
+            argv, stdin=nothing, stdout=nothing, stderr=nothing, start_new_session=True
         ).pid
 
 

@@ -101,9 +101,7 @@ def test_a_missing_program_is_reported_in_its_place(
     assert engine == {"path": "/bin/false", "version": None}
 
 
-def test_two_dashes_are_no_value_of_an_option(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_two_dashes_are_no_value_of_an_option(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "--name=--", "--runs", "1", "--", "echo", "--x=--"]) == 2
     error = capsys.readouterr().err
     assert "--name" in error

@@ -191,8 +191,7 @@ def test_progress_and_answer_have_the_interval_of_the_rule() -> None:
     shown = progress_of(rule, history).estimate
     (stopped,) = answer_of([input_of("t", values, rule=rule, stop=stop)]).tests
     (cut,) = answer_of(
-        [AnswerInput(name="t", rule=rule, trials=trials_of(values))],
-        status="interrupted",
+        [AnswerInput(name="t", rule=rule, trials=trials_of(values))], status="interrupted"
     ).tests
     assert shown is not None
     assert stopped.estimate == cut.estimate == shown
@@ -207,10 +206,7 @@ def test_the_users_metric_is_the_one_that_is_shown() -> None:
         trials=trials_of(STEADY, tps=100.0),
     )
     (test,) = answer_of([one]).tests
-    assert (test.metric, [other.metric for other in test.others]) == (
-        "tps",
-        ["elapsed"],
-    )
+    assert (test.metric, [other.metric for other in test.others]) == ("tps", ["elapsed"])
     assert test.estimate is not None
     assert test.estimate.unit == "1/s"
 
@@ -274,11 +270,7 @@ def test_without_a_value_of_the_named_test_there_are_no_ratios() -> None:
 def test_the_best_of_a_metric_that_is_better_high_is_the_highest() -> None:
     specs = (MetricSpec("tps", better="higher"),)
     inputs = [
-        AnswerInput(
-            name=name,
-            specs=specs,
-            trials=trials_of([factor * v for v in STEADY], "tps"),
-        )
+        AnswerInput(name=name, specs=specs, trials=trials_of([factor * v for v in STEADY], "tps"))
         for name, factor in (("a", 1), ("b", 3), ("c", 2))
     ]
     best = answer_of(inputs, baseline="best").reference
@@ -333,17 +325,10 @@ def test_findings_are_grouped_by_code_and_the_worst_come_first() -> None:
 
 
 def test_a_group_counts_the_trials_that_evidence_lists() -> None:
-    lists = [
-        "trials 1, 2, 12 (3 of 12)",
-        "trial 7 (1 of 10)",
-        "trials 2, 3, ... (40 of 100)",
-    ]
+    lists = ["trials 1, 2, 12 (3 of 12)", "trial 7 (1 of 10)", "trials 2, 3, ... (40 of 100)"]
     groups = finding_groups(
         [
-            (
-                name,
-                Finding("outliers", Severity.NOTE, "s", f"outliers in {text}, up to 9 s"),
-            )
+            (name, Finding("outliers", Severity.NOTE, "s", f"outliers in {text}, up to 9 s"))
             for name, text in zip("abc", lists, strict=True)
         ]
     )

@@ -63,10 +63,7 @@ def a_test(
         specs=tuple(MetricSpec(metric, unit="1/s") for metric in metrics),
         sample=(("n", level),) if level else (),
         trials=tuple(
-            a_trial(
-                epoch,
-                {"elapsed": factor * value} | dict.fromkeys(metrics, value * 1000000.0),
-            )
+            a_trial(epoch, {"elapsed": factor * value} | dict.fromkeys(metrics, value * 1000000.0))
             for epoch, value in enumerate(VALUES, 1)
         ),
         stop=stop or StopDecision("count", "5 trials, as requested"),
@@ -154,16 +151,7 @@ def test_levels_are_rows_with_ratios_to_the_first() -> None:
 def test_the_users_metrics_have_their_columns() -> None:
     table, row, *_ = lines_of(answer_of([a_test("pgbench", metrics=("tps", "rows"))]))
     assert table == "test     tps 1/s  ± %    min     max  rows 1/s  ± %  trials"
-    assert row.split() == [
-        "pgbench",
-        "10,000",
-        "9.8",
-        "9,000",
-        "11,000",
-        "10,000",
-        "9.8",
-        "5",
-    ]
+    assert row.split() == ["pgbench", "10,000", "9.8", "9,000", "11,000", "10,000", "9.8", "5"]
 
 
 def test_a_narrow_table_leaves_out_the_less_important_columns() -> None:
@@ -181,12 +169,7 @@ def test_a_narrow_table_leaves_out_the_less_important_columns() -> None:
 
 
 def test_a_document_has_a_row_per_test_with_its_levels() -> None:
-    answer = answer_of(
-        [
-            a_test("gzip:n=1"),
-            a_test("gzip:n=9", 2),
-        ]
-    )
+    answer = answer_of([a_test("gzip:n=1"), a_test("gzip:n=9", 2)])
     headings, first, second = answer_rows(answer)
     assert headings == ["n", "elapsed", "interval", "ratio to n=1", "trials"]
     assert first == ["1", "10 ms", "9.02 ms to 11 ms", "1", "5"]
@@ -260,10 +243,7 @@ def test_of_many_tests_only_those_without_an_answer_have_a_sentence() -> None:
     inputs.append(a_test("gzip:n=99", stop=limit))
     lines = lines_of(answer_of(inputs))
     assert lines[count + 2].startswith("n=99: undecided: ")
-    assert lines[count + 3 :] == [
-        f"{count - 1} other tests answered: the table has them",
-        *UNSEEN,
-    ]
+    assert lines[count + 3 :] == [f"{count - 1} other tests answered: the table has them", *UNSEEN]
 
 
 def test_a_constant_is_printed_once() -> None:

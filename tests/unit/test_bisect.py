@@ -18,9 +18,7 @@ OLD, NEW = CommitOutcome.OLD, CommitOutcome.NEW
 
 
 @given(st.data())
-def test_the_answer_contains_the_change_whatever_cannot_be_measured(
-    data: st.DataObject,
-) -> None:
+def test_the_answer_contains_the_change_whatever_cannot_be_measured(data: st.DataObject) -> None:
     count = data.draw(st.integers(2, 40))
     change = data.draw(st.integers(1, count - 1))
     unclear = data.draw(st.sets(st.integers(1, count - 1)))
@@ -51,12 +49,7 @@ def test_an_old_commit_after_a_new_one_does_not_count() -> None:
 def compared(commit: str, ratio: float) -> BisectedCommit:
     ends = {"low": ratio - 0.01, "high": ratio + 0.01}
     return BisectedCommit(
-        commit=commit,
-        subject=f"subject of {commit}",
-        outcome=NEW,
-        session=1,
-        ratio=ratio,
-        **ends,
+        commit=commit, subject=f"subject of {commit}", outcome=NEW, session=1, ratio=ratio, **ends
     )
 
 

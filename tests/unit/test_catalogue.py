@@ -160,10 +160,7 @@ def test_the_newest_are_first_and_a_limit_keeps_them(bw: Bw, tmp_path: Path) -> 
     make(tmp_path / "a", started(1), started(5), started(3))
     make(tmp_path / "b", started(4), started(2))
     code, out, _ = bw("ls", "--json")
-    assert (code, listed(out)) == (
-        0,
-        [("a", 2), ("b", 1), ("a", 3), ("b", 2), ("a", 1)],
-    )
+    assert (code, listed(out)) == (0, [("a", 2), ("b", 1), ("a", 3), ("b", 2), ("a", 1)])
     _, out, err = bw("ls", "--json", "--limit", "2")
     assert listed(out) == [("a", 2), ("b", 1)]
     assert json.loads(out)["left_out"] == 3
@@ -291,18 +288,7 @@ def test_old_studies_are_listed_and_shown_as_recorded(bw: Bw, tmp_path: Path) ->
 
 
 def test_a_shown_session_as_json(bw: Bw, tmp_path: Path) -> None:
-    run = (
-        "run",
-        "--runs",
-        "2",
-        "--no-watch",
-        "--tag",
-        "x",
-        "--",
-        "sh",
-        "-c",
-        "echo hi",
-    )
+    run = ("run", "--runs", "2", "--no-watch", "--tag", "x", "--", "sh", "-c", "echo hi")
     assert bw(*run)[0] == 0
     _, out, _ = bw("show", "--json")
     shown = msgspec.json.decode(out, type=ShowDocument)

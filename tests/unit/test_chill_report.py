@@ -33,10 +33,7 @@ CHILLED = ChillReport(
     CachedMemory(20 << 20, 30 << 20),
     1_500_000_000,
     squeeze=ChillAllocation(300 << 20, 0, ChillStop.SWAP, 256 << 20),
-    checked=(
-        CacheResidency("cold", 1, 9, 9, 0),
-        CacheResidency("warm", 2, 2000, 2000, 17),
-    ),
+    checked=(CacheResidency("cold", 1, 9, 9, 0), CacheResidency("warm", 2, 2000, 2000, 17)),
 )
 
 
@@ -124,10 +121,7 @@ def test_the_document_has_its_schema_and_all_of_it() -> None:
     ],
 )
 def test_options_that_do_not_go_together_are_refused(
-    words: list[str],
-    said: str,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    words: list[str], said: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("BW_SESSION", raising=False)
     assert main(["chill", *words]) == 2

@@ -22,23 +22,11 @@ from benchwright.core.comparison import (
 )
 from benchwright.core.plan import StopDecision
 from benchwright.core.results import SlowRuns
-from benchwright.decide.compare.conclusion import (
-    comparison_progress,
-    conclude,
-    false_positives,
-)
-from benchwright.decide.compare.decision import (
-    NextBlock,
-    block_order,
-    decide_comparison,
-)
+from benchwright.decide.compare.conclusion import comparison_progress, conclude, false_positives
+from benchwright.decide.compare.decision import NextBlock, block_order, decide_comparison
 from benchwright.decide.compare.evidence import ComparisonBuilder, ComparisonHistory
 from benchwright.decide.compare.intervals import watched_effect
-from benchwright.stats.intervals import (
-    t_mixture_interval,
-    t_mixture_p_of_moments,
-    t_quantile,
-)
+from benchwright.stats.intervals import t_mixture_interval, t_mixture_p_of_moments, t_quantile
 from benchwright.stats.moments import moments
 from benchwright.stats.two_sample import ratio_of_means
 
@@ -86,15 +74,8 @@ def test_blocks_are_shuffled_by_seed_and_number_alone() -> None:
 def test_every_design_begins_its_blocks_at_random() -> None:
     abba = rule_of(arms=2, design=ComparisonDesign.ABBA)
     turns = rule_of(arms=3, design=ComparisonDesign.ROUND_ROBIN)
-    assert {block_order(abba, block) for block in range(40)} == {
-        (0, 1, 1, 0),
-        (1, 0, 0, 1),
-    }
-    assert {block_order(turns, block) for block in range(40)} == {
-        (0, 1, 2),
-        (1, 2, 0),
-        (2, 0, 1),
-    }
+    assert {block_order(abba, block) for block in range(40)} == {(0, 1, 1, 0), (1, 0, 0, 1)}
+    assert {block_order(turns, block) for block in range(40)} == {(0, 1, 2), (1, 2, 0), (2, 0, 1)}
 
 
 def test_a_sequence_and_a_stored_baseline_have_fixed_orders() -> None:
@@ -407,10 +388,7 @@ def test_p_values_are_adjusted_over_metrics_and_candidates() -> None:
     multitest = pytest.importorskip("statsmodels.stats.multitest")
     metrics = (ComparedMetric("elapsed"), ComparedMetric("lag"))
     gate = Gate("elapsed", "slower", 0.5, "slower by 50%")
-    for gates, method, name in (
-        ((), "fdr_bh", "benjamini-hochberg"),
-        ((gate,), "holm", "holm"),
-    ):
+    for gates, method, name in (((), "fdr_bh", "benjamini-hochberg"), ((gate,), "holm", "holm")):
         rule = rule_of(arms=3, metrics=metrics, gates=gates)
         verdicts = answer(rule, with_metrics(rule, 15, elapsed=1.02)).verdicts
         assert len(verdicts) == 4
@@ -551,8 +529,7 @@ def test_nothing_is_ruled_out_before_thirty_blocks() -> None:
         too_few = gate.detail.startswith("29 blocks, a gate passes from 30 on; ratio 0.5")
         assert too_few is (outcome is GateOutcome.UNDECIDED)
     assert isinstance(
-        decide_comparison(rule, history_of(rule, noisy(10), noisy(10, 0.5, seed=1))),
-        NextBlock,
+        decide_comparison(rule, history_of(rule, noisy(10), noisy(10, 0.5, seed=1))), NextBlock
     )
     abba = rule_of(margin=0.05, design=ComparisonDesign.ABBA)
     assert (abba.blocks_for_sameness, rule.blocks_for_sameness) == (15, 30)
@@ -721,21 +698,9 @@ def test_positive_values_beside_others_are_no_evidence_for_the_rest() -> None:
 @pytest.mark.parametrize(
     ("gate", "shift", "beginning"),
     [
-        (
-            "slower",
-            0.01,
-            "slower by more than 5 % is ruled out: the interval ends at 1.",
-        ),
-        (
-            "slower",
-            -0.04,
-            "slower by more than 5 % is ruled out: the interval ends at 4.",
-        ),
-        (
-            "faster",
-            -0.01,
-            "faster by more than 5 % is ruled out: the interval ends at 1.",
-        ),
+        ("slower", 0.01, "slower by more than 5 % is ruled out: the interval ends at 1."),
+        ("slower", -0.04, "slower by more than 5 % is ruled out: the interval ends at 4."),
+        ("faster", -0.01, "faster by more than 5 % is ruled out: the interval ends at 1."),
     ],
 )
 def test_a_gate_that_passed_says_why(gate: Any, shift: float, beginning: str) -> None:
@@ -744,9 +709,7 @@ def test_a_gate_that_passed_says_why(gate: Any, shift: float, beginning: str) ->
     found = answer(
         rule,
         history_of(
-            rule,
-            values,
-            [one * (1 + shift) * (1 + n % 2 / 1e4) for n, one in enumerate(values)],
+            rule, values, [one * (1 + shift) * (1 + n % 2 / 1e4) for n, one in enumerate(values)]
         ),
     )
     (judged,) = found.gates

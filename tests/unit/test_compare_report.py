@@ -52,10 +52,7 @@ NULL = NullResult(
     measured_ns=1_795_255_200 * 10**9,
     boot_id="0123456789",
     blocks=40,
-    floors=(
-        NullFloor("elapsed", 0.011, 0.013),
-        NullFloor("system", None, None),
-    ),
+    floors=(NullFloor("elapsed", 0.011, 0.013), NullFloor("system", None, None)),
     false_positives=0.021,
     relabellings=1000,
     biased=False,
@@ -359,11 +356,7 @@ def gate_of(outcome: GateOutcome) -> GateVerdict:
 
 @pytest.mark.parametrize(
     ("outcome", "tag"),
-    [
-        (GateOutcome.FAILED, "failure"),
-        (GateOutcome.UNDECIDED, "error"),
-        (GateOutcome.PASSED, None),
-    ],
+    [(GateOutcome.FAILED, "failure"), (GateOutcome.UNDECIDED, "error"), (GateOutcome.PASSED, None)],
 )
 def test_only_gates_fail_in_junit(outcome: GateOutcome, tag: str | None) -> None:
     undecided = verdict_of(metric="ops", verdict=Verdict.UNDECIDED)
@@ -386,10 +379,7 @@ def test_only_gates_fail_in_junit(outcome: GateOutcome, tag: str | None) -> None
 @pytest.mark.parametrize("reason", ["interrupted", "stopped", "failed"])
 def test_a_gate_of_a_comparison_cut_short_has_not_passed_in_junit(reason: str) -> None:
     stop = StopDecision(reason, "", answered=False)
-    for outcome, tag in (
-        (GateOutcome.PASSED, "error"),
-        (GateOutcome.FAILED, "failure"),
-    ):
+    for outcome, tag in ((GateOutcome.PASSED, "error"), (GateOutcome.FAILED, "failure")):
         found = comparison_of(gates=(gate_of(outcome),), stop=stop)
         root = ElementTree.fromstring(render_junit([found]))
         told = root.find(f".//testcase[@name='not slower by 3%']/{tag}")

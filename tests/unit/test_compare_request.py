@@ -93,24 +93,11 @@ def test_each_trial_has_what_surrounds_it() -> None:
 def test_the_rule_of_a_request() -> None:
     plain = rule()
     assert (plain.minimum, plain.maximum, plain.warmup) == (10, 200, 1)
-    assert (plain.mode, plain.design, plain.margin) == (
-        "watch",
-        ComparisonDesign.BLOCKS,
-        0.01,
-    )
+    assert (plain.mode, plain.design, plain.margin) == ("watch", ComparisonDesign.BLOCKS, 0.01)
     judged = [(m.name, m.judged) for m in plain.metrics]
-    assert judged == [
-        ("elapsed", True),
-        ("user", False),
-        ("system", False),
-        ("rss_bytes", False),
-    ]
+    assert judged == [("elapsed", True), ("user", False), ("system", False), ("rss_bytes", False)]
     named = rule(metrics=("user",), fail_if=("rss_bytes slower by 10%",))
-    assert [m.name for m in named.metrics if m.judged] == [
-        "elapsed",
-        "user",
-        "rss_bytes",
-    ]
+    assert [m.name for m in named.metrics if m.judged] == ["elapsed", "user", "rss_bytes"]
     assert rule(min_blocks="3", mode="plan").minimum == 10, "a pilot has at least 10"
     assert rule(mode="plan").minimum == 20
     assert rule(mode="plan", max_blocks="15").minimum == 15
@@ -205,8 +192,7 @@ def test_a_gate_is_about_the_first_metric_unless_it_names_one() -> None:
     st.one_of(
         st.text(max_size=40),
         st.lists(
-            st.sampled_from(["slower", "faster", "by", "3%", "ops", "0", "1e9", "%"]),
-            max_size=6,
+            st.sampled_from(["slower", "faster", "by", "3%", "ops", "0", "1e9", "%"]), max_size=6
         ).map(" ".join),
     )
 )

@@ -12,12 +12,7 @@ import msgspec
 import pytest
 
 from benchwright.cli.compare_stored import ComparedTest, chosen, compared_together
-from benchwright.core.comparison import (
-    ComparisonProgress,
-    ComparisonResult,
-    GateOutcome,
-    Verdict,
-)
+from benchwright.core.comparison import ComparisonProgress, ComparisonResult, GateOutcome, Verdict
 from benchwright.core.errors import BenchError
 from benchwright.core.machine import Fact, FactWeight, MachineCapture
 from benchwright.core.plan import Pairs, StopDecision
@@ -27,12 +22,7 @@ from benchwright.run.performer import Performer
 from benchwright.run.recovery import CRASH_CAUSE, recover
 from benchwright.run.session import Session
 from benchwright.run.session import SessionVerdict as Ended
-from benchwright.study.contents import (
-    NULL_KIND,
-    last_null,
-    record_capture,
-    tests_of,
-)
+from benchwright.study.contents import NULL_KIND, last_null, record_capture, tests_of
 from benchwright.study.journal import SessionInfo, Study
 from benchwright.study.parsers.api import ParsedInput
 from benchwright.suite.comparison import ComparisonRequest, program_from_comparison
@@ -112,11 +102,7 @@ def info(kind: str = "compare") -> SessionInfo:
 
 
 def run(
-    place: Path,
-    bench: FakeBench,
-    request: ComparisonRequest = REQUEST,
-    *,
-    again: bool = False,
+    place: Path, bench: FakeBench, request: ComparisonRequest = REQUEST, *, again: bool = False
 ) -> tuple[Ended, Session, Recorder]:
     """Run a comparison, or go on with it, as `bw compare` and `bw resume` do."""
     program = program_from_comparison(request)
@@ -218,9 +204,7 @@ def test_a_failed_trial_voids_its_block_and_fails_the_run(tmp_path: Path) -> Non
     assert "commands failed in b" in verdict.detail
 
 
-def test_a_gate_that_fails_is_exit_status_1_and_one_that_passes_0(
-    tmp_path: Path,
-) -> None:
+def test_a_gate_that_fails_is_exit_status_1_and_one_that_passes_0(tmp_path: Path) -> None:
     for limit, expected in (("1%", 1), ("20%", 0)):
         request = msgspec.structs.replace(REQUEST, fail_if=(f"slower by {limit}",))
         verdict, session, _ = run(tmp_path / limit, FakeBench(elapsed), request)
@@ -229,9 +213,7 @@ def test_a_gate_that_fails_is_exit_status_1_and_one_that_passes_0(
         assert result_of(session).exit_status == expected
 
 
-def test_a_machine_that_changed_before_the_last_block_holds_the_gate(
-    tmp_path: Path,
-) -> None:
+def test_a_machine_that_changed_before_the_last_block_holds_the_gate(tmp_path: Path) -> None:
     """What the session captures at its very end is too late for a gate, which is decided before."""
     request = msgspec.structs.replace(REQUEST, fail_if=("slower by 20%",))
     states = iter(("1", "2"))

@@ -57,14 +57,10 @@ def document(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("gate", "adjusted"),
-    [((), benjamini_hochberg), (("--fail-if", "slower by 3%"), holm)],
+    ("gate", "adjusted"), [((), benjamini_hochberg), (("--fail-if", "slower by 3%"), holm)]
 )
 def test_tests_of_the_same_name_are_judged_together(
-    files: tuple[str, str],
-    capsys: pytest.CaptureFixture[str],
-    gate: tuple[str, ...],
-    adjusted: Any,
+    files: tuple[str, str], capsys: pytest.CaptureFixture[str], gate: tuple[str, ...], adjusted: Any
 ) -> None:
     shown = document(capsys, *files, *gate)
     judged = [one for one in shown["verdicts"] if one["judged"]]
@@ -300,8 +296,7 @@ def test_a_gate_does_not_pass_where_a_test_of_the_baseline_is_missing(
 
 
 @pytest.mark.parametrize(
-    ("shift", "why"),
-    [(0, ""), (14, "P = 0.078"), (15.4, "P = 0.046 is above 4 %"), (30, "")],
+    ("shift", "why"), [(0, ""), (14, "P = 0.078"), (15.4, "P = 0.046 is above 4 %"), (30, "")]
 )
 def test_an_undecided_test_whose_interval_excludes_1_says_why(
     shift: float, why: str, capsys: pytest.CaptureFixture[str], tmp_path: Path

@@ -9,12 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from benchwright.cli.config_files import (
-    WITHOUT,
-    ConfigFile,
-    config_files,
-    config_places,
-)
+from benchwright.cli.config_files import WITHOUT, ConfigFile, config_files, config_places
 from benchwright.cli.defaults import (
     SHARED,
     keys_of_command,
@@ -252,11 +247,7 @@ def test_bw_config_refuses_the_values_that_a_run_refuses(
     ],
 )
 def test_bw_config_refuses_what_the_command_reads_itself(
-    home: Path,
-    capsys: pytest.CaptureFixture[str],
-    command: str,
-    line: str,
-    remedy: str,
+    home: Path, capsys: pytest.CaptureFixture[str], command: str, line: str, remedy: str
 ) -> None:
     (home / "config.toml").write_text(f"[{command}]\n{line}\n")
     key = line.partition(" ")[0]
@@ -362,9 +353,7 @@ def test_a_broken_file_stops_commands_that_read_it(
 # -- What the command line overrides ---------------------------------------------------
 
 
-def test_a_project_is_stronger_than_the_user_and_the_command_line_strongest(
-    home: Path,
-) -> None:
+def test_a_project_is_stronger_than_the_user_and_the_command_line_strongest(home: Path) -> None:
     user = 'study = "mine"\n[run]\nprecision = "2%"\nkeep-going = true\nthreads = 2\n'
     project = '[tool.benchwright]\nstudy = "ours"\n[tool.benchwright.run]\nthreads = "3"\n'
     found = arguments_of("run", "--threads", "4", user=user, project=project)
@@ -437,9 +426,7 @@ def test_a_workload_or_a_spec_decides_itself(home: Path) -> None:
     assert arguments_of("peak", user=user).limits == ["1ms"]
 
 
-def test_the_study_of_a_file_is_that_of_every_command_that_reads_one(
-    home: Path,
-) -> None:
+def test_the_study_of_a_file_is_that_of_every_command_that_reads_one(home: Path) -> None:
     user = 'study = "mine"\n'
     assert arguments_of("why", user=user).inputs == ["mine"]
     assert arguments_of("why", "other", user=user).inputs == ["other"]

@@ -107,13 +107,7 @@ def ours_of(words: list[str]) -> Iterator[list[str]]:
             rest = ours[ours.index("--") + 1 :] if "--" in ours else []
             yield from ours_of(rest)
             break
-        if re.fullmatch(r"\w+=.*", word) or word in (
-            "sh",
-            "-c",
-            "exec",
-            "taskset",
-            "1",
-        ):
+        if re.fullmatch(r"\w+=.*", word) or word in ("sh", "-c", "exec", "taskset", "1"):
             continue
         break
     for word in words:

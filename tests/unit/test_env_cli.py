@@ -207,11 +207,7 @@ def test_a_program_is_asked_its_version_only_where_the_user_says_so(
     ],
 )
 def test_what_is_refused_is_said_with_what_to_do(
-    capsys: pytest.CaptureFixture[str],
-    tmp_path: Path,
-    study: str,
-    words: list[str],
-    said: str,
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, study: str, words: list[str], said: str
 ) -> None:
     (tmp_path / "bad").write_bytes(b"\xff not json")
     (tmp_path / "other").write_text('{"schema": "x", "taken_ns": 1, "facts": []}')
@@ -223,9 +219,7 @@ def test_what_is_refused_is_said_with_what_to_do(
 
 
 def test_a_session_keeps_what_its_programs_were(
-    capsys: pytest.CaptureFixture[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tool = tmp_path / "fast-tool"
     tool.write_text("#!/bin/sh\n")

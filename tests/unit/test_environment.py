@@ -20,11 +20,7 @@ from benchwright.study.contents import machines_of, record_capture
 from benchwright.study.journal import SessionInfo, Study
 from machine_trees import CPU, bare_metal, guest
 
-FATAL, SUSPICIOUS, EXPECTED = (
-    FactWeight.FATAL,
-    FactWeight.SUSPICIOUS,
-    FactWeight.EXPECTED,
-)
+FATAL, SUSPICIOUS, EXPECTED = (FactWeight.FATAL, FactWeight.SUSPICIOUS, FactWeight.EXPECTED)
 
 
 def machine(*facts: Fact) -> MachineCapture:
@@ -99,9 +95,7 @@ def test_what_could_not_be_read_is_not_known_to_differ(reason: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["env.PATH", "kernel.lsm", "gpu.0.name", "x"])
-def test_what_a_file_of_another_tool_does_not_state_is_not_known_to_differ(
-    name: str,
-) -> None:
+def test_what_a_file_of_another_tool_does_not_state_is_not_known_to_differ(name: str) -> None:
     stated = MachineCapture(0, (fact("cpu.model", "A"),))
     captured = machine(fact("cpu.model", "A"), fact(name, "1"))
     for found in (difference(stated, captured), difference(captured, stated)):
@@ -206,10 +200,7 @@ def test_a_resumed_session_on_a_changed_machine(tmp_path: Path) -> None:
     assert [f.severity for f in found] == [Severity.WARNING, Severity.SERIOUS]
     assert found[0].evidence == "sysctl.vm.swappiness: 60, then 1"
     assert found[1].evidence == "cpu.no_turbo: 0, then 1"
-    assert [f.subject for f in found] == [
-        "machine, capture 2 to 3",
-        "machine, capture 3 to 4",
-    ]
+    assert [f.subject for f in found] == ["machine, capture 2 to 3", "machine, capture 3 to 4"]
 
 
 def test_many_changes_are_counted_and_the_gravest_named() -> None:

@@ -54,9 +54,7 @@ def studies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_a_format_that_bw_stats_prints_names_it(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_format_that_bw_stats_prints_names_it(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["export", "--format", "csv"])
     assert ended.value.code == 2
@@ -131,9 +129,7 @@ def test_a_load_has_its_sentence_and_its_response_times(
 
 
 def test_a_session_without_a_value(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Formats with failures report them; formats of values alone refuse."""
     monkeypatch.chdir(tmp_path)
@@ -267,16 +263,7 @@ def test_the_directions_of_a_load_are_those_of_its_study(
 ) -> None:
     """Every metric of a load has the same direction and unit in its JSON, its study and a history."""
     monkeypatch.chdir(tmp_path)
-    words = (
-        "load",
-        "--target",
-        "null",
-        "--depth",
-        "2",
-        "--duration",
-        "50ms",
-        "--quiet",
-    )
+    words = ("load", "--target", "null", "--depth", "2", "--duration", "50ms", "--quiet")
     assert main([*words, "--json"]) == 0
     Path("l.json").write_text(capsys.readouterr().out)
     names = json.loads(Path("l.json").read_text())["metrics"]
@@ -375,9 +362,7 @@ def _close(listener: socket.socket) -> None:
 
 
 def test_labels_have_distributions_of_their_own_beside_the_first(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Of a load that was really issued; without a file there is the distribution of all of them."""
     monkeypatch.chdir(tmp_path)
@@ -482,9 +467,7 @@ def test_values_in_base_units(
 
 
 def test_threads_are_a_key(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """As in a history: the same command with other threads is another test."""
     monkeypatch.chdir(tmp_path)
@@ -500,9 +483,7 @@ def test_threads_are_a_key(
 
 
 def test_a_session_without_the_metric_is_no_point_of_a_series(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     words = ["--quiet", "--study", "two", "--runs", "2", "--name", "one"]

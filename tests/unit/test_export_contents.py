@@ -215,25 +215,13 @@ GO = "BenchmarkA-2 1 0.5 sec/op 8 B/s\nBenchmarkB-2 1 0.5 sec/op 8 B/s 0.25 %s\n
     ("text", "expected"),
     [
         (JMH % ("avgt", "s/op", "elapsed", "s/op"), {"score": 0.5, "elapsed": 0.25}),
-        (
-            JMH % ("thrpt", "ops/s", "throughput", "ops/s"),
-            {"score": 0.5, "throughput": 0.25},
-        ),
+        (JMH % ("thrpt", "ops/s", "throughput", "ops/s"), {"score": 0.5, "throughput": 0.25}),
         (JMH % ("avgt", "x", "x", "x"), {"score": 0.5, "x": 0.25}),
         (JMH % ("avgt", "s/op", "p99.9", "s/op"), {"elapsed": 0.5, "p99.9": 0.25}),
-        (
-            GOOGLE % "elapsed",
-            {"real_time": 0.5, "cpu_time": 0.125, "elapsed": 0.25},
-        ),
+        (GOOGLE % "elapsed", {"real_time": 0.5, "cpu_time": 0.125, "elapsed": 0.25}),
         (GO % "elapsed", {"sec/op": 0.5, "throughput": 8.0, "elapsed": 0.25}),
-        (
-            ACTION % "elapsed",
-            {"s/op": 0.5, "throughput": 8.0, "ops/s": 0.125, "elapsed": 0.25},
-        ),
-        (
-            ACTION % "throughput",
-            {"elapsed": 0.5, "B/s": 8.0, "ops/s": 0.125, "throughput": 0.25},
-        ),
+        (ACTION % "elapsed", {"s/op": 0.5, "throughput": 8.0, "ops/s": 0.125, "elapsed": 0.25}),
+        (ACTION % "throughput", {"elapsed": 0.5, "B/s": 8.0, "ops/s": 0.125, "throughput": 0.25}),
         (GO % "throughput", {"elapsed": 0.5, "B/s": 8.0, "throughput": 0.25}),
     ],
 )
@@ -263,9 +251,7 @@ def test_a_value_is_between_the_ends_that_are_printed(
     view = view_with()
     (alpha, *_) = view.tests
     metric = msgspec.structs.replace(
-        alpha.metrics[0],
-        unit="s",
-        estimate=Estimate(value, low, high, 0.95, "student-t", 2, "s"),
+        alpha.metrics[0], unit="s", estimate=Estimate(value, low, high, 0.95, "student-t", 2, "s")
     )
     test = msgspec.structs.replace(alpha, metrics=(metric,))
     view = msgspec.structs.replace(view, tests=(test,))

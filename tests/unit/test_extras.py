@@ -44,22 +44,9 @@ def test_the_advice_names_what_was_installed(
 @pytest.mark.parametrize(
     ("words", "extra"),
     [
+        (["peak", "--command", "true {rate}", "--response", "/x", "--limit", "1ms"], "search"),
         (
-            ["peak", "--command", "true {rate}", "--response", "/x", "--limit", "1ms"],
-            "search",
-        ),
-        (
-            [
-                "load",
-                "--rate",
-                "1",
-                "--duration",
-                "1s",
-                "--target",
-                "null",
-                "--plot",
-                "a.png",
-            ],
+            ["load", "--rate", "1", "--duration", "1s", "--target", "null", "--plot", "a.png"],
             "plot",
         ),
     ],

@@ -136,9 +136,7 @@ def test_a_series_of_one_value_is_drawn_by_every_command(value: float) -> None:
 
 
 @pytest.mark.parametrize("value", [1e308, -1e308, math.inf, math.nan])
-def test_a_panel_that_cannot_be_drawn_says_so_wherever_the_value_is(
-    value: float,
-) -> None:
+def test_a_panel_that_cannot_be_drawn_says_so_wherever_the_value_is(value: float) -> None:
     def drawn(panel: Panel) -> str:
         return panel_svgs(Sheet("", (panel,)), prefix="p")[0]
 

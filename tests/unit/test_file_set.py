@@ -61,13 +61,7 @@ def test_pieces_of_a_law_are_those_of_its_draws(size: w.Distribution, draw) -> N
     assert float(mean_pieces(size, PIECE)) == pytest.approx(pieces.mean(), abs=5 * error)
 
 
-@given(
-    st.lists(
-        st.fractions(Fraction(1, 500), 1000, max_denominator=997),
-        min_size=1,
-        max_size=20,
-    )
-)
+@given(st.lists(st.fractions(Fraction(1, 500), 1000, max_denominator=997), min_size=1, max_size=20))
 def test_whole_weights_keep_their_ratios(weights: list[Fraction]) -> None:
     whole = whole_weights(weights)
     assert min(whole) >= 1
@@ -115,10 +109,7 @@ def test_names_that_do_not_exist_at_the_start_are_added_where_files_are_created(
         tables=w.FileSet(files=w.ConstantValue(8000), file_size=w.ConstantValue(1)),
         spare=Fraction(1, 4),
     ).made_for([files(None)])
-    assert (filebench.files, filebench.present_micro) == (
-        w.ConstantValue(10_000),
-        800_000,
-    )
+    assert (filebench.files, filebench.present_micro) == (w.ConstantValue(10_000), 800_000)
 
 
 def test_a_number_that_is_multiplied_does_not_become_zero() -> None:

@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 from benchwright.features.profile.findings import io_findings
-from benchwright.features.profile.types import (
-    Characterization,
-    Direction,
-    SizeCalls,
-    Transfer,
-)
+from benchwright.features.profile.types import Characterization, Direction, SizeCalls, Transfer
 
 
 def moved(direction: Direction, *sizes: tuple[int, int], kind: str = "file") -> Transfer:

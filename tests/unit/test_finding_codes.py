@@ -33,10 +33,7 @@ OPTIONS = {
 
 def test_a_code_cannot_be_defined_twice() -> None:
     one = {"idle": Code(Severity.NOTE, "Wait.")}
-    assert merge_tables(one, {"busy": one["idle"]}) == {
-        "idle": one["idle"],
-        "busy": one["idle"],
-    }
+    assert merge_tables(one, {"busy": one["idle"]}) == {"idle": one["idle"], "busy": one["idle"]}
     with pytest.raises(ValueError, match="idle is defined twice"):
         merge_tables(one, {"idle": Code(Severity.WARNING, "Run.")})
 

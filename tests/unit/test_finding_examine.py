@@ -7,19 +7,8 @@ import math
 import msgspec
 import pytest
 
-from benchwright.core.observation import (
-    MeasurementBlock,
-    ProcessRecord,
-    Trial,
-    TrialEnding,
-)
-from benchwright.core.plan import (
-    Command,
-    MetricSpec,
-    StopDecision,
-    UntilPredicate,
-    UntilProgram,
-)
+from benchwright.core.observation import MeasurementBlock, ProcessRecord, Trial, TrialEnding
+from benchwright.core.plan import Command, MetricSpec, StopDecision, UntilPredicate, UntilProgram
 from benchwright.core.results import Severity
 from benchwright.findings.codes import all_codes, make_finding
 from benchwright.findings.examine import Evidence, compute_findings
@@ -45,11 +34,7 @@ def test_clean_trials_raise_no_doubt() -> None:
 
 
 def test_a_command_that_fails_is_one_finding_with_its_epochs() -> None:
-    trials = [
-        trial(1),
-        trial(2),
-        *(trial(e, TrialEnding.FAILED, status=3) for e in (3, 4)),
-    ]
+    trials = [trial(1), trial(2), *(trial(e, TrialEnding.FAILED, status=3) for e in (3, 4))]
     (finding,) = compute_findings(Evidence("t", trials))
     assert (finding.code, finding.severity) == ("command-failed", Severity.SERIOUS)
     assert finding.evidence == "`work --fast` exited with status 3 in trials 3, 4 (2 of 4)"
@@ -58,11 +43,7 @@ def test_a_command_that_fails_is_one_finding_with_its_epochs() -> None:
 def test_several_causes_of_failures_have_their_sum() -> None:
     statuses = {2: 3, 3: 3, 5: 137}
     trials = [
-        trial(
-            e,
-            TrialEnding.FAILED if e in statuses else TrialEnding.OK,
-            status=statuses.get(e, 0),
-        )
+        trial(e, TrialEnding.FAILED if e in statuses else TrialEnding.OK, status=statuses.get(e, 0))
         for e in range(1, 6)
     ]
     found = compute_findings(Evidence("t", trials))
@@ -133,10 +114,7 @@ def test_processes_of_another_user_that_still_run_are_a_serious_finding() -> Non
 
 def test_a_declared_metric_that_is_missing_says_why() -> None:
     why = "ops (thread 2): /ops has no member 'ops'"
-    trials = [
-        trial(1, values={"elapsed": 1.0, "ops": 5.0}),
-        trial(2, missing=(why,)),
-    ]
+    trials = [trial(1, values={"elapsed": 1.0, "ops": 5.0}), trial(2, missing=(why,))]
     (finding,) = compute_findings(Evidence("t", trials, [MetricSpec("ops")]))
     assert finding.code == "missing-metric"
     assert "ops is missing or not a number in trial 2 (1 of 2)" in finding.evidence
@@ -169,10 +147,7 @@ def test_one_load_of_many_operations_is_a_note(operations: float, severity: Seve
 @pytest.mark.parametrize(("looks", "severity"), [(1, Severity.NOTE), (6, Severity.WARNING)])
 def test_a_legacy_predicates_confidence_is_nominal(looks: int, severity: Severity) -> None:
     stop = StopDecision("predicate", "holds", looks=looks)
-    for rule in (
-        UntilPredicate(2, 1, "$count > 1"),
-        UntilProgram(2, 1, Command(("true",))),
-    ):
+    for rule in (UntilPredicate(2, 1, "$count > 1"), UntilProgram(2, 1, Command(("true",)))):
         (finding,) = compute_findings(Evidence("t", [trial(1), trial(2)], rule=rule, stop=stop))
         assert (finding.code, finding.severity) == ("nominal-confidence", severity)
         assert "95 % is nominal" in finding.evidence

@@ -61,12 +61,7 @@ def drawn(random: np.random.Generator, draws: int, mix: dict[str, int] = MIX) ->
         file_sizes=tuple(
             FileSizeDraws(kib * 1024, share, int(n), weight, int(draws_of))
             for kib, share, n, weight, draws_of in zip(
-                SIZES,
-                shares(list(SIZES.values())),
-                sizes,
-                class_weights,
-                size_draws,
-                strict=True,
+                SIZES, shares(list(SIZES.values())), sizes, class_weights, size_draws, strict=True
             )
         ),
         transfer_sizes=(
@@ -99,14 +94,7 @@ def test_at_most_one_correct_run_in_a_hundred_has_a_false_alarm(draws: int) -> N
     assert alarms <= 0.01 * runs
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"lookup": 24, "getattr": 14},
-        {"create": 3},
-        {"write": 13},
-    ],
-)
+@pytest.mark.parametrize("change", [{"lookup": 24, "getattr": 14}, {"create": 3}, {"write": 13}])
 def test_another_mix_is_found(change: dict[str, int]) -> None:
     random = np.random.default_rng(7)
     for _ in range(50):

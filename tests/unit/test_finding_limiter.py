@@ -53,8 +53,7 @@ def quota(throttled: int, seconds: float) -> CgroupUse:
 
 ONE_THREAD = use(cpu=cpu(1.0), tasks=(task("gzip", 0.99),))
 ALL_BUSY = use(
-    cpu=cpu(1.96, runnable=4.0),
-    tasks=tuple(task("cc1", 0.49, waiting=0.5) for _ in range(4)),
+    cpu=cpu(1.96, runnable=4.0), tasks=tuple(task("cc1", 0.49, waiting=0.5) for _ in range(4))
 )
 NEIGHBOUR = use(
     cpu=cpu(0.7, 1.3, runnable=4.0),
@@ -104,8 +103,7 @@ LIMITED = [
     (
         "io-throttled",
         use(
-            disks=(disk(0.01, 0.1),),
-            cgroups=(throttled(IoLimit("8:0", "vda", reads_per_s=105.0)),),
+            disks=(disk(0.01, 0.1),), cgroups=(throttled(IoLimit("8:0", "vda", reads_per_s=105.0)),)
         ),
     ),
     ("swapping", SWAPPING),
@@ -118,10 +116,7 @@ LIMITED = [
     ("disk-saturated", waiting_for_io(disks=(disk(0.97, 7.0),))),
     ("noisy-neighbour", NEIGHBOUR),
     ("steal", use(cpu=cpu(1.2, steal=0.2))),
-    (
-        "network-limit",
-        use(networks=(network(receive_bytes_per_s=119e6, speed_bits_per_s=1e9),)),
-    ),
+    ("network-limit", use(networks=(network(receive_bytes_per_s=119e6, speed_bits_per_s=1e9),))),
     ("cpu-saturated", ALL_BUSY),
     ("single-threaded-cpu-bound", ONE_THREAD),
     (
@@ -133,20 +128,11 @@ LIMITED = [
     ("waits-for-locks", waiting("locks")),
     ("waits-for-pipe", waiting("pipe")),
     ("sleeps", waiting("sleep")),
-    (
-        "swapping",
-        waiting("other", memory=SWAPPING.memory, losses=OwnLosses(major_faults=900)),
-    ),
-    (
-        "memory-pressure",
-        use(memory=memory(pressure=0.12), losses=OwnLosses(major_faults=400)),
-    ),
+    ("swapping", waiting("other", memory=SWAPPING.memory, losses=OwnLosses(major_faults=900))),
+    ("memory-pressure", use(memory=memory(pressure=0.12), losses=OwnLosses(major_faults=400))),
     ("waits-for-disk", waiting("ring", own_io=TreeIo(MIB, 0, MIB, 0, 9, 0))),
     # Others took a CPU for half of the time: of the rest, it slept.
-    (
-        "sleeps",
-        waiting("sleep", 0.3, tasks=(task(share=0.1, waiting=0.5),)),
-    ),
+    ("sleeps", waiting("sleep", 0.3, tasks=(task(share=0.1, waiting=0.5),))),
 ]
 
 FREE = [
@@ -155,15 +141,13 @@ FREE = [
     (
         "far below an I/O limit",
         use(
-            disks=(disk(0.01, 0.1),),
-            cgroups=(throttled(IoLimit("8:0", "vda", reads_per_s=115.0)),),
+            disks=(disk(0.01, 0.1),), cgroups=(throttled(IoLimit("8:0", "vda", reads_per_s=115.0)),)
         ),
     ),
     (
         "far above an I/O limit, which is for other I/O",
         use(
-            disks=(disk(0.01, 0.1),),
-            cgroups=(throttled(IoLimit("8:0", "vda", reads_per_s=50.0)),),
+            disks=(disk(0.01, 0.1),), cgroups=(throttled(IoLimit("8:0", "vda", reads_per_s=50.0)),)
         ),
     ),
     (
@@ -182,10 +166,7 @@ FREE = [
             cgroups=(throttled(IoLimit("8:16", "vdb", reads_per_s=100.0)),),
         ),
     ),
-    (
-        "idle pages went to swap space",
-        use(memory=memory(swapped_out=200 * MIB)),
-    ),
+    ("idle pages went to swap space", use(memory=memory(swapped_out=200 * MIB))),
     ("a little swapping", use(memory=memory(swapped_in=5 * MIB, swapped_out=3 * MIB))),
     (
         "a page cache fills a memory limit",
@@ -201,38 +182,20 @@ FREE = [
         "busy with a short queue",
         waiting_for_io(io_pressure=0.2, disks=(disk(0.97, 1.2),), cpu=cpu(0.1)),
     ),
-    (
-        "a queue and time to spare",
-        waiting_for_io(disks=(disk(0.85, 7.0),), cpu=cpu(0.1)),
-    ),
+    ("a queue and time to spare", waiting_for_io(disks=(disk(0.85, 7.0),), cpu=cpu(0.1))),
     ("a disk that others use", use(disks=(disk(0.99, 9.0, read_bytes_per_s=50e6),))),
-    (
-        "neighbours that leave room",
-        use(cpu=cpu(0.8, 0.9), tasks=(task(share=0.8, waiting=0.02),)),
-    ),
+    ("neighbours that leave room", use(cpu=cpu(0.8, 0.9), tasks=(task(share=0.8, waiting=0.02),))),
     (
         "a light load beside neighbours that use all",
-        use(
-            cpu=cpu(0.05, 1.95, runnable=4.0),
-            tasks=(task(share=0.05, waiting=0.03),),
-        ),
+        use(cpu=cpu(0.05, 1.95, runnable=4.0), tasks=(task(share=0.05, waiting=0.03),)),
     ),
     ("a little steal", use(cpu=cpu(1.2, steal=0.05))),
-    (
-        "half a link",
-        use(networks=(network(send_bytes_per_s=100e6, speed_bits_per_s=1e9),)),
-    ),
+    ("half a link", use(networks=(network(send_bytes_per_s=100e6, speed_bits_per_s=1e9),))),
     ("a link of no speed", use(networks=(network("lo", send_bytes_per_s=9e9),))),
-    (
-        "most of both processors",
-        use(cpu=cpu(1.7), tasks=(task(share=0.85), task(share=0.85))),
-    ),
+    ("most of both processors", use(cpu=cpu(1.7), tasks=(task(share=0.85), task(share=0.85)))),
     ("most of a CPU", use(cpu=cpu(0.85), tasks=(task(share=0.85),))),
     ("two half threads", use(cpu=cpu(1.0), tasks=(task(share=0.5),) * 2)),
-    (
-        "swapping of others",
-        use(memory=SWAPPING.memory, losses=OwnLosses(major_faults=3)),
-    ),
+    ("swapping of others", use(memory=SWAPPING.memory, losses=OwnLosses(major_faults=3))),
     (
         "few of many faults",
         use(
@@ -326,9 +289,7 @@ KINDS: tuple[WaitKind, ...] = ("disk", "network", "locks", "pipe", "sleep")
 def test_another_limit_explains_the_waits() -> None:
     assert codes(waiting("disk", cgroups=(quota(90, 5.0),))) == ["throttled-by-cgroup-quota"]
     beside = waiting(
-        "sleep",
-        cpu=cpu(0.02, 1.96, runnable=3.0),
-        tasks=(task(share=0.02, waiting=0.4),),
+        "sleep", cpu=cpu(0.02, 1.96, runnable=3.0), tasks=(task(share=0.02, waiting=0.4),)
     )
     assert codes(beside)[-1] == "sleeps"
 
@@ -421,18 +382,14 @@ def test_a_generator_is_bound_only_if_it_drives_something_that_has_room() -> Non
     alone = use(cpu=cpu(0.97), tasks=(task("wrk", 0.97),))
     assert codes(alone) == ["single-threaded-cpu-bound"]
     remote = use(
-        cpu=cpu(0.97),
-        tasks=(task("wrk", 0.97),),
-        networks=(network(send_packets_per_s=9000.0),),
+        cpu=cpu(0.97), tasks=(task("wrk", 0.97),), networks=(network(send_packets_per_s=9000.0),)
     )
     assert codes(remote)[0] == "generator-bound"
     server = task("nginx", 0.98, of="target")
     both = use(cpu=cpu(0.97, target=0.98), tasks=(server, task("wrk", 0.97)))
     assert codes(both) == ["cpu-saturated"]
     started = use(
-        cpu=cpu(1.95),
-        tasks=(task("nginx", 0.98), task("wrk", 0.97)),
-        networks=remote.networks,
+        cpu=cpu(1.95), tasks=(task("nginx", 0.98), task("wrk", 0.97)), networks=remote.networks
     )
     assert codes(started) == ["cpu-saturated"]
     idle = use(cpu=cpu(0.5, target=0.98, count=4), tasks=(server, task("wrk", 0.5)))
@@ -467,9 +424,7 @@ def test_our_engine_spins_and_is_bound_only_where_it_is_late() -> None:
 def test_the_kernels_threads_and_a_driven_server_are_no_neighbours() -> None:
     worker = TaskUse(9, 0, "[kworker/u8:2-loop1]", 1.2, of="other")
     seen = use(
-        cpu=cpu(0.6, 1.25, runnable=3.0),
-        tasks=(task("fio", 0.6, waiting=0.3),),
-        others=(worker,),
+        cpu=cpu(0.6, 1.25, runnable=3.0), tasks=(task("fio", 0.6, waiting=0.3),), others=(worker,)
     )
     assert "noisy-neighbour" not in codes(seen)
     assert "noisy-neighbour" not in codes(GENERATOR)

@@ -10,18 +10,7 @@ from benchwright.core.resource_use import IoLimit, ResourceUse, TaskUse, TreeIo
 from benchwright.findings.limiter import limiters
 from benchwright.findings.limiter_io import network_limit
 from benchwright.findings.resources import steal_evidence
-from watched_uses import (
-    MIB,
-    codes,
-    cpu,
-    disk,
-    group,
-    network,
-    task,
-    throttled,
-    use,
-    waiting_for_io,
-)
+from watched_uses import MIB, codes, cpu, disk, group, network, task, throttled, use, waiting_for_io
 
 
 def other(name: str, share: float) -> TaskUse:
@@ -62,11 +51,7 @@ def test_sysbench_is_a_generator_only_if_a_server_worked(more: dict[str, Any], b
 
 @pytest.mark.parametrize(("packets", "bound"), [(900.0, False), (1100.0, True)])
 def test_a_generator_of_a_server_elsewhere_has_packets(packets: float, bound: bool) -> None:
-    seen = large(
-        1.0,
-        tasks=(task("wrk", 0.99),),
-        networks=(network(send_packets_per_s=packets),),
-    )
+    seen = large(1.0, tasks=(task("wrk", 0.99),), networks=(network(send_packets_per_s=packets),))
     assert ("generator-bound" in codes(seen)) is bound
 
 
@@ -86,9 +71,7 @@ def test_a_server_of_many_threads_has_room(server: str, share: float, bound: boo
 
 def test_a_server_that_left_no_processor_has_no_room() -> None:
     seen = use(
-        cpu=cpu(0.75, 1.2),
-        tasks=(task("wrk", 0.75, waiting=0.2),),
-        others=(other("mysqld", 1.2),),
+        cpu=cpu(0.75, 1.2), tasks=(task("wrk", 0.75, waiting=0.2),), others=(other("mysqld", 1.2),)
     )
     assert "generator-bound" not in codes(seen)
 
@@ -123,9 +106,7 @@ def test_a_pinned_trial_is_limited_by_neighbours_on_its_processor() -> None:
 
 
 @pytest.mark.parametrize("tasks", [(task("cc1", 0.25, waiting=0.75),) * 8, ()])
-def test_a_trial_of_too_many_threads_waits_for_itself(
-    tasks: tuple[TaskUse, ...],
-) -> None:
+def test_a_trial_of_too_many_threads_waits_for_itself(tasks: tuple[TaskUse, ...]) -> None:
     """Its threads wait 75 % of their time; others cost it no more than they used."""
     crowd = large(62.0, 2.0, runnable=256.0, tasks=tasks)
     assert codes(crowd) == ["cpu-saturated"]
@@ -172,9 +153,7 @@ def test_many_whole_threads_are_not_one(threads: int, code: str) -> None:
 
 
 @pytest.mark.parametrize("working", [None, (48, 0)])
-def test_threads_that_are_not_kept_may_be_no_whole_ones(
-    working: tuple[int, int] | None,
-) -> None:
+def test_threads_that_are_not_kept_may_be_no_whole_ones(working: tuple[int, int] | None) -> None:
     """Eight at 91 %, and forty at 60 %; or how many worked is not known."""
     tasks = tuple(task("pool", 0.91) for _ in range(8))
     assert codes(large(31.3, tasks=tasks, working=working)) == []
@@ -227,9 +206,7 @@ def test_all_of_the_kernels_threads_are_no_neighbours(kernel: float, first: str)
     """Thirty of them at 0.6 each: the busiest five are a sixth."""
     fio = tuple(task("fio", 0.75, waiting=0.2) for _ in range(8))
     seen = use(
-        cpu=cpu(12.0, 18.5, count=32, kernel=kernel, runnable=60.0),
-        tasks=fio,
-        others=KWORKERS,
+        cpu=cpu(12.0, 18.5, count=32, kernel=kernel, runnable=60.0), tasks=fio, others=KWORKERS
     )
     assert codes(seen)[0] == first
 

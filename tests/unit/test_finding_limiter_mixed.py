@@ -92,11 +92,7 @@ def test_one_thread_in_a_quota(share: float, neighbours: bool) -> None:
 def test_a_quota_that_is_met_beside_neighbours_comes_after_them(waited: float) -> None:
     """Half of the quota is not used, for others: its loss is theirs first."""
     held = group(
-        cpu_limit_cores=0.8,
-        cpu_used_cores=0.6,
-        periods=100,
-        throttled=30,
-        throttled_s=0.6,
+        cpu_limit_cores=0.8, cpu_used_cores=0.6, periods=100, throttled=30, throttled_s=0.6
     )
     seen = use(
         cpu=cpu(0.6, 1.4, runnable=3.0),
@@ -136,10 +132,7 @@ def test_swapping_and_a_busy_thread(waited: float) -> None:
     alone = use(cpu=cpu(1.0), tasks=(task("sort", 0.97),), memory=swapping)
     assert codes(alone) == ["swapping", "single-threaded-cpu-bound"]
     first = ["noisy-neighbour"] if waited else []
-    assert codes(one_thread(waited, memory=swapping))[: len(first) + 1] == [
-        *first,
-        "swapping",
-    ]
+    assert codes(one_thread(waited, memory=swapping))[: len(first) + 1] == [*first, "swapping"]
 
 
 def test_steal_comes_before_what_the_program_does() -> None:

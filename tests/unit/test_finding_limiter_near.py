@@ -47,11 +47,7 @@ def full(memory_max: float = 1.0, refaults_per_s: float = 500) -> ResourceUse:
     return use(
         memory=memory(refaults=int(10 * refaults_per_s)),
         cgroups=(
-            group(
-                memory_limit=limit,
-                memory_max=int(memory_max * limit),
-                memory_limit_hits=5,
-            ),
+            group(memory_limit=limit, memory_max=int(memory_max * limit), memory_limit_hits=5),
         ),
     )
 
@@ -76,18 +72,8 @@ NEAR = [
         0.04,
         0.06,
     ),
-    (
-        "steal",
-        lambda v: use(cpu=cpu(0.95, steal=v), tasks=(task("gzip", 0.95),)),
-        0.045,
-        0.06,
-    ),
-    (
-        "noisy-neighbour",
-        lambda v: use(cpu=cpu(1.3, 0.7, runnable=v), tasks=()),
-        2.1,
-        2.3,
-    ),
+    ("steal", lambda v: use(cpu=cpu(0.95, steal=v), tasks=(task("gzip", 0.95),)), 0.045, 0.06),
+    ("noisy-neighbour", lambda v: use(cpu=cpu(1.3, 0.7, runnable=v), tasks=()), 2.1, 2.3),
     (
         "single-threaded-cpu-bound",
         lambda v: use(cpu=cpu(0.97), tasks=(task("gzip", v, waiting=0.96 - v),)),
@@ -100,30 +86,21 @@ NEAR = [
     ("single-threaded-cpu-bound", lambda v: by_turns(samples=v), 5, 6),
     (
         "cpu-saturated",
-        lambda v: use(
-            cpu=cpu(0.98, each=(0.98, 0.03)),
-            tasks=(task("w", 0.49, waiting=v),) * 2,
-        ),
+        lambda v: use(cpu=cpu(0.98, each=(0.98, 0.03)), tasks=(task("w", 0.49, waiting=v),) * 2),
         0.23,
         0.27,
     ),
     (
         "cpu-saturated",
         lambda v: use(
-            cpu=cpu(0.98, 1.02 - v, each=(0.98, 0.03)),
-            tasks=(task("w", 0.49, waiting=0.5),) * 2,
+            cpu=cpu(0.98, 1.02 - v, each=(0.98, 0.03)), tasks=(task("w", 0.49, waiting=0.5),) * 2
         ),
         0.45,
         0.55,
     ),
     ("memory-limit", lambda v: full(memory_max=v), 0.93, 0.96),
     ("memory-limit", lambda v: full(refaults_per_s=v), 90, 110),
-    (
-        "swapping",
-        lambda v: use(memory=memory(swapped_in=int(v * MIB), swapped_out=MIB)),
-        8,
-        10,
-    ),
+    ("swapping", lambda v: use(memory=memory(swapped_in=int(v * MIB), swapped_out=MIB)), 8, 10),
     (
         "memory-pressure",
         lambda v: use(memory=memory(pressure=None, scanned_direct=int(v))),
@@ -197,13 +174,7 @@ NEAR = [
     (
         "network-limit",
         lambda v: use(
-            networks=(
-                network(
-                    send_bytes_per_s=100e6,
-                    send_packets_per_s=v,
-                    speed_bits_per_s=1e9,
-                ),
-            )
+            networks=(network(send_bytes_per_s=100e6, send_packets_per_s=v, speed_bits_per_s=1e9),)
         ),
         600e3,
         650e3,
@@ -214,25 +185,13 @@ NEAR = [
         0.90,
         0.93,
     ),
-    (
-        "cpu-saturated",
-        lambda v: use(cpu=cpu(v, 0.0, runnable=3.0), tasks=()),
-        1.78,
-        1.82,
-    ),
-    (
-        "cpu-saturated",
-        lambda v: use(cpu=cpu(2 - v, v, runnable=2.0), tasks=()),
-        0.65,
-        0.55,
-    ),
+    ("cpu-saturated", lambda v: use(cpu=cpu(v, 0.0, runnable=3.0), tasks=()), 1.78, 1.82),
+    ("cpu-saturated", lambda v: use(cpu=cpu(2 - v, v, runnable=2.0), tasks=()), 0.65, 0.55),
 ]
 
 
 @pytest.mark.parametrize(
-    ("code", "made", "free", "limited"),
-    NEAR,
-    ids=[f"{one[0]}-{one[3]}" for one in NEAR],
+    ("code", "made", "free", "limited"), NEAR, ids=[f"{one[0]}-{one[3]}" for one in NEAR]
 )
 def test_near_both_sides_of_a_threshold(code: str, made: Any, free: float, limited: float) -> None:
     assert code not in codes(made(free))

@@ -136,10 +136,7 @@ def closed(lateness_ns: float, service_ns: float, operations: int) -> dict[str, 
     late = {"count": operations, "mean": lateness_ns}
     late |= {"p50": round(lateness_ns), "p99": round(3 * lateness_ns)}
     found["lateness_ns"] |= late
-    found["kinds"]["all"]["service_ns"] |= {
-        "mean": service_ns,
-        "p50": round(service_ns),
-    }
+    found["kinds"]["all"]["service_ns"] |= {"mean": service_ns, "p50": round(service_ns)}
     return found
 
 

@@ -7,11 +7,7 @@ from typing import Any
 import pytest
 
 from benchwright.core.resource_use import ResourceUse, TaskUse
-from benchwright.features.generators.marked_trials import (
-    LATE_MARK,
-    marked_text,
-    neighbours_text,
-)
+from benchwright.features.generators.marked_trials import LATE_MARK, marked_text, neighbours_text
 from benchwright.features.load.trial import LoadTrial
 from benchwright.features.search.ramp.policy import best_so_far
 from benchwright.features.search.ramp.types import RampAxis, RampGoal

@@ -9,11 +9,7 @@ from benchwright.findings.examine import output_findings
 
 
 def trial(
-    written: int | None,
-    *,
-    system_us: int,
-    err_bytes: int = 0,
-    ending: TrialEnding = TrialEnding.OK,
+    written: int | None, *, system_us: int, err_bytes: int = 0, ending: TrialEnding = TrialEnding.OK
 ) -> Trial:
     """Return a trial of 1 s that wrote so much."""
     process = ProcessRecord(

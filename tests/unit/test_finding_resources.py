@@ -146,18 +146,10 @@ def test_trials_that_do_not_count_say_nothing() -> None:
             use(networks=(network(errors=1),), losses=OwnLosses()),
         ),
         # Recorded by a version that counted only those of the machine.
+        ("network-errors", use(sockets=LOST, cpu=cpu(0.4, target=0.1)), use(sockets=LOST)),
         (
             "network-errors",
-            use(sockets=LOST, cpu=cpu(0.4, target=0.1)),
-            use(sockets=LOST),
-        ),
-        (
-            "network-errors",
-            use(
-                sockets=LOST,
-                losses=OwnLosses(absent="sock_diag"),
-                tasks=(task("wrk", 0.3),),
-            ),
+            use(sockets=LOST, losses=OwnLosses(absent="sock_diag"), tasks=(task("wrk", 0.3),)),
             use(sockets=LOST, losses=SENT),
         ),
         ("steal", use(cpu=cpu(1.2, steal=0.043)), use(cpu=cpu(1.2, steal=0.03))),
@@ -221,11 +213,7 @@ def test_a_message_about_another_device_or_process_is_a_note(text: str) -> None:
     (one,) = machine_findings(seen)
     assert (one.code, one.severity) == ("errors-in-kernel-log", Severity.NOTE)
     device = text.partition("dev")[2].lstrip("ice ").split(",")[0].split(")")[0]
-    mine = use(
-        kernel=(message,),
-        devices=("vda", device.strip()),
-        tasks=(task("convert", 0.3),),
-    )
+    mine = use(kernel=(message,), devices=("vda", device.strip()), tasks=(task("convert", 0.3),))
     (own,) = machine_findings(mine)
     assert own.severity is Severity.SERIOUS
 
@@ -241,14 +229,8 @@ def test_a_message_about_another_device_or_process_is_a_note(text: str) -> None:
         "e1000e: eth7: NIC Link is Down",
     ],
 )
-def test_an_error_of_the_kernel_that_names_nothing_of_the_trial_is_a_note(
-    text: str,
-) -> None:
-    seen = use(
-        kernel=(KernelMessage(1.5, 3, text),),
-        devices=("vda",),
-        tasks=(task("wrk", 0.5),),
-    )
+def test_an_error_of_the_kernel_that_names_nothing_of_the_trial_is_a_note(text: str) -> None:
+    seen = use(kernel=(KernelMessage(1.5, 3, text),), devices=("vda",), tasks=(task("wrk", 0.5),))
     (one,) = machine_findings(seen)
     assert (one.code, one.severity) == ("errors-in-kernel-log", Severity.NOTE)
 
@@ -265,9 +247,7 @@ def test_an_error_of_the_kernel_that_names_nothing_of_the_trial_is_a_note(
         "wrk[10]: bad frame in signal delivery",
     ],
 )
-def test_an_error_of_the_machine_or_of_what_the_trial_uses_is_serious(
-    text: str,
-) -> None:
+def test_an_error_of_the_machine_or_of_what_the_trial_uses_is_serious(text: str) -> None:
     seen = use(
         kernel=(KernelMessage(1.5, 3, text),),
         devices=("vda", "pvd1"),
@@ -281,10 +261,7 @@ def test_an_error_of_the_machine_or_of_what_the_trial_uses_is_serious(
 @pytest.mark.parametrize(
     ("text", "begins"),
     [
-        (
-            "Memory cgroup out of memory: Killed process 9 (wrk)",
-            "Raise the memory limit",
-        ),
+        ("Memory cgroup out of memory: Killed process 9 (wrk)", "Raise the memory limit"),
         ("Out of memory: Killed process 9 (sort) total-vm:90kB", "Add memory"),
         ("blk_update_request: I/O error, dev vda, sector 12", "Check the device"),
         ("EXT4-fs error (device vda): ext4_find_entry", "Check the file system"),
@@ -295,10 +272,7 @@ def test_an_error_of_the_machine_or_of_what_the_trial_uses_is_serious(
         ("virtio_net: eth0: NIC Link is Down", "Check the link"),
         ("CPU2: Core temperature above threshold", "Cool the machine"),
         ("nf_conntrack: table full, dropping packet", "Raise the limit that"),
-        (
-            "wrk[10]: segfault at 8 ip 000055d sp 00007ff error 4",
-            "Find why the program",
-        ),
+        ("wrk[10]: segfault at 8 ip 000055d sp 00007ff error 4", "Find why the program"),
         ("wrk[10]: bad frame in signal delivery", "Read the message: the kernel"),
     ],
 )
@@ -316,9 +290,7 @@ def test_a_message_has_the_remedy_of_its_kind(text: str, begins: str) -> None:
 
 
 @pytest.mark.parametrize("seconds", [0.04, 10.0])
-def test_a_task_killed_at_the_limit_of_a_cgroup_is_that_limit_alone(
-    seconds: float,
-) -> None:
+def test_a_task_killed_at_the_limit_of_a_cgroup_is_that_limit_alone(seconds: float) -> None:
     """Also in a window that no sample shows, where SIGKILL ended the command; others' tasks are not
     the trial's."""
     kill = MemoryKill(7, "sort", "/lab", 24 << 20, 1)
@@ -368,12 +340,7 @@ def test_a_task_killed_for_the_machine_is_pressure_on_its_memory() -> None:
 
 def test_a_message_counts_for_the_trial_in_whose_time_it_was() -> None:
     error = "Buffer I/O error"
-    seen = use(
-        kernel=(
-            KernelMessage(1.0, 3, error, 7, 0.1),
-            KernelMessage(0.1, 3, error, 1, 0.1),
-        )
-    )
+    seen = use(kernel=(KernelMessage(1.0, 3, error, 7, 0.1), KernelMessage(0.1, 3, error, 1, 0.1)))
     shared = msgspec.structs.replace(seen, epochs=(1, 9))
     first = msgspec.structs.replace(shared, kernel=seen.kernel[:1])
     trials = [trial(1, first), *(trial(epoch, None) for epoch in range(2, 10))]
@@ -491,10 +458,7 @@ def test_what_had_not_reached_the_disk_is_told() -> None:
 
 def nfs(rate: float, unit: str, seen: ResourceUse, **claims: Any) -> list[Finding]:
     """Return the findings of a test with one metric."""
-    trials = [
-        trial(1, seen, values={"rate": rate}),
-        trial(2, seen, values={"rate": rate}),
-    ]
+    trials = [trial(1, seen, values={"rate": rate}), trial(2, seen, values={"rate": rate})]
     specs = [MetricSpec("rate", pointer="/r", unit=unit, better="higher")]
     return [
         one
@@ -602,8 +566,7 @@ def test_an_operation_has_the_size_that_was_said() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "rate"),
-    [("1Gbit/s", 1.25e8), ("200MB/s", 2e8), ("64KiB/s", 65536), ("8 Mb/s", 1e6)],
+    ("text", "rate"), [("1Gbit/s", 1.25e8), ("200MB/s", 2e8), ("64KiB/s", 65536), ("8 Mb/s", 1e6)]
 )
 def test_a_rate_is_read(text: str, rate: float) -> None:
     assert bytes_per_s(text) == rate
@@ -681,8 +644,7 @@ def test_constants_of_two_modes_are_no_clock(grid: float, as_rates: bool) -> Non
 
 
 @pytest.mark.parametrize(
-    ("step", "decimals"),
-    [(0.01, 9), (1 / 64, 9), (1 / 64, 3), (1 / 60, 3), (0.1, 9), (1, 9)],
+    ("step", "decimals"), [(0.01, 9), (1 / 64, 9), (1 / 64, 3), (1 / 60, 3), (0.1, 9), (1, 9)]
 )
 @pytest.mark.parametrize("ticks", [2, 8, 15])
 def test_a_clock_is_recognised_by_its_ticks(step: float, decimals: int, ticks: float) -> None:

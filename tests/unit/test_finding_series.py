@@ -15,11 +15,7 @@ from benchwright.core.plan import MetricSpec, UntilPrecise
 from benchwright.core.results import Finding, Severity
 from benchwright.findings.codes import all_codes
 from benchwright.findings.examine import Evidence, compute_findings
-from benchwright.findings.series import (
-    ExaminedSeries,
-    dependence_finding,
-    series_findings,
-)
+from benchwright.findings.series import ExaminedSeries, dependence_finding, series_findings
 from benchwright.stats.aggregate import MetricColumn, TrialValues
 from benchwright.stats.dependence import dependence
 from benchwright.stats.metric_rules import MetricRules
@@ -244,11 +240,7 @@ def test_a_metric_that_some_trials_lack_keeps_their_epochs() -> None:
 @pytest.mark.parametrize("value", [0.0, 0.1, 1e300])
 def test_a_few_constant_values_are_noted_and_many_raise_no_doubt(value: float) -> None:
     (note,) = found(elapsed=np.full(58, value), user=np.zeros(58))
-    assert (note.code, note.severity, note.metric) == (
-        "constant",
-        Severity.NOTE,
-        "elapsed",
-    )
+    assert (note.code, note.severity, note.metric) == ("constant", Severity.NOTE, "elapsed")
     assert "in all of 58 trials" in note.evidence
     assert found(elapsed=np.full(59, value), user=np.zeros(59)) == ()
 

@@ -5,11 +5,7 @@ from __future__ import annotations
 from benchwright.core.observation import MeasurementBlock, Trial, TrialEnding
 from benchwright.core.results import Severity
 from benchwright.findings.codes import all_codes
-from benchwright.findings.examine import (
-    Evidence,
-    compute_findings,
-    reported_findings,
-)
+from benchwright.findings.examine import Evidence, compute_findings, reported_findings
 from benchwright.trial.metrics import parse_aplog
 
 
@@ -29,12 +25,7 @@ def trial(epoch: int, *blocks: dict[str, str], ending: TrialEnding = TrialEnding
 
 def late(severity: str = "warning", evidence: str = "by 90 us") -> dict[str, str]:
     """Return a block as `bw load` writes it."""
-    return {
-        "": "finding",
-        "code": "generator-late",
-        "severity": severity,
-        "evidence": evidence,
-    }
+    return {"": "finding", "code": "generator-late", "severity": severity, "evidence": evidence}
 
 
 def test_one_code_is_one_finding_with_its_gravest_severity() -> None:
@@ -72,10 +63,6 @@ def test_a_loads_own_lines_are_read_back() -> None:
     doubt = Finding("generator-late", Severity.NOTE, "x", "a\nb")
     parsed = parse_aplog(aplog_text(result, [doubt]))
     (section,) = parsed.sections
-    assert section.fields == {
-        "code": "generator-late",
-        "severity": "note",
-        "evidence": "a b",
-    }
+    assert section.fields == {"code": "generator-late", "severity": "note", "evidence": "a b"}
     read = {name: float(text) for name, text in parsed.values.items()}
     assert read == load_metrics(result)

@@ -5,13 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from benchwright.core.resource_use import (
-    OffCpuUse,
-    ProgramUse,
-    ResourceUse,
-    TaskUse,
-    WaitUse,
-)
+from benchwright.core.resource_use import OffCpuUse, ProgramUse, ResourceUse, TaskUse, WaitUse
 from benchwright.findings.limiter import NOTHING, TOO_SHORT, sentence
 from watched_uses import cpu, disk, group, task, use
 
@@ -58,10 +52,7 @@ def test_a_busy_disk_and_a_quota_are_no_nothing() -> None:
     stopped = group(periods=100, throttled=40, throttled_s=0.1, cpu_limit_cores=1.0)
     text = sentence([use(cgroups=(stopped,))])
     assert "/bench was throttled by its CPU quota in 40 of 100 periods" in text
-    kept = use(
-        cpu=cpu(0.3, 0.9, each=(0.97, 0.2)),
-        cgroups=(group(cpus=(0,)),),
-    )
+    kept = use(cpu=cpu(0.3, 0.9, each=(0.97, 0.2)), cgroups=(group(cpus=(0,)),))
     assert "the CPUs that its cpuset allows (0) were all busy" in sentence([kept])
 
 

@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from benchwright.core.resource_use import (
-    FilesOpen,
-    IoLimit,
-    KernelMessage,
-    ResourceUse,
-    SocketUse,
-)
+from benchwright.core.resource_use import FilesOpen, IoLimit, KernelMessage, ResourceUse, SocketUse
 from benchwright.findings.use_table import UseRow, UseValue, use_table
 from watched_uses import MIB, cpu, disk, group, memory, network, use
 
@@ -41,15 +35,7 @@ def test_every_resource_has_a_row() -> None:
     found = rows(seen)
     assert list(found) == [
         *("cpu all", "cpu 0", "cpu 1", "thread work", "cgroup /bench", "memory"),
-        *(
-            "swap",
-            "disk vda",
-            "disks all",
-            "network eth0",
-            "sockets",
-            "files",
-            "kernel",
-        ),
+        *("swap", "disk vda", "disks all", "network eth0", "sockets", "files", "kernel"),
     ]
     assert found["cpu all"].utilization[0] == UseValue("busy", 0.75, "processors", 2)
     assert found["cpu 0"].utilization == (UseValue("busy", 0.5, "share"),)
@@ -73,11 +59,7 @@ def test_what_is_absent_says_why_and_is_not_zero() -> None:
         seconds=1.0,
         samples=10,
         epochs=(1, 1),
-        absent=(
-            ("cpu", "stat: no such file"),
-            ("pressure/io", "no PSI"),
-            ("throttle", "no file"),
-        ),
+        absent=(("cpu", "stat: no such file"), ("pressure/io", "no PSI"), ("throttle", "no file")),
     )
     for row in use_table(seen):
         for one in (*row.utilization, *row.saturation, *row.errors):

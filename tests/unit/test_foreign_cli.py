@@ -217,10 +217,7 @@ STATED_FAILURES = {
             "context": {},
             "benchmarks": [
                 {"name": "b", "run_type": "iteration", "real_time": 5, **more}
-                for more in (
-                    {},
-                    {"error_occurred": True, "error_message": 'bad, "quoted"'},
-                )
+                for more in ({}, {"error_occurred": True, "error_message": 'bad, "quoted"'})
             ],
         },
         'failed: bad, "quoted" in trial 2 (1 of 2)',
@@ -235,13 +232,7 @@ STATED_FAILURES = {
     "hyperfine": (
         {
             "results": [
-                {
-                    "command": "c",
-                    "mean": 1,
-                    "stddev": 0.1,
-                    "times": [1, 1],
-                    "exit_codes": [0, None],
-                }
+                {"command": "c", "mean": 1, "stddev": 0.1, "times": [1, 1], "exit_codes": [0, None]}
             ]
         },
         "`c` failed: a signal ended it in trial 2 (1 of 2)",
@@ -257,11 +248,7 @@ def test_a_failure_without_an_exit_status_has_the_words_of_the_tool(
     content, told = STATED_FAILURES[tool]
     file = tmp_path / "f.json"
     file.write_text(json.dumps(content))
-    for more in (
-        (),
-        ("--ok-status", "0..255"),
-        ("--select", "$epoch > 0"),
-    ):
+    for more in ((), ("--ok-status", "0..255"), ("--select", "$epoch > 0")):
         found = document(capsys, "stats", str(file), *more)["findings"]
         (one,) = (one for one in found if one["code"] == "result-failed")
         assert told in one["evidence"]
@@ -300,21 +287,16 @@ def test_a_comparison_of_loads_judges_the_main_quantities(
     assert "read_bw" in {one["metric"] for one in shown["verdicts"] if one["judged"]}
 
 
-def test_compare_refuses_estimates_without_values(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_compare_refuses_estimates_without_values(capsys: pytest.CaptureFixture[str]) -> None:
     status, _, err = bw(
-        capsys,
-        *("compare", f"{FILES}/asv:b.time_single", f"{FILES}/pyperf.json:sum100"),
+        capsys, *("compare", f"{FILES}/asv:b.time_single", f"{FILES}/pyperf.json:sum100")
     )
     assert status == 2
     assert "estimates by asv and no values" in err
     assert "docs/import.md" in err
 
 
-def test_a_wrong_test_is_named_with_those_there(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_wrong_test_is_named_with_those_there(capsys: pytest.CaptureFixture[str]) -> None:
     status, _, err = bw(capsys, "stats", f"{FILES}/pyperf.json:sum")
     assert status == 2
     assert "there is no test 'sum'" in err
@@ -353,9 +335,7 @@ def test_a_report_of_a_file_has_its_origin_and_estimates(
     assert ["Commit", commit] in [[cell["text"] for cell in row] for row in facts]
 
 
-def test_a_report_of_trials_says_nothing_of_their_start(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_report_of_trials_says_nothing_of_their_start(capsys: pytest.CaptureFixture[str]) -> None:
     (part,) = document(capsys, "report", f"{FILES}/pyperf.json:sum100")["parts"]
     tables = [
         block

@@ -49,16 +49,11 @@ def test_configuration_separates_the_results_behind_it(key: str, tmp_path: Path)
     parts = ((1, "old"), (2, "old"), (3, "new one"), (1.5, "old"))
     text = "".join(PART.format(key=key, value=value, time=at) for at, value in parts)
     tests = read_inputs([written(tmp_path, f"goarch: amd64\n{text}")])
-    assert times(tests) == {
-        f"Sum-4:{key}=old": [1.0, 2.0, 1.5],
-        f"Sum-4:{key}=new one": [3.0],
-    }
+    assert times(tests) == {f"Sum-4:{key}=old": [1.0, 2.0, 1.5], f"Sum-4:{key}=new one": [3.0]}
     assert [dict(one.sample)[key] for one in tests] == ["old", "new one"]
 
 
-def test_configuration_that_all_results_of_a_name_share_is_not_in_the_name(
-    tmp_path: Path,
-) -> None:
+def test_configuration_that_all_results_of_a_name_share_is_not_in_the_name(tmp_path: Path) -> None:
     text = (
         "cpu: A\npkg: p/a\nBenchmarkSum-4 1 1 ns/op\nBenchmarkOne 1 2 ns/op\n"
         "pkg: p/b\nBenchmarkSum-4 1 3 ns/op\nnote: x\nBenchmarkSum-4 1 4 ns/op\n"
@@ -168,10 +163,7 @@ def test_a_benchmark_that_failed_has_no_value_in_its_run(procs: str, tmp_path: P
     partly = f"BenchmarkA-2 \t--- FAIL: BenchmarkA{procs}\n"
     text = f"commit: 1\n{good}BenchmarkB/n=1-2 \t 9 \t 5 ns/op\ncommit: 2\n{good}{broken}{partly}"
     runs = imported_runs(read_history([written(tmp_path, text)]))
-    assert [[key.test for key, _ in run.points] for run in runs] == [
-        ["A-2", "B/n=1-2"],
-        ["A-2"],
-    ]
+    assert [[key.test for key, _ in run.points] for run in runs] == [["A-2", "B/n=1-2"], ["A-2"]]
     without = [[(one.test, one.failed) for one in run.without] for run in runs]
     assert without == [[], [("B/n=1-2", True)]]
     again = imported_runs(read_history([written(tmp_path, text + broken)]))
@@ -195,11 +187,7 @@ def test_events_of_two_packages_at_once_are_put_together(tmp_path: Path) -> None
         event("a", "BenchmarkLate 1 4 ns/op\n")[:-9],
     ]
     tests = read_inputs([written(tmp_path, "\n".join(lines))])
-    assert times(tests) == {
-        "Sum:cpu=A": [1.0],
-        "Sum:cpu=B": [2.0],
-        "Cut": [3.0],
-    }
+    assert times(tests) == {"Sum:cpu=A": [1.0], "Sum:cpu=B": [2.0], "Cut": [3.0]}
     assert not_read(tests) == [
         "6: output of BenchmarkSum, inside of its result",
         "9: an event of go test -json that is damaged",
@@ -210,12 +198,7 @@ def test_events_of_two_packages_at_once_are_put_together(tmp_path: Path) -> None
     "line",
     [
         *("Benchmark" * 11_000, "1" * 100_000, "1\t" * 50_000, "a" * 100_000 + ":"),
-        *(
-            "BenchmarkA \t" * 9_000,
-            "1 x " * 25_000,
-            "1\t" + "2 x " * 25_000,
-            "\t" * 100_000,
-        ),
+        *("BenchmarkA \t" * 9_000, "1 x " * 25_000, "1\t" + "2 x " * 25_000, "\t" * 100_000),
         *(" " * 100_000, "1 " * 50_000 + "ns/op", "Benchmark" + " 1" * 50_000),
     ],
     ids=lambda line: repr(line[:12]),
@@ -233,9 +216,7 @@ def test_a_line_of_100_000_characters_is_read_in_linear_time(line: str, tmp_path
     assert wrong == ({2} if line.startswith("Benchmark 1") else set())
 
 
-def test_a_file_that_begins_with_errors_of_the_build_is_recognised(
-    tmp_path: Path,
-) -> None:
+def test_a_file_that_begins_with_errors_of_the_build_is_recognised(tmp_path: Path) -> None:
     errors = "a.go:1:2: undefined: b\n" * 20
     text = f"# example.com/a\n{errors}goos: linux\nhello\nBenchmarkSum 1 2 ns/op\n"
     assert times(read_inputs([written(tmp_path, text)])) == {"Sum": [2.0]}

@@ -220,12 +220,7 @@ def test_the_servers_of_fio_tell_equal_jobs_apart_in_any_order(
 ) -> None:
     """fio writes its clients in the order in which they end."""
     clients = [
-        {
-            "jobname": "j",
-            "hostname": host,
-            "port": port,
-            "read": direction(iops=number),
-        }
+        {"jobname": "j", "hostname": host, "port": port, "read": direction(iops=number)}
         for number, host, port in zip((0.5, 1.5), places[::2], places[1::2], strict=True)
     ]
     whole = {"jobname": "All clients", "hostname": "b", "port": 1, "read": direction()}
@@ -233,10 +228,7 @@ def test_the_servers_of_fio_tell_equal_jobs_apart_in_any_order(
     for order in [clients] if same_place else [clients, clients[::-1]]:
         document = {"fio version": "fio-3.33", "client_stats": [*order, whole]}
         found = {one.name: values(one)["read_iops"] for one in read(tmp_path / "fio", document)}
-        assert found == {
-            **{name: at + 0.5 for name, at in names.items()},
-            "All clients": 100.5,
-        }
+        assert found == {**{name: at + 0.5 for name, at in names.items()}, "All clients": 100.5}
 
 
 def test_several_equal_jobs_of_each_server_of_fio_have_numbers_of_their_server(
@@ -258,11 +250,7 @@ def test_the_percentiles_of_fio_are_those_of_its_list(tmp_path: Path) -> None:
         assert [name.rpartition("_")[2] for name in found if f"_{kind}_p" in name] == names
         assert found[f"read_{kind}_p99.99999"] == pytest.approx(5.4e-6)
         assert one.origin
-        assert one.origin.main == (
-            "read_iops",
-            f"read_{kind}_mean",
-            f"read_{kind}_p99.99999",
-        )
+        assert one.origin.main == ("read_iops", f"read_{kind}_mean", f"read_{kind}_p99.99999")
 
 
 def fio_runs(*spans: tuple[float, float]) -> list[str]:
@@ -335,10 +323,7 @@ LOADS: dict[str, tuple[dict[str, Any], list[Any]]] = {
         fio({"read": direction(clat_ns=latency(5, p99_000000=9))}),
         ["jobs", 0, "read", "clat_ns", "percentile", "99.000000"],
     ),
-    "k6": (
-        k6_summary({"avg": 2.5}, handled=False),
-        ["metrics", "http_req_duration", "avg"],
-    ),
+    "k6": (k6_summary({"avg": 2.5}, handled=False), ["metrics", "http_req_duration", "avg"]),
     "k6-handled": (
         k6_summary({"avg": 2.5}, handled=True),
         ["metrics", "http_req_duration", "values", "avg"],
@@ -413,23 +398,11 @@ TABLES = {
         "| Command | Mean [ms] | Min [ms] | Max [ms] | Relative |\n|:---|---:|\n",
         "--export-json",
     ),
-    "hyperfine-org": (
-        "| Command  |  Mean [ms] |  Min [ms] |\n|--+--+--|\n",
-        "--export-json",
-    ),
-    "hyperfine-asciidoc": (
-        '[cols="<,>,>"]\n|===\n| Command \n| Mean [ms] \n',
-        "--export-json",
-    ),
+    "hyperfine-org": ("| Command  |  Mean [ms] |  Min [ms] |\n|--+--+--|\n", "--export-json"),
+    "hyperfine-asciidoc": ('[cols="<,>,>"]\n|===\n| Command \n| Mean [ms] \n', "--export-json"),
     "fio-log": ("5, 5207416, 0, 4096, 0\n5, 33440, 0, 4096, 0\n", "--output-format"),
-    "redis-benchmark": (
-        '"PING_INLINE","92506.94"\n"PING_BULK","95147.48"\n',
-        '"test","rps"',
-    ),
-    "jmeter": (
-        "timeStamp,elapsed,label,responseCode\n1795890469000,12,home,200\n",
-        "s",
-    ),
+    "redis-benchmark": ('"PING_INLINE","92506.94"\n"PING_BULK","95147.48"\n', '"test","rps"'),
+    "jmeter": ("timeStamp,elapsed,label,responseCode\n1795890469000,12,home,200\n", "s"),
     "apachebench-requests": (
         "starttime\tseconds\tctime\tdtime\tttime\twait\nSat Nov 28\t1795905075\t0\t1\t1\t1\n",
         "milliseconds",
@@ -461,10 +434,7 @@ def test_a_table_with_tabs_is_refused_because_of_them(tmp_path: Path) -> None:
 
 def test_what_is_not_there_has_no_advice_about_formats(tmp_path: Path) -> None:
     paths = [str(tmp_path / "nothing.csv")]
-    for reading in (
-        lambda: read_inputs(paths, "it must be"),
-        lambda: read_history(paths),
-    ):
+    for reading in (lambda: read_inputs(paths, "it must be"), lambda: read_history(paths)):
         with pytest.raises(InputError) as refused:
             reading()
         (one,) = refused.value.diagnostics
@@ -505,11 +475,7 @@ def test_results_with_one_name_stay_two_in_every_command(
     files = []
     for factor in (1, 2):
         results = [
-            {
-                "command": "true",
-                "mean": 1,
-                "times": [base * factor + n for n in range(5)],
-            }
+            {"command": "true", "mean": 1, "times": [base * factor + n for n in range(5)]}
             for base in (100, 300)
         ]
         files.append(str(tmp_path / f"{factor}.json"))
@@ -587,18 +553,10 @@ OTHERS: dict[str, Any] = {
         "context": {"cpu": {"name": "x", "freq": 3.1}, "runtime": "node"},
     },
     "vitest": {
-        "files": [
-            {
-                "filepath": "/a.js",
-                "groups": [{"benchmarks": [{"name": "a", "mean": 1}]}],
-            }
-        ]
+        "files": [{"filepath": "/a.js", "groups": [{"benchmarks": [{"name": "a", "mean": 1}]}]}]
     },
     "tinybench": [{"name": "a", "result": {"latency": {"mean": 1}}}],
-    "bombardier": {
-        "spec": {"testType": "timed"},
-        "result": {"latency": {"mean": 1, "stddev": 2}},
-    },
+    "bombardier": {"spec": {"testType": "timed"}, "result": {"latency": {"mean": 1, "stddev": 2}}},
     "oha": {"summary": {"average": 1}, "rps": {"mean": 5, "stddev": 1}},
     "BenchmarkDotNet": {"Title": "a", "Benchmarks": [{"Statistics": {"Mean": 1}}]},
     "of training": {"metrics": {"iterations": {"total": 5}, "loss": {"value": 1}}},
@@ -629,10 +587,7 @@ NEGATIVE = {
     "hyperfine": {"results": [{"command": "a", "mean": 1, "times": [1, -1]}]},
     "hyperfine-mean": {"results": [{"command": "a", "mean": -1, "user": 0}]},
     "pyperf": {"benchmarks": [{"runs": [{"values": [1, -1]}]}]},
-    "google": {
-        "context": {},
-        "benchmarks": [{"name": "a", "real_time": 1, "cpu_time": -1}],
-    },
+    "google": {"context": {}, "benchmarks": [{"name": "a", "real_time": 1, "cpu_time": -1}]},
     "csv": "test,elapsed\na,1\na,-1\n",
     "res": "[measurement]\nepoch = 1\nelapsed = -1\n",
     "go": "BenchmarkA 1 2 ns/op\nBenchmarkA 1 -2 ns/op\n",
@@ -958,11 +913,7 @@ def test_a_count_of_events_of_jmh_is_not_judged(
     for name, hits in (("a", 100), ("b", 900)):
         files.append(str(tmp_path / name))
         time = {"score": 1, "scoreUnit": "ms/op", "rawData": [[1, 1.1, 1.2]]}
-        events = {
-            "score": hits,
-            "scoreUnit": "#",
-            "rawData": [[hits, hits + 1, hits + 2]],
-        }
+        events = {"score": hits, "scoreUnit": "#", "rawData": [[hits, hits + 1, hits + 2]]}
         result = {
             "benchmark": "b",
             "mode": "avgt",
@@ -971,11 +922,7 @@ def test_a_count_of_events_of_jmh_is_not_judged(
         }
         (one,) = read(Path(files[-1]), [result])
         assert "hits" not in units(one)
-        assert [block.values["hits"] for block in one.blocks] == [
-            hits,
-            hits + 1,
-            hits + 2,
-        ]
+        assert [block.values["hits"] for block in one.blocks] == [hits, hits + 1, hits + 2]
     main(["compare", *files, "--json"])
     verdicts = json.loads(capsys.readouterr().out)["verdicts"]
     assert {one["metric"] for one in verdicts if one["judged"]} == {"elapsed"}
@@ -1056,12 +1003,7 @@ def test_changes_that_were_not_committed_are_no_run_of_the_commit(
         "version": "5.1.0",
         "datetime": "2026-01-02T00:00:00",
         "benchmarks": [
-            {
-                "name": "x",
-                "fullname": "x",
-                "params": None,
-                "stats": {"data": [1.0, 2.0]},
-            }
+            {"name": "x", "fullname": "x", "params": None, "stats": {"data": [1.0, 2.0]}}
         ],
     }
     file = tmp_path / "r.json"

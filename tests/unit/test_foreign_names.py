@@ -103,8 +103,7 @@ def shuffled(files: Sequence[str]) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("text", "tests"),
-    [(packages, (A, B)), (labels, ("on", "off")), (numbered, ("p",))],
+    ("text", "tests"), [(packages, (A, B)), (labels, ("on", "off")), (numbered, ("p",))]
 )
 def test_files_in_any_order_and_one_file_are_the_same_series(
     text: Text,
@@ -153,8 +152,7 @@ def rows(runs: Sequence[int]) -> str:
 
 
 @pytest.mark.parametrize(
-    ("name", "write", "tests"),
-    [("data.js", store, (A, B)), ("otava.csv", rows, ("p",))],
+    ("name", "write", "tests"), [("data.js", store, (A, B)), ("otava.csv", rows, ("p",))]
 )
 def test_one_file_of_many_runs_and_its_parts_are_the_same_series(
     name: str,
@@ -246,17 +244,7 @@ def test_a_stored_history_keeps_its_series_and_its_accepted_steps(
     # As a file of an earlier version, which knows no full names.
     with closing(sqlite3.connect("h.db")) as database, database:
         database.execute("DROP TABLE full_name")
-    document(
-        capsys,
-        "history",
-        "accept",
-        "Sum-2/1",
-        "--reason",
-        "r",
-        "--file",
-        "h.db",
-        "h.db",
-    )
+    document(capsys, "history", "accept", "Sum-2/1", "--reason", "r", "--file", "h.db", "h.db")
     (before,) = document(capsys, "history", "h.db")["series"]
     Path("b.txt").write_text(f"pkg: {B}\nBenchmarkSum-2 9 5000 ns/op\n")
     assert len(answers(capsys, "h.db", *names, "b.txt")) == 2

@@ -189,10 +189,7 @@ def test_a_former_file_of_asv_has_its_versions_by_name(
         row = document["results"]["b.time_x"]
         del document["result_columns"]
         document["results"] = {"b.time_x": {"result": row[0], "samples": row[-1]}}
-        document |= {
-            "benchmark_version": {"b.time_x": version},
-            "started_at": {"b.time_x": row[3]},
-        }
+        document |= {"benchmark_version": {"b.time_x": version}, "started_at": {"b.time_x": row[3]}}
         path.write_text(json.dumps(document))
     assert main(["compare", str(old), str(new)]) == 2
     assert "version 1 in" in capsys.readouterr().err

@@ -51,9 +51,7 @@ def values(tests: list[ParsedInput]) -> dict[str, dict[str, float]]:
     return {one.name: one.blocks[0].values if one.blocks else {} for one in tests}
 
 
-def test_figures_of_go_are_one_test_whether_its_line_is_stored_or_not(
-    tmp_path: Path,
-) -> None:
+def test_figures_of_go_are_one_test_whether_its_line_is_stored_or_not(tmp_path: Path) -> None:
     """Versions before 1.19.3 store no entry of the whole line."""
 
     def commit(time: float, line: bool) -> list[Bench]:
@@ -66,9 +64,7 @@ def test_figures_of_go_are_one_test_whether_its_line_is_stored_or_not(
     assert found == {("BenchmarkX", "elapsed"): 2, ("BenchmarkX", "frobs"): 2}
 
 
-def test_repetitions_of_go_are_trials_and_their_copies_no_results(
-    tmp_path: Path,
-) -> None:
+def test_repetitions_of_go_are_trials_and_their_copies_no_results(tmp_path: Path) -> None:
     """`go test -count`: the store has each line, then its figures once more."""
     lines = []
     for time in (10.0, 12.0, 11.0):
@@ -82,11 +78,7 @@ def test_repetitions_of_go_are_trials_and_their_copies_no_results(
     tests = read_inputs([path])
     times = [[block.values["elapsed"] * 1e9 for block in one.blocks] for one in tests]
     # What is printed later under the same name is another benchmark, as of another package.
-    assert [[round(one, 6) for one in each] for each in times] == [
-        [10, 12, 11],
-        [1],
-        [90],
-    ]
+    assert [[round(one, 6) for one in each] for each in times] == [[10, 12, 11], [1], [90]]
     assert len({one.name for one in tests}) == 3
 
 
@@ -112,9 +104,7 @@ def series(path: str) -> dict[tuple[str, str], list[HistoryPoint]]:
     }
 
 
-def test_the_line_of_go_that_is_stored_as_a_unit_is_its_figures(
-    tmp_path: Path,
-) -> None:
+def test_the_line_of_go_that_is_stored_as_a_unit_is_its_figures(tmp_path: Path) -> None:
     def commit(time: float, size: int) -> list[Bench]:
         unit = f"ns/op\t         8.000 extra/op\t     {size} B/op\t      11 allocs/op"
         # The action stores each figure again, as an entry of its own.
@@ -148,11 +138,7 @@ def test_the_results_of_the_newest_commit_are_all_of_one_commit(tmp_path: Path) 
     assert values(read_inputs([path])) == {"kept": {"elapsed": pytest.approx(11e-9)}}
     # A second job of the newest commit adds its results.
     path = stored(
-        tmp_path,
-        old,
-        [bench("kept", 11, "ns/op")],
-        [bench("new", 1, "ns/op")],
-        ids="abb",
+        tmp_path, old, [bench("kept", 11, "ns/op")], [bench("new", 1, "ns/op")], ids="abb"
     )
     newest = read_inputs([path])
     assert {one.name for one in newest} == {"kept", "new"}
@@ -226,9 +212,7 @@ def test_each_row_is_a_run_at_its_time_however_it_is_written(
     assert {name for block in one.blocks for name in block.values} == {"metric1"}
 
 
-def test_a_time_that_is_not_understood_is_a_mistake_with_its_place(
-    tmp_path: Path,
-) -> None:
+def test_a_time_that_is_not_understood_is_a_mistake_with_its_place(tmp_path: Path) -> None:
     file = tmp_path / "otava.csv"
     file.write_text("time,commit,a\n2026-01-01,x,1\nsometime 2026,y,2\n2026-99-01,z,3\n")
     with pytest.raises(InputError) as refused:
@@ -263,14 +247,7 @@ def asv_results(folder: Path, *commits: tuple[int, int, float]) -> str:
             "date": 1767225600000 + day * 86_400_000,
             "params": {"machine": "vm"},
             "result_columns": ["result", "params", "started_at", "samples"],
-            "results": {
-                "b.time_x": [
-                    [value],
-                    [],
-                    1772000000000 + measured * 1000,
-                    [[value] * 3],
-                ]
-            },
+            "results": {"b.time_x": [[value], [], 1772000000000 + measured * 1000, [[value] * 3]]},
         }
         (machine / f"{at:08x}-py.json").write_text(json.dumps(document))
     return str(folder / "results")
@@ -280,10 +257,7 @@ def actions(folder: Path, *commits: tuple[int, int, float]) -> str:
     """Write the same as entries of github-action-benchmark."""
     entries = [
         {
-            "commit": {
-                "id": f"{at:040x}",
-                "timestamp": f"2026-01-{day + 1:02}T00:00:00Z",
-            },
+            "commit": {"id": f"{at:040x}", "timestamp": f"2026-01-{day + 1:02}T00:00:00Z"},
             "date": 1772000000000 + measured * 1000,
             "tool": "customSmallerIsBetter",
             "benches": [{"name": "x", "value": value, "unit": "s"}],
@@ -371,11 +345,7 @@ def test_rows_with_times_are_series_by_whatever_names_them(tmp_path: Path, colum
 
 @pytest.mark.parametrize(
     ("tool", "better"),
-    [
-        ("customBiggerIsBetter", "higher"),
-        ("customSmallerIsBetter", "lower"),
-        ("other", "higher"),
-    ],
+    [("customBiggerIsBetter", "higher"), ("customSmallerIsBetter", "lower"), ("other", "higher")],
 )
 def test_a_stated_direction_counts_more_than_the_unit(
     tool: str, better: str, tmp_path: Path

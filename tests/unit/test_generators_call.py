@@ -170,9 +170,7 @@ def test_each_generator_is_marked_for_what_it_hides(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", GENERATORS)
-def test_each_generator_is_marked_for_what_its_figures_at_a_rate_cannot_say(
-    name: str,
-) -> None:
+def test_each_generator_is_marked_for_what_its_figures_at_a_rate_cannot_say(name: str) -> None:
     generator, marks = MARKS[name]
     late = {"wrk2", "oha", "command"}
     unseen = {"memtier", "redis-benchmark", "command"}

@@ -173,12 +173,7 @@ def test_a_series_of_another_shape_is_refused(rows: str, why: str) -> None:
         ("g {rate}", "", None, "empty"),
         ("g {rate}", "/a~2", None, "not followed by 0 or 1"),
         ("g {rate}", "mean: [", None, "bad regular expression"),
-        (
-            "g {rate}",
-            "mean",
-            None,
-            "is not the position of a value: /mean is a JSON pointer",
-        ),
+        ("g {rate}", "mean", None, "is not the position of a value: /mean is a JSON pointer"),
         ("g {rate}", "/m", r"(\d+)", "is not a JSON pointer"),
     ],
 )
@@ -244,10 +239,7 @@ ROWS = [[0, 70, 2.0], [1, 80, 3.0]]
     ],
 )
 def test_the_counts_of_a_series_are_what_was_offered_or_ended(
-    figures: dict[str, float],
-    rate: float,
-    by_end: bool,
-    counts: tuple[int | None, int | None, int],
+    figures: dict[str, float], rate: float, by_end: bool, counts: tuple[int | None, int | None, int]
 ) -> None:
     names = {"sent": "offered", "done": "completed", "errors": "errors"}
     given = ("failed",) if "failed" in figures else ()
@@ -280,9 +272,7 @@ def test_a_closed_loop_has_no_offered_rate() -> None:
 def test_counts_of_errors_give_their_share() -> None:
     counts = (("errors", parse_source("/e")), ("offered", parse_source("/n")))
     generator = CommandGenerator(
-        command="g {rate}",
-        values=(("response_ms_mean", parse_source("/m")),),
-        counts=counts,
+        command="g {rate}", values=(("response_ms_mean", parse_source("/m")),), counts=counts
     )
     limit = parse_criteria(["errors < 1%"])[0]
     assert generator.traits.refusal(limit) == ""

@@ -29,9 +29,7 @@ from benchwright.features.load.criteria import parse_criteria
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "generators"
 ASKED = GeneratorRequest(
-    rate=200.0,
-    duration_s=1.0,
-    criteria=parse_criteria(["40ms", "90% within 1ms", "p99.7 < 1s"]),
+    rate=200.0, duration_s=1.0, criteria=parse_criteria(["40ms", "90% within 1ms", "p99.7 < 1s"])
 )
 USERS = GeneratorRequest(users=4, duration_s=1.0, criteria=ASKED.criteria)
 CASES: dict[str, tuple[Generator, str, GeneratorRequest]] = {
@@ -45,28 +43,10 @@ CASES: dict[str, tuple[Generator, str, GeneratorRequest]] = {
     "memtier": (Memtier(), "memtier/well", ASKED),
     "redis-timed": (RedisBenchmark(), "redis-benchmark/timed", USERS),
     "redis": (RedisBenchmark(requests=20000), "redis-benchmark/counted", USERS),
-    "command": (
-        command_generator("g {rate}", "/latency/mean", "/rows"),
-        "command/well",
-        ASKED,
-    ),
+    "command": (command_generator("g {rate}", "/latency/mean", "/rows"), "command/well", ASKED),
 }
 WORDS = st.sampled_from(
-    [
-        "",
-        "0",
-        "-1",
-        "nan",
-        "inf",
-        "1e999",
-        "null",
-        '"x"',
-        "{}",
-        "[]",
-        "skipped",
-        ",",
-        "9" * 30,
-    ]
+    ["", "0", "-1", "nan", "inf", "1e999", "null", '"x"', "{}", "[]", "skipped", ",", "9" * 30]
 )
 
 
@@ -82,10 +62,7 @@ def check(found: Measurement) -> None:
 
 
 @pytest.mark.parametrize("case", CASES)
-@settings(
-    max_examples=25,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_an_output_with_a_part_replaced(case: str, data: st.DataObject) -> None:
     generator, golden, asked = CASES[case]

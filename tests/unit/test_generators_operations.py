@@ -20,9 +20,7 @@ CRITERIA = parse_criteria(["90% within 40ms", "p70 < 40ms"])
 
 
 @given(RESPONSES)
-def test_percentiles_and_shares_are_those_of_a_plain_count(
-    responses: list[float],
-) -> None:
+def test_percentiles_and_shares_are_those_of_a_plain_count(responses: list[float]) -> None:
     values = operations.operation_values(np.array(responses), CRITERIA)
     slowest = [math.inf if math.isnan(one) else one for one in responses]
     within = sum(one <= 40 for one in slowest) / len(slowest)

@@ -99,9 +99,7 @@ def test_pgbench_skipped_transactions_are_slower_than_all() -> None:
     assert (found.offered, found.errors) == (processed, skipped)
 
 
-def test_pgbench_of_a_sampled_log_counts_by_its_summary(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_pgbench_of_a_sampled_log_counts_by_its_summary(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pgbench, "LOGGED", 200)
     of = asked(1000.0, limits=("90% within 1ms",))
     argv = Pgbench().invocation(of).commands[0].argv

@@ -24,11 +24,7 @@ from benchwright.features.generators.oha import Oha
 from benchwright.features.generators.output import parse_source
 from benchwright.features.generators.pgbench import Pgbench
 from benchwright.features.generators.redis_benchmark import RedisBenchmark
-from benchwright.features.generators.run import (
-    GeneratorPlace,
-    generator_request,
-    run_generator,
-)
+from benchwright.features.generators.run import GeneratorPlace, generator_request, run_generator
 from benchwright.features.generators.wrk2 import Wrk2
 from benchwright.features.load.criteria import parse_criteria
 from benchwright.features.load.trial import LoadEnding, LoadTrial, Probe
@@ -116,10 +112,7 @@ def run(
     rate: float = 100.0,
 ) -> LoadTrial:
     asked = GeneratorRequest(
-        rate=rate,
-        duration_s=1.0,
-        criteria=parse_criteria(["40ms"]),
-        directory=place.scratch,
+        rate=rate, duration_s=1.0, criteria=parse_criteria(["40ms"]), directory=place.scratch
     )
     return run_generator(StandIn(program), generator, asked, place, leaves)
 
@@ -137,9 +130,7 @@ def test_a_run_is_a_trial_with_its_own_part_of_the_log(place: GeneratorPlace) ->
     assert trial.marks == ("lateness-unknown", "refusals-unseen")
 
 
-def test_the_launcher_gets_one_epoch_with_a_limit_and_the_pinning(
-    place: GeneratorPlace,
-) -> None:
+def test_the_launcher_gets_one_epoch_with_a_limit_and_the_pinning(place: GeneratorPlace) -> None:
     bench = StandIn(OneProgram(stdout='{"m": 3}'))
     place = msgspec.structs.replace(place, prefix=("taskset", "-c", "1"), grace_s=5.0)
     asked = GeneratorRequest(rate=100.0, duration_s=1.0, directory=place.scratch)
@@ -182,10 +173,7 @@ def test_a_generator_that_fails_is_a_failed_trial(
 
 COUNTED = CommandGenerator(
     command="g {rate}",
-    values=(
-        ("response_ms_mean", parse_source("/m")),
-        ("error_ratio", parse_source("/e")),
-    ),
+    values=(("response_ms_mean", parse_source("/m")), ("error_ratio", parse_source("/e"))),
     counts=(("completed", parse_source("/n")),),
     series=parse_source("/rows"),
 )
@@ -200,13 +188,7 @@ COUNTED = CommandGenerator(
         (3, 0, -5, [0, 5, 1], "completed is -5: impossible"),
         (3, 0, 5, [0, 5, -0.5], "a value of its series is -0.5 ms: impossible"),
         (1e308, 0, 5, [0, 5, 1], "response_ms_mean is 1e+308: impossible"),
-        (
-            -3,
-            0,
-            -5,
-            [0, 5, 1],
-            "response_ms_mean is -3 ms, completed is -5: impossible",
-        ),
+        (-3, 0, -5, [0, 5, 1], "response_ms_mean is -3 ms, completed is -5: impossible"),
         (3, 0, 5, [0, 0, -0.5], ""),
         (0, 1, 0, [0, 5, 0], ""),
     ],
@@ -358,11 +340,7 @@ def test_a_rate_that_was_rounded_is_marked(
     ],
 )
 def test_a_backlog_that_nobody_counts_is_marked(
-    completed: int,
-    offered: int | None,
-    rate: float,
-    marked: bool,
-    place: GeneratorPlace,
+    completed: int, offered: int | None, rate: float, marked: bool, place: GeneratorPlace
 ) -> None:
     """A tenth of few arrivals is within the noise of their number."""
     done = parse_source("/done")
@@ -406,9 +384,7 @@ def test_a_mistake_of_the_policy_ends_the_run(place: GeneratorPlace) -> None:
         run(program, Pgbench(), place, broken)
 
 
-def test_a_log_that_cannot_be_read_meanwhile_is_told_at_the_end(
-    place: GeneratorPlace,
-) -> None:
+def test_a_log_that_cannot_be_read_meanwhile_is_told_at_the_end(place: GeneratorPlace) -> None:
     """`--aggregate-interval` among the user's words gives another kind of log."""
     looks = threading.Semaphore(0)
 

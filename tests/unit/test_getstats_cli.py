@@ -110,11 +110,7 @@ def test_a_predicate_answers_by_the_exit_status(
     assert run("--predicate", precise, slow, "--json") == 1
     found = json.loads(capsys.readouterr().out)
     assert found["schema"] == "benchwright/predicate/1"
-    assert found["answers"]["slow.res"] == {
-        "elapsed": False,
-        "system": False,
-        "user": False,
-    }
+    assert found["answers"]["slow.res"] == {"elapsed": False, "system": False, "user": False}
     with pytest.raises(InputError, match="--predicate"):
         run("--predicate", "$nonsense", calm)
 
@@ -197,10 +193,7 @@ def test_every_bad_input_is_told_at_once(tmp_path: Path) -> None:
         ([], ["INPUT"]),
         (["x", "--threshold", "-1"], ["--threshold"]),
         (["x", "--confidence", "100%"], ["--confidence"]),
-        (
-            ["--threshold", "z", "--confidence", "2"],
-            ["INPUT", "--threshold", "--confidence"],
-        ),
+        (["--threshold", "z", "--confidence", "2"], ["INPUT", "--threshold", "--confidence"]),
     ],
 )
 def test_every_bad_argument_is_told_at_once(words: list[str], places: list[str]) -> None:
@@ -236,9 +229,7 @@ class _Studies(FakeParser):
 
 
 def test_tests_of_one_name_are_named_by_their_studies(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(stats_inputs, "parsers", lambda: [_Studies()])
     monkeypatch.chdir(tmp_path)

@@ -21,13 +21,7 @@ import pytest
 from benchwright.cli.main import main
 from benchwright.features.history.options import parse_since
 from benchwright.features.history.store import HistoryFile
-from benchwright.features.history.types import (
-    Acceptance,
-    HistoryPoint,
-    NoValue,
-    Run,
-    SeriesKey,
-)
+from benchwright.features.history.types import Acceptance, HistoryPoint, NoValue, Run, SeriesKey
 
 DAY_NS = 86_400 * 10**9
 START_NS = 1_790_000_000 * 10**9
@@ -40,10 +34,7 @@ def runs(count: int, slower_from: int = 1000, commits: tuple[str, ...] = ()) -> 
     for at in range(count):
         value = VALUES[at % len(VALUES)]
         points = []
-        for test, factor in (
-            ("gzip", 1.0),
-            ("sort", 1.5 if at >= slower_from else 1.0),
-        ):
+        for test, factor in (("gzip", 1.0), ("sort", 1.5 if at >= slower_from else 1.0)):
             points.append(
                 (
                     SeriesKey(test, "elapsed", "0123abcd"),
@@ -154,11 +145,7 @@ def test_bad_input_is_refused_at_its_place(
     ],
 )
 def test_a_file_without_a_number_is_bad_input_and_one_with_few_is_undecided(
-    here: Path,
-    capsys: pytest.CaptureFixture[str],
-    text: str,
-    status: int,
-    gate: list[str],
+    here: Path, capsys: pytest.CaptureFixture[str], text: str, status: int, gate: list[str]
 ) -> None:
     (here / "runs.csv").write_text(text)
     assert main(["history", "runs.csv", *gate]) == (status if gate or status == 2 else 0)
@@ -456,10 +443,7 @@ def test_an_acceptance_about_a_folder_is_stored_in_it(
     assert main(words) == 0
     (found,) = answer(capsys)["series"]  # type: ignore[misc]
     acceptance = Acceptance(
-        key=SeriesKey("true", "elapsed", found["machine"]),
-        run="other",
-        reason="why",
-        accepted_ns=1,
+        key=SeriesKey("true", "elapsed", found["machine"]), run="other", reason="why", accepted_ns=1
     )
     with HistoryFile.open_to_write(here / "bw-history.db") as file:
         file.accept(acceptance)
@@ -591,9 +575,7 @@ FOREIGN = Path(__file__).parents[1] / "golden" / "foreign"
     ],
 )
 def test_files_of_other_tools_are_histories(
-    capsys: pytest.CaptureFixture[str],
-    name: str,
-    points: dict[tuple[str, str], int],
+    capsys: pytest.CaptureFixture[str], name: str, points: dict[tuple[str, str], int]
 ) -> None:
     found = answer(capsys, str(FOREIGN / name))["series"]
     assert {
@@ -787,9 +769,7 @@ def _go(path: Path, nanoseconds: float) -> str:
 
 @pytest.mark.parametrize("write", [_google_benchmark, _go])
 def test_runs_of_one_moment_are_distinct_and_in_the_order_given(
-    write: Callable[[Path, float], str],
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    write: Callable[[Path, float], str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     values = [100.0 + 7 * number % 41 for number in range(12)]
     files = [write(tmp_path / f"{at}.out", value) for at, value in enumerate(values)]
@@ -936,12 +916,7 @@ def test_a_filter_hides_nothing_that_is_gone_from_a_file_or_a_history_file(
 
 @pytest.mark.parametrize(
     "filters",
-    [
-        ["--test", "sort"],
-        ["--metric", "elapsed"],
-        ["--metric", "user"],
-        ["--since", "2026-09-28"],
-    ],
+    [["--test", "sort"], ["--metric", "elapsed"], ["--metric", "user"], ["--since", "2026-09-28"]],
 )
 def test_a_value_that_a_filter_hides_is_a_value(here: Path, filters: list[str]) -> None:
     """One of another metric of a test that failed, and one of any test after a session that did not
@@ -995,10 +970,7 @@ def staircase(levels: Sequence[float], noise: float = 0.005) -> list[str]:
     ],
 )
 def test_a_gate_is_of_the_present_level_since_the_steps_that_nobody_accepted(
-    here: Path,
-    levels: tuple[float, ...],
-    accepted: str,
-    statuses: dict[str, int],
+    here: Path, levels: tuple[float, ...], accepted: str, statuses: dict[str, int]
 ) -> None:
     lines = staircase(levels)
     for end in (-5, len(lines)):

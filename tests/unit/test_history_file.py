@@ -12,19 +12,8 @@ import pytest
 from benchwright.core.errors import StudyError
 from benchwright.core.machine import Fact
 from benchwright.features.history.notes import NOTES_REF, GitNotes
-from benchwright.features.history.store import (
-    AddedRuns,
-    HistoryFile,
-    history_of,
-    is_history_file,
-)
-from benchwright.features.history.types import (
-    Acceptance,
-    Environment,
-    HistoryPoint,
-    Run,
-    SeriesKey,
-)
+from benchwright.features.history.store import AddedRuns, HistoryFile, history_of, is_history_file
+from benchwright.features.history.types import Acceptance, Environment, HistoryPoint, Run, SeriesKey
 
 KEYS = (SeriesKey("sort", "elapsed", "0123abcd"), SeriesKey("sort", "user", "0123abcd"))
 ENVIRONMENT = Environment("e1", (Fact("kernel.release", "6.18"),))
@@ -76,9 +65,7 @@ def test_a_run_that_an_earlier_version_named_otherwise_is_known(tmp_path: Path) 
         assert file.add([msgspec.structs.replace(again, points=other)]).new == 1
 
 
-def test_the_oldest_runs_are_removed_until_the_file_is_small_enough(
-    tmp_path: Path,
-) -> None:
+def test_the_oldest_runs_are_removed_until_the_file_is_small_enough(tmp_path: Path) -> None:
     path = tmp_path / "h.db"
     facts = [Environment(f"e{n}", (Fact("kernel.release", "x" * 3000),)) for n in range(100)]
     runs = [
@@ -218,9 +205,7 @@ def clones(tmp_path: Path) -> tuple[Path, Path, list[str]]:
     return one, other, git(one, "rev-list", "--reverse", "HEAD").split()
 
 
-def test_runs_travel_between_clones_by_notes(
-    clones: tuple[Path, Path, list[str]],
-) -> None:
+def test_runs_travel_between_clones_by_notes(clones: tuple[Path, Path, list[str]]) -> None:
     one, other, (first, second) = clones
     runs = [run(1, 1.0, first), run(2, 2.0, second)]
     unplaced = [run(3), run(4, 1.0, "f" * 40)]
@@ -240,9 +225,7 @@ def test_runs_travel_between_clones_by_notes(
     assert notes.push("origin", runs, []).commits == 0
 
 
-def test_pushes_of_two_machines_are_joined(
-    clones: tuple[Path, Path, list[str]],
-) -> None:
+def test_pushes_of_two_machines_are_joined(clones: tuple[Path, Path, list[str]]) -> None:
     one, other, (first, _second) = clones
     GitNotes(one).push("origin", [run(1, 1.0, first)], [])
     # Made without the notes of the first, as if both had started at once.
@@ -276,9 +259,7 @@ def test_a_push_is_repeated_when_somebody_pushed_meanwhile(
     assert len(GitNotes(one).read().runs) == 2
 
 
-def test_the_later_state_of_a_resumed_run_counts(
-    clones: tuple[Path, Path, list[str]],
-) -> None:
+def test_the_later_state_of_a_resumed_run_counts(clones: tuple[Path, Path, list[str]]) -> None:
     one, _other, (first, _second) = clones
     notes = GitNotes(one)
     longer = msgspec.structs.replace(
@@ -294,9 +275,7 @@ def test_the_later_state_of_a_resumed_run_counts(
     assert found.points[0][1].estimate == 3.0
 
 
-def test_lines_of_others_are_counted_and_left(
-    clones: tuple[Path, Path, list[str]],
-) -> None:
+def test_lines_of_others_are_counted_and_left(clones: tuple[Path, Path, list[str]]) -> None:
     one, _other, (first, _second) = clones
     git(one, "notes", f"--ref={NOTES_REF}", "add", "-m", "hand made", first)
     notes = GitNotes(one)

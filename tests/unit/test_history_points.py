@@ -14,11 +14,7 @@ import pytest
 
 from benchwright.cli.main import main
 from benchwright.core.machine import Fact, FactWeight, MachineCapture
-from benchwright.features.history.answer import (
-    HistoryAnswer,
-    HistoryQuestion,
-    history_answer,
-)
+from benchwright.features.history.answer import HistoryAnswer, HistoryQuestion, history_answer
 from benchwright.features.history.findings import (
     environment_of,
     installed_memory,
@@ -27,9 +23,7 @@ from benchwright.features.history.findings import (
     segments_of,
 )
 from benchwright.features.history.newest import direction
-from benchwright.features.history.points import (
-    read_run,
-)
+from benchwright.features.history.points import read_run
 from benchwright.features.history.store import HistoryFile, history_of, studies_below
 from benchwright.features.history.types import Environment, HistoryPoint, Run, SeriesKey
 from benchwright.features.search.outcome import measured_digest, search_name
@@ -128,10 +122,7 @@ def test_environment_has_what_divides_a_series() -> None:
 
 
 def test_a_changed_fact_or_command_starts_a_segment() -> None:
-    old, new = (
-        environment_of(capture()),
-        environment_of(capture(kernel__release="6.19")),
-    )
+    old, new = (environment_of(capture()), environment_of(capture(kernel__release="6.19")))
     assert old is not None
     assert new is not None
     points = [
@@ -162,11 +153,7 @@ def answered(runs: Sequence[tuple[MachineCapture, float]]) -> HistoryAnswer:
         one = msgspec.structs.replace(point(place, environment), estimate=value)
         key = SeriesKey("sort", "elapsed", machine_fingerprint(machine))
         found.append(
-            Run(
-                points=((key, one),),
-                environment=environment,
-                machine=machine_text(machine),
-            )
+            Run(points=((key, one),), environment=environment, machine=machine_text(machine))
         )
     return history_answer(history_of(found, ()), HistoryQuestion())
 
@@ -261,10 +248,7 @@ STUDIES = Path(__file__).parents[1] / "data" / "studies-0.1"
         (
             "surface",
             {
-                (f"map:workers={workers}", "peak_rate"): (
-                    "undecided",
-                    ("search-undecided",),
-                )
+                (f"map:workers={workers}", "peak_rate"): ("undecided", ("search-undecided",))
                 for workers in (1, 2, 4)
             },
         ),

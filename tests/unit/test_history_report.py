@@ -19,18 +19,10 @@ import pytest
 
 from benchwright.core.machine import Fact
 from benchwright.core.results import Estimate
-from benchwright.features.history.answer import (
-    HistoryQuestion,
-    SeriesAnswer,
-    history_answer,
-)
+from benchwright.features.history.answer import HistoryQuestion, SeriesAnswer, history_answer
 from benchwright.features.history.document import history_document
 from benchwright.features.history.feeds import atom_feed, feed_entries, json_feed
-from benchwright.features.history.newest import (
-    NewestAnswer,
-    change_and_interval,
-    hold_gate,
-)
+from benchwright.features.history.newest import NewestAnswer, change_and_interval, hold_gate
 from benchwright.features.history.page import history_page, history_part
 from benchwright.features.history.store import history_of
 from benchwright.features.history.text import gate_lines, headline, history_lines
@@ -123,10 +115,7 @@ def test_a_step_has_its_commits_its_size_and_two_levels() -> None:
     assert step.first <= 40 <= step.last
     assert step.ratio.low < 1.1 < step.ratio.high
     assert step.is_worse
-    assert [round(level.value, 1) for _, _, level in found.levels if level] == [
-        1.0,
-        1.1,
-    ]
+    assert [round(level.value, 1) for _, _, level in found.levels if level] == [1.0, 1.1]
     assert found.newest.verdict == "no difference"
 
 
@@ -244,8 +233,7 @@ def test_runs_of_two_environments_are_not_compared() -> None:
 
 
 @pytest.mark.parametrize(
-    ("runs", "verdict"),
-    [(41, "undecided"), (44, "slower"), (47, "slower"), (60, "no difference")],
+    ("runs", "verdict"), [(41, "undecided"), (44, "slower"), (47, "slower"), (60, "no difference")]
 )
 def test_a_change_is_the_answer_until_its_level_is_known(runs: int, verdict: str) -> None:
     found = only(history(series_of("sort", {0: 1.0, 40: 1.2}, runs=runs)))
@@ -258,12 +246,7 @@ def test_a_change_is_the_answer_until_its_level_is_known(runs: int, verdict: str
 
 def test_direction_and_unit_choose_the_words() -> None:
     rate = series_of(
-        "serve",
-        {0: 100.0, 40: 80.0},
-        runs=44,
-        metric="rate",
-        unit="1/s",
-        better="higher",
+        "serve", {0: 100.0, 40: 80.0}, runs=44, metric="rate", unit="1/s", better="higher"
     )
     assert only(history(rate)).newest.verdict == "worse"
     faster = series_of("sort", {0: 1.0, 40: 0.8}, runs=44)
@@ -334,8 +317,7 @@ def test_the_same_history_gives_the_same_bytes() -> None:
 def test_tests_metrics_and_time_select_series() -> None:
     user = [
         msgspec.structs.replace(
-            run,
-            points=tuple((k, msgspec.structs.replace(p, asked=False)) for k, p in run.points),
+            run, points=tuple((k, msgspec.structs.replace(p, asked=False)) for k, p in run.points)
         )
         for run in series_of("sort", {0: 1.0}, metric="user")
     ]
@@ -347,11 +329,7 @@ def test_tests_metrics_and_time_select_series() -> None:
 
     assert names() == ["gzip:n=1", "sort"]
     assert names(tests=("gz*",)) == ["gzip:n=1"]
-    assert names(metrics=("user", "elapsed")) == [
-        "gzip:n=1 elapsed",
-        "sort elapsed",
-        "sort user",
-    ]
+    assert names(metrics=("user", "elapsed")) == ["gzip:n=1 elapsed", "sort elapsed", "sort user"]
     since = history_answer(every, HistoryQuestion(since_ns=1_790_000_000 * 10**9 + 50 * DAY_NS))
     assert [len(one.series.points) for one in since.series] == [10, 10]
 
@@ -476,9 +454,7 @@ NOISY = (64.4, 64.9, 59.4, 61.2, 58, 57.6, 91, 57.7, 60.9, 58.2, 59.8)
 
 
 @pytest.mark.parametrize("direction", [1, -1])
-def test_a_newest_run_beyond_its_interval_is_undecided_in_every_form(
-    direction: int,
-) -> None:
+def test_a_newest_run_beyond_its_interval_is_undecided_in_every_form(direction: int) -> None:
     values = [one**direction for one in (*NOISY, 73.0)]
     answer = history_answer(with_values(values), HistoryQuestion())
     (found,) = answer.series
@@ -573,10 +549,7 @@ def test_equal_values_are_no_difference() -> None:
     assert only(with_values([0.1 + 0.2] * 30)).newest.verdict == "no difference"
     found = history_answer(with_values([0.0] * 30), HistoryQuestion())
     (zeros,) = found.series
-    assert (zeros.newest.verdict, zeros.steps, zeros.findings) == (
-        *("no difference", ()),
-        (),
-    )
+    assert (zeros.newest.verdict, zeros.steps, zeros.findings) == (*("no difference", ()), ())
     assert zeros.level is not None
     assert zeros.level.value == 0
     assert hold_gate(found, 0.1).outcome == "passed"

@@ -17,12 +17,7 @@ import pytest
 
 import benchwright
 from benchwright.stats.metric_rules import HOOK_VALUES
-from benchwright.trial.metrics import (
-    AplogSection,
-    parse_aplog,
-    parse_number,
-    parse_numbers,
-)
+from benchwright.trial.metrics import AplogSection, parse_aplog, parse_number, parse_numbers
 
 HOOKS = Path(benchwright.__file__).parent / "hooks"
 NAMES = ("disk-io", "free-memory", "network", "other-cpu")
@@ -230,9 +225,7 @@ def test_other_cpu_leaves_out_the_trial_itself(
     assert not pids & {str(burner.pid), str(os.getpid())}
 
 
-def test_other_cpu_finds_a_process_that_came_and_went_in_its_parent(
-    tmp_path: Path,
-) -> None:
+def test_other_cpu_finds_a_process_that_came_and_went_in_its_parent(tmp_path: Path) -> None:
     hook = Hook("other-cpu", tmp_path, *_as_child(tmp_path))
     hook.begin()
     process = subprocess.Popen(["/bin/sh", "-c", "while :; do :; done"])

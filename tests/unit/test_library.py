@@ -13,13 +13,7 @@ from benchwright.api import frames
 from benchwright.api.child_error import decode_error, encode_error
 from benchwright.api.frames import StudyFrame
 from benchwright.api.words import keywords_of, option_words
-from benchwright.core.errors import (
-    BenchError,
-    Diagnostic,
-    InputError,
-    OperatingError,
-    StudyError,
-)
+from benchwright.core.errors import BenchError, Diagnostic, InputError, OperatingError, StudyError
 
 
 def test_values_become_words() -> None:

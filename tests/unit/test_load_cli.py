@@ -118,14 +118,7 @@ def test_a_replay_at_other_times(engine: Engine) -> None:
 
 
 def test_a_replay_of_several_devices(engine: Engine) -> None:
-    words = (
-        "--map",
-        "sda=/dev/loop77",
-        "--map",
-        "sdb=null",
-        "--map",
-        "sdc=/dev/loop77",
-    )
+    words = ("--map", "sda=/dev/loop77", "--map", "sdb=null", "--map", "sdc=/dev/loop77")
     done = engine.bw("replay", "a.load", *words, "--direct", "--offsets", "wrap")
     assert done.returncode == 0, done.stderr
     target = engine.request["target"]
@@ -330,11 +323,7 @@ def test_a_limit_is_of_operations_that_the_target_executes(
     ],
 )
 def test_each_exit_status_is_in_the_file_of_junit(
-    engine: Engine,
-    words: str,
-    changes: dict[str, Any] | None,
-    status: int,
-    more: tuple[str, ...],
+    engine: Engine, words: str, changes: dict[str, Any] | None, status: int, more: tuple[str, ...]
 ) -> None:
     """`changes` of the result; None: there is none."""
     junit = engine.directory / "j.xml"
@@ -391,10 +380,7 @@ def test_trials_differ_in_what_is_random_unless_a_seed_is_said(engine: Engine) -
         ("load --target null -- ls", ["does not run a command"]),
         ("replay a --target null --speed fast --window 1", ["--speed", "--window"]),
         ("replay a --target null --offsets wrap --scale-space", ["has another value"]),
-        (
-            "load --target null --target /x",
-            ["--target: it is given twice", "[[target]]"],
-        ),
+        ("load --target null --target /x", ["--target: it is given twice", "[[target]]"]),
         ("replay a --target null --map sda=/x", ["--target and --map both name"]),
         ("replay a --devices sda --map sda=/x", ["--devices and --map both name"]),
         ("replay a --map sda=/x --map sda=/y", ["sda has two targets"]),
@@ -402,10 +388,7 @@ def test_trials_differ_in_what_is_random_unless_a_seed_is_said(engine: Engine) -
         ("replay a --map sda=dir:/x", ["the only one of its load"]),
         ("replay a --map sda=null --direct", ["none of the targets has --direct"]),
         ("replay - --map sda=null", ["can be read only once"]),
-        (
-            "replay a --target null --delay soon --quantize 0ms",
-            ["--delay", "--quantize"],
-        ),
+        ("replay a --target null --delay soon --quantize 0ms", ["--delay", "--quantize"]),
     ],
 )
 def test_bad_input_is_told_at_once(engine: Engine, words: str, parts: list[str]) -> None:
@@ -433,23 +416,9 @@ def test_a_trial_of_a_study_is_the_same_load_without_the_study() -> None:
         "--target",
         "null",
     ]
-    expected = [
-        "load",
-        "w.toml",
-        "--json",
-        "--size=1G",
-        "--target",
-        "null",
-        "--json",
-        "--quiet",
-    ]
+    expected = ["load", "w.toml", "--json", "--size=1G", "--target", "null", "--json", "--quiet"]
     assert trial_words(words) == expected
-    told = [
-        "--notify",
-        "mail:a@b",
-        "--notify-on=done",
-        "--notify=env:A",
-    ]
+    told = ["--notify", "mail:a@b", "--notify-on=done", "--notify=env:A"]
     assert trial_words(["load", *told, "--rate", "1"])[:3] == ["load", "--rate", "1"]
 
 

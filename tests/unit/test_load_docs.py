@@ -66,10 +66,7 @@ def test_the_files_of_the_page_are_workloads() -> None:
     assert walk == w.Process(command=("python3", "walk.py"), directory="dir")
     target = read_workload(several, "w.toml", None).target
     assert isinstance(target, r.SeveralTarget)
-    assert {one.name: one.filaments for one in target.targets} == {
-        "data": (0, 2),
-        "log": (1, 3),
-    }
+    assert {one.name: one.filaments for one in target.targets} == {"data": (0, 2), "log": (1, 3)}
 
 
 def test_the_filament_of_the_page_makes_its_operations(tmp_path: Path) -> None:

@@ -421,11 +421,7 @@ def test_the_popularity_of_a_shipped_workload(name: str, exponent: float) -> Non
 def test_the_zipf_tables_are_those_that_fstress_makes() -> None:
     assert (sum(zipf(0.6)), zipf(0.6)[:5]) == (1336, [100, 65, 51, 43, 38])
     assert (sum(zipf(1.2)), zipf(1.2).count(0)) == (308, 54)
-    assert (sum(zipf(1.3)), zipf(1.3).count(0), zipf(1.3)[:4]) == (
-        262,
-        66,
-        [100, 40, 23, 16],
-    )
+    assert (sum(zipf(1.3)), zipf(1.3).count(0), zipf(1.3)[:4]) == (262, 66, [100, 40, 23, 16])
     assert pareto(1024, 100)[:6] == [419430, 158934, 90092, 60224, 44065, 34138]
     assert pareto(1024, 100)[-1] == 664
 
@@ -483,12 +479,7 @@ def test_the_sizes_of_the_others() -> None:
     ],
 )
 def test_the_shipped_workloads_of_filebench(
-    name: str,
-    users: int,
-    operations: int,
-    slots: tuple[int, int],
-    present: int,
-    mean: int,
+    name: str, users: int, operations: int, slots: tuple[int, int], present: int, mean: int
 ) -> None:
     filament, files = filament_of(name), file_set(name)
     (chain,) = filament.chains

@@ -95,10 +95,7 @@ def test_the_depth_of_a_closed_loop_is_that_of_every_worker_of_every_host() -> N
     assert isinstance(filament, w.Closed)
     assert filament.users == 48
     alone = request.loop.slots
-    assert (
-        msgspec.structs.replace(request, part=SchedulePart(0, 3)).loop.slots,
-        alone,
-    ) == (48, 16)
+    assert (msgspec.structs.replace(request, part=SchedulePart(0, 3)).loop.slots, alone) == (48, 16)
 
 
 @pytest.mark.parametrize("text", ["", "a,", "a,b,a", "-oProxyCommand=x", "a b"])
@@ -114,8 +111,7 @@ def test_hosts_are_names_of_ssh() -> None:
 
 
 @pytest.mark.parametrize(
-    "target",
-    ["/tmp/x", "dir:/tmp", "nfs://h/x", "http://127.0.0.9/", "tcp://localhost:7"],
+    "target", ["/tmp/x", "dir:/tmp", "nfs://h/x", "http://127.0.0.9/", "tcp://localhost:7"]
 )
 def test_a_target_that_is_another_one_on_each_host_is_refused(target: str) -> None:
     request = msgspec.structs.replace(request_of(), target=parse_target(target))
@@ -127,9 +123,7 @@ def test_a_target_that_is_another_one_on_each_host_is_refused(target: str) -> No
 
 
 @pytest.mark.parametrize("there_ns", [0, 3_000, 40_000])
-def test_the_offset_is_that_of_the_shortest_round_trip_within_its_bound(
-    there_ns: int,
-) -> None:
+def test_the_offset_is_that_of_the_shortest_round_trip_within_its_bound(there_ns: int) -> None:
     draw = random.Random(there_ns)
     offset, trips = -(10**15), []
     for number in range(200):
@@ -185,9 +179,7 @@ def test_the_normal_distribution_of_many_ranks_is_the_exact_one(
 
 
 @pytest.mark.parametrize("hosts", [2, 3, 5])
-def test_equal_hosts_are_found_different_in_at_most_one_of_a_hundred(
-    hosts: int,
-) -> None:
+def test_equal_hosts_are_found_different_in_at_most_one_of_a_hundred(hosts: int) -> None:
     """Skewed values that all hosts share per block: an A/A run at a level of 5 %."""
     draw, found, runs = random.Random(hosts), 0, 2_000
     for _ in range(runs):
@@ -491,9 +483,7 @@ def test_a_file_with_a_password_is_not_copied(target: str) -> None:
     assert "password_file is on this machine" in message
 
 
-def test_a_replay_that_hosts_cannot_share_is_refused_at_its_option(
-    tmp_path: Path,
-) -> None:
+def test_a_replay_that_hosts_cannot_share_is_refused_at_its_option(tmp_path: Path) -> None:
     for words, option in (
         (("-", "--target", "tcp://10.0.0.9:7"), "--hosts"),
         (("t.bw", "--target", "/tmp/x"), "--target"),
@@ -532,8 +522,7 @@ def samples_file(path: Path, intended: list[int], workers: int) -> None:
     }
     text = json.dumps(fields).encode()
     head = samples.HEAD.pack(
-        *(samples.MAGIC, samples.VERSION, samples.ROW.itemsize),
-        *(len(text), zlib.crc32(text), 0),
+        *(samples.MAGIC, samples.VERSION, samples.ROW.itemsize), *(len(text), zlib.crc32(text), 0)
     )
     rows = np.zeros(len(intended), samples.ROW)
     rows["intended"] = intended

@@ -72,10 +72,7 @@ def loaded(
     found = msgspec.json.decode(GOLDEN.read_bytes())
 
     def kind(
-        response: dict[int, int],
-        service: dict[int, int],
-        target: dict[int, int],
-        errors: int,
+        response: dict[int, int], service: dict[int, int], target: dict[int, int], errors: int
     ) -> Any:
         return {
             **found["kinds"]["all"],
@@ -307,8 +304,7 @@ def test_commands_that_nothing_tells_apart_have_no_labels() -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["90% GET a; SET a b", "50% GET a; 20% GET b", "0% GET a; 100% GET b", "100%"],
+    "text", ["90% GET a; SET a b", "50% GET a; 20% GET b", "0% GET a; 100% GET b", "100%"]
 )
 @pytest.mark.parametrize("to", ["redis://h", "postgres://u@h/d"])
 def test_shares_that_are_none_are_refused(to: str, text: str) -> None:

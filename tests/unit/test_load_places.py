@@ -72,10 +72,7 @@ def test_every_problem_is_told_at_its_place() -> None:
     places = read_workload(TEXT, "w.toml", NullTarget()).places
     error = error_of(fault(problems=problems), places)
     assert isinstance(error, InputError)
-    assert [(d.line, d.message) for d in error.diagnostics] == [
-        (12, "users is 0"),
-        (6, "rate: 0"),
-    ]
+    assert [(d.line, d.message) for d in error.diagnostics] == [(12, "users is 0"), (6, "rate: 0")]
     # One without a place: nothing may be left out, so the engine's whole text is told.
     whole = error_of(fault(problems=[*problems, {"field": "workload", "message": "c"}]))
     assert isinstance(whole, BenchError)

@@ -196,8 +196,7 @@ def test_a_lower_bound_is_not_above_the_largest_value(
     times = {**found["kinds"]["all"]["response_ns"], "max": largest_ns}
     every = {**found["kinds"]["all"], "response_ns": times}
     lost = changed(
-        counts={**found["counts"], "unfinished": 4_000},
-        kinds={"read": every, "all": every},
+        counts={**found["counts"], "unfinished": 4_000}, kinds={"read": every, "all": every}
     )
     report = report_of(lost)
     assert f" {cell}" in report
@@ -357,8 +356,7 @@ def test_failures_come_first_and_have_no_response_time() -> None:
     nothing = msgspec.to_builtins(TimeDistribution(count=0))
     every = {**found["kinds"]["all"], "response_ns": nothing}
     result = changed(
-        counts={**found["counts"], "errors": 49_990},
-        kinds={**found["kinds"], "all": every},
+        counts={**found["counts"], "errors": 49_990}, kinds={**found["kinds"], "all": every}
     )
     first = sentence(result, asked_per_s=10_000)
     assert first.startswith("read and write: all 49,990 failed; 10,000/s as requested;")
@@ -417,11 +415,7 @@ def test_times_far_apart_are_in_one_unit_with_at_most_three_decimals() -> None:
     found = msgspec.json.decode(GOLDEN.read_bytes())
     nothing = {**found["kinds"]["all"]["issue_error_ns"], "p50": 40}
     much = {**found["kinds"]["all"]["response_ns"], "max": 3 * 10**9}
-    every = {
-        **found["kinds"]["all"],
-        "issue_error_ns": nothing,
-        "response_ns": much,
-    }
+    every = {**found["kinds"]["all"], "issue_error_ns": nothing, "response_ns": much}
     report = text(kinds={"read": every, "all": every})
     assert "time in us " in report
     assert " 0.04 " in report
@@ -447,12 +441,7 @@ def chain(started: int, operations: int, **changes: Any) -> dict[str, Any]:
         "hdr": encode([3 * 10**6] * 120 + [6 * 10**6] * 74 + [9 * 10**6] * 3, 5),
     }
     counts = {"completed": started, "errors": 0, "unfinished": 0, **changes}
-    return {
-        "started": started,
-        "operations": operations,
-        "response_ns": times,
-        **counts,
-    }
+    return {"started": started, "operations": operations, "response_ns": times, **counts}
 
 
 def test_chains_of_several_operations_have_a_table() -> None:
@@ -465,7 +454,7 @@ def test_chains_of_several_operations_have_a_table() -> None:
     head, row = re.findall(r"(?m)^(?:chain|read_file) .*$", found)
     assert head.split()[:5] == ["chain", "n", "failed", "unfinished", "operations"]
     assert row.split() == [
-        *("read_file", "197", "2", "1", "2.5", "4", "3", "6", "-", "-", "-", "9"),
+        *("read_file", "197", "2", "1", "2.5", "4", "3", "6", "-", "-", "-", "9")
     ]
     assert "getattr" not in found
 
@@ -593,10 +582,7 @@ def test_what_was_issued_after_the_end_is_in_no_rate() -> None:
     counts = {**found["counts"], "drained": 24_995, "drained_completed": 24_995}
     half = changed(counts=counts, achieved_rate_per_s=4_998.9, offered_rate_per_s=4_999.0)
     assert half.measured_ns == changed().measured_ns
-    rates = [
-        half.rates_of(half.kinds["read"])[0],
-        changed().rates_of(half.kinds["read"])[0],
-    ]
+    rates = [half.rates_of(half.kinds["read"])[0], changed().rates_of(half.kinds["read"])[0]]
     assert rates[0] == pytest.approx(0.5 * (rates[1] or 0), rel=1e-3)
 
 

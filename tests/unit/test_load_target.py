@@ -40,15 +40,9 @@ from benchwright.features.search.spec_toml import read_spec
         ("/dev/loop0", r.FileTarget("/dev/loop0")),
         ("tcp://127.0.0.1:7", r.TcpTarget("127.0.0.1", 7)),
         ("tcp://[::1]:7", r.TcpTarget("::1", 7)),
-        (
-            "http://h:80/a?b=1",
-            r.HttpTarget("http://h:80/", paths=("/a?b=1",)),
-        ),
+        ("http://h:80/a?b=1", r.HttpTarget("http://h:80/", paths=("/a?b=1",))),
         ("http://h", r.HttpTarget("http://h/")),
-        (
-            "https://h/a",
-            r.HttpTarget("https://h/", paths=("/a",), tls=r.Tls()),
-        ),
+        ("https://h/a", r.HttpTarget("https://h/", paths=("/a",), tls=r.Tls())),
         ("tls://h:7", r.TcpTarget("h", 7, tls=r.Tls())),
         ("udp://h:53", r.UdpTarget("h", 53)),
         ("udp://[::1]:53", r.UdpTarget("::1", 53)),
@@ -137,10 +131,7 @@ def test_a_unix_socket_takes_the_place_of_a_port(text: str) -> None:
     assert (address_of(target), implied_server(target)) == (None, None)
     assert msgspec.to_builtins(target)["unix_socket"] == "/run/server"
     assert target_mistakes(target) == [
-        (
-            "a Unix socket is another server on each host",
-            "name the server by its host and port",
-        )
+        ("a Unix socket is another server on each host", "name the server by its host and port")
     ]
 
 
@@ -216,10 +207,7 @@ def test_a_password_of_an_address_is_in_no_message(text: str) -> None:
 
 def test_commands_are_words_as_in_a_shell() -> None:
     assert redis_commands("PING") == (("PING",),)
-    assert redis_commands("SET k 'a;b c'; GET k;") == (
-        ("SET", "k", "a;b c"),
-        ("GET", "k"),
-    )
+    assert redis_commands("SET k 'a;b c'; GET k;") == (("SET", "k", "a;b c"), ("GET", "k"))
     assert redis_commands('SET {a}#k ""') == (("SET", "{a}#k", ""),)
     assert redis_commands("SET ${k} ${v}") == (("SET", "${k}", "${v}"),)
     for text in ("", " ; ", "GET 'a"):
@@ -403,11 +391,7 @@ def test_the_payloads_of_a_workload_have_values(tmp_path: Path) -> None:
     assert target == r.UdpTarget(
         "h",
         53,
-        payloads=(
-            r.Payload(hex="${id}01"),
-            r.Payload(text="plain"),
-            r.Payload(base64="AAE="),
-        ),
+        payloads=(r.Payload(hex="${id}01"), r.Payload(text="plain"), r.Payload(base64="AAE=")),
         values={"id": r.TextValue(length=4)},
         match_bytes=2,
         expect="????8180",

@@ -215,10 +215,7 @@ target = "a"
     assert (first.name, first.devices) == ("disks on b", ("sdb", "sdc"))
     assert (second.name, second.devices) == ("disks on a", ("sda",))
     assert isinstance(found.target, r.SeveralTarget)
-    assert {one.name: one.filaments for one in found.target.targets} == {
-        "a": (1, 2),
-        "b": (0,),
-    }
+    assert {one.name: one.filaments for one in found.target.targets} == {"a": (1, 2), "b": (0,)}
     assert found.places["workload.filaments[2]"] == found.places["workload.filaments[0]"]
 
 
@@ -273,10 +270,7 @@ arrivals = "issue"
 devices = ["sda"]
 """
     assert only(text) == w.Trace(
-        path=("dir/a.0", "/abs/a.1"),
-        format="blktrace",
-        arrivals="issue",
-        devices=("sda",),
+        path=("dir/a.0", "/abs/a.1"), format="blktrace", arrivals="issue", devices=("sda",)
     )
     (wrong,) = mistakes(text.replace("blktrace", "blk"))
     assert (wrong.line, wrong.column) == (4, 10)
@@ -326,10 +320,7 @@ def test_the_command_line_wins() -> None:
     ("more", "loop"),
     [
         ("", LoopModel(open=False, closed=True, slots=6)),
-        (
-            "[run]\ndepth = 2\nworkers = 2\n",
-            LoopModel(open=False, closed=True, slots=4),
-        ),
+        ("[run]\ndepth = 2\nworkers = 2\n", LoopModel(open=False, closed=True, slots=4)),
         (OPEN, LoopModel(open=True, closed=True)),
     ],
 )
@@ -450,10 +441,7 @@ def test_the_words_of_commands_have_values() -> None:
     target = plan_of_file(found, {}, found.target).request.target
     assert isinstance(target, r.RedisTarget)
     assert target.commands == (("SET", "key:${id}", "${text}"),)
-    assert target.values == {
-        "id": r.IntegerValue(min=1, max=10),
-        "text": r.TextValue(length=16),
-    }
+    assert target.values == {"id": r.IntegerValue(min=1, max=10), "text": r.TextValue(length=16)}
     assert found.places["target.commands"].line == 3
     assert found.places["target.values"].line == 4
     with pytest.raises(InputError, match="no effect"):

@@ -15,23 +15,7 @@ from benchwright.cli.parser import COMMANDS
 
 LENGTH = 100_000
 KINDS = (
-    *(
-        "x",
-        "X",
-        "7",
-        "-",
-        '"',
-        "'",
-        "{",
-        "}",
-        "/",
-        " ",
-        "=",
-        "\\",
-        "a/",
-        "a=b ",
-        "x@y:",
-    ),
+    *("x", "X", "7", "-", '"', "'", "{", "}", "/", " ", "=", "\\", "a/", "a=b ", "x@y:"),
     *("$(", "eyJ", "://"),
 )
 WORDS = [(kind * LENGTH)[:LENGTH] for kind in KINDS]

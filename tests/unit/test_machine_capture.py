@@ -98,9 +98,7 @@ def test_no_secret_is_in_a_capture(metal: MachineTree) -> None:
     )
 
 
-def test_only_variables_that_change_how_programs_run_have_values(
-    metal: MachineTree,
-) -> None:
+def test_only_variables_that_change_how_programs_run_have_values(metal: MachineTree) -> None:
     secret = "horse1battery"
     names = ("SSHPASS", "LDAP_BINDPW", "MYPASS", "HMAC", "SIGNING", "HOME", "X_ODD")
     metal.environment |= dict.fromkeys(names, secret)
@@ -124,9 +122,7 @@ def test_services_timers_and_processes(metal: MachineTree) -> None:
     assert found["load.5min"] == "0.20"
 
 
-def test_the_kernel_s_own_list_of_threads_spares_reading_them(
-    metal: MachineTree,
-) -> None:
+def test_the_kernel_s_own_list_of_threads_spares_reading_them(metal: MachineTree) -> None:
     metal.write({"proc/2/task/2/children": "70 71 "})
     found = metal.values()
     assert found["process.names"] == "worker x 2"
@@ -224,10 +220,7 @@ def test_both_versions_of_cgroups_at_once(tmp_path: Path) -> None:
         ({"sys/class/dmi/id/product_name": "KVM\n"}, "kvm"),
         ({"sys/class/dmi/id/sys_vendor": "VMware, Inc.\n"}, "vmware"),
         ({"sys/class/dmi/id/sys_vendor": "Microsoft Corporation\n"}, "none"),
-        (
-            {"proc/cpuinfo": "flags : fpu hypervisor\n"},
-            "a virtual machine of unknown kind",
-        ),
+        ({"proc/cpuinfo": "flags : fpu hypervisor\n"}, "a virtual machine of unknown kind"),
     ],
 )
 def test_what_virtual_machine_it_is(tmp_path: Path, files: dict[str, str], kind: str) -> None:

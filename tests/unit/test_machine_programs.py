@@ -209,10 +209,7 @@ COMMIT = "0123456789abcdef0123456789abcdef01234567"
 @pytest.mark.parametrize(
     ("files", "commit", "branch"),
     [
-        (
-            {"HEAD": "ref: refs/heads/main\n", "refs/heads/main": f"{COMMIT}\n"},
-            *(COMMIT, "main"),
-        ),
+        ({"HEAD": "ref: refs/heads/main\n", "refs/heads/main": f"{COMMIT}\n"}, *(COMMIT, "main")),
         (
             {
                 "HEAD": "ref: refs/heads/a/b\n",
@@ -257,10 +254,7 @@ def test_a_real_repository_and_its_work_tree(tmp_path: Path) -> None:
     git("commit", "-qm", "first")
     git("worktree", "add", "-q", "-b", "side", str(other))
     (other / "file").write_text("changed\n")
-    for directory, branch, state in (
-        (main, "trunk", "clean"),
-        (other, "side", "1 file changed"),
-    ):
+    for directory, branch, state in ((main, "trunk", "clean"), (other, "side", "1 file changed")):
         machine = capture(sources=CaptureSources(directory=str(directory)), patience_s=60.0)
         found = {f.name: f.value for f in machine.facts}
         assert found["git.commit"] == git("rev-parse", "HEAD")

@@ -17,13 +17,7 @@ PEM = "-----BEGIN OPENSSH PRIVATE KEY-----\nabc\n-----END OPENSSH PRIVATE KEY---
 
 
 SECRET_NAMES = (
-    *(
-        "GITHUB_TOKEN",
-        "AWS_SECRET_ACCESS_KEY",
-        "DB_PASSWORD",
-        "MYSQL_PWD",
-        "PGPASSWORD",
-    ),
+    *("GITHUB_TOKEN", "AWS_SECRET_ACCESS_KEY", "DB_PASSWORD", "MYSQL_PWD", "PGPASSWORD"),
     *("api_key", "apikey", "GOOGLE_APPLICATION_CREDENTIALS", "HTTP_AUTHORIZATION"),
     *("SESSION_COOKIE", "SENTRY_DSN", "PASS", "SSH_PASSPHRASE", "SLACK_WEBHOOK_URL"),
     *("LICENSE_KEY", "jwt", "CONNECTION_STRING", "DB_PASS", "WIFI_PSK", "PSK", "sig"),
@@ -97,10 +91,7 @@ def test_ordinary_values_stay(value: str) -> None:
         ("https://me:pw@host/x?y=1", "https://[redacted]@host/x?y=1"),
         ("https://host/x?token=abc&y=1", "https://host/x?token=[redacted]&y=1"),
         ("rw,username=a,password=b,vers=3", "rw,username=a,password=[redacted],vers=3"),
-        (
-            "root=/dev/sda1 luks.key=abc quiet",
-            "root=/dev/sda1 luks.key=[redacted] quiet",
-        ),
+        ("root=/dev/sda1 luks.key=abc quiet", "root=/dev/sda1 luks.key=[redacted] quiet"),
         ("curl -H 'Authorization: Bearer x'", "curl -H 'Authorization: [redacted]'"),
         ("curl -H 'Cookie: a=\"b\"' url", "curl -H 'Cookie: [redacted]' url"),
         ("Cookie: a='b c'", "Cookie: [redacted]"),
@@ -112,10 +103,7 @@ def test_ordinary_values_stay(value: str) -> None:
         ("x Bearer abc$def y", "x [redacted] y"),
         ("x BEARER 'abcdef' y", "x [redacted]' y"),
         ("curl -HAuthorization: a b", "curl -HAuthorization: [redacted]"),
-        (
-            '{"Authorization": "Basic eA==", "x": 1}',
-            '{"Authorization": [redacted], "x": 1}',
-        ),
+        ('{"Authorization": "Basic eA==", "x": 1}', '{"Authorization": [redacted], "x": 1}'),
         ("x Basic dXNlcjpwYXNzCg== y", "x [redacted] y"),
         ("x Basic dXNlcjpwYXNzDQo= y", "x [redacted] y"),
         ("x Basic dXNlcjpwYXMK y", "x [redacted] y"),
@@ -151,10 +139,7 @@ def test_ordinary_values_stay(value: str) -> None:
         ("curl -u a:pw https://h", "curl -u [redacted] https://h"),
         ("curl -ua:pw https://h", "curl -u[redacted] https://h"),
         ("curl -u 'a:p w' https://h", "curl -u [redacted] https://h"),
-        (
-            "curl -U a:pw --proxy-user b:pw h",
-            "curl -U [redacted] --proxy-user [redacted] h",
-        ),
+        ("curl -U a:pw --proxy-user b:pw h", "curl -U [redacted] --proxy-user [redacted] h"),
         ("ab -A user:pw -P u:pw http://h/", "ab -A [redacted] -P [redacted] http://h/"),
         ("x --user=admin:pw y", "x --user=[redacted] y"),
         ("smbclient -U user%pw //h/s", "smbclient -U [redacted] //h/s"),

@@ -59,8 +59,7 @@ def test_a_page_has_every_option_with_its_help(words: tuple[str, ...]) -> None:
     "checker",
     [
         pytest.param(
-            name,
-            marks=pytest.mark.skipif(shutil.which(name) is None, reason=f"needs {name}"),
+            name, marks=pytest.mark.skipif(shutil.which(name) is None, reason=f"needs {name}")
         )
         for name in CHECKERS
     ],

@@ -96,9 +96,7 @@ def test_what_has_ended_is_not_there(machine: Machine) -> None:
     assert machine.find("name", "nginx") == (30, 31)
 
 
-def test_several_are_one_set_and_an_implied_one_may_be_missing(
-    machine: Machine,
-) -> None:
+def test_several_are_one_set_and_an_implied_one_may_be_missing(machine: Machine) -> None:
     named = (
         NamedServer("pid", "30"),
         NamedServer("name", "nginx"),
@@ -111,8 +109,7 @@ def test_several_are_one_set_and_an_implied_one_may_be_missing(
 
 
 @pytest.mark.parametrize(
-    ("by", "text"),
-    [("pid", "0"), ("port", "65536"), ("port", "-1"), ("unit", ""), ("name", "a/b")],
+    ("by", "text"), [("pid", "0"), ("port", "65536"), ("port", "-1"), ("unit", ""), ("name", "a/b")]
 )
 def test_what_names_nothing_is_refused(by: ServerKey, text: str) -> None:
     with pytest.raises(ValueError, match="is not"):

@@ -8,21 +8,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from benchwright.core.notice import (
-    Notice,
-    NoticeEvent,
-    NoticeFinding,
-    NoticeResult,
-    NoticeSettings,
-)
+from benchwright.core.notice import Notice, NoticeEvent, NoticeFinding, NoticeResult, NoticeSettings
 from benchwright.notice.text import MOST_LINES, body, document, subject, variables
-from benchwright.run.notices import (
-    NoticeContents,
-    SessionEnd,
-    event_of,
-    notice_of,
-    subject_of,
-)
+from benchwright.run.notices import NoticeContents, SessionEnd, event_of, notice_of, subject_of
 from benchwright.run.session import SessionVerdict
 from benchwright.study.journal import SessionInfo
 

@@ -16,11 +16,7 @@ from benchwright.cli.plot_options import PlotOptions
 from benchwright.cli.resume import ResumeOptions
 from benchwright.cli.run import SuiteOptions
 from benchwright.cli.schema import SchemaOptions
-from benchwright.cli.shared_options import (
-    NotifyOptions,
-    StudyOptions,
-    TrialWatchOptions,
-)
+from benchwright.cli.shared_options import NotifyOptions, StudyOptions, TrialWatchOptions
 from benchwright.cli.stats_options import StatsOptions
 from benchwright.cli.why import WhyOptions
 from benchwright.core.criterion import Criterion

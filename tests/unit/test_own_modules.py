@@ -40,8 +40,6 @@ def test_chill_runs_no_module_of_the_current_directory(
     assert caught.value.message == "chill's child ended with 1: ?"
 
 
-def test_a_load_in_a_study_runs_no_module_of_the_current_directory(
-    planted: Path,
-) -> None:
+def test_a_load_in_a_study_runs_no_module_of_the_current_directory(planted: Path) -> None:
     done = subprocess.run([*OWN, "--version"], cwd=planted, capture_output=True)
     assert (done.returncode, done.stderr) == (0, b"")

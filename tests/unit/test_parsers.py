@@ -254,24 +254,17 @@ def _verbose(*records: tuple[str, float, int]) -> str:
     )
 
 
-def test_records_of_time_with_several_commands_are_several_tests(
-    tmp_path: Path,
-) -> None:
+def test_records_of_time_with_several_commands_are_several_tests(tmp_path: Path) -> None:
     path = tmp_path / "time.txt"
     path.write_text(_verbose(*(("a 1", 0.3, 0), ("a 2", 0.8, 0)) * 3))
     found = {
         one.name: [(b.epoch, b.values["elapsed"]) for b in one.blocks] for one in TIME.read(path)
     }
-    assert found == {
-        "a 1": [(1, 0.3), (2, 0.3), (3, 0.3)],
-        "a 2": [(1, 0.8), (2, 0.8), (3, 0.8)],
-    }
+    assert found == {"a 1": [(1, 0.3), (2, 0.3), (3, 0.3)], "a 2": [(1, 0.8), (2, 0.8), (3, 0.8)]}
     assert not any(map(input_findings, TIME.read(path)))
 
 
-def test_only_trials_that_count_are_too_short_for_the_clock_of_time(
-    tmp_path: Path,
-) -> None:
+def test_only_trials_that_count_are_too_short_for_the_clock_of_time(tmp_path: Path) -> None:
     path = tmp_path / "time.txt"
     path.write_text(_verbose(*[("a", 0.3, 0)] * 4, ("a", 0.0, 1)))
     (one,) = TIME.read(path)
@@ -309,11 +302,7 @@ def test_time_record_cut_short_is_a_mistake(tmp_path: Path) -> None:
 
 def test_time_mistakes(tmp_path: Path) -> None:
     text = "real 1.2.3\nuser 0.1\nsys 0\n"
-    assert mistakes(TIME, tmp_path, text)[0] == (
-        1,
-        6,
-        "elapsed is '1.2.3', not a number",
-    )
+    assert mistakes(TIME, tmp_path, text)[0] == (1, 6, "elapsed is '1.2.3', not a number")
     huge = f"real 1\nuser {'9' * 400}\nsys 0\n"
     assert mistakes(TIME, tmp_path, huge)[0][:2] == (2, 6)
     assert "no record" in mistakes(TIME, tmp_path, "hello\n")[0][2]
@@ -326,9 +315,7 @@ def plug_in(value: str) -> list[EntryPoint]:
     return [EntryPoint("theirs", value, "benchwright.parsers")]
 
 
-def test_ours_are_found_without_an_installation(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_ours_are_found_without_an_installation(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stats_inputs, "entry_points", lambda group: [])
     names = [p.name for p in stats_inputs.parsers()]
     assert (names[:2], names[-2:]) == (["study", "res"], ["csv", "gnu_time"])

@@ -119,9 +119,7 @@ def test_accuracy_is_that_of_equation_2() -> None:
 
 
 @given(st.lists(st.floats(1, 100), min_size=2, max_size=8))
-def test_the_verdict_does_not_depend_on_the_order_of_trials(
-    values: list[float],
-) -> None:
+def test_the_verdict_does_not_depend_on_the_order_of_trials(values: list[float]) -> None:
     assert judge_as_published(PaperTargets(), at(*values)) is judge_as_published(
         PaperTargets(), at(*reversed(values))
     )
@@ -134,10 +132,7 @@ def test_each_policy_finds_the_peak_of_a_steady_server(name: str) -> None:
     assert found.peak_rate == pytest.approx(236, rel=0.02)
     assert found.policy == name
     assert found.claim_probability is None
-    assert (found.trials, found.load_s) == (
-        len(history),
-        PAPER_RUN_LENGTH_S * len(history),
-    )
+    assert (found.trials, found.load_s) == (len(history), PAPER_RUN_LENGTH_S * len(history))
 
 
 def test_binsearch_asks_for_two_trials_far_from_the_peak_and_more_near_it() -> None:

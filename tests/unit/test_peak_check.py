@@ -272,10 +272,7 @@ def test_an_answer_that_moved_is_undecided_with_both_peaks_in_its_interval() -> 
 
 @pytest.mark.parametrize(
     ("limits", "status"),
-    [
-        ({"budget_s": 1.0}, PeakStatus.BUDGET),
-        ({"max_trials": 1}, PeakStatus.UNDECIDED),
-    ],
+    [({"budget_s": 1.0}, PeakStatus.BUDGET), ({"max_trials": 1}, PeakStatus.UNDECIDED)],
 )
 def test_a_search_that_ends_before_its_claim_says_that_the_peak_moved(
     limits: dict[str, float], status: PeakStatus

@@ -161,10 +161,7 @@ def test_a_spec_is_overruled_by_options_and_by_nothing_else() -> None:
     assert plan.sample == (("workers", "1"), ("page", "b"))
     assert plan.goal.start_rate == 300
     assert plan.claims == (Claim(ClaimKind.SLO, 0.10, 0.99),)
-    assert [one.key for one in plan.goal.criteria] == [
-        "response_ms_p50",
-        "error_ratio",
-    ]
+    assert [one.key for one in plan.goal.criteria] == ["response_ms_p50", "error_ratio"]
     assert plan.policy == "linear"
 
 
@@ -288,9 +285,7 @@ def test_an_unknown_policy_is_answered_with_those_there_are(
 
 
 def test_a_program_that_is_not_there_is_told_before_anything_is_run(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     words = ["--command", "no-such-gen {rate}", "--response", "/m", "--limit", "4ms"]
@@ -338,8 +333,7 @@ def test_a_policy_that_a_former_version_had_is_its_successor(former: str) -> Non
     spec = SPEC + f'policy = "{former}"\n'
     assert asked_of_spec(spec)[1].policy == DEFAULT_POLICY
     stored = msgspec.json.decode(
-        msgspec.json.encode(COMMAND)[:-1] + f',"policy":"{former}"}}'.encode(),
-        type=PeakRequest,
+        msgspec.json.encode(COMMAND)[:-1] + f',"policy":"{former}"}}'.encode(), type=PeakRequest
     )
     assert peak_meaning(stored, None)[1].policy == DEFAULT_POLICY
     assert policy_named(former).name == DEFAULT_POLICY

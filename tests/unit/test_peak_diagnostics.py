@@ -93,24 +93,12 @@ def test_a_rate_that_fails_below_one_that_holds_is_not_monotonic() -> None:
         # The failures are one more than what held.
         [trial(100, SLOW), trial(100, SLOW, 2), trial(100, QUICK), *QUEUE[2:4] * 2],
         # As close as runs near a peak are.
-        [
-            trial(230, SLOW),
-            trial(230, SLOW, 2),
-            trial(240, QUICK),
-            trial(240, QUICK, 2),
-        ],
+        [trial(230, SLOW), trial(230, SLOW, 2), trial(240, QUICK), trial(240, QUICK, 2)],
         # In the usual order.
-        [
-            trial(100, QUICK),
-            trial(100, QUICK, 2),
-            trial(200, SLOW),
-            trial(200, SLOW, 2),
-        ],
+        [trial(100, QUICK), trial(100, QUICK, 2), trial(200, SLOW), trial(200, SLOW, 2)],
     ],
 )
-def test_runs_that_are_few_or_close_are_in_no_wrong_order(
-    history: list[LoadTrial],
-) -> None:
+def test_runs_that_are_few_or_close_are_in_no_wrong_order(history: list[LoadTrial]) -> None:
     assert codes(history) == set()
 
 

@@ -92,8 +92,7 @@ def test_a_limit_of_no_errors_at_all_holds_without_errors(alone: bool) -> None:
 def test_a_share_that_falls_at_once_ends_every_claim(kind: ClaimKind) -> None:
     goal = PeakGoal(criteria=(WITHIN,), claim=Claim(kind, 0.05))
     _, result = played(
-        goal,
-        lambda probe: trial(probe, values={WITHIN.key: 1.0 if probe.rate <= 1000 else 0.6}),
+        goal, lambda probe: trial(probe, values={WITHIN.key: 1.0 if probe.rate <= 1000 else 0.6})
     )
     assert result.peak_rate is not None
     assert 850 <= result.peak_rate <= 1100
@@ -142,10 +141,7 @@ def test_a_generator_with_steps_that_is_late_ends_the_search() -> None:
     def serve(probe: Probe) -> LoadTrial:
         late = 90.0 if probe.rate >= 300 else 0.0
         return trial(
-            probe,
-            values={MEAN.key: 10.0 + late},
-            target_values={MEAN.key: 10.0},
-            late_p99_ms=late,
+            probe, values={MEAN.key: 10.0 + late}, target_values={MEAN.key: 10.0}, late_p99_ms=late
         )
 
     goal = PeakGoal(criteria=(MEAN,), claim=RATE, start_rate=100.0, rate_step=100.0)
@@ -187,11 +183,7 @@ def with_series(probe: Probe, number: int, slower: Callable[[float], float]) -> 
 @pytest.mark.parametrize("start", [100.0, 200.0, 400.0])
 @pytest.mark.parametrize(
     "slower",
-    [
-        lambda at: 1.3 if at < 0.25 else 1.0,
-        lambda at: 0.5 if at < 0.25 else 1.08,
-        lambda _: 1.0,
-    ],
+    [lambda at: 1.3 if at < 0.25 else 1.0, lambda at: 0.5 if at < 0.25 else 1.08, lambda _: 1.0],
 )
 def test_a_bound_is_judged_by_the_part_of_a_trial_that_counts(
     bound: str, start: float, slower: Callable[[float], float]
@@ -245,9 +237,7 @@ def test_an_answer_is_a_rate_that_the_generator_offers_and_both_beside_it_are_tr
 
 
 @pytest.mark.parametrize("policy", POLICY_NAMES)
-def test_every_policy_answers_with_a_rate_that_the_generator_offers(
-    policy: str,
-) -> None:
+def test_every_policy_answers_with_a_rate_that_the_generator_offers(policy: str) -> None:
     goal = PeakGoal(criteria=(MEAN,), claim=RATE, rate_step=30.0, max_trials=60)
     numbers = iter(range(1000))
     history: list[LoadTrial] = []

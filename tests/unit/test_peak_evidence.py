@@ -73,8 +73,7 @@ def test_a_trial_holds_if_it_meets_every_limit_that_it_has_a_value_of() -> None:
 
 
 @pytest.mark.parametrize(
-    ("verdicts", "fails"),
-    [("h", False), ("f", True), ("hf", False), ("hff", True), ("hhf", False)],
+    ("verdicts", "fails"), [("h", False), ("f", True), ("hf", False), ("hff", True), ("hhf", False)]
 )
 def test_a_rate_fails_by_the_majority_of_its_trials(verdicts: str, fails: bool) -> None:
     (tally,) = tallies(LIMITS, trials(r100=verdicts))

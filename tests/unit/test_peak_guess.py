@@ -86,11 +86,7 @@ def test_a_guess_is_no_trial_at_a_rate() -> None:
     for mean_ms in (1.0, 300.0):
         loop = guess(4000, mean_ms)
         held = LoadTrial(
-            rate=3000.0,
-            duration_s=20.0,
-            lasted_s=20.0,
-            cost_s=20.0,
-            values={MEAN.key: 20.0},
+            rate=3000.0, duration_s=20.0, lasted_s=20.0, cost_s=20.0, values={MEAN.key: 20.0}
         )
         seen = resolve_failures(GOAL, [loop, held]).trials
         assert [tally.rate for tally in tallies(GOAL.criteria, seen)] == [3000]

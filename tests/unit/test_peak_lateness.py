@@ -255,8 +255,7 @@ def test_a_generator_that_is_late_now_and_then_costs_trials_and_no_answer() -> N
 
 
 @pytest.mark.parametrize(
-    ("late_ms", "severity"),
-    [(0.5, None), (2.0, Severity.WARNING), (8.0, Severity.SERIOUS)],
+    ("late_ms", "severity"), [(0.5, None), (2.0, Severity.WARNING), (8.0, Severity.SERIOUS)]
 )
 def test_the_finding_is_serious_where_the_lateness_is_much_of_the_limit(
     late_ms: float, severity: Severity | None

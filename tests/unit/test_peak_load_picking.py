@@ -152,10 +152,7 @@ def test_a_polynomial_that_does_not_meet_the_limit_is_replaced() -> None:
     assert (pick.rate, "undefined" in pick.purpose) == (200, True)
 
 
-@given(
-    rates=st.tuples(*[st.floats(1, 1e4)] * 3),
-    means=st.tuples(*[st.floats(0.1, 1e4)] * 3),
-)
+@given(rates=st.tuples(*[st.floats(1, 1e4)] * 3), means=st.tuples(*[st.floats(0.1, 1e4)] * 3))
 def test_a_load_of_the_polynomial_is_on_its_rising_branch(
     rates: tuple[float, ...], means: tuple[float, ...]
 ) -> None:

@@ -53,9 +53,7 @@ def test_a_run_many_times_as_long_is_believed() -> None:
         (steady(300, 13.0, 5), OVERLOADED),
     ],
 )
-def test_runs_that_agree_or_are_long_are_all_kept(
-    history: tuple[LoadTrial, ...],
-) -> None:
+def test_runs_that_agree_or_are_long_are_all_kept(history: tuple[LoadTrial, ...]) -> None:
     assert long_runs(GOAL, history) == LongRuns(history)
 
 

@@ -196,9 +196,7 @@ def test_a_one_sided_answer_is_below_the_middle() -> None:
 
 
 @pytest.mark.parametrize("kind", [ClaimKind.RATE, ClaimKind.SLO])
-def test_a_claim_of_99_per_cent_asks_for_no_more_than_certainty(
-    kind: ClaimKind,
-) -> None:
+def test_a_claim_of_99_per_cent_asks_for_no_more_than_certainty(kind: ClaimKind) -> None:
     claim = Claim(kind, 0.05, confidence=0.99)
     goal = PeakGoal(criteria=(METRIC,), claim=claim, max_trials=60)
     result = searched(goal, lambda rate: 10 * (rate / 300) ** 5, 0.3)
@@ -224,8 +222,7 @@ def test_more_load_makes_the_peak_surer() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "least", "most"),
-    [(ClaimKind.RATE, 0.03, 0.2), (ClaimKind.REGION, 0.002, 0.01)],
+    ("kind", "least", "most"), [(ClaimKind.RATE, 0.03, 0.2), (ClaimKind.REGION, 0.002, 0.01)]
 )
 def test_runs_for_a_claim_of_the_rate_are_farther_from_the_answer(
     kind: ClaimKind, least: float, most: float
@@ -355,9 +352,7 @@ def disturbed(at_trial: int, most: int = 400) -> tuple[list[LoadTrial], list[Pro
 
 
 @pytest.mark.parametrize("at_trial", [1, 2, 3])
-def test_one_false_failure_far_below_the_peak_does_not_bound_the_answer(
-    at_trial: int,
-) -> None:
+def test_one_false_failure_far_below_the_peak_does_not_bound_the_answer(at_trial: int) -> None:
     history, probes, result = disturbed(at_trial)
     false = history[at_trial - 1]
     assert false.rate <= 120

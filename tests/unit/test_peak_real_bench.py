@@ -103,7 +103,7 @@ def test_searches_and_rounds_take_turns_and_wrong_answers_are_counted(
     calls = [line.split() for line in bench.calls.read_text().splitlines()]
     searches = [number for number, call in enumerate(calls) if call[0] == "peak"]
     assert [calls[number][2] for number in searches] == [
-        *("binsearch-honest", "None", "None", "binsearch-honest"),
+        *("binsearch-honest", "None", "None", "binsearch-honest")
     ], "who begins changes"
     rounds = [b - a - 1 for a, b in itertools.pairwise(searches)]
     assert all(2 <= one <= 4 for one in rounds), "a round between two searches"
@@ -188,9 +188,7 @@ def test_a_server_that_cannot_run_is_named_and_the_others_are_measured(
     assert "| made-up | alone |" in printed
 
 
-def test_a_run_by_whose_p99_a_rate_is_judged_has_operations_for_it(
-    bench: Bench,
-) -> None:
+def test_a_run_by_whose_p99_a_rate_is_judged_has_operations_for_it(bench: Bench) -> None:
     bench.main("--repetitions", "1", "--run", "0.2")
     record = peak_real.Record(bench.out)
     lengths = {
@@ -205,11 +203,7 @@ def test_a_run_by_whose_p99_a_rate_is_judged_has_operations_for_it(
 
 
 def load(
-    value: float | None,
-    service: float,
-    late: float = 0.0,
-    known: float = 1.0,
-    **counts: int,
+    value: float | None, service: float, late: float = 0.0, known: float = 1.0, **counts: int
 ) -> dict[str, Any]:
     """Return the document of a load with p99s [ms] and a limit of 20 ms."""
     return {

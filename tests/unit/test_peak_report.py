@@ -26,10 +26,7 @@ from benchwright.features.search.peak.report import (
     peak_sentence,
     peak_text,
 )
-from benchwright.features.search.progress import (
-    peak_running_text,
-    peak_trial_text,
-)
+from benchwright.features.search.progress import peak_running_text, peak_trial_text
 from benchwright.features.search.types import (
     Claim,
     ClaimKind,
@@ -86,11 +83,7 @@ RESULT = ClaimResult(
     ),
     findings=(
         Finding(
-            "generator-behind",
-            Severity.WARNING,
-            "search",
-            "3 of 4 trials",
-            "Give it a processor.",
+            "generator-behind", Severity.WARNING, "search", "3 of 4 trials", "Give it a processor."
         ),
     ),
 )
@@ -103,15 +96,7 @@ REPORT = PeakReport(
     trials=(
         trial(1, 100.0, 15.02),
         trial(2, 200.0, 30.5),
-        trial(
-            3,
-            400.0,
-            1234.5,
-            lasted_s=12.0,
-            cost_s=14.5,
-            ending=LoadEnding.LEFT,
-            offered=4790,
-        ),
+        trial(3, 400.0, 1234.5, lasted_s=12.0, cost_s=14.5, ending=LoadEnding.LEFT, offered=4790),
         trial(
             4,
             240.0,
@@ -229,10 +214,7 @@ def stopped(status: PeakStatus, **fields: Any) -> PeakReport:
 @pytest.mark.parametrize(
     ("needed", "why"),
     [
-        (
-            0.975,
-            "because it is checked after every trial, it must reach 97.5 % for a conf",
-        ),
+        (0.975, "because it is checked after every trial, it must reach 97.5 % for a conf"),
         (0.955, "but too few trials are near the limit"),
         (None, "because it is checked after every trial, it must reach more than 95 %"),
     ],
@@ -266,10 +248,7 @@ def test_a_search_that_stopped_says_why_and_what_is_open() -> None:
 @pytest.mark.parametrize(
     ("bound", "text"),
     [
-        (
-            "lower",
-            "stopped at the 45 s budget: 200/s or more; a limit was exceeded from 240/s on",
-        ),
+        ("lower", "stopped at the 45 s budget: 200/s or more; a limit was exceeded from 240/s on"),
         ("upper", "stopped at the 45 s budget: below 200/s; no trial held every limit"),
     ],
 )
@@ -309,15 +288,7 @@ def test_the_trials_say_what_held_and_what_failed(means: tuple[float, ...], meas
 
 
 def test_rates_that_were_repeated_are_told_with_how_often_they_held() -> None:
-    means = (
-        (100, 15),
-        (200, 30),
-        (200, 60),
-        (200, 30),
-        (300, 60),
-        (300, 60),
-        (300, 30),
-    )
+    means = ((100, 15), (200, 30), (200, 60), (200, 30), (300, 60), (300, 60), (300, 30))
     trials = tuple(trial(n, float(r), mean) for n, (r, mean) in enumerate(means, 1))
     report = msgspec.structs.replace(REPORT, trials=trials)
     assert head(report)["trials"] == (
@@ -380,11 +351,7 @@ def test_several_claims_are_each_told() -> None:
     assert [one.code for one in report.findings] == ["generator-behind"]
     document = json.loads(peak_document(report, **STORED))
     assert document["claim"] == "region:10%"
-    assert [one["claim"] for one in document["claims"]] == [
-        "region:10%",
-        "rate:5%",
-        "slo:90%",
-    ]
+    assert [one["claim"] for one in document["claims"]] == ["region:10%", "rate:5%", "slo:90%"]
     assert [one["peak_rate"] for one in document["claims"]] == [236.34, 236.34, 231.5]
 
 
@@ -444,10 +411,7 @@ def test_how_late_the_generator_was_is_a_column_where_any_trial_says_so() -> Non
         (P99, "p99 response < 0.1 ms"),
         (ERRORS, "errors < 0.1 %"),
         (WITHIN, "within 2s > 90 %"),
-        (
-            Criterion("hits", 0.9, unit="", better="higher", statistic="metric"),
-            "hits > 0.9",
-        ),
+        (Criterion("hits", 0.9, unit="", better="higher", statistic="metric"), "hits > 0.9"),
         (Criterion("error_ratio", 0.0, unit="", statistic="ratio"), "errors < 0"),
     ],
 )
@@ -493,9 +457,7 @@ def test_an_unknown_value_is_no_number() -> None:
 def test_a_failure_is_told_once_and_named_after() -> None:
     again = msgspec.structs.replace(REPORT.trials[3], number=5)
     other = msgspec.structs.replace(
-        again,
-        number=6,
-        trial=msgspec.structs.replace(again.trial, failure="it is not ready"),
+        again, number=6, trial=msgspec.structs.replace(again.trial, failure="it is not ready")
     )
     report = msgspec.structs.replace(REPORT, trials=(*REPORT.trials, again, other))
     text = peak_text(report)

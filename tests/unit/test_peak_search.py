@@ -189,10 +189,7 @@ def test_a_server_that_is_slow_without_load_is_soon_told_so(policy: str) -> None
     assert "mean response 500 ms, limit 40 ms" in found.detail
     assert "--lowest" in found.detail, "nobody has set it: say how"
     # None is longer than a run of the policy's own; at 0.049/s it took 205 s.
-    usual_s = {
-        "monotone": tuning.MONOTONE_CLIMB_S,
-        "strawman": STRAWMAN_RUN_LENGTH_S,
-    }
+    usual_s = {"monotone": tuning.MONOTONE_CLIMB_S, "strawman": STRAWMAN_RUN_LENGTH_S}
     longest_s = max(trial.lasted_s for trial in history)
     assert longest_s <= usual_s.get(policy, PAPER_RUN_LENGTH_S)
 
@@ -366,11 +363,7 @@ def test_what_is_left_of_a_budget_is_used_by_a_shorter_probe() -> None:
     # Two of 187 s fit; 126 s are left: a probe of 119 s and its restart.
     goal = goal_of(budget_s=500.0)
     history, found = played(goal, healthy)
-    assert [t.duration_s for t in history] == [
-        PAPER_RUN_LENGTH_S,
-        PAPER_RUN_LENGTH_S,
-        119,
-    ]
+    assert [t.duration_s for t in history] == [PAPER_RUN_LENGTH_S, PAPER_RUN_LENGTH_S, 119]
     assert found.status is PeakStatus.BUDGET
     assert "500 s" in found.detail
 

@@ -124,9 +124,7 @@ def test_an_option_that_names_nothing_is_refused(empty: str) -> None:
         assert f"{option} is empty" in found
 
 
-def test_words_after_two_dashes_are_series_too(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_words_after_two_dashes_are_series_too(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("--json", after=["-k", "ext2:1.res"]) == 0
     assert json.loads(capsys.readouterr().out)["series"][0]["name"] == "-k"
 
@@ -143,23 +141,13 @@ def test_a_pattern_is_expanded_in_natural_order_and_a_name_is_none(
 
 
 def test_a_name_given_twice_is_one_series(capsys: pytest.CaptureFixture[str]) -> None:
-    words = (
-        "--components=User",
-        "E",
-        "ext2:1.res",
-        "X",
-        "xfs:1.res",
-        "E",
-        "ext2:2.res",
-    )
+    words = ("--components=User", "E", "ext2:1.res", "X", "xfs:1.res", "E", "ext2:2.res")
     found = document(capsys, *words)
     names = [series["name"] for series in found["series"]]  # type: ignore[attr-defined]
     assert names == ["E", "X"]
 
 
-def test_the_data_file_has_the_numbers_of_the_document(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_the_data_file_has_the_numbers_of_the_document(capsys: pytest.CaptureFixture[str]) -> None:
     found = document(capsys, "--datafile", "d.csv", "E", "ext2:*.res", "X", "xfs:*.res")
     rows = list(csv.DictReader(Path("d.csv").read_text().splitlines()))
     points = [p for s in found["series"] for p in s["points"]]  # type: ignore[attr-defined]
@@ -241,9 +229,7 @@ def test_a_users_settings_of_matplotlib_change_nothing() -> None:
         assert mpl.rcParams["lines.linewidth"] == 9
 
 
-def test_an_earlier_graph_is_replaced_through_links_and_nothing_is_left(
-    tmp_path: Path,
-) -> None:
+def test_an_earlier_graph_is_replaced_through_links_and_nothing_is_left(tmp_path: Path) -> None:
     Path("real.svg").write_text("old")
     Path("graph.svg").symlink_to("real.svg")
     before = set(os.listdir())
@@ -302,8 +288,7 @@ def test_labels_are_text_in_any_script_and_never_formulas(
 
 
 @pytest.mark.parametrize(
-    "key",
-    ["top left", "bottom", "center", "outside", "outside left", "below", "off box"],
+    "key", ["top left", "bottom", "center", "outside", "outside left", "below", "off box"]
 )
 def test_a_legend_can_be_anywhere(key: str) -> None:
     found = draw("-k", key, "E", "ext2:*.res", "X", "xfs:*.res", forms=("svg",))
@@ -311,9 +296,7 @@ def test_a_legend_can_be_anywhere(key: str) -> None:
     assert told == ("off" not in key)
 
 
-def test_what_is_missing_is_told_and_the_rest_is_drawn(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_what_is_missing_is_told_and_the_rest_is_drawn(capsys: pytest.CaptureFixture[str]) -> None:
     Path("bare.csv").write_text("epoch,elapsed\n1,2\n2,3\n")
     draw("--mode=bar", "E", "ext2:1.res", "B", "bare.csv", forms=("svg",))
     errors = capsys.readouterr().err
@@ -339,9 +322,7 @@ def test_a_result_is_not_drawn_over() -> None:
     assert Path("r.csv").read_text() == "epoch,elapsed\n1,2\n2,3\n"
 
 
-def test_failed_trials_are_in_no_chart_and_are_told(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_failed_trials_are_in_no_chart_and_are_told(capsys: pytest.CaptureFixture[str]) -> None:
     Path("f.csv").write_text("epoch,elapsed,status\n1,2,0\n2,99,1\n3,2,0\n")
     assert run("--json", "A", "f.csv") == 0
     shown = capsys.readouterr()

@@ -127,10 +127,7 @@ def test_a_component_that_some_test_lacks_is_a_gap_and_a_finding() -> None:
     bare = source("a:2", elapsed=ELAPSED)
     chart, findings = compose_plot([line(times("a:1"), bare)], ChartRequest())
     user = points(chart, "User")
-    assert [point.value for point in user] == [
-        pytest.approx(np.mean(ELAPSED) / 10),
-        None,
-    ]
+    assert [point.value for point in user] == [pytest.approx(np.mean(ELAPSED) / 10), None]
     assert {(f.code, f.subject) for f in findings} == {("missing-metric", "G a:2")}
     assert {f.evidence.split(":")[0] for f in findings} == {"User", "System"}
 
@@ -147,10 +144,7 @@ def test_every_mistake_is_told_at_once() -> None:
 
 
 def bar(**asked: object) -> PlotData:
-    groups = (
-        PlotGroup("Ext2", (times("ext2:1"),)),
-        PlotGroup("Ext3", (times("ext3:1", 2),)),
-    )
+    groups = (PlotGroup("Ext2", (times("ext2:1"),)), PlotGroup("Ext3", (times("ext3:1", 2),)))
     return drawn(*groups, mode=PlotMode.BAR, **asked)
 
 
@@ -306,11 +300,7 @@ def test_labels_of_the_axes_say_what_is_along_them() -> None:
 def ratios(*groups: PlotGroup, **asked: object) -> list[tuple[str, str, float | None]]:
     chart = drawn(*groups, mode=PlotMode.RATIO, **asked)
     return [
-        (
-            series.name,
-            point.test,
-            None if point.value is None else round(point.value, 6),
-        )
+        (series.name, point.test, None if point.value is None else round(point.value, 6))
         for series in chart.series
         for point in series.points
     ]
@@ -513,9 +503,7 @@ def test_of_two_factors_the_number_is_along_the_axis_and_each_name_a_line(
 ) -> None:
     plot = drawn(SCAN, factor=factor)
     assert plot.factor == "level"
-    assert list(dict.fromkeys(series.name for series in plot.series)) == [
-        *("gzip", "bzip2"),
-    ]
+    assert list(dict.fromkeys(series.name for series in plot.series)) == [*("gzip", "bzip2")]
     assert [point.x for point in plot.series[0].points] == [1, 5, 9]
 
 
@@ -614,7 +602,4 @@ def test_trials_that_do_not_count_are_marked_in_the_course() -> None:
         ("void, without a value", pytest.approx(5.6))
     ]
     (entry,) = plot_document(plot, (), ()).series[0].points
-    assert entry.left_out == (
-        ShownTrial(5, 5.0, "failed"),
-        ShownTrial(6, None, "void"),
-    )
+    assert entry.left_out == (ShownTrial(5, 5.0, "failed"), ShownTrial(6, None, "void"))

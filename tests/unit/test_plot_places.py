@@ -55,13 +55,7 @@ def places(*groups: PlotGroup, factor: str | None = None) -> tuple[str, list[lis
 
 def test_natural_order_is_that_of_numbers() -> None:
     names = ["ext2:16", "ext2:2", "ext2:1", "xfs:1", "ext10:1"]
-    assert sorted(names, key=natural_key) == [
-        "ext2:1",
-        "ext2:2",
-        "ext2:16",
-        "ext10:1",
-        "xfs:1",
-    ]
+    assert sorted(names, key=natural_key) == ["ext2:1", "ext2:2", "ext2:16", "ext10:1", "xfs:1"]
 
 
 def test_the_one_number_that_varies_in_the_names_is_the_place() -> None:
@@ -116,24 +110,14 @@ def test_a_factor_can_be_chosen_and_must_be_there() -> None:
 
 @pytest.mark.parametrize(
     ("text", "value"),
-    [
-        ("4", 4.0),
-        ("0.5", 0.5),
-        ("4k", 4096.0),
-        ("1 GiB", 2.0**30),
-        ("ext2", None),
-        ("", None),
-    ],
+    [("4", 4.0), ("0.5", 0.5), ("4k", 4096.0), ("1 GiB", 2.0**30), ("ext2", None), ("", None)],
 )
 def test_levels_are_numbers_where_they_can_be(text: str, value: float | None) -> None:
     assert number_of(text) == value
 
 
 def test_components_are_known_by_label_and_name_in_any_case() -> None:
-    there = (
-        PlotComponent("elapsed", "Elapsed", "s"),
-        PlotComponent("cpu_percent", "CPU%", "%"),
-    )
+    there = (PlotComponent("elapsed", "Elapsed", "s"), PlotComponent("cpu_percent", "CPU%", "%"))
     wrong: list[Diagnostic] = []
     assert choose_components(["cpu%", "ELAPSED", "cpu_percent"], there, wrong) == there[::-1]
     assert wrong == []
@@ -228,10 +212,7 @@ def drawn(plot: PlotData, style: ChartStyle) -> Figure:
 
 def drawn_box(key: str) -> tuple[float, float]:
     """Return how high the axis reaches, and the highest mark, with a legend there."""
-    points = (
-        PlotPoint("a", "1", 0.0, value=1.0, high=1.1),
-        PlotPoint("b", "2", 1.0, value=1.0),
-    )
+    points = (PlotPoint("a", "1", 0.0, value=1.0, high=1.1), PlotPoint("b", "2", 1.0, value=1.0))
     made = tuple(PlotSeries(f"N{n}", "Elapsed", "s", f"N{n}", points) for n in range(4))
     chart = PlotData(PlotMode.LINE, made, ticks=(AxisTick(0.0, "a"), AxisTick(1.0, "b")))
     figure = drawn(chart, ChartStyle(key=parse_legend_place(key)))

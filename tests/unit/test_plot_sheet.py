@@ -9,12 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from benchwright.features.load.chart import (
-    NamedLoad,
-    load_sheet,
-    rate_panel,
-    response_panel,
-)
+from benchwright.features.load.chart import NamedLoad, load_sheet, rate_panel, response_panel
 from benchwright.features.load.types import EngineResult
 from benchwright.features.replay.chart import NamedStat, compare_sheet, stat_sheet
 from benchwright.features.replay.types import TraceComparison, TraceStatistics
@@ -97,10 +92,7 @@ def test_several_traces_keep_their_colours_and_share_a_legend() -> None:
 def test_a_comparisons_panels_are_the_papers_figures() -> None:
     result = msgspec.convert(golden("compare"), TraceComparison)
     found = panels(compare_sheet(result))
-    assert [c.label for c in found["Response time"].curves] == [
-        "A: small.csv",
-        "B: seen.csv",
-    ]
+    assert [c.label for c in found["Response time"].curves] == ["A: small.csv", "B: seen.csv"]
     a, b = found["Arrivals"].curves
     drawn = sum(y or 0 for curve in (a, b) for y in curve.y[:-1])
     both = result.a.operations + result.b.operations
@@ -121,7 +113,7 @@ def test_a_loads_panels() -> None:
     assert {curve.label for curve in found["Rate"].curves} == {"intended", "completed"}
     by_percentile = load_sheet([NamedLoad("x", load())]).panels[-1]
     assert [curve.label for curve in by_percentile.curves] == [
-        *("response", "service", "issue error"),
+        *("response", "service", "issue error")
     ]
     two = panels(load_sheet([NamedLoad("x", load()), NamedLoad("y", load())]))
     assert [c.colour for c in two["Issue error"].curves] == [0, 1]

@@ -46,10 +46,7 @@ def drawn(archive: Path, where: Path, monkeypatch: pytest.MonkeyPatch, *more: st
         ("compare", {"ratio to short", "elapsed", "undecided", "null run"}),
         ("load", {"Issue error", "service", "response"}),
         ("peak", {"Response against rate", "holds", "peak"}),
-        (
-            "interrupted-peak",
-            {"Response against rate", "Cost of each trial, 1 s together"},
-        ),
+        ("interrupted-peak", {"Response against rate", "Cost of each trial, 1 s together"}),
         ("ramp", {"Throughput", "Cost of each trial, 5 s together"}),
         ("surface", {"Peak rate [1/s]", "workers"}),
     ],
@@ -134,9 +131,7 @@ def test_the_numbers_of_a_search_are_elsewhere(
 
 
 def test_a_session_that_is_not_there_is_an_error(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     name = unpacked(STUDIES / "peak.tar.xz", tmp_path)
@@ -145,9 +140,7 @@ def test_a_session_that_is_not_there_is_an_error(
 
 
 def test_a_search_without_a_load_has_no_chart(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     request = RampRequest(command="gen {users}", throughput="/tps")

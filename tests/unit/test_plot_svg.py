@@ -26,13 +26,7 @@ from benchwright.report.charts.sheet import (
     named_ticks,
     tick_text,
 )
-from benchwright.report.charts.svg import (
-    CHART_CSS,
-    area_above,
-    described,
-    panel_svgs,
-    sheet_svg,
-)
+from benchwright.report.charts.svg import CHART_CSS, area_above, described, panel_svgs, sheet_svg
 from benchwright.report.charts.ticks import tick_labels, tick_positions
 
 HOSTILE = "</script><img src=x onerror=alert(1)>\"'&\x1b[2J\u202e"
@@ -241,10 +235,7 @@ def test_cells_have_their_range_and_unknown_ones_are_absent() -> None:
         unit=AxisUnit.SHARE,
     )
     panel = Panel(
-        "",
-        PanelAxis("time [s]"),
-        PanelAxis("", ticks=named_ticks(["CPU", "disk"])),
-        grid=cells,
+        "", PanelAxis("time [s]"), PanelAxis("", ticks=named_ticks(["CPU", "disk"])), grid=cells
     )
     titles = [e.findtext("title") for e in parsed(svg(panel)).iter("rect")]
     assert [title for title in titles if title] == [
@@ -317,12 +308,7 @@ def test_ticks_are_round_numbers(
     assert tick_labels(tick_positions(low, high, axis, 6), axis) == labels
 
 
-@given(
-    st.floats(-1e9, 1e9),
-    st.floats(1e-6, 1e9),
-    st.integers(2, 9),
-    st.sampled_from(AxisUnit),
-)
+@given(st.floats(-1e9, 1e9), st.floats(1e-6, 1e9), st.integers(2, 9), st.sampled_from(AxisUnit))
 @example(low=1e-9, span=1e-6, most=2, unit=AxisUnit.COUNT)
 def test_ticks_are_inside_and_few(low: float, span: float, most: int, unit: AxisUnit) -> None:
     high = low + span

@@ -41,9 +41,7 @@ from benchwright.report.charts.trials import (
     shown_test,
     values_panel,
 )
-from benchwright.report.charts.trials import (
-    course_panel as run_chart,
-)
+from benchwright.report.charts.trials import course_panel as run_chart
 from benchwright.report.charts.use import use_sheet
 from benchwright.stats.metric_rules import MetricRules
 
@@ -265,9 +263,7 @@ def test_the_three_times_of_a_load_by_percentile() -> None:
 
 
 @pytest.mark.parametrize("failed_share", [0.0, 0.004, 0.05, 0.2, 0.7])
-def test_the_curve_of_the_response_counts_failures_as_the_table_does(
-    failed_share: float,
-) -> None:
+def test_the_curve_of_the_response_counts_failures_as_the_table_does(failed_share: float) -> None:
     load = whole_load()
     result = load.result
     response = result.all.response_ns

@@ -101,10 +101,7 @@ def test_the_clients_are_reached_by_steps_and_known_by_their_addresses() -> None
         assert clients is not None
         assert clients.server_address == "10.0.0.2"
         found = {one.host: (one.through, one.address) for one in clients.hosts}
-        assert found == {
-            "h1": (SlurmSteps("7"), "10.0.0.1"),
-            "h3": (SlurmSteps("7"), "10.0.0.3"),
-        }
+        assert found == {"h1": (SlurmSteps("7"), "10.0.0.1"), "h3": (SlurmSteps("7"), "10.0.0.3")}
     assert len([words for words in calls if words[0] == "scontrol"]) == 1
     alone = msgspec.structs.replace(lease, hosts=("h2",))
     assert engine.clients(alone) is None

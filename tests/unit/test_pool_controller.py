@@ -33,13 +33,7 @@ from session_infos import session_info
 SETTINGS = PoolSettings(engine=PoolKind.SLURM, gangs=1, retries=0)
 LEASE = Lease(gang="g1", number=1, job="7", hosts=("h1",), state=LeaseState.RUNNING, ends_ns=0)
 ATTEMPT = Attempt(
-    place="1",
-    name="search 1",
-    number=1,
-    gang="g1",
-    lease="g1.1",
-    hosts=("h1",),
-    began_ns=1,
+    place="1", name="search 1", number=1, gang="g1", lease="g1.1", hosts=("h1",), began_ns=1
 )
 TASK = Task(place="1", name="search 1", prefixes=("search/1/",))
 
@@ -208,14 +202,10 @@ def test_an_agent_that_runs_a_void_attempt_gets_no_task(
 
 
 @pytest.mark.parametrize(
-    ("void", "ends_session"),
-    [(VoidReason.DISK_FULL, False), (VoidReason.SERVER_FAILED, True)],
+    ("void", "ends_session"), [(VoidReason.DISK_FULL, False), (VoidReason.SERVER_FAILED, True)]
 )
 def test_bad_input_ends_the_session_and_a_full_disk_does_not(
-    ledger: Ledger,
-    monkeypatch: pytest.MonkeyPatch,
-    void: VoidReason,
-    ends_session: bool,
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch, void: VoidReason, ends_session: bool
 ) -> None:
     """A host's study that cannot be written ends its session with the exit status of bad input."""
     monkeypatch.setattr(module, "_POLL_S", 0.001)

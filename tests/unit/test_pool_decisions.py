@@ -12,13 +12,7 @@ import msgspec
 import pytest
 
 from benchwright.core.errors import InputError
-from benchwright.features.pool.planning import (
-    AssignTask,
-    CloseLease,
-    GiveUp,
-    OpenLease,
-    PoolPlan,
-)
+from benchwright.features.pool.planning import AssignTask, CloseLease, GiveUp, OpenLease, PoolPlan
 from benchwright.features.pool.toml import parse_pool, read_pool
 from benchwright.features.pool.types import (
     Attempt,
@@ -80,11 +74,7 @@ class Simulation:
 
     def _lease(self, gang: str, number: int, now_ns: int) -> Lease:
         return Lease(
-            gang=gang,
-            number=number,
-            hosts=(gang,),
-            state=LeaseState.RUNNING,
-            ends_ns=now_ns + 5000,
+            gang=gang, number=number, hosts=(gang,), state=LeaseState.RUNNING, ends_ns=now_ns + 5000
         )
 
 
@@ -237,12 +227,7 @@ def test_leases_that_ran_out_do_not_count_as_failures() -> None:
     for number in range(1, 9):
         assert plan.next_actions(0) == [OpenLease("g1", number, ())]
         plan.lease_changed(
-            Lease(
-                gang="g1",
-                number=number,
-                state=LeaseState.ENDED,
-                ended=VoidReason.LEASE_ENDED,
-            )
+            Lease(gang="g1", number=number, state=LeaseState.ENDED, ended=VoidReason.LEASE_ENDED)
         )
 
 
@@ -252,12 +237,7 @@ def test_a_gang_whose_leases_fail_is_given_up() -> None:
     for number in (1, 2, 3):
         assert plan.next_actions(0) == [OpenLease("g1", number, ())]
         plan.lease_changed(
-            Lease(
-                gang="g1",
-                number=number,
-                state=LeaseState.ENDED,
-                ended=VoidReason.AGENT_LOST,
-            )
+            Lease(gang="g1", number=number, state=LeaseState.ENDED, ended=VoidReason.AGENT_LOST)
         )
     assert plan.next_actions(0) == [GiveUp(tasks_of(1)[0], None)]
 

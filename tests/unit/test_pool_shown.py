@@ -162,11 +162,7 @@ def lease(gang: str, number: int, state: LeaseState, host: str, **more: object) 
 
 
 LEASES = (
-    lease(
-        *("g1", 1, LeaseState.ENDED, "n1"),
-        ended=VoidReason.HOST_LOST,
-        detail="the node failed",
-    ),
+    lease(*("g1", 1, LeaseState.ENDED, "n1"), ended=VoidReason.HOST_LOST, detail="the node failed"),
     lease("g1", 2, LeaseState.RUNNING, "n3"),
     lease("g2", 1, LeaseState.RUNNING, "n2"),
 )
@@ -180,9 +176,7 @@ SETTINGS = PoolSettings(engine=PoolKind.SLURM, gangs=2)
 
 def state(now_s: float | None) -> PoolState:
     record = PoolRecord(
-        {one.name: one for one in LEASES},
-        {one.id: one for one in ATTEMPTS},
-        PlannedTasks(tasks=4),
+        {one.name: one for one in LEASES}, {one.id: one for one in ATTEMPTS}, PlannedTasks(tasks=4)
     )
     now_ns = None if now_s is None else round(now_s * SECOND)
     return PoolState(settings=SETTINGS, record=record, now_ns=now_ns)
@@ -196,7 +190,7 @@ def test_the_status_has_tasks_leases_and_voids() -> None:
     assert (second.runs, second.attempt) == ("search 1", 2)
     assert second.since_ns == 10 * SECOND
     assert [(one.gang, one.number, one.ended) for one in document.leases] == [
-        *(("g1", 1, "host-lost"), ("g1", 2, None), ("g2", 1, None)),
+        *(("g1", 1, "host-lost"), ("g1", 2, None), ("g2", 1, None))
     ]
     # A task holds a gang for 14 s: g2 needs 8 s for the one that runs and 14 s for another one.
     assert (document.planned, document.recorded) == (4, 1)
@@ -235,10 +229,7 @@ def add_session(
     ledger = Ledger(study, study.begin_session(info))
     times = iter([seconds, seconds * 1.01, seconds * 0.99, seconds * 1.02])
     performer = Performer(
-        FakeBench(lambda *_: next(times)),
-        ExecEnvironment("/", ()),
-        study.path,
-        ledger.session,
+        FakeBench(lambda *_: next(times)), ExecEnvironment("/", ()), study.path, ledger.session
     )
     program = load("s.ap", {"s.ap": SUITE}.__getitem__)
     session = Session(program, ledger, performer, SessionProgress(NoProgress()))
@@ -268,10 +259,7 @@ def add_session(
     ],
 )
 def test_results_of_different_gangs_are_confounded(
-    tmp_path: Path,
-    hosts: tuple[str | None, str | None],
-    engine: PoolKind,
-    is_confounded: bool,
+    tmp_path: Path, hosts: tuple[str | None, str | None], engine: PoolKind, is_confounded: bool
 ) -> None:
     with contextlib.closing(Study.create_or_open(tmp_path / "st")) as study:
         for host, seconds in zip(hosts, (0.5, 0.7), strict=True):
@@ -296,5 +284,5 @@ def test_the_page_has_gangs_leases_and_voids(tmp_path: Path) -> None:
     assert html.count("preempted") == 1
     assert "the node failed" in html
     assert [block.title for block in section.blocks if hasattr(block, "title")] == [
-        *("Leases and tasks", "1 void attempt", "3 leases"),
+        *("Leases and tasks", "1 void attempt", "3 leases")
     ]

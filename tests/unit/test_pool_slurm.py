@@ -12,13 +12,7 @@ import pytest
 from benchwright.core.errors import BenchError, InputError
 from benchwright.features.pool import slurm
 from benchwright.features.pool.slurm import SlurmEngine, jobs_of
-from benchwright.features.pool.types import (
-    Lease,
-    LeaseState,
-    PoolKind,
-    PoolSettings,
-    VoidReason,
-)
+from benchwright.features.pool.types import Lease, LeaseState, PoolKind, PoolSettings, VoidReason
 
 TOKEN = "0123456789abcdef"
 SETTINGS = PoolSettings(engine=PoolKind.SLURM, gangs=2, partition="bench")
@@ -55,10 +49,7 @@ class Recorded:
             self.scripts.append(text)
         failure = self.failures.get(words[0])
         return subprocess.CompletedProcess(
-            words,
-            1 if failure else 0,
-            "" if failure else answer.get(words[0], ""),
-            failure or "",
+            words, 1 if failure else 0, "" if failure else answer.get(words[0], ""), failure or ""
         )
 
     def called(self, name: str) -> list[list[str]]:
@@ -225,10 +216,7 @@ def test_a_job_that_failed_before_slurmctld_did_has_ended() -> None:
     engine, commands, lease = opened(RUNNING.replace("RUNNING|None", "FAILED|NonZero"))
     commands.failures["scontrol"] = NO_ANSWER
     ended = engine.state(lease)
-    assert (ended.ended, ended.detail) == (
-        VoidReason.AGENT_LOST,
-        "job 7: FAILED (NonZero)",
-    )
+    assert (ended.ended, ended.detail) == (VoidReason.AGENT_LOST, "job 7: FAILED (NonZero)")
 
 
 def test_a_job_that_cannot_be_submitted_yet_is_submitted_later_once() -> None:

@@ -92,9 +92,7 @@ def test_pipes_and_character_devices_have_sizes_and_no_order() -> None:
     sums = (((READ, PIPE, 13), 200), ((READ, PIPE | 1 << 8, 13), 12145))
     zeros = ((READ, CHARACTERS, ZERO), 7 * 512)
     zero, pipe = moved(
-        a_map("m", **M),
-        a_map("sum", **counts(*sums, zeros)),
-        nodes={"1:5": "/dev/zero"},
+        a_map("m", **M), a_map("sum", **counts(*sums, zeros)), nodes={"1:5": "/dev/zero"}
     )
     assert (zero.kind, zero.node, zero.bytes) == ("character device", "/dev/zero", 3584)
     assert zero.sizes == (SizeCalls(512, 7),)
@@ -109,8 +107,7 @@ def test_they_enter_no_share_of_the_files_and_no_file_system() -> None:
     # A block device has the number of /dev/zero.
     mounted = DeviceMount("1:5", "ext4", "/ram", "/dev/ram5")
     found = describe_io(
-        totals(lines),
-        DescriptionContext("bpftrace", 0, 1.0, 4096, {"1:5": mounted}, {}),
+        totals(lines), DescriptionContext("bpftrace", 0, 1.0, 4096, {"1:5": mounted}, {})
     )
     assert sizes_of(found, "read") == {}
     assert devices_used(found) == ["254:0"]
@@ -159,10 +156,7 @@ def test_a_time_below_nothing_is_the_shortest() -> None:
 def test_what_makes_data_durable_has_its_times_too() -> None:
     lines = said(a_map("k", **{"40": 3}), hist("klat", **{"40": [(1 << 20, 3)]}))
     [one] = describe_io(totals(lines), DescriptionContext("bpftrace", 0, 1.0, 4096, {}, {})).others
-    assert (one.call, one.calls, one.latencies) == (
-        *("fsync", 3),
-        (LatencyCalls(1 << 21, 3),),
-    )
+    assert (one.call, one.calls, one.latencies) == (*("fsync", 3), (LatencyCalls(1 << 21, 3),))
 
 
 def test_files_are_told_by_how_many_and_how_far_they_were_used() -> None:
@@ -205,10 +199,7 @@ def test_rare_sizes_are_told_by_powers_of_two() -> None:
 def test_flags_mean_nothing_for_a_pipe() -> None:
     assert not descriptor_kind(PIPE | os.O_DIRECT << 8).direct
     assert descriptor_kind(FILE | os.O_SYNC << 8).synchronous
-    assert (descriptor_kind(0).kind, descriptor_kind(2 << 8).kind) == (
-        "unknown",
-        "other",
-    )
+    assert (descriptor_kind(0).kind, descriptor_kind(2 << 8).kind) == ("unknown", "other")
 
 
 def test_lost_events_and_foreign_lines_do_not_hide() -> None:
@@ -224,12 +215,7 @@ def test_phases_follow_the_commonest_call() -> None:
         waited: dict[MapKey, int] = {("7", "bonnie,x"): S // 2}
         return TotalsTick(seconds * S, calls, ran, waited)
 
-    ticks = [
-        tick(1, 1000, 0),
-        tick(2, 3000, 5),
-        tick(3, 3000, 205),
-        tick(4, 3000, 205),
-    ]
+    ticks = [tick(1, 1000, 0), tick(2, 3000, 5), tick(3, 3000, 205), tick(4, 3000, 205)]
     first, second = phases(ticks, 0)
     assert (first.begin_s, first.end_s, first.bytes) == (0, 2, 1)
     assert first.calls_per_s == 1500
@@ -300,12 +286,7 @@ def test_events_are_counted_from_text_cut_anywhere() -> None:
         assert maps == {"@n": {"2,0,0,4096": 2}, "@k": {"40": 1}, "@bad": {"1,11": 1}}
         assert counts.lost == 7
     [one] = moved(a_map("n", **maps["@n"]))
-    assert (one.call, one.kind, one.bytes, one.sequential) == (
-        "write",
-        "unknown",
-        8192,
-        None,
-    )
+    assert (one.call, one.kind, one.bytes, one.sequential) == ("write", "unknown", 8192, None)
 
 
 MOUNTINFO = """\
@@ -338,8 +319,7 @@ def test_disks_are_whole_and_what_has_none_is_left_out(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("room", "what"),
-    [("cpu", "threads that ran"), ("wait", "threads that were preempted")],
+    ("room", "what"), [("cpu", "threads that ran"), ("wait", "threads that were preempted")]
 )
 def test_threads_without_room_are_told(room: str, what: str) -> None:
     for seen, told in ((MAP_KEYS - 1, []), (MAP_KEYS, [f"some of {what}"])):
@@ -354,8 +334,7 @@ def test_everything_counted_is_described() -> None:
     lines = said(
         a_map("n", **N),
         a_map(
-            "cache",
-            **counts(((VDA, WRITE), 10), ((VDA, READ), 2), ((VDA, 0), 1), ((VDA, 16), 3)),
+            "cache", **counts(((VDA, WRITE), 10), ((VDA, READ), 2), ((VDA, 0), 1), ((VDA, 16), 3))
         ),
         a_map("fs", **counts(((0, VDA, 1), 950), ((8, VDA, 4096), 7))),
         a_map("k", **{"40": 2}),

@@ -8,11 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from benchwright.features.profile.observer import (
-    BlockRecording,
-    BlockRecordingError,
-    Characterizer,
-)
+from benchwright.features.profile.observer import BlockRecording, BlockRecordingError, Characterizer
 from benchwright.watch.observer import ObserverError, Watch
 
 NOT_UNDERSTOOD = (

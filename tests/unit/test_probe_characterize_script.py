@@ -13,13 +13,7 @@ from benchwright.features.profile.bpftrace_program import (
     script,
     wanted_events,
 )
-from benchwright.features.profile.calls import (
-    AIO,
-    FIRST_AIO,
-    FIRST_RING,
-    RING_FSYNC,
-    call_name,
-)
+from benchwright.features.profile.calls import AIO, FIRST_AIO, FIRST_RING, RING_FSYNC, call_name
 from benchwright.features.profile.kernel_counter import (
     CountingTask,
     EventCounts,
@@ -129,10 +123,7 @@ def test_every_call_of_a_ring_or_of_libaio_has_a_name() -> None:
 
 
 def call(thread: int, name: str, value: int = 0) -> bytes:
-    return b" any thing-%d [001] ..... 6.1: sys_%s -> 0x%x\n" % (
-        *(thread, name.encode()),
-        value,
-    )
+    return b" any thing-%d [001] ..... 6.1: sys_%s -> 0x%x\n" % (*(thread, name.encode()), value)
 
 
 def fork(parent: int, child: int) -> bytes:

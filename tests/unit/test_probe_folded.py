@@ -73,11 +73,7 @@ def test_a_profile_counts_the_innermost_frames() -> None:
         ("[dash]", 1, False),
         ("k", 1, True),
     ]
-    assert (profile.samples, profile.kernel_share, profile.unknown_share) == (
-        10,
-        0.1,
-        0.1,
-    )
+    assert (profile.samples, profile.kernel_share, profile.unknown_share) == (10, 0.1, 0.1)
 
 
 def test_a_profile_of_nothing_has_no_shares_to_divide() -> None:

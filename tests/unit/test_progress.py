@@ -89,9 +89,7 @@ def test_a_narrow_terminal_shows_fewer_parts_and_no_cut_word() -> None:
     assert fitted_status(STATUS, None, 10) == parts[0]
 
 
-def test_a_terminal_that_cannot_redraw_has_plain_lines(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_terminal_that_cannot_redraw_has_plain_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "dumb")
     stream = Terminal()
     display = progress_display(stream)

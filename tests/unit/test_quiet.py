@@ -134,9 +134,7 @@ def test_what_could_not_be_had_is_told(place: Path) -> None:
     assert all(f.code == "quiet-incomplete" for f in quiet_findings(quieted.quiet))
 
 
-def test_a_timer_is_stopped_before_its_service_and_started_after_it(
-    place: Path,
-) -> None:
+def test_a_timer_is_stopped_before_its_service_and_started_after_it(place: Path) -> None:
     host = made_up(place / "m")
     with Quieted(asked(host, place, "services=cups,apt-daily")) as quieted:
         items = [done.change.item for done in quieted.quiet.done]

@@ -44,9 +44,7 @@ def test_the_controller_is_switched_on_first_and_off_last(tmp_path: Path) -> Non
     assert snapshot(host) == before
 
 
-def test_groups_that_had_no_processors_of_their_own_are_narrowed(
-    tmp_path: Path,
-) -> None:
+def test_groups_that_had_no_processors_of_their_own_are_narrowed(tmp_path: Path) -> None:
     """Their file is not there before the controller is: all of a systemd's services."""
     host = made_up(tmp_path / "m", version=2)
     into_the_box(host)
@@ -88,9 +86,7 @@ def test_a_group_that_had_no_processors_of_its_own_gets_all_back(
     assert held.restored.failed == held.restored.foreign == ()
 
 
-def test_a_controller_that_somebody_switched_off_meanwhile_is_as_before(
-    tmp_path: Path,
-) -> None:
+def test_a_controller_that_somebody_switched_off_meanwhile_is_as_before(tmp_path: Path) -> None:
     host = made_up(tmp_path / "m", version=2)
     before = snapshot(host)
     with isolated(host, tmp_path) as held:
@@ -149,9 +145,7 @@ def test_a_root_with_tasks_without_an_id_here_is_not_empty(tmp_path: Path) -> No
         assert "belongs to a container" in one.why
 
 
-def test_each_process_of_ours_is_moved_once_and_a_child_of_meanwhile_too(
-    tmp_path: Path,
-) -> None:
+def test_each_process_of_ours_is_moved_once_and_a_child_of_meanwhile_too(tmp_path: Path) -> None:
     class Forking(MadeUp):
         """The first of ours that is moved had begun another just before."""
 
@@ -181,9 +175,7 @@ def test_each_process_of_ours_is_moved_once_and_a_child_of_meanwhile_too(
         assert bench == ["31", "32"]
 
 
-def test_in_a_containers_root_tasks_could_not_return_and_are_left(
-    tmp_path: Path,
-) -> None:
+def test_in_a_containers_root_tasks_could_not_return_and_are_left(tmp_path: Path) -> None:
     """It has a type, as only a root that is a part of another tree has."""
     host = made_up(tmp_path / "m", version=2)
     (host.groups / "cgroup.type").write_text("domain")

@@ -319,10 +319,7 @@ def test_what_others_changed_of_what_smt_disturbs_is_left(place: Path) -> None:
     assert group.read_text() == "1"
     assert quieted.restored is not None
     told = {u.change.place for u in quieted.restored.undone if u.how == FOREIGN}
-    assert told == {
-        "/proc/irq/1/smp_affinity_list",
-        "/sys/fs/cgroup/cpuset/box/web/cpuset.cpus",
-    }
+    assert told == {"/proc/irq/1/smp_affinity_list", "/sys/fs/cgroup/cpuset/box/web/cpuset.cpus"}
     assert (host.proc / "irq/9/smp_affinity_list").read_text().strip() == "2-3"
 
 
@@ -378,11 +375,7 @@ def test_killed_before_the_second_look_the_old_value_is_written(place: Path) -> 
 
 @pytest.mark.parametrize(
     ("name", "text"),
-    [
-        ("cpuset.cpus", "2"),
-        ("cpuset.mems", "0"),
-        ("cgroup.subtree_control", "cpu cpuset"),
-    ],
+    [("cpuset.cpus", "2"), ("cpuset.mems", "0"), ("cgroup.subtree_control", "cpu cpuset")],
 )
 def test_a_controller_that_others_use_by_now_stays_on(place: Path, name: str, text: str) -> None:
     host = made_up(place / "m", version=2)

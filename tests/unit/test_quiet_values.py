@@ -91,10 +91,7 @@ def refused(host: MadeUp, place: Path, *words: str) -> list[str]:
         # What only one of the two files offers would be half of what is asked.
         ("thp=defer", "thp cannot be 'defer'; allowed: always, madvise, never"),
         ("isolation=2-9", "isolation cannot be '4-9'; allowed: what is online, 0-3"),
-        (
-            "irq-affinity=0,7",
-            "irq-affinity cannot be '7'; allowed: what is online, 0-3",
-        ),
+        ("irq-affinity=0,7", "irq-affinity cannot be '7'; allowed: what is online, 0-3"),
         ("swap=/dev/sdz", "now /dev/sdb1, /swap file, /dev/zram0"),
         ("swap=sdb1", "swap cannot be 'sdb1'; allowed: paths of swap devices"),
     ],
@@ -128,9 +125,7 @@ def test_a_swap_device_is_known_by_another_node_of_it(tmp_path: Path) -> None:
         assert [one.change.item for one in quieted.quiet.done] == ["/swap file"]
 
 
-def test_a_path_that_is_no_swap_is_lacking_and_one_that_is_off_is_not(
-    tmp_path: Path,
-) -> None:
+def test_a_path_that_is_no_swap_is_lacking_and_one_that_is_off_is_not(tmp_path: Path) -> None:
     host = made_up(tmp_path / "m")
     (host.root / "etc/passwd").write_text("root")
     page = os.sysconf("SC_PAGE_SIZE")
@@ -141,18 +136,13 @@ def test_a_path_that_is_no_swap_is_lacking_and_one_that_is_off_is_not(
         assert one.why.startswith("/etc/passwd is not a swap device")
         assert [one.change.item for one in quieted.quiet.done] == ["/dev/sdb1"]
     strict = QuietRequest(
-        parse_settings(["swap=/etc/passwd"]),
-        host=host,
-        directory=tmp_path / "state",
-        require=True,
+        parse_settings(["swap=/etc/passwd"]), host=host, directory=tmp_path / "state", require=True
     )
     with pytest.raises(BenchError, match="/etc/passwd is not a swap device"):
         Quieted(strict).__enter__()
 
 
-def test_without_a_list_of_the_machine_the_kernels_documentation_holds(
-    tmp_path: Path,
-) -> None:
+def test_without_a_list_of_the_machine_the_kernels_documentation_holds(tmp_path: Path) -> None:
     host = made_up(tmp_path / "m")
     for path in host.glob(f"{CPU}/cpufreq/policy*/scaling_available_governors"):
         path.unlink()
@@ -199,9 +189,7 @@ def test_second_threads_are_no_choice_beside_smt(tmp_path: Path) -> None:
             assert lacking == []
     (host.sys / "devices/system/cpu/smt/control").write_text("notsupported")
     wanted = QuietRequest(
-        parse_settings(["smt", "isolation=2-3"]),
-        host=host,
-        directory=tmp_path / "state",
+        parse_settings(["smt", "isolation=2-3"]), host=host, directory=tmp_path / "state"
     )
     with Quieted(wanted) as quieted:
         assert (host.groups / "bw-bench/cpuset.cpus").read_text().strip() == "2-3"
@@ -222,9 +210,7 @@ def test_every_wrong_value_is_told_at_its_place_in_the_suite(tmp_path: Path) -> 
     assert [d.message.split()[0] for d in found] == ["thp", "isolation", "governor"]
 
 
-def test_processors_that_a_killed_one_had_switched_off_are_there_again(
-    tmp_path: Path,
-) -> None:
+def test_processors_that_a_killed_one_had_switched_off_are_there_again(tmp_path: Path) -> None:
     """What it left is put back first, and what is asked is held against that."""
     host = made_up(tmp_path / "m")
     state = tmp_path / "state"

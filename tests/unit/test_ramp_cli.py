@@ -83,13 +83,7 @@ def test_a_spec_says_the_levels_and_an_option_wins() -> None:
     text = 'start = 2\nstep = 3\nhighest = 20\nhold = "4s"\nrepeats = 5'
     plan = plan_of(text, highest="10", growth="10%")
     assert plan.goal == RampGoal(
-        start=2,
-        step=3,
-        highest=10,
-        hold_s=4,
-        repeats=5,
-        most_repeats=5,
-        growth=0.1,
+        start=2, step=3, highest=10, hold_s=4, repeats=5, most_repeats=5, growth=0.1
     )
     assert plan.sample == (("workers", "1"),)
 
@@ -102,8 +96,7 @@ def test_a_ramp_that_begins_high_has_levels_to_rise_to() -> None:
 
 def test_every_mistake_is_told_at_its_line_or_option() -> None:
     told = mistakes(
-        'start = 0\nfactor = 1\nhold = "3"\ngrowth = "120%"\nfoo = 1',
-        factors=("workers=9",),
+        'start = 0\nfactor = 1\nhold = "3"\ngrowth = "120%"\nfoo = 1', factors=("workers=9",)
     )
     for part in ("server.toml:11:9:", ":12:10:", ":13:8:", ":14:10:", ":15:1:"):
         assert part in told, part

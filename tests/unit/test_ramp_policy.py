@@ -69,10 +69,7 @@ class Server(msgspec.Struct, frozen=True):
             duration_s=probe.duration_s,
             lasted_s=float(seconds),
             cost_s=seconds + 1.0,
-            values={
-                "response_ms_mean": response_ms,
-                "response_ms_p99": 3 * response_ms,
-            },
+            values={"response_ms_mean": response_ms, "response_ms_p99": 3 * response_ms},
             series=LoadSeries(
                 at_s=tuple(float(s) for s in range(seconds)),
                 counts=tuple(int(c) for c in counts),
@@ -532,13 +529,7 @@ def test_a_run_that_kept_up_has_the_noise_of_its_arrivals() -> None:
 )
 def test_a_throughput_that_is_none_is_a_failure(throughput: float, told: str) -> None:
     history = [
-        LoadTrial(
-            rate=n,
-            duration_s=5,
-            lasted_s=5,
-            cost_s=5,
-            values={THROUGHPUT_KEY: throughput},
-        )
+        LoadTrial(rate=n, duration_s=5, lasted_s=5, cost_s=5, values={THROUGHPUT_KEY: throughput})
         for n in (1.0, 2.0, 4.0)
     ]
     result = next_ramp_step(GOAL, history)
@@ -580,12 +571,7 @@ def test_intervals_of_throughput_cover() -> None:
 
 def test_levels_of_whole_rates_are_whole_and_rise() -> None:
     goal = RampGoal(
-        axis=RampAxis.RATE,
-        start=0.6,
-        factor=1.2,
-        highest=9.5,
-        growth=0.05,
-        rate_step=1.0,
+        axis=RampAxis.RATE, start=0.6, factor=1.2, highest=9.5, growth=0.05, rate_step=1.0
     )
     levels = [first_level(goal)]
     while (after := level_after(goal, levels[-1])) is not None:
@@ -604,11 +590,7 @@ def test_levels_rise_strictly_to_the_highest(
     start: float, factor: float | None, step: float, axis: RampAxis
 ) -> None:
     goal = RampGoal(
-        axis=axis,
-        start=start,
-        factor=factor or 2.0,
-        step=None if factor else step,
-        highest=200,
+        axis=axis, start=start, factor=factor or 2.0, step=None if factor else step, highest=200
     )
     level: float | None = goal.start if axis is RampAxis.RATE else float(round(start))
     seen = []

@@ -14,11 +14,7 @@ import pytest
 
 from benchwright.core.text_table import field_lines
 from benchwright.features.load.trial import LoadEnding, LoadSeries, LoadTrial, Probe
-from benchwright.features.search.progress import (
-    ramp_opening_text,
-    ramp_probe_text,
-    ramp_trial_text,
-)
+from benchwright.features.search.progress import ramp_opening_text, ramp_probe_text, ramp_trial_text
 from benchwright.features.search.ramp.chart import ramp_sheet
 from benchwright.features.search.ramp.policy import best_so_far, next_ramp_step
 from benchwright.features.search.ramp.profile import band_of
@@ -159,12 +155,7 @@ def test_the_report_of_a_ramp_of_rates() -> None:
 
 def test_an_interrupt_before_anything_is_told() -> None:
     nothing = RampReport(
-        status="interrupted",
-        detail="interrupted",
-        goal=GOAL,
-        result=None,
-        trials=(),
-        seed=7,
+        status="interrupted", detail="interrupted", goal=GOAL, result=None, trials=(), seed=7
     )
     text = ramp_text(nothing)
     assert text.startswith("interrupted after 0 trials: no level was measured\n")

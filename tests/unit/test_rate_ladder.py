@@ -95,9 +95,7 @@ def test_the_region_is_what_the_runs_leave_open(
         )
     )
 )
-def test_pooled_shares_never_fall_and_count_every_run(
-    made: list[tuple[float, Outcome]],
-) -> None:
+def test_pooled_shares_never_fall_and_count_every_run(made: list[tuple[float, Outcome]]) -> None:
     every = [Run(*one) for one in made]
     pooled = pools(every)
     counted = [run for run in every if run.outcome is not LATE]

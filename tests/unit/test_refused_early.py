@@ -127,11 +127,7 @@ def test_braces_that_stay_and_braces_that_do_not(text: str, becomes: str) -> Non
 
 @pytest.mark.parametrize(
     ("command", "unused"),
-    [
-        (("echo", "{n}"), []),
-        (("echo", "hi"), ["n"]),
-        (("sh", "-c", "echo $BW_FACTOR_n"), []),
-    ],
+    [(("echo", "{n}"), []), (("echo", "hi"), ["n"]), (("sh", "-c", "echo $BW_FACTOR_n"), [])],
 )
 def test_a_factor_that_no_command_has_is_named(
     command: tuple[str, ...], unused: list[str], capsys: pytest.CaptureFixture[str]
@@ -203,9 +199,7 @@ def test_a_word_that_is_not_clear_is_explained(
     assert told in capsys.readouterr().err
 
 
-def test_a_command_with_options_is_recognized(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_command_with_options_is_recognized(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["run", "ls", "-la"])
     told = capsys.readouterr().err
@@ -459,8 +453,7 @@ def searched(tmp_path: Path, command: str, more: str = "") -> int:
 
 
 @pytest.mark.parametrize(
-    "command",
-    ["nonsuch {rate}", "./nonsuch {rate}", "nonsuch {rate} > x", "/etc/passwd {rate}"],
+    "command", ["nonsuch {rate}", "./nonsuch {rate}", "nonsuch {rate} > x", "/etc/passwd {rate}"]
 )
 def test_a_generator_that_is_not_there_is_refused_before_a_trial(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str

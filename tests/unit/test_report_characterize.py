@@ -43,10 +43,7 @@ FOUND = Characterization(
             sizes=(SizeCalls(4096, 2),),
         ),
     ),
-    others=(
-        OtherCalls("fsync", 2, 0.5, (LatencyCalls(1 << 28, 2),)),
-        OtherCalls("lseek", 1),
-    ),
+    others=(OtherCalls("fsync", 2, 0.5, (LatencyCalls(1 << 28, 2),)), OtherCalls("lseek", 1)),
     failed=(FailedCalls("write", "ENOSPC", 4),),
     mapped=(MappedFiles(True, 1, 65536),),
     queued_s=15.0,

@@ -43,10 +43,7 @@ def test_one_profile_is_told_with_its_graph() -> None:
 
 
 def test_all_trials_profiles_are_told_as_one() -> None:
-    one, two = (
-        profile("sort", 30, "w/t-1.svg", 1.0),
-        profile("read", 10, "w/t-2.svg", 0),
-    )
+    one, two = (profile("sort", 30, "w/t-1.svg", 1.0), profile("read", 10, "w/t-2.svg", 0))
     assert lines(one, two) == [
         "t: profile: sort 75 %, read 25 %; 75 % in the kernel (40 samples)",
         "t: profile: 2 flame graphs w/t-1.svg to w/t-2.svg",

@@ -7,32 +7,16 @@ import io
 import msgspec
 import pytest
 
-from benchwright.core.plan import (
-    Command,
-    FixedCount,
-    StopDecision,
-    UntilPrecise,
-    UntilProgram,
-)
+from benchwright.core.plan import Command, FixedCount, StopDecision, UntilPrecise, UntilProgram
 from benchwright.core.progress import progress_display
 from benchwright.core.results import Estimate
 from benchwright.decide.history import History
-from benchwright.decide.stopping import (
-    TestProgress,
-    TestsProgress,
-    TestsTally,
-    progress_of,
-)
+from benchwright.decide.stopping import TestProgress, TestsProgress, TestsTally, progress_of
 from benchwright.report.answer import half_width_percent
 from benchwright.report.progress import SessionProgress, together_text
 
 STATE = TestProgress(
-    0.25,
-    "elapsed",
-    Estimate(2.0, 1.858, 2.142, 0.95, "student-t", 10, "s"),
-    5.0,
-    40,
-    left_s=15.0,
+    0.25, "elapsed", Estimate(2.0, 1.858, 2.142, 0.95, "student-t", 10, "s"), 5.0, 40, left_s=15.0
 )
 
 
@@ -64,11 +48,7 @@ def test_plain_lines_when_nobody_watches() -> None:
 def test_a_terminal_has_a_live_line_and_the_same_lasting_ones() -> None:
     stream = Terminal()
     text = show(stream)
-    for lasting in (
-        "t (fs=ext2, 4 threads): 10 trials",
-        "hello [b]",
-        "t: stopped: 10 trials",
-    ):
+    for lasting in ("t (fs=ext2, 4 threads): 10 trials", "hello [b]", "t: stopped: 10 trials"):
         assert lasting in text
 
 

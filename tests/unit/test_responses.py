@@ -46,12 +46,7 @@ def trial(
 ) -> SearchTrial:
     values = {} if value is None else {MEAN.key: value, P99.key: 2 * value}
     load = LoadTrial(
-        rate=rate,
-        duration_s=10.0,
-        lasted_s=10.0,
-        cost_s=10.0,
-        values=values,
-        ending=ending,
+        rate=rate, duration_s=10.0, lasted_s=10.0, cost_s=10.0, values=values, ending=ending
     )
     return SearchTrial(1, Probe(rate, 10.0), load, sample)
 
@@ -60,12 +55,7 @@ def result(*rates: float) -> ClaimResult:
     """Return a result whose curve is 10 ms at 100/s and doubles every 100/s."""
     curve = tuple(CurvePoint(rate, 0.0, 10 * 2 ** (rate / 100 - 1), 99.0) for rate in rates)
     return ClaimResult(
-        status=PeakStatus.FOUND,
-        detail="",
-        claim=Claim(),
-        policy="p",
-        binding=MEAN.key,
-        curve=curve,
+        status=PeakStatus.FOUND, detail="", claim=Claim(), policy="p", binding=MEAN.key, curve=curve
     )
 
 
@@ -80,10 +70,7 @@ def test_each_load_with_three_responses_is_a_test_the_largest_first() -> None:
     assert [one.test for one in tests] == ["200/s", "100/s"]
     assert tests[1].columns[MEAN.key].values == (9.0, 10.0, 11.0)
     assert tests[0].columns[MEAN.key].epochs == (4, 5, 6, 7)
-    assert tests[0].labels == {
-        MEAN.key: "Mean response",
-        P99.key: "P99 response",
-    }
+    assert tests[0].labels == {MEAN.key: "Mean response", P99.key: "P99 response"}
 
 
 def test_infinite_responses_and_other_samples_are_no_part_of_a_load() -> None:

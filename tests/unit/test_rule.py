@@ -3,13 +3,7 @@
 from __future__ import annotations
 
 from benchwright.core.comparison import describe_rule
-from benchwright.core.plan import (
-    Command,
-    FixedCount,
-    UntilPrecise,
-    UntilPredicate,
-    UntilProgram,
-)
+from benchwright.core.plan import Command, FixedCount, UntilPrecise, UntilPredicate, UntilProgram
 
 
 def test_rules_in_words() -> None:

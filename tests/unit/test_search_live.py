@@ -32,13 +32,7 @@ def info(spec: SourceFile | None, directory: str = "/") -> SessionInfo:
 
 @pytest.mark.parametrize(
     ("now", "noted"),
-    [
-        (b"a = 1\n", False),
-        (b"a = 2\n", True),
-        (b"", True),
-        (b"\xff", True),
-        (None, False),
-    ],
+    [(b"a = 1\n", False), (b"a = 2\n", True), (b"", True), (b"\xff", True), (None, False)],
 )
 def test_a_changed_spec_is_noted_and_a_missing_one_is_not(
     tmp_path: Path, now: bytes | None, noted: bool

@@ -108,11 +108,7 @@ def _about(value: float) -> Estimate:
 
 def test_the_answer_of_a_peak_search_is_its_first_claims() -> None:
     found = ClaimResult(
-        status=PeakStatus.FOUND,
-        detail="",
-        claim=Claim(),
-        policy="monotone",
-        peak_rate=7.5,
+        status=PeakStatus.FOUND, detail="", claim=Claim(), policy="monotone", peak_rate=7.5
     )
     assert answer_load(PeakAnswer((found,))) == 7.5
     assert answer_load(None) is None

@@ -137,11 +137,7 @@ class Outcome(msgspec.Struct):
 
 
 def search(
-    place: Path,
-    server: FakeServer,
-    asked: Search[PeakAnswer],
-    *,
-    again: bool = False,
+    place: Path, server: FakeServer, asked: Search[PeakAnswer], *, again: bool = False
 ) -> Outcome:
     """Run a search, or go on with it, as `bw peak` and `bw resume` do."""
     with contextlib.closing(Study.create_or_open(place)) as study:
@@ -274,11 +270,7 @@ def test_an_interrupt_is_resumable_and_changes_nothing(tmp_path: Path) -> None:
     assert resumed.answer == undisturbed.answer
 
 
-DEAD: Mapping[str, object] = {
-    "ending": LoadEnding.FAILED,
-    "failure": "it is gone",
-    "values": {},
-}
+DEAD: Mapping[str, object] = {"ending": LoadEnding.FAILED, "failure": "it is gone", "values": {}}
 
 
 class Dying(FakeServer):
@@ -361,11 +353,7 @@ class Patient:
         return self.best(goal, history)
 
     def leaves(
-        self,
-        goal: PeakGoal,
-        history: Sequence[LoadTrial],
-        probe: Probe,
-        so_far: LoadTrial,
+        self, goal: PeakGoal, history: Sequence[LoadTrial], probe: Probe, so_far: LoadTrial
     ) -> bool:
         return so_far.lasted_s >= 10 * goal.claim.tolerance
 
@@ -465,11 +453,7 @@ def test_a_running_trial_is_left_when_the_policy_says_so(tmp_path: Path) -> None
         assert len(history) == len(asked) - 1, "the trial itself is not in its history"
         return so_far.values["response_ms_mean"] > overloaded * 40
 
-    found = search(
-        tmp_path / "study",
-        Watched(),
-        Search(kind=PeakAnswer, step=step, leaves=leaves),
-    )
+    found = search(tmp_path / "study", Watched(), Search(kind=PeakAnswer, step=step, leaves=leaves))
     endings = [one.trial.ending for one in found.trials]
     assert endings == [LoadEnding.WHOLE, LoadEnding.LEFT]
 

@@ -180,9 +180,7 @@ def test_the_size_of_a_file_is_not_the_size_of_an_operation() -> None:
     assert settings.read == 700_000
 
 
-def test_a_claim_and_a_budget_are_set_where_none_is_given(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_claim_and_a_budget_are_set_where_none_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[PeakRequest] = []
 
     def begin(_kind: str, _arguments: object, request: PeakRequest, _spec: object) -> int:
@@ -193,10 +191,7 @@ def test_a_claim_and_a_budget_are_set_where_none_is_given(
     assert main(["peak", "--target", URL, "--limit", "p99 < 20ms"]) == 0
     given = ("--claim", "slo:90%", "--budget", "5h")
     assert main(["peak", "--target", URL, "--limit", "p99 < 20ms", *given]) == 0
-    assert [(one.claim, one.budget) for one in asked] == [
-        ("rate:5%", "10m"),
-        ("slo:90%", "5h"),
-    ]
+    assert [(one.claim, one.budget) for one in asked] == [("rate:5%", "10m"), ("slo:90%", "5h")]
 
 
 def test_limits_are_those_of_the_options() -> None:
@@ -257,14 +252,8 @@ def test_a_mistake_is_reported_at_its_option(
 @pytest.mark.parametrize(
     ("target", "known"),
     [
-        (
-            URL,
-            "not started by bw; it shares the CPUs with the generator; bw why counts",
-        ),
-        (
-            "tcp://192.0.2.1:7",
-            "not started by bw; name its processes with --target-port",
-        ),
+        (URL, "not started by bw; it shares the CPUs with the generator; bw why counts"),
+        ("tcp://192.0.2.1:7", "not started by bw; name its processes with --target-port"),
         ("null", ""),
     ],
 )

@@ -81,18 +81,14 @@ disk_directory = "/data"
         memory_bytes=512 << 20,
         io=(
             DeviceLimits(
-                device="/dev/sdb",
-                limits=IoLimits(read_iops=100, write_bytes_per_s=10 << 20),
+                device="/dev/sdb", limits=IoLimits(read_iops=100, write_bytes_per_s=10 << 20)
             ),
         ),
         disks=ServerDisks(
             count=2,
             size_bytes=64 << 20,
             limits=IoLimits(
-                read_iops=50,
-                write_iops=50,
-                read_bytes_per_s=1 << 20,
-                write_bytes_per_s=1 << 20,
+                read_iops=50, write_iops=50, read_bytes_per_s=1 << 20, write_bytes_per_s=1 << 20
             ),
             file_system="xfs",
             options=("-b", "size=1024"),
@@ -122,9 +118,7 @@ block = [1024, 4096]
 iops = [10, 20]
 """
     assert resources(text, more).disks == ServerDisks(
-        count=1,
-        options=("-b", "1024"),
-        limits=IoLimits(read_iops=10, write_iops=10),
+        count=1, options=("-b", "1024"), limits=IoLimits(read_iops=10, write_iops=10)
     )
     other = resources(
         text,
@@ -196,10 +190,7 @@ def test_names_of_disks_are_those_of_the_sample() -> None:
 
 def test_a_server_that_bw_does_not_start_has_no_resources() -> None:
     with pytest.raises(InputError) as caught:
-        read_spec(
-            f"[server]\nconfigure = 'x'\n[server.resources]\nmemory = '1M'\n{LOAD}",
-            "s.toml",
-        )
+        read_spec(f"[server]\nconfigure = 'x'\n[server.resources]\nmemory = '1M'\n{LOAD}", "s.toml")
     assert [d.message for d in caught.value.diagnostics] == [
         "resources has no effect without start"
     ]
@@ -325,9 +316,7 @@ def snapshot(host: Host) -> dict[str, str]:
     return {str(one.relative_to(top)): one.read_text() for one in top.rglob("*") if one.is_file()}
 
 
-def test_version_1_has_a_group_below_that_of_bw_for_each_controller(
-    tmp_path: Path,
-) -> None:
+def test_version_1_has_a_group_below_that_of_bw_for_each_controller(tmp_path: Path) -> None:
     host = GroupsOnly(tmp_path / "m", 1, "cpu", "memory", "blkio")
     device = host.disk("disk")
     before = snapshot(host)
@@ -409,9 +398,7 @@ def test_limits_of_io_are_lifted_and_set_again_and_others_stay(
     assert snapshot(host) == before
 
 
-def test_a_controller_that_another_group_uses_meanwhile_stays_on(
-    tmp_path: Path,
-) -> None:
+def test_a_controller_that_another_group_uses_meanwhile_stays_on(tmp_path: Path) -> None:
     host = GroupsOnly(tmp_path / "m", 2, "memory")
     other = host.sys / "fs/cgroup/own/memory.max"
     wanted = ServerResources(memory_bytes=1 << 20)
@@ -437,9 +424,7 @@ def test_disks_are_limited_where_the_kernel_writes_back(tmp_path: Path, version:
     disks = ServerDisks(count=2, striped=True, limits=IoLimits(read_iops=10, write_iops=10))
     before = snapshot(host)
     setup = ServerSetup(
-        resources=ServerResources(disks=disks),
-        group="bw-server-1",
-        mounts="/bw-disks-x",
+        resources=ServerResources(disks=disks), group="bw-server-1", mounts="/bw-disks-x"
     )
     request = QuietRequest(server_wishes(setup)[1:], host=host, directory=tmp_path / "state")
     with Quieted(request) as held:
@@ -506,11 +491,7 @@ def test_a_partition_is_limited_as_its_whole_disk(tmp_path: Path) -> None:
     ],
 )
 def test_what_the_machine_does_not_have_is_named(
-    tmp_path: Path,
-    version: int,
-    controllers: tuple[str, ...],
-    wanted: ServerResources,
-    words: str,
+    tmp_path: Path, version: int, controllers: tuple[str, ...], wanted: ServerResources, words: str
 ) -> None:
     host = GroupsOnly(tmp_path / "m", version, *controllers)
     setup = ServerSetup(resources=wanted, group="bw-server-1", mounts="/x")
@@ -533,9 +514,7 @@ def test_without_permission_nothing_is_changed(
     assert snapshot(host) == before
 
 
-def test_in_a_container_the_controllers_of_the_root_are_not_ours(
-    tmp_path: Path,
-) -> None:
+def test_in_a_container_the_controllers_of_the_root_are_not_ours(tmp_path: Path) -> None:
     host = GroupsOnly(tmp_path / "m", 2, "memory")
     top = host.sys / "fs/cgroup"
     (top / "cgroup.type").write_text("domain")

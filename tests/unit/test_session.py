@@ -171,9 +171,7 @@ def test_interleaved_tests_report_how_far_all_of_them_are(tmp_path: Path) -> Non
     assert seen[-1].left_s == pytest.approx(0)
 
 
-def test_a_test_that_the_dry_run_did_not_have_has_no_place_of_many(
-    tmp_path: Path,
-) -> None:
+def test_a_test_that_the_dry_run_did_not_have_has_no_place_of_many(tmp_path: Path) -> None:
     _, _, listener = run(tmp_path / "study", FakeBench(elapsed), planned=3)
     numbers = [None if one is None else one.number for one in listener.together]
     assert list(dict.fromkeys(numbers)) == [1, 2, 3, None], "the suite has four"
@@ -247,11 +245,7 @@ def test_a_crash_at_every_request_changes_nothing(tmp_path: Path) -> None:
 def scan(**options: str) -> Program:
     """Return the program of a scan of three levels, whose trials are interleaved."""
     request = CommandRequest(
-        commands=("work {n}",),
-        factors=("n=2,1,3",),
-        warmup="1",
-        cleanup="cleanup",
-        seed="5",
+        commands=("work {n}",), factors=("n=2,1,3",), warmup="1", cleanup="cleanup", seed="5"
     )
     return program_from_command(msgspec.structs.replace(request, **options))
 
@@ -266,9 +260,7 @@ class OneByOne(Breaking):
         return super().run(request, abandoned=abandoned)
 
 
-def test_interleaved_tests_are_listed_as_given_and_survive_any_crash(
-    tmp_path: Path,
-) -> None:
+def test_interleaved_tests_are_listed_as_given_and_survive_any_crash(tmp_path: Path) -> None:
     program = scan(runs="4")
     names = ["work:n=2", "work:n=1", "work:n=3"]
     whole = OneByOne(1000)
@@ -461,9 +453,7 @@ def test_an_interrupt_suspends_the_test_and_a_resume_sets_it_up_again(
     assert after.requests[1].first_epoch == 4
 
 
-def test_a_test_begun_again_after_a_restore_is_in_the_study_once(
-    tmp_path: Path,
-) -> None:
+def test_a_test_begun_again_after_a_restore_is_in_the_study_once(tmp_path: Path) -> None:
     """Found by killing: the crash came after the plan was recorded, before a trial."""
     suite = "CHECKPOINT\nTEST t 3\n EXEC work\nDONE\n"
     with pytest.raises(BenchError):
@@ -484,9 +474,7 @@ def test_a_record_of_an_observer_that_is_not_installed_is_named(tmp_path: Path) 
     assert "'warmth' is not shown" in parsed_test(test, tmp_path).notes[0]
 
 
-def test_stop_in_a_test_leaves_it_in_order_where_no_checkpoint_waits(
-    tmp_path: Path,
-) -> None:
+def test_stop_in_a_test_leaves_it_in_order_where_no_checkpoint_waits(tmp_path: Path) -> None:
     suite = (
         "TEST t 3\n IF EPOCH = 2\n  STOP\n FI\n PRESETUP make\n EXEC work\n"
         " POSTCLEANUP undo\nDONE\n"
@@ -565,9 +553,7 @@ def test_a_cleanup_that_is_owed_is_that_of_its_own_epoch(tmp_path: Path) -> None
     assert after.requests[0].commands[0].argv == ("end", "2")
 
 
-def test_a_termination_program_that_cannot_be_started_is_no_answer(
-    tmp_path: Path,
-) -> None:
+def test_a_termination_program_that_cannot_be_started_is_no_answer(tmp_path: Path) -> None:
     """Its 127 would be taken for "go on", without end."""
     suite = "TEST t 2 1 nosuch\n EXEC work\nDONE\n"
     absent = FakeBench(quick, status=lambda r, _e: 127 * (r.commands[0].mode == "PREDICATE"))

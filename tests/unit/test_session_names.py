@@ -11,13 +11,7 @@ import pytest
 from benchwright.cli.main import main
 from benchwright.core.errors import InputError, StudyError
 from benchwright.core.results import Finding, Severity
-from benchwright.study.about import (
-    ABOUT_OPTION,
-    SessionAbout,
-    parse_name,
-    parse_note,
-    parse_tag,
-)
+from benchwright.study.about import ABOUT_OPTION, SessionAbout, parse_name, parse_note, parse_tag
 from benchwright.study.findings import SessionFindings, store_findings, stored_findings
 from benchwright.study.journal import SessionInfo, Study
 from benchwright.study.selection import StudyPart, check_unused, split_selector
@@ -46,22 +40,7 @@ def test_a_name(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "2",
-        "007",
-        "٣",
-        "a@b",
-        "a/b",
-        "a:b",
-        "a b",
-        "-a",
-        ".",
-        "a\n",
-        "\x1b[2J",
-        "a" * 81,
-    ],
+    "text", ["", "2", "007", "٣", "a@b", "a/b", "a:b", "a b", "-a", ".", "a\n", "\x1b[2J", "a" * 81]
 )
 def test_what_is_no_name(text: str) -> None:
     with pytest.raises(ValueError, match=r"not a name|the number of a session"):
@@ -146,11 +125,7 @@ def test_a_change_is_a_new_entry_and_the_last_one_holds(place: Path) -> None:
     assert keys == ["about/1", "about/2"]
     # Opening verifies the chain of hashes.
     with contextlib.closing(Study.open_to_read(place)) as study:
-        assert [one.about for one in study.sessions()] == [
-            SessionAbout(),
-            changed,
-            SessionAbout(),
-        ]
+        assert [one.about for one in study.sessions()] == [SessionAbout(), changed, SessionAbout()]
 
 
 def test_many_changes_keep_their_order(place: Path) -> None:
@@ -194,10 +169,7 @@ def test_a_second_use_of_a_name_is_refused_before_anything_runs(
 
 @pytest.mark.parametrize(
     "words",
-    [
-        ("load", "--target", "null", "--rate", "10", "--duration", "1s"),
-        ("compare", "a", "b"),
-    ],
+    [("load", "--target", "null", "--rate", "10", "--duration", "1s"), ("compare", "a", "b")],
 )
 def test_without_a_session_there_is_nothing_to_tag(
     words: tuple[str, ...],

@@ -79,10 +79,7 @@ def test_whom_to_tell_is_kept_with_the_session(module: ModuleType) -> None:
     "words", [("--profile",), ("--no-watch",), TOLD[:2], TOLD[2:]], ids=" ".join
 )
 def test_a_search_that_is_told_again_is_neither_watched_nor_told_of(
-    module: ModuleType,
-    words: tuple[str, ...],
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    module: ModuleType, words: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / JOURNAL).touch()
     assert main([named(module), "--study", str(tmp_path), *words]) == 2

@@ -95,8 +95,7 @@ def test_names_that_differ_in_a_secret_stay_different() -> None:
 
 
 @pytest.mark.parametrize(
-    "command",
-    ["bench --key-size=16", "bench --filter BenchmarkSortLarge1000Items", "true"],
+    "command", ["bench --key-size=16", "bench --filter BenchmarkSortLarge1000Items", "true"]
 )
 def test_numbers_and_names_are_no_secrets(command: str) -> None:
     assert without_secrets((command,), (command,)) == (command,)

@@ -17,11 +17,7 @@ from benchwright.features.load import request as r
 from benchwright.features.load import workload as w
 from benchwright.features.load.workload_toml import WorkloadFile
 from benchwright.features.quiet.server_resources_types import ServerDisks, names_of_disks
-from benchwright.features.search.options import (
-    PeakRequest,
-    RampRequest,
-    SurfaceRequest,
-)
+from benchwright.features.search.options import PeakRequest, RampRequest, SurfaceRequest
 from benchwright.features.search.peak.experiment import peak_meaning
 from benchwright.features.search.ramp.experiment import ramp_meaning
 from benchwright.features.search.ramp.types import RampAxis
@@ -40,10 +36,7 @@ def test_a_range_of_paths_may_be_a_factor() -> None:
     keys = """target = "http://127.0.0.1/"
 paths = ["/p[9-{last}].txt", "/[a-z]", "/[1-2]/[1-2]"]"""
     plain = ("/[a-z]", "/1/[1-2]", "/2/[1-2]")
-    for last, paths in (
-        ("9", ["/p9.txt"]),
-        ("11", ["/p9.txt", "/p10.txt", "/p11.txt"]),
-    ):
+    for last, paths in (("9", ["/p9.txt"]), ("11", ["/p9.txt", "/p10.txt", "/p11.txt"])):
         settings = engine(keys, "last = [9, 11]", last=last)
         assert settings.options["paths"] == (*paths, *plain)
 
@@ -73,9 +66,7 @@ EXAMPLES = [
 GENERATORS = [
     (re.findall(r'generator = "(.*)"', text)[0], text)
     for text in re.findall(
-        r"```toml\n(\[load\]\n.*?)```",
-        (ROOT / "docs/generators.md").read_text(),
-        re.DOTALL,
+        r"```toml\n(\[load\]\n.*?)```", (ROOT / "docs/generators.md").read_text(), re.DOTALL
     )
     if "generator = " in text
 ]
@@ -154,9 +145,7 @@ def test_each_value_of_each_example_can_be_the_level_of_a_factor(name: str, text
 
 
 @pytest.mark.parametrize("workload", FILE_WORKLOADS)
-def test_each_value_of_a_file_workload_can_be_the_level_of_a_factor(
-    workload: str,
-) -> None:
+def test_each_value_of_a_file_workload_can_be_the_level_of_a_factor(workload: str) -> None:
     tables = ("load", "files", "filament")
     text = inlined(workload)
     assert tables_with_levels("s.toml", text, tables) == set(tables)

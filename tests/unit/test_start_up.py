@@ -10,17 +10,7 @@ from typing import Any
 
 import pytest
 
-HEAVY = {
-    "numpy",
-    "scipy",
-    "msgspec",
-    "jinja2",
-    "rich",
-    "sqlite3",
-    "subprocess",
-    "asyncio",
-    "ssl",
-}
+HEAVY = {"numpy", "scipy", "msgspec", "jinja2", "rich", "sqlite3", "subprocess", "asyncio", "ssl"}
 
 
 _REPORT = "print('modules', *sorted(sys.modules), file=sys.stderr)\n"
@@ -43,11 +33,7 @@ def nothing_to_undo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def run_python(program: str, **settings: Any) -> subprocess.CompletedProcess[str]:
     """Run a program in an interpreter of its own; settings as in subprocess.run."""
     return subprocess.run(
-        [sys.executable, "-c", program],
-        capture_output=True,
-        text=True,
-        check=True,
-        **settings,
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, **settings
     )
 
 

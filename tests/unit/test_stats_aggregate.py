@@ -76,9 +76,7 @@ def test_a_declared_metric_says_how_threads_are_aggregated(
 
 
 @pytest.mark.parametrize("prefix", ["", "server_"])
-def test_what_a_hook_reads_at_one_moment_is_not_summed_over_commands(
-    prefix: str,
-) -> None:
+def test_what_a_hook_reads_at_one_moment_is_not_summed_over_commands(prefix: str) -> None:
     free, growth = f"{prefix}free_memory_bytes", f"{prefix}disk_read_bytes"
     values = [{free: 10.0, growth: 1.0}, {free: 20.0, growth: 2.0}]
     found = trial_values([block(1, **one) for one in values])
@@ -148,16 +146,7 @@ def test_rows_come_in_the_tables_order_and_extras_only_when_asked_for() -> None:
     trials = [trial(1, zeta=1, ops=2, rss_bytes=3, user=0.1, system=0.2, elapsed=1, alpha=1)]
     specs = (MetricSpec("ops"),)
     labels = [s.label for s in summarise_trials(trials, specs)]
-    assert labels == [
-        "Elapsed",
-        "System",
-        "User",
-        "Wait",
-        "CPU%",
-        "ops",
-        "zeta",
-        "alpha",
-    ]
+    assert labels == ["Elapsed", "System", "User", "Wait", "CPU%", "ops", "zeta", "alpha"]
     everything = [s.label for s in summarise_trials(trials, specs, everything=True)]
     assert everything == [*labels, "rss_bytes"]
     asked = [s.label for s in summarise_trials(trials, (MetricSpec("rss_bytes"), *specs))]
@@ -171,16 +160,7 @@ def test_a_declared_metric_without_a_value_is_a_row_of_none() -> None:
 
 def test_predicates_are_asked_about_times_and_declared_metrics() -> None:
     book = MetricRules([MetricSpec("ops")])
-    names = (
-        "elapsed",
-        "user",
-        "system",
-        "wait",
-        "cpu_percent",
-        "free",
-        "ops",
-        "rss_bytes",
-    )
+    names = ("elapsed", "user", "system", "wait", "cpu_percent", "free", "ops", "rss_bytes")
     assert book.judged(names) == ("elapsed", "system", "user", "ops")
     assert MetricRules().judged(("latency", "rss_bytes")) == ("latency",)
 

@@ -74,12 +74,7 @@ def test_the_slope_knows_which_epochs_are_missing() -> None:
 
 def test_an_estimate_names_its_method() -> None:
     found = t_interval([1.0, 2.0, 3.0], 0.9, "s")
-    assert (found.method, found.n, found.unit, found.confidence) == (
-        "student-t",
-        3,
-        "s",
-        0.9,
-    )
+    assert (found.method, found.n, found.unit, found.confidence) == ("student-t", 3, "s", 0.9)
     assert found.half_width == pytest.approx(t_quantile(0.9, 2) / math.sqrt(3))
     assert math.isnan(t_interval([1.0]).low)
 

@@ -127,18 +127,8 @@ def asv_folder(path: Path) -> str:
 
 Files = Callable[[Path], str]
 ESTIMATES: list[tuple[str, Files, str, str]] = [
-    (
-        "jmh",
-        lambda path: jmh_file(path / "s.json", with_trials=False),
-        "100",
-        "10000",
-    ),
-    (
-        "hyperfine",
-        lambda path: hyperfine_file(path / "h.json", with_trials=False),
-        "100",
-        "10000",
-    ),
+    ("jmh", lambda path: jmh_file(path / "s.json", with_trials=False), "100", "10000"),
+    ("hyperfine", lambda path: hyperfine_file(path / "h.json", with_trials=False), "100", "10000"),
     ("asv", lambda path: asv_folder(path / "results"), "1", "2"),
 ]
 
@@ -306,18 +296,12 @@ def criterion_folder(path: Path) -> str:
 
 BESIDE_TRIALS: list[tuple[str, Files, str]] = [
     ("criterion", lambda path: criterion_folder(path / "criterion"), "elapsed_slope"),
-    (
-        "hyperfine",
-        lambda path: hyperfine_file(path / "h.json", with_trials=True),
-        "user, system",
-    ),
+    ("hyperfine", lambda path: hyperfine_file(path / "h.json", with_trials=True), "user, system"),
 ]
 
 
 @pytest.mark.parametrize(
-    ("make", "stated"),
-    [one[1:] for one in BESIDE_TRIALS],
-    ids=[one[0] for one in BESIDE_TRIALS],
+    ("make", "stated"), [one[1:] for one in BESIDE_TRIALS], ids=[one[0] for one in BESIDE_TRIALS]
 )
 def test_an_estimate_is_valid_as_long_as_all_trials_are_unchanged(
     make: Files, stated: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -37,10 +37,7 @@ def test_exact_ranks_are_scipys(n: int, share: float, confidence: float) -> None
     found = scipy.stats.quantile_test(values, p=share).confidence_interval(confidence)
     low, high = exact_ranks(n, share, confidence)
     expected = (found.low, found.high)
-    ours = (
-        values[low - 1] if low >= 1 else math.nan,
-        values[high - 1] if high <= n else math.nan,
-    )
+    ours = (values[low - 1] if low >= 1 else math.nan, values[high - 1] if high <= n else math.nan)
     np.testing.assert_array_equal(ours, expected)
 
 

@@ -6,11 +6,7 @@ import pytest
 
 from benchwright.core.errors import InputError
 from benchwright.stats.aggregate import summarise
-from benchwright.stats.predicate import (
-    evaluate_predicate,
-    parse_predicate,
-    predicate_answers,
-)
+from benchwright.stats.predicate import evaluate_predicate, parse_predicate, predicate_answers
 
 ELAPSED = summarise("elapsed", [10.0, 10.1, 9.9, 10.05], label="Elapsed")
 USER = summarise("user", [1.0, 2.0, 3.0, 4.0], label="User")
@@ -20,10 +16,7 @@ LEGACY = '("$delta" < 0.05 * $mean) || ($count > 30)'
 def test_the_papers_predicate() -> None:
     predicate = parse_predicate(LEGACY)
     assert evaluate_predicate(predicate, [ELAPSED])
-    assert predicate_answers(predicate, [ELAPSED, USER]) == {
-        "elapsed": True,
-        "user": False,
-    }
+    assert predicate_answers(predicate, [ELAPSED, USER]) == {"elapsed": True, "user": False}
     assert not evaluate_predicate(predicate, [ELAPSED, USER])
 
 

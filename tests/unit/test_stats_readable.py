@@ -12,12 +12,7 @@ from benchwright.core.observation import TrialEnding
 from benchwright.core.results import Finding, Severity
 from benchwright.report.answer import answer_of
 from benchwright.report.answer_text import StudyAnswer
-from benchwright.report.stats_document import (
-    StatsInput,
-    StatsNotice,
-    StatsReport,
-    compose_report,
-)
+from benchwright.report.stats_document import StatsInput, StatsNotice, StatsReport, compose_report
 from benchwright.report.stats_formats import render_stats
 from benchwright.report.stats_table import render_readable
 from benchwright.stats.aggregate import summarise

@@ -11,18 +11,8 @@ import numpy.typing as npt
 import pytest
 from scipy import stats
 
-from benchwright.stats.dependence import (
-    autocorrelations,
-    average_ranks,
-    dependence,
-    mean_errors,
-)
-from benchwright.stats.distribution import (
-    modified_z,
-    outlier_threshold,
-    outliers,
-    two_modes,
-)
+from benchwright.stats.dependence import autocorrelations, average_ranks, dependence, mean_errors
+from benchwright.stats.distribution import modified_z, outlier_threshold, outliers, two_modes
 from benchwright.stats.drift import mann_kendall, mser_truncation, theil_sen
 
 Array = npt.NDArray[np.float64]

@@ -110,9 +110,7 @@ def test_a_step_that_a_slope_explains_about_as_well_says_so() -> None:
 
 
 @pytest.mark.parametrize("long", [4, 5, 8])
-def test_a_few_values_after_which_the_series_is_back_are_an_excursion(
-    long: int,
-) -> None:
+def test_a_few_values_after_which_the_series_is_back_are_an_excursion(long: int) -> None:
     values = noise(100)
     values[40 : 40 + long] += 0.7
     fit = find_steps(values)
@@ -367,11 +365,7 @@ def test_the_newest_values_are_compared_with_the_level_before_without_its_spikes
     for end in range(65, start + 9):
         change = compared(end)
         assert change is not None
-        assert (change.end, change.old.n, change.new.n) == (
-            start,
-            start - 1,
-            end - start,
-        )
+        assert (change.end, change.old.n, change.new.n) == (start, start - 1, end - start)
     again = compared(80)
     assert again is not None
     # The looks put the start too early; those values are spikes of the new level.
@@ -385,10 +379,7 @@ def test_the_last_values_and_the_starts_of_two_levels_are_enough_for_a_look() ->
         np.concatenate([rng.normal(0, 1, at), rng.normal(6, 1, 400 - at)])
         for at in (50, 300, 380, 391, 395, 397, 399)
     ]
-    errors = [
-        None,
-        *(np.where(rng.random(400) < 0.5, 0.3, math.nan) for _ in series[1:]),
-    ]
+    errors = [None, *(np.where(rng.random(400) < 0.5, 0.3, math.nan) for _ in series[1:])]
     before = newest_verdicts(
         [values[:-1] for values in series],
         standard_errors=[None if e is None else e[:-1] for e in errors],

@@ -64,12 +64,7 @@ def test_a_table_is_frozen_and_its_columns_are_of_one_length() -> None:
 
 
 def test_a_derived_column_is_absent_where_a_value_is() -> None:
-    assert values(derive(rows(), "x", "$ops / $user"), "x") == [
-        100 / 3,
-        None,
-        None,
-        400,
-    ]
+    assert values(derive(rows(), "x", "$ops / $user"), "x") == [100 / 3, None, None, 400]
 
 
 def test_what_has_no_value_is_absent() -> None:
@@ -108,11 +103,7 @@ def test_a_mistake_in_an_expression_has_its_column() -> None:
 
 def test_groups_are_in_order_of_appearance() -> None:
     found = group(rows(), "command")
-    assert [(value, table.rows) for value, table in found] == [
-        ("make", 2),
-        ("tar", 1),
-        (None, 1),
-    ]
+    assert [(value, table.rows) for value, table in found] == [("make", 2), ("tar", 1), (None, 1)]
     assert [value for value, _ in group(rows(), "thread")] == ["1", "2"]
     with pytest.raises(KeyError):
         group(rows(), "nothing")
@@ -130,14 +121,7 @@ def test_rows_become_one_by_the_tables_rules() -> None:
 
 @pytest.mark.parametrize(
     ("how", "expected"),
-    [
-        ("sum", 90.0),
-        ("mean", 22.5),
-        ("max", 40.0),
-        ("min", 10.0),
-        ("median", 20.0),
-        ("count", 4.0),
-    ],
+    [("sum", 90.0), ("mean", 22.5), ("max", 40.0), ("min", 10.0), ("median", 20.0), ("count", 4.0)],
 )
 def test_every_way_to_aggregate(how: str, expected: float) -> None:
     table = Table({"epoch": [1] * 4, "x": [40.0, 10.0, 20.0, 20.0]})

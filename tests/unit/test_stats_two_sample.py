@@ -46,10 +46,7 @@ def test_t_tests(a: np.ndarray, b: np.ndarray, equal: bool) -> None:
     ends = both.confidence_interval(0.9)
     assert found.t == close(both.statistic)
     assert found.degrees == close(both.df)
-    assert (found.difference.low, found.difference.high) == (
-        close(ends.low),
-        close(ends.high),
-    )
+    assert (found.difference.low, found.difference.high) == (close(ends.low), close(ends.high))
     assert found.p_two_sided == close(both.pvalue)
     one_sided = [
         stats.ttest_ind(a, b, equal_var=equal, alternative=side).pvalue
@@ -75,10 +72,7 @@ def test_the_ratio_of_means_is_welch_on_logs(a: np.ndarray, b: np.ndarray) -> No
     found = ratio_of_means(a, b, 0.95)
     ends = stats.ttest_ind(np.log(b), np.log(a), equal_var=False).confidence_interval()
     assert found.value == close(stats.gmean(b) / stats.gmean(a))
-    assert (found.low, found.high) == (
-        close(math.exp(ends.low)),
-        close(math.exp(ends.high)),
-    )
+    assert (found.low, found.high) == (close(math.exp(ends.low)), close(math.exp(ends.high)))
     assert (found.unit, found.n) == ("ratio", a.size + b.size)
 
 
@@ -90,10 +84,7 @@ def test_mann_whitney(a: np.ndarray, b: np.ndarray) -> None:
     method = "exact" if exact else "asymptotic"
     expected = stats.mannwhitneyu(a, b, method=method)
     assert found.method == ("mann-whitney-exact" if exact else "mann-whitney")
-    assert (found.statistic, found.p) == (
-        close(expected.statistic),
-        close(expected.pvalue),
-    )
+    assert (found.statistic, found.p) == (close(expected.statistic), close(expected.pvalue))
 
 
 @pytest.mark.parametrize(("a", "b"), SAMPLES)
@@ -105,10 +96,7 @@ def test_brunner_munzel(a: np.ndarray, b: np.ndarray) -> None:
     other = nonparametric.rank_compare_2indep(b, a)
     low, high = other.conf_int(alpha=0.05)
     assert found.below.value == close(other.prob1)
-    assert (found.below.low, found.below.high) == (
-        close(max(low, 0)),
-        close(min(high, 1)),
-    )
+    assert (found.below.low, found.below.high) == (close(max(low, 0)), close(min(high, 1)))
 
 
 @pytest.mark.parametrize(("a", "b"), SAMPLES)
@@ -135,11 +123,7 @@ def test_hodges_lehmann_inverts_mann_whitney(a: np.ndarray, b: np.ndarray) -> No
 def test_equivalence_is_tost(a: np.ndarray, b: np.ndarray) -> None:
     found = equivalence(a, b, 0.8)
     p, below, above = weightstats.ttost_ind(a, b, -0.8, 0.8, usevar="unequal")
-    assert (found.p, found.p_below, found.p_above) == (
-        close(p),
-        close(below[1]),
-        close(above[1]),
-    )
+    assert (found.p, found.p_below, found.p_above) == (close(p), close(below[1]), close(above[1]))
     inside = found.difference.low > -0.8 and found.difference.high < 0.8
     assert inside == (found.p < 0.05)
     ratio = ratio_equivalence(a, b, 0.1)

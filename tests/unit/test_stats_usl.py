@@ -97,9 +97,7 @@ def test_weights_are_scipys() -> None:
         return np.log(usl_throughput(n, gamma, sigma, kappa))
 
     (gamma, _, kappa), _ = curve_fit(
-        *(law, np.array(LEVELS), np.log(measured)),
-        p0=(120.0, 0.05, 5e-4),
-        sigma=np.sqrt(variances),
+        *(law, np.array(LEVELS), np.log(measured)), p0=(120.0, 0.05, 5e-4), sigma=np.sqrt(variances)
     )
     found = fit_usl(LEVELS, measured, variances)
     assert found.gamma.value == pytest.approx(gamma, rel=1e-3)
@@ -224,10 +222,7 @@ def test_what_cannot_be_fitted_says_why(
 def test_a_profile_of_a_parabola_ends_where_algebra_says() -> None:
     low, high = profile_interval(lambda x: (x - 2) ** 2 - 9, 2.0, 0.01, ValueBounds(-10, 100))
     assert (low, high) == pytest.approx((-1, 5), rel=1e-4)
-    assert profile_interval(lambda x: (x - 2) ** 2 - 9, 2.0, 1.0, ValueBounds(0, 3)) == (
-        0,
-        3,
-    )
+    assert profile_interval(lambda x: (x - 2) ** 2 - 9, 2.0, 1.0, ValueBounds(0, 3)) == (0, 3)
     assert profile_interval(lambda _: 1.0, 2.0, 1.0, ValueBounds(0, 3)) == (2, 2)
 
 

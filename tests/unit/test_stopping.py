@@ -27,18 +27,8 @@ from benchwright.core.plan import (
     UntilProgram,
 )
 from benchwright.decide.history import History, HistoryBuilder
-from benchwright.decide.precision import (
-    alternatives,
-    needed_trials,
-    sequential_interval,
-    stages,
-)
-from benchwright.decide.stopping import (
-    LookSchedule,
-    current_estimate,
-    decide,
-    out_of_reach,
-)
+from benchwright.decide.precision import alternatives, needed_trials, sequential_interval, stages
+from benchwright.decide.stopping import LookSchedule, current_estimate, decide, out_of_reach
 from benchwright.stats.dependence import ar1_inflation
 from benchwright.stats.resolution import rounding_error
 
@@ -225,9 +215,7 @@ def test_the_mean_of_a_coarse_clock_is_known_to_a_part_of_its_step() -> None:
 
 
 @pytest.mark.parametrize("n", [3, 10, 30, 1000])
-def test_an_interval_by_plan_holds_its_mean_however_skewed_the_values_are(
-    n: int,
-) -> None:
+def test_an_interval_by_plan_holds_its_mean_however_skewed_the_values_are(n: int) -> None:
     found = sequential_interval([*[1.0] * (n - 1), 9.0], 0.05, 0.95)
     assert found.low < found.value < found.high
 
@@ -552,8 +540,7 @@ def test_a_history_is_the_same_however_it_was_gathered() -> None:
 
 
 @pytest.mark.parametrize(
-    "rule",
-    [FixedCount(3), LEGACY, UntilProgram(3, 1, Command(("x",))), UntilPrecise(0.1)],
+    "rule", [FixedCount(3), LEGACY, UntilProgram(3, 1, Command(("x",))), UntilPrecise(0.1)]
 )
 def test_nothing_known_yet_means_run(rule: StoppingRule) -> None:
     assert isinstance(decide(rule, History()), RunMore)

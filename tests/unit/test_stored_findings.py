@@ -45,10 +45,7 @@ def study(tmp_path: Path) -> Iterator[Study]:
     with contextlib.closing(Study.create_or_open(tmp_path / "study")) as study:
         ledger = Ledger(study, study.begin_session(INFO))
         performer = Performer(
-            FakeBench(lambda *_: 0.5),
-            ExecEnvironment("/", ()),
-            study.path,
-            ledger.session,
+            FakeBench(lambda *_: 0.5), ExecEnvironment("/", ()), study.path, ledger.session
         )
         program = load("s.ap", {"s.ap": SUITE}.__getitem__)
         session = Session(program, ledger, performer, SessionProgress(NoProgress()))

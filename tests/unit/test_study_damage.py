@@ -111,12 +111,7 @@ def zero(data: bytearray, random_: random.Random) -> None:
     data[at : at + length] = bytes(len(data[at : at + length]))
 
 
-DAMAGES: tuple[Callable[[bytearray, random.Random], None], ...] = (
-    flip,
-    digit,
-    cut,
-    zero,
-)
+DAMAGES: tuple[Callable[[bytearray, random.Random], None], ...] = (flip, digit, cut, zero)
 
 
 def damages(whole: Path, name: str, count: int, scratch: Path) -> Iterator[tuple[str, Path]]:

@@ -12,21 +12,13 @@ import msgspec
 import pytest
 
 from benchwright.core.errors import InputError
-from benchwright.core.observation import (
-    MeasurementBlock,
-    ProcessRecord,
-    Trial,
-    TrialEnding,
-)
+from benchwright.core.observation import MeasurementBlock, ProcessRecord, Trial, TrialEnding
 from benchwright.core.plan import Command, FixedCount, Phases, StopDecision, TestPlan
 from benchwright.features.load.trial import LoadTrial, Probe
 from benchwright.features.search.export import ExportedTrial, loads_text
 from benchwright.features.search.types import SearchTrial
 from benchwright.study.contents import tests_of as contents_of
-from benchwright.study.export import (
-    export_session,
-    export_test,
-)
+from benchwright.study.export import export_session, export_test
 from benchwright.study.journal import NewEntry, SessionInfo, Study
 from benchwright.study.logs import log_directory, read_output
 from benchwright.study.parsers.study import PARSER
@@ -197,8 +189,7 @@ def test_one_test_of_a_study(place: Path, selector: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("selector", "message"),
-    [(":ext3", "there is no test 'ext3'"), ("@7", "there is no session 7")],
+    ("selector", "message"), [(":ext3", "there is no test 'ext3'"), ("@7", "there is no session 7")]
 )
 def test_what_a_study_does_not_hold_is_told(place: Path, selector: str, message: str) -> None:
     with pytest.raises(InputError, match=message):

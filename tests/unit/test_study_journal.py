@@ -112,9 +112,7 @@ def test_the_last_end_counts(place: Path) -> None:
         study.append(2, outcomes(0, 1))
 
 
-def test_a_second_outcome_of_a_key_is_refused_with_its_whole_batch(
-    place: Path,
-) -> None:
+def test_a_second_outcome_of_a_key_is_refused_with_its_whole_batch(place: Path) -> None:
     with contextlib.closing(Study.open_to_resume(place)) as study:
         with pytest.raises(sqlite3.IntegrityError):
             study.append(1, [*outcomes(1000, 3), *outcomes(5, 1)])

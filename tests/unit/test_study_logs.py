@@ -35,10 +35,7 @@ def test_a_study_of_before_is_read_as_it_was(tmp_path: Path) -> None:
     (directory / "exec-1.out").write_bytes(b"abc" + b"x" * 200_000)
     (directory / "exec-1.err").write_bytes(b"why\n")
     process = msgspec.json.decode(OLD, type=ProcessRecord)
-    assert (written_bytes(process, "out"), omitted_bytes(process, "out")) == (
-        200_000,
-        0,
-    )
+    assert (written_bytes(process, "out"), omitted_bytes(process, "out")) == (200_000, 0)
     assert read_output(tmp_path, 1, "t", process, "out") == b"x" * 200_000
     assert read_output(tmp_path, 1, "t", process, "err") == b"why\n"
 
@@ -53,9 +50,7 @@ def records(directory: Path, *pieces: bytes) -> list[ProcessRecord]:
             file.write(piece)
         found.append(
             ProcessRecord(
-                *("EXEC", 0, 1, 0, 1, 1, 1, 1),
-                out=(at, len(piece)),
-                out_bytes=len(piece),
+                *("EXEC", 0, 1, 0, 1, 1, 1, 1), out=(at, len(piece)), out_bytes=len(piece)
             )
         )
     return found

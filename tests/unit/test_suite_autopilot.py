@@ -203,12 +203,7 @@ DONE
 DONE
 """
     defines = dict.fromkeys("ABCDE", "8 9")
-    assert said(text, defines=defines) == [
-        "8 98 9188",
-        "8 98 9189",
-        "8 98 9198",
-        "8 98 9199",
-    ]
+    assert said(text, defines=defines) == ["8 98 9188", "8 98 9189", "8 98 9198", "8 98 9199"]
 
 
 def test_env_goes_to_commands_in_order_last_wins() -> None:
@@ -343,10 +338,7 @@ DONE
     assert plan.sample == (("FS", "ext2"), ("N", "2"))
     assert plan.phases.presetup == (Command(("format", "ext2")),)
     assert plan.phases.setup == (Command(("mount", "ext2")),)
-    assert plan.phases.exec == (
-        Command(("first",)),
-        Command(("/bin/sh", "-c", 'second "ext2"')),
-    )
+    assert plan.phases.exec == (Command(("first",)), Command(("/bin/sh", "-c", 'second "ext2"')))
     assert plan.phases.cleanup == (Command(("umount",)),)
     assert plan.phases.postcleanup == (Command(("rm",)),)
     assert plan.timeout_ns == 1_500_000_000
@@ -377,15 +369,9 @@ def test_threads(line: str) -> None:
         ("5 2", FixedCount(5)),
         ("5 2 --", FixedCount(5)),
         ("10 1 getstats --predicate '$count > 3'", UntilPredicate(10, 1, "$count > 3")),
-        (
-            "10 1 getstats --predicate '$count > 3' --",
-            UntilPredicate(10, 1, "$count > 3"),
-        ),
+        ("10 1 getstats --predicate '$count > 3' --", UntilPredicate(10, 1, "$count > 3")),
         ("9 2 /usr/bin/getstats --predicate=1", UntilPredicate(9, 2, "1")),
-        (
-            '9 2 getstats --warn 0 --predicate "\\$count"',
-            UntilPredicate(9, 2, "$count"),
-        ),
+        ('9 2 getstats --warn 0 --predicate "\\$count"', UntilPredicate(9, 2, "$count")),
         ("9 2 stable.sh -x", UntilProgram(9, 2, Command(("stable.sh", "-x")))),
         ("9 2 stable.sh -x --", UntilProgram(9, 2, Command(("stable.sh", "-x")))),
         ("9 2 getstats --ttest", UntilProgram(9, 2, Command(("getstats", "--ttest")))),
@@ -494,10 +480,7 @@ def test_includes_are_textual_and_searched_in_order() -> None:
 
 def test_a_block_may_span_files() -> None:
     files = {"open.inc": "FOREACH X 1 2", "close.inc": "DONE"}
-    assert said("INCLUDE open.inc\nECHO %X%\nINCLUDE close.inc", files=files) == [
-        "1",
-        "2",
-    ]
+    assert said("INCLUDE open.inc\nECHO %X%\nINCLUDE close.inc", files=files) == ["1", "2"]
 
 
 def test_the_library_comes_last_and_resumes_without_the_disk() -> None:

@@ -136,14 +136,8 @@ def test_everything_else() -> None:
             {"precision": "0.01", "min_runs": "5", "max_runs": "9", "max_time": "10m"},
             precise(0.01, ("elapsed",), 5, 9, 600 * 10**9),
         ),
-        (
-            {"precision": "1%", "max_runs": "9"},
-            precise(0.01, ("elapsed",), 9, 9, long_minimum=10),
-        ),
-        (
-            {"precision": "1%", "min_runs": "2000"},
-            precise(0.01, ("elapsed",), 2000, 2000),
-        ),
+        ({"precision": "1%", "max_runs": "9"}, precise(0.01, ("elapsed",), 9, 9, long_minimum=10)),
+        ({"precision": "1%", "min_runs": "2000"}, precise(0.01, ("elapsed",), 2000, 2000)),
         (
             {"precision": "1%", "metrics": ("ops=/x", "user")},
             precise(0.01, ("elapsed", "ops", "user"), 30, long_minimum=10),
@@ -280,11 +274,7 @@ def test_each_quoted_command_is_a_test() -> None:
         *("sort:f=b", "b:f=b", "sort-2:f=b"),
     ]
     argv = [plan.phases.exec[0].argv for plan in found[3:]]
-    assert argv == [
-        ("sort", "-n", "b"),
-        ("/bin/sh", "-c", "A=1 ./b | head"),
-        ("sort", "x"),
-    ]
+    assert argv == [("sort", "-n", "b"), ("/bin/sh", "-c", "A=1 ./b | head"), ("sort", "x")]
 
 
 def test_a_name_is_of_the_command_at_its_place() -> None:
@@ -296,10 +286,7 @@ def test_a_name_is_of_the_command_at_its_place() -> None:
 
 @pytest.mark.parametrize(
     ("shell", "argv"),
-    [
-        ("/bin/sh", ("/bin/sh", "-c", "echo 1")),
-        ("bash -e", ("bash", "-e", "-c", "echo 1")),
-    ],
+    [("/bin/sh", ("/bin/sh", "-c", "echo 1")), ("bash -e", ("bash", "-e", "-c", "echo 1"))],
 )
 def test_a_shell_runs_also_what_needs_none(shell: str, argv: tuple[str, ...]) -> None:
     (plan,) = quoted("echo 1", shell=shell)

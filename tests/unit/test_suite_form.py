@@ -89,11 +89,7 @@ def test_tables_stand_inside_tables() -> None:
         "many": ({"low": 2, "high": 3},),
     }
     text = "one = {high = 1}\nmany = [{low = 'x'}, 3]\n"
-    assert errors(text, form) == [
-        "1:1 spec-missing",
-        "2:16 spec-value",
-        "2:22 spec-type",
-    ]
+    assert errors(text, form) == ["1:1 spec-missing", "2:16 spec-value", "2:22 spec-type"]
 
 
 def limit_ns(text: str) -> int | None:

@@ -64,15 +64,7 @@ def test_the_order_of_effects() -> None:
     found = drive("TEST t 5\nEXEC x\nDONE", asked(5, 1, 0))
     names = [type(e).__name__ for e in found]
     assert names == (
-        [
-            "BeginTest",
-            "AskNext",
-            "RunEpochs",
-            "AskNext",
-            "RunEpochs",
-            "AskNext",
-            "EndTest",
-        ]
+        ["BeginTest", "AskNext", "RunEpochs", "AskNext", "RunEpochs", "AskNext", "EndTest"]
     )
     assert batches(found) == [(1, 5), (6, 1)]
 

@@ -169,16 +169,8 @@ def test_blocks_too_deep() -> None:
 @pytest.mark.parametrize(
     ("content", "code", "part"),
     [
-        (
-            PermissionError(13, "Permission denied"),
-            "suite-unreadable",
-            "Permission denied",
-        ),
-        (
-            UnicodeDecodeError("utf-8", b"\xff", 0, 1, "x"),
-            "suite-unreadable",
-            "not UTF-8",
-        ),
+        (PermissionError(13, "Permission denied"), "suite-unreadable", "Permission denied"),
+        (UnicodeDecodeError("utf-8", b"\xff", 0, 1, "x"), "suite-unreadable", "not UTF-8"),
         ("ECHO a\nEC\0HO", "suite-unreadable", "NUL"),
     ],
 )

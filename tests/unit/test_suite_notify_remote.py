@@ -92,15 +92,9 @@ urls_variable = "URLS"
         ('[notify]\non = "dnoe"\ncommand = ["x"]', "2:6 there is no event 'dnoe'"),
         ("[notify]\non = []\ncommand = ['x']", "2:6 the list of events is empty"),
         ("[notify]\ncommand = 'beep'", "2:11 command is a string, expected an array"),
-        (
-            "[notify]\ncommand = ['']",
-            "2:11 a command is an array of words, none of them empty",
-        ),
+        ("[notify]\ncommand = ['']", "2:11 a command is an array of words, none of them empty"),
         ("[notify.mail]\nto = 'me'", "2:6 'me' is not a mail address"),
-        (
-            "[notify.mail]\nto = 'a@b'\nuser = 'a'",
-            "1:2 a user and a password belong together",
-        ),
+        ("[notify.mail]\nto = 'a@b'\nuser = 'a'", "1:2 a user and a password belong together"),
         (
             "[notify.mail]\nto = 'a@b'\nhost = 'h'\nuser = 'a'\npassword_variable = 'P'",
             "1:2 the password would go to h unencrypted",
@@ -118,10 +112,7 @@ urls_variable = "URLS"
             "[notify.webhook]\nurl = 'https://me:secret@h/'",
             "2:7 the URL contains a user or password: give a token instead",
         ),
-        (
-            "[notify.apprise]\nurls = ['x']",
-            "2:1 unknown key 'urls'",
-        ),
+        ("[notify.apprise]\nurls = ['x']", "2:1 unknown key 'urls'"),
         ("[remote]\n", "1:2 [remote] has no host"),
         (
             "[remote]\nhost = 'h'\nhooks = ['free-beer']",
@@ -132,15 +123,9 @@ urls_variable = "URLS"
             "[remote]\nhost = 'h'\nprocesses = ['a b']",
             "3:14 'a b' is not a process: give a name, or pid:/run/FILE.pid",
         ),
-        (
-            "[remote]\nhost = 'h'\nprefix = 'Nfs'",
-            "3:10 'Nfs' cannot begin the names of values",
-        ),
+        ("[remote]\nhost = 'h'\nprefix = 'Nfs'", "3:10 'Nfs' cannot begin the names of values"),
         ("[remote]\nhost = 'h'\ntimeout_s = 0", "3:13 timeout_s is out of range"),
-        (
-            '[remote]\nhost = "h"\nbefore = "a\\nb"',
-            "3:10 before is more than one line",
-        ),
+        ('[remote]\nhost = "h"\nbefore = "a\\nb"', "3:10 before is more than one line"),
     ],
 )
 def test_mistakes_are_placed(text: str, found: str) -> None:

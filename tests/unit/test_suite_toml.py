@@ -140,10 +140,7 @@ two'''
     [
         ("{count = 3}", FixedCount(3)),
         ("{runs = 3}", FixedCount(3)),
-        (
-            '{precision = "5%"}',
-            precise(0.05, ("elapsed", "ops"), 30, long_minimum=10),
-        ),
+        ('{precision = "5%"}', precise(0.05, ("elapsed", "ops"), 30, long_minimum=10)),
         (
             '{precision = 0.01, metrics = ["ops"], min_runs = 5, max_runs = 50,'
             ' max_time = "10m", confidence = 0.99}',
@@ -376,10 +373,7 @@ k = 'c:\\'
     assert value("t", "u", "x", 1) == (4, 11)
     assert value("t", "u", "x", 2) == (5, 7)
     assert value("t", "u", "x", 3) == (6, 7)
-    assert (key("t", "u", "x", 3, "y"), value("t", "u", "x", 3, "z", 0)) == (
-        (6, 9),
-        (6, 22),
-    )
+    assert (key("t", "u", "x", 3, "y"), value("t", "u", "x", 3, "z", 0)) == ((6, 9), (6, 22))
     assert value("t", "u", "d") == (7, 5)
     assert (key("r"), key("r", 0), key("r", 1)) == ((8, 3), (8, 3), (12, 3))
     assert value("r", 0, "k") == (9, 5)

@@ -46,15 +46,7 @@ from benchwright.features.search.surface.types import (
     make_factor,
 )
 from benchwright.features.search.types import PeakGoal, PeakStatus
-from surfaces import (
-    ending,
-    factors,
-    measured_peaks,
-    randomised,
-    searched,
-    searched_all,
-    true_peaks,
-)
+from surfaces import ending, factors, measured_peaks, randomised, searched, searched_all, true_peaks
 
 PEAK = PeakGoal(criteria=(Criterion("response_ms_mean", 40.0),), start_rate=20.0)
 RATES = measured_peaks(true_peaks(randomised("db", 1)), 0.03, 1)
@@ -98,10 +90,7 @@ def test_an_adaptive_design_begins_with_an_optimal_one() -> None:
 
 def test_few_samples_begin_with_levels_between_the_outermost() -> None:
     """Four rows that are optimal for a plane have the levels 1 and 32 only."""
-    space = (
-        make_factor("w", ("a", "b", "c")),
-        make_factor("n", ("1", "2", "4", "8", "16", "32")),
-    )
+    space = (make_factor("w", ("a", "b", "c")), make_factor("n", ("1", "2", "4", "8", "16", "32")))
     for seed in range(8):
         asked = msgspec.structs.replace(goal(6), factors=space, seed=seed)
         first = initial_samples(asked)
@@ -182,9 +171,7 @@ def test_only_a_sample_with_the_same_words_is_near() -> None:
 @pytest.mark.parametrize(
     "status", sorted(set(PeakStatus) - {PeakStatus.FOUND, PeakStatus.NEVER_FAILS})
 )
-def test_a_sample_where_no_rate_is_known_to_hold_seeds_nothing(
-    status: PeakStatus,
-) -> None:
+def test_a_sample_where_no_rate_is_known_to_hold_seeds_nothing(status: PeakStatus) -> None:
     """Its rate may be wrong by any factor, and each search would pass its error on."""
     asked = goal(32, design=DesignKind.FULL)
     first = next_sample(asked, ())
@@ -254,12 +241,7 @@ def test_a_polynomials_bands_hold_its_left_out_errors() -> None:
     held = []
     for seed in range(8):
         rates = measured_peaks(true_peaks(randomised("web", seed)), 0.03, seed)
-        asked = goal(
-            10,
-            design=DesignKind.I_OPTIMAL,
-            model=ModelKind.POLYNOMIAL,
-            seed=seed,
-        )
+        asked = goal(10, design=DesignKind.I_OPTIMAL, model=ModelKind.POLYNOMIAL, seed=seed)
         results = searched_all(initial_samples(asked), rates, 0.03)
         told = surface_of(asked, results).predictions
         held += [p.low <= rates[p.sample] <= p.high for p in told if not p.measured]
@@ -319,8 +301,7 @@ def test_bands_are_wider_where_nothing_was_measured() -> None:
     every = candidates(factors())
     measured = every[:8]
     model = fit_process(
-        factors(),
-        sample_responses([searched(one, RATES[one], 0.03) for one in measured], log=True),
+        factors(), sample_responses([searched(one, RATES[one], 0.03) for one in measured], log=True)
     )
     assert model is not None
     _, low, high = bands(model, [measured[3], every[-1]], 0.95)
@@ -395,10 +376,7 @@ def test_failures_and_bounds_are_told_with_their_samples() -> None:
 
 
 def test_few_samples_are_doubted_and_enough_are_not() -> None:
-    words = (
-        make_factor("fs", ("ext4", "xfs", "btrfs", "zfs")),
-        make_factor("n", ("1", "4")),
-    )
+    words = (make_factor("fs", ("ext4", "xfs", "btrfs", "zfs")), make_factor("n", ("1", "4")))
     every = candidates(words)
     for n, doubted in ((6, True), (7, True), (8, False)):
         asked = msgspec.structs.replace(goal(n), factors=words)
@@ -494,10 +472,7 @@ def test_a_mapping_all_of_whose_samples_fail_still_chooses_and_tells() -> None:
 
 def test_too_few_peaks_have_no_model_and_say_so() -> None:
     every = candidates(factors())
-    results = (
-        searched(every[0], 50.0, 0.03),
-        ending(every[1], PeakStatus.FAILED, None),
-    )
+    results = (searched(every[0], 50.0, 0.03), ending(every[1], PeakStatus.FAILED, None))
     surface = surface_of(goal(), results)
     assert surface.fit is None
     assert surface.predictions == ()

@@ -11,11 +11,7 @@ from hypothesis import strategies as st
 
 from benchwright.core.criterion import Criterion
 from benchwright.features.search.surface.deadline import TimeLeft, least_search_s, time_share
-from benchwright.features.search.surface.design import (
-    initial_samples,
-    missing_samples,
-    next_sample,
-)
+from benchwright.features.search.surface.design import initial_samples, missing_samples, next_sample
 from benchwright.features.search.surface.result import surface_of
 from benchwright.features.search.surface.types import DesignKind, SampleResult, SurfaceGoal
 from benchwright.features.search.types import PeakGoal

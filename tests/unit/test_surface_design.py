@@ -63,8 +63,7 @@ def test_levels_that_span_a_ratio_get_a_logarithm_by_themselves() -> None:
 
 
 @pytest.mark.parametrize(
-    ("levels", "transform"),
-    [(("0", "8"), "log2"), (("-1", "8"), "sqrt"), (("on", "off"), "log")],
+    ("levels", "transform"), [(("0", "8"), "log2"), (("-1", "8"), "sqrt"), (("on", "off"), "log")]
 )
 def test_a_transform_that_cannot_be_is_refused(levels: tuple[str, ...], transform: str) -> None:
     with pytest.raises(ValueError, match="a has "):
@@ -108,13 +107,7 @@ def test_a_factor_of_two_levels_has_no_square() -> None:
 
 def test_few_samples_get_a_smaller_polynomial() -> None:
     columns = columns_of((DISKS, NFSD))
-    assert [len(terms_for(columns, 2, most)) for most in (6, 5, 4, 3, 2)] == [
-        6,
-        5,
-        3,
-        3,
-        1,
-    ]
+    assert [len(terms_for(columns, 2, most)) for most in (6, 5, 4, 3, 2)] == [6, 5, 3, 3, 1]
 
 
 # -- exchange --------------------------------------------------------------------------

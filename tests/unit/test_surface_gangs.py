@@ -339,12 +339,7 @@ def test_reports_show_the_gangs() -> None:
     goal = msgspec.structs.replace(GOAL, samples=24, design=DesignKind.I_OPTIMAL)
     surface = surface_of(goal, slowed(0.03, 0.005))
     report = SurfaceReport(
-        status="complete",
-        detail="done",
-        goal=goal,
-        claims=(Claim(),),
-        policy="qgs",
-        result=surface,
+        status="complete", detail="done", goal=goal, claims=(Claim(),), policy="qgs", result=surface
     )
     assert surface.gangs is not None
     lines = surface_text(report).splitlines()

@@ -47,14 +47,7 @@ from benchwright.report.charts.render import render_sheet
 from benchwright.report.charts.sheet import CurveForm, Sheet
 from benchwright.report.charts.style import ChartStyle
 from benchwright.report.charts.svg import sheet_svg
-from surfaces import (
-    ending,
-    factors,
-    measured_peaks,
-    randomised,
-    searched,
-    true_peaks,
-)
+from surfaces import ending, factors, measured_peaks, randomised, searched, true_peaks
 
 PEAK = PeakGoal(criteria=(Criterion("response_ms_mean", 40.0),))
 RATES = measured_peaks(true_peaks(randomised("web", 2)), 0.03, 2)
@@ -164,11 +157,7 @@ def test_no_winner_is_named_where_intervals_overlap() -> None:
 @pytest.mark.parametrize(
     ("status", "how", "cell"),
     [
-        (
-            PeakStatus.BUDGET,
-            {"ends": (5.0, 90.0)},
-            "about 57.8/s, between 5 and 90/s (budget)",
-        ),
+        (PeakStatus.BUDGET, {"ends": (5.0, 90.0)}, "about 57.8/s, between 5 and 90/s (budget)"),
         (PeakStatus.BUDGET, {"bound": "lower"}, "57.8/s or more (budget)"),
         (PeakStatus.UNDECIDED, {"bound": "upper"}, "below 57.8/s (undecided)"),
         (PeakStatus.UNDECIDED, {}, "about 57.8/s (undecided)"),
@@ -403,10 +392,7 @@ def test_a_map_marks_the_samples_that_are_not_measured() -> None:
 
 
 def test_profiles_mark_the_samples_that_are_not_measured() -> None:
-    space = (
-        make_factor("n", ("1", "2", "4", "8", "16")),
-        make_factor("fs", ("a", "b", "c")),
-    )
+    space = (make_factor("n", ("1", "2", "4", "8", "16")), make_factor("fs", ("a", "b", "c")))
     sheet = with_open_samples(space)
     (panel,) = sheet.panels
     markers = [one for one in panel.curves if one.form is CurveForm.POINTS]
@@ -439,14 +425,8 @@ def test_charts_with_samples_that_are_not_measured_are_drawn(named: str, form: s
 def test_every_kind_of_chart_is_drawn_the_same_twice(kind: str, form: str) -> None:
     space = {
         "map": factors(),
-        "profiles": (
-            make_factor("disks", ("1", "2", "4")),
-            make_factor("sync", ("on", "off")),
-        ),
-        "words": (
-            make_factor("fs", ("a", "b", "c")),
-            make_factor("sync", ("on", "off")),
-        ),
+        "profiles": (make_factor("disks", ("1", "2", "4")), make_factor("sync", ("on", "off"))),
+        "words": (make_factor("fs", ("a", "b", "c")), make_factor("sync", ("on", "off"))),
         "nothing": factors(),
     }[kind]
     few = candidates(space)[: 1 if kind == "nothing" else 6]
@@ -508,9 +488,7 @@ def test_spread_is_of_optimal_designs() -> None:
 
 def test_options_win_over_the_table() -> None:
     plan = plan_of(
-        '[surface]\nsamples = 5\ntransform = { disks = "sqrt" }\n',
-        samples="4",
-        model="polynomial",
+        '[surface]\nsamples = 5\ntransform = { disks = "sqrt" }\n', samples="4", model="polynomial"
     )
     assert plan.goal.samples == 4
     assert plan.goal.model is ModelKind.POLYNOMIAL
@@ -604,10 +582,7 @@ def test_a_generators_texts_use_factors() -> None:
     load = '[load]\ngenerator = "{}"\n{}\n'
     rest = SPEC[SPEC.index("[factors]") :]
     for name, keys in (
-        (
-            "command",
-            'command = "g {rate} {disks}"\nvalues = { response_ms_mean = "/m" }',
-        ),
+        ("command", 'command = "g {rate} {disks}"\nvalues = { response_ms_mean = "/m" }'),
         ("oha", 'url = "http://127.0.0.1/{disks}"'),
         ("pgbench", 'clients = "{disks}"'),
     ):

@@ -56,10 +56,7 @@ from benchwright.suite.program import Program
 from session_infos import session_info
 
 LIMIT = Criterion("response_ms_mean", 40.0)
-FACTORS = (
-    make_factor("workers", ("1", "2", "4", "8")),
-    make_factor("sync", ("on", "off")),
-)
+FACTORS = (make_factor("workers", ("1", "2", "4", "8")), make_factor("sync", ("on", "off")))
 SURFACE = SurfacePlan(
     goal=SurfaceGoal(factors=FACTORS, peak=PeakGoal(criteria=(LIMIT,), start_rate=10.0), samples=5),
     claims=(Claim(ClaimKind.REGION),),
@@ -129,10 +126,7 @@ class Listener(SilentSearch):
 def info(pool: PoolSettings | None = None) -> SessionInfo:
     options = {} if pool is None else {POOL_OPTION: msgspec.json.encode(pool).decode()}
     return session_info(
-        program_main="<request>",
-        sources=(("<request>", "{}"),),
-        kind="surface",
-        options=options,
+        program_main="<request>", sources=(("<request>", "{}"),), kind="surface", options=options
     )
 
 
@@ -154,9 +148,7 @@ def mapped(place: Path, servers: Servers, plan: SurfacePlan = SURFACE) -> Surfac
         return run_surface(plan, servers, ledger, Listener())
 
 
-def test_every_sample_is_searched_and_begins_at_a_neighbours_peak(
-    tmp_path: Path,
-) -> None:
+def test_every_sample_is_searched_and_begins_at_a_neighbours_peak(tmp_path: Path) -> None:
     study, ledger = begun(tmp_path / "s")
     listener, servers = Listener(), Servers()
     with contextlib.closing(study):
@@ -351,9 +343,7 @@ def test_a_mapping_ends_at_its_deadline_and_a_resume_continues(tmp_path: Path) -
     assert surface_verdict(result, with_deadline=True).detail.startswith("no model")
 
 
-def test_a_mapping_with_a_deadline_is_the_same_wherever_it_was_cut(
-    tmp_path: Path,
-) -> None:
+def test_a_mapping_with_a_deadline_is_the_same_wherever_it_was_cut(tmp_path: Path) -> None:
     plan, whole = with_deadline(1600.0), Servers()
     answer = run_to_deadline(tmp_path / "whole", plan, whole)
     assert len(whole.runs) > 5
@@ -392,9 +382,7 @@ def test_time_beside_the_trials_counts(tmp_path: Path) -> None:
     assert servers.now_s < 2500.0 + 60.0 * slow.results[0].found.trials
 
 
-def test_time_between_an_interruption_and_a_resume_does_not_count(
-    tmp_path: Path,
-) -> None:
+def test_time_between_an_interruption_and_a_resume_does_not_count(tmp_path: Path) -> None:
     plan, first = with_deadline(2500.0), SlowServers(breaks_at=2)
     study, ledger = begun(tmp_path)
     with contextlib.closing(study), pytest.raises(BenchError):
@@ -475,9 +463,7 @@ class GangsUntil:
         return ()
 
 
-def test_a_deadline_that_comes_while_gangs_search_keeps_what_has_ended(
-    tmp_path: Path,
-) -> None:
+def test_a_deadline_that_comes_while_gangs_search_keeps_what_has_ended(tmp_path: Path) -> None:
     plan = with_deadline(90000.0)
     study, ledger = begun(tmp_path, TWO_GANGS)
     with contextlib.closing(study):

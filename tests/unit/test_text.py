@@ -76,10 +76,7 @@ def test_shares_and_probabilities() -> None:
 
 
 def test_counts_and_lists() -> None:
-    assert [t.plural(2, noun) for noun in ("search", "process")] == [
-        "2 searches",
-        "2 processes",
-    ]
+    assert [t.plural(2, noun) for noun in ("search", "process")] == ["2 searches", "2 processes"]
     assert [t.plural(n, "trial") for n in (0, 1, 12_000)] == [
         *("0 trials", "1 trial", "12,000 trials")
     ]
@@ -156,9 +153,6 @@ def test_texts_of_one_form_have_the_range_of_each_figure() -> None:
         "9 to 12,000 of 20,000 files"
     )
     assert t.figure_sizes(["a 1.5 b2", "a -3 b2"]) == (1.5, 3.0)
-    failures = [
-        "`a 3` exited with status 3 in 2 of 5",
-        "`a -9` was killed by signal 9 in 1 of 5",
-    ]
+    failures = ["`a 3` exited with status 3 in 2 of 5", "`a -9` was killed by signal 9 in 1 of 5"]
     assert t.figure_sizes(failures) == (2.0, 1.0)
     assert t.form_text("sha256sum 1,200.5 of 2") == "sha256sum # of #"

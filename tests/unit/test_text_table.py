@@ -26,21 +26,14 @@ from benchwright.core.text_table import (
 
 def test_typical_values_decide_on_decimals_and_the_unit() -> None:
     values = [0.012, 0.0000001, 0.5]
-    assert cells_in_unit(values, "s", typical=[0.012]) == (
-        ["12.00", "0.00", "500.00"],
-        "ms",
-    )
+    assert cells_in_unit(values, "s", typical=[0.012]) == (["12.00", "0.00", "500.00"], "ms")
     assert cells_in_unit([0.01234, 0.0], "s")[0] == ["12.34", "0.00"]
     assert cells_in_unit([1.5, None], "1/s") == (["1.5", "-"], "1/s")
 
 
 def test_words_are_left_and_figures_right() -> None:
     columns = [word_column("name", ["a", "longer"]), text_column("n", ["1", "1,000"])]
-    assert list(table_lines(columns)) == [
-        "name        n",
-        "a           1",
-        "longer  1,000",
-    ]
+    assert list(table_lines(columns)) == ["name        n", "a           1", "longer  1,000"]
 
 
 def test_a_column_of_numbers_has_the_same_decimals() -> None:
@@ -85,11 +78,7 @@ def test_long_cells_are_wrapped() -> None:
         word_column("a", ["x"]),
         TextColumn("b", ("one two three",), left=True, width=7, wrap=True),
     ]
-    assert list(table_lines(columns, indent=" ")) == [
-        " a  b",
-        " x  one two",
-        "    three",
-    ]
+    assert list(table_lines(columns, indent=" ")) == [" a  b", " x  one two", "    three"]
 
 
 def test_a_column_can_be_spread_over_more_rows() -> None:

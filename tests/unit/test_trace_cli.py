@@ -83,11 +83,7 @@ def test_what_the_engine_adds_is_in_the_document(engine: Engine) -> None:
     document = json.loads(engine.bw("trace", *WORDS["capture"], "--json").stdout)
     assert document["result"]["something_new"] == 1
     codes = {one["code"] for one in document["findings"]}
-    assert codes == {
-        "capture-events-lost",
-        "capture-new-devices",
-        "trace-ends-missing",
-    }
+    assert codes == {"capture-events-lost", "capture-new-devices", "trace-ends-missing"}
 
 
 def test_every_option_is_in_the_request(engine: Engine) -> None:
@@ -231,9 +227,7 @@ def test_bad_input_is_told_at_once(engine: Engine, words: str, parts: list[str])
     assert not (engine.directory / "request").exists(), "nothing was asked"
 
 
-def test_a_command_begins_when_events_flow_and_ends_the_recording(
-    engine: Engine,
-) -> None:
+def test_a_command_begins_when_events_flow_and_ends_the_recording(engine: Engine) -> None:
     engine.answers_when_interrupted(answer("capture"), first='{"type":"ready"}', status=0)
     program = "test -e ready && echo recorded; exit 3"
     done = engine.bw("trace", "capture", "-o", "a.bw", "--json", "--", "sh", "-c", program)

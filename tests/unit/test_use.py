@@ -130,14 +130,7 @@ def test_memory(tmp_path: Path) -> None:
 
 def disk_rows(name: str = "sda", **rates: int) -> list[Row]:
     """Return samples of a disk with these rates, and nothing else in flight."""
-    kinds = (
-        "reads",
-        "read_sectors",
-        "writes",
-        "written_sectors",
-        "read_ms",
-        "write_ms",
-    )
+    kinds = ("reads", "read_sectors", "writes", "written_sectors", "read_ms", "write_ms")
     more = ("busy_ms", "queue_ms", "discards", "flushes")
     rows = even({f"disk/{name}/{kind}": rates.get(kind, 0) for kind in kinds + more})
     return [{**row, f"disk/{name}/in_flight": 0} for row in rows]
@@ -250,9 +243,7 @@ def test_a_disk_that_comes_and_one_that_goes(tmp_path: Path) -> None:
     ]
 
 
-def test_a_counter_that_is_not_told_at_first_does_not_count_from_nothing(
-    tmp_path: Path,
-) -> None:
+def test_a_counter_that_is_not_told_at_first_does_not_count_from_nothing(tmp_path: Path) -> None:
     """A sample may be cut short; what the disk did since the machine began is not its growth."""
     writer = SeriesWriter()
     for i in range(11):
@@ -329,12 +320,7 @@ def test_cgroups(tmp_path: Path) -> None:
             cpu_limit_cores=0.2,
             cpu_used_cores=pytest.approx(0.1),
         ),
-        CgroupUse(
-            path="/b",
-            version=1,
-            controller="cpuacct",
-            cpu_used_cores=pytest.approx(0.1),
-        ),
+        CgroupUse(path="/b", version=1, controller="cpuacct", cpu_used_cores=pytest.approx(0.1)),
     )
 
 
@@ -385,9 +371,7 @@ def test_clocks_count_only_busy_processors(tmp_path: Path) -> None:
     )
 
 
-def test_processors_of_different_speeds_have_not_changed_theirs(
-    tmp_path: Path,
-) -> None:
+def test_processors_of_different_speeds_have_not_changed_theirs(tmp_path: Path) -> None:
     rows = even({"cpu/0/user": 8, "cpu/1/user": 8, "cpu/2/user": 8})
     for i, row in enumerate(rows):
         row |= {"frequency/0": 5_000_000 + i, "frequency/1": 3_000_000}
@@ -529,10 +513,7 @@ def test_trials_within_one_interval_are_seen_together(tmp_path: Path) -> None:
 
 
 OOM_REPORT = (
-    (
-        4,
-        "sort invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_score_adj=0",
-    ),
+    (4, "sort invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_score_adj=0"),
     *((4, f" ? charge_memcg+0x{n:x}/0x90") for n in range(40)),
     (6, "memory: usage 24576kB, limit 24576kB, failcnt 67"),
     (6, "memory+swap: usage 24576kB, limit 9007199254740988kB, failcnt 0"),
@@ -598,11 +579,7 @@ def test_kernel_messages_between_short_trials_are_not_theirs(tmp_path: Path) -> 
         writer.row(i * TENTH, {"cpu/0/user": i})
     millisecond = TENTH // 100
     half = millisecond // 2
-    written = (
-        ("trial", half),
-        ("cleanup", 25 * millisecond),
-        ("two", 51 * millisecond),
-    )
+    written = (("trial", half), ("cleanup", 25 * millisecond), ("two", 51 * millisecond))
     for name, at in written:
         writer.say("kernel", t=at, level=3, text=name)
     windows = [(1, 0, millisecond), (2, 50 * millisecond, 51 * millisecond)]
@@ -664,9 +641,7 @@ def _figures(file: Path, begin_ns: int, end_ns: int) -> tuple[float, float, floa
     return (use.cpu.busy, disk.reads_per_s, disk.busy)
 
 
-def test_slices_of_a_long_trial_have_the_means_of_their_own_time(
-    tmp_path: Path,
-) -> None:
+def test_slices_of_a_long_trial_have_the_means_of_their_own_time(tmp_path: Path) -> None:
     rows: list[Row] = [
         {"cpu/0/user": 10 * min(at, 6), "cpu/0/idle": 10 * max(at - 6, 0)} for at in range(13)
     ]

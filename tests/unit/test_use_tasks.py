@@ -129,9 +129,7 @@ def test_others_are_who_is_not_of_the_trial(tmp_path: Path) -> None:
     )
 
 
-def test_at_most_five_others_and_one_that_began_counts_from_zero(
-    tmp_path: Path,
-) -> None:
+def test_at_most_five_others_and_one_that_began_counts_from_zero(tmp_path: Path) -> None:
     old = [[pid, 1, f"p{pid}", 1000, 1] for pid in range(200, 210)]
     new = [[pid, 1, f"p{pid}", 1000 + pid - 200, 1] for pid in range(200, 206)]
     new.append([206, 1, "another 206", 30, 77])
@@ -195,9 +193,7 @@ def test_all_threads_of_the_kernel_are_added_up(tmp_path: Path) -> None:
     assert used_by_kernel(tmp_path, kernel_tables()) == pytest.approx(0.8)
 
 
-def test_where_the_kernels_threads_are_not_seen_nothing_is_told_of_them(
-    tmp_path: Path,
-) -> None:
+def test_where_the_kernels_threads_are_not_seen_nothing_is_told_of_them(tmp_path: Path) -> None:
     """In a PID namespace 2 is a process like any other; one table tells no use."""
     shell = kernel_tables("sh")
     assert used_by_kernel(tmp_path, shell) is None

@@ -77,10 +77,7 @@ def test_a_sample_in_which_a_thread_runs_explains_no_wait(tmp_path: Path) -> Non
         # The main thread joins one that sleeps.
         ([(7, 7, RUNNER, futex("0x1")), (7, 8, RUNNER, SLEEP)], {"sleep"}),
         # The main thread reads from a socket beside helpers that are idle.
-        (
-            [(7, 7, RUNNER, RECV), (7, 8, RUNNER, futex("0x1")), (7, 9, RUNNER, SLEEP)],
-            {"network"},
-        ),
+        ([(7, 7, RUNNER, RECV), (7, 8, RUNNER, futex("0x1")), (7, 9, RUNNER, SLEEP)], {"network"}),
         # Two helpers are idle at the lock of their queue while the program sleeps.
         (
             [
@@ -102,11 +99,7 @@ def test_a_sample_in_which_a_thread_runs_explains_no_wait(tmp_path: Path) -> Non
         ),
         # Workers are idle at the lock of their queue, while the first process waits for its server.
         (
-            [
-                (7, 7, RUNNER, RECV),
-                (8, 8, 7, futex("shared 0x2")),
-                (9, 9, 7, futex("shared 0x2")),
-            ],
+            [(7, 7, RUNNER, RECV), (8, 8, 7, futex("shared 0x2")), (9, 9, 7, futex("shared 0x2"))],
             {"network"},
         ),
         # Processes of a pipeline.
@@ -127,10 +120,7 @@ def test_a_sample_in_which_a_thread_runs_explains_no_wait(tmp_path: Path) -> Non
             {"sleep"},
         ),
         # A thread waits for another with a time limit, and that one for its peer.
-        (
-            [(7, 7, RUNNER, futex("0x1", limited=True)), (7, 8, RUNNER, RECV)],
-            {"network"},
-        ),
+        ([(7, 7, RUNNER, futex("0x1", limited=True)), (7, 8, RUNNER, RECV)], {"network"}),
         # A thread without a known time limit: it sleeps, or waits for a lock or for work.
         ([(7, 7, RUNNER, futex("0x1", limited=None))], {"other"}),
         # The timer of an event loop, which only its own threads wake up before.
@@ -141,10 +131,7 @@ def test_a_sample_in_which_a_thread_runs_explains_no_wait(tmp_path: Path) -> Non
         # It has a peer too.
         ([(7, 7, RUNNER, loop("tcp 127.0.0.1:80", "own socket"))], {"network"}),
         # It waits for the work of its helper.
-        (
-            [(7, 7, RUNNER, loop("own socket", limited=False)), (7, 8, RUNNER, SYNC)],
-            {"disk"},
-        ),
+        ([(7, 7, RUNNER, loop("own socket", limited=False)), (7, 8, RUNNER, SYNC)], {"disk"}),
         ([(7, 7, RUNNER, loop("own socket")), (7, 8, RUNNER, SYNC)], {"disk"}),
         # Two event loops are no lock.
         ([(7, 7, RUNNER, loop("event")), (7, 8, RUNNER, loop("event"))], {"sleep"}),

@@ -342,8 +342,7 @@ def test_a_page_can_be_made_after_every_row(tmp_path: Path, kind: str) -> None:
             contextlib.closing(sqlite3.connect(growing / JOURNAL)) as target,
         ):
             target.executemany(
-                "INSERT INTO session VALUES (?, ?, ?)",
-                source.execute("SELECT * FROM session"),
+                "INSERT INTO session VALUES (?, ?, ?)", source.execute("SELECT * FROM session")
             )
             for row in source.execute("SELECT * FROM entry ORDER BY seq").fetchall():
                 with target:
@@ -378,9 +377,7 @@ def test_a_port_in_use_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert "cannot listen on 127.0.0.1" in capsys.readouterr().err
 
 
-def test_a_load_without_a_study_has_no_live_view(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_load_without_a_study_has_no_live_view(capsys: pytest.CaptureFixture[str]) -> None:
     words = ("--rate", "100", "--duration", "1s", "--target", "null")
     assert main(["load", "--live", *words]) == 2
     assert "--study" in capsys.readouterr().err

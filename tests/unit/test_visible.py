@@ -24,13 +24,7 @@ from benchwright.core.observation import MeasurementBlock
 from benchwright.core.plan import StopDecision
 from benchwright.core.progress import PlainProgress, TerminalProgress
 from benchwright.core.results import Finding, Severity
-from benchwright.core.untrusted import (
-    one_line,
-    shell_text,
-    visible,
-    visible_json,
-    visible_lines,
-)
+from benchwright.core.untrusted import one_line, shell_text, visible, visible_json, visible_lines
 from benchwright.features.quiet.chill_report import chill_document, chill_text
 from benchwright.features.quiet.chill_types import CachedMemory, ChillMethod, ChillReport
 from benchwright.features.quiet.report import Offer, Status, offer_lines, status_lines
@@ -43,12 +37,7 @@ from benchwright.report.answer_text import finding_paragraphs, group_lines
 from benchwright.report.documents import FindingEntry, encode
 from benchwright.report.parts import finding_line, stop_line
 from benchwright.report.plan import plan_lines
-from benchwright.report.stats_document import (
-    StatsInput,
-    StatsNotice,
-    StatsReport,
-    compose_report,
-)
+from benchwright.report.stats_document import StatsInput, StatsNotice, StatsReport, compose_report
 from benchwright.report.stats_formats import render_dump, render_stats
 from benchwright.report.why import render_why
 from benchwright.run.notices import send_notice
@@ -73,8 +62,7 @@ def test_one_line_keeps_the_spaces_of_an_argument() -> None:
 
 
 @pytest.mark.parametrize(
-    "word",
-    ["", "a b", "x  y", "a\tb\nc", "it's \\n\n", EVIL, "\u2028", "\udc80/x", "-ü"],
+    "word", ["", "a b", "x  y", "a\tb\nc", "it's \\n\n", EVIL, "\u2028", "\udc80/x", "-ü"]
 )
 def test_a_shell_reads_the_words_that_were_written_for_it(word: str) -> None:
     line = shell_text(["printf", "%s.%s", word, "end"])
@@ -124,9 +112,7 @@ def test_progress_has_no_control_characters() -> None:
 
 @pytest.mark.parametrize("error", [BenchError("chill-busy", EVIL, EVIL), OSError(2, EVIL, EVIL)])
 def test_errors_have_no_control_characters(
-    error: Exception,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    error: Exception, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(streams, "silence_stdout", lambda: None)
     bw._reported(error, argparse.Namespace())
@@ -137,12 +123,7 @@ def test_errors_have_no_control_characters(
 
 def test_a_report_of_chill_has_no_control_characters(tmp_path: Path) -> None:
     chilled = ChillReport(
-        ChillMethod.REMOUNT,
-        CachedMemory(1, 1),
-        CachedMemory(1, 1),
-        1,
-        mounted=EVIL,
-        notes=(EVIL,),
+        ChillMethod.REMOUNT, CachedMemory(1, 1), CachedMemory(1, 1), 1, mounted=EVIL, notes=(EVIL,)
     )
     text = chill_text(chilled, [])
     assert text.count(SHOWN) == 2

@@ -8,11 +8,7 @@ import pytest
 
 from benchwright.core.observation import CpuProfile, ProcessRecord, TrialEnding
 from benchwright.core.resource_use import ResourceUse
-from benchwright.run.watching import (
-    BatchWatcher,
-    OptionalObservers,
-    exec_window,
-)
+from benchwright.run.watching import BatchWatcher, OptionalObservers, exec_window
 from benchwright.trial.bench import BatchResult, BenchProcesses
 from benchwright.trial.protocol import EpochRecord
 from benchwright.watch.kind import Windows
@@ -192,8 +188,7 @@ class Unsampled(Noted):
 
 
 @pytest.mark.parametrize(
-    ("error", "found"),
-    [(None, ["profile-empty"]), ("perf is missing", ["profile-unavailable"])],
+    ("error", "found"), [(None, ["profile-empty"]), ("perf is missing", ["profile-unavailable"])]
 )
 def test_a_profile_without_samples_says_that_nothing_ran(
     tmp_path: Path, error: str | None, found: list[str]

@@ -63,10 +63,7 @@ def told(*codes: str, trials: tuple[Trial, ...] | None = None) -> Explanation:
     ("codes", "first"),
     [
         (("single-threaded-cpu-bound", "answered-from-cache"), "answered-from-cache"),
-        (
-            ("throttled-by-cgroup-quota", "answered-from-cache"),
-            "throttled-by-cgroup-quota",
-        ),
+        (("throttled-by-cgroup-quota", "answered-from-cache"), "throttled-by-cgroup-quota"),
         (("throttled-by-cgroup-quota", "errors-in-kernel-log"), "errors-in-kernel-log"),
         (("disk-saturated", "noisy-neighbour"), "disk-saturated"),
         (("disk-saturated", "network-errors"), "disk-saturated"),

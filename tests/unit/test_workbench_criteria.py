@@ -38,10 +38,7 @@ from benchwright.features.search.types import Claim, ClaimKind, parse_claim
             "median response < 1ms",
             Criterion("response_ms_p50", 1.0, statistic="percentile", share=0.5),
         ),
-        (
-            "90% within 2s",
-            Criterion("within_2s_share", 0.9, "", "higher", "share"),
-        ),
+        ("90% within 2s", Criterion("within_2s_share", 0.9, "", "higher", "share")),
         ("errors < 0.1%", Criterion("error_ratio", 0.001, "", "lower", "ratio")),
         ("errors <= 0", Criterion("error_ratio", 0.0, "", "lower", "ratio")),
         ("metric hits > 0.9", Criterion("hits", 0.9, "", "higher", "metric")),

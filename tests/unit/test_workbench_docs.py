@@ -35,12 +35,7 @@ def rows(section: str, heading: str = "") -> set[str]:
 
 
 def test_every_key_of_the_load_is_one() -> None:
-    known = {
-        *spec_load.ENGINE_LOAD.names,
-        *spec_load.ENGINE_OPTIONS,
-        "generator",
-        "cpus",
-    }
+    known = {*spec_load.ENGINE_LOAD.names, *spec_load.ENGINE_OPTIONS, "generator", "cpus"}
     assert rows(TEXT, "`[load]`") <= known
     assert {"target", "arrival", "drain", "generator"} <= rows(TEXT, "`[load]`")
 

@@ -124,9 +124,7 @@ def test_nothing_has_no_values() -> None:
 
 
 @given(
-    st.lists(st.integers(1, 1000), min_size=1, max_size=50),
-    st.integers(0, 20),
-    st.integers(0, 20),
+    st.lists(st.integers(1, 1000), min_size=1, max_size=50), st.integers(0, 20), st.integers(0, 20)
 )
 def test_losing_operations_never_makes_a_load_look_better(
     responses: list[int], failed: int, open_: int
@@ -154,17 +152,7 @@ def test_histograms_are_merged_value_by_value(parts: list[list[int]]) -> None:
 def result_of(intended: int, answered: int, **counts: int) -> EngineResult:
     """Return what the engine tells of a load of ten seconds whose responses took 10 ms."""
     none = dict.fromkeys(
-        [
-            "errors",
-            "dropped",
-            "skipped",
-            "held",
-            "unfinished",
-            "early",
-            "starved",
-            "waiting",
-        ],
-        0,
+        ["errors", "dropped", "skipped", "held", "unfinished", "early", "starved", "waiting"], 0
     )
     times = {"count": answered, "mean": 10e6 if answered else None}
     kind = {
@@ -200,10 +188,7 @@ def test_what_waited_at_the_end_was_cut_short_and_is_no_error() -> None:
     # A server that keeps up: two of 100/s wait for a connection when the load ends.
     found = counts_of(result_of(1000, 998, waiting=2), 10.0, patience_s=0.04)
     assert (found.open, found.lost, found.failed) == (2, 0, 0)
-    assert load_values(found, (MEAN, ERRORS)) == {
-        "response_ms_mean": 10.0,
-        "error_ratio": 0.0,
-    }
+    assert load_values(found, (MEAN, ERRORS)) == {"response_ms_mean": 10.0, "error_ratio": 0.0}
 
 
 def test_a_queue_older_than_every_limit_at_the_end_is_lost() -> None:
@@ -295,10 +280,7 @@ FULL = {"type": "error", "status": 1, "code": "file-set-space", "message": "full
     ],
 )
 def test_a_load_starts_after_the_limits_of_the_making_hold_again(
-    says: list[str],
-    noted: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    says: list[str], noted: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     steps: list[str] = []
     lines = {
@@ -367,9 +349,7 @@ def test_a_load_without_arrivals_so_far_has_the_probes_rate() -> None:
     assert RunningLoad((MEAN,)).counts(70.0).rate == 70.0
 
 
-def test_each_interval_of_a_running_load_is_computed_once(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_each_interval_of_a_running_load_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     computed: list[int] = []
 
     def counted(one: IntervalResult) -> Histogram:
@@ -513,10 +493,7 @@ def test_a_trial_with_another_mix_or_a_restarted_server_is_marked(
         files = FileSetResult(*(1, 10, 0, 0, 10, 10, 10), mix, (), (), (), (), *(0, 0, 0))
         result = result_of(10, 10)
         target = msgspec.structs.replace(result.target, verifier_changes=verifier_changes)
-        say(
-            msgspec.structs.replace(result, file_set=files, target=target),
-            monkeypatch,
-        )
+        say(msgspec.structs.replace(result, file_set=files, target=target), monkeypatch)
         generator = EngineGenerator(settings("target = 'null'"), (ERRORS,), ())
         load = LoadRun(Probe(1, 10.0), {}, 1, tmp_path, lambda _: False)
         return generator.run(load).marks
@@ -566,13 +543,7 @@ def test_users_are_a_closed_loop_with_a_connection_each() -> None:
 
 @pytest.mark.parametrize(
     ("criterion", "drain_s"),
-    [
-        ("40ms", 1),
-        ("p99 < 1s", 3),
-        ("90% within 2s", 6),
-        ("p99 < 1m", 10),
-        ("errors < 1%", 3),
-    ],
+    [("40ms", 1), ("p99 < 1s", 3), ("90% within 2s", 6), ("p99 < 1m", 10), ("errors < 1%", 3)],
 )
 def test_an_end_is_waited_for_a_few_limits(criterion: str, drain_s: int) -> None:
     own = settings("target = 'null'")

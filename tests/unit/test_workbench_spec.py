@@ -103,11 +103,7 @@ def test_the_server_is_read() -> None:
     ).server
     assert plan is not None
     assert isinstance(plan.ready, TcpReady)
-    assert (plan.restart, plan.cpus, plan.ready_timeout_ns) == (
-        "trial",
-        (0, 1),
-        3 * 10**9,
-    )
+    assert (plan.restart, plan.cpus, plan.ready_timeout_ns) == ("trial", (0, 1), 3 * 10**9)
     assert [name for name, _ in plan.environment] == ["WORKERS", "N"]
     assert plan.stop is not None
     assert not plan.daemon
@@ -136,10 +132,7 @@ def test_each_way_to_be_ready(text: str, kind: type[Any]) -> None:
         ("start = 's'\nready = {}", "ready is one of tcp, http and command"),
         ("start = 's'\nready = {tcp='h'}", "'h' is not HOST:PORT"),
         ("start = 's'\nready = {http='https://h'}", "begins with http://"),
-        (
-            "start = 's'\nready = {tcp='h:1'}\nrestart = 'never'",
-            "must be one of trial, sample",
-        ),
+        ("start = 's'\nready = {tcp='h:1'}\nrestart = 'never'", "must be one of trial, sample"),
         ("start = ['a', 3]\nready = {tcp='h:1'}", "a word of start is a whole number"),
     ],
 )
@@ -318,16 +311,10 @@ def test_a_confidence_of_its_own() -> None:
         ("criteria = ['fast']", "'fast' is not a criterion"),
         ("criteria = ['1ms', 'mean < 2ms']", "has two limits"),
         ("criteria = '1ms'\nclaim = 'peak'", "is not a claim"),
-        (
-            "criteria = '1ms'\nstart = '5'\nhighest = '4'",
-            "the highest rate is below the first one",
-        ),
+        ("criteria = '1ms'\nstart = '5'\nhighest = '4'", "the highest rate is below the first one"),
         ("criteria = '1ms'\nlowest = '5'\nhighest = '5'", "is below lowest"),
         ("criteria = '1ms'\nclaim = 'slo:9%'", "not a confidence"),
-        (
-            "criteria = '1ms'\nclaim = 'slo:90%'\nconfidence = '99%'",
-            "contains its confidence",
-        ),
+        ("criteria = '1ms'\nclaim = 'slo:90%'\nconfidence = '99%'", "contains its confidence"),
         ("criteria = '1ms'\npolicy = 'luck'", "'luck' is not a policy: must be one of"),
     ],
 )
@@ -518,10 +505,7 @@ def test_its_port_may_be_a_factor() -> None:
             "3:9 spec-value start has no effect: the server of port runs already",
         ),
         ("port = 80\nstop = 'x'", "3:8 spec-value stop has no effect without start"),
-        (
-            "port = 0",
-            "2:8 spec-value port: '0' is not a port: a number from 1 to 65535",
-        ),
+        ("port = 0", "2:8 spec-value port: '0' is not a port: a number from 1 to 65535"),
         (
             "pid = 'x.pid'",
             "2:7 spec-value pid: 'x.pid' is not a process id: a number from 1 to 4194304, or the "

@@ -19,19 +19,9 @@ from typing import TypeVar
 import msgspec
 
 from benchwright.api.child_error import decode_error
-from benchwright.api.results import (
-    CompareResult,
-    Place,
-    RunResult,
-)
+from benchwright.api.results import CompareResult, Place, RunResult
 from benchwright.api.words import Value, option_words, text_of
-from benchwright.core.errors import (
-    BenchError,
-    Diagnostic,
-    InputError,
-    Interrupted,
-    argument_error,
-)
+from benchwright.core.errors import BenchError, Diagnostic, InputError, Interrupted, argument_error
 from benchwright.report.run import CompareDocument, RunDocument
 
 D = TypeVar("D")

@@ -6,13 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from benchwright.core.errors import (
-    BenchError,
-    Diagnostic,
-    InputError,
-    OperatingError,
-    StudyError,
-)
+from benchwright.core.errors import BenchError, Diagnostic, InputError, OperatingError, StudyError
 
 
 class _ErrorRecord(msgspec.Struct, frozen=True, kw_only=True):

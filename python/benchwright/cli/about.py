@@ -25,21 +25,14 @@ class HelpOptions(msgspec.Struct, frozen=True):
 
     words: Annotated[
         tuple[str, ...],
-        Option(
-            "command, such as run or trace stat",
-            "COMMAND",
-            positional=True,
-            names="command",
-        ),
+        Option("command, such as run or trace stat", "COMMAND", positional=True, names="command"),
     ] = ()
 
 
 def add_help(commands: Any) -> None:
     """Add `bw help` to the commands."""
     parser = add_command(
-        commands,
-        "help",
-        more="It describes every option, also those that `--help` only names.",
+        commands, "help", more="It describes every option, also those that `--help` only names."
     )
     add_options(parser, HelpOptions)
     parser.set_defaults(handler=print_help)
@@ -73,8 +66,7 @@ class VersionOptions(msgspec.Struct, frozen=True):
     """The options of `bw version`."""
 
     verbose: Annotated[
-        bool,
-        Option("print also the programs, libraries, Python and kernel", short="-v"),
+        bool, Option("print also the programs, libraries, Python and kernel", short="-v")
     ] = False
     json: Json = False
 

@@ -108,12 +108,7 @@ class StoredOptions(msgspec.Struct, frozen=True):
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `bw compare`."""
-    parser = add_command(
-        commands,
-        "compare",
-        description=_TEXT,
-        usage=_USAGE,
-    )
+    parser = add_command(commands, "compare", description=_TEXT, usage=_USAGE)
     add_options(parser, ComparisonRequest, "each trial", helps={"metrics": _METRICS})
     add_options(parser, StoredOptions, "the question")
     add_options(parser, StudyOptions, RESULT)

@@ -47,17 +47,9 @@ from benchwright.core.text import exact_text, plural, some_text
 from benchwright.core.untrusted import one_line
 from benchwright.decide.compare.conclusion import conclude
 from benchwright.decide.compare.decision import OtherQuestions, questions_of
-from benchwright.decide.compare.evidence import (
-    ComparisonBuilder,
-    ComparisonHistory,
-    MetricValues,
-)
+from benchwright.decide.compare.evidence import ComparisonBuilder, ComparisonHistory, MetricValues
 from benchwright.findings.codes import make_finding
-from benchwright.findings.comparison import (
-    comparison_findings,
-    gang_confounded,
-    hold_doubtful,
-)
+from benchwright.findings.comparison import comparison_findings, gang_confounded, hold_doubtful
 from benchwright.findings.environment import changed_texts, separate_findings
 from benchwright.findings.examine import Questions
 from benchwright.inputs.template import file_friendly
@@ -276,9 +268,7 @@ def _versions(arms: Sequence[str], inputs: Sequence[ParsedInput]) -> list[str]:
     return [f"the benchmark itself was changed: version {of_arms}"]
 
 
-def _by_shared_name(
-    read: Sequence[Sequence[ParsedInput]],
-) -> list[dict[str, ParsedInput]]:
+def _by_shared_name(read: Sequence[Sequence[ParsedInput]]) -> list[dict[str, ParsedInput]]:
     """Return the tests of each input by a name that means the same in all inputs: the shown one, or
     the full one where a test is shown by different names, or different tests by one name."""
     shown: dict[str, set[str]] = {}
@@ -831,12 +821,7 @@ def _stored_rule(
     if paired and arm is not None:
         design = ComparisonDesign.ABBA if arm.trials_per_block == 2 else ComparisonDesign.BLOCKS
     return msgspec.structs.replace(
-        rule,
-        design=design,
-        mode="watch",
-        minimum=2,
-        warmup=0,
-        once=True,
+        rule, design=design, mode="watch", minimum=2, warmup=0, once=True
     )
 
 

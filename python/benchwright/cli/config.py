@@ -38,12 +38,7 @@ class ConfigOptions(msgspec.Struct, frozen=True):
 
     words: Annotated[
         tuple[str, ...],
-        Option(
-            "show every option of this command",
-            "COMMAND",
-            positional=True,
-            names="command",
-        ),
+        Option("show every option of this command", "COMMAND", positional=True, names="command"),
     ] = ()
     path: Annotated[bool, Option("print the path of your configuration file")] = False
     json: Json = False
@@ -87,11 +82,7 @@ def config_document(words: tuple[str, ...], root: CommandParser) -> ConfigDocume
     from benchwright.cli.config_files import WITHOUT, config_places
     from benchwright.cli.defaults import keys_of_command, read_defaults, refusal
     from benchwright.core.errors import InputError
-    from benchwright.report.config import (
-        ConfigDocument,
-        ConfigFileEntry,
-        ConfigValueEntry,
-    )
+    from benchwright.report.config import ConfigDocument, ConfigFileEntry, ConfigValueEntry
 
     if words:
         command_named("bw config", root, words)

@@ -32,16 +32,13 @@ class EnvOptions(msgspec.Struct, frozen=True):
     """The options of `bw env`."""
 
     input: Annotated[
-        Text,
-        Option(_INPUT, "INPUT", default="now", positional=True, names="file"),
+        Text, Option(_INPUT, "INPUT", default="now", positional=True, names="file")
     ] = None
     diff: Annotated[
-        tuple[str, str] | None,
-        Option(f"compare two captures: {_INPUT}", "A B", names="file"),
+        tuple[str, str] | None, Option(f"compare two captures: {_INPUT}", "A B", names="file")
     ] = None
     all: Annotated[
-        bool,
-        Option("with --diff, show also what differs between any two runs", needs="diff"),
+        bool, Option("with --diff, show also what differs between any two runs", needs="diff")
     ] = False
     exit_code: Annotated[
         bool,
@@ -51,11 +48,7 @@ class EnvOptions(msgspec.Struct, frozen=True):
         ),
     ] = False
     program_version: Annotated[
-        bool,
-        Option(
-            "run each program of COMMAND with --version",
-            no_default="it needs a COMMAND",
-        ),
+        bool, Option("run each program of COMMAND with --version", no_default="it needs a COMMAND")
     ] = False
     study: Annotated[
         Text,
@@ -102,10 +95,7 @@ def check_options(asked: EnvOptions) -> None:
                 "name two captures",
             )
         )
-    for option, is_given in (
-        ("--all", asked.all),
-        ("--exit-code", asked.exit_code),
-    ):
+    for option, is_given in (("--all", asked.all), ("--exit-code", asked.exit_code)):
         if is_given and not asked.diff:
             wrong.append(option_mistake(option, "it is only for --diff", "add --diff A B"))
     command = asked.command
@@ -139,9 +129,7 @@ def read_capture(name: str, asked: EnvOptions) -> MachineCapture:
     if name == NOW:
         command = asked.command
         return capture(
-            [command] if command else [],
-            patience_s=_PATIENCE_S,
-            ask_versions=asked.program_version,
+            [command] if command else [], patience_s=_PATIENCE_S, ask_versions=asked.program_version
         )
     if Path(name).is_file():
         return _of_file(name)

@@ -16,12 +16,7 @@ import msgspec
 
 from benchwright.cli.parser import add_command
 from benchwright.cli.terminal import table_width, warn, write_answer
-from benchwright.core.errors import (
-    InputError,
-    OperatingError,
-    StudyError,
-    argument_error,
-)
+from benchwright.core.errors import InputError, OperatingError, StudyError, argument_error
 from benchwright.core.text import more_text
 from benchwright.inputs.option_reader import OptionReader
 from benchwright.inputs.options import Option, Text, add_options, request_from
@@ -159,9 +154,7 @@ def run(arguments: argparse.Namespace) -> int:
     request = request_from(LsOptions, arguments)
     reader = OptionReader(request)
     wanted = _Wanted(
-        reader.value("since", 0),
-        frozenset(request.with_tags),
-        frozenset(request.states),
+        reader.value("since", 0), frozenset(request.with_tags), frozenset(request.states)
     )
     limit, depth = reader.value("limit"), reader.value("depth", DEPTH)
     if reader.found:

@@ -34,10 +34,7 @@ from benchwright.inputs.options import Option, add_option
 _SESSION = "BW_SESSION"
 """Set for every process of a session."""
 _VERSION = Option(
-    "print the version and exit",
-    flag="--version",
-    short="-V",
-    prints=f"bw {__version__}",
+    "print the version and exit", flag="--version", short="-V", prints=f"bw {__version__}"
 )
 _NO_CONFIG = Option(
     "ignore configuration files (docs/configuration.md)",
@@ -49,8 +46,7 @@ _NO_CONFIG = Option(
 
 
 def main(
-    argv: Sequence[str] | None = None,
-    on_error: Callable[[Exception], None] | None = None,
+    argv: Sequence[str] | None = None, on_error: Callable[[Exception], None] | None = None
 ) -> int:
     """Run `bw` with these arguments and return its exit code.
 
@@ -116,9 +112,7 @@ def parser(named: Sequence[str] = tuple(SUMMARIES), *, listed: bool = True) -> C
 
     With `listed`, the other commands are listed, without importing their modules.
     """
-    command_parser = CommandParser(
-        prog="bw",
-    )
+    command_parser = CommandParser(prog="bw")
     add_option(command_parser, _VERSION)
     add_option(command_parser, _NO_CONFIG)
     commands = command_parser.add_subparsers(metavar="COMMAND", required=True)

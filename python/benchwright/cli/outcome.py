@@ -31,20 +31,11 @@ from benchwright.report.answer_text import (
     wrapped,
 )
 from benchwright.report.comparison import comparison_entry
-from benchwright.report.observed import (
-    failure_entry,
-    observed_entry,
-    observed_lines,
-    output_entry,
-)
+from benchwright.report.observed import failure_entry, observed_entry, observed_lines, output_entry
 from benchwright.report.parts import failure_text
 from benchwright.report.stats_document import StatsInput, StatsReport, compose_report
 from benchwright.stats.aggregate import summarise_trials
-from benchwright.study.contents import (
-    StoredDefault,
-    stored_baseline,
-    stored_defaults,
-)
+from benchwright.study.contents import StoredDefault, stored_baseline, stored_defaults
 
 if TYPE_CHECKING:
     from benchwright.core.comparison import ComparisonResult
@@ -86,11 +77,7 @@ def outcome_of(
     compared = (one for group in found.comparisons.values() for one in group)
     about = (*found.session, *compared)
     answer = answer_of(
-        inputs,
-        about,
-        status=verdict.status,
-        detail=verdict.detail,
-        baseline=stored_baseline(info),
+        inputs, about, status=verdict.status, detail=verdict.detail, baseline=stored_baseline(info)
     )
     return Outcome(
         answer,
@@ -174,11 +161,7 @@ def print_outcome(ended: SessionResult, session: Session, outcome: Outcome, *, j
 
 
 def document_text_of(
-    study: Path,
-    session: int,
-    tests: Sequence[tuple[str, Sequence[Trial]]],
-    *,
-    verbose: bool,
+    study: Path, session: int, tests: Sequence[tuple[str, Sequence[Trial]]], *, verbose: bool
 ) -> str:
     """Return the report of a session that is one document (page/trial_documents.py), as its program
     prints it; empty for another session. `tests`: each with its name."""

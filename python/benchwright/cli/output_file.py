@@ -88,10 +88,7 @@ def _problem(path: str, inputs: Sequence[str]) -> tuple[str, str] | None:
         return f"{path!r} is inside the study {str(study)!r}", "name a file outside it"
     if not target.parent.is_dir():
         parent = str(Path(path).parent)
-        return (
-            f"there is no directory {parent!r}",
-            f"create it first: mkdir -p {parent}",
-        )
+        return (f"there is no directory {parent!r}", f"create it first: mkdir -p {parent}")
     with _draft(target):
         return None
 

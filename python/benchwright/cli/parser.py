@@ -195,9 +195,7 @@ class CommandParser(argparse.ArgumentParser):
         return _help_of_bw() if self.prog == "bw" else super().format_help()
 
     def parse_known_args(  # type: ignore[override]
-        self,
-        args: Sequence[str] | None = None,
-        namespace: argparse.Namespace | None = None,
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
     ) -> tuple[argparse.Namespace, list[str]]:
         """Parse as argparse does, but an optional value follows `=` only, and arguments may stand
         among the options: argparse reports those after an option as unknown."""

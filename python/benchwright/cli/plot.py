@@ -63,12 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run `bw plot`; return the exit code. Raises InputError."""
-    from benchwright.cli.plot_request import (
-        groups_of,
-        refuse_numbers,
-        request_of,
-        without_legend,
-    )
+    from benchwright.cli.plot_request import groups_of, refuse_numbers, request_of, without_legend
     from benchwright.cli.plot_study import (
         fitting_request,
         resources_sheet,
@@ -139,10 +134,7 @@ def _drawn(
     if by_panel and not request.sized:
         size = panel_style()
         style = msgspec.structs.replace(
-            style,
-            width_in=size.width_in,
-            height_in=size.height_in,
-            fontsize_pt=size.fontsize_pt,
+            style, width_in=size.width_in, height_in=size.height_in, fontsize_pt=size.fontsize_pt
         )
     if not request.sized:
         style = fitted_style(sheet, style)

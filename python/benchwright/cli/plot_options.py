@@ -79,16 +79,10 @@ class PlotOptions(msgspec.Struct, frozen=True):
         ),
     ] = ()
     mode: Annotated[
-        Text,
-        Option(
-            "kind of chart",
-            default="line; of a GLOB alone, what fits",
-            choices=_MODES,
-        ),
+        Text, Option("kind of chart", default="line; of a GLOB alone, what fits", choices=_MODES)
     ] = None
     components: Annotated[
-        Text,
-        _data("quantities, as in the tables", "A,B", default="the times; else Elapsed"),
+        Text, _data("quantities, as in the tables", "A,B", default="the times; else Elapsed")
     ] = None
     factor: Annotated[Text, _data("factor on the horizontal axis", "FACTOR", short="-x")] = None
     errorbars: Annotated[
@@ -149,8 +143,7 @@ class PlotOptions(msgspec.Struct, frozen=True):
         ),
     ] = None
     stack: Annotated[
-        tuple[str, ...],
-        _bars("stack these, from the bottom up", "A,B", default="System,User"),
+        tuple[str, ...], _bars("stack these, from the bottom up", "A,B", default="System,User")
     ] = ()
     no_stack: Annotated[bool, _bars("draw bars side by side")] = False
     bar_width: Annotated[Text, _bars("width of a bar", "W", _positive, "bar", default="1")] = None
@@ -173,15 +166,8 @@ class PlotOptions(msgspec.Struct, frozen=True):
     ] = ()
     dpi: Annotated[Text, _output("dots per inch of a PNG", "N", _dpi, "dpi", default="150")] = None
     datafile: Annotated[
-        Text,
-        _output(
-            "write the plotted numbers as CSV",
-            "FILE",
-            names="file",
-            no_default=REPLACES,
-        ),
+        Text, _output("write the plotted numbers as CSV", "FILE", names="file", no_default=REPLACES)
     ] = None
     json: Annotated[
-        bool,
-        _output("print the plotted numbers as one JSON document", no_default=FOR_SCRIPTS),
+        bool, _output("print the plotted numbers as one JSON document", no_default=FOR_SCRIPTS)
     ] = False

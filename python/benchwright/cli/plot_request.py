@@ -23,18 +23,8 @@ from benchwright.inputs.option_reader import OptionReader
 from benchwright.inputs.options import request_from
 from benchwright.report.charts.plan import ChartRequest
 from benchwright.report.charts.plot_data import PlotMode
-from benchwright.report.charts.source import (
-    PlotGroup,
-    PlotTest,
-    natural_key,
-    plot_test_of,
-)
-from benchwright.report.charts.style import (
-    IMAGE_FORMATS,
-    BarSpacing,
-    ChartStyle,
-    LegendPlace,
-)
+from benchwright.report.charts.source import PlotGroup, PlotTest, natural_key, plot_test_of
+from benchwright.report.charts.style import IMAGE_FORMATS, BarSpacing, ChartStyle, LegendPlace
 from benchwright.study.parsers.api import ParsedInput, trials_of
 from benchwright.study.selection import split_selector
 from benchwright.suite.values import statuses
@@ -211,10 +201,7 @@ def refuse_numbers(request: PlotRequest) -> None:
     hint = "bw peak, ramp, surface and load print them by --json; for a comparison add --mode ratio"
     wrong = [
         option_mistake(option, "the chart of this study has its numbers elsewhere", hint)
-        for option, given in (
-            ("--json", request.json),
-            ("--datafile", request.datafile),
-        )
+        for option, given in (("--json", request.json), ("--datafile", request.datafile))
         if given
     ]
     if wrong:
@@ -319,9 +306,7 @@ def _graphfiles(paths: Sequence[str], wrong: list[Diagnostic]) -> tuple[tuple[st
 
 
 def _check_outputs(
-    asked: PlotOptions,
-    pairs: tuple[tuple[str, str], ...],
-    wrong: list[Diagnostic],
+    asked: PlotOptions, pairs: tuple[tuple[str, str], ...], wrong: list[Diagnostic]
 ) -> None:
     """Report output files that cannot be written, and files that are named twice."""
     inputs = sorted(input_files(pairs))

@@ -18,11 +18,7 @@ from benchwright.feature import session_kind
 from benchwright.report.charts.plan import ChartRequest
 from benchwright.report.charts.plot_data import PlotMode
 from benchwright.report.charts.sheet import Sheet
-from benchwright.report.charts.source import (
-    PlotGroup,
-    axis_positions,
-    split_by_factors,
-)
+from benchwright.report.charts.source import PlotGroup, axis_positions, split_by_factors
 from benchwright.study.contents import tests_of
 from benchwright.study.directory import JOURNAL
 from benchwright.study.journal import StoredSession, Study

@@ -56,10 +56,7 @@ class ReportOptions(msgspec.Struct, frozen=True):
     ] = None
     overwrite: Annotated[
         bool,
-        Option(
-            "replace FILE even if it is not a report of bw",
-            no_default="it destroys files",
-        ),
+        Option("replace FILE even if it is not a report of bw", no_default="it destroys files"),
     ] = False
     ok_status: OkStatus = None
     json: Json = False
@@ -106,10 +103,7 @@ def run(arguments: argparse.Namespace) -> int:
         sys.stdout.write(encode(document))
         return 0
     if needs_uplot(document) and not has_uplot():
-        print(
-            "bw: this installation has no uPlot, so long series have no zoom",
-            file=sys.stderr,
-        )
+        print("bw: this installation has no uPlot, so long series have no zoom", file=sys.stderr)
     page = render_page(document).encode()
     if place is None:
         sys.stdout.buffer.write(page)

@@ -103,10 +103,7 @@ def resume(arguments: argparse.Namespace) -> int:
     return owner.status_of_resumed(here / study.path, stored.number, stored.info, status)
 
 
-_LIMITS = {
-    "run": ("--max-runs", "--max-time"),
-    "compare": ("--max-blocks", "--max-time"),
-}
+_LIMITS = {"run": ("--max-runs", "--max-time"), "compare": ("--max-blocks", "--max-time")}
 """The options that limit a session of tests of each kind, which ends undecided there."""
 
 

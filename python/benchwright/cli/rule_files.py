@@ -45,9 +45,7 @@ def read_rules(
     return named_rules
 
 
-def rules_and_mistakes(
-    files: Sequence[str],
-) -> tuple[tuple[NamedRule, ...], list[Diagnostic]]:
+def rules_and_mistakes(files: Sequence[str]) -> tuple[tuple[NamedRule, ...], list[Diagnostic]]:
     """Return the rules of `read_rules`, or no rules and its mistakes instead of an error."""
     try:
         return tuple(read_rules(files)), []

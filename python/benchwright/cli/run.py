@@ -93,17 +93,11 @@ class SuiteOptions(msgspec.Struct, frozen=True):
         False
     )
     plan: Annotated[
-        bool,
-        Option("print samples and commands; run nothing", no_default=_RUNS_NOTHING),
+        bool, Option("print samples and commands; run nothing", no_default=_RUNS_NOTHING)
     ] = False
     defines: Annotated[
         tuple[str, ...],
-        Option(
-            "set a variable of the suite (repeatable)",
-            "NAME=VALUE",
-            flag="-D",
-            group=_SUITE,
-        ),
+        Option("set a variable of the suite (repeatable)", "NAME=VALUE", flag="-D", group=_SUITE),
     ] = ()
 
 

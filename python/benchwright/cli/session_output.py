@@ -64,11 +64,7 @@ class TerminalOutput(ABC):
 class ProgramOutput(TerminalOutput):
     """The output of a suite, a command or a comparison."""
 
-    def __init__(
-        self,
-        experiment: ProgramExperiment,
-        options: OutputOptions,
-    ) -> None:
+    def __init__(self, experiment: ProgramExperiment, options: OutputOptions) -> None:
         self._experiment = experiment
         self._json = options.json
         self._verbose = options.verbose

@@ -13,11 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 
 from benchwright.core.errors import InputError
-from benchwright.core.named_server import (
-    SERVER_KEYS,
-    NamedServer,
-    parse_named_server,
-)
+from benchwright.core.named_server import SERVER_KEYS, NamedServer, parse_named_server
 from benchwright.feature import observers
 from benchwright.inputs.option_reader import OptionReader
 from benchwright.inputs.options import Option, Text, request_from
@@ -46,8 +42,7 @@ class StudyOptions(msgspec.Struct, frozen=True):
     """The study's directory, and the output format."""
 
     study: Annotated[
-        str,
-        Option("study directory", "DIR", default="./bw-study", names="directory"),
+        str, Option("study directory", "DIR", default="./bw-study", names="directory")
     ] = "bw-study"
     json: Json = False
     quiet: Quiet = False
@@ -82,12 +77,7 @@ class LiveOptions(msgspec.Struct, frozen=True):
 
     live: Annotated[
         Text,
-        Option(
-            "follow the session in a browser (docs/live.md)",
-            "=PORT",
-            parse_port,
-            bare="any",
-        ),
+        Option("follow the session in a browser (docs/live.md)", "=PORT", parse_port, bare="any"),
     ] = None
 
 
@@ -188,10 +178,7 @@ class ServerOptions(msgspec.Struct, frozen=True):
     target_unit: Annotated[
         tuple[str, ...],
         Option(
-            "the same, by its systemd unit",
-            "UNIT",
-            partial(parse_named_server, "unit"),
-            rare=True,
+            "the same, by its systemd unit", "UNIT", partial(parse_named_server, "unit"), rare=True
         ),
     ] = ()
     target_name: Annotated[
@@ -205,19 +192,13 @@ class ServerOptions(msgspec.Struct, frozen=True):
     ] = ()
     target_pid: Annotated[
         tuple[str, ...],
-        Option(
-            "the same, by its process id",
-            "PID",
-            partial(parse_named_server, "pid"),
-            rare=True,
-        ),
+        Option("the same, by its process id", "PID", partial(parse_named_server, "pid"), rare=True),
     ] = ()
 
 
 class _NoWatch(ServerOptions, frozen=True):
     no_watch: Annotated[
-        bool,
-        Option("do not watch the machine during trials (disables `bw why`)", rare=True),
+        bool, Option("do not watch the machine during trials (disables `bw why`)", rare=True)
     ] = False
 
 

@@ -54,9 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
     part = session_named(request.study)
     shown = shown_session(part, report_width(), painter(sys.stdout))
     write_answer(
-        json=request.json,
-        document=lambda: show_document(shown),
-        text=lambda: show_text(shown),
+        json=request.json, document=lambda: show_document(shown), text=lambda: show_text(shown)
     )
     return 0
 

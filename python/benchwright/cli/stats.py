@@ -52,12 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser, words: StatsWords | None = No
 
 def run(arguments: argparse.Namespace) -> int:
     """Run `bw stats`; return the exit code. Raises InputError."""
-    from benchwright.cli.stats_inputs import (
-        advice_text,
-        check_ok_status,
-        read_inputs,
-        selected,
-    )
+    from benchwright.cli.stats_inputs import advice_text, check_ok_status, read_inputs, selected
     from benchwright.cli.stats_request import request_of
     from benchwright.report.stats_document import StatsWords
 
@@ -115,10 +110,7 @@ def run(arguments: argparse.Namespace) -> int:
             sys.stdout.write(answer_markdown(answers))
         else:
             from benchwright.cli.terminal import painter, report_width
-            from benchwright.report.answer_text import (
-                interval_lines,
-                study_answer_lines,
-            )
+            from benchwright.report.answer_text import interval_lines, study_answer_lines
             from benchwright.report.stats_table import render_readable
 
             width, paint = report_width(), painter(sys.stdout)
@@ -195,11 +187,7 @@ def _write_doubts(
     from benchwright.report.stats_table import doubts_text
 
     text = doubts_text(
-        document,
-        report_width(),
-        painter(sys.stderr),
-        verbose=verbose,
-        more=_verbose_command(paths),
+        document, report_width(), painter(sys.stderr), verbose=verbose, more=_verbose_command(paths)
     )
     sys.stderr.write(text)
 

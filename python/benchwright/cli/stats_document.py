@@ -36,11 +36,7 @@ from benchwright.report.stats_document import (
     compose_report,
     high_z_scores,
 )
-from benchwright.stats.aggregate import (
-    metric_columns,
-    observe_trials,
-    summarise_columns,
-)
+from benchwright.stats.aggregate import metric_columns, observe_trials, summarise_columns
 from benchwright.stats.input_comparison import InputComparison, compare_inputs
 from benchwright.stats.metric_rules import MetricRules
 from benchwright.study.findings import input_findings
@@ -177,10 +173,7 @@ def _reported(parsed_input: ParsedInput, request: StatsRequest, words: StatsWord
             parsed_input.sample,
             _threads(parsed_input, trials),
         ),
-        (
-            *parsed_input.session_findings,
-            *input_findings(parsed_input, questions, observed),
-        ),
+        (*parsed_input.session_findings, *input_findings(parsed_input, questions, observed)),
         [
             *high_z_scores(
                 parsed_input.name,
@@ -189,7 +182,7 @@ def _reported(parsed_input: ParsedInput, request: StatsRequest, words: StatsWord
                 book,
                 digits=PERL_DIGITS if request.format == "json" else words.digits,
                 noun=words.noun,
-            ),
+            )
         ],
         {column.name: column.values for column in present},
         _stated(parsed_input, given),
@@ -216,9 +209,7 @@ def _stated(parsed_input: ParsedInput, summaries: Sequence[Summary]) -> list[Sta
         by_interval.setdefault(interval, []).append(one.name)
     return [
         StatsNotice(
-            parsed_input.name,
-            f"Stated by {tool} {interval}: {', '.join(names)}.",
-            math.inf,
+            parsed_input.name, f"Stated by {tool} {interval}: {', '.join(names)}.", math.inf
         )
         for interval, names in by_interval.items()
     ]
@@ -374,10 +365,7 @@ def with_reports(
     tests = [one for one in inputs if one.source == answer.source]
     compared = any(one.arm is not None for one in tests)
     ran = [
-        (
-            one.test,
-            [t for t in trials_of(one) if t.ending is not TrialEnding.INTERRUPTED],
-        )
+        (one.test, [t for t in trials_of(one) if t.ending is not TrialEnding.INTERRUPTED])
         for one in tests
     ]
     if not compared and (len(ran) != 1 or len(ran[0][1]) != 1):

@@ -12,12 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from benchwright.core.errors import (
-    Diagnostic,
-    InputError,
-    OperatingError,
-    argument_error,
-)
+from benchwright.core.errors import Diagnostic, InputError, OperatingError, argument_error
 from benchwright.core.observation import TrialEnding
 from benchwright.core.plan import SUCCESS
 from benchwright.core.text import plural, some_text
@@ -186,11 +181,7 @@ def read_history(paths: Sequence[str], ok_status: Sequence[int] = SUCCESS) -> li
 
 
 def _read(
-    text: str,
-    result_parsers: Sequence[ResultParser],
-    advice: str,
-    *,
-    history: bool = False,
+    text: str, result_parsers: Sequence[ResultParser], advice: str, *, history: bool = False
 ) -> list[ParsedInput]:
     path = Path(text)
     head = b""
@@ -326,11 +317,7 @@ def _with_command(parsed_input: ParsedInput, command: str) -> ParsedInput:
     blocks = tuple(b for b in parsed_input.blocks if _is_command(b.command, command))
     before, after = ({b.epoch for b in of} for of in (parsed_input.blocks, blocks))
     changed = msgspec.structs.replace(
-        parsed_input,
-        blocks=blocks,
-        trials=None,
-        findings=None,
-        deselected=len(before) - len(after),
+        parsed_input, blocks=blocks, trials=None, findings=None, deselected=len(before) - len(after)
     )
     return with_valid_estimates(changed, trials_of(parsed_input))
 

@@ -46,9 +46,7 @@ class StatsOptions(msgspec.Struct, frozen=True):
     predicate: Annotated[
         Text,
         Option(
-            "exit with 0 if E holds for every quantity, else with 1",
-            "E",
-            no_default=FOR_SCRIPTS,
+            "exit with 0 if E holds for every quantity, else with 1", "E", no_default=FOR_SCRIPTS
         ),
     ] = None
     baseline: Annotated[
@@ -62,18 +60,12 @@ class StatsOptions(msgspec.Struct, frozen=True):
     ] = None
     ttest: Annotated[bool, Option("print t-tests against the baseline")] = False
     equal_variance: Annotated[
-        bool,
-        Option("pool the variances, whatever the F-test says", excludes="variances"),
+        bool, Option("pool the variances, whatever the F-test says", excludes="variances")
     ] = False
     welch: Annotated[bool, Option("never pool the variances", excludes="variances")] = False
     format: Annotated[
         Text,
-        Option(
-            "format of the report",
-            default="table",
-            choices=_FORMATS,
-            no_default=FOR_SCRIPTS,
-        ),
+        Option("format of the report", default="table", choices=_FORMATS, no_default=FOR_SCRIPTS),
     ] = None
     json: Annotated[bool, Option("same as --format json", no_default=FOR_SCRIPTS)] = False
     all: Annotated[bool, Option("show also peak RSS, faults, switches, block I/O")] = False
@@ -103,20 +95,14 @@ class StatsOptions(msgspec.Struct, frozen=True):
         _step("add a column NAME", "NAME=E", flag="--derive"),
         _step("keep the rows for which E is true", "E", flag="--select"),
         _step("print a table for each value of COLUMN", "COLUMN", flag="--group"),
-        _step(
-            "report a finding that names the rows for which E is true",
-            "E",
-            flag="--warn",
-        ),
+        _step("report a finding that names the rows for which E is true", "E", flag="--warn"),
         _step(
             "merge the rows of a trial into one, NAME by HOW: sum, mean, max, min, median, count",
             "NAME=HOW",
             flag="--aggregate",
         ),
         _step(
-            "merge the commands of a thread into one row here",
-            default="at the end",
-            flag="--unify",
+            "merge the commands of a thread into one row here", default="at the end", flag="--unify"
         ),
         _step("print a table for each command", flag="--no-unify"),
     ] = ()

@@ -118,16 +118,7 @@ def refused(step_text: str, option: str, said: tuple[str, str], at: int = 0) -> 
     """Return the InputError for an option's text; `said`: message and hint, `at`: the offset."""
     message, hint = said
     return InputError(
-        [
-            Diagnostic(
-                "bad-argument",
-                message,
-                hint,
-                file=option,
-                column=at + 1,
-                text=step_text,
-            )
-        ]
+        [Diagnostic("bad-argument", message, hint, file=option, column=at + 1, text=step_text)]
     )
 
 

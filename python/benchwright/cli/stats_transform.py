@@ -43,11 +43,7 @@ from benchwright.stats.table import (
     warn,
     with_wait,
 )
-from benchwright.study.parsers.api import (
-    ParsedInput,
-    has_only_estimates,
-    trials_of,
-)
+from benchwright.study.parsers.api import ParsedInput, has_only_estimates, trials_of
 
 _TOLD = 10
 """Maximum number of rows that a warning names."""
@@ -201,9 +197,7 @@ def _joined(steps: Sequence[TransformStep]) -> list[tuple[TransformStep, ...]]:
 
 
 def _check_text_is_used(
-    parts: Sequence[_TransformPart],
-    transform_step: TransformStep,
-    later: Sequence[TransformStep],
+    parts: Sequence[_TransformPart], transform_step: TransformStep, later: Sequence[TransformStep]
 ) -> None:
     """Raise InputError for a derived text column that no later step reads.
 

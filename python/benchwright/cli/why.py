@@ -48,16 +48,10 @@ class WhyOptions(msgspec.Struct, frozen=True):
         ),
     ] = ()
     study: Annotated[
-        Text,
-        Option(
-            "study directory, in place of STUDY",
-            "DIR",
-            names="directory",
-        ),
+        Text, Option("study directory, in place of STUDY", "DIR", names="directory")
     ] = None
     tests: Annotated[
-        tuple[str, ...],
-        Option("explain only this test (repeatable)", "NAME", flag="--test"),
+        tuple[str, ...], Option("explain only this test (repeatable)", "NAME", flag="--test")
     ] = ()
     limits: Annotated[
         tuple[str, ...],

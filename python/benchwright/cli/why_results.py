@@ -155,9 +155,7 @@ def _explained(
 
 
 def _figure(
-    observed: tuple[TrialValues, ...],
-    rules: MetricRules,
-    parsed_input: ParsedInput,
+    observed: tuple[TrialValues, ...], rules: MetricRules, parsed_input: ParsedInput
 ) -> Summary | None:
     """Return a test's main quantity, with the interval that all reports show for it."""
     found, rule = metric_columns(observed, rules), parsed_input.rule

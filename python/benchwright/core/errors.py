@@ -11,13 +11,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-_ARGUMENT_CODES = (
-    "bad-argument",
-    "bad-define",
-    "not-text",
-    "unreadable-input",
-    "empty-series",
-)
+_ARGUMENT_CODES = ("bad-argument", "bad-define", "not-text", "unreadable-input", "empty-series")
 """Codes of mistakes in command-line arguments, which have no lines."""
 _PASSWORD = re.compile(r"://[^\s:@/]*:")
 """What is before the password of a URL, which may contain any character, and ends at the last `@`.

@@ -105,11 +105,7 @@ def _unsupported(text: str) -> PatternError | None:
     ]
     if match := _BACKREFERENCE.search(text):
         found.append(
-            (
-                match.start(),
-                "a backreference is not supported",
-                "write the words themselves",
-            )
+            (match.start(), "a backreference is not supported", "write the words themselves")
         )
     if match := _POSSESSIVE.search(text):
         hint = "leave the last + out: matching is always fast"

@@ -133,9 +133,7 @@ def cells_in_unit(
 
 
 def number_cells(
-    values: Sequence[float | None],
-    digits: int = 4,
-    typical: Sequence[float | None] | None = None,
+    values: Sequence[float | None], digits: int = 4, typical: Sequence[float | None] | None = None
 ) -> list[str]:
     """Return numbers with the same decimals: `digits` significant digits of the largest,
     one less of the smallest, and no zeros at the end of all. Where that takes more than

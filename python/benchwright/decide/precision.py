@@ -118,10 +118,7 @@ def _skewed_interval(values: Sequence[float], confidence: float, few: bool) -> E
         share = (1 + 2 * t * t) / (6 * t * math.sqrt(plain.n))
         middle += _SKEW * skewness(values) * share * plain.half_width
     return msgspec.structs.replace(
-        plain,
-        low=middle - half,
-        high=middle + half,
-        method=SEQUENTIAL_METHOD,
+        plain, low=middle - half, high=middle + half, method=SEQUENTIAL_METHOD
     )
 
 
@@ -310,11 +307,7 @@ def decide_precise(rule: UntilPrecise, history: History) -> Decision:
 
 
 def _stop(
-    rule: UntilPrecise,
-    metrics: Sequence[MetricStage],
-    ending: _Ending,
-    *,
-    answered: bool,
+    rule: UntilPrecise, metrics: Sequence[MetricStage], ending: _Ending, *, answered: bool
 ) -> StopDecision:
     return StopDecision(
         ending.reason,
@@ -503,9 +496,7 @@ def _need_text(rule: UntilPrecise, wanted: float, each_ns: float) -> str:
 
 
 def alternatives(
-    rule: UntilPrecise,
-    series: Mapping[str, Sequence[float]],
-    specs: Sequence[MetricSpec] = (),
+    rule: UntilPrecise, series: Mapping[str, Sequence[float]], specs: Sequence[MetricSpec] = ()
 ) -> tuple[Alternative, ...]:
     """Return the questions that the rule's limits can answer, by the values of its trials: user
     time in place of elapsed time, and the median in place of the mean."""
@@ -576,8 +567,7 @@ def needed_trials(
     if no number is enough. `pilot` is the size of the pilot; None: the rule's."""
     size = min(rule.minimum, rule.maximum) if pilot is None else pilot
     return max(
-        (_projected(rule, name, series.get(name, ()), size) for name in rule.metrics),
-        default=0,
+        (_projected(rule, name, series.get(name, ()), size) for name in rule.metrics), default=0
     )
 
 

@@ -34,10 +34,7 @@ from benchwright.core.text import plural
 from benchwright.decide.history import History, missing_text, watched_summaries
 from benchwright.stats.intervals import t_interval, unless_too_equal
 from benchwright.stats.metric_rules import MetricRules
-from benchwright.stats.predicate import (
-    evaluate_predicate,
-    parse_predicate,
-)
+from benchwright.stats.predicate import evaluate_predicate, parse_predicate
 
 
 def decide(rule: StoppingRule, history: History) -> Decision:

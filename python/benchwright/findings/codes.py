@@ -79,8 +79,7 @@ LIMITER_CODES: dict[str, Code] = {
         "its speed was measured, not the target's.",
     ),
     "memory-pressure": Code(
-        Severity.WARNING,
-        "Add memory or make the working set smaller: tasks waited for memory.",
+        Severity.WARNING, "Add memory or make the working set smaller: tasks waited for memory."
     ),
     "disk-stalled": Code(
         Severity.WARNING,
@@ -93,8 +92,7 @@ LIMITER_CODES: dict[str, Code] = {
         "the disk is what you measure.",
     ),
     "network-limit": Code(
-        Severity.NOTE,
-        "The link was the limit. Use a faster link, or less data per operation.",
+        Severity.NOTE, "The link was the limit. Use a faster link, or less data per operation."
     ),
     "cpu-saturated": Code(
         Severity.NOTE,
@@ -154,8 +152,7 @@ MACHINE_FINDING_CODES: dict[str, Code] = {
         "Report the size that was really used, or find what splits, merges or buffers the I/O.",
     ),
     "errors-in-kernel-log": Code(
-        Severity.SERIOUS,
-        "Read the message: the kernel had an error during the trial.",
+        Severity.SERIOUS, "Read the message: the kernel had an error during the trial."
     ),
     "frequency-changed": Code(
         Severity.WARNING,
@@ -199,8 +196,7 @@ MACHINE_FINDING_CODES: dict[str, Code] = {
         Severity.NOTE, "Run as root, or accept that this setting was left unchanged."
     ),
     "quiet-undone-late": Code(
-        Severity.NOTE,
-        "Nothing: an earlier run was killed, and its changes are now undone.",
+        Severity.NOTE, "Nothing: an earlier run was killed, and its changes are now undone."
     ),
     "quiet-not-restored": Code(
         Severity.WARNING,
@@ -221,12 +217,10 @@ MACHINE_FINDING_CODES: dict[str, Code] = {
         "Take results from a run without --profile: profiling itself costs some time.",
     ),
     "profile-unavailable": Code(
-        Severity.NOTE,
-        "Install perf (linux-perf), or allow it (kernel.perf_event_paranoid).",
+        Severity.NOTE, "Install perf (linux-perf), or allow it (kernel.perf_event_paranoid)."
     ),
     "profile-empty": Code(
-        Severity.NOTE,
-        "A profile shows only what runs. bw why shows what the program waited for.",
+        Severity.NOTE, "A profile shows only what runs. bw why shows what the program waited for."
     ),
     "characterize-unavailable": Code(
         Severity.NOTE,
@@ -311,8 +305,7 @@ _CODES: dict[str, Code] = {
         "Check the metric's pointer or pattern against the logged output; a missing value is not zero.",
     ),
     "too-few-trials": Code(
-        Severity.SERIOUS,
-        "Run at least 2 trials for an interval, and 20 for a reliable one.",
+        Severity.SERIOUS, "Run at least 2 trials for an interval, and 20 for a reliable one."
     ),
     "processes-left-running": Code(
         Severity.WARNING,
@@ -369,8 +362,7 @@ _CODES: dict[str, Code] = {
         "(--of median).",
     ),
     "nominal-confidence": Code(
-        Severity.WARNING,
-        "Use --precision where the interval matters: it counts its looks.",
+        Severity.WARNING, "Use --precision where the interval matters: it counts its looks."
     ),
     "sequential-arms": Code(
         Severity.SERIOUS,

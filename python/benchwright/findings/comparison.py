@@ -148,11 +148,7 @@ def stored_baseline_findings(comparison: ComparisonResult) -> tuple[Finding, ...
         column = MetricColumn(name, tuple(range(1, len(values) + 1)), values)
         row = book.row(name)
         examined_series = ExaminedSeries(
-            rule.stored.name,
-            column,
-            row.unit,
-            1 / len(rule.judged),
-            book.least_change(name),
+            rule.stored.name, column, row.unit, 1 / len(rule.judged), book.least_change(name)
         )
         found += examine_series(examined_series)
     return tuple(found)
@@ -187,11 +183,7 @@ def _held_gate(
         f"remove its cause, or accept it with {_accepting(codes)}"
     )
     return msgspec.structs.replace(
-        gate,
-        outcome=GateOutcome.UNDECIDED,
-        detail=detail,
-        held_by=codes,
-        otherwise=gate.outcome,
+        gate, outcome=GateOutcome.UNDECIDED, detail=detail, held_by=codes, otherwise=gate.outcome
     )
 
 
@@ -218,11 +210,7 @@ def _held_verdict(v: MetricVerdict, findings: Sequence[Finding]) -> MetricVerdic
         f"accept it with {_accepting(codes)}"
     )
     return msgspec.structs.replace(
-        v,
-        verdict=Verdict.UNDECIDED,
-        reason=reason,
-        held_by=codes,
-        otherwise=v.verdict,
+        v, verdict=Verdict.UNDECIDED, reason=reason, held_by=codes, otherwise=v.verdict
     )
 
 

@@ -17,13 +17,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from benchwright.core.machine import (
-    Fact,
-    FactChange,
-    FactWeight,
-    MachineCapture,
-    MachineDifference,
-)
+from benchwright.core.machine import Fact, FactChange, FactWeight, MachineCapture, MachineDifference
 from benchwright.core.results import Finding, Severity
 from benchwright.core.text import some_text
 from benchwright.core.untrusted import one_line
@@ -35,9 +29,7 @@ _WORDS = re.compile(r"[^\s'\"=:,;|&<>()]+")
 
 
 def of_session(
-    changes: Sequence[FactChange],
-    captures: Sequence[MachineCapture],
-    places: Sequence[str],
+    changes: Sequence[FactChange], captures: Sequence[MachineCapture], places: Sequence[str]
 ) -> tuple[FactChange, ...]:
     """Return the changes that can concern a session.
 
@@ -238,9 +230,7 @@ def environment_findings(
     return tuple(found)
 
 
-def separate_findings(
-    results: Sequence[tuple[str, MachineCapture | None]],
-) -> tuple[Finding, ...]:
+def separate_findings(results: Sequence[tuple[str, MachineCapture | None]]) -> tuple[Finding, ...]:
     """Return a finding for each named result whose machine differs from the first's.
 
     The measured programs and their commit may differ: that is the question. A result without a

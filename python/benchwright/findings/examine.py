@@ -39,11 +39,7 @@ from benchwright.findings.resources import resource_findings
 from benchwright.findings.rules import NamedRule, apply_rule, result_of
 from benchwright.findings.sanity import Claims, with_sample
 from benchwright.findings.series import series_findings
-from benchwright.findings.thresholds import (
-    OUTPUT_NS_PER_BYTE,
-    OUTPUT_OF_ELAPSED,
-    OUTPUT_OF_SYSTEM,
-)
+from benchwright.findings.thresholds import OUTPUT_NS_PER_BYTE, OUTPUT_OF_ELAPSED, OUTPUT_OF_SYSTEM
 from benchwright.stats.aggregate import TrialValues, observe_trials
 from benchwright.stats.metric_rules import MetricRules
 
@@ -216,9 +212,7 @@ def compute_findings(
 
 
 def rule_findings(
-    evidence: Evidence,
-    rules: Sequence[NamedRule],
-    observed: Sequence[TrialValues] | None = None,
+    evidence: Evidence, rules: Sequence[NamedRule], observed: Sequence[TrialValues] | None = None
 ) -> tuple[Finding, ...]:
     """Return the findings of the user's rules. Raises InputError for a rule that fails."""
     if not rules:
@@ -316,10 +310,7 @@ def _failed_commands(trial: Trial, ok_status: Sequence[int], explained: bool) ->
 
 
 def _missing(
-    name: str,
-    trials: Sequence[Trial],
-    observed: Sequence[TrialValues],
-    book: MetricRules,
+    name: str, trials: Sequence[Trial], observed: Sequence[TrialValues], book: MetricRules
 ) -> list[Finding]:
     """Return a finding for every quantity that is missing in some completed trials."""
     expected = dict.fromkeys(book.declared)
@@ -408,10 +399,7 @@ def _operations(observed: Sequence[TrialValues]) -> float:
 
 
 def _too_few(
-    name: str,
-    trials: Sequence[Trial],
-    observed: Sequence[TrialValues],
-    deselected: int,
+    name: str, trials: Sequence[Trial], observed: Sequence[TrialValues], deselected: int
 ) -> list[Finding]:
     completed = len(observed)
     if completed >= 2:

@@ -17,19 +17,8 @@ from benchwright.core.observation import Trial, TrialEnding
 from benchwright.core.plan import Pairs
 from benchwright.core.resource_use import ResourceUse
 from benchwright.core.results import Finding, Severity, Summary
-from benchwright.findings.codes import (
-    BROKEN_CODES,
-    LIMITER_CODES,
-    LIMITS_OF_FAILURES,
-    make_finding,
-)
-from benchwright.findings.limiter import (
-    WatchedWindow,
-    counts,
-    epochs_of,
-    sentence,
-    windows_of,
-)
+from benchwright.findings.codes import BROKEN_CODES, LIMITER_CODES, LIMITS_OF_FAILURES, make_finding
+from benchwright.findings.limiter import WatchedWindow, counts, epochs_of, sentence, windows_of
 from benchwright.findings.observed import ObservedFiles
 from benchwright.findings.resources import reason_not_watched
 from benchwright.findings.use_table import UseRow, use_table
@@ -137,10 +126,7 @@ def _without_result(found: Explanation) -> Explanation:
 
 
 def explain_windows(
-    name: str,
-    windows: Sequence[WatchedWindow],
-    total: int,
-    findings: Sequence[Finding],
+    name: str, windows: Sequence[WatchedWindow], total: int, findings: Sequence[Finding]
 ) -> Explanation:
     """Return the explanation of a result of `total` trials from its windows and findings."""
     causes = _ordered([finding for finding in findings if is_cause(finding)])

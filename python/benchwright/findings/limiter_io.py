@@ -226,14 +226,8 @@ def speed_of(network: NetworkUse, capacities: Sequence[StatedCapacity]) -> float
 
 def _directions(network: NetworkUse) -> tuple[tuple[str, float], ...]:
     return (
-        (
-            "received",
-            network.receive_bytes_per_s + t.FRAME_BYTES * network.receive_packets_per_s,
-        ),
-        (
-            "sent",
-            network.send_bytes_per_s + t.FRAME_BYTES * network.send_packets_per_s,
-        ),
+        ("received", network.receive_bytes_per_s + t.FRAME_BYTES * network.receive_packets_per_s),
+        ("sent", network.send_bytes_per_s + t.FRAME_BYTES * network.send_packets_per_s),
     )
 
 

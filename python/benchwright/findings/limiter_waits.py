@@ -80,12 +80,9 @@ def _wait_text(wait: WaitUse, use: ResourceUse) -> str:
     share = f"{percent_text(min(wait.share, 1.0))} of the time"
     if kind == "sleep":
         return f"slept {share} ({where})"
-    whom = {
-        "disk": disk,
-        "network": _peer_text(wait.what),
-        "locks": "locks",
-        "pipe": "a pipe",
-    }.get(kind, _other_text(wait))
+    whom = {"disk": disk, "network": _peer_text(wait.what), "locks": "locks", "pipe": "a pipe"}.get(
+        kind, _other_text(wait)
+    )
     return f"waited {share} for {whom} ({where})"
 
 

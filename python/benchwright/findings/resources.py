@@ -25,23 +25,11 @@ from benchwright.findings import sanity
 from benchwright.findings import thresholds as t
 from benchwright.findings.codes import make_finding
 from benchwright.findings.limit import StatedCapacity
-from benchwright.findings.limiter import (
-    WatchedWindow,
-    counts,
-    named_limits,
-    showing,
-    windows_of,
-)
+from benchwright.findings.limiter import WatchedWindow, counts, named_limits, showing, windows_of
 from benchwright.findings.limiter_cpu import cpu_steal, steal_text, stolen
 from benchwright.findings.limiter_io import limit_kills, uses_disk
 from benchwright.findings.programs import is_generator, is_server
-from benchwright.findings.sanity import (
-    Claims,
-    Figure,
-    coarse_text,
-    grain_text,
-    start_text,
-)
+from benchwright.findings.sanity import Claims, Figure, coarse_text, grain_text, start_text
 from benchwright.stats.aggregate import TrialValues, metric_columns
 from benchwright.stats.metric_rules import MetricRules
 
@@ -95,10 +83,7 @@ _KINDS_OF_TROUBLE: tuple[tuple[str, str], ...] = (
         _INTERFACE_DOWN,
         "Check the link (cable, switch, driver): the interface was down or its device did not answer.",
     ),
-    (
-        r"temperature above threshold",
-        "Cool the machine: a CPU was slowed down because of heat.",
-    ),
+    (r"temperature above threshold", "Cool the machine: a CPU was slowed down because of heat."),
     (
         r"table full|SYN flooding",
         "Raise the limit that the message names (net.netfilter.nf_conntrack_max, the backlog of listen), or open "
@@ -346,12 +331,7 @@ def _limits_of(group: CgroupUse, disks: Sequence[str]) -> Iterator[tuple[str, st
     limits = {limit.name: limit for limit in group.io_limits}
     for name in disks:
         limit = limits.get(name, IoLimit(""))
-        for field in (
-            "read_bytes_per_s",
-            "write_bytes_per_s",
-            "reads_per_s",
-            "writes_per_s",
-        ):
+        for field in ("read_bytes_per_s", "write_bytes_per_s", "reads_per_s", "writes_per_s"):
             value = getattr(limit, field)
             shown = "none" if value is None else f"{value:,.10g}"
             yield f"{field} limit on {name}", shown

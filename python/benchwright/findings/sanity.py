@@ -298,10 +298,7 @@ def exceeded(figure: Figure, claims: Claims, uses: Sequence[ResourceUse]) -> str
     if rate is None or not rate > 0:
         return ""
     stated = [
-        (
-            capacity.bytes_per_s * _stated_ways(capacity, uses),
-            f"{capacity.resource}, as stated",
-        )
+        (capacity.bytes_per_s * _stated_ways(capacity, uses), f"{capacity.resource}, as stated")
         for capacity in claims.capacities
     ]
     limits = [*stated, *_detected(rate, claims, uses)]
@@ -334,10 +331,7 @@ def _detected(
             for limit in group.io_limits:
                 both = (limit.read_bytes_per_s, limit.write_bytes_per_s)
                 if all(both) and any(d.name == limit.name for d in use.disks):
-                    yield (
-                        sum(filter(None, both)),
-                        f"cgroup {group.path} on {limit.name}",
-                    )
+                    yield (sum(filter(None, both)), f"cgroup {group.path} on {limit.name}")
 
 
 def _links(

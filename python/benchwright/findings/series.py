@@ -22,13 +22,7 @@ from benchwright.findings import thresholds as t
 from benchwright.findings.codes import make_finding
 from benchwright.stats.aggregate import MetricColumn, TrialValues, metric_columns
 from benchwright.stats.dependence import dependence, inflation
-from benchwright.stats.distribution import (
-    Modes,
-    Outlier,
-    outlier_threshold,
-    outliers,
-    two_modes,
-)
+from benchwright.stats.distribution import Modes, Outlier, outlier_threshold, outliers, two_modes
 from benchwright.stats.drift import (
     Slope,
     Truncation,

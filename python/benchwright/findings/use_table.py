@@ -252,10 +252,7 @@ def _memory_rows(use: ResourceUse) -> Iterator[UseRow]:
     yield UseRow(
         "memory",
         "",
-        (
-            UseValue("used", used, "B", memory.total),
-            UseValue("dirty", memory.dirty_max, "B"),
-        ),
+        (UseValue("used", used, "B", memory.total), UseValue("dirty", memory.dirty_max, "B")),
         (
             _pressure(use, memory.pressure, "memory"),
             UseValue("refaults", memory.refaults, "pages"),
@@ -275,10 +272,7 @@ def _swap_row(memory: MemoryUse) -> UseRow:
         "swap",
         "",
         (UseValue("used", memory.swap_used_max, "B", memory.swap_total),),
-        (
-            UseValue("in", memory.swapped_in, "B"),
-            UseValue("out", memory.swapped_out, "B"),
-        ),
+        (UseValue("in", memory.swapped_in, "B"), UseValue("out", memory.swapped_out, "B")),
     )
 
 
@@ -305,10 +299,7 @@ def _disk_row(disk: DiskUse) -> UseRow:
         (
             UseValue("in flight", disk.queue, "requests"),
             UseValue(
-                "response",
-                response,
-                "s",
-                absent="" if response is not None else "no request",
+                "response", response, "s", absent="" if response is not None else "no request"
             ),
             UseValue("longest stall", disk.longest_stall_s, "s"),
         ),

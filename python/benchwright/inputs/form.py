@@ -14,15 +14,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
-from typing import (
-    TYPE_CHECKING,
-    Annotated,
-    Any,
-    Literal,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -161,10 +153,7 @@ def place_mistakes(
 
 
 def form_of(
-    kind: type[msgspec.Struct],
-    declared: Mapping[str, Option] | None = None,
-    /,
-    **settled: Any,
+    kind: type[msgspec.Struct], declared: Mapping[str, Option] | None = None, /, **settled: Any
 ) -> Form:
     """Return the form of a record: a key for each field.
 

@@ -72,13 +72,7 @@ def fault_of(parse: Callable[[str], object], text: str, hint: str = "") -> Fault
 def diagnostic(where: Where, code: str, message: str, hint: str = "") -> Diagnostic:
     """Return the Diagnostic of a mistake at a position."""
     return Diagnostic(
-        code,
-        message,
-        hint,
-        file=where.file,
-        line=where.line,
-        column=where.column,
-        text=where.text,
+        code, message, hint, file=where.file, line=where.line, column=where.column, text=where.text
     )
 
 

@@ -52,11 +52,7 @@ class OptionReader(Generic[R]):
         return values
 
     def parsed(
-        self,
-        option: str,
-        text: str | None,
-        parse: Callable[[str], T | None],
-        hint: str = "",
+        self, option: str, text: str | None, parse: Callable[[str], T | None], hint: str = ""
     ) -> T | None:
         """Return the value of a text; None if it is absent or wrong."""
         try:
@@ -86,12 +82,7 @@ class OptionReader(Generic[R]):
         where = at(option, text, offset)
         self.found.append(
             Diagnostic(
-                "bad-argument",
-                message,
-                hint,
-                file=option,
-                column=where.column,
-                text=where.text,
+                "bad-argument", message, hint, file=option, column=where.column, text=where.text
             )
         )
 

@@ -18,15 +18,7 @@ import argparse
 import functools
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from decimal import Decimal
-from typing import (
-    TYPE_CHECKING,
-    Annotated,
-    Any,
-    NamedTuple,
-    TypeVar,
-    get_args,
-    get_origin,
-)
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar, get_args, get_origin
 
 if TYPE_CHECKING:
     import msgspec
@@ -347,9 +339,7 @@ def _selected(request: type[msgspec.Struct], only: Collection[str] | None) -> It
 
 
 def given(
-    arguments: argparse.Namespace,
-    *requests: type[msgspec.Struct],
-    with_defaults: bool = False,
+    arguments: argparse.Namespace, *requests: type[msgspec.Struct], with_defaults: bool = False
 ) -> list[Option]:
     """Return the options (not the positional arguments) of these requests that the user gave.
 

@@ -449,12 +449,7 @@ class TomlTable:
                 hint = f"{suggestion(key, known)} known here: {', '.join(known)}".lstrip()
                 hint = (elsewhere or {}).get(key, hint)
                 where = self._source.locator.key((*self.path, key))
-                self.wrong(
-                    where,
-                    f"{self.kind}-unknown-key",
-                    f"unknown key {key!r}",
-                    hint,
-                )
+                self.wrong(where, f"{self.kind}-unknown-key", f"unknown key {key!r}", hint)
 
     def names(self, what: str) -> list[str]:
         """Return the keys that can name a variable; report the others."""
@@ -465,12 +460,7 @@ class TomlTable:
             else:
                 hint = "letters, digits and _, not beginning with a digit"
                 where = self._source.locator.key((*self.path, key))
-                self.wrong(
-                    where,
-                    f"{self.kind}-name",
-                    f"{key!r} cannot name {what}",
-                    hint,
-                )
+                self.wrong(where, f"{self.kind}-name", f"{key!r} cannot name {what}", hint)
         return good
 
     # -- values by type --------------------------------------------------------------
@@ -489,11 +479,7 @@ class TomlTable:
         """Report that a value has the wrong type."""
         expected = " or ".join(_WORDS[t] for t in types)
         given = _WORDS.get(type(value), "a date or time")
-        self.wrong(
-            where,
-            f"{self.kind}-type",
-            f"{what} is {given}, expected {expected}",
-        )
+        self.wrong(where, f"{self.kind}-type", f"{what} is {given}, expected {expected}")
 
     def text(self, key: str) -> str | None:
         """Return a string, None if it is absent or wrong."""
@@ -516,12 +502,7 @@ class TomlTable:
         if least <= number <= most:
             return number
         message = f"{key} is out of range"
-        self.wrong(
-            self.at(key),
-            f"{self.kind}-range",
-            message,
-            f"from {least} to {most}",
-        )
+        self.wrong(self.at(key), f"{self.kind}-range", message, f"from {least} to {most}")
         return None
 
     def texts(self, key: str) -> list[str]:

@@ -84,9 +84,7 @@ class Deadline(NamedTuple):
 
 
 def program_facts(
-    tree: MachineFiles,
-    commands: Sequence[Sequence[str]],
-    surroundings: Mapping[str, str],
+    tree: MachineFiles, commands: Sequence[Sequence[str]], surroundings: Mapping[str, str]
 ) -> Iterator[Fact]:
     """Yield the program and the paths of each command, and the file of each program.
 
@@ -317,8 +315,7 @@ def version_facts(asked: Mapping[str, RunningProgram], deadline: Deadline) -> It
 
 _AS_IT_IS = ("--no-optional-locks", "--no-replace-objects")
 _STATUS = git_words(
-    *(*_AS_IT_IS, "status", "--porcelain"),
-    *("--untracked-files=no", "--ignore-submodules=all"),
+    *(*_AS_IT_IS, "status", "--porcelain"), *("--untracked-files=no", "--ignore-submodules=all")
 )
 _TIME = git_words(*_AS_IT_IS, "rev-list", "--max-count=1", "--timestamp", "HEAD")
 _COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?\Z")

@@ -225,8 +225,7 @@ def _number(tree: MachineFiles, path: str) -> float | None:
 _CGROUP_LIMITS = (
     CgroupLimit("cgroup.cpu_limit_cores", "cpu", ("cpu.cfs_quota_us", "cpu.max"), _cores),
     CgroupLimit(
-        *("cgroup.memory_max_bytes", "memory"),
-        *(("memory.limit_in_bytes", "memory.max"), _number),
+        *("cgroup.memory_max_bytes", "memory"), *(("memory.limit_in_bytes", "memory.max"), _number)
     ),
     CgroupLimit("cgroup.memory_high_bytes", "memory", ("", "memory.high"), _number),
     CgroupLimit("cgroup.swap_max_bytes", "memory", ("", "memory.swap.max"), _number),

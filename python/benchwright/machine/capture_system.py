@@ -40,10 +40,7 @@ _VENDORS = (
     *(("OpenStack", "kvm"), ("KubeVirt", "kvm"), ("DigitalOcean", "kvm")),
 )
 _DMI = ("product_name", "sys_vendor", "board_vendor", "bios_vendor")
-_CONTAINER_MARKS = (
-    ("/run/.containerenv", "podman"),
-    ("/.dockerenv", "docker"),
-)
+_CONTAINER_MARKS = (("/run/.containerenv", "podman"), ("/.dockerenv", "docker"))
 _IN_CGROUP = re.compile(r"docker|kubepods|lxc|containerd|libpod|garden")
 
 

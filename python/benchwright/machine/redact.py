@@ -117,10 +117,7 @@ def _password_option(programs: dict[str, str], between: str) -> re.Pattern[str]:
 def _password_options() -> tuple[re.Pattern[str], ...]:
     """Return the patterns that find passwords. They are compiled on first use: that takes as
     long as compiling all other patterns, and hardly any text has such a program."""
-    return (
-        _password_option(_PASSWORD_LETTERS, r"\s*"),
-        _password_option(_ATTACHED_LETTERS, ""),
-    )
+    return (_password_option(_PASSWORD_LETTERS, r"\s*"), _password_option(_ATTACHED_LETTERS, ""))
 
 
 _ADDRESSES = frozenset({"SSH_AUTH_SOCK", "XAUTHORITY"})

@@ -201,12 +201,7 @@ class _NotStarted:
 class _Started:
     """A running program."""
 
-    def __init__(
-        self,
-        name: str,
-        process: subprocess.Popen[bytes],
-        output: IO[bytes],
-    ) -> None:
+    def __init__(self, name: str, process: subprocess.Popen[bytes], output: IO[bytes]) -> None:
         self._name = name
         self._process = process
         self._output = output
@@ -236,12 +231,7 @@ class _Started:
 
 def _environment() -> dict[str, str]:
     kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
-    return {
-        **kept,
-        "LC_ALL": "C",
-        "GIT_OPTIONAL_LOCKS": "0",
-        "GIT_TERMINAL_PROMPT": "0",
-    }
+    return {**kept, "LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0"}
 
 
 # --------------------------------------------------------------------------------------
@@ -252,11 +242,7 @@ def _environment() -> dict[str, str]:
 # hw-vuln, pm/cpufreq), proc(5), sysfs ABI documents.
 
 FactFile = tuple[str, str, FactWeight]
-FATAL, SUSPICIOUS, EXPECTED = (
-    FactWeight.FATAL,
-    FactWeight.SUSPICIOUS,
-    FactWeight.EXPECTED,
-)
+FATAL, SUSPICIOUS, EXPECTED = (FactWeight.FATAL, FactWeight.SUSPICIOUS, FactWeight.EXPECTED)
 _CPU = "/sys/devices/system/cpu"
 _MM = "/sys/kernel/mm"
 _CLOCKSOURCE = "/sys/devices/system/clocksource/clocksource0"

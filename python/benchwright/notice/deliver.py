@@ -88,11 +88,7 @@ class _Attempt:
     """The process that sends a notice to one target."""
 
     def __init__(
-        self,
-        target: NoticeTarget,
-        notice: Notice,
-        limits: NoticeLimits,
-        output: IO[bytes],
+        self, target: NoticeTarget, notice: Notice, limits: NoticeLimits, output: IO[bytes]
     ) -> None:
         self._target = target
         self._output = output

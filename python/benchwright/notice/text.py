@@ -10,13 +10,7 @@ import datetime
 import msgspec
 
 from benchwright.core import untrusted
-from benchwright.core.notice import (
-    NOTICE_SCHEMA,
-    Notice,
-    NoticeEvent,
-    NoticeFinding,
-    NoticeResult,
-)
+from benchwright.core.notice import NOTICE_SCHEMA, Notice, NoticeEvent, NoticeFinding, NoticeResult
 from benchwright.core.text import plural
 
 MOST_LINES = 200
@@ -88,11 +82,7 @@ def written_time(at_ns: int) -> str:
 
 
 class NoticeDocument(
-    msgspec.Struct,
-    frozen=True,
-    kw_only=True,
-    tag_field="schema",
-    tag=NOTICE_SCHEMA,
+    msgspec.Struct, frozen=True, kw_only=True, tag_field="schema", tag=NOTICE_SCHEMA
 ):
     """A notice: what happened to which suite, on which host."""
 

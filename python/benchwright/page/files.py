@@ -20,15 +20,7 @@ from benchwright.core.results import Summary
 from benchwright.core.text import moment_text, percent_text, plural
 from benchwright.core.untrusted import visible
 from benchwright.findings.environment import value_text
-from benchwright.page.document import (
-    Cell,
-    Column,
-    Number,
-    ReportPart,
-    Section,
-    TableBlock,
-    Words,
-)
+from benchwright.page.document import Cell, Column, Number, ReportPart, Section, TableBlock, Words
 from benchwright.page.origin import data_section, facts_table
 from benchwright.page.stored import StoredTest, StoredTests
 from benchwright.page.tests import answered_part, results_section, tests_section
@@ -214,10 +206,7 @@ def _with_interval(number: Number, summary: Summary) -> Number:
         return number
     known = math.isfinite(summary.confidence)
     return msgspec.structs.replace(
-        number,
-        low=summary.low,
-        high=summary.high,
-        confidence=summary.confidence if known else None,
+        number, low=summary.low, high=summary.high, confidence=summary.confidence if known else None
     )
 
 

@@ -21,10 +21,7 @@ from benchwright.report.answer import (
     estimate_text,
     input_of_contents,
 )
-from benchwright.study.contents import (
-    TestContents,
-    stored_baseline,
-)
+from benchwright.study.contents import TestContents, stored_baseline
 from benchwright.study.journal import StoredSession, Study
 
 
@@ -60,11 +57,7 @@ def headline(study: Study, session: StoredSession, tests: Sequence[TestContents]
 
 def _of_comparison(comparison: ComparisonResult) -> str:
     """Return the noise of a null comparison, or the first verdict and what the gates decided."""
-    from benchwright.report.comparison import (
-        gates_headline,
-        null_headline,
-        verdict_headline,
-    )
+    from benchwright.report.comparison import gates_headline, null_headline, verdict_headline
 
     if comparison.rule.exactly is not None and comparison.null is not None:
         return null_headline(comparison.null)

@@ -35,12 +35,7 @@ from benchwright.page.document import (
     ReportPart,
     Section,
 )
-from benchwright.report.charts.svg import (
-    CHART_CSS,
-    PANEL_WIDTH,
-    WIDE_PANEL,
-    sheet_svg,
-)
+from benchwright.report.charts.svg import CHART_CSS, PANEL_WIDTH, WIDE_PANEL, sheet_svg
 from benchwright.study.contents import NULL_KIND
 
 _ROOM = files("benchwright.page")

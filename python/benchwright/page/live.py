@@ -34,16 +34,7 @@ from urllib.parse import parse_qs
 
 from benchwright.page.html import LiveSettings, render_page
 from benchwright.page.stream import JournalFollower, LivePage, Reading
-from benchwright.run.viewer import (
-    DONE,
-    END,
-    SESSION,
-    SOCKET,
-    TURN,
-    URL,
-    WANT,
-    listen_for_sessions,
-)
+from benchwright.run.viewer import DONE, END, SESSION, SOCKET, TURN, URL, WANT, listen_for_sessions
 from benchwright.study.directory import JOURNAL, writer_of
 
 SHORTEST_S = 1.0
@@ -281,11 +272,7 @@ class LiveServer:
 
     def _refresh(self) -> bool:
         """Read the journal and render it if it may have changed; return whether the page did."""
-        seen = (
-            self._journal_state(),
-            self._is_over,
-            writer_of(self._study) is not None,
-        )
+        seen = (self._journal_state(), self._is_over, writer_of(self._study) is not None)
         if seen == self._seen and self._reading is not None:
             return False
         self._reading = self._follower.read(is_over=self._is_over)
@@ -347,8 +334,7 @@ class LiveServer:
         """End all streams: every client has the last event, or does not read."""
         with self._changed:
             self._changed.wait_for(
-                lambda: not any(client.undrawn for client in self._clients),
-                LAST_DRAWING_S,
+                lambda: not any(client.undrawn for client in self._clients), LAST_DRAWING_S
             )
             for client in self._clients:
                 client.messages.put(b"event: bye\ndata:\n\n")

@@ -74,10 +74,7 @@ def environment_section(part: str, machines: Sequence[MachineCapture]) -> Sectio
 def facts_table(identifier: str, title: str, rows: list[tuple[Cell, ...]]) -> TableBlock:
     """Return facts as a table of names and values."""
     return TableBlock(
-        id=identifier,
-        title=title,
-        columns=(Column("Fact"), Column("Value")),
-        rows=tuple(rows),
+        id=identifier, title=title, columns=(Column("Fact"), Column("Value")), rows=tuple(rows)
     )
 
 
@@ -128,10 +125,7 @@ def _all_facts(part: str, machine: MachineCapture) -> TableBlock:
         title=f"All {plural(len(facts), 'fact')}",
         columns=(Column("Fact"), Column("Value")),
         rows=tuple(
-            (
-                Words(visible(fact.name)),
-                Words(shown_value(fact.name, fact.value or "")),
-            )
+            (Words(visible(fact.name)), Words(shown_value(fact.name, fact.value or "")))
             for fact in facts
         ),
         folded=True,
@@ -165,10 +159,7 @@ def shared_section(
             blocks.append(Prose(text, "doubtful"))
             continue
         rows = tuple(
-            (
-                Words(visible(change.name)),
-                *map(Words, side_texts(change, 80)),
-            )
+            (Words(visible(change.name)), *map(Words, side_texts(change, 80)))
             for machine in others
             for change in difference(machines[0][0], machine).changes
             if change.known and change.weight != "expected"
@@ -235,9 +226,7 @@ def method_section(stored: StoredTests, answer: SessionAnswer) -> Section:
         lead="The rule that ends each test, and what is needed to measure it again.",
         blocks=(
             facts_table(
-                f"{stored.id}-method-facts",
-                "Method",
-                [*rows, *session_rows(stored.session)],
+                f"{stored.id}-method-facts", "Method", [*rows, *session_rows(stored.session)]
             ),
         ),
     )
@@ -277,10 +266,7 @@ def data_section(stored: StoredTests, baseline: int = 0) -> Section:
     count = sum(len(test.trials) for test in stored.tests)
     name = stored.path.name
     csv_file = Download(
-        f"{name}-trials.csv",
-        "text/csv",
-        trials_csv(stored),
-        "each trial and its values",
+        f"{name}-trials.csv", "text/csv", trials_csv(stored), "each trial and its values"
     )
     json_file = Download(
         f"{name}-stats.json",

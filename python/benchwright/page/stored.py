@@ -29,18 +29,9 @@ from benchwright.stats.aggregate import (
     summarise_columns,
 )
 from benchwright.stats.metric_rules import MetricRules
-from benchwright.study.contents import (
-    NULL_KIND,
-    TestContents,
-    machines_of,
-    tests_of,
-)
+from benchwright.study.contents import NULL_KIND, TestContents, machines_of, tests_of
 from benchwright.study.database import reporting_damage
-from benchwright.study.findings import (
-    input_findings,
-    session_findings,
-    stored_findings,
-)
+from benchwright.study.findings import input_findings, session_findings, stored_findings
 from benchwright.study.journal import StoredSession, Study
 from benchwright.study.keys import is_comparison_result
 from benchwright.study.parsers.api import ParsedInput
@@ -121,10 +112,7 @@ class StoredTests(msgspec.Struct, frozen=True):
     @property
     def findings(self) -> tuple[Finding, ...]:
         """All findings: about the session, then about each test."""
-        return (
-            *self.about_session,
-            *(one for test in self.tests for one in test.findings),
-        )
+        return (*self.about_session, *(one for test in self.tests for one in test.findings))
 
 
 def read_tests(
@@ -138,10 +126,7 @@ def read_tests(
     about_session = (
         session_findings(study, session.number)
         if stored is None
-        else (
-            *stored.session,
-            *(one for found in stored.comparisons.values() for one in found),
-        )
+        else (*stored.session, *(one for found in stored.comparisons.values() for one in found))
     )
     tests = []
     for place, contents in enumerate(tests_of(study, session.number), 1):
@@ -250,9 +235,5 @@ def _comparison(payload: bytes) -> ComparisonResult:
 def explained(test: StoredTest, name: str) -> Explanation:
     """Return what limited a test, under its short name."""
     return explain_test(
-        name,
-        test.trials,
-        test.findings,
-        sample=test.parsed.sample,
-        files=test.parsed.files,
+        name, test.trials, test.findings, sample=test.parsed.sample, files=test.parsed.files
     )

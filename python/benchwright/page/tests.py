@@ -450,12 +450,7 @@ def tests_section(stored: StoredTests, answer: SessionAnswer) -> Section:
                 ),
                 tone=_tone(row, stored.session.status),
                 blocks=tuple(
-                    _test_blocks(
-                        test,
-                        row,
-                        alone=not several,
-                        brief=len(stored.tests) >= FOLD_FROM,
-                    )
+                    _test_blocks(test, row, alone=not several, brief=len(stored.tests) >= FOLD_FROM)
                 ),
                 folded=len(stored.tests) >= FOLD_FROM,
             )
@@ -473,11 +468,7 @@ def _test_blocks(test: StoredTest, row: TestAnswer, *, alone: bool, brief: bool)
         blocks.append(Lines("Command", commands))
     if summaries:
         blocks.append(
-            _quantities(
-                test,
-                row,
-                [s for s in summaries if s.name in kept] if brief else summaries,
-            )
+            _quantities(test, row, [s for s in summaries if s.name in kept] if brief else summaries)
         )
     elif not test.observed:
         blocks.append(Prose("No trial of this test counts, so it has no numbers.", "doubtful"))
@@ -505,10 +496,7 @@ def _quantities(test: StoredTest, row: TestAnswer, summaries: Sequence[Summary])
             (
                 Words(visible(label_of(summary.name, summary.label))),
                 estimate_number(
-                    f"{key}.mean",
-                    answers.get(summary.name) or mean_of(summary),
-                    scale,
-                    link=link,
+                    f"{key}.mean", answers.get(summary.name) or mean_of(summary), scale, link=link
                 ),
                 number_of(f"{key}.median", summary.median, scale),
                 number_of(f"{key}.min", summary.minimum, scale),
@@ -589,10 +577,7 @@ def trials_table(test: StoredTest, row: TestAnswer, *, brief: bool) -> TableBloc
             Column("Ended"),
             *([Column(at_scale.heading("Start"), "after the first trial", True)] if timed else []),
             *(
-                Column(
-                    scale.heading(visible(label_of(rule.name, rule.label))),
-                    numeric=True,
-                )
+                Column(scale.heading(visible(label_of(rule.name, rule.label))), numeric=True)
                 for rule, scale in zip(rules, scales, strict=True)
             ),
         ),

@@ -22,14 +22,7 @@ from benchwright.report.charts.compose import compose_plot
 from benchwright.report.charts.panels import plot_sheet
 from benchwright.report.charts.plan import ChartRequest
 from benchwright.report.charts.plot_data import PlotMode
-from benchwright.report.charts.sheet import (
-    AxisUnit,
-    LevelLine,
-    Panel,
-    PanelAxis,
-    PanelCurve,
-    Sheet,
-)
+from benchwright.report.charts.sheet import AxisUnit, LevelLine, Panel, PanelAxis, PanelCurve, Sheet
 from benchwright.report.charts.source import (
     PlotGroup,
     PlotTest,
@@ -178,11 +171,7 @@ def _grouped(test: ShownTest, axis: PanelAxis) -> Sheet:
             low.append(min(group))
             high.append(max(group))
     curve = PanelCurve(
-        "median, with the range",
-        tuple(x),
-        tuple(middle),
-        low=tuple(low),
-        high=tuple(high),
+        "median, with the range", tuple(x), tuple(middle), low=tuple(low), high=tuple(high)
     )
     marks: tuple[LevelLine, ...] = ()
     if test.estimate is not None:

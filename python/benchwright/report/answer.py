@@ -29,14 +29,7 @@ from benchwright.core.plan import (
     UntilPrecise,
     usual_direction,
 )
-from benchwright.core.results import (
-    UNSEEN_SIZE,
-    Alternative,
-    Estimate,
-    Finding,
-    Severity,
-    SlowRuns,
-)
+from benchwright.core.results import UNSEEN_SIZE, Alternative, Estimate, Finding, Severity, SlowRuns
 from benchwright.core.text import (
     duration_ns_text,
     duration_text,
@@ -54,12 +47,7 @@ from benchwright.findings.codes import BROKEN_CODES, CHANGE_CODES, WHOLE_CODES
 from benchwright.findings.sanity import kind_of
 from benchwright.report.documents import EstimateEntry, entry
 from benchwright.report.parts import ending_text
-from benchwright.stats.aggregate import (
-    MetricColumn,
-    TrialValues,
-    metric_columns,
-    observe_trials,
-)
+from benchwright.stats.aggregate import MetricColumn, TrialValues, metric_columns, observe_trials
 from benchwright.stats.metric_rules import MetricRules
 
 if TYPE_CHECKING:
@@ -338,10 +326,7 @@ class _Figure(msgspec.Struct, frozen=True):
 
 
 def estimate_of(
-    rule: StoppingRule | None,
-    stop: StopDecision | None,
-    column: MetricColumn,
-    rules: MetricRules,
+    rule: StoppingRule | None, stop: StopDecision | None, column: MetricColumn, rules: MetricRules
 ) -> Estimate:
     """Return a metric's value with the interval that is shown for it everywhere.
 
@@ -436,10 +421,7 @@ def ratio_of(one: Estimate, reference: Estimate) -> Estimate | None:
     value = one.value / reference.value
     # How far the ends are from the values, as shares of the values.
     below, above = 1 - one.low / one.value, one.high / one.value - 1
-    under, over = (
-        1 - reference.low / reference.value,
-        reference.high / reference.value - 1,
-    )
+    under, over = (1 - reference.low / reference.value, reference.high / reference.value - 1)
     low = high = math.nan
     if all(map(math.isfinite, (below, above, under, over))) and under < 1:
         low = _mover_low(below, over)
@@ -692,9 +674,7 @@ def _label_text(labels: Pairs) -> str:
 # -- Findings, grouped -----------------------------------------------------------------
 
 
-def finding_groups(
-    named: Iterable[tuple[str, Finding]],
-) -> tuple[FindingGroup, ...]:
+def finding_groups(named: Iterable[tuple[str, Finding]]) -> tuple[FindingGroup, ...]:
     """Return one group for each code, the worst first, then those of most tests.
 
     `named` are findings, each with the short name of its test, or an empty one if it concerns the

@@ -18,13 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 import msgspec
 
 from benchwright.core.results import Alternative, Estimate, Finding, Severity
-from benchwright.core.text import (
-    exact_text,
-    list_text,
-    more_text,
-    plural,
-    quantity_text,
-)
+from benchwright.core.text import exact_text, list_text, more_text, plural, quantity_text
 from benchwright.core.text_table import (
     TextColumn,
     cells_in_unit,
@@ -36,12 +30,7 @@ from benchwright.core.text_table import (
     word_column,
 )
 from benchwright.core.untrusted import one_line, shell_text, visible
-from benchwright.findings.codes import (
-    BROKEN_CODES,
-    CHANGE_CODES,
-    UNSTEADY_CODES,
-    WHOLE_CODES,
-)
+from benchwright.findings.codes import BROKEN_CODES, CHANGE_CODES, UNSTEADY_CODES, WHOLE_CODES
 from benchwright.report.answer import (
     BEST,
     FIRST,
@@ -330,9 +319,7 @@ def _figure_columns(
             yield 1, column
 
 
-def _estimate_columns(
-    about: Sequence[tuple[str, Estimate | None]],
-) -> Iterator[TextColumn]:
+def _estimate_columns(about: Sequence[tuple[str, Estimate | None]]) -> Iterator[TextColumn]:
     """Yield the values, with their unit in the heading, and the half widths in per cent."""
     values = [None if one is None else one.value for _, one in about]
     percents = [None if one is None else half_width_percent(one) for _, one in about]
@@ -462,10 +449,7 @@ def group_lines(
             if len(shown) <= MOST_LINES or group.code in uncut:
                 break
         first, *rest = shown
-        lines += [
-            first.replace(f"{severity}:", f"{paint(group.severity, severity)}:", 1),
-            *rest,
-        ]
+        lines += [first.replace(f"{severity}:", f"{paint(group.severity, severity)}:", 1), *rest]
     if len(groups) > MOST_GROUPS:
         more = ", ".join(group.code for group in groups[MOST_GROUPS:])
         lines += wrapped(f"{more_text(len(groups) - MOST_GROUPS)}: {more}", width)

@@ -11,9 +11,7 @@ from benchwright.stats.metric_rules import MetricRules
 from benchwright.study.parsers.api import ParsedInput, trials_of
 
 
-def paired_blocks(
-    inputs: Sequence[ParsedInput],
-) -> list[list[list[MetricValues | None]]]:
+def paired_blocks(inputs: Sequence[ParsedInput]) -> list[list[list[MetricValues | None]]]:
     """Return the valid blocks: for each arm, the values of its trials.
 
     Incomplete blocks, after an interrupt, are left out.
@@ -30,10 +28,7 @@ def paired_blocks(
 
 def _by_block(parsed_input: ParsedInput) -> dict[int, list[MetricValues | None]]:
     assert parsed_input.arm is not None
-    book, found = (
-        MetricRules(parsed_input.specs),
-        dict[int, list[MetricValues | None]](),
-    )
+    book, found = (MetricRules(parsed_input.specs), dict[int, list[MetricValues | None]]())
     for trial in trials_of(parsed_input):
         if trial.ending is not TrialEnding.INTERRUPTED and not trial.warmup:
             number = (trial.epoch - 1) // parsed_input.arm.trials_per_block

@@ -28,12 +28,7 @@ from benchwright.core.comparison import (
     Verdict,
 )
 from benchwright.core.results import Estimate
-from benchwright.core.text import (
-    number_text,
-    p_text,
-    percent_text,
-    plural,
-)
+from benchwright.core.text import number_text, p_text, percent_text, plural
 from benchwright.report.documents import StopEntry, entry, stop_entry
 from benchwright.report.observed import FailureEntry, ObservedEntry, OutputEntry
 from benchwright.stats.metric_rules import MetricRules
@@ -427,9 +422,5 @@ def _verdict_entry(v: MetricVerdict, comparison: ComparisonResult) -> VerdictEnt
 def _gate_entry(gate: GateVerdict) -> GateEntry:
     condition = gate.gate
     return entry(
-        GateEntry,
-        gate,
-        condition=condition.text,
-        metric=condition.metric,
-        test=gate.test or UNSET,
+        GateEntry, gate, condition=condition.text, metric=condition.metric, test=gate.test or UNSET
     )

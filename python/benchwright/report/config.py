@@ -32,11 +32,7 @@ class ConfigValueEntry(msgspec.Struct, frozen=True):
 
 
 class ConfigDocument(
-    msgspec.Struct,
-    frozen=True,
-    kw_only=True,
-    tag_field="schema",
-    tag="benchwright/config/1",
+    msgspec.Struct, frozen=True, kw_only=True, tag_field="schema", tag="benchwright/config/1"
 ):
     """The options that configuration files can set, with their values and origins."""
 

@@ -10,13 +10,7 @@ from itertools import groupby
 
 import msgspec
 
-from benchwright.core.machine import (
-    Fact,
-    FactChange,
-    FactWeight,
-    MachineCapture,
-    MachineDifference,
-)
+from benchwright.core.machine import Fact, FactChange, FactWeight, MachineCapture, MachineDifference
 from benchwright.core.text import binary_size_text, plural
 from benchwright.core.untrusted import one_line
 from benchwright.findings.environment import value_text
@@ -290,11 +284,7 @@ class ChangeEntry(msgspec.Struct, frozen=True):
 
 
 class EnvDifferenceDocument(
-    msgspec.Struct,
-    frozen=True,
-    kw_only=True,
-    tag_field="schema",
-    tag="benchwright/env-diff/1",
+    msgspec.Struct, frozen=True, kw_only=True, tag_field="schema", tag="benchwright/env-diff/1"
 ):
     """Everything that differs between two captures."""
 

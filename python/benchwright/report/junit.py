@@ -54,10 +54,7 @@ def comparison_suite(
 
 
 def suite_of(
-    name: str,
-    cases: Sequence[ElementTree.Element],
-    duration_ns: int,
-    findings: Sequence[Finding],
+    name: str, cases: Sequence[ElementTree.Element], duration_ns: int, findings: Sequence[Finding]
 ) -> ElementTree.Element:
     """Return a `testsuite` with these cases, and the counts of their outcomes."""
     counts = {

@@ -14,11 +14,7 @@ from benchwright.study.contents import StoredDefault
 
 
 class RunDocument(
-    msgspec.Struct,
-    frozen=True,
-    kw_only=True,
-    tag_field="schema",
-    tag="benchwright/run/1",
+    msgspec.Struct, frozen=True, kw_only=True, tag_field="schema", tag="benchwright/run/1"
 ):
     """The outcome of a session of tests. `observed`, `stderr_tail` and `output` are keyed by
     test and have only tests with such data."""
@@ -43,11 +39,7 @@ class RunDocument(
 
 
 class CompareDocument(
-    ComparisonEntry,
-    frozen=True,
-    kw_only=True,
-    tag_field="schema",
-    tag="benchwright/compare/1",
+    ComparisonEntry, frozen=True, kw_only=True, tag_field="schema", tag="benchwright/compare/1"
 ):
     """The outcome of a comparison, its answer and its findings."""
 

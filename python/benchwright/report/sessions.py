@@ -264,11 +264,7 @@ class SessionEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LsDocument(
-    msgspec.Struct,
-    frozen=True,
-    kw_only=True,
-    tag_field="schema",
-    tag="benchwright/ls/1",
+    msgspec.Struct, frozen=True, kw_only=True, tag_field="schema", tag="benchwright/ls/1"
 ):
     """Stored sessions."""
 
@@ -280,11 +276,7 @@ class LsDocument(
 
 
 class ShowDocument(
-    msgspec.Struct,
-    frozen=True,
-    kw_only=True,
-    tag_field="schema",
-    tag="benchwright/show/1",
+    msgspec.Struct, frozen=True, kw_only=True, tag_field="schema", tag="benchwright/show/1"
 ):
     """One stored session."""
 
@@ -296,11 +288,7 @@ class ShowDocument(
 
 
 class TagDocument(
-    msgspec.Struct,
-    frozen=True,
-    kw_only=True,
-    tag_field="schema",
-    tag="benchwright/tag/1",
+    msgspec.Struct, frozen=True, kw_only=True, tag_field="schema", tag="benchwright/tag/1"
 ):
     """Name, tags and note of a session."""
 

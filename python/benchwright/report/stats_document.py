@@ -114,12 +114,7 @@ def compose_report(
         for place, entry in enumerate(entries)
     )
     return StatsReport(
-        sections,
-        tuple(findings),
-        tuple(notices),
-        baseline,
-        confidence,
-        tuple(comparisons),
+        sections, tuple(findings), tuple(notices), baseline, confidence, tuple(comparisons)
     )
 
 

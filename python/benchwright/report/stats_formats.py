@@ -12,20 +12,10 @@ from benchwright.core.observation import MeasurementBlock
 from benchwright.core.plan import Pairs
 from benchwright.core.untrusted import one_line
 from benchwright.report.answer_text import StudyAnswer, answer_rows
-from benchwright.report.stats_document import (
-    InputSection,
-    QuantityLine,
-    StatsReport,
-    most_notable,
-)
+from benchwright.report.stats_document import InputSection, QuantityLine, StatsReport, most_notable
 from benchwright.report.stats_json import render_json
 from benchwright.report.stats_table import render_table, tables_with_units
-from benchwright.report.ttest import (
-    TTEST_COLUMNS,
-    TTEST_CSV_COLUMNS,
-    csv_fields,
-    ttest_cells,
-)
+from benchwright.report.ttest import TTEST_COLUMNS, TTEST_CSV_COLUMNS, csv_fields, ttest_cells
 
 # -- CSV, Markdown and LaTeX (table: stats_table.py; JSON: stats_json.py) --------------
 #
@@ -252,9 +242,7 @@ def render_stats(document: StatsReport, form: str) -> str:
 _DUMP_COLUMNS = ("input", "thread", "epoch", "command", "status")
 
 
-def render_dump(
-    inputs: Sequence[tuple[str, Sequence[MeasurementBlock], Pairs]],
-) -> str:
+def render_dump(inputs: Sequence[tuple[str, Sequence[MeasurementBlock], Pairs]]) -> str:
     """Return one line per measurement block of every input (name, blocks, levels), in order.
 
     Columns: input, thread, epoch, command, status, then the values in order of first

@@ -17,11 +17,7 @@ from benchwright.report.documents import (
     estimate_entry,
     stop_entry,
 )
-from benchwright.report.stats_document import (
-    InputSection,
-    QuantityLine,
-    StatsReport,
-)
+from benchwright.report.stats_document import InputSection, QuantityLine, StatsReport
 from benchwright.stats.input_comparison import InputComparison, QuantityComparison
 
 
@@ -124,11 +120,7 @@ class NoticeEntry(msgspec.Struct, frozen=True):
 
 
 class StatsDocument(
-    msgspec.Struct,
-    frozen=True,
-    kw_only=True,
-    tag_field="schema",
-    tag="benchwright/stats/1",
+    msgspec.Struct, frozen=True, kw_only=True, tag_field="schema", tag="benchwright/stats/1"
 ):
     """The report of `bw stats`."""
 

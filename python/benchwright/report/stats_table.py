@@ -133,12 +133,7 @@ def render_readable(
 
 
 def doubts_text(
-    document: StatsReport,
-    width: int,
-    paint: Paint = unpainted,
-    *,
-    verbose: bool,
-    more: str,
+    document: StatsReport, width: int, paint: Paint = unpainted, *, verbose: bool, more: str
 ) -> str:
     """Return the findings by code and the notices, as below the tables; see `render_readable`."""
     names = {section.name for section in document.sections}
@@ -156,9 +151,7 @@ def doubts_text(
     return "\n".join(filter(None, (found, notice_lines(shown))))
 
 
-def tables_with_units(
-    sections: Sequence[InputSection],
-) -> list[tuple[str, list[list[str]]]]:
+def tables_with_units(sections: Sequence[InputSection]) -> list[tuple[str, list[list[str]]]]:
     """Return the name of each section with its headings and rows, which have their units.
 
     A quantity of one dimension has the same unit and decimals in all sections, so that they can
@@ -187,10 +180,7 @@ def tables_with_units(
                 *map(percent, (*(figure(line) for figure in shares), *last)),
             ]
     return [
-        (
-            section.name,
-            [column_headings(section), *(rows[id(line)] for line in section.lines)],
-        )
+        (section.name, [column_headings(section), *(rows[id(line)] for line in section.lines)])
         for section in sections
     ]
 

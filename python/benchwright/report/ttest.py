@@ -7,11 +7,7 @@ import math
 from benchwright.core.text import heading_with_unit
 from benchwright.core.untrusted import visible_lines
 from benchwright.report.stats_document import ABSENT, StatsReport, decimals_for, number
-from benchwright.stats.input_comparison import (
-    PRETEST_LEVEL,
-    InputComparison,
-    QuantityComparison,
-)
+from benchwright.stats.input_comparison import PRETEST_LEVEL, InputComparison, QuantityComparison
 from benchwright.stats.two_sample import POOLED, RankTest
 
 # Decision: the paper's lines are printed unchanged (the interval of the difference, the
@@ -178,9 +174,7 @@ TTEST_CSV_COLUMNS = (
 """Columns that `--ttest` adds to the CSV line of an input and quantity."""
 
 
-def csv_fields(
-    document: StatsReport,
-) -> dict[tuple[str, str], list[str | float | None]]:
+def csv_fields(document: StatsReport) -> dict[tuple[str, str], list[str | float | None]]:
     """Return the fields of `TTEST_CSV_COLUMNS`, keyed by input and quantity."""
     return {
         (pair.candidate, one.name): _ttest_fields(pair, one)

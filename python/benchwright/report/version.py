@@ -17,11 +17,7 @@ class ProgramVersion(msgspec.Struct, frozen=True):
 
 
 class VersionDocument(
-    msgspec.Struct,
-    frozen=True,
-    kw_only=True,
-    tag_field="schema",
-    tag="benchwright/version/1",
+    msgspec.Struct, frozen=True, kw_only=True, tag_field="schema", tag="benchwright/version/1"
 ):
     """The versions of what an installation of bw consists of."""
 

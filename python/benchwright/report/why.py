@@ -41,12 +41,7 @@ from benchwright.findings.codes import LIMITER_CODES
 from benchwright.findings.explanation import ONLY_STATED, Explanation
 from benchwright.findings.observed import ObservedFiles
 from benchwright.findings.use_table import UseRow, UseValue, busy_rows
-from benchwright.report.answer import (
-    FindingGroup,
-    concerned_text,
-    finding_groups,
-    without_detail,
-)
+from benchwright.report.answer import FindingGroup, concerned_text, finding_groups, without_detail
 from benchwright.report.documents import FindingEntry, entries, entry
 from benchwright.report.stats_document import ABSENT
 
@@ -118,10 +113,7 @@ def _worst(groups: Sequence[FindingGroup], results: Sequence[Explanation]) -> li
 
 
 def _answers(
-    groups: Sequence[FindingGroup],
-    results: Sequence[Explanation],
-    width: int,
-    noun: str,
+    groups: Sequence[FindingGroup], results: Sequence[Explanation], width: int, noun: str
 ) -> Iterator[str]:
     """Yield what limited the results: a sentence for each cause, its evidence and remedy, then
     the sentences of results without a limit."""
@@ -229,8 +221,7 @@ def _figures(results: Sequence[Explanation], width: int, noun: str) -> list[str]
         return _wrapped(_figure_text(results[0]), width, "")
     names = word_column(noun, [one_line(one.name) for one in results])
     causes = word_column(
-        "limited by",
-        [", ".join(cause.code for cause in one.causes) or ABSENT for one in results],
+        "limited by", [", ".join(cause.code for cause in one.causes) or ABSENT for one in results]
     )
     summaries = [one.figure for one in results]
     kinds = {(one.label, one.unit) for one in summaries if one is not None}
@@ -367,10 +358,7 @@ def _absent(explanation: Explanation, width: int) -> Iterator[str]:
 
 
 def _other_findings(
-    about: Sequence[Finding],
-    results: Sequence[Explanation],
-    width: int,
-    noun: str,
+    about: Sequence[Finding], results: Sequence[Explanation], width: int, noun: str
 ) -> Iterator[str]:
     """Yield the other findings, one for each code and severity, with remedies of all but notes."""
     for group in _groups_of(results, lambda one: one.findings, about):
@@ -523,10 +511,7 @@ class WhyDocument(msgspec.Struct, frozen=True, tag_field="schema", tag="benchwri
 
 
 def why_document(
-    results: Iterable[Explanation],
-    study: str,
-    session: int | None,
-    about: Sequence[Finding] = (),
+    results: Iterable[Explanation], study: str, session: int | None, about: Sequence[Finding] = ()
 ) -> WhyDocument:
     """Return the document of all results."""
     explained = tuple(results)

@@ -153,11 +153,7 @@ def _git(directory: str, *words: str) -> _Answer:
 
 
 def _checked(
-    words: Sequence[str],
-    checkout: Checkout,
-    code: str,
-    what: str,
-    directory: str | None = None,
+    words: Sequence[str], checkout: Checkout, code: str, what: str, directory: str | None = None
 ) -> None:
     """Run a command to its end; its output is in `log` beside the tree. Raises BenchError."""
     log = Path(checkout.place) / "log"

@@ -118,11 +118,7 @@ class RunningComparison:
     def so_far(self, stop: StopDecision) -> ComparisonResult:
         """Return the result of the blocks so far."""
         return conclude(
-            self.rule,
-            self._builder.history(),
-            self.request.names,
-            stop,
-            self.request.null,
+            self.rule, self._builder.history(), self.request.names, stop, self.request.null
         )
 
     def answer(self, status: str, detail: str) -> ComparisonResult:

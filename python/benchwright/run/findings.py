@@ -25,10 +25,7 @@ if TYPE_CHECKING:
 
 
 def findings_of_session(
-    session: Session,
-    verdict: SessionVerdict,
-    ledger: Ledger,
-    recorded: Sequence[Finding] = (),
+    session: Session, verdict: SessionVerdict, ledger: Ledger, recorded: Sequence[Finding] = ()
 ) -> SessionFindings:
     """Return the findings of a session that has ended; `recorded` are those recorded while
     it ran. Raises StudyError."""
@@ -51,10 +48,7 @@ def findings_of_comparison(
     """Return the findings about a comparison as a whole and its stored baseline, without
     those about its arms. Raises StudyError."""
     # Most sessions compare nothing.
-    from benchwright.findings.comparison import (
-        comparison_findings,
-        stored_baseline_findings,
-    )
+    from benchwright.findings.comparison import comparison_findings, stored_baseline_findings
     from benchwright.findings.environment import separate_findings
 
     found = [*comparison_findings(result), *stored_baseline_findings(result)]

@@ -130,17 +130,12 @@ class Ledger:
     def begin(self, what: str, keys: tuple[str, ...], plan: TestPlan | None = None) -> int:
         """Record that effects are about to run; return the entry's sequence number."""
         (sequence,) = self.study.append(
-            self.session,
-            [NewEntry("begin", keys[0], BeginPayload(what, keys, plan), None)],
+            self.session, [NewEntry("begin", keys[0], BeginPayload(what, keys, plan), None)]
         )
         return sequence
 
     def finish_trials(
-        self,
-        test_key: str,
-        begin: int,
-        trials: Sequence[Trial],
-        void: VoidPayload | None,
+        self, test_key: str, begin: int, trials: Sequence[Trial], void: VoidPayload | None
     ) -> None:
         """Record the trials of a batch, and its void part, in one durable write."""
         keys = KeysOfTest(test_key)

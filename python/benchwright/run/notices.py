@@ -13,13 +13,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from benchwright.core.notice import (
-    Notice,
-    NoticeEvent,
-    NoticeFinding,
-    NoticeResult,
-    NoticeSettings,
-)
+from benchwright.core.notice import Notice, NoticeEvent, NoticeFinding, NoticeResult, NoticeSettings
 from benchwright.core.results import Finding
 from benchwright.feature import session_kind
 from benchwright.study.journal import SessionInfo
@@ -77,10 +71,7 @@ def is_wanted(targets: Sequence[NoticeSettings], end: SessionEnd) -> bool:
 
 
 def send_end(
-    subject: str,
-    targets: Sequence[NoticeSettings],
-    end: SessionEnd,
-    warn: Callable[[str], None],
+    subject: str, targets: Sequence[NoticeSettings], end: SessionEnd, warn: Callable[[str], None]
 ) -> None:
     """Send a notice of the end of a suite, a search or a load to the targets that want it."""
     if is_wanted(targets, end):

@@ -46,11 +46,7 @@ _REST_PROGRAM = "sleep"
 
 
 def missing_programs(
-    planned: Sequence[Planned],
-    environment: Mapping[str, str],
-    directory: str,
-    *,
-    is_suite: bool,
+    planned: Sequence[Planned], environment: Mapping[str, str], directory: str, *, is_suite: bool
 ) -> Iterator[tuple[PlannedTest, str, str]]:
     """Yield each test with a program that cannot be started, its name, and why.
 
@@ -180,10 +176,7 @@ def prepare_again(info: SessionInfo) -> PreparedProgram:
         from benchwright.suite.compile import compile_sources
 
         program = compile_sources(
-            info.program_main,
-            sources,
-            defines=defines,
-            environment={**os.environ, **stored},
+            info.program_main, sources, defines=defines, environment={**os.environ, **stored}
         )
     return PreparedProgram(program, info, defines, stored)
 
@@ -269,11 +262,7 @@ def _diagnostic_at(item: PlannedTest, code: str, message: str, hint: str = "") -
 
 def exec_environment(prepared: PreparedProgram, study: Path) -> ExecEnvironment:
     """Return the environment of every command of the session."""
-    ours = {
-        **prepared.stored_environment,
-        SESSION_TOKEN: prepared.token,
-        "BW_STUDY": str(study),
-    }
+    ours = {**prepared.stored_environment, SESSION_TOKEN: prepared.token, "BW_STUDY": str(study)}
     return ExecEnvironment(prepared.info.directory, tuple(ours.items()))
 
 
@@ -284,9 +273,7 @@ def planned_tests(prepared: PreparedProgram) -> tuple[TestPlan, ...]:
     """
     try:
         planned = describe(
-            prepared.program,
-            defines=prepared.defines,
-            environment=prepared.environment,
+            prepared.program, defines=prepared.defines, environment=prepared.environment
         )
     except InputError:
         # The session was checked when it started; a resume may rehearse in another environment.
@@ -337,10 +324,7 @@ def _prepare(
         defines=tuple(defines.items()),
         program_main=main,
         sources=tuple((s.path, s.text) for s in program.sources),
-        options={
-            "token": os.urandom(8).hex(),
-            "environment": msgspec.json.encode(stored).decode(),
-        },
+        options={"token": os.urandom(8).hex(), "environment": msgspec.json.encode(stored).decode()},
         kind="run",
     )
     return PreparedProgram(program, info, defines, stored)

@@ -35,12 +35,7 @@ from benchwright.run.notices import (
     send_end,
     subject_of,
 )
-from benchwright.run.observers import (
-    SAMPLE,
-    WATCH_OPTION,
-    ObserverOutput,
-    session_watcher,
-)
+from benchwright.run.observers import SAMPLE, WATCH_OPTION, ObserverOutput, session_watcher
 from benchwright.run.preparation import boot_id
 from benchwright.run.recovery import CRASH_CAUSE, Recovery, recover
 from benchwright.run.session import SessionVerdict
@@ -49,13 +44,7 @@ from benchwright.run.watching import BatchWatcher, servers_of
 from benchwright.study.about import stated_about
 from benchwright.study.contents import record_capture
 from benchwright.study.findings import SessionFindings, store_findings
-from benchwright.study.journal import (
-    RESUMABLE,
-    UNWRITABLE,
-    SessionInfo,
-    StoredSession,
-    Study,
-)
+from benchwright.study.journal import RESUMABLE, UNWRITABLE, SessionInfo, StoredSession, Study
 from benchwright.study.selection import check_unused
 from benchwright.trial.bench import LocalBench, end_leftovers
 
@@ -193,11 +182,7 @@ OutputT = TypeVar("OutputT", bound=SessionOutput)
 
 
 def run_session(
-    experiment: Experiment[OutputT],
-    study: Path,
-    output: OutputT,
-    *,
-    undone: Sequence[Finding] = (),
+    experiment: Experiment[OutputT], study: Path, output: OutputT, *, undone: Sequence[Finding] = ()
 ) -> int:
     """Run an experiment as a new session of a study, which is made if it does not exist;
     return the exit status.
@@ -300,14 +285,7 @@ def _run(
                 capture_now()
                 with opened as gangs:
                     site = SessionSite(
-                        ledger,
-                        bench,
-                        watching,
-                        stop,
-                        viewer,
-                        recovery,
-                        capture_now,
-                        gangs,
+                        ledger, bench, watching, stop, viewer, recovery, capture_now, gangs
                     )
                     verdict = experiment.run(site, output)
                 found = () if gangs is None else gangs.findings()
@@ -354,10 +332,7 @@ def _after_the_end(what: str, output: SessionOutput) -> Iterator[None]:
 
 
 def _store_findings(
-    ledger: Ledger,
-    findings: SessionFindings,
-    recorded: Sequence[Finding],
-    output: SessionOutput,
+    ledger: Ledger, findings: SessionFindings, recorded: Sequence[Finding], output: SessionOutput
 ) -> None:
     """Store the findings of a session whose end is durable."""
     codes = dict.fromkeys(one.code for one in findings.all)

@@ -43,11 +43,7 @@ from benchwright.run.findings import findings_of_session
 from benchwright.run.gangs import Gangs, Task
 from benchwright.run.ledger import Ledger
 from benchwright.run.performer import Performer, make_directory
-from benchwright.run.preparation import (
-    PreparedProgram,
-    exec_environment,
-    planned_tests,
-)
+from benchwright.run.preparation import PreparedProgram, exec_environment, planned_tests
 from benchwright.run.recovery import CutTest
 from benchwright.run.test import CommandFailed, RunningTest
 from benchwright.study.export import export_session, export_test
@@ -253,11 +249,7 @@ class ProgramExperiment:
             progress.note(f"{end.task.name}: recorded by gang {end.gang} ({done} of {len(left)})")
 
     def findings(
-        self,
-        ledger: Ledger,
-        verdict: SessionVerdict,
-        recorded: Sequence[Finding],
-        /,
+        self, ledger: Ledger, verdict: SessionVerdict, recorded: Sequence[Finding], /
     ) -> SessionFindings:
         """Return the findings about the session, its comparisons and its tests."""
         measured = hosts_of_tests(ledger.study, ledger.session, self.info)
@@ -602,10 +594,7 @@ class Session:
     def _failed(self, failure: CommandFailed) -> SessionVerdict:
         """Run the FASTFAIL script; CLEANUP has run, POSTCLEANUP does not, for inspection."""
         if self._fast_fail is not None:
-            environment = (
-                ("BW_FAILED", failure.subject),
-                ("BW_REASON", failure.reason),
-            )
+            environment = (("BW_FAILED", failure.subject), ("BW_REASON", failure.reason))
             with contextlib.suppress(Interrupted):
                 self._performer.command(CommandMode.FASTFAIL, self._fast_fail, environment)
         return SessionVerdict("failed", str(failure), 1)

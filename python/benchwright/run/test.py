@@ -9,12 +9,7 @@ from typing import Any
 import msgspec
 
 from benchwright.core.errors import BenchError, Interrupted
-from benchwright.core.observation import (
-    FAILED_ENDINGS,
-    ProcessRecord,
-    Trial,
-    TrialEnding,
-)
+from benchwright.core.observation import FAILED_ENDINGS, ProcessRecord, Trial, TrialEnding
 from benchwright.core.plan import (
     Command,
     CommandMode,
@@ -68,12 +63,7 @@ class RunningTest:
     """A test that a session runs or replays."""
 
     def __init__(
-        self,
-        key: str,
-        name: str,
-        rule: StoppingRule,
-        ledger: Ledger,
-        performer: Performer,
+        self, key: str, name: str, rule: StoppingRule, ledger: Ledger, performer: Performer
     ) -> None:
         self.key = key
         self._keys = KeysOfTest(key)
@@ -251,11 +241,7 @@ class RunningTest:
         ]
 
     def _sorted(
-        self,
-        plan: TestPlan,
-        trials: Sequence[Trial],
-        result: BatchResult,
-        keys: tuple[str, ...],
+        self, plan: TestPlan, trials: Sequence[Trial], result: BatchResult, keys: tuple[str, ...]
     ) -> tuple[list[Trial], VoidPayload | None]:
         """Separate the trials that count from one that was cut short or stops the session."""
         counted = list(trials)
@@ -384,9 +370,7 @@ class RunningTest:
         for owed in cut.cleanups:
             self.plan = owed.plan
             self._phase(
-                CommandMode.CLEANUP,
-                owed.plan.phases.cleanup,
-                self._keys.recovery(owed.sequence),
+                CommandMode.CLEANUP, owed.plan.phases.cleanup, self._keys.recovery(owed.sequence)
             )
         self.plan = cut.plan
         if cut.set_up:

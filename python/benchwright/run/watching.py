@@ -22,12 +22,7 @@ from benchwright.trial.bench import BatchResult, BenchProcesses
 from benchwright.trial.protocol import EpochRecord
 from benchwright.watch.kind import BatchObserver, ExtraObserver, ObserverKind, Windows
 from benchwright.watch.named_servers import server_pids
-from benchwright.watch.observer import (
-    ObserverError,
-    ObserverSet,
-    UniqueStems,
-    Watch,
-)
+from benchwright.watch.observer import ObserverError, ObserverSet, UniqueStems, Watch
 
 # --------------------------------------------------------------------------------------
 # The servers that a session drives and did not start: which were named, and whether they
@@ -47,10 +42,7 @@ def with_servers(info: SessionInfo, named: Sequence[NamedServer]) -> SessionInfo
     """Return a session's input with the servers that its options name."""
     if not named:
         return info
-    options = {
-        **info.options,
-        SERVERS_OPTION: msgspec.json.encode(tuple(named)).decode(),
-    }
+    options = {**info.options, SERVERS_OPTION: msgspec.json.encode(tuple(named)).decode()}
     return msgspec.structs.replace(info, options=options)
 
 
@@ -68,13 +60,7 @@ def refuse_missing(named: Sequence[NamedServer]) -> None:
     if missing:
         raise InputError(
             [
-                Diagnostic(
-                    SERVER_NOT_FOUND,
-                    found.why,
-                    found.remedy,
-                    one.option,
-                    text=one.value,
-                )
+                Diagnostic(SERVER_NOT_FOUND, found.why, found.remedy, one.option, text=one.value)
                 for one, found in missing
             ]
         )

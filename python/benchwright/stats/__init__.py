@@ -19,15 +19,7 @@ if TYPE_CHECKING:
     from benchwright.stats.input_comparison import benjamini_hochberg, holm
     from benchwright.stats.intervals import t_interval
     from benchwright.stats.moments import z_scores
-    from benchwright.stats.table import (
-        Table,
-        aggregate_rows,
-        derive,
-        group,
-        select,
-        unify,
-        warn,
-    )
+    from benchwright.stats.table import Table, aggregate_rows, derive, group, select, unify, warn
     from benchwright.stats.two_sample import (
         brunner_munzel,
         equivalence,

@@ -169,9 +169,7 @@ def metric_columns(observed: Sequence[TrialValues], book: MetricRules) -> dict[s
 
 
 def trials_of_blocks(
-    name: str,
-    blocks: Sequence[MeasurementBlock],
-    ok_status: Collection[int] = SUCCESS,
+    name: str, blocks: Sequence[MeasurementBlock], ok_status: Collection[int] = SUCCESS
 ) -> tuple[Trial, ...]:
     """Return trials built from an input's rows, grouped by epoch in order of appearance.
 

@@ -10,13 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from benchwright.stats import special
-from benchwright.stats.moments import (
-    finite_values,
-    median,
-    moments,
-    plain_floats,
-    standardized,
-)
+from benchwright.stats.moments import finite_values, median, moments, plain_floats, standardized
 
 if TYPE_CHECKING:
     from benchwright.stats.arrays import SampleValues

@@ -51,9 +51,7 @@ def benjamini_hochberg(p: FloatArray | Sequence[float]) -> FloatArray:
     return _placed(values, known, order, adjusted)
 
 
-def _ordered(
-    p: FloatArray | Sequence[float],
-) -> tuple[FloatArray, np.ndarray, np.ndarray]:
+def _ordered(p: FloatArray | Sequence[float]) -> tuple[FloatArray, np.ndarray, np.ndarray]:
     """Return the values, a mask of the known ones, and the order of the known ones."""
     values = np.asarray(p, dtype=np.float64).reshape(-1)
     known = np.flatnonzero(~np.isnan(values))
@@ -185,9 +183,7 @@ def compare_inputs(
     return _adjusted(input_comparisons)
 
 
-def _adjusted(
-    input_comparisons: Sequence[InputComparison],
-) -> tuple[InputComparison, ...]:
+def _adjusted(input_comparisons: Sequence[InputComparison]) -> tuple[InputComparison, ...]:
     p = [quantity.test.p_two_sided for pair in input_comparisons for quantity in pair.quantities]
     adjusted = iter(benjamini_hochberg(p).tolist())
     return tuple(

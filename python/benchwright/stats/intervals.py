@@ -13,13 +13,7 @@ import msgspec
 from benchwright.core.results import Estimate, SlowRuns
 from benchwright.stats import special
 from benchwright.stats.dependence import ar1_inflation, long_run_sdev
-from benchwright.stats.moments import (
-    Moments,
-    finite_values,
-    median,
-    moments,
-    plain_floats,
-)
+from benchwright.stats.moments import Moments, finite_values, median, moments, plain_floats
 
 if TYPE_CHECKING:
     from benchwright.stats.arrays import SampleValues
@@ -112,12 +106,7 @@ def prior_precision(tuned_for: int, confidence: float) -> float:
     return tuned_for / (twice_log + math.log(twice_log + 1))
 
 
-def sequence_radius(
-    n: int,
-    confidence: float,
-    *,
-    error: float | None = None,
-) -> float:
+def sequence_radius(n: int, confidence: float, *, error: float | None = None) -> float:
     """Return the half width in standard deviations of the sample; infinite where n is too
     small for a bound.
 
@@ -136,10 +125,7 @@ def sequence_radius(
     return math.sqrt((n - 1) / n * (bound - 1) / (1 - share * bound))
 
 
-def t_mixture_interval(
-    values: SampleValues,
-    confidence: float = 0.95,
-) -> Estimate:
+def t_mixture_interval(values: SampleValues, confidence: float = 0.95) -> Estimate:
     """Return the mean of `values`, shape `(n,)`, with its interval at this look.
 
     Values that are not finite are ignored. The interval is NaN for n < 2, infinite where n is
@@ -153,21 +139,11 @@ def t_mixture_interval(
     else:
         half = 0.0
     return Estimate(
-        found.mean,
-        found.mean - half,
-        found.mean + half,
-        confidence,
-        SEQUENCE_MEAN_METHOD,
-        found.n,
+        found.mean, found.mean - half, found.mean + half, confidence, SEQUENCE_MEAN_METHOD, found.n
     )
 
 
-def t_mixture_p_of_moments(
-    found: Moments,
-    null: float = 0.0,
-    *,
-    confidence: float = 0.95,
-) -> float:
+def t_mixture_p_of_moments(found: Moments, null: float = 0.0, *, confidence: float = 0.95) -> float:
     """Return a P-value that is valid at every look: if the mean is `null`, the probability that
     it is ever at most p is at most p.
 
@@ -280,11 +256,7 @@ def _stretched(ordered: Ranks, values: Sequence[float], share: float) -> Ranks:
     )
 
 
-def quantile_interval(
-    values: SampleValues,
-    share: float,
-    confidence: float = 0.95,
-) -> Estimate:
+def quantile_interval(values: SampleValues, share: float, confidence: float = 0.95) -> Estimate:
     """Return the quantile with its interval, for a single look at the data.
 
     An end is NaN where n is too small for it. `share` lies in (0, 1): 0.5 is the median.
@@ -297,9 +269,7 @@ def quantile_interval(
 
 
 def quantile_sequence_interval(
-    values: SampleValues,
-    share: float,
-    confidence: float = 0.95,
+    values: SampleValues, share: float, confidence: float = 0.95
 ) -> Estimate:
     """Return the quantile with its interval at this look, valid for all looks together."""
     data = finite_values(values)

@@ -53,13 +53,7 @@ _COMPUTED = (
 )
 _EXTRAS = (
     MetricRule(
-        "rss_bytes",
-        "rss_bytes",
-        "B",
-        commands="max",
-        threads="max",
-        extra=True,
-        signed=False,
+        "rss_bytes", "rss_bytes", "B", commands="max", threads="max", extra=True, signed=False
     ),
     MetricRule("minor_faults", "minor_faults", extra=True, signed=False),
     MetricRule("major_faults", "major_faults", extra=True, signed=False),

@@ -96,7 +96,4 @@ def normal_band(n: int, confidence: float) -> tuple[Floats, Floats]:
     # The largest depth of which at least `confidence` of all samples are nowhere outside.
     outermost = int(np.sort(depth)[int((1 - confidence) * count)])
     ordered = np.sort(samples, axis=0)
-    return (
-        tuple(ordered[outermost].tolist()),
-        tuple(ordered[count - 1 - outermost].tolist()),
-    )
+    return (tuple(ordered[outermost].tolist()), tuple(ordered[count - 1 - outermost].tolist()))

@@ -248,11 +248,7 @@ _PER_E = 3.0
 
 
 def _criterion(
-    squares: FloatArray,
-    products: FloatArray,
-    inner: FloatArray,
-    n: int,
-    floor: float | FloatArray,
+    squares: FloatArray, products: FloatArray, inner: FloatArray, n: int, floor: float | FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Return minus twice the log-likelihood of AR(1) noise, and its correlation.
 
@@ -597,11 +593,7 @@ def _is_back(fit: _Fit, before: int, first: int, last: int, after: int) -> bool:
 
 
 def _described(
-    fit: _Fit,
-    whole: FloatArray,
-    left: IntArray,
-    excursions: list[tuple[int, int]],
-    unit: float,
+    fit: _Fit, whole: FloatArray, left: IntArray, excursions: list[tuple[int, int]], unit: float
 ) -> StepFit:
     """Return a fit's steps, with intervals, its spikes, its undecided end, and what is no step.
 
@@ -696,10 +688,7 @@ def _is_far(values: FloatArray, level: float, change: float) -> npt.NDArray[np.b
 
 
 def _excursion_patterns(
-    whole: FloatArray,
-    level: FloatArray,
-    excursions: list[tuple[int, int]],
-    unit: float,
+    whole: FloatArray, level: FloatArray, excursions: list[tuple[int, int]], unit: float
 ) -> Iterator[Pattern]:
     for first, last in excursions:
         size = float((whole - level)[first : last + 1].mean())
@@ -894,12 +883,7 @@ def _mean_variance(n: int, correlation: float) -> float:
 
 
 def _undecided(
-    raw: FloatArray,
-    data: FloatArray,
-    cuts: list[int],
-    floor: _Floor,
-    price: float,
-    far: int,
+    raw: FloatArray, data: FloatArray, cuts: list[int], floor: _Floor, price: float, far: int
 ) -> int | None:
     """Return where the end may have a new level; None if it does not look so.
 
@@ -1159,13 +1143,7 @@ class _Look(msgspec.Struct, frozen=True):
 
 
 def _verdict(
-    gain: float,
-    tail: int,
-    far: bool,
-    level: float,
-    start: int,
-    before: int,
-    values: FloatArray,
+    gain: float, tail: int, far: bool, level: float, start: int, before: int, values: FloatArray
 ) -> LevelVerdict:
     """Return the verdict on a row of looks; `values` end with the newest."""
     n = values.size

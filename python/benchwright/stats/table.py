@@ -8,14 +8,7 @@ from typing import Any, Literal, cast, get_args
 
 import msgspec
 
-from benchwright.core.expression import (
-    EvaluationError,
-    Expression,
-    Value,
-    parse,
-    to_text,
-    truth,
-)
+from benchwright.core.expression import EvaluationError, Expression, Value, parse, to_text, truth
 from benchwright.core.numeric import np, npt
 from benchwright.core.observation import MeasurementBlock, Trial
 from benchwright.core.plan import Pairs
@@ -103,8 +96,7 @@ def column_of(values: Any) -> TableColumn:
 def _mixed(values: list[Any]) -> TableColumn:
     if not any(isinstance(value, str) for value in values):
         return np.array(
-            [np.nan if value is None else float(value) for value in values],
-            dtype=np.float64,
+            [np.nan if value is None else float(value) for value in values], dtype=np.float64
         )
     texts = np.empty(len(values), dtype=object)
     texts[:] = [None if value is None or value != value else str(value) for value in values]
@@ -129,12 +121,7 @@ TABLE_FOLDS: tuple[str, ...] = get_args(TableFold)
 KEY_COLUMNS = ("trial", "epoch", "thread", "command", "input")
 """Columns that identify a row; in a merged row absent unless all rows agree."""
 COMPUTED_COLUMNS = ("wait", "cpu_percent")
-HEADING_COLUMNS = {
-    "Elapsed": "elapsed",
-    "System": "system",
-    "User": "user",
-    "Wait": "wait",
-}
+HEADING_COLUMNS = {"Elapsed": "elapsed", "System": "system", "User": "user", "Wait": "wait"}
 
 
 def names_in(table: Table) -> set[str]:
@@ -200,9 +187,7 @@ def aggregate_rows(
 
 
 def unify(
-    table: Table,
-    by: Sequence[str] = ("epoch", "thread"),
-    book: MetricRules | None = None,
+    table: Table, by: Sequence[str] = ("epoch", "thread"), book: MetricRules | None = None
 ) -> Table:
     """Return one row for all commands of a thread's epoch, by the table's rules (`book`); most
     values are summed.

@@ -115,13 +115,7 @@ class _Contrast(msgspec.Struct, frozen=True):
     def estimate(self, confidence: float, unit: str) -> Estimate:
         half = self.half_width(confidence)
         return Estimate(
-            self.value,
-            self.value - half,
-            self.value + half,
-            confidence,
-            self.method,
-            self.n,
-            unit,
+            self.value, self.value - half, self.value + half, confidence, self.method, self.n, unit
         )
 
 
@@ -166,8 +160,7 @@ def _contrast(a: Moments, b: Moments, *, equal_variance: bool = False) -> _Contr
     if equal_variance:
         degrees = float(n - 2)
         sdev = math.hypot(
-            a.sdev * math.sqrt((a.n - 1) / degrees),
-            b.sdev * math.sqrt((b.n - 1) / degrees),
+            a.sdev * math.sqrt((a.n - 1) / degrees), b.sdev * math.sqrt((b.n - 1) / degrees)
         )
         return _Contrast(value, sdev * math.sqrt(1 / a.n + 1 / b.n), degrees, n, method)
     of_a, of_b = a.sdev / math.sqrt(a.n), b.sdev / math.sqrt(b.n)

@@ -22,13 +22,7 @@ from benchwright.core.errors import OperatingError, StudyError
 from benchwright.core.machine import MachineCapture, Revision, revision_of
 from benchwright.study.contents import TestContents, first_machine, machines_of
 from benchwright.study.directory import JOURNAL, writer_of
-from benchwright.study.journal import (
-    RESUMABLE,
-    EndPayload,
-    ResumePayload,
-    StoredSession,
-    Study,
-)
+from benchwright.study.journal import RESUMABLE, EndPayload, ResumePayload, StoredSession, Study
 
 # -- The studies below a folder --------------------------------------------------------
 

@@ -204,9 +204,7 @@ def check_ownership(path: Path) -> None:
             )
         if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
             raise _unsafe_study(
-                place,
-                "is writable by its group or by everyone",
-                f"`chmod go-w {place}`",
+                place, "is writable by its group or by everyone", f"`chmod go-w {place}`"
             )
 
 

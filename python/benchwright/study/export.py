@@ -12,20 +12,10 @@ from pathlib import Path
 
 import msgspec
 
-from benchwright.core.observation import (
-    MeasurementBlock,
-    ProcessRecord,
-    Trial,
-    TrialEnding,
-)
+from benchwright.core.observation import MeasurementBlock, ProcessRecord, Trial, TrialEnding
 from benchwright.core.plan import CommandMode
 from benchwright.core.untrusted import regular_bytes, visible_json
-from benchwright.study.contents import (
-    TestContents,
-    VoidBatch,
-    one_test_of,
-    tests_of,
-)
+from benchwright.study.contents import TestContents, VoidBatch, one_test_of, tests_of
 from benchwright.study.journal import SessionInfo, StoredSession, Study
 from benchwright.study.logs import (
     STREAMS,
@@ -117,11 +107,7 @@ def _res_void(void: VoidBatch) -> Iterator[str]:
 
 
 def _block_fields(block: MeasurementBlock) -> dict[str, str]:
-    fields = {
-        "thread": str(block.thread),
-        "epoch": str(block.epoch),
-        "command": block.command,
-    }
+    fields = {"thread": str(block.thread), "epoch": str(block.epoch), "command": block.command}
     for name in _RES_TIMES:
         if name in block.values:
             fields[_RES_NAMES.get(name, name)] = number_text(block.values[name])

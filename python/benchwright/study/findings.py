@@ -16,12 +16,7 @@ import msgspec
 
 from benchwright.core.results import Finding
 from benchwright.findings.environment import environment_findings
-from benchwright.findings.examine import (
-    Evidence,
-    Questions,
-    compute_findings,
-    rule_findings,
-)
+from benchwright.findings.examine import Evidence, Questions, compute_findings, rule_findings
 from benchwright.stats.aggregate import TrialValues
 from benchwright.study.contents import machines_of
 from benchwright.study.database import reporting_damage
@@ -51,10 +46,7 @@ class SessionFindings(msgspec.Struct, frozen=True):
 
 
 def store_findings(
-    study: Study,
-    session: int,
-    found: SessionFindings,
-    recorded: Sequence[Finding] = (),
+    study: Study, session: int, found: SessionFindings, recorded: Sequence[Finding] = ()
 ) -> None:
     """Append a session's findings and those recorded while it ran; durable on return. Raises
     StudyError."""

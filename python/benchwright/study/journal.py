@@ -38,12 +38,7 @@ from benchwright.study.database import (
     verify_journal,
     verify_while_open,
 )
-from benchwright.study.directory import (
-    JOURNAL,
-    StudyLock,
-    check_ownership,
-    make_directory,
-)
+from benchwright.study.directory import JOURNAL, StudyLock, check_ownership, make_directory
 from benchwright.study.keys import ABOUT_KEYS, about_key, is_epoch
 
 UNWRITABLE = "study-unwritable"
@@ -208,10 +203,7 @@ class Study:
         check_ownership(path)
         lock = StudyLock(path)
         try:
-            with (
-                reporting_damage(path),
-                contextlib.closing(open_for_checking(path)) as reader,
-            ):
+            with reporting_damage(path), contextlib.closing(open_for_checking(path)) as reader:
                 check_log(path, locked=True)
                 verify_journal(path, reader)
             lock.sign()
@@ -462,12 +454,7 @@ class Study:
         end = msgspec.json.decode(row[0], type=EndPayload) if row else EndPayload("crashed", "")
         known = msgspec.json.decode(info, type=SessionInfo)
         return StoredSession(
-            number,
-            known,
-            end.status,
-            end.detail,
-            end.ended_ns,
-            self._about(number, known),
+            number, known, end.status, end.detail, end.ended_ns, self._about(number, known)
         )
 
     def _about(self, number: int, info: SessionInfo) -> SessionAbout:

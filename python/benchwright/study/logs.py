@@ -127,10 +127,7 @@ def output_text(
     try:
         with open_regular(path) as file:
             pages = mmap.mmap(
-                file.fileno(),
-                before + length,
-                access=mmap.ACCESS_READ,
-                offset=offset - before,
+                file.fileno(), before + length, access=mmap.ACCESS_READ, offset=offset - before
             )
     except (OSError, ValueError):
         return ""

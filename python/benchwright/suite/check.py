@@ -40,14 +40,7 @@ def walk(steps: Iterable[Step]) -> Iterator[Step]:
 
 def has_effects(steps: Iterable[Step]) -> bool:
     """Return whether any step, when interpreted, yields an effect."""
-    outward = (
-        step.Echo,
-        step.System,
-        step.Checkpoint,
-        step.FastFail,
-        step.StopProgram,
-        step.Test,
-    )
+    outward = (step.Echo, step.System, step.Checkpoint, step.FastFail, step.StopProgram, step.Test)
     return any(isinstance(one, outward) for one in walk(steps))
 
 

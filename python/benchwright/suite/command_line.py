@@ -240,10 +240,7 @@ class CommandRequest(msgspec.Struct, frozen=True):
     hooks: common.Hooks = ()
     output: common.Output = None
     names: common.Names = ()
-    in_order: Annotated[
-        bool,
-        _levels("one test after the other, not interleaved"),
-    ] = False
+    in_order: Annotated[bool, _levels("one test after the other, not interleaved")] = False
     seed: Annotated[
         Text,
         _levels(

@@ -40,10 +40,7 @@ RuleFiles = Annotated[
 ]
 
 CONFIDENCE = Option(
-    "confidence of the intervals",
-    "P",
-    share_within(0.0, 1.0, "a confidence "),
-    default="95%",
+    "confidence of the intervals", "P", share_within(0.0, 1.0, "a confidence "), default="95%"
 )
 Confidence = Annotated[Text, CONFIDENCE]
 
@@ -92,8 +89,7 @@ Names = Annotated[
 ]
 Setup = Annotated[Text, Option("shell command before each trial", "C", only_user=True)]
 Cleanup = Annotated[
-    Text,
-    Option("shell command after each trial, even a failed one", "C", only_user=True),
+    Text, Option("shell command after each trial, even a failed one", "C", only_user=True)
 ]
 Rest = Annotated[
     Text,

@@ -203,23 +203,12 @@ class ComparisonRequest(msgspec.Struct, frozen=True):
         ),
     ] = None
     max_blocks: Annotated[
-        Text,
-        _design(
-            "blocks after which it ends undecided",
-            "N",
-            _blocks,
-            default="200",
-            key=True,
-        ),
+        Text, _design("blocks after which it ends undecided", "N", _blocks, default="200", key=True)
     ] = None
     max_time: Annotated[
         Text,
         _design(
-            "time after which it ends undecided",
-            "10m",
-            parse_duration_ns,
-            "max_time_ns",
-            key=True,
+            "time after which it ends undecided", "10m", parse_duration_ns, "max_time_ns", key=True
         ),
     ] = None
     warmup: Annotated[
@@ -249,13 +238,7 @@ class ComparisonRequest(msgspec.Struct, frozen=True):
     names: common.Names = ()
     shell: common.Shell = None
     threads: Annotated[
-        Text,
-        Option(
-            "concurrent processes of a trial",
-            "N",
-            values.threads,
-            rare=True,
-        ),
+        Text, Option("concurrent processes of a trial", "N", values.threads, rare=True)
     ] = None
     setup: common.Setup = None
     cleanup: common.Cleanup = None
@@ -292,12 +275,7 @@ class ComparisonRequest(msgspec.Struct, frozen=True):
         ),
     ] = ()
     build: Annotated[
-        Text,
-        _question(
-            "shell command that builds a checked-out commit",
-            "'make -j2'",
-            rare=True,
-        ),
+        Text, _question("shell command that builds a checked-out commit", "'make -j2'", rare=True)
     ] = None
     token: str = ""
     checkouts: tuple[Checkout, ...] = ()
@@ -374,9 +352,7 @@ class ComparisonRuleOptions(CommandOptionReader[ComparisonRequest]):
         return ComparisonRule(
             arms=max(arms, 2),
             metrics=compared_metrics(
-                specs,
-                [gate.metric for gate in gates],
-                is_timed=request.instructions is None,
+                specs, [gate.metric for gate in gates], is_timed=request.instructions is None
             ),
             design=ComparisonDesign(design),
             mode="plan" if planned else "watch",
@@ -407,11 +383,7 @@ class ComparisonRuleOptions(CommandOptionReader[ComparisonRequest]):
         if (rare := self.value("rare")) is not None:
             least = ComparisonDesign(design).blocks_for(rare.trials)
             if maximum and maximum < least and request.stored is None:
-                self.wrong(
-                    "--max-blocks",
-                    str(maximum),
-                    values.too_few_for(rare, maximum, least),
-                )
+                self.wrong("--max-blocks", str(maximum), values.too_few_for(rare, maximum, least))
         # A tenth more, because some may fail.
         maximum = maximum or max(usual, minimum, least + least // 10)
         return minimum or min(first, maximum), maximum

@@ -94,10 +94,7 @@ def compile_sources(
 
 
 def _compiled(
-    path: str,
-    reader: SourceReader,
-    defines: Mapping[str, str],
-    environment: Mapping[str, str],
+    path: str, reader: SourceReader, defines: Mapping[str, str], environment: Mapping[str, str]
 ) -> Program:
     known = languages()
     for suffix, compiler in known.items():

@@ -36,12 +36,7 @@ class InterpreterState:
     def __init__(self, defines: Mapping[str, str], environment: Mapping[str, str]) -> None:
         self._defines = defines
         self._environment: MutableMapping[str, str] = dict(environment)
-        self.variables = {
-            "THREADS": "1",
-            "RESTORE": "0",
-            "SYSTEM_STATUS": "0",
-            **defines,
-        }
+        self.variables = {"THREADS": "1", "RESTORE": "0", "SYSTEM_STATUS": "0", **defines}
         self.exported: dict[str, str] = {}
         self.sample: Pairs = ()
         self.fail_fast = False

@@ -380,11 +380,7 @@ class _Suite:
         return [one for one in found if one is not None]
 
     def _command(
-        self,
-        table: TomlTable,
-        mode: CommandMode,
-        value: Any,
-        keys: tuple[str | int, ...],
+        self, table: TomlTable, mode: CommandMode, value: Any, keys: tuple[str | int, ...]
     ) -> Step | None:
         where = table.at(str(keys[0]), *keys[1:])
         if isinstance(value, str) and value.strip():

@@ -15,9 +15,7 @@ from benchwright.core.plan import (
     UntilPredicate,
     UntilProgram,
 )
-from benchwright.core.quantity import (
-    parse_share,
-)
+from benchwright.core.quantity import parse_share
 from benchwright.inputs.form import (
     Form,
     form_of,

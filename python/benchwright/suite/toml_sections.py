@@ -175,14 +175,7 @@ REMOTE = Form(
 # environment variable or a private file, which the table names. docs/notices.md describes it.
 
 _TOP = ("on", "mail", "webhook", "command", "apprise")
-_WEBHOOK = (
-    "url",
-    "url_variable",
-    "url_file",
-    "token_variable",
-    "token_file",
-    "ca_file",
-)
+_WEBHOOK = ("url", "url_variable", "url_file", "token_variable", "token_file", "ca_file")
 _APPRISE = ("urls_variable", "urls_file")
 ADDRESS = re.compile(r"[^\s@,<>()\"]+@[^\s@,<>()\"]+")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

@@ -197,8 +197,7 @@ class LauncherClient:
                     raise BenchError("launcher-refused", reply.message)
                 case _:
                     raise BenchError(
-                        "launcher-protocol",
-                        f"unexpected reply from the launcher: {reply}",
+                        "launcher-protocol", f"unexpected reply from the launcher: {reply}"
                     )
 
     def interrupt(self, *, cleanup: bool) -> None:

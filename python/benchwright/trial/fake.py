@@ -20,10 +20,7 @@ class FakeBench:
     """Answers every request at once; `requests` stores them."""
 
     def __init__(
-        self,
-        elapsed: Behaviour,
-        *,
-        status: Callable[[RunRequest, int], int] = lambda _r, _e: 0,
+        self, elapsed: Behaviour, *, status: Callable[[RunRequest, int], int] = lambda _r, _e: 0
     ) -> None:
         self._elapsed = elapsed
         self._status = status

@@ -12,12 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Literal
 
-from benchwright.core.observation import (
-    MeasurementBlock,
-    ProcessRecord,
-    Trial,
-    TrialEnding,
-)
+from benchwright.core.observation import MeasurementBlock, ProcessRecord, Trial, TrialEnding
 from benchwright.core.plan import CommandMode, TestPlan
 from benchwright.stats.metric_rules import EXTRAS
 from benchwright.trial.metrics import (
@@ -175,10 +170,7 @@ def _failed_hooks(record: EpochRecord) -> list[dict[str, str]]:
 
 
 def _thread_values(
-    plan: TestPlan,
-    processes: Sequence[ProcessRecord],
-    log: Aplog,
-    read_output: ReadOutput,
+    plan: TestPlan, processes: Sequence[ProcessRecord], log: Aplog, read_output: ReadOutput
 ) -> tuple[dict[str, float], dict[str, str]]:
     """Return a thread's own values, and why each requested metric is absent."""
     values = _unmeasured(parse_numbers(log.values))

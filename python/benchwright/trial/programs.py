@@ -44,11 +44,7 @@ def find_sampler() -> Path:
 def common_directory() -> str:
     """Return the directory of all three, for hosts that have them at the same path; empty if they
     are elsewhere, or at a path that needs quoting."""
-    paths = [
-        find_launcher().resolve(),
-        find_engine().resolve(),
-        find_sampler().resolve(),
-    ]
+    paths = [find_launcher().resolve(), find_engine().resolve(), find_sampler().resolve()]
     directory = paths[0].parent
     usual = [directory / name for name in ("bw-launcher", "bw-engine", "bw-sampler")]
     needs_quotes = PATH.fullmatch(str(directory)) is None

@@ -44,19 +44,9 @@ from benchwright.core.processes import (
     descendants_among,
     parse_stat,
 )
-from benchwright.core.remote import (
-    PATH,
-    LocalProcesses,
-    RemoteSettings,
-    SlurmSteps,
-)
+from benchwright.core.remote import PATH, LocalProcesses, RemoteSettings, SlurmSteps
 from benchwright.trial.bench import BatchResult, BenchProcesses, LauncherClient
-from benchwright.trial.programs import (
-    SHIPPED_HOOKS,
-    find_engine,
-    find_launcher,
-    find_sampler,
-)
+from benchwright.trial.programs import SHIPPED_HOOKS, find_engine, find_launcher, find_sampler
 from benchwright.trial.protocol import RunRequest, merge_pairs
 from benchwright.watch.named_servers import ServerProcesses, find_server
 from benchwright.watch.observer import end_child
@@ -225,8 +215,7 @@ class HostConnection:
         self._asked = 0
         programs = settings.programs or "$d/bin"
         keeper = _KEEPER.format(
-            directory=settings.directory or "${TMPDIR:-/tmp}",
-            launcher=f'"{programs}/bw-launcher"',
+            directory=settings.directory or "${TMPDIR:-/tmp}", launcher=f'"{programs}/bw-launcher"'
         )
         self.process = self._started(way.first(f"sh -c '{keeper}'"))
         try:
@@ -601,9 +590,7 @@ class RemoteBench(LauncherClient):
         own = tuple(pair for pair in request.environment if pair[0] not in _OURS)
         path = f"{self.here}:{self.connection.path}"
         there = msgspec.structs.replace(
-            request,
-            logs=self._send_new(logs),
-            environment=merge_pairs((("PATH", path),), own),
+            request, logs=self._send_new(logs), environment=merge_pairs((("PATH", path),), own)
         )
         result = super().run(there, abandoned=abandoned)
         ended_ns = time.time_ns()

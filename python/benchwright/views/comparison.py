@@ -18,14 +18,7 @@ from benchwright.core.comparison import (
     Verdict,
 )
 from benchwright.core.observation import Trial
-from benchwright.core.text import (
-    list_text,
-    moment_text,
-    more_text,
-    p_cell,
-    percent_text,
-    plural,
-)
+from benchwright.core.text import list_text, moment_text, more_text, p_cell, percent_text, plural
 from benchwright.core.untrusted import visible
 from benchwright.report.charts.forest import forest_sheet
 from benchwright.report.comparison import (
@@ -207,10 +200,7 @@ def _gates_table(gates: Sequence[GateVerdict], key: str) -> TableBlock:
         (
             (Column("Gate"), lambda _, one: Words(visible(one.gate.text), code=True)),
             (Column("Candidate"), lambda _, one: Words(visible(one.candidate))),
-            (
-                Column("Result"),
-                lambda _, one: Words(str(one.outcome), tone=_GATES[one.outcome]),
-            ),
+            (Column("Result"), lambda _, one: Words(str(one.outcome), tone=_GATES[one.outcome])),
             (Column("Evidence"), lambda _, one: Words(visible(one.detail))),
         ),
     )
@@ -237,10 +227,7 @@ def verdicts_table(
     filled = {
         one.metric
         for one in comparison.verdicts
-        for n, mean in (
-            (one.n_baseline, one.mean_baseline),
-            (one.n_candidate, one.mean_candidate),
-        )
+        for n, mean in ((one.n_baseline, one.mean_baseline), (one.n_candidate, one.mean_candidate))
         if n and math.isfinite(mean) and mean != 0
     }
     shown = [
@@ -335,10 +322,7 @@ def _null_table(null: NullResult, key: str) -> TableBlock:
             if floor.half_width is not None
         ],
         (
-            (
-                Column("Metric"),
-                lambda _, floor: Words(visible(_label(floor.metric))),
-            ),
+            (Column("Metric"), lambda _, floor: Words(visible(_label(floor.metric)))),
             (
                 Column("Interval of the ratio, ±", numeric=True),
                 lambda key, floor: share_number(f"{key}.half_width", floor.half_width),

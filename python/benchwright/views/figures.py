@@ -24,14 +24,7 @@ from benchwright.core.text import (
 from benchwright.core.text_table import common_unit
 from benchwright.core.untrusted import visible
 from benchwright.report.answer import FindingGroup
-from benchwright.views.blocks import (
-    Cell,
-    Column,
-    FindingLine,
-    Number,
-    TableBlock,
-    Tone,
-)
+from benchwright.views.blocks import Cell, Column, FindingLine, Number, TableBlock, Tone
 
 _SCALED = {
     "s": TIME_UNITS,
@@ -74,10 +67,7 @@ class Scale(msgspec.Struct, frozen=True):
 
 
 def scale_of(
-    values: Iterable[float | None],
-    unit: str,
-    digits: int = 4,
-    ends: Iterable[float | None] = (),
+    values: Iterable[float | None], unit: str, digits: int = 4, ends: Iterable[float | None] = ()
 ) -> Scale:
     """Return the scale that suits values of this unit: `digits` significant digits of the
     largest, and one less of the smallest; none if all values, and the ends of their intervals, are

@@ -16,13 +16,7 @@ from pathlib import Path
 import msgspec
 
 from benchwright.core.named_server import NamedServer
-from benchwright.core.processes import (
-    PROC,
-    Process,
-    all_processes,
-    ancestors_of,
-    read_process,
-)
+from benchwright.core.processes import PROC, Process, all_processes, ancestors_of, read_process
 
 _LISTENS = "0A"
 """State of a listening TCP socket."""
@@ -140,11 +134,7 @@ def _is_of_unit(process: Path, unit: str) -> bool:
 def _of_port(port: int, proc: Path) -> ServerProcesses:
     sockets = dict(_listening(port, proc))
     if not sockets:
-        return ServerProcesses(
-            (),
-            f"no process listens on port {port}",
-            _REMEDY,
-        )
+        return ServerProcesses((), f"no process listens on port {port}", _REMEDY)
     wanted = {f"socket:[{inode}]" for inode in sockets}
     holders = [pid for pid in _pids(proc) if _holds(proc / str(pid), wanted)]
     if holders:

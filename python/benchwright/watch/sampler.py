@@ -178,10 +178,7 @@ class SamplerObserver:
         return self._sampler
 
     def _asked(
-        self,
-        sampler: _Sampler,
-        request: _WatchRequest | _EndRequest,
-        expected: type[_Expected],
+        self, sampler: _Sampler, request: _WatchRequest | _EndRequest, expected: type[_Expected]
     ) -> _Expected:
         deadline = time.monotonic() + self._timeout_s
         try:

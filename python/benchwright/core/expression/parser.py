@@ -184,9 +184,7 @@ class Lexer:
         text = self._source[self._at : end]
         if re.match(r"0[0-9]", text):
             self._wrong(
-                f"{text} is an octal number in Perl",
-                "write it without leading 0",
-                self._at,
+                f"{text} is an octal number in Perl", "write it without leading 0", self._at
             )
         match = _WORD.match(self._source, end)
         if match and match[0] not in _WORD_OPERATORS:
@@ -211,10 +209,7 @@ class Lexer:
         built: list[str] = []
         at = self._at + 1
         while at < len(self._source) and self._source[at] != "'":
-            if self._source[at] == "\\" and self._source[at + 1 : at + 2] in (
-                "\\",
-                "'",
-            ):
+            if self._source[at] == "\\" and self._source[at + 1 : at + 2] in ("\\", "'"):
                 at += 1
             built.append(self._source[at])
             at += 1
@@ -347,10 +342,7 @@ def _unknown(variable: Variable, known: Collection[str]) -> ExpressionMistake:
     shown = ", ".join(f"${name}" for name in sorted(known)[:20])
     hint = f"{meant} known: {shown}".lstrip() if shown else "none is known"
     return ExpressionMistake(
-        "expression-unknown-name",
-        f"${variable.name} is not known here",
-        hint,
-        variable.offset,
+        "expression-unknown-name", f"${variable.name} is not known here", hint, variable.offset
     )
 
 

@@ -83,11 +83,7 @@ def conclude(
         rule=rule,
         verdicts=tuple(
             _metric_verdict(
-                rule,
-                names,
-                metric,
-                _answer(rule, history, (metric.name, place), verdicts),
-                others,
+                rule, names, metric, _answer(rule, history, (metric.name, place), verdicts), others
             )
             for metric in rule.metrics
             for place in range(1, rule.arms)
@@ -175,10 +171,7 @@ def _mean(evidence: MetricEvidence, arm: Moments) -> float:
 
 
 def _smallest_share(
-    rule: ComparisonRule,
-    evidence: MetricEvidence,
-    metric: ComparedMetric,
-    others: OtherQuestions,
+    rule: ComparisonRule, evidence: MetricEvidence, metric: ComparedMetric, others: OtherQuestions
 ) -> float:
     """Return the smallest effect as a share; NaN where there is no interval."""
     if evidence.unfit or why_no_interval(rule, evidence):
@@ -321,11 +314,7 @@ def comparison_progress(
 ) -> ComparisonProgress:
     """Return the progress of a comparison, with its ratios so far."""
     ratios = tuple(
-        (
-            name,
-            names[place],
-            ratio_estimate(rule, evidence),
-        )
+        (name, names[place], ratio_estimate(rule, evidence))
         for name, place in judged_pairs(rule)
         for evidence in [history.evidence[name, place]]
     )

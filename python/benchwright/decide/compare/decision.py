@@ -16,21 +16,11 @@ from typing import Literal
 
 import msgspec
 
-from benchwright.core.comparison import (
-    ComparisonDesign,
-    ComparisonRule,
-    Gate,
-    GateOutcome,
-    Verdict,
-)
+from benchwright.core.comparison import ComparisonDesign, ComparisonRule, Gate, GateOutcome, Verdict
 from benchwright.core.plan import StopDecision
 from benchwright.core.text import list_text, plural
 from benchwright.decide.compare.evidence import ComparisonHistory, MetricEvidence
-from benchwright.decide.compare.intervals import (
-    log_ratio_interval,
-    p_value,
-    planned_size,
-)
+from benchwright.decide.compare.intervals import log_ratio_interval, p_value, planned_size
 from benchwright.stats.dependence import MIN_VALUES_FOR_DEPENDENCE
 
 QuestionState = Literal["open", "settled", "answered"]
@@ -312,10 +302,7 @@ def adjustment(rule: ComparisonRule, others: OtherQuestions = ALONE) -> str:
 
 
 def _verdict(
-    rule: ComparisonRule,
-    history: ComparisonHistory,
-    pair: ComparedPair,
-    p_adjusted: float,
+    rule: ComparisonRule, history: ComparisonHistory, pair: ComparedPair, p_adjusted: float
 ) -> Verdict:
     evidence = history.evidence[pair]
     if evidence.n < rule.minimum or why_unanswerable(rule, history, evidence):

@@ -602,15 +602,7 @@ PHASES: dict[str, Directive] = {
 }
 OPENING = ("FOREACH", "FOR", "WHILE", "IF", "TEST")
 CLOSING = ("ELSE-IF", "ELSE", "FI", "DONE")
-KEYWORDS = (
-    *SIMPLE,
-    *PHASES,
-    *OPENING,
-    *CLOSING,
-    "INCLUDE",
-    "OPTINCLUDE",
-    "INCLUDEPATH",
-)
+KEYWORDS = (*SIMPLE, *PHASES, *OPENING, *CLOSING, "INCLUDE", "OPTINCLUDE", "INCLUDEPATH")
 _INSTEAD = {
     "EVAL": "Perl is not supported; compute a value with VAREX NAME=EXPRESSION",
     "ENDIF": "an IF is closed by FI",

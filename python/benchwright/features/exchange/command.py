@@ -65,8 +65,7 @@ class ExportOptions(msgspec.Struct, frozen=True):
         ),
     ] = None
     formats: Annotated[
-        bool,
-        Option("list the formats, and what reads them", no_default=FOR_SCRIPTS),
+        bool, Option("list the formats, and what reads them", no_default=FOR_SCRIPTS)
     ] = False
     output: Annotated[
         Text,

@@ -44,11 +44,7 @@ from benchwright.report.answer import (
     name_without_levels,
 )
 from benchwright.stats.metric_rules import TIMES
-from benchwright.study.contents import (
-    NULL_KIND,
-    first_machine,
-    stored_baseline,
-)
+from benchwright.study.contents import NULL_KIND, first_machine, stored_baseline
 from benchwright.study.journal import StoredSession, Study
 
 _ALWAYS = (*TIMES, "rss_bytes")
@@ -236,9 +232,7 @@ def _test(test: StoredTest, row: TestAnswer, name: str, asked: Sequence[str]) ->
     if "achieved_rate_per_s" in test.columns or "rate_per_s" in test.columns:
         measured = [*_OF_LOADS, *measured]
     first = [row.metric] if row.metric else []
-    metrics = dict.fromkeys(
-        (*first, *watched, *test.rules.declared, *measured, *asked),
-    )
+    metrics = dict.fromkeys((*first, *watched, *test.rules.declared, *measured, *asked))
     better = {spec.name: spec.better for spec in plan.metrics}
     threads = (("threads", str(plan.threads)),)
     keys = plan.sample if name_with_threads(plan) == plan.name else plan.sample + threads

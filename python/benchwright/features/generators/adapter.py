@@ -280,15 +280,7 @@ class ProgramGenerator(msgspec.Struct, frozen=True, kw_only=True):
 PER_MINUTE = 60
 _PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*(?::int)?)\}", re.ASCII)
 WHOLE_RATE, WHOLE_DURATION = "rate:int", "duration:int"
-OF_A_TRIAL = (
-    "rate",
-    WHOLE_RATE,
-    "duration",
-    WHOLE_DURATION,
-    "users",
-    "seed",
-    "directory",
-)
+OF_A_TRIAL = ("rate", WHOLE_RATE, "duration", WHOLE_DURATION, "users", "seed", "directory")
 
 
 def placeholder_values(number: float) -> str:

@@ -33,12 +33,7 @@ from benchwright.features.generators.adapter import (
     whole_seconds,
 )
 from benchwright.features.generators.findings import count_differs, series_count
-from benchwright.features.generators.output import (
-    ValueSource,
-    members,
-    parse_source,
-    rows_at,
-)
+from benchwright.features.generators.output import ValueSource, members, parse_source, rows_at
 from benchwright.features.load.trial import LoadSeries
 from benchwright.inputs.mistakes import fault_of
 from benchwright.inputs.options import Option
@@ -118,10 +113,7 @@ class CommandGenerator(msgspec.Struct, frozen=True, kw_only=True):
     program that accepts only whole numbers: `{rate:int}`, `{duration:int}`."""
     values: Annotated[
         Sources,
-        Option(
-            read=_read_values,
-            hint='such as values = { response_ms_mean = "/latency/mean" }',
-        ),
+        Option(read=_read_values, hint='such as values = { response_ms_mean = "/latency/mean" }'),
     ]
     """Values by the criterion's key; times in milliseconds."""
     counts: Annotated[Sources, Option(read=_read_counts)] = ()
@@ -208,11 +200,7 @@ class CommandGenerator(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def _counts(
-        self,
-        own: _Counts,
-        series: LoadSeries,
-        failed: float | None,
-        request: GeneratorRequest,
+        self, own: _Counts, series: LoadSeries, failed: float | None, request: GeneratorRequest
     ) -> _Counts:
         """Return a run's counts: the program's own, and what its series and its share of failures
         mean."""
@@ -381,9 +369,7 @@ class _Counts(msgspec.Struct, frozen=True):
             *(
                 b if a is None else a
                 for a, b in zip(
-                    msgspec.structs.astuple(self),
-                    msgspec.structs.astuple(other),
-                    strict=True,
+                    msgspec.structs.astuple(self), msgspec.structs.astuple(other), strict=True
                 )
             )
         )

@@ -19,11 +19,7 @@ import msgspec
 
 from benchwright.core.results import Finding, Severity
 from benchwright.core.text import duration_text, number_text, plural, rate_text
-from benchwright.features.generators.marked_trials import (
-    LATE_MARK,
-    marked_text,
-    neighbours_text,
-)
+from benchwright.features.generators.marked_trials import LATE_MARK, marked_text, neighbours_text
 from benchwright.features.load.trial import LoadSeries, LoadTrial
 from benchwright.findings import thresholds as t
 from benchwright.findings.codes import finding_of_mark, make_finding
@@ -308,10 +304,7 @@ def _refusals_unseen(marked: Sequence[LoadTrial], _trials: Sequence[LoadTrial]) 
     )
 
 
-_EVIDENCE: dict[
-    str,
-    Callable[[Sequence[LoadTrial], Sequence[LoadTrial]], _Evidence | None],
-] = {
+_EVIDENCE: dict[str, Callable[[Sequence[LoadTrial], Sequence[LoadTrial]], _Evidence | None]] = {
     OFFERED_DIFFERS: _offered_differs,
     OPERATIONS_MISSING: _operations_missing,
     COUNTS_CONTRADICT: _counts_contradict,

@@ -91,20 +91,13 @@ class K6(ProgramGenerator, frozen=True, kw_only=True):
             return []
         rate = [] if request.rate is None else [("RATE", placeholder_values(request.rate))]
         users = str(self.users("vus", request))
-        return [
-            *rate,
-            ("DURATION", f"{placeholder_values(request.duration_s)}s"),
-            ("USERS", users),
-        ]
+        return [*rate, ("DURATION", f"{placeholder_values(request.duration_s)}s"), ("USERS", users)]
 
     def _text(self, request: GeneratorRequest) -> str:
         limits = {
             one.key: ns / 1e6 for one in request.criteria if (ns := within_ns(one)) is not None
         }
-        options = {
-            "discardResponseBodies": True,
-            "scenarios": {"load": self._scenario(request)},
-        }
+        options = {"discardResponseBodies": True, "scenarios": {"load": self._scenario(request)}}
         return _SCRIPT.format(
             options=json.dumps(options),
             limits=json.dumps(limits),
@@ -143,11 +136,7 @@ class K6(ProgramGenerator, frozen=True, kw_only=True):
 
 
 def _values(
-    document: JsonOutput,
-    criteria: Iterable[Criterion],
-    failed: int,
-    offered: int,
-    sent: int,
+    document: JsonOutput, criteria: Iterable[Criterion], failed: int, offered: int, sent: int
 ) -> dict[str, float]:
     if not offered:
         return {}

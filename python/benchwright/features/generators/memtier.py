@@ -32,8 +32,7 @@ from benchwright.features.load.trial import LoadSeries
 
 SUMMARY = "memtier.json"
 _NO_RATE = Diagnosis(
-    "rate-limiting",
-    "this memtier_benchmark has no --rate-limiting: install 1.4 or later",
+    "rate-limiting", "this memtier_benchmark has no --rate-limiting: install 1.4 or later"
 )
 TOTALS = ("ALL STATS", "Totals")
 
@@ -63,9 +62,7 @@ class Memtier(ProgramGenerator, frozen=True, kw_only=True):
     def traits(self) -> GeneratorTraits:
         """The meaning of its figures: those of a closed loop behind a limit."""
         return GeneratorTraits(
-            statistics=("mean", "percentile"),
-            series=True,
-            reports_errors=False,
+            statistics=("mean", "percentile"), series=True, reports_errors=False
         ).using(self.threads)
 
     def invocation(self, request: GeneratorRequest) -> Invocation:

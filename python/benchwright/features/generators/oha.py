@@ -76,9 +76,7 @@ class Oha(ProgramGenerator, frozen=True, kw_only=True):
         }
         ended = good + errors
         values = summary.summary_values(
-            None if mean_s is None else 1e3 * mean_s,
-            percentiles,
-            errors / ended if ended else 0.0,
+            None if mean_s is None else 1e3 * mean_s, percentiles, errors / ended if ended else 0.0
         )
         return Measurement(
             values=values if ended else {},

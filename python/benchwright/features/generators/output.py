@@ -15,11 +15,7 @@ import msgspec
 
 from benchwright.core.plan import MetricSpec
 from benchwright.core.text import some_text
-from benchwright.features.generators.adapter import (
-    GeneratorOutput,
-    UnreadableOutput,
-    shortened,
-)
+from benchwright.features.generators.adapter import GeneratorOutput, UnreadableOutput, shortened
 from benchwright.inputs.mistakes import fault_of
 from benchwright.suite import rules as metric
 from benchwright.trial.metrics import (

@@ -53,12 +53,7 @@ LOGGED = 200_000
 LEAST_SHARE = 0.05
 """Smallest share that is logged: the log's buffer must fill now and then on a slow server."""
 SKIPPED = -1
-_WORDS = {
-    "skipped": str(SKIPPED),
-    "failed": "-2",
-    "serialization": "-2",
-    "deadlock": "-2",
-}
+_WORDS = {"skipped": str(SKIPPED), "failed": "-2", "serialization": "-2", "deadlock": "-2"}
 """Numbers that replace a word in the latency column."""
 
 
@@ -144,9 +139,7 @@ class Pgbench(ProgramGenerator, frozen=True, kw_only=True):
         if found is None:
             # A server that completed no transaction is not an error of the output.
             return Measurement(
-                values={},
-                completed=0,
-                lasted_s=float(whole_seconds(request.duration_s)),
+                values={}, completed=0, lasted_s=float(whole_seconds(request.duration_s))
             )
         return found if _logged_share(request) == 1 else _counted(found, output.stdout)
 

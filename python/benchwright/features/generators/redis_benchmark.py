@@ -112,10 +112,7 @@ def _of_progress(output: GeneratorOutput, request: GeneratorRequest) -> Measurem
     if not found:
         raise UnreadableOutput("progress (rps=...)", "stdout", output.stderr)
     rps, mean_ms = (float(text) for text in found[-1])
-    return Measurement(
-        values={MEAN: mean_ms},
-        completed=round(rps * request.duration_s),
-    )
+    return Measurement(values={MEAN: mean_ms}, completed=round(rps * request.duration_s))
 
 
 def _of_table(output: GeneratorOutput, requests: int) -> Measurement:

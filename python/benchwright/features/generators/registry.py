@@ -22,16 +22,6 @@ __all__ = ["GENERATORS", "Generator"]
 
 GENERATORS: dict[str, Form] = {
     kind.name: form_of(kind)
-    for kind in (
-        CommandGenerator,
-        Pgbench,
-        Wrk2,
-        Vegeta,
-        K6,
-        Oha,
-        Fio,
-        RedisBenchmark,
-        Memtier,
-    )
+    for kind in (CommandGenerator, Pgbench, Wrk2, Vegeta, K6, Oha, Fio, RedisBenchmark, Memtier)
 }
 """Generators by name; each form makes a `Generator` from the generator's table."""

@@ -60,11 +60,7 @@ def impossible(measured: Measurement) -> str:
 
     A search would use them: a response of -3 ms is within every limit.
     """
-    wrong = [
-        *_wrong_values(measured.values),
-        *_wrong_counts(measured),
-        *_wrong_lateness(measured),
-    ]
+    wrong = [*_wrong_values(measured.values), *_wrong_counts(measured), *_wrong_lateness(measured)]
     for key, column in measured.series.values.items():
         seen = (v for v, n in zip(column, measured.series.counts, strict=True) if n)
         lowest = min(seen, default=0.0)
@@ -406,11 +402,7 @@ def _trial(
         trial,
         cost_s=max(elapsed_s, trial.lasted_s),
         ending=LoadEnding.LEFT if left else LoadEnding.WHOLE,
-        marks=(
-            *trial.marks,
-            *bound,
-            *(() if left else backlog_uncounted(request, call, trial)),
-        ),
+        marks=(*trial.marks, *bound, *(() if left else backlog_uncounted(request, call, trial))),
         started_ns=epoch.started_ns,
     )
 
@@ -426,10 +418,7 @@ def _measured(
 
 
 def _reported_values(
-    generator: Generator,
-    request: GeneratorRequest,
-    call: Invocation,
-    measured: Measurement,
+    generator: Generator, request: GeneratorRequest, call: Invocation, measured: Measurement
 ) -> LoadTrial:
     """Return the trial that an output reports, as if it were complete and had no cost."""
     lasted_s = request.duration_s if measured.lasted_s is None else measured.lasted_s

@@ -38,8 +38,7 @@ from benchwright.features.load.criteria import within_ns
 
 _MEAN = re.compile(r"^#\[Mean\s*=\s*([\d.]+)", re.MULTILINE)
 _ROW = re.compile(
-    r"^[ \t]+([\d.]+)[ \t]+([\d.]+)[ \t]+(\d+)[ \t]+(?:[\d.]+|inf)[ \t\r]*$",
-    re.MULTILINE,
+    r"^[ \t]+([\d.]+)[ \t]+([\d.]+)[ \t]+(\d+)[ \t]+(?:[\d.]+|inf)[ \t\r]*$", re.MULTILINE
 )
 _REQUESTS = re.compile(r"^[ \t]*(\d+) requests in ([\d.]+)(us|ms|s|m|h),", re.MULTILINE)
 _REFUSED = re.compile(r"Non-2xx or 3xx responses: (\d+)")
@@ -95,9 +94,7 @@ class Wrk2(ProgramGenerator, frozen=True, kw_only=True):
         words += ["-s", fill_text(self.script, request)] if self.script else []
         words += filled((*self.arguments, self.url), request)
         return Invocation(
-            commands=(Command(tuple(words)),),
-            rate=float(rate),
-            diagnoses=(_NO_RATE,),
+            commands=(Command(tuple(words)),), rate=float(rate), diagnoses=(_NO_RATE,)
         )
 
     def parse(self, output: GeneratorOutput, request: GeneratorRequest) -> Measurement:

@@ -322,8 +322,7 @@ def _levels_of(series: Series, history: RunHistory, asked: HistoryQuestion) -> _
         patterns=tuple(patterns),
         wanders=tuple(wanders),
         start=max(
-            (at for at in range(last, len(points)) if points[at].run in accepted),
-            default=last,
+            (at for at in range(last, len(points)) if points[at].run in accepted), default=last
         ),
     )
 
@@ -399,9 +398,7 @@ def _step_answer(
 
 
 def _newest_looks(
-    series: Sequence[Series],
-    levels: Sequence[_Levels],
-    starts: Mapping[SeriesKey, LevelStart],
+    series: Sequence[Series], levels: Sequence[_Levels], starts: Mapping[SeriesKey, LevelStart]
 ) -> list[NewestLook | None]:
     """Return the look at the last point of each series; None where a value has no logarithm.
 
@@ -412,10 +409,7 @@ def _newest_looks(
     groups: tuple[list[int], list[int]] = ([], [])
     for at, (one, of) in enumerate(zip(series, levels, strict=True)):
         start = starts.get(one.key)
-        is_known = start is not None and (len(one.points), of.start) == (
-            start.count,
-            start.start,
-        )
+        is_known = start is not None and (len(one.points), of.start) == (start.count, start.start)
         if logs[at] is not None:
             groups[int(is_known)].append(at)
     looks: list[NewestLook | None] = [None] * len(series)
@@ -557,10 +551,7 @@ def _outliers_text(points: Sequence[HistoryPoint], of: _Levels) -> str:
             ratios.setdefault(side, []).append(ratio)
             value, usual = (
                 quantity_text(one, unit)
-                for one, unit in (
-                    (point.estimate, point.unit),
-                    (level.value, level.unit),
-                )
+                for one, unit in ((point.estimate, point.unit), (level.value, level.unit))
             )
             details.append(f"{run_text(point)}: {value} of {usual}")
     parts = [_outlying_text(ratios[side], side) for side in sorted(ratios)]

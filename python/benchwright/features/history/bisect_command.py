@@ -43,11 +43,7 @@ from benchwright.features.history.options import COMPARING, CommitOptions
 from benchwright.inputs.options import request_from
 from benchwright.report.documents import encode
 from benchwright.run.checkouts import between, prepare, resolved, subject_of
-from benchwright.run.preparation import (
-    comparison_request,
-    prepare_comparison,
-    rehearse,
-)
+from benchwright.run.preparation import comparison_request, prepare_comparison, rehearse
 from benchwright.run.runner import SessionResult, run_session
 from benchwright.run.session import ProgramExperiment
 from benchwright.study.directory import JOURNAL
@@ -70,10 +66,7 @@ def bisect(arguments: argparse.Namespace) -> int:
     """Run `bw history bisect`; return the exit code: 0 one commit or no change, 3 several."""
     ends = request_from(CommitOptions, arguments)
     request = request_from(
-        ComparisonRequest,
-        arguments,
-        only=COMPARING,
-        commands=tuple(arguments.command_argv or ()),
+        ComparisonRequest, arguments, only=COMPARING, commands=tuple(arguments.command_argv or ())
     )
     old = resolved(ends.old, "OLD", request.build)
     new = resolved(ends.new, "NEW", request.build)
@@ -101,10 +94,7 @@ class _Bisection:
     """The comparisons of a bisection, in one study."""
 
     def __init__(
-        self,
-        arguments: argparse.Namespace,
-        request: ComparisonRequest,
-        commits: list[Checkout],
+        self, arguments: argparse.Namespace, request: ComparisonRequest, commits: list[Checkout]
     ) -> None:
         self._arguments = arguments
         self._request = request

@@ -30,11 +30,7 @@ class BisectedCommit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BisectDocument(
-    msgspec.Struct,
-    frozen=True,
-    kw_only=True,
-    tag_field="schema",
-    tag="benchwright/bisect/1",
+    msgspec.Struct, frozen=True, kw_only=True, tag_field="schema", tag="benchwright/bisect/1"
 ):
     """The result of a bisection of commits."""
 

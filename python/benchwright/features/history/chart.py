@@ -39,10 +39,7 @@ def series_panel(one: SeriesAnswer) -> Panel:
     axis = metric_axis(visible(one.key.metric), points[-1].unit)
     first = max(len(points) - MOST_RUNS, 0)
     along = PanelAxis(
-        "run, in the order of time",
-        AxisUnit.COUNT,
-        low=first + 0.4,
-        high=len(points) + 0.6,
+        "run, in the order of time", AxisUnit.COUNT, low=first + 0.4, high=len(points) + 0.6
     )
     scale = 1e9 if axis.unit is AxisUnit.TIME else 1.0
     curves = (*_level_curves(one, first, scale), *_run_curves(one, first, scale))
@@ -72,11 +69,7 @@ def _run_curves(one: SeriesAnswer, first: int, scale: float) -> Iterator[PanelCu
     places = range(first, len(points))
     outliers = set(one.outliers)
     for label, colour, chosen in (
-        (
-            "run",
-            _RUN,
-            [p for p in places if p not in outliers and not points[p].codes],
-        ),
+        ("run", _RUN, [p for p in places if p not in outliers and not points[p].codes]),
         (
             "run with a serious finding",
             _DOUBTFUL,

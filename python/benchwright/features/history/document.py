@@ -20,13 +20,7 @@ from benchwright.features.history.newest import (
 )
 from benchwright.features.history.text import headline, sentence
 from benchwright.features.history.types import Better, Segment
-from benchwright.report.documents import (
-    EstimateEntry,
-    FindingEntry,
-    entries,
-    entry,
-    estimate_entry,
-)
+from benchwright.report.documents import EstimateEntry, FindingEntry, entries, entry, estimate_entry
 
 
 class HistoryPointEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -172,11 +166,7 @@ class NoValueEntry(msgspec.Struct, frozen=True):
 
 
 class HistoryDocument(
-    msgspec.Struct,
-    frozen=True,
-    kw_only=True,
-    tag_field="schema",
-    tag="benchwright/history/1",
+    msgspec.Struct, frozen=True, kw_only=True, tag_field="schema", tag="benchwright/history/1"
 ):
     """Series of results, run after run."""
 
@@ -293,11 +283,7 @@ def newest_series_entry(one: NewestSeries) -> NewestSeriesEntry:
 
 
 class HistoryAddDocument(
-    msgspec.Struct,
-    frozen=True,
-    kw_only=True,
-    tag_field="schema",
-    tag="benchwright/history-add/1",
+    msgspec.Struct, frozen=True, kw_only=True, tag_field="schema", tag="benchwright/history-add/1"
 ):
     """What `bw history add` or `pull` stored."""
 
@@ -340,11 +326,7 @@ class HistoryAcceptDocument(
 
 
 class HistoryNotesDocument(
-    msgspec.Struct,
-    frozen=True,
-    kw_only=True,
-    tag_field="schema",
-    tag="benchwright/history-push/1",
+    msgspec.Struct, frozen=True, kw_only=True, tag_field="schema", tag="benchwright/history-push/1"
 ):
     """What `bw history push` wrote into git notes."""
 

@@ -16,10 +16,7 @@ import msgspec
 from benchwright.core.untrusted import visible
 from benchwright.features.history.answer import HistoryAnswer
 from benchwright.features.history.newest import change_and_interval
-from benchwright.features.history.text import (
-    commits_of,
-    step_words,
-)
+from benchwright.features.history.text import commits_of, step_words
 
 _ATOM = "http://www.w3.org/2005/Atom"
 _TITLE = "Benchmark history"

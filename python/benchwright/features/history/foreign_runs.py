@@ -17,11 +17,7 @@ from benchwright.core.plan import MetricSpec, Pairs, usual_direction
 from benchwright.core.results import Summary
 from benchwright.core.text import plural, some_text
 from benchwright.core.untrusted import regular_bytes
-from benchwright.features.history.foreign_names import (
-    KnownNames,
-    NamedInput,
-    named_in_history,
-)
+from benchwright.features.history.foreign_names import KnownNames, NamedInput, named_in_history
 from benchwright.features.history.types import (
     UNKNOWN_MACHINE,
     Environment,
@@ -31,18 +27,9 @@ from benchwright.features.history.types import (
     SeriesKey,
     settings_text,
 )
-from benchwright.stats.aggregate import (
-    metric_columns,
-    observe_trials,
-    summarise_columns,
-)
+from benchwright.stats.aggregate import metric_columns, observe_trials, summarise_columns
 from benchwright.stats.metric_rules import MetricRules
-from benchwright.study.parsers.api import (
-    FileOrigin,
-    ParsedInput,
-    stated_settings,
-    trials_of,
-)
+from benchwright.study.parsers.api import FileOrigin, ParsedInput, stated_settings, trials_of
 
 _MOST_REASONS = 3
 """Of failures, in the reason why a test has no point."""
@@ -216,11 +203,7 @@ def _identity(one: ParsedInput, when: str) -> str:
 
 
 def _points(
-    named: NamedInput,
-    rules: MetricRules,
-    started_ns: int,
-    run: str,
-    environment: str,
+    named: NamedInput, rules: MetricRules, started_ns: int, run: str, environment: str
 ) -> list[tuple[SeriesKey, HistoryPoint] | NoValue]:
     """Return the points of a test, and what has no value: the whole test if all of its trials
     failed, else the metrics that the tool declares."""

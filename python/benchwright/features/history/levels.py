@@ -52,12 +52,7 @@ from benchwright.features.history.types import (
     with_lost,
 )
 from benchwright.stats.arrays import FloatArray
-from benchwright.stats.steps import (
-    FALSE_ALARMS,
-    TAIL,
-    LevelVerdict,
-    newest_verdicts,
-)
+from benchwright.stats.steps import FALSE_ALARMS, TAIL, LevelVerdict, newest_verdicts
 
 METHOD = 3
 """Version of what is stored and of how it is computed; a golden test shows when it must change."""
@@ -352,11 +347,7 @@ _IDENTITY_BYTES = 8 + 16
 class _Levels:
     """The levels of a history file, as stored and then advanced to its newest run."""
 
-    def __init__(
-        self,
-        file: HistoryFile,
-        ignored: Sequence[str],
-    ) -> None:
+    def __init__(self, file: HistoryFile, ignored: Sequence[str]) -> None:
         self._file = file
         self._ignored = ignored
         self._method = _method(ignored)
@@ -515,9 +506,7 @@ class _Levels:
                 for environment, command, unit in (ids[:3], ids[3:])
             )
             found = segments_of(
-                (first, second),
-                self._known_environments,
-                lambda fact: matches(fact, self._ignored),
+                (first, second), self._known_environments, lambda fact: matches(fact, self._ignored)
             )
             self._decided[ids] = len(found) > 1
         return self._decided[ids]
@@ -621,8 +610,7 @@ class _Levels:
                 offset=offset,
             )
             for one, logs, errors, verdict, offset in zip(
-                *(good, seen.logs, seen.errors, seen.verdicts, seen.offsets),
-                strict=True,
+                *(good, seen.logs, seen.errors, seen.verdicts, seen.offsets), strict=True
             )
         }
         names = series_names([keys[one] for one in chosen])

@@ -19,13 +19,7 @@ import msgspec
 
 from benchwright.core.numeric import np
 from benchwright.core.results import Estimate
-from benchwright.core.text import (
-    number_text,
-    p_text,
-    percent_text,
-    plural,
-    signed_text,
-)
+from benchwright.core.text import number_text, p_text, percent_text, plural, signed_text
 from benchwright.core.untrusted import one_line
 from benchwright.features.history.types import (
     HistoryPoint,
@@ -183,11 +177,7 @@ class LevelStart(msgspec.Struct, frozen=True):
 
 
 def log_and_error(
-    estimate: float,
-    low: float | None,
-    high: float | None,
-    confidence: float | None,
-    trials: int,
+    estimate: float, low: float | None, high: float | None, confidence: float | None, trials: int
 ) -> tuple[float, float]:
     """Return the logarithm of a value, -inf for 0, and its standard error, each NaN where there is
     none."""
@@ -333,10 +323,7 @@ def _open_step(look: NewestLook, first: int, false_alarms: float) -> Iterator[Op
     worse = 1 if look.newest.better == "lower" else -1
     values = look.values[first:]
     fit = find_steps(
-        values,
-        standard_errors=look.errors[first:],
-        false_alarms=false_alarms,
-        logarithms=True,
+        values, standard_errors=look.errors[first:], false_alarms=false_alarms, logarithms=True
     )
     places = [
         at for at, step in enumerate(fit.steps) if worse * step.change > 0 and lasts(fit.steps[at:])

@@ -18,13 +18,7 @@ import msgspec
 
 from benchwright.core.errors import StudyError
 from benchwright.core.text import plural
-from benchwright.features.history.types import (
-    Acceptance,
-    Environment,
-    HistoryPoint,
-    Run,
-    SeriesKey,
-)
+from benchwright.features.history.types import Acceptance, Environment, HistoryPoint, Run, SeriesKey
 from benchwright.study.git import git_environment, run_git
 
 NOTES_REF = "refs/notes/benchwright"

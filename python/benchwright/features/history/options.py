@@ -56,15 +56,7 @@ Paths = Annotated[
         names="file",
     ),
 ]
-File = Annotated[
-    Text,
-    Option(
-        "history file",
-        "FILE",
-        default=f"./{_DEFAULT_FILE}",
-        names="file",
-    ),
-]
+File = Annotated[Text, Option("history file", "FILE", default=f"./{_DEFAULT_FILE}", names="file")]
 Tests = Annotated[
     tuple[str, ...],
     Option(
@@ -152,13 +144,7 @@ class HistoryOptions(SeriesOptions, frozen=True):
     gate: Gate = None
     accept: AcceptedCodes = ()
     html: Annotated[
-        Text,
-        Option(
-            "write the answer as one HTML page",
-            "FILE",
-            names="file",
-            no_default=REPLACES,
-        ),
+        Text, Option("write the answer as one HTML page", "FILE", names="file", no_default=REPLACES)
     ] = None
     verbose: Verbose = False
     json: Json = False
@@ -208,8 +194,7 @@ class AcceptOptions(msgspec.Struct, frozen=True):
     ]
     paths: Paths = ()
     reason: Annotated[
-        Text,
-        Option("why the change is intended", "TEXT", no_default=_OF_ONE_RUN),
+        Text, Option("why the change is intended", "TEXT", no_default=_OF_ONE_RUN)
     ] = None
     file: Annotated[
         Text,
@@ -230,17 +215,12 @@ class FeedOptions(SeriesOptions, frozen=True):
     """The options of `bw history feed`."""
 
     atom: Annotated[
-        Text,
-        Option("file for the Atom feed", "FILE", names="file", no_default=REPLACES),
+        Text, Option("file for the Atom feed", "FILE", names="file", no_default=REPLACES)
     ] = None
     json_feed: Annotated[
-        Text,
-        Option("file for the JSON feed", "FILE", names="file", no_default=REPLACES),
+        Text, Option("file for the JSON feed", "FILE", names="file", no_default=REPLACES)
     ] = None
-    url: Annotated[
-        Text,
-        Option("address at which readers find the feed", "URL"),
-    ] = None
+    url: Annotated[Text, Option("address at which readers find the feed", "URL")] = None
 
 
 class NotesOptions(msgspec.Struct, frozen=True):
@@ -248,29 +228,17 @@ class NotesOptions(msgspec.Struct, frozen=True):
 
     file: File = None
     remote: Annotated[Text, Option("git remote", "NAME", default="origin")] = None
-    ref: Annotated[
-        Text,
-        Option("ref of the notes", "REF", default="refs/notes/benchwright"),
-    ] = None
-    repository: Annotated[
-        Text,
-        Option("git repository", "DIR", default=".", names="directory"),
-    ] = None
+    ref: Annotated[Text, Option("ref of the notes", "REF", default="refs/notes/benchwright")] = None
+    repository: Annotated[Text, Option("git repository", "DIR", default=".", names="directory")] = (
+        None
+    )
     json: Json = False
 
 
 # -- Commits: confirm and bisect ----------------------------------------------------------
 
 COMPARING = (
-    *(
-        "build",
-        "metrics",
-        "confidence",
-        "power",
-        "min_blocks",
-        "max_blocks",
-        "max_time",
-    ),
+    *("build", "metrics", "confidence", "power", "min_blocks", "max_blocks", "max_time"),
     *("warmup", "seed", "shell", "threads", "setup", "cleanup", "rest", "timeout"),
     *("ok_status", "output", "hooks", "instructions"),
 )
@@ -285,10 +253,8 @@ class CommitOptions(msgspec.Struct, frozen=True):
     """The two ends of a range of commits."""
 
     old: Annotated[
-        str,
-        Option("commit, branch or tag before the change", "OLD", positional=True),
+        str, Option("commit, branch or tag before the change", "OLD", positional=True)
     ] = ""
     new: Annotated[
-        str,
-        Option("commit, branch or tag after it", "NEW", default="HEAD", positional=True),
+        str, Option("commit, branch or tag after it", "NEW", default="HEAD", positional=True)
     ] = "HEAD"

@@ -8,13 +8,7 @@ from benchwright.core.untrusted import one_line, visible
 from benchwright.features.history.answer import HistoryAnswer, SeriesAnswer
 from benchwright.features.history.chart import MOST_RUNS, series_sheet
 from benchwright.features.history.document import history_document
-from benchwright.features.history.text import (
-    TONES,
-    headline,
-    sentence,
-    series_table,
-    steps_table,
-)
+from benchwright.features.history.text import TONES, headline, sentence, series_table, steps_table
 from benchwright.features.history.types import commit_text
 from benchwright.page.document import (
     Cell,
@@ -158,11 +152,7 @@ def _points_table(key: str, identifier: str, one: SeriesAnswer) -> TableBlock:
     scale = scale_of([p.estimate for p in points], unit)
     rows = []
     for at, point in reversed(list(enumerate(points))):
-        notes = [
-            *point.tags,
-            *(["outlier"] if at in one.outliers else []),
-            *point.codes,
-        ]
+        notes = [*point.tags, *(["outlier"] if at in one.outliers else []), *point.codes]
         row: tuple[Cell, ...] = (
             count_number(f"{key}.run{at + 1}", at + 1),
             Words(moment_text(point.started_ns)),

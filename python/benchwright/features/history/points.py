@@ -13,22 +13,14 @@ from benchwright.core.machine import revision_of
 from benchwright.core.plan import TestPlan, name_with_threads, usual_direction
 from benchwright.core.results import Estimate, Finding, Severity
 from benchwright.feature import session_kind
-from benchwright.features.history.findings import (
-    environment_of,
-    machine_fingerprint,
-    machine_text,
-)
+from benchwright.features.history.findings import environment_of, machine_fingerprint, machine_text
 from benchwright.features.history.types import HistoryPoint, NoValue, Run, SeriesKey
 from benchwright.machine.redact import without_secrets
 from benchwright.page.session_kind import SessionOutcome
 from benchwright.report.answer import answer_of, estimate_of, input_of_contents
 from benchwright.stats.aggregate import metric_columns, observe_trials
 from benchwright.stats.metric_rules import MetricRules
-from benchwright.study.contents import (
-    TestContents,
-    first_machine,
-    tests_of,
-)
+from benchwright.study.contents import TestContents, first_machine, tests_of
 from benchwright.study.findings import input_findings, stored_findings
 from benchwright.study.journal import StoredSession, Study
 from benchwright.study.parsers.study import parsed_test
@@ -137,17 +129,12 @@ def _points_of_tests(study: Study, session: StoredSession, common: HistoryPoint)
 
 
 def _points_of_test(
-    test: TestContents,
-    findings: Sequence[Finding],
-    session: StoredSession,
-    common: HistoryPoint,
+    test: TestContents, findings: Sequence[Finding], session: StoredSession, common: HistoryPoint
 ) -> _Found:
     """Yield a point for each quantity of a test, or what has no value."""
     name = name_with_threads(test.plan)
     (answer,) = answer_of(
-        [input_of_contents(test, findings)],
-        status=session.status,
-        detail=session.detail,
+        [input_of_contents(test, findings)], status=session.status, detail=session.detail
     ).tests
     is_failed = answer.state == "failed"
     if is_failed or answer.estimate is None:

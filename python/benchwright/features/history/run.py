@@ -15,12 +15,7 @@ import msgspec
 
 from benchwright.cli.output_file import check_output, write_output
 from benchwright.cli.terminal import painter, report_width, write_answer
-from benchwright.core.errors import (
-    Diagnostic,
-    InputError,
-    OperatingError,
-    argument_error,
-)
+from benchwright.core.errors import Diagnostic, InputError, OperatingError, argument_error
 from benchwright.core.plan import SUCCESS, named_direction
 from benchwright.core.text import plural
 from benchwright.core.untrusted import one_line, visible, visible_lines
@@ -47,12 +42,7 @@ from benchwright.features.history.inputs import (
     read_runs,
 )
 from benchwright.features.history.levels import NewestRuns, newest_runs, stored_starts
-from benchwright.features.history.newest import (
-    HistoryGate,
-    LevelStart,
-    NewestSeries,
-    hold_gate,
-)
+from benchwright.features.history.newest import HistoryGate, LevelStart, NewestSeries, hold_gate
 from benchwright.features.history.options import (
     AcceptOptions,
     AddOptions,
@@ -61,11 +51,7 @@ from benchwright.features.history.options import (
     NotesOptions,
     Since,
 )
-from benchwright.features.history.store import (
-    AddedRuns,
-    HistoryFile,
-    is_history_file,
-)
+from benchwright.features.history.store import AddedRuns, HistoryFile, is_history_file
 from benchwright.features.history.text import (
     gate_lines,
     headline,
@@ -74,13 +60,7 @@ from benchwright.features.history.text import (
     no_value_lines,
     step_words,
 )
-from benchwright.features.history.types import (
-    Acceptance,
-    NoValue,
-    RunHistory,
-    SeriesKey,
-    run_text,
-)
+from benchwright.features.history.types import Acceptance, NoValue, RunHistory, SeriesKey, run_text
 from benchwright.inputs.option_reader import OptionReader
 from benchwright.inputs.options import request_from
 from benchwright.report.documents import entries, entry
@@ -297,11 +277,7 @@ def _write_added(
         answers = newest_lines(newest.series, width)
         return report_text(lines, answers, gate_lines(gate, width))
 
-    write_answer(
-        json=json,
-        document=lambda: document(newest.series if newest else ()),
-        text=text,
-    )
+    write_answer(json=json, document=lambda: document(newest.series if newest else ()), text=text)
 
 
 def _added_lines(document: HistoryAddDocument) -> list[str]:
@@ -374,10 +350,7 @@ def accept(arguments: argparse.Namespace) -> int:
 
 
 def _named_series(text: str, name: str, answers: Sequence[SeriesAnswer]) -> SeriesAnswer:
-    for is_named in (
-        lambda one: name in (one.id, one.name),
-        lambda one: name == one.key.test,
-    ):
+    for is_named in (lambda one: name in (one.id, one.name), lambda one: name == one.key.test):
         found = {one.id: one for one in reversed(answers) if is_named(one)}
         if len(found) == 1:
             return next(iter(found.values()))
@@ -430,10 +403,7 @@ def feed(arguments: argparse.Namespace) -> int:
         message = "no feed is requested"
         raise argument_error("--atom", "", message, "add --atom FILE or --json-feed FILE")
     asked = _asked(OptionReader(request))
-    outputs = (
-        ("--atom", request.atom, atom_feed),
-        ("--json-feed", request.json_feed, json_feed),
-    )
+    outputs = (("--atom", request.atom, atom_feed), ("--json-feed", request.json_feed, json_feed))
     for option, path, _ in outputs:
         if path is not None:
             check_output(path, option, request.paths)

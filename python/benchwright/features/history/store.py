@@ -91,10 +91,7 @@ def history_of(
             points.setdefault(key, {})[point.run] = point
             machines.setdefault(key.machine, run.machine)
     series = tuple(
-        Series(
-            key,
-            tuple(sorted(found.values(), key=lambda one: one.started_ns)),
-        )
+        Series(key, tuple(sorted(found.values(), key=lambda one: one.started_ns)))
         for key, found in sorted(points.items())
     )
     have = [*map(keys_of_run, read), *hidden]
@@ -106,8 +103,7 @@ def history_of(
         machines=machines,
         acceptances=tuple(acceptances),
         without=with_lost(
-            unresolved(without, _value_times(have)),
-            unresolved(lost, _value_times(have)),
+            unresolved(without, _value_times(have)), unresolved(lost, _value_times(have))
         ),
         unread=tuple(unread),
         skipped=tuple(skipped),
@@ -457,10 +453,7 @@ class HistoryFile:
                 "INSERT INTO no_value VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
                 "run = excluded.run, started_ns = excluded.started_ns, record = excluded.record "
                 "WHERE excluded.started_ns >= started_ns",
-                (
-                    *(one.test, one.metric, one.run, one.started_ns),
-                    msgspec.json.encode(one),
-                ),
+                (*(one.test, one.metric, one.run, one.started_ns), msgspec.json.encode(one)),
             )
 
     def _insert(self, run: Run, digest: bytes, place: int | None) -> None:
@@ -476,14 +469,7 @@ class HistoryFile:
             '"commit", commit_time_ns, dirty, tags, environment) '
             "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
             (
-                *(
-                    place,
-                    first.run,
-                    digest,
-                    first.study,
-                    first.session,
-                    first.started_ns,
-                ),
+                *(place, first.run, digest, first.study, first.session, first.started_ns),
                 *(first.commit, first.commit_time_ns, first.dirty),
                 " ".join(first.tags),
                 None if run.environment is None else run.environment.id,
@@ -492,8 +478,7 @@ class HistoryFile:
         if run.full_names:
             self._database.execute(_FULL_NAME)
             self._database.executemany(
-                "INSERT INTO full_name VALUES (?, ?) ON CONFLICT DO NOTHING",
-                run.full_names,
+                "INSERT INTO full_name VALUES (?, ?) ON CONFLICT DO NOTHING", run.full_names
             )
         keys = [(key.test, key.metric, key.machine) for key, _ in run.points]
         machines = {(key.machine, run.machine) for key, _ in run.points}
@@ -522,8 +507,7 @@ class HistoryFile:
         distinct = list(dict.fromkeys(rows))
         names, marks = ", ".join(columns), ", ".join("?" * len(columns))
         self._database.executemany(
-            f"INSERT INTO {table} ({names}) VALUES ({marks}) ON CONFLICT DO NOTHING",
-            distinct,
+            f"INSERT INTO {table} ({names}) VALUES ({marks}) ON CONFLICT DO NOTHING", distinct
         )
         where = " AND ".join(f"{column} = ?" for column in columns)
         statement = f"SELECT id FROM {table} WHERE {where}"
@@ -545,8 +529,7 @@ class HistoryFile:
             if self._used_bytes() <= max_bytes or runs <= 1:
                 return dropped
             oldest = execute(
-                "SELECT id FROM run ORDER BY started_ns, id LIMIT ?",
-                (max(1, runs // 50),),
+                "SELECT id FROM run ORDER BY started_ns, id LIMIT ?", (max(1, runs // 50),)
             ).fetchall()
             self._database.executemany("DELETE FROM point WHERE run = ?", oldest)
             self._database.executemany("DELETE FROM run WHERE id = ?", oldest)
@@ -766,8 +749,7 @@ class HistoryFile:
         """Return what was stored of the points of a run; None if that is nothing, or of a run that
         said something else."""
         row = self._database.execute(
-            "SELECT points FROM tail_cache WHERE run = ? AND digest = ?",
-            (run.id, run.digest),
+            "SELECT points FROM tail_cache WHERE run = ? AND digest = ?", (run.id, run.digest)
         ).fetchone()
         return None if row is None else row[0]
 

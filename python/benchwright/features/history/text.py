@@ -7,19 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from benchwright.core.text import (
-    list_text,
-    more_text,
-    p_cell,
-    percent_text,
-    plural,
-)
+from benchwright.core.text import list_text, more_text, p_cell, percent_text, plural
 from benchwright.core.untrusted import one_line, visible
-from benchwright.features.history.answer import (
-    HistoryAnswer,
-    SeriesAnswer,
-    StepAnswer,
-)
+from benchwright.features.history.answer import HistoryAnswer, SeriesAnswer, StepAnswer
 from benchwright.features.history.newest import (
     HistoryGate,
     JudgedSeries,
@@ -38,12 +28,7 @@ from benchwright.report.answer_text import (
     wrapped,
 )
 from benchwright.views.blocks import Column, TableBlock, Tone, Words
-from benchwright.views.figures import (
-    count_column,
-    estimate_number,
-    keyed,
-    table_of,
-)
+from benchwright.views.figures import count_column, estimate_number, keyed, table_of
 from benchwright.views.terminal import table_text
 
 TONES: dict[str, Tone] = {
@@ -57,11 +42,7 @@ _MOST_SENTENCES = 12
 
 
 def history_lines(
-    answer: HistoryAnswer,
-    width: int,
-    paint: Paint = unpainted,
-    *,
-    verbose: bool = False,
+    answer: HistoryAnswer, width: int, paint: Paint = unpainted, *, verbose: bool = False
 ) -> list[str]:
     """Return the answer as lines: the series, the steps, findings, what was not read."""
     blocks = [

@@ -259,9 +259,7 @@ def keys_of_run(run: Run) -> RunKeys:
     return RunKeys(first.run, first.study, first.started_ns, keys)
 
 
-def value_times(
-    points: Iterable[tuple[SeriesKey, HistoryPoint]],
-) -> Iterator[tuple[str, str, int]]:
+def value_times(points: Iterable[tuple[SeriesKey, HistoryPoint]]) -> Iterator[tuple[str, str, int]]:
     """Yield the test, the metric and the start of points."""
     return ((key.test, key.metric, one.started_ns) for key, one in points)
 

@@ -76,10 +76,7 @@ def load(
     else:
         document = _stored_load(decoded(done, RunDocument))
     return LoadResult(
-        document=document,
-        messages=done.messages,
-        place=place,
-        exit_status=done.status,
+        document=document, messages=done.messages, place=place, exit_status=done.status
     )
 
 

@@ -125,10 +125,7 @@ def quantities_panel(load: NamedLoad) -> Panel:
 
 def course_panel(load: NamedLoad) -> Panel:
     """Return the 99th percentiles of the response time and of the issue error in each interval."""
-    words = (
-        ("response p99", "response_ns_p99"),
-        ("issue error p99", "issue_error_ns_p99"),
-    )
+    words = (("response p99", "response_ns_p99"), ("issue error p99", "issue_error_ns_p99"))
     curves = [
         curve
         for what, name in words
@@ -179,9 +176,7 @@ def response_panel(loads: Sequence[NamedLoad]) -> Panel:
 
 
 def _over_time(
-    loads: Sequence[NamedLoad],
-    what: str,
-    value: Callable[[IntervalResult], float | None],
+    loads: Sequence[NamedLoad], what: str, value: Callable[[IntervalResult], float | None]
 ) -> Iterator[PanelCurve]:
     """Yield, for each load, a value of each interval as steps.
 

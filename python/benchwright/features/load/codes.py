@@ -32,8 +32,7 @@ CODES: dict[str, Code] = {
         "grows, response times depend on the length of the run.",
     ),
     "operations-failed": Code(
-        Severity.WARNING,
-        "Find out why. Failed operations are counted, but not in response times.",
+        Severity.WARNING, "Find out why. Failed operations are counted, but not in response times."
     ),
     "mix-differs": Code(
         Severity.SERIOUS,
@@ -89,38 +88,28 @@ CODES: dict[str, Code] = {
         Severity.WARNING,
         "Raise --drain: unfinished operations are not in the response times, and were the slowest.",
     ),
-    "few-samples-for-percentile": Code(
-        Severity.NOTE,
-        "Run longer, or report a lower percentile.",
-    ),
+    "few-samples-for-percentile": Code(Severity.NOTE, "Run longer, or report a lower percentile."),
     "clock-unsound": Code(
-        Severity.WARNING,
-        "Use --clock monotonic; times of a few microseconds are unreliable.",
+        Severity.WARNING, "Use --clock monotonic; times of a few microseconds are unreliable."
     ),
     "clock-slow": Code(
         Severity.NOTE,
         "Nothing: the kernel's clock is correct, but reading it takes a little longer.",
     ),
     "memory-not-locked": Code(
-        Severity.NOTE,
-        "Raise the limit (ulimit -l unlimited): a page fault can delay an operation.",
+        Severity.NOTE, "Raise the limit (ulimit -l unlimited): a page fault can delay an operation."
     ),
     "closed-loop": Code(
-        Severity.NOTE,
-        "Use --rate to measure what users of an open system would see.",
+        Severity.NOTE, "Use --rate to measure what users of an open system would see."
     ),
-    "load-interrupted": Code(
-        Severity.WARNING,
-        "The results cover only that part.",
-    ),
+    "load-interrupted": Code(Severity.WARNING, "The results cover only that part."),
     "samples-lost": Code(
         Severity.WARNING,
         "Write samples to a faster disk than the target, with space for 48 bytes per operation; "
         "the results include all operations.",
     ),
     "trace-lines-skipped": Code(
-        Severity.WARNING,
-        "Fix the trace, or report with the result what is missing from it.",
+        Severity.WARNING, "Fix the trace, or report with the result what is missing from it."
     ),
     "trace-empty": Code(
         Severity.SERIOUS,

@@ -69,10 +69,7 @@ class WorkloadArgument(msgspec.Struct, frozen=True):
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `bw load`."""
     parser = add_command(
-        commands,
-        "load",
-        epilog=_EXAMPLES,
-        usage="bw load [options] [WORKLOAD.toml] --target T",
+        commands, "load", epilog=_EXAMPLES, usage="bw load [options] [WORKLOAD.toml] --target T"
     )
     add_options(parser, WorkloadArgument)
     add_options(parser, BareOptions)
@@ -101,9 +98,7 @@ def plan_of(arguments: argparse.Namespace) -> PreparedLoad:
 
 
 def _plan_of_options(
-    arguments: argparse.Namespace,
-    hosts: HostsSettings | None,
-    wrong: list[Diagnostic],
+    arguments: argparse.Namespace, hosts: HostsSettings | None, wrong: list[Diagnostic]
 ) -> PreparedLoad:
     target = options.target_of(arguments, None, wrong)
     wrong += options.unfiled_mistakes(arguments, target, "bw load")

@@ -165,9 +165,7 @@ def trace_fields(arguments: argparse.Namespace, wrong: list[Diagnostic]) -> dict
 
 
 def _fields(
-    kind: type[msgspec.Struct],
-    arguments: argparse.Namespace,
-    wrong: list[Diagnostic],
+    kind: type[msgspec.Struct], arguments: argparse.Namespace, wrong: list[Diagnostic]
 ) -> dict[str, Any]:
     """Return the fields that the options of a kind set; mistakes are in `wrong`."""
     reader = OptionReader(request_from(kind, arguments))

@@ -17,11 +17,7 @@ import msgspec
 
 from benchwright.core.comparison import GateOutcome
 from benchwright.core.criterion import Criterion
-from benchwright.core.quantity import (
-    parse_duration_ns,
-    parse_share,
-    parse_statistic,
-)
+from benchwright.core.quantity import parse_duration_ns, parse_share, parse_statistic
 from benchwright.features.load.types import LimitVerdict
 
 CRITERION_FORMS = (

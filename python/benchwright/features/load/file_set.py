@@ -47,8 +47,7 @@ class FileSetPlan(msgspec.Struct, frozen=True, kw_only=True):
             factor = Fraction(self.for_rate_micro, w.MICRO)
         elif self.per_load:
             rate = operations_per_s(
-                (one for one in filaments if isinstance(one, w.Files)),
-                self.tables.file_size,
+                (one for one in filaments if isinstance(one, w.Files)), self.tables.file_size
             )
             if rate is None:
                 raise ValueError(

@@ -75,19 +75,14 @@ def counted_tables(files: FileSetResult) -> list[CountedTable]:
         ("popularity of directories", files.directory_popularity),
     ):
         each = [
-            (
-                f"weight {number_text(row.weight / max(1, row.objects), 3)}",
-                row.weight,
-                row.drawn,
-            )
+            (f"weight {number_text(row.weight / max(1, row.objects), 3)}", row.weight, row.drawn)
             for row in popularity
         ]
         tables.append(_table(name, each))
     sizes = files.file_sizes
     tables.append(
         _table(
-            "sizes of files",
-            [(_up_to(row.bytes), row.expected_share, row.files) for row in sizes],
+            "sizes of files", [(_up_to(row.bytes), row.expected_share, row.files) for row in sizes]
         )
     )
     tables.append(

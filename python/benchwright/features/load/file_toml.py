@@ -100,25 +100,14 @@ FILES = Form(
             "share of those that do",
             default="10% if an operation creates, else 0%",
         ),
-        optional(
-            "symlinks",
-            read=_COUNTS,
-            help="symbolic links of each directory",
-            default="0",
-        ),
+        optional("symlinks", read=_COUNTS, help="symbolic links of each directory", default="0"),
         optional(
             "empty_directories",
             read=_COUNTS,
             help="empty directories of each directory, for `mkdir` and `rmdir`",
             default="0",
         ),
-        needed(
-            "size",
-            read=_SIZES,
-            field="file_size",
-            help="size of a file",
-            default="needed",
-        ),
+        needed("size", read=_SIZES, field="file_size", help="size of a file", default="needed"),
         optional(
             "popularity",
             read=_COUNTS,
@@ -165,10 +154,7 @@ class _WeightedChain(msgspec.Struct, frozen=True):
 
 
 def _step(
-    do: str,
-    size: w.Distribution | None = None,
-    location: Any = None,
-    object: Any = "same",
+    do: str, size: w.Distribution | None = None, location: Any = None, object: Any = "same"
 ) -> w.ChainStep:
     """Return a step of a chain. Raises ValueError."""
     kind = {**_FLUSHES, **_WHOLE}.get(do, do)
@@ -222,10 +208,7 @@ CHAIN = Form(
     (
         needed("name", read=of_type(str), help="name in the report", default="needed"),
         optional(
-            "weight",
-            words.number_micro,
-            help="weight among chains and operations",
-            default="1",
+            "weight", words.number_micro, help="weight among chains and operations", default="1"
         ),
         needed(
             "steps",
@@ -268,9 +251,7 @@ def chain_keys() -> tuple[Option, ...]:
             default="0",
         ),
         optional(
-            "operations",
-            read=_operations,
-            help="weights of operations: `{lookup = 27, read = 18}`",
+            "operations", read=_operations, help="weights of operations: `{lookup = 27, read = 18}`"
         ),
         optional(
             "chain",
@@ -284,18 +265,10 @@ def chain_keys() -> tuple[Option, ...]:
             default="operations",
         ),
         optional(
-            "read_size",
-            read=_SIZES,
-            help="bytes of the `read` of `operations`",
-            default="`piece`",
+            "read_size", read=_SIZES, help="bytes of the `read` of `operations`", default="`piece`"
         ),
         optional("write_size", read=_SIZES, help="bytes of its `write`", default="`piece`"),
-        optional(
-            "append_size",
-            read=_SIZES,
-            help="bytes of its `append`",
-            default="`write_size`",
-        ),
+        optional("append_size", read=_SIZES, help="bytes of its `append`", default="`write_size`"),
         optional(
             "piece",
             words.operation_bytes,
@@ -309,9 +282,7 @@ def chain_keys() -> tuple[Option, ...]:
 PIECE_BYTES = 8192
 
 
-def files_filament(
-    file_size: w.Distribution | None,
-) -> Callable[..., w.Files]:
+def files_filament(file_size: w.Distribution | None) -> Callable[..., w.Files]:
     """Return the function that makes a filament on files of these sizes from the values of its
     keys.
 

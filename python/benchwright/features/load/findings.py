@@ -150,14 +150,8 @@ def requests_findings(
         yield make_finding("trace-requests-unsendable", subject, text)
     changed = (
         ("without their credentials", requests.credentials if sent else 0),
-        (
-            "with an empty body, since theirs is unknown",
-            requests.without_body if sent else 0,
-        ),
-        (
-            "with a body that does not have the length that the trace states",
-            requests.other_lengths,
-        ),
+        ("with an empty body, since theirs is unknown", requests.without_body if sent else 0),
+        ("with a body that does not have the length that the trace states", requests.other_lengths),
     )
     if any(number for _, number in changed):
         parts = (f"{number:,} {what}" for what, number in changed if number)

@@ -13,12 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from benchwright.core.results import Finding
-from benchwright.core.text import (
-    duration_ns_text,
-    list_text,
-    percent_text,
-    rate_text,
-)
+from benchwright.core.text import duration_ns_text, list_text, percent_text, rate_text
 from benchwright.features.load.agreement import odd_one_out
 from benchwright.features.load.types import EngineResult, HostResult, LoopModel
 from benchwright.findings import thresholds as t
@@ -58,10 +53,7 @@ def _clocks(result: EngineResult, hosts: list[HostResult], subject: str) -> Iter
     late = [
         (abs(skew_ns), skew_ns, when, one)
         for one in hosts
-        for when, skew_ns in (
-            ("at its start", one.start_skew_ns),
-            ("at its end", one.end_skew_ns),
-        )
+        for when, skew_ns in (("at its start", one.start_skew_ns), ("at its end", one.end_skew_ns))
         if skew_ns is not None and one.clock is not None
         if abs(skew_ns) - one.clock.bound_ns > limit_ns
     ]

@@ -59,12 +59,7 @@ def hosts_mistakes(request: LoadRequest, places: InputPositions) -> list[Diagnos
         if (why := why_not_hosts(filament)) is not None:
             where = places.get(filament_field(place), Where("--hosts"))
             found.append(
-                diagnostic(
-                    where,
-                    "bad-argument",
-                    why,
-                    "leave out hosts: one machine can issue it",
-                )
+                diagnostic(where, "bad-argument", why, "leave out hosts: one machine can issue it")
             )
     return found
 

@@ -252,10 +252,7 @@ class _Host:
         if not self._address:
             return None
         request = ClockProbeRequest(
-            address=self._address,
-            port=self._port,
-            token=self._token,
-            round_trips=_ROUND_TRIPS,
+            address=self._address, port=self._port, token=self._token, round_trips=_ROUND_TRIPS
         )
         try:
             found = ask_engine(request, _ClockProbe).result
@@ -419,11 +416,7 @@ class LoadHosts:
             return list(pool.map(copied, self._hosts))
 
     def _run(
-        self,
-        request: LoadRequest,
-        engines: _Engines,
-        places: InputPositions,
-        show: ShowTime,
+        self, request: LoadRequest, engines: _Engines, places: InputPositions, show: ShowTime
     ) -> EngineAnswer:
         engines.wait_until_armed(places)
         before = [_answered(host, host.clock_offset) for host in self._hosts]

@@ -18,13 +18,7 @@ from typing import NamedTuple
 
 from benchwright.core.comparison import GateOutcome
 from benchwright.core.criterion import Criterion
-from benchwright.core.text import (
-    duration_ns_text,
-    number_text,
-    part_text,
-    percent_text,
-    plural,
-)
+from benchwright.core.text import duration_ns_text, number_text, part_text, percent_text, plural
 from benchwright.features.load.criteria import LoadLimit, within_ns
 from benchwright.features.load.engine import load_metrics
 from benchwright.features.load.engine_values import (
@@ -34,12 +28,7 @@ from benchwright.features.load.engine_values import (
     whole_histogram,
 )
 from benchwright.features.load.hdr_histogram import Histogram
-from benchwright.features.load.types import (
-    EngineResult,
-    KindResult,
-    LimitVerdict,
-    TimeDistribution,
-)
+from benchwright.features.load.types import EngineResult, KindResult, LimitVerdict, TimeDistribution
 from benchwright.stats.special import binomial_cdf
 
 ERROR = 0.05
@@ -173,9 +162,7 @@ def _of_share(criterion: Criterion, group: _Operations) -> _Answer:
         return _Answer(GateOutcome.PASSED, shown, value)
     if not _is_more(least, n_least, allowed):
         return _Answer(
-            GateOutcome.UNDECIDED,
-            f"{shown}; {_too_few(least, n_least, allowed)}",
-            value,
+            GateOutcome.UNDECIDED, f"{shown}; {_too_few(least, n_least, allowed)}", value
         )
     over = 0 if limit_ns is None else _above(group.target, limit_ns)
     by_target = group.errors + group.least_lost - group.skipped + over

@@ -115,8 +115,7 @@ class TargetOptions(msgspec.Struct, frozen=True):
     ] = None
     direct: Annotated[bool, _target("bypass the page cache (O_DIRECT)", field="direct")] = False
     size: Annotated[
-        Text,
-        _target("make a regular file this large", "1G", words.some_bytes, "size_bytes"),
+        Text, _target("make a regular file this large", "1G", words.some_bytes, "size_bytes")
     ] = None
     overwrite: Annotated[
         bool,
@@ -143,8 +142,7 @@ class TargetOptions(msgspec.Struct, frozen=True):
         ),
     ] = False
     synchronous: Annotated[
-        bool,
-        _target("each write of a file set is durable when it ends", field="synchronous"),
+        bool, _target("each write of a file set is durable when it ends", field="synchronous")
     ] = False
     engine: Annotated[
         Text,
@@ -178,13 +176,7 @@ class TargetOptions(msgspec.Struct, frozen=True):
     ] = None
     http: Annotated[
         Text,
-        _target(
-            "version of HTTP",
-            "1.1|2",
-            choice("http", *_HTTP_VERSIONS),
-            "http",
-            default="1.1",
-        ),
+        _target("version of HTTP", "1.1|2", choice("http", *_HTTP_VERSIONS), "http", default="1.1"),
     ] = None
     unix_socket: Annotated[
         Text,
@@ -241,21 +233,13 @@ class TargetOptions(msgspec.Struct, frozen=True):
     uid: Annotated[
         Text,
         _target(
-            "user of the calls to an NFS server",
-            "N",
-            words.count,
-            "uid",
-            default="that of bw",
+            "user of the calls to an NFS server", "N", words.count, "uid", default="that of bw"
         ),
     ] = None
     gid: Annotated[
         Text,
         _target(
-            "group of the calls to an NFS server",
-            "N",
-            words.count,
-            "gid",
-            default="that of bw",
+            "group of the calls to an NFS server", "N", words.count, "gid", default="that of bw"
         ),
     ] = None
     timeout: Annotated[
@@ -302,12 +286,7 @@ class TargetOptions(msgspec.Struct, frozen=True):
     ] = None
     service: Annotated[
         Text,
-        _target(
-            "service time of an operation of `null`",
-            "0ns",
-            words.duration_ns,
-            "service_ns",
-        ),
+        _target("service time of an operation of `null`", "0ns", words.duration_ns, "service_ns"),
     ] = None
 
 
@@ -334,8 +313,7 @@ class TraceOptions(msgspec.Struct, frozen=True):
         ),
     ] = None
     speed: Annotated[
-        Text,
-        _trace("replay this many times as fast", "4x", _speed, "speed_micro", default="1x"),
+        Text, _trace("replay this many times as fast", "4x", _speed, "speed_micro", default="1x")
     ] = None
     offsets: Annotated[
         Text,
@@ -350,11 +328,7 @@ class TraceOptions(msgspec.Struct, frozen=True):
     target_size: Annotated[
         Text,
         Option(
-            "size of the target of the replay",
-            "1G",
-            words.some_bytes,
-            "target_bytes",
-            group=_TRACE,
+            "size of the target of the replay", "1G", words.some_bytes, "target_bytes", group=_TRACE
         ),
     ] = None
     duplicates: Annotated[
@@ -369,15 +343,11 @@ class TraceOptions(msgspec.Struct, frozen=True):
     window: Annotated[
         Text,
         _trace(
-            "sort time stamps that are this far out of order",
-            "1s",
-            words.duration_ns,
-            "window_ns",
+            "sort time stamps that are this far out of order", "1s", words.duration_ns, "window_ns"
         ),
     ] = None
     window_rows: Annotated[
-        Text,
-        _trace("most operations held to sort them", "N", words.some, "window_rows"),
+        Text, _trace("most operations held to sort them", "N", words.some, "window_rows")
     ] = None
     lenient: Annotated[bool, Option("skip and count malformed lines", group=_TRACE)] = False
     start: Annotated[
@@ -403,32 +373,17 @@ class TraceOptions(msgspec.Struct, frozen=True):
         ),
     ] = None
     devices: Annotated[
-        Text,
-        Option(
-            "read only these devices",
-            "A,B",
-            comma_separated,
-            "devices",
-            group=_TRACE,
-        ),
+        Text, Option("read only these devices", "A,B", comma_separated, "devices", group=_TRACE)
     ] = None
     source_size: Annotated[
         Text,
         _trace(
-            "size of the traced device, for --offsets scale",
-            "1T",
-            words.some_bytes,
-            "source_bytes",
+            "size of the traced device, for --offsets scale", "1T", words.some_bytes, "source_bytes"
         ),
     ] = None
     align: Annotated[
         Text,
-        _trace(
-            "make offsets and sizes multiples of this",
-            "4k",
-            words.some_bytes,
-            "align_bytes",
-        ),
+        _trace("make offsets and sizes multiples of this", "4k", words.some_bytes, "align_bytes"),
     ] = None
     v2_wait: Annotated[
         Text,
@@ -450,8 +405,7 @@ class TraceOptions(msgspec.Struct, frozen=True):
         ),
     ] = None
     stamp_unit: Annotated[
-        Text,
-        _trace("unit of MQSim's time stamps", "1ns", words.some_ns, "stamp_unit_ns"),
+        Text, _trace("unit of MQSim's time stamps", "1ns", words.some_ns, "stamp_unit_ns")
     ] = None
     unsafe_methods: Annotated[
         bool,
@@ -496,14 +450,7 @@ class LoadOptions(msgspec.Struct, frozen=True):
 
     duration: Annotated[
         Text,
-        Option(
-            "length of the load",
-            "5s",
-            words.some_ns,
-            "duration_ns",
-            default="5s",
-            key=True,
-        ),
+        Option("length of the load", "5s", words.some_ns, "duration_ns", default="5s", key=True),
     ] = None
     depth: Annotated[
         Text,
@@ -516,12 +463,10 @@ class LoadOptions(msgspec.Struct, frozen=True):
         ),
     ] = None
     workers: Annotated[
-        Text,
-        _run("threads that issue operations", "N", words.some, "workers", default="1"),
+        Text, _run("threads that issue operations", "N", words.some, "workers", default="1")
     ] = None
     cpus: Annotated[
-        Text,
-        _run("CPU of each worker: 1,3", "LIST", words.parse_cpus, "cpus", flag="--cpu"),
+        Text, _run("CPU of each worker: 1,3", "LIST", words.parse_cpus, "cpus", flag="--cpu")
     ] = None
     late: Annotated[
         Text,
@@ -609,16 +554,11 @@ class LoadOptions(msgspec.Struct, frozen=True):
     interval: Annotated[
         Text,
         _run(
-            "length of an interval of the series",
-            "1s",
-            words.some_ns,
-            "interval_ns",
-            default="1s",
+            "length of an interval of the series", "1s", words.some_ns, "interval_ns", default="1s"
         ),
     ] = None
     seed: Annotated[
-        Text,
-        _run("random seed", "N", words.count, "seed", default="1; in a trial its number"),
+        Text, _run("random seed", "N", words.count, "seed", default="1; in a trial its number")
     ] = None
     max_errors: Annotated[
         Text,
@@ -709,13 +649,7 @@ class OutputOptions(msgspec.Struct, frozen=True):
     """How the result of a load is stored and printed."""
 
     samples: Annotated[
-        Text,
-        Option(
-            "write every operation as a row",
-            "FILE",
-            names="file",
-            no_default=REPLACES,
-        ),
+        Text, Option("write every operation as a row", "FILE", names="file", no_default=REPLACES)
     ] = None
     plot: Plot = None
     json: Json = False
@@ -723,8 +657,7 @@ class OutputOptions(msgspec.Struct, frozen=True):
     verbose: Annotated[
         bool,
         Option(
-            "print also clock, pacer and features, and each finding with its remedy",
-            short="-v",
+            "print also clock, pacer and features, and each finding with its remedy", short="-v"
         ),
     ] = False
     study: Annotated[

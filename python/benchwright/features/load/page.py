@@ -30,11 +30,7 @@ from benchwright.features.load.report import (
     shown_times,
     skew_text,
 )
-from benchwright.features.load.response_times import (
-    chain_times,
-    host_times,
-    response_times,
-)
+from benchwright.features.load.response_times import chain_times, host_times, response_times
 from benchwright.features.load.types import EngineResult, TimeDistribution
 from benchwright.page.document import (
     Block,
@@ -85,8 +81,7 @@ def load_tiles(one: StoredDocument) -> Iterator[Tile]:
     result = load.result
     rate = result.achieved_rate_per_s
     yield Tile(
-        "Achieved rate",
-        number_of(f"{load.id}.achieved", rate, scale_of([rate], "/s"), link=link),
+        "Achieved rate", number_of(f"{load.id}.achieved", rate, scale_of([rate], "/s"), link=link)
     )
     for what, times in (
         ("Response", response_times(result)),
@@ -98,10 +93,7 @@ def load_tiles(one: StoredDocument) -> Iterator[Tile]:
             number_of(f"{load.id}.{what[:5].lower()}.tile", value, scale_of([value], "s")),
             f"of {plural(times.count, 'operation')}",
         )
-    yield Tile(
-        "Errors",
-        count_number(f"{load.id}.errors.tile", result.counts.errors, link=link),
-    )
+    yield Tile("Errors", count_number(f"{load.id}.errors.tile", result.counts.errors, link=link))
 
 
 def load_responses(name: str, column: MetricColumn) -> PlotTest | None:
@@ -235,10 +227,7 @@ def _labels_table(load: ShownLoad) -> TableBlock:
             *(
                 (
                     Column(f"Response {title}", numeric=True),
-                    _figure(
-                        lambda one: response_times(load.result, one[0], label=True),
-                        column,
-                    ),
+                    _figure(lambda one: response_times(load.result, one[0], label=True), column),
                 )
                 for title, column, _ in COLUMNS
             ),
@@ -270,10 +259,7 @@ def _chains_table(load: ShownLoad) -> TableBlock:
             count_column("Failed", "errors", lambda one: one[1].errors),
             count_column("Unfinished", "unfinished", lambda one: one[1].unfinished),
             *(
-                (
-                    Column(title, numeric=True),
-                    _figure(lambda one: chain_times(one[1]), column),
-                )
+                (Column(title, numeric=True), _figure(lambda one: chain_times(one[1]), column))
                 for title, column, _ in COLUMNS
             ),
         ),

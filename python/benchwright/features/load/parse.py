@@ -57,8 +57,7 @@ ParseText = Callable[[str], Any]
 
 _NUMBER = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*\Z", re.ASCII)
 _RATE = re.compile(
-    r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*+([kMG]?)\s*+(?:/\s*+(s|min|h))?\s*\Z",
-    re.ASCII,
+    r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*+([kMG]?)\s*+(?:/\s*+(s|min|h))?\s*\Z", re.ASCII
 )
 _SCALE = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9}
 _PER_S = {None: 1, "s": 1, "min": 60, "h": 3600}
@@ -241,25 +240,13 @@ def distribution_forms(parse: ParseText) -> Forms:
         "uniform": Form((needed("low", parse), needed("high", parse)), _uniform),
         "exponential": Form((needed("mean", parse),), w.Exponential),
         "lognormal": Form(
-            (
-                needed("mean", parse),
-                needed("cv", number_micro, field="cv_micro"),
-            ),
-            w.Lognormal,
+            (needed("mean", parse), needed("cv", number_micro, field="cv_micro")), w.Lognormal
         ),
         "gamma": Form(
-            (
-                needed("mean", parse),
-                needed("shape", number_micro, field="shape_micro"),
-            ),
-            w.Gamma,
+            (needed("mean", parse), needed("shape", number_micro, field="shape_micro")), w.Gamma
         ),
         "pareto": Form(
-            (
-                needed("minimum", parse),
-                needed("shape", number_micro, field="shape_micro"),
-            ),
-            w.Pareto,
+            (needed("minimum", parse), needed("shape", number_micro, field="shape_micro")), w.Pareto
         ),
     }
 
@@ -310,21 +297,14 @@ ARRIVALS: Forms = {
     "gamma": Form((needed("cv", number_micro, field="cv_micro"),), w.GammaArrival),
     "metronome": Form((optional("period", some_ns, field="period_ns"),), w.MetronomeArrival),
     "on-off": Form(
-        (
-            needed("on", time_distribution),
-            needed("off", time_distribution),
-        ),
-        w.OnOffArrival,
+        (needed("on", time_distribution), needed("off", time_distribution)), w.OnOffArrival
     ),
 }
 
 LOCATIONS: Forms = {
     "uniform": Form((), w.UniformLocation),
     "zipf": Form(
-        (
-            needed("exponent", number_micro, field="exponent_micro"),
-            optional("objects", some),
-        ),
+        (needed("exponent", number_micro, field="exponent_micro"), optional("objects", some)),
         w.ZipfLocation,
     ),
     "hot-cold": Form(
@@ -394,10 +374,7 @@ MOST_HOSTS = 256
 UNIX_PATH_MOST = 107
 """Maximum length of the path of a Unix socket [bytes]: unix(7)."""
 _POSTGRES = ("postgres", "postgresql")
-_SCHEMES = (
-    *("http", "https", "tcp", "tls", "udp", "redis", "rediss"),
-    *(*_POSTGRES, "nfs"),
-)
+_SCHEMES = (*("http", "https", "tcp", "tls", "udp", "redis", "rediss"), *(*_POSTGRES, "nfs"))
 _DIRECTORY = "dir:"
 POSTGRES_PORT = 5432
 _HTTP_PORTS = {"http": 80, "https": 443}
@@ -483,9 +460,7 @@ def _tcp(text: str) -> TcpTarget | UdpTarget:
     if parts.scheme == "udp":
         return UdpTarget(host=parts.hostname, port=parts.port)
     return TcpTarget(
-        host=parts.hostname,
-        port=parts.port,
-        tls=Tls() if parts.scheme == "tls" else None,
+        host=parts.hostname, port=parts.port, tls=Tls() if parts.scheme == "tls" else None
     )
 
 

@@ -19,11 +19,7 @@ from benchwright.features.load.file_set import at_rate, operations_per_s
 from benchwright.features.load.parse import is_network
 from benchwright.features.load.request import NO_POSITIONS, InputPositions
 from benchwright.features.load.requests_toml import HAVE_VALUES, why_no_requests
-from benchwright.features.load.workload_toml import (
-    PythonFilament,
-    WorkloadFile,
-    access_of,
-)
+from benchwright.features.load.workload_toml import PythonFilament, WorkloadFile, access_of
 from benchwright.inputs.mistakes import Where, mistake
 
 if TYPE_CHECKING:
@@ -156,10 +152,7 @@ def plan_of_command(
 ) -> PreparedLoad:
     """Return the plan of a load without a file."""
     access = access_of(
-        network=is_network(target),
-        size=bare.size,
-        read=bare.read,
-        location=bare.location,
+        network=is_network(target), size=bare.size, read=bare.read, location=bare.location
     )
     fields = dict(said)
     if bare.rate is not None:

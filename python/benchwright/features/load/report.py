@@ -40,11 +40,7 @@ from benchwright.core.text_table import (
 )
 from benchwright.features.load.parse import exchange_name, target_text
 from benchwright.features.load.request import LoadRequest, LoadTarget
-from benchwright.features.load.response_times import (
-    chain_times,
-    host_times,
-    response_times,
-)
+from benchwright.features.load.response_times import chain_times, host_times, response_times
 from benchwright.features.load.types import (
     EngineResult,
     FileSetProgress,
@@ -63,18 +59,8 @@ from benchwright.features.load.types import (
 from benchwright.findings.thresholds import FEW_BEYOND
 from benchwright.page.trial_documents import trial_document
 from benchwright.report.answer import finding_groups
-from benchwright.report.answer_text import (
-    Paint,
-    finding_paragraphs,
-    group_lines,
-    unpainted,
-)
-from benchwright.report.documents import (
-    FindingEntry,
-    encode,
-    engine_answer,
-    entries,
-)
+from benchwright.report.answer_text import Paint, finding_paragraphs, group_lines, unpainted
+from benchwright.report.documents import FindingEntry, encode, engine_answer, entries
 from benchwright.report.parts import report_text
 
 # --------------------------------------------------------------------------------------
@@ -96,11 +82,7 @@ COLUMNS = (
     ("p99.99", "p99_99", 0.0001),
     ("max", "max", 1.0),
 )
-TIMES = (
-    ("response", "response_ns"),
-    ("service", "service_ns"),
-    ("issue error", "issue_error_ns"),
-)
+TIMES = (("response", "response_ns"), ("service", "service_ns"), ("issue error", "issue_error_ns"))
 _MARK = "~"
 _ABOVE = "*"
 _LATER = 0.01
@@ -148,17 +130,11 @@ class LoadReport(msgspec.Struct, frozen=True, kw_only=True):
 def load_text(result: EngineResult, findings: Sequence[Finding], report: LoadReport) -> str:
     """Return the report, ending with a newline."""
     table = list(_table(result, report))
-    chains = [
-        *_label_table(result),
-        *_chain_table(result),
-        *_limit_table(report.limits),
-    ]
+    chains = [*_label_table(result), *_chain_table(result), *_limit_table(report.limits)]
     chains += _host_table(result)
     fields = field_lines(_fields(result, report))
     text = report_text(
-        [load_sentence(result, report)],
-        (*table, *_below(result, table), *chains),
-        fields,
+        [load_sentence(result, report)], (*table, *_below(result, table), *chains), fields
     )
     # These lines may have colours, and are without unprintable characters already.
     lines = _finding_lines(findings, report)
@@ -317,10 +293,7 @@ def _fields(result: EngineResult, report: LoadReport) -> Iterator[Field]:
     if statuses:
         yield ("responses", statuses)
     if result.target.nil_replies:
-        yield (
-            "nil replies",
-            f"{result.target.nil_replies:,} (no such key, or no value)",
-        )
+        yield ("nil replies", f"{result.target.nil_replies:,} (no such key, or no value)")
     if result.target.kind == "udp" and result.target.timeouts:
         late = f"{result.target.late_replies:,} of them answered after the limit"
         yield ("timeouts", f"{plural(result.target.timeouts, 'operation')}, {late}")
@@ -378,10 +351,7 @@ def _target(result: EngineResult, target: str) -> str:
 
 def _connections(result: EngineResult) -> str:
     """Return how long connects and handshakes took; empty for a target without them."""
-    named = (
-        ("connect", result.target.connect_ns),
-        ("handshake", result.target.handshake_ns),
-    )
+    named = (("connect", result.target.connect_ns), ("handshake", result.target.handshake_ns))
     parts = []
     for name, times in named:
         if times is None or times.mean is None or times.p99 is None or times.max is None:
@@ -516,8 +486,7 @@ def _table(result: EngineResult, report: LoadReport) -> Iterator[str]:
     yield from table_lines(
         [
             word_column(
-                "",
-                (kind_name(row.kind, report) if row.title == first else "" for row in rows),
+                "", (kind_name(row.kind, report) if row.title == first else "" for row in rows)
             ),
             word_column(f"time in {unit}", (row.title for row in rows)),
             text_column("n", (f"{row.times.count:,}" for row in rows)),
@@ -539,10 +508,7 @@ def _unit(times: Sequence[TimeDistribution]) -> tuple[float, str]:
 
 
 def _percentile_column(
-    result: EngineResult,
-    rows: Sequence[_TimeRow],
-    column: tuple[str, str, float],
-    scale: float,
+    result: EngineResult, rows: Sequence[_TimeRow], column: tuple[str, str, float], scale: float
 ) -> TextColumn:
     """Return one percentile of each row; `> MAX` if it is unknown."""
     title, name, share = column
@@ -653,9 +619,7 @@ def _chain_table(result: EngineResult) -> Iterator[str]:
             text_column("failed", (f"{one.errors:,}" for _, one in chains)),
             text_column("unfinished", (f"{one.unfinished:,}" for _, one in chains)),
             number_column(
-                "operations each",
-                [one.operations / one.started for _, one in chains],
-                3,
+                "operations each", [one.operations / one.started for _, one in chains], 3
             ),
             number_column(f"mean {unit}", [_in(scale, one.mean) for one in times], 3),
             *(
@@ -834,11 +798,7 @@ class LoopEntry(msgspec.Struct, frozen=True):
 
 
 class LoadDocument(
-    msgspec.Struct,
-    frozen=True,
-    kw_only=True,
-    tag_field="schema",
-    tag="benchwright/load/1",
+    msgspec.Struct, frozen=True, kw_only=True, tag_field="schema", tag="benchwright/load/1"
 ):
     """The result of a load."""
 

@@ -67,11 +67,7 @@ _KIND_OF: dict[type[LabelledRequest], type[r.OneTarget]] = {
 """The kind of target that each kind of request is for."""
 HAVE_REQUESTS = tuple(_KIND_OF.values())
 """Targets whose requests can have labels and weights."""
-_KEY_OF = {
-    r.HttpTarget: "path",
-    r.RedisTarget: "command",
-    r.PostgresTarget: "sql or statements",
-}
+_KEY_OF = {r.HttpTarget: "path", r.RedisTarget: "command", r.PostgresTarget: "sql or statements"}
 """The key that says what a request of each kind of target is."""
 
 
@@ -145,11 +141,7 @@ def why_no_requests(target: r.LoadTarget, requests: Sequence[LabelledRequest] = 
         return f"a request to a {kind} target has {_KEY_OF[type(target)]}"
     match target:
         case r.HttpTarget():
-            own = (
-                target.paths not in ((), ("/",)),
-                target.method != "GET",
-                target.body_bytes,
-            )
+            own = (target.paths not in ((), ("/",)), target.method != "GET", target.body_bytes)
             if any(own):
                 return "[[request]] has the paths, methods and bodies, and the target has some too"
         case r.RedisTarget() if target.commands != r.PING:
@@ -281,10 +273,7 @@ class _Weighted(msgspec.Struct, frozen=True):
 
 
 def _request(
-    label: str | None = None,
-    weight: int = 1,
-    target: str | None = None,
-    **said: Any,
+    label: str | None = None, weight: int = 1, target: str | None = None, **said: Any
 ) -> _Weighted:
     return _Weighted(_labelled(label, **said), weight, target)
 
@@ -488,9 +477,7 @@ def _made_integer(min: int, max: int, **said: Any) -> r.IntegerValue:
 
 
 def _line(
-    file: tuple[str, ...] | None = None,
-    lines: tuple[str, ...] | None = None,
-    **said: Any,
+    file: tuple[str, ...] | None = None, lines: tuple[str, ...] | None = None, **said: Any
 ) -> r.LineValue:
     if (file is None) == (lines is None):
         raise ValueError("give file or lines")

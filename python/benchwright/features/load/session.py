@@ -27,12 +27,7 @@ from benchwright.cli.shared_options import (
 )
 from benchwright.cli.terminal import painter, report_width, warn
 from benchwright.core.comparison import GateOutcome
-from benchwright.core.errors import (
-    BenchError,
-    Interrupted,
-    OperatingError,
-    argument_error,
-)
+from benchwright.core.errors import BenchError, Interrupted, OperatingError, argument_error
 from benchwright.core.plan import OWN_MODULE
 from benchwright.core.progress import progress_display
 from benchwright.features.load.command_line import check_limited, option_places, path_of
@@ -120,10 +115,7 @@ def notify_after_load(arguments: argparse.Namespace, command: str) -> Iterator[L
 
 
 def _notify(
-    subject: str,
-    targets: Sequence[NoticeSettings],
-    end: LoadEnd,
-    error: OperatingError | None,
+    subject: str, targets: Sequence[NoticeSettings], end: LoadEnd, error: OperatingError | None
 ) -> None:
     from benchwright.run.notices import NoticeContents, SessionEnd, send_end
     from benchwright.run.session import SessionVerdict
@@ -299,20 +291,13 @@ def carry_out(plan: PreparedLoad, arguments: argparse.Namespace, command: str) -
 
 
 def _carried_out(
-    plan: PreparedLoad,
-    arguments: argparse.Namespace,
-    places: dict[str, Where],
-    end: LoadEnd | None,
+    plan: PreparedLoad, arguments: argparse.Namespace, places: dict[str, Where], end: LoadEnd | None
 ) -> int:
     """Run a plan, print the result and fill in `end`; return the exit code."""
     display = progress_display(quiet=arguments.quiet)
     line = LoadProgressLine(display, _end_ns(plan.request))
     subject = target_text(plan.request.target)
-    with (
-        contextlib.closing(display),
-        _errors_in_junit(arguments, subject),
-        fed(plan) as request,
-    ):
+    with contextlib.closing(display), _errors_in_junit(arguments, subject), fed(plan) as request:
         if plan.hosts is not None:
             answer = _run_on_hosts(plan.hosts, request, line, places)
         else:
@@ -412,10 +397,7 @@ def _errors_in_junit(arguments: argparse.Namespace, subject: str) -> Iterator[No
 
 
 def _run_on_hosts(
-    settings: HostsSettings,
-    request: LoadRequest,
-    line: LoadProgressLine,
-    places: dict[str, Where],
+    settings: HostsSettings, request: LoadRequest, line: LoadProgressLine, places: dict[str, Where]
 ) -> EngineAnswer:
     """Connect to the hosts, and run a load on them."""
     # Imported here: most loads need no connections.
@@ -424,9 +406,7 @@ def _run_on_hosts(
     where = Where("--hosts", text=",".join(settings.names))
     with contextlib.closing(LoadHosts(settings.each(), where)) as hosts:
         return hosts.run(
-            request,
-            places=places,
-            show=lambda at_ns: line.show_time(at_ns, len(settings.names)),
+            request, places=places, show=lambda at_ns: line.show_time(at_ns, len(settings.names))
         )
 
 

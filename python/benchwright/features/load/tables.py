@@ -214,10 +214,7 @@ _SLOPE = Form(
     ),
     w.RateStep,
 )
-_LEVEL = Form(
-    (_FOR, needed("at", _rate_or_zero)),
-    lambda for_ns, at: w.RateStep(for_ns, at, at),
-)
+_LEVEL = Form((_FOR, needed("at", _rate_or_zero)), lambda for_ns, at: w.RateStep(for_ns, at, at))
 _OFFSET = optional("offset", words.size_bytes, field="offset_bytes")
 _LENGTH = optional("length", words.some_bytes, field="length_bytes")
 REGION = optional(

@@ -104,10 +104,7 @@ def filament_forms(around: WorkloadContext) -> dict[str, Form]:
     """Return the form of each type of filament: its keys, and how it is made."""
     network = around.network
     name = optional("name", read=of_type(str))
-    arrivals = (
-        optional("arrival", read=read_arrival),
-        optional("rate", read=read_rate),
-    )
+    arrivals = (optional("arrival", read=read_arrival), optional("rate", read=read_rate))
     delay = read_distribution(words.duration_ns)
     think = optional("think", read=delay)
     access = access_keys(network=network)
@@ -120,16 +117,11 @@ def filament_forms(around: WorkloadContext) -> dict[str, Form]:
     requests = needed("requests", read=read_distribution(words.some))
     return {
         "open": Form(
-            (name, *arrivals, optional("count", words.some), *access),
-            _arriving(accessing(w.Open)),
+            (name, *arrivals, optional("count", words.some), *access), _arriving(accessing(w.Open))
         ),
-        "closed": Form(
-            (name, needed("users", words.some), think, *access),
-            accessing(closed),
-        ),
+        "closed": Form((name, needed("users", words.some), think, *access), accessing(closed)),
         "partly-open": Form(
-            (name, *arrivals, requests, think, *access),
-            _arriving(accessing(sessions)),
+            (name, *arrivals, requests, think, *access), _arriving(accessing(sessions))
         ),
         "follow": Form(
             (
@@ -167,8 +159,7 @@ def filament_forms(around: WorkloadContext) -> dict[str, Form]:
             w.Trace,
         ),
         "process": Form(
-            (name, needed("command", read=_words)),
-            partial(w.Process, directory=around.directory),
+            (name, needed("command", read=_words)), partial(w.Process, directory=around.directory)
         ),
         "python": Form(
             (
@@ -291,9 +282,7 @@ def _arguments(table: TomlTable, key: str) -> dict[str, Any] | None:
 
 
 def _python(
-    made: PythonFilament,
-    arguments: Mapping[str, Any] | None = None,
-    **_name: str,
+    made: PythonFilament, arguments: Mapping[str, Any] | None = None, **_name: str
 ) -> PythonFilament:
     return msgspec.structs.replace(made, arguments=arguments or {})
 
@@ -437,10 +426,7 @@ class WorkloadFile(msgspec.Struct, frozen=True):
 
 
 def read_workload(
-    text: str,
-    file: str,
-    target: r.LoadTarget | None,
-    beside: dict[str, str] | None = None,
+    text: str, file: str, target: r.LoadTarget | None, beside: dict[str, str] | None = None
 ) -> WorkloadFile:
     """Return the contents of a file, for this target or its own. Raises InputError.
 
@@ -503,9 +489,7 @@ _SERVER_HINT = "name http://HOST:PORT/, redis://HOST or postgres://USER@HOST/DB"
 
 
 def _check_requests_of_several(
-    top: TomlTable,
-    several: Mapping[str, r.OneTarget],
-    requests: RequestTable | None,
+    top: TomlTable, several: Mapping[str, r.OneTarget], requests: RequestTable | None
 ) -> None:
     """Report requests of which no target makes use, and targets with paths of their own."""
     for table in top.tables("request"):

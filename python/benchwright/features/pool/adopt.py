@@ -76,11 +76,7 @@ def adopt(ledger: Ledger, attempt: Attempt, prefixes: tuple[str, ...], study: Pa
         with contextlib.closing(Study.open_to_read(study)) as opened:
             entries = [
                 NewEntry(
-                    entry.kind,
-                    entry.key,
-                    msgspec.Raw(entry.payload),
-                    entry.begin,
-                    copied=entry.seq,
+                    entry.kind, entry.key, msgspec.Raw(entry.payload), entry.begin, copied=entry.seq
                 )
                 for entry in opened.entries(_SESSION, _COPIED)
                 if entry.key.startswith(prefixes)

@@ -121,9 +121,7 @@ class Agent:
             order = msgspec.json.decode(text, type=p.TaskOrder)
             end_leftovers(order.info.options["token"])
         self._verdicts[place.name] = p.TaskVerdict(
-            id=place.name,
-            void=VoidReason.AGENT_LOST,
-            detail="the agent ended while the task ran",
+            id=place.name, void=VoidReason.AGENT_LOST, detail="the agent ended while the task ran"
         )
 
     def serve(self) -> None:

@@ -9,5 +9,5 @@ CODES: dict[str, Code] = {
     "pool-host-excluded": Code(
         Severity.WARNING,
         "Repair the host, or leave it out: bw pool status prints why each attempt was void.",
-    ),
+    )
 }

@@ -79,8 +79,6 @@ def print_status(arguments: argparse.Namespace) -> int:
             raise argument_error("STUDY", request.study, message, "see docs/pool.md")
         document = pool_document(str(part.place), session.number, session.status, state)
     write_answer(
-        json=request.json,
-        document=lambda: document,
-        text=lambda: pool_text(document, state),
+        json=request.json, document=lambda: document, text=lambda: pool_text(document, state)
     )
     return 0

@@ -38,13 +38,7 @@ from benchwright.features.pool.keys import (
 )
 from benchwright.features.pool.local import LocalEngine
 from benchwright.features.pool.parts import parts_of
-from benchwright.features.pool.planning import (
-    AssignTask,
-    CloseLease,
-    GiveUp,
-    OpenLease,
-    PoolPlan,
-)
+from benchwright.features.pool.planning import AssignTask, CloseLease, GiveUp, OpenLease, PoolPlan
 from benchwright.features.pool.progress import PoolTally, status_text
 from benchwright.features.pool.slurm import SlurmEngine
 from benchwright.features.pool.stored import pool_record, stored_pool
@@ -550,11 +544,7 @@ class GangController:
         self._progressed()
 
     def _end(
-        self,
-        agent: _Agent,
-        attempt: Attempt,
-        void: VoidReason,
-        verdict: p.TaskVerdict,
+        self, agent: _Agent, attempt: Attempt, void: VoidReason, verdict: p.TaskVerdict
     ) -> None:
         """End a void attempt whose agent is there."""
         del self._running[attempt.gang]
@@ -583,11 +573,7 @@ class GangController:
         self, attempt: Attempt, void: VoidReason, detail: str, failed_host: str = ""
     ) -> Attempt:
         ended = msgspec.structs.replace(
-            attempt,
-            ended_ns=time.time_ns(),
-            void=void,
-            detail=detail,
-            failed_host=failed_host,
+            attempt, ended_ns=time.time_ns(), void=void, detail=detail, failed_host=failed_host
         )
         self._ledger.note(attempt_key(attempt.id, "ended"), ended)
         self._tally.add(ended)

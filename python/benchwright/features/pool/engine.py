@@ -5,12 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from benchwright.core.remote import (
-    GangClients,
-    LocalProcesses,
-    RemoteSettings,
-    SlurmSteps,
-)
+from benchwright.core.remote import GangClients, LocalProcesses, RemoteSettings, SlurmSteps
 from benchwright.features.pool.types import Lease
 from benchwright.trial.programs import common_directory
 
@@ -72,9 +67,7 @@ class PoolEngine(Protocol):
 
 
 def clients_among(
-    hosts: Sequence[str],
-    through: SlurmSteps | LocalProcesses,
-    address_of: Callable[[str], str],
+    hosts: Sequence[str], through: SlurmSteps | LocalProcesses, address_of: Callable[[str], str]
 ) -> GangClients | None:
     """Return the clients of a gang, which are its hosts besides the first one; None if there are
     none."""

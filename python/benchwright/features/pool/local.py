@@ -93,10 +93,7 @@ class LocalEngine:
             directory.mkdir(parents=True, exist_ok=True, mode=0o700)
             with (directory / "agent.log").open("ab") as log:
                 process = subprocess.Popen(
-                    [
-                        *(*AGENT_COMMAND, str(directory)),
-                        *(",".join(hosts), str(self._lease_s)),
-                    ],
+                    [*(*AGENT_COMMAND, str(directory)), *(",".join(hosts), str(self._lease_s))],
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,
@@ -104,11 +101,7 @@ class LocalEngine:
                 )
             self._started[gang] = (process, time.monotonic())
             lease = Lease(
-                gang=gang,
-                number=number,
-                job=str(process.pid),
-                hosts=hosts,
-                ends_ns=ends_ns,
+                gang=gang, number=number, job=str(process.pid), hosts=hosts, ends_ns=ends_ns
             )
             running = msgspec.structs.replace(lease, state=LeaseState.RUNNING)
             (directory / _LEASE).write_bytes(msgspec.json.encode(running))

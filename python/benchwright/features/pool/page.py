@@ -96,10 +96,7 @@ def _gangs_table(part: str, gangs: Sequence[GangEntry], *, is_running: bool) -> 
             (Column("Lease"), lambda _, one: Words(f"{one.leases} {one.state}")),
             *(now if is_running else ()),
             count_column(
-                "Recorded",
-                "recorded",
-                lambda one: one.recorded,
-                "tasks that it recorded",
+                "Recorded", "recorded", lambda one: one.recorded, "tasks that it recorded"
             ),
             count_column("Void", "void", lambda one: one.void, "attempts that do not count"),
             (
@@ -121,10 +118,7 @@ def _voids_table(part: str, voids: Sequence[AttemptEntry]) -> TableBlock:
             count_column("Attempt", "attempt", lambda one: one[0].attempt),
             (Column("Gang"), lambda _, one: Words(one[0].gang)),
             (Column("Hosts"), lambda _, one: _words(", ".join(one[0].hosts))),
-            (
-                Column("Reason"),
-                lambda _, one: Words(one[0].void or ABSENT, tone="doubtful"),
-            ),
+            (Column("Reason"), lambda _, one: Words(one[0].void or ABSENT, tone="doubtful")),
             (
                 Column("Began, UTC"),
                 lambda _, one: Words(moment_text(one[0].began_ns, seconds=True)),
@@ -155,10 +149,7 @@ def _leases_table(part: str, leases: Sequence[LeaseEntry]) -> TableBlock:
             (Column("Hosts"), lambda _, one: _words(", ".join(one.hosts))),
             (Column("Job"), lambda _, one: _words(one.job)),
             (Column("State"), lambda _, one: Words(one.state)),
-            (
-                Column("Ended by", "empty where bw ended it"),
-                lambda _, one: _words(one.ended or ""),
-            ),
+            (Column("Ended by", "empty where bw ended it"), lambda _, one: _words(one.ended or "")),
             (Column("What happened"), lambda _, one: _words(one.detail)),
         ),
         folded=True,

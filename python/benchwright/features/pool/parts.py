@@ -84,10 +84,7 @@ def _kind(part: _Part) -> str:
 
 
 def _walked(
-    program: Program,
-    defines: Mapping[str, str],
-    environment: Mapping[str, str],
-    epochs: int,
+    program: Program, defines: Mapping[str, str], environment: Mapping[str, str], epochs: int
 ) -> list[_Part]:
     """Return the parts if each test has this number of epochs."""
     parts: list[_Part] = []

@@ -17,12 +17,7 @@ from collections.abc import Iterable
 import msgspec
 
 from benchwright.core.numeric import np
-from benchwright.features.pool.types import (
-    Attempt,
-    Lease,
-    LeaseState,
-    PoolSettings,
-)
+from benchwright.features.pool.types import Attempt, Lease, LeaseState, PoolSettings
 from benchwright.run.gangs import Task
 
 HOST_VOIDS = 2

@@ -13,13 +13,7 @@ from benchwright.core.text_table import table_lines, text_column, word_column
 from benchwright.core.untrusted import one_line
 from benchwright.features.pool.progress import PoolTally, progress_parts
 from benchwright.features.pool.stored import PoolRecord, pool_record, stored_pool
-from benchwright.features.pool.types import (
-    Attempt,
-    Lease,
-    LeaseState,
-    PoolProgress,
-    PoolSettings,
-)
+from benchwright.features.pool.types import Attempt, Lease, LeaseState, PoolProgress, PoolSettings
 from benchwright.report.parts import report_text
 from benchwright.study.journal import StoredSession, Study
 
@@ -86,11 +80,7 @@ class AttemptEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PoolDocument(
-    msgspec.Struct,
-    frozen=True,
-    kw_only=True,
-    tag_field="schema",
-    tag="benchwright/pool/1",
+    msgspec.Struct, frozen=True, kw_only=True, tag_field="schema", tag="benchwright/pool/1"
 ):
     """The pool of a session."""
 

@@ -358,12 +358,7 @@ class SlurmEngine:
         if self._started_again(lease, job):
             self.close(lease)
             detail = f"Slurm started job {job.id} again"
-            return change(
-                lease,
-                state=LeaseState.ENDED,
-                ended=VoidReason.CANCELLED,
-                detail=detail,
-            )
+            return change(lease, state=LeaseState.ENDED, ended=VoidReason.CANCELLED, detail=detail)
         if job.state in (*_WAITS, *_STARTS):
             detail = f"job {job.id}: {job.reason}" if job.reason else lease.detail
             return change(lease, state=LeaseState.WAITING, detail=detail)

@@ -8,13 +8,7 @@ from collections.abc import Iterable
 import msgspec
 
 from benchwright.features.pool.keys import ATTEMPT_KEYS, LEASE_KEYS, PLANNED_KEYS, POOL_OPTION
-from benchwright.features.pool.types import (
-    Attempt,
-    Lease,
-    PlannedTasks,
-    PoolKind,
-    PoolSettings,
-)
+from benchwright.features.pool.types import Attempt, Lease, PlannedTasks, PoolKind, PoolSettings
 from benchwright.study.database import reporting_damage
 from benchwright.study.journal import SessionInfo, Study
 from benchwright.study.parts import MeasuredPart

@@ -83,12 +83,7 @@ POOL = Form(
         optional("partition", _word, help="partition of Slurm", default="its default"),
         optional("account", _word, help="account of Slurm", default="its default"),
         optional("qos", _word, help="quality of service of Slurm", default="its default"),
-        optional(
-            "constraint",
-            _word,
-            help="features that Slurm's nodes must have",
-            default="none",
-        ),
+        optional("constraint", _word, help="features that Slurm's nodes must have", default="none"),
     ),
     PoolSettings,
 )

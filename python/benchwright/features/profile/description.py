@@ -84,12 +84,7 @@ def mounts_of(text: str) -> dict[str, DeviceMount]:
 
 def _plain(word: str) -> str:
     """Return a word of mountinfo with its escapes decoded: `\\040` is a blank."""
-    for escape, plain in (
-        ("\\040", " "),
-        ("\\011", "\t"),
-        ("\\012", "\n"),
-        ("\\134", "\\"),
-    ):
+    for escape, plain in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
         word = word.replace(escape, plain)
     return word
 

@@ -379,10 +379,7 @@ def change_lines(found: list[ShareChange]) -> Iterator[str]:
 
 def _change_box(placed_frame: PlacedFrame, totals: tuple[int, int]) -> Box:
     frame, (before, after) = placed_frame.frame, totals
-    old, new = (
-        round(frame.before / after),
-        round((frame.samples - frame.before) / before),
-    )
+    old, new = (round(frame.before / after), round((frame.samples - frame.before) / before))
     moved = new / after - old / before
     words = (
         f"{frame_label(frame.name)}: {percent_text(old / before)} of baseline, "

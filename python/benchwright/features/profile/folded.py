@@ -162,10 +162,7 @@ def profile_of(folded: FoldedStacks, hertz: int, *, user_only: bool = False) -> 
         alone_share=alone / total if total else 0.0,
         top=tuple(
             TopFunction(
-                name.removesuffix(KERNEL_SUFFIX),
-                count,
-                count / total,
-                name.endswith(KERNEL_SUFFIX),
+                name.removesuffix(KERNEL_SUFFIX), count, count / total, name.endswith(KERNEL_SUFFIX)
             )
             for name, count in ordered[:TOP]
         ),

@@ -16,12 +16,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from benchwright.features.profile.bpftrace_program import (
-    Absent,
-    Depth,
-    absent_of,
-    absent_without,
-)
+from benchwright.features.profile.bpftrace_program import Absent, Depth, absent_of, absent_without
 from benchwright.features.profile.description import (
     DescriptionContext,
     DeviceMount,
@@ -36,11 +31,7 @@ from benchwright.features.profile.kernel_counter import CountingTask
 from benchwright.features.profile.totals import Totals, device_name, totals
 from benchwright.features.profile.transfers import nodes_used
 from benchwright.features.profile.tree import ThreadTree, tree_below
-from benchwright.features.profile.types import (
-    BlockTrace,
-    Characterization,
-    CountingMethod,
-)
+from benchwright.features.profile.types import BlockTrace, Characterization, CountingMethod
 from benchwright.watch.observer import ObserverError, Watch, end_child
 
 # -- The counting program, bpftrace or our own; its output is a private file -------------
@@ -70,12 +61,7 @@ class Counting:
         with place.open("xb") as out, self._said.open("xb") as said:
             place.chmod(0o600)
             self._process = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-P",
-                    "-m",
-                    "benchwright.features.profile.kernel_counter",
-                ],
+                [sys.executable, "-P", "-m", "benchwright.features.profile.kernel_counter"],
                 stdin=subprocess.PIPE,
                 stdout=out,
                 stderr=said,
@@ -334,10 +320,7 @@ class Characterizer:
     """An observer (watch/observer.py) that counts a batch's I/O."""
 
     def __init__(
-        self,
-        engine: Path | None,
-        bpftrace: str = "bpftrace",
-        proc: Path = Path("/proc"),
+        self, engine: Path | None, bpftrace: str = "bpftrace", proc: Path = Path("/proc")
     ) -> None:
         self._engine = engine
         self._bpftrace = bpftrace

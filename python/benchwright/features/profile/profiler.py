@@ -22,12 +22,7 @@ from pathlib import Path
 
 import msgspec
 
-from benchwright.core.observation import (
-    CpuProfile,
-    FoldedStacks,
-    Stack,
-    StackSample,
-)
+from benchwright.core.observation import CpuProfile, FoldedStacks, Stack, StackSample
 from benchwright.core.processes import all_processes, children_of, tree_of
 from benchwright.core.untrusted import regular_bytes
 from benchwright.features.profile.folded import (
@@ -56,12 +51,7 @@ _CODE = "profile-unavailable"
 class Profiler:
     """An observer (watch/observer.py) that samples a batch's stacks."""
 
-    def __init__(
-        self,
-        hertz: int = HERTZ,
-        perf: str = "perf",
-        paranoid: Path = _PARANOID,
-    ) -> None:
+    def __init__(self, hertz: int = HERTZ, perf: str = "perf", paranoid: Path = _PARANOID) -> None:
         self._hertz = hertz
         self._perf = perf
         self.user_only = _user_only(paranoid)
@@ -117,10 +107,7 @@ class Profiler:
             return [(epoch, profile) for epoch in epochs]
         several = len(epochs) > 1
         return [
-            (
-                epoch,
-                self._kept(fold(part), f"+{epoch}" if several else "", (epoch,) * 2),
-            )
+            (epoch, self._kept(fold(part), f"+{epoch}" if several else "", (epoch,) * 2))
             for epoch, part in zip(epochs, parts, strict=True)
         ]
 

@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from benchwright.core.text import (
-    binary_size_text,
-    duration_ns_text,
-    duration_text,
-    percent_text,
-)
+from benchwright.core.text import binary_size_text, duration_ns_text, duration_text, percent_text
 from benchwright.features.profile.types import (
     DISK_KINDS,
     SEEKABLE_KINDS,

@@ -40,14 +40,7 @@ from benchwright.features.profile.types import (
 # are counted by position and size (`@n`), those of pipes, sockets and character devices by
 # size alone (`@m`).
 
-_KINDS = {
-    1: "pipe",
-    2: "character device",
-    4: "directory",
-    6: "device",
-    8: "file",
-    12: "socket",
-}
+_KINDS = {1: "pipe", 2: "character device", 4: "directory", 6: "device", 8: "file", 12: "socket"}
 """Names by the kind in st_mode (inode(7)); an eventfd has no kind."""
 _NUMBERED = (*SEEKABLE_KINDS, "character device")
 """Kinds whose device number is meaningful."""
@@ -67,9 +60,7 @@ def descriptor_kind(number: int) -> DescriptorKind:
     flags = number >> 8
     placed = kind in SEEKABLE_KINDS
     return DescriptorKind(
-        kind,
-        placed and bool(flags & os.O_DIRECT),
-        placed and bool(flags & os.O_DSYNC),
+        kind, placed and bool(flags & os.O_DIRECT), placed and bool(flags & os.O_DSYNC)
     )
 
 

@@ -45,8 +45,7 @@ def tree_below(launcher: int, targets: Iterable[int], proc: Path) -> ThreadTree:
     """Return the threads of a launcher, its descendants, and targets."""
     running = tree_of([launcher, *targets], all_processes(proc)) - {launcher}
     return ThreadTree(
-        launching=tuple(thread_ids([launcher], proc)),
-        running=tuple(thread_ids(running, proc)),
+        launching=tuple(thread_ids([launcher], proc)), running=tuple(thread_ids(running, proc))
     )
 
 

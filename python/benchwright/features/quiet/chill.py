@@ -97,10 +97,7 @@ def _mincore(descriptor: int, size: int) -> Sequence[int]:
     vector = (ctypes.c_ubyte * -(-size // mmap.PAGESIZE))()
     # Writable, because ctypes takes addresses only of writable memory; nothing is written.
     memory = mmap.mmap(
-        descriptor,
-        size,
-        flags=mmap.MAP_PRIVATE,
-        prot=mmap.PROT_READ | mmap.PROT_WRITE,
+        descriptor, size, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_WRITE
     )
     view = (ctypes.c_ubyte * size).from_buffer(memory)
     try:
@@ -305,9 +302,7 @@ def reboot(
         for number, handler in zip(deaf, before, strict=True):
             signal.signal(number, handler)
     raise BenchError(
-        "chill-no-reboot",
-        f"no restart: {complaint}",
-        "reboot it by hand, then `bw resume`",
+        "chill-no-reboot", f"no restart: {complaint}", "reboot it by hand, then `bw resume`"
     )
 
 

@@ -92,8 +92,7 @@ class ChillOptions(msgspec.Struct, frozen=True):
         ),
     ] = ()
     strict: Annotated[
-        bool,
-        Option("exit with 1 if something is still warm", no_default="it needs --check"),
+        bool, Option("exit with 1 if something is still warm", no_default="it needs --check")
     ] = False
     scratch: Annotated[
         str,
@@ -122,11 +121,7 @@ class ChillOptions(msgspec.Struct, frozen=True):
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `bw chill`."""
-    parser = add_command(
-        commands,
-        "chill",
-        epilog=_EPILOG,
-    )
+    parser = add_command(commands, "chill", epilog=_EPILOG)
     add_options(parser, ChillOptions)
     parser.set_defaults(handler=chill)
 
@@ -210,10 +205,7 @@ def _is_data(word: str) -> bool:
 
 
 def _chilled(
-    chill_options: ChillOptions,
-    method: str,
-    files: Sequence[str],
-    most_bytes: int | None,
+    chill_options: ChillOptions, method: str, files: Sequence[str], most_bytes: int | None
 ) -> int:
     """Empty the caches and print the result."""
     from benchwright.features.quiet.chill import MOST_BYTES, ChillRequest
@@ -256,10 +248,7 @@ def _check(chill_options: ChillOptions, method: str) -> None:
         raise argument_error("--most", chill_options.most, message, hint)
     if remounts and chill_options.mount is None:
         raise argument_error(
-            "--method",
-            "remount",
-            "remount needs --mount DIR",
-            "name the mount point to remount",
+            "--method", "remount", "remount needs --mount DIR", "name the mount point to remount"
         )
     if chill_options.mount is not None and not remounts:
         raise argument_error(

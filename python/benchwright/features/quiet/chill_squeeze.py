@@ -165,10 +165,7 @@ _NOTICEABLE = 8
 
 
 def next_step(
-    readings: Sequence[Memory],
-    taken: Sequence[int],
-    reserve_bytes: int,
-    most_bytes: int,
+    readings: Sequence[Memory], taken: Sequence[int], reserve_bytes: int, most_bytes: int
 ) -> int | ChillStop:
     """Return the bytes to take next, at most `most_bytes` in all, or the reason to stop.
 

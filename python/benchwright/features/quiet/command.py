@@ -15,29 +15,14 @@ from typing import Annotated
 import msgspec
 
 from benchwright.cli.parser import add_command
-from benchwright.core.errors import (
-    BenchError,
-    Diagnostic,
-    InputError,
-    argument_error,
-)
+from benchwright.core.errors import BenchError, Diagnostic, InputError, argument_error
 from benchwright.core.signals import stop_signals
 from benchwright.core.untrusted import regular_bytes, visible_lines
 from benchwright.features.quiet import report
-from benchwright.features.quiet.hold import (
-    Quieted,
-    QuietRequest,
-    alive,
-    hold,
-    restore_now,
-)
+from benchwright.features.quiet.hold import Quieted, QuietRequest, alive, hold, restore_now
 from benchwright.features.quiet.host import Host, SettingRefused
 from benchwright.features.quiet.log import read_log
-from benchwright.features.quiet.log_path import (
-    LOG,
-    server_directories,
-    state_directory,
-)
+from benchwright.features.quiet.log_path import LOG, server_directories, state_directory
 from benchwright.features.quiet.private_network import held_networks
 from benchwright.features.quiet.settings import REGISTRY, check_values
 from benchwright.features.quiet.transaction import plans
@@ -76,8 +61,7 @@ class QuietOptions(msgspec.Struct, frozen=True):
     keep: Annotated[
         bool,
         Option(
-            "keep the settings until --restore, or inside a session until it ends",
-            no_default=_MODE,
+            "keep the settings until --restore, or inside a session until it ends", no_default=_MODE
         ),
     ] = False
     require: Annotated[
@@ -134,11 +118,7 @@ def _parsed_settings(
     wanted: QuietSettings, *, session: str = "", host: Host | None = None
 ) -> QuietRequest:
     return QuietRequest(
-        wanted.wishes,
-        places=wanted.places,
-        session=session,
-        require=wanted.require,
-        host=host,
+        wanted.wishes, places=wanted.places, session=session, require=wanted.require, host=host
     )
 
 

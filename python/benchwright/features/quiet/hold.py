@@ -73,10 +73,7 @@ class MachineLock:
     """The exclusive right to change and restore settings; ends at the latest with the process."""
 
     def __init__(
-        self,
-        directory: Path,
-        host: Host,
-        trouble: Callable[[OSError], BenchError] = state_error,
+        self, directory: Path, host: Host, trouble: Callable[[OSError], BenchError] = state_error
     ) -> None:
         """Take the lock.
 
@@ -188,10 +185,7 @@ def _restore_without_log(
 
 
 def _repaired_log(
-    directory: Path,
-    log_contents: LogContents | None,
-    known: LogContents,
-    after: AfterRecord,
+    directory: Path, log_contents: LogContents | None, known: LogContents, after: AfterRecord
 ) -> TransactionLog | None:
     """Return the log with its missing records added; None if that is not possible."""
     try:

@@ -24,13 +24,7 @@ from typing import IO, Protocol
 
 import msgspec
 
-from benchwright.core.processes import (
-    Process,
-    all_processes,
-    ancestors_of,
-    read_process,
-    tree_of,
-)
+from benchwright.core.processes import Process, all_processes, ancestors_of, read_process, tree_of
 from benchwright.core.signals import stop_signals
 from benchwright.features.quiet.types import RequestedSetting, SettingChange
 

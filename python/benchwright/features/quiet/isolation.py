@@ -280,9 +280,7 @@ def _group(host: Host, path: Path, value: str) -> None:
 def _move_own(host: Host, tree: Hierarchy, old: Path, value: str) -> str:
     if value == BENCH:
         return move(
-            host,
-            lambda: set(members(host, old)) & host.tree(host.own_pid),
-            tree.root / BENCH,
+            host, lambda: set(members(host, old)) & host.tree(host.own_pid), tree.root / BENCH
         )
     home = old if old.is_dir() else tree.root
     bench = tree.root / BENCH
@@ -293,9 +291,6 @@ def _move_others(host: Host, tree: Hierarchy, value: str) -> str:
     others = tree.root / OTHERS
     if value == OTHERS:
         return move(
-            host,
-            lambda: set(members(host, tree.root)),
-            others,
-            unseen=hidden(host, tree.root),
+            host, lambda: set(members(host, tree.root)), others, unseen=hidden(host, tree.root)
         )
     return move(host, lambda: set(members(host, others)), tree.root)

@@ -155,11 +155,7 @@ class RestoreEntry(RestoreResult, frozen=True):
 
 
 class QuietDocument(
-    msgspec.Struct,
-    frozen=True,
-    kw_only=True,
-    tag_field="schema",
-    tag="benchwright/quiet/1",
+    msgspec.Struct, frozen=True, kw_only=True, tag_field="schema", tag="benchwright/quiet/1"
 ):
     """The answer of `bw quiet`; `command` decides which members are present."""
 

@@ -410,11 +410,7 @@ def _disk_of(host: Host, path: str) -> str:
 
 
 def _steps(
-    host: Host,
-    tree: Hierarchy,
-    group: str,
-    limits: tuple[str, ...],
-    lacking: list[str],
+    host: Host, tree: Hierarchy, group: str, limits: tuple[str, ...], lacking: list[str]
 ) -> list[tuple[str, str, str]]:
     """Return the steps that make a group with limits."""
     parent = tree.root if tree.version == 2 else group_of(host, tree, host.own_pid)

@@ -8,12 +8,7 @@ from collections.abc import Iterable, Sequence
 from signal import SIGCONT, SIGSTOP
 
 from benchwright.core.processes import Process
-from benchwright.features.quiet.host import (
-    Host,
-    SettingPlan,
-    SettingRefused,
-    unavailable,
-)
+from benchwright.features.quiet.host import Host, SettingPlan, SettingRefused, unavailable
 from benchwright.features.quiet.types import RequestedSetting, SettingChange
 
 # -- Units of systemd: which are active, and which would start them again --------------
@@ -93,14 +88,7 @@ DEFAULT = (
     *("cron", "crond", "cronie", "anacron", "atd", "fcron", "systemd-cron"),
     *("apt-daily", "apt-daily-upgrade", "unattended-upgrades", "unattended-upgr"),
     *("dnf-makecache", "dnf-automatic", "yum-cron", "pacman-filesdb-refresh"),
-    *(
-        "packagekit",
-        "packagekitd",
-        "fwupd",
-        "fwupd-refresh",
-        "snapd",
-        "snapd.snap-repair",
-    ),
+    *("packagekit", "packagekitd", "fwupd", "fwupd-refresh", "snapd", "snapd.snap-repair"),
     *("man-db", "updatedb", "plocate-updatedb", "mlocate", "mlocate-updatedb"),
     *("fstrim", "logrotate", "e2scrub_all", "dpkg-db-backup", "systemd-tmpfiles-clean"),
     *("motd-news", "update-notifier-download", "update-notifier-motd", "ua-timer"),

@@ -146,8 +146,4 @@ def _exists(host: Host, value: str) -> bool:
     return path.is_absolute() and (host.root / value.lstrip("/")).exists()
 
 
-_CHECKS: dict[str, ValueCheck] = {
-    "governor": _governor,
-    "thp": _huge_pages,
-    "swap": _swap,
-}
+_CHECKS: dict[str, ValueCheck] = {"governor": _governor, "thp": _huge_pages, "swap": _swap}

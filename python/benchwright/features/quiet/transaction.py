@@ -15,13 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from benchwright.features.quiet.host import (
-    Host,
-    Setting,
-    SettingPlan,
-    SettingRefused,
-    unavailable,
-)
+from benchwright.features.quiet.host import Host, Setting, SettingPlan, SettingRefused, unavailable
 from benchwright.features.quiet.log import (
     BeginRecord,
     ChangeRecord,
@@ -165,9 +159,7 @@ class Transaction:
                     self._log.add(VerifiedRecord(number, value or ""))
 
 
-def _transaction_findings(
-    applied_change: AppliedChange,
-) -> Iterator[UnavailableSetting]:
+def _transaction_findings(applied_change: AppliedChange) -> Iterator[UnavailableSetting]:
     """Yield what a change did not achieve, although no write failed."""
     change = applied_change.change
     if applied_change.note:
@@ -178,10 +170,7 @@ def _transaction_findings(
 
 
 def restore(
-    host: Host,
-    log: TransactionLog,
-    contents: LogContents,
-    registry: Registry = REGISTRY,
+    host: Host, log: TransactionLog, contents: LogContents, registry: Registry = REGISTRY
 ) -> RestoreResult:
     """Undo the changes in a log, the last one first; remove the log if nothing is left."""
     if contents.begin is None:

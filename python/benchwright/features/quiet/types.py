@@ -168,13 +168,7 @@ class QuietResult(msgspec.Struct, frozen=True):
     """Settings in which there was nothing to change."""
 
 
-WRITTEN, AS_BEFORE, GONE, FOREIGN, FAILED = (
-    "written",
-    "as-before",
-    "gone",
-    "foreign",
-    "failed",
-)
+WRITTEN, AS_BEFORE, GONE, FOREIGN, FAILED = ("written", "as-before", "gone", "foreign", "failed")
 """How a change was undone: the old value was written; it was there already; the thing
 itself is gone; another program changed it and it is left; it could not be."""
 

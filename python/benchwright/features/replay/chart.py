@@ -148,9 +148,7 @@ def popularity_panel(stats: Sequence[NamedStat]) -> Panel:
     return Panel(
         title="Popularity" + (" (sampled)" if sampled else ""),
         x=PanelAxis(
-            f"most popular share of the touched {_counted(stats)}",
-            AxisUnit.SHARE,
-            log=True,
+            f"most popular share of the touched {_counted(stats)}", AxisUnit.SHARE, log=True
         ),
         y=PanelAxis("share of accesses", AxisUnit.SHARE, low=0, high=1.02),
         curves=curves,
@@ -290,10 +288,7 @@ def _named(result: TraceComparison) -> tuple[tuple[str, TraceSide], ...]:
 
 
 def _panel(
-    title: str,
-    axes: tuple[PanelAxis, PanelAxis],
-    curves: list[PanelCurve | None],
-    missing: str,
+    title: str, axes: tuple[PanelAxis, PanelAxis], curves: list[PanelCurve | None], missing: str
 ) -> Panel:
     changed = msgspec.structs.replace
     known = tuple(
@@ -326,10 +321,7 @@ def count_panel(result: TraceComparison) -> Panel:
     counts = result.counts
     axes = (PanelAxis("time [s]"), PanelAxis(f"in {counts.bin_ns / 1e9:g} s", low=0))
     (a, _), (b, _) = _sides(result)
-    curves = [
-        over_time(a, counts.bin_ns, counts.a),
-        over_time(b, counts.bin_ns, counts.b),
-    ]
+    curves = [over_time(a, counts.bin_ns, counts.a), over_time(b, counts.bin_ns, counts.b)]
     return _panel("Arrivals", axes, curves, "no operation")
 
 

@@ -7,16 +7,13 @@ from benchwright.findings.codes import Code
 
 CODES: dict[str, Code] = {
     "trace-clipped": Code(
-        Severity.WARNING,
-        "Use a larger target, or wrap the addresses (--offsets wrap).",
+        Severity.WARNING, "Use a larger target, or wrap the addresses (--offsets wrap)."
     ),
     "trace-ends-missing": Code(
-        Severity.NOTE,
-        "Nothing, if there are few: they were in progress when the trace ended.",
+        Severity.NOTE, "Nothing, if there are few: they were in progress when the trace ended."
     ),
     "capture-events-lost": Code(
-        Severity.WARNING,
-        "Capture again with a larger --buffer: the trace has gaps.",
+        Severity.WARNING, "Capture again with a larger --buffer: the trace has gaps."
     ),
     "capture-lines-unread": Code(
         Severity.WARNING,
@@ -37,7 +34,6 @@ CODES: dict[str, Code] = {
         "--window; arrival errors do not include unmatched operations.",
     ),
     "trace-alignment-estimated": Code(
-        Severity.NOTE,
-        "Give --speed, and --shift if you know it, to get an absolute error.",
+        Severity.NOTE, "Give --speed, and --shift if you know it, to get an absolute error."
     ),
 }

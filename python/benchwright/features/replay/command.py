@@ -75,10 +75,7 @@ class MapArguments(msgspec.Struct, frozen=True):
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `bw replay`."""
     parser = add_command(
-        commands,
-        "replay",
-        epilog=_EXAMPLES,
-        usage="bw replay [options] TRACE... --target T",
+        commands, "replay", epilog=_EXAMPLES, usage="bw replay [options] TRACE... --target T"
     )
     add_options(parser, TraceArguments)
     add_options(parser, MapArguments)
@@ -120,10 +117,7 @@ def _mapped(
     without --map. Mistakes are in `wrong`."""
     if not arguments.mapped:
         return (trace,), None
-    for option, text in (
-        ("--target", arguments.target),
-        ("--devices", arguments.devices),
-    ):
+    for option, text in (("--target", arguments.target), ("--devices", arguments.devices)):
         if text is not None:
             message = f"{option} and --map both name what is replayed where"
             hint = "--map DEVICE=TARGET for each device"

@@ -116,13 +116,7 @@ _MOST_SHARES = 10
 _MOST_STATUSES = 3
 _LONGEST_NAME = 60
 """A path or host that is longer is shortened [characters]."""
-_QUANTILES = (
-    ("p50", "p50"),
-    ("p90", "p90"),
-    ("p99", "p99"),
-    ("p99.9", "p99_9"),
-    ("max", "max"),
-)
+_QUANTILES = (("p50", "p50"), ("p90", "p90"), ("p99", "p99"), ("p99.9", "p99_9"), ("max", "max"))
 
 
 def stat_text(result: TraceStatistics, findings: Sequence[Finding]) -> str:
@@ -159,8 +153,7 @@ def _kinds(result: TraceStatistics) -> Iterator[str]:
     yield ""
     # Requests: the commonest method first.
     shown = sorted(
-        result.kinds.items(),
-        key=lambda one: 0 if result.requests is None else -one[1].operations,
+        result.kinds.items(), key=lambda one: 0 if result.requests is None else -one[1].operations
     )
     of = "size" if result.requests is None else "responses"
     yield from _share_table("", of, shown, result)
@@ -207,11 +200,7 @@ def _stat_arrivals(result: TraceStatistics) -> Iterator[str]:
                 *(
                     text_column(
                         duration_ns_text(one.bin_ns),
-                        [
-                            number_text(one.index, 3),
-                            number_text(one.mean, 3),
-                            f"{one.max:,}",
-                        ],
+                        [number_text(one.index, 3), number_text(one.mean, 3), f"{one.max:,}"],
                     )
                     for one in shown
                 ),
@@ -294,10 +283,7 @@ def _requests(result: TraceStatistics) -> Iterator[str]:
         ("bodies sent", requests.body_bytes),
     ):
         if sizes.count:
-            yield trace_row(
-                name,
-                f"{quantile_words(sizes, _bytes_text)} (n {sizes.count:,})",
-            )
+            yield trace_row(name, f"{quantile_words(sizes, _bytes_text)} (n {sizes.count:,})")
     yield from _popularity(result.popularity, result.working_set)
     for title, shares, different in (
         ("host", requests.hosts, len(result.report.devices)),
@@ -367,10 +353,7 @@ def _times(result: TraceStatistics) -> Iterator[str]:
             f"{mean}{number_text(queue.mean_at_arrival, 3)} at arrivals, most {queue.max:,} "
             f"(of {queue.operations:,} with a known end)",
         )
-    for name, times in (
-        ("response", result.response_ns),
-        ("issue error", result.issue_error_ns),
-    ):
+    for name, times in (("response", result.response_ns), ("issue error", result.issue_error_ns)):
         if times.count:
             yield trace_row(name, f"{quantile_words(times)} (n {times.count:,})")
 
@@ -566,11 +549,7 @@ def _capture_lines(result: CaptureResult, path: str) -> Iterator[str]:
 
 
 class TraceStatDocument(
-    msgspec.Struct,
-    frozen=True,
-    kw_only=True,
-    tag_field="schema",
-    tag="benchwright/trace-stat/1",
+    msgspec.Struct, frozen=True, kw_only=True, tag_field="schema", tag="benchwright/trace-stat/1"
 ):
     """Statistics of each trace, with the engine's members."""
 
@@ -581,11 +560,7 @@ class TraceStatDocument(
 
 
 class TraceCompareDocument(
-    msgspec.Struct,
-    frozen=True,
-    kw_only=True,
-    tag_field="schema",
-    tag="benchwright/trace-compare/1",
+    msgspec.Struct, frozen=True, kw_only=True, tag_field="schema", tag="benchwright/trace-compare/1"
 ):
     """Fidelity of a replay, with the engine's members."""
 
@@ -596,11 +571,7 @@ class TraceCompareDocument(
 
 
 class TraceConvertDocument(
-    msgspec.Struct,
-    frozen=True,
-    kw_only=True,
-    tag_field="schema",
-    tag="benchwright/trace-convert/1",
+    msgspec.Struct, frozen=True, kw_only=True, tag_field="schema", tag="benchwright/trace-convert/1"
 ):
     """The result of converting a trace, with the engine's members."""
 
@@ -617,11 +588,7 @@ class CapturedCommand(msgspec.Struct, frozen=True):
 
 
 class TraceCaptureDocument(
-    msgspec.Struct,
-    frozen=True,
-    kw_only=True,
-    tag_field="schema",
-    tag="benchwright/trace-capture/1",
+    msgspec.Struct, frozen=True, kw_only=True, tag_field="schema", tag="benchwright/trace-capture/1"
 ):
     """Captured I/O, with the engine's members."""
 

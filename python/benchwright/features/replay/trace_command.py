@@ -31,11 +31,7 @@ its path, line and column"""
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `bw trace` and its commands."""
-    parser = add_command(
-        commands,
-        "trace",
-        epilog=_EXAMPLES,
-    )
+    parser = add_command(commands, "trace", epilog=_EXAMPLES)
     below = parser.add_subparsers(metavar="COMMAND", required=True)
     for add in (_add_stat, _add_compare, _add_convert, _add_capture):
         add(below)

@@ -73,8 +73,7 @@ class StatOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The arguments of `bw trace stat`."""
 
     traces: Annotated[
-        tuple[str, ...],
-        Option("trace; - is stdin", "TRACE", positional=True, names="file"),
+        tuple[str, ...], Option("trace; - is stdin", "TRACE", positional=True, names="file")
     ]
     merge: Annotated[bool, Option("merge the TRACEs by time into one")] = False
 
@@ -84,8 +83,7 @@ class CompareArguments(msgspec.Struct, frozen=True, kw_only=True):
 
     a: Annotated[str, Option("trace that was replayed", "A", positional=True, names="file")]
     b: Annotated[
-        str,
-        Option("capture or samples of the replay", "B", positional=True, names="file"),
+        str, Option("capture or samples of the replay", "B", positional=True, names="file")
     ]
 
 
@@ -136,8 +134,7 @@ class CaptureOptions(msgspec.Struct, frozen=True):
     """The options of `bw trace capture`."""
 
     device: Annotated[
-        Text,
-        Option("record only this block device or partition", "/dev/X", names="file"),
+        Text, Option("record only this block device or partition", "/dev/X", names="file")
     ] = None
     pid: Annotated[Text, Option("record this process and all its descendants", "N", words.some)] = (
         None

@@ -132,9 +132,7 @@ def compare_request(arguments: argparse.Namespace) -> CompareRequest:
     a, b, pairing = options.compare_fields(arguments, wrong)
     raise_all(wrong)
     return CompareRequest(
-        a=TraceInput(path=arguments.a, **a),
-        b=TraceInput(path=arguments.b, **b),
-        **pairing,
+        a=TraceInput(path=arguments.a, **a), b=TraceInput(path=arguments.b, **b), **pairing
     )
 
 
@@ -149,9 +147,7 @@ def convert(arguments: argparse.Namespace) -> int:
     write_answer(
         json=arguments.json,
         document=lambda: TraceConvertDocument(
-            request=request,
-            result=answer.document,
-            findings=entries(FindingEntry, findings),
+            request=request, result=answer.document, findings=entries(FindingEntry, findings)
         ),
         text=lambda: convert_text(answer.result, findings),
     )
@@ -173,8 +169,7 @@ def convert_request(arguments: argparse.Namespace) -> ConvertRequest:
     raise_all([*wrong, *reader.found])
     assert output is not None
     return ConvertRequest(
-        input=TraceInput(path=request.trace, **fields),
-        output=ConvertedTrace(output, form),
+        input=TraceInput(path=request.trace, **fields), output=ConvertedTrace(output, form)
     )
 
 
@@ -231,9 +226,7 @@ def capture(arguments: argparse.Namespace) -> int:
 
 
 def _status(
-    request: CaptureRequest,
-    command: TracedCommand | None,
-    answer: TypedAnswer[CaptureResult],
+    request: CaptureRequest, command: TracedCommand | None, answer: TypedAnswer[CaptureResult]
 ) -> int:
     """Return the exit code: 130 after an interrupt, 1 if the command failed, else 0."""
     if command is not None:
@@ -243,18 +236,13 @@ def _status(
             how = f"exit status {command.status}"
             if command.status < 0:
                 how = f"signal {-command.status}"
-            print(
-                f"bw: the command ended with {how}; its trace was written",
-                file=sys.stderr,
-            )
+            print(f"bw: the command ended with {how}; its trace was written", file=sys.stderr)
             return 1
         return 0
     return INTERRUPTED if answer.interrupted and request.for_ns is not None else 0
 
 
-def capture_request(
-    arguments: argparse.Namespace,
-) -> tuple[CaptureRequest, TracedCommand | None]:
+def capture_request(arguments: argparse.Namespace) -> tuple[CaptureRequest, TracedCommand | None]:
     """Return the request of the arguments. Raises InputError with all mistakes."""
     asked = request_from(options.CaptureOptions, arguments)
     reader = OptionReader(asked)
@@ -274,11 +262,7 @@ def capture_request(
     raise_all(wrong)
     assert asked.output is not None
     request = CaptureRequest(
-        device=asked.device,
-        pid=pid,
-        for_ns=length,
-        output=asked.output,
-        buffer_kib=buffer,
+        device=asked.device, pid=pid, for_ns=length, output=asked.output, buffer_kib=buffer
     )
     if command is not None:
         request = msgspec.structs.replace(request, pid=os.getpid())

@@ -16,11 +16,7 @@ class Search(Feature):
     """What this feature adds."""
 
     name = "search"
-    needs = (
-        "load",
-        "generators",
-        "quiet",
-    )
+    needs = ("load", "generators", "quiet")
 
     def add_parser(self, command: str) -> AddParser:
         match command:

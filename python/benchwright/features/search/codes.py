@@ -64,13 +64,9 @@ CODES: dict[str, Code] = {
         "nothing jumps between the levels.",
     ),
     "surface-no-model": Code(
-        Severity.SERIOUS,
-        "Search more samples, or fix those that failed; there is no prediction.",
+        Severity.SERIOUS, "Search more samples, or fix those that failed; there is no prediction."
     ),
-    "surface-model-reduced": Code(
-        Severity.WARNING,
-        "Search more samples, or use a lower degree.",
-    ),
+    "surface-model-reduced": Code(Severity.WARNING, "Search more samples, or use a lower degree."),
     "surface-fit-unjudged": Code(
         Severity.WARNING,
         "Search more samples than the polynomial has terms: two more show an error.",
@@ -86,12 +82,10 @@ CODES: dict[str, Code] = {
         "mean gang: the differences are removed from the peaks.",
     ),
     "surface-noise-assumed": Code(
-        Severity.NOTE,
-        "Use a policy that gives an interval for its peak.",
+        Severity.NOTE, "Use a policy that gives an interval for its peak."
     ),
     "ramp-not-saturated": Code(
-        Severity.WARNING,
-        "Raise the highest level: the maximum of the server was not reached.",
+        Severity.WARNING, "Raise the highest level: the maximum of the server was not reached."
     ),
     "throughput-falls": Code(
         Severity.WARNING,

@@ -29,12 +29,7 @@ from benchwright.core.errors import Diagnostic, InputError, argument_error
 from benchwright.core.extras import require
 from benchwright.features.load import parse as targets
 from benchwright.features.load.command_line import bare_mistakes, target_of, unfiled_mistakes
-from benchwright.features.load.options import (
-    BareOptions,
-    HostOptions,
-    LoadOptions,
-    TargetOptions,
-)
+from benchwright.features.load.options import BareOptions, HostOptions, LoadOptions, TargetOptions
 from benchwright.features.search.target_spec import (
     LOAD_OPTIONS,
     TARGET_BUDGET,
@@ -130,10 +125,7 @@ def _target_source(arguments: Namespace, kind: str, workload: str | None = None)
     if workload is None and target is not None and targets.is_network(target):
         wrong += [
             option_mistake(flag, f"{flag} is for a file or a device", text=text)
-            for flag, text in (
-                ("--read", arguments.read),
-                ("--location", arguments.location),
-            )
+            for flag, text in (("--read", arguments.read), ("--location", arguments.location))
             if text is not None
         ]
     if wrong:
@@ -155,11 +147,7 @@ class SpecArgument(msgspec.Struct, frozen=True):
     spec: Annotated[
         Text,
         Option(
-            "server, load and criteria",
-            "SPEC.toml",
-            positional=True,
-            names="*.toml",
-            decides=True,
+            "server, load and criteria", "SPEC.toml", positional=True, names="*.toml", decides=True
         ),
     ] = None
 
@@ -252,10 +240,7 @@ class CommandSearch(msgspec.Struct, frozen=True):
 
         The study exists, and no option of a new search is given except --plot.
         """
-        new = [
-            *given(arguments, self.request, *NEW_SESSION),
-            *_target_options(arguments),
-        ]
+        new = [*given(arguments, self.request, *NEW_SESSION), *_target_options(arguments)]
         journal = Path(arguments.study) / JOURNAL
         return all(one.name == "plot" for one in new) and journal.is_file()
 
@@ -306,11 +291,7 @@ def print_stored_search(kind: str, arguments: Namespace, predict: Sequence[str] 
 
     place, plot = Path(arguments.study), arguments.plot
     print_last_search(
-        kind,
-        place,
-        plot,
-        OutputOptions(json=arguments.json, verbose=arguments.verbose),
-        predict,
+        kind, place, plot, OutputOptions(json=arguments.json, verbose=arguments.verbose), predict
     )
 
 
@@ -321,10 +302,7 @@ def require_search_extra(kind: str) -> None:
 
 
 def begin_search(
-    kind: str,
-    arguments: Namespace,
-    request: msgspec.Struct,
-    spec: SourceFile | None,
+    kind: str, arguments: Namespace, request: msgspec.Struct, spec: SourceFile | None
 ) -> int:
     """Run a search of a kind as a new session of a study; return the exit code.
 
@@ -346,9 +324,5 @@ def begin_search(
         info = with_features_options(begun, arguments, kind)
     experiment.info = info
     experiment.check()
-    output = search_output(
-        experiment,
-        arguments.plot,
-        options_of_output(arguments),
-    )
+    output = search_output(experiment, arguments.plot, options_of_output(arguments))
     return run_new(experiment, output, arguments)

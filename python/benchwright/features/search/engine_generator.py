@@ -36,21 +36,14 @@ from benchwright.features.load.engine_values import (
     target_counts,
 )
 from benchwright.features.load.file_set import with_users
-from benchwright.features.load.file_set_findings import (
-    FALSE_ALARMS_OF_A_TRIAL,
-    file_set_findings,
-)
+from benchwright.features.load.file_set_findings import FALSE_ALARMS_OF_A_TRIAL, file_set_findings
 from benchwright.features.load.host_findings import host_findings
 from benchwright.features.load.parse import is_network
 from benchwright.features.load.plan import CommandLineLoad, plan_of_command, plan_of_file
 from benchwright.features.load.request import NO_POSITIONS, InputPositions
 from benchwright.features.load.response_times import response_times
 from benchwright.features.load.trial import LoadEnding, LoadTrial, Probe
-from benchwright.features.load.types import (
-    EngineResult,
-    FileSetProgress,
-    LoadProgress,
-)
+from benchwright.features.load.types import EngineResult, FileSetProgress, LoadProgress
 from benchwright.features.load.workload_toml import WorkloadFile
 from benchwright.features.quiet.private_network import PrivateNetwork
 from benchwright.features.search.spec_toml import EngineSettings, target_of
@@ -181,11 +174,7 @@ NOT_OFFERED = 0.01
 """A rate within 1 % counts as the requested one."""
 UNREACHABLE = "connect"
 """The engine's code for a server that accepts no connection: it may have stopped."""
-_FIELDS = {
-    "header": "target.headers",
-    "path": "target.paths",
-    "method": "target.method",
-}
+_FIELDS = {"header": "target.headers", "path": "target.paths", "method": "target.method"}
 """The field of each error code of the engine; other codes refer to the target itself."""
 
 _ALWAYS = (

@@ -194,9 +194,7 @@ def _criterion_figure(trials: list[SearchTrial], criterion: Criterion) -> Summar
 
 
 def _with_throughput(
-    loads: Iterable[tuple[float, Explanation]],
-    trials: list[SearchTrial],
-    info: SessionInfo,
+    loads: Iterable[tuple[float, Explanation]], trials: list[SearchTrial], info: SessionInfo
 ) -> list[tuple[float, Explanation]]:
     """Return the loads of a ramp, each with its throughput [1/s] and the interval that the ramp's
     report shows for its level; without a figure if no source reports it."""

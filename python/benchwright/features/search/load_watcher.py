@@ -145,9 +145,5 @@ class LoadWatcher:
         if of_server is not None and trial.ending is not LoadEnding.FAILED:
             values = values | of_server.server_values
         return msgspec.structs.replace(
-            trial,
-            use=use,
-            remote_use=remote,
-            values=values,
-            profile=profiles.get(self._number),
+            trial, use=use, remote_use=remote, values=values, profile=profiles.get(self._number)
         )

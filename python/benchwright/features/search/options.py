@@ -162,12 +162,10 @@ class RampRequest(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = None
     start: Annotated[
-        Text,
-        _level("first level", "N", _load_level, "start", default="1 user, or 50/s"),
+        Text, _level("first level", "N", _load_level, "start", default="1 user, or 50/s")
     ] = None
     factor: Annotated[
-        Text,
-        _level("ratio of each level to the one before", "2", _factor, "factor", default="2"),
+        Text, _level("ratio of each level to the one before", "2", _factor, "factor", default="2")
     ] = None
     step: Annotated[
         Text,
@@ -236,19 +234,12 @@ class RampRequest(msgspec.Struct, frozen=True, kw_only=True):
     ] = None
     confidence: Annotated[
         Text,
-        _end(
-            "confidence of all intervals",
-            "95%",
-            parse_confidence,
-            "confidence",
-            default="95%",
-        ),
+        _end("confidence of all intervals", "95%", parse_confidence, "confidence", default="95%"),
     ] = None
     factors: Factors = ()
     """Each as `NAME=LEVEL`."""
     seed: Annotated[
-        Text,
-        _level("random seed", "N", words.count, default="drawn and recorded", key=False),
+        Text, _level("random seed", "N", words.count, default="drawn and recorded", key=False)
     ] = None
     plot: Plot = None
     drawn_seed: int = 1
@@ -325,10 +316,7 @@ class PeakRequest(msgspec.Struct, frozen=True, kw_only=True):
     confidence: Annotated[
         Text,
         _question(
-            "confidence of a claim of region or rate",
-            "95%",
-            parse_confidence,
-            default="95%",
+            "confidence of a claim of region or rate", "95%", parse_confidence, default="95%"
         ),
     ] = None
     factors: Factors = ()
@@ -336,10 +324,7 @@ class PeakRequest(msgspec.Struct, frozen=True, kw_only=True):
     policy: Annotated[
         Text,
         _search(
-            f"search method: {', '.join(POLICY_NAMES)}",
-            "NAME",
-            _policy,
-            default=DEFAULT_POLICY,
+            f"search method: {', '.join(POLICY_NAMES)}", "NAME", _policy, default=DEFAULT_POLICY
         ),
     ] = None
     start: Annotated[
@@ -384,11 +369,7 @@ class PeakRequest(msgspec.Struct, frozen=True, kw_only=True):
     max_trials: Annotated[
         Text,
         _search(
-            "stop undecided after this many trials",
-            "N",
-            words.some,
-            "max_trials",
-            default="200",
+            "stop undecided after this many trials", "N", words.some, "max_trials", default="200"
         ),
     ] = None
     run_length: Annotated[
@@ -425,11 +406,7 @@ class PeakRequest(msgspec.Struct, frozen=True, kw_only=True):
     trials: Annotated[
         Text,
         _published(
-            "trials at each load; of strawman",
-            "N",
-            _up_to_1000,
-            "trials_each",
-            default="10",
+            "trials at each load; of strawman", "N", _up_to_1000, "trials_each", default="10"
         ),
     ] = None
     seed: Seed = None

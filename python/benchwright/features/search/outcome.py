@@ -38,12 +38,7 @@ from benchwright.features.search.types import ClaimResult, PeakStatus
 from benchwright.findings.codes import make_finding
 from benchwright.inputs.source import SourceFile
 from benchwright.inputs.template import command_name
-from benchwright.page.session_kind import (
-    SampleAnswer,
-    SampleFigures,
-    SampleMetric,
-    SessionOutcome,
-)
+from benchwright.page.session_kind import SampleAnswer, SampleFigures, SampleMetric, SessionOutcome
 from benchwright.report.answer import State
 from benchwright.study.journal import StoredSession, Study
 

@@ -19,13 +19,7 @@ import msgspec
 from msgspec import UNSET
 
 from benchwright.cli.outcome import findings_text, with_study
-from benchwright.cli.plot_file import (
-    check_plot,
-    form_of,
-    panel_style,
-    write_plot,
-    write_rendered,
-)
+from benchwright.cli.plot_file import check_plot, form_of, panel_style, write_plot, write_rendered
 from benchwright.cli.session_output import TerminalOutput, reader_may_leave
 from benchwright.core.criterion import criterion_text
 from benchwright.core.errors import StudyError
@@ -34,11 +28,7 @@ from benchwright.core.results import Finding, Severity
 from benchwright.features.load.report import file_set_progress_text
 from benchwright.features.load.trial import LoadTrial, Probe
 from benchwright.features.load.types import FileSetProgress
-from benchwright.features.search.documents import (
-    Answers,
-    search_profiles,
-    search_profiles_text,
-)
+from benchwright.features.search.documents import Answers, search_profiles, search_profiles_text
 from benchwright.features.search.experiments import search_experiment
 from benchwright.features.search.profiles import answer_load
 from benchwright.features.search.progress import (
@@ -109,12 +99,7 @@ class SearchReport(msgspec.Struct, frozen=True):
 class SearchOutput(TerminalOutput, SilentSearch, Generic[ExperimentT]):
     """The part of the output that all searches share."""
 
-    def __init__(
-        self,
-        experiment: ExperimentT,
-        plot: str | None,
-        options: OutputOptions,
-    ) -> None:
+    def __init__(self, experiment: ExperimentT, plot: str | None, options: OutputOptions) -> None:
         self.experiment = experiment
         self._plot = plot
         self._json = options.json
@@ -187,12 +172,7 @@ class SearchOutput(TerminalOutput, SilentSearch, Generic[ExperimentT]):
         total = len({name for name, _ in named if name})
         more = "-v prints each finding with its evidence and remedy"
         text = findings_text(
-            finding_groups(named),
-            named,
-            total,
-            more=more,
-            verbose=self._verbose,
-            noun="search",
+            finding_groups(named), named, total, more=more, verbose=self._verbose, noun="search"
         )
         return f"\n{text}\n" if text else ""
 
@@ -367,11 +347,7 @@ class SurfaceOutput(SearchOutput["SurfaceExperiment"]):
         )
 
         report = surface_report(
-            self.experiment,
-            ended.ledger,
-            ended.verdict,
-            _about_session(ended),
-            self._predict,
+            self.experiment, ended.ledger, ended.verdict, _about_session(ended), self._predict
         )
         result = report.result
         return SearchReport(
@@ -420,11 +396,7 @@ def search_output(
 
 
 def print_last_search(
-    kind: str,
-    place: Path,
-    plot: str | None,
-    options: OutputOptions,
-    predict: Sequence[str] = (),
+    kind: str, place: Path, plot: str | None, options: OutputOptions, predict: Sequence[str] = ()
 ) -> None:
     """Print the study's last search of a kind, and draw it to `plot`.
 

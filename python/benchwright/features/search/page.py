@@ -125,9 +125,7 @@ def search_part(study: Study, session: StoredSession, part: str) -> ReportPart:
     loads = explained_loads(ledger, session.info)
     kind = session.info.kind
     head = StoredSearch(
-        study=str(study.path),
-        session=session.number,
-        exit_status=verdict.exit_status,
+        study=str(study.path), session=session.number, exit_status=verdict.exit_status
     )
     if kind == "peak":
         peak = peak_report(experiment, ledger, verdict, about, loads)
@@ -159,9 +157,7 @@ def search_part(study: Study, session: StoredSession, part: str) -> ReportPart:
                 *normal_pictures(
                     f"{part}-normal",
                     response_tests(
-                        trials,
-                        experiment.criteria,
-                        found_peaks(experiment, ledger, trials),
+                        trials, experiment.criteria, found_peaks(experiment, ledger, trials)
                     ),
                 ),
                 _trials_table(part, trials, experiment.criteria),
@@ -296,9 +292,7 @@ def _cost_tiles(part: str, trials: Sequence[SearchTrial]) -> Iterator[Tile]:
     load = sum(trial.trial.lasted_s for trial in trials)
     link = f"{part}-all-trials"
     yield Tile(
-        "Cost",
-        _duration(f"{part}.cost", spent, link),
-        f"{duration_text(load)} of it under load",
+        "Cost", _duration(f"{part}.cost", spent, link), f"{duration_text(load)} of it under load"
     )
     yield Tile("Trials", count_number(f"{part}.trials", len(trials), link=link))
 
@@ -314,19 +308,12 @@ def _claims_table(part: str, report: PeakReport) -> TableBlock:
         keyed(f"{part}.claim", zip(report.claims, report.results, strict=True)),
         (
             (Column("Claim"), lambda _, one: Words(one[0].text, code=True)),
-            (
-                Column("Status"),
-                lambda _, one: Words("open" if one[1] is None else one[1].status),
-            ),
-            (
-                Column("Rate", numeric=True),
-                lambda key, one: _peak_rate(f"{key}.rate", one[1]),
-            ),
+            (Column("Status"), lambda _, one: Words("open" if one[1] is None else one[1].status)),
+            (Column("Rate", numeric=True), lambda key, one: _peak_rate(f"{key}.rate", one[1])),
             (
                 Column("Probability", numeric=True),
                 lambda key, one: share_number(
-                    f"{key}.probability",
-                    None if one[1] is None else one[1].claim_probability,
+                    f"{key}.probability", None if one[1] is None else one[1].claim_probability
                 ),
             ),
         ),
@@ -334,10 +321,7 @@ def _claims_table(part: str, report: PeakReport) -> TableBlock:
 
 
 def _peak_rate(
-    key: str,
-    found: ClaimResult | None,
-    scale: Scale | None = None,
-    link: str = "",
+    key: str, found: ClaimResult | None, scale: Scale | None = None, link: str = ""
 ) -> Number:
     """Return a peak rate with its interval, if the search has one."""
     rate = None if found is None else found.peak_rate
@@ -376,9 +360,7 @@ def _curve_table(part: str, report: PeakReport) -> Iterator[TableBlock]:
             (
                 Column(f"{criterion_name(criterion).capitalize()}, band", numeric=True),
                 lambda key, point: estimate_number(
-                    key,
-                    Estimate(point.middle, point.low, point.high, level, "posterior", 0),
-                    scale,
+                    key, Estimate(point.middle, point.low, point.high, level, "posterior", 0), scale
                 ),
             ),
         ),
@@ -465,10 +447,7 @@ def _levels_table(part: str, report: RampReport) -> Iterator[TableBlock]:
         keyed(f"{part}.level", points),
         (
             (
-                Column(
-                    "Users" if result.axis is RampAxis.USERS else "Rate [1/s]",
-                    numeric=True,
-                ),
+                Column("Users" if result.axis is RampAxis.USERS else "Rate [1/s]", numeric=True),
                 lambda key, point: number_of(key, point.level, levels),
             ),
             (
@@ -480,9 +459,7 @@ def _levels_table(part: str, report: RampReport) -> Iterator[TableBlock]:
             *((Column(name, numeric=True), response(name, get)) for name, get in responses),
             (
                 Column(
-                    "Efficiency",
-                    "throughput per unit of load, of the first level's",
-                    numeric=True,
+                    "Efficiency", "throughput per unit of load, of the first level's", numeric=True
                 ),
                 lambda key, point: share_number(f"{key}.efficiency", point.efficiency),
             ),
@@ -557,10 +534,7 @@ def _surface_tiles(part: str, report: SurfaceReport) -> Iterator[Tile]:
     result, link = report.result, f"{part}-samples"
     order = peak_order(result)
     if order.measured:
-        best, note = (
-            order.measured[0],
-            "which sample has the highest is not established",
-        )
+        best, note = (order.measured[0], "which sample has the highest is not established")
         established = not order.open and len(order.highest) == 1
         if established:
             (highest,) = order.highest
@@ -661,10 +635,7 @@ def _samples_table(part: str, report: SurfaceReport) -> TableBlock:
                 Column("Status"),
                 lambda _, one: Words("predicted" if one[1] is None else one[1].status),
             ),
-            (
-                Column(f"Model, {level} band", numeric=True),
-                lambda key, one: modelled(key, one[0]),
-            ),
+            (Column(f"Model, {level} band", numeric=True), lambda key, one: modelled(key, one[0])),
             count_column("Trials", "trials", lambda one: 0 if one[1] is None else one[1].trials),
             (
                 Column("Cost", numeric=True),
@@ -731,15 +702,10 @@ def _trials_table(
         (
             Column("Trial of the sample" if sampled else "Trial"),
             lambda _, one: Words(str(one.number)),
-        ),
+        )
     ]
     if sampled:
-        columns.append(
-            (
-                Column("Sample"),
-                lambda _, one: Words(visible(sample_text(one.sample))),
-            )
-        )
+        columns.append((Column("Sample"), lambda _, one: Words(visible(sample_text(one.sample)))))
     columns += [
         (
             Column("Users" if in_users else "Rate", numeric=True),
@@ -761,11 +727,7 @@ def _trials_table(
     if any(late is not None for late in lates):
         columns.append(
             (
-                Column(
-                    "Late p99",
-                    "how late the generator came to its operations",
-                    numeric=True,
-                ),
+                Column("Late p99", "how late the generator came to its operations", numeric=True),
                 lambda key, one: number_of(f"{key}.late", one.trial.late_p99_ms, late_scale),
             )
         )
@@ -774,10 +736,7 @@ def _trials_table(
         (Column("Ended"), ending),
     ]
     return table_of(
-        f"{part}-all-trials",
-        plural(len(trials), "trial"),
-        keyed(f"{part}.trial", trials),
-        columns,
+        f"{part}-all-trials", plural(len(trials), "trial"), keyed(f"{part}.trial", trials), columns
     )
 
 
@@ -785,10 +744,7 @@ def _trials_csv(trials: Sequence[SearchTrial]) -> str:
     names = list(dict.fromkeys(name for one in trials for name in one.trial.values))
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    head = (
-        *("trial", "sample", "rate", "users", "lasted_s", "cost_s", "ending"),
-        "late_p99_ms",
-    )
+    head = (*("trial", "sample", "rate", "users", "lasted_s", "cost_s", "ending"), "late_p99_ms")
     writer.writerow((*head, *names))
     for one in trials:
         trial = one.trial

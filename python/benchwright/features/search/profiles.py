@@ -54,9 +54,7 @@ def answer_load(result: PeakAnswer | RampResult | None) -> float | None:
     return (result.saturation or best).level
 
 
-def profiled_trials(
-    trials: Sequence[SearchTrial],
-) -> list[tuple[SearchTrial, CpuProfile]]:
+def profiled_trials(trials: Sequence[SearchTrial]) -> list[tuple[SearchTrial, CpuProfile]]:
     """Return the trials that have a profile, with the profile; without failed ones."""
     return [
         (trial, trial.trial.profile)

@@ -41,10 +41,7 @@ class SampleReader(OptionReader[R]):
 
 
 def _level_problem(
-    name: str,
-    level: str | None,
-    factors: Mapping[str, tuple[str, ...]],
-    spec: Spec | None,
+    name: str, level: str | None, factors: Mapping[str, tuple[str, ...]], spec: Spec | None
 ) -> tuple[str, str] | None:
     """Return what is wrong with one -P, and what to do; None if it is valid."""
     if level is None or not name or not level:

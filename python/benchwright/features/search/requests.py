@@ -427,9 +427,7 @@ class _SurfaceReader(OptionReader[SurfaceRequest]):
         """Return the spec's settings, overridden by the options."""
         base = self._spec.more.get("surface") or surface_defaults(self._spec)
         samples = self.parsed(
-            "--samples",
-            self.request.samples,
-            lambda text: words.from_one(text, base.count),
+            "--samples", self.request.samples, lambda text: words.from_one(text, base.count)
         )
         given = self.fields() | ({} if samples is None else {"samples": samples})
         said = msgspec.structs.replace(base, **given)

@@ -25,9 +25,7 @@ _RELATIVE = "relative_response"
 
 
 def response_tests(
-    trials: Sequence[SearchTrial],
-    criteria: Sequence[Criterion],
-    found: Mapping[Pairs, ClaimResult],
+    trials: Sequence[SearchTrial], criteria: Sequence[Criterion], found: Mapping[Pairs, ClaimResult]
 ) -> tuple[PlotTest, ...]:
     """Return the loads that have at least three responses, those with most first; else all
     responses relative to the curves of `found`, by sample, as one test. Empty where there are too

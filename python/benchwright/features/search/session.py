@@ -75,10 +75,7 @@ SEARCH_REQUEST = "<request>"
 
 
 def search_info(
-    kind: str,
-    request: msgspec.Struct,
-    spec: SourceFile | None,
-    arguments: Sequence[str],
+    kind: str, request: msgspec.Struct, spec: SourceFile | None, arguments: Sequence[str]
 ) -> SessionInfo:
     """Return the stored input of a session of this kind (`KINDS` in kinds.py)."""
     source_file = SourceFile(SEARCH_REQUEST, msgspec.json.encode(request).decode())
@@ -290,12 +287,7 @@ class _Loads(msgspec.Struct, Generic[ResultT], frozen=True):
     watcher: LoadWatcher | None
 
     def run(
-        self,
-        number: int,
-        probe: Probe,
-        trials: Sequence[SearchTrial],
-        *,
-        is_first: bool,
+        self, number: int, probe: Probe, trials: Sequence[SearchTrial], *, is_first: bool
     ) -> SearchTrial:
         """Run one probe after these trials; return its trial as recorded."""
         history = tuple(trial.trial for trial in trials)
@@ -472,10 +464,7 @@ class SearchExperiment(ABC, Generic[ResultT, ListenerT]):
                 clients=self.clients,
             )
             workbench = LocalWorkbench(
-                config,
-                site.bench,
-                around_load=watcher.around,
-                making=listener.making_files,
+                config, site.bench, around_load=watcher.around, making=listener.making_files
             )
             self.bench_findings = workbench.findings
             with contextlib.closing(workbench):

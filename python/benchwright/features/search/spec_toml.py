@@ -14,11 +14,7 @@ from typing import Any, Literal
 import msgspec
 
 from benchwright.core.errors import Diagnostic, InputError
-from benchwright.core.named_server import (
-    SERVER_KEYS,
-    ServerKey,
-    parse_named_server,
-)
+from benchwright.core.named_server import SERVER_KEYS, ServerKey, parse_named_server
 from benchwright.core.plan import Pairs
 from benchwright.core.text import list_text
 from benchwright.features.generators.registry import GENERATORS
@@ -103,12 +99,7 @@ _SEARCHED = {
     "seed": "it belongs in [peak]",
 }
 """Keys of `bw load` that the search sets itself, with the keys to use instead."""
-_PLACEHOLDER_VALUES = {
-    "here": "/here",
-    "state": "/state",
-    "port": "1",
-    SERVER_ADDRESS: "127.0.0.1",
-}
+_PLACEHOLDER_VALUES = {"here": "/here", "state": "/state", "port": "1", SERVER_ADDRESS: "127.0.0.1"}
 """Sample values of placeholders, used to check texts while a spec is read."""
 
 
@@ -423,17 +414,12 @@ def _spec(top: TomlTable, file: str, more: Mapping[str, ReadTable]) -> Spec:
                 found[one] = None
                 top.note(at_levels(one, changed, uses, every=True))
     return msgspec.structs.replace(
-        spec,
-        read_at=read_again if factors else None,
-        files=tuple(top.files.items()),
+        spec, read_at=read_again if factors else None, files=tuple(top.files.items())
     )
 
 
 def _spec_at(
-    top: TomlTable,
-    file: str,
-    factors: tuple[FactorLevels, ...],
-    more: Mapping[str, ReadTable],
+    top: TomlTable, file: str, factors: tuple[FactorLevels, ...], more: Mapping[str, ReadTable]
 ) -> Spec:
     """Return the contents of a spec whose values are those of a sample."""
     peak = top.table("peak")
@@ -732,10 +718,7 @@ SERVER = Form(
             default="none",
         ),
         optional(
-            "directory",
-            read=read_template,
-            help="where the commands run",
-            default="the spec's",
+            "directory", read=read_template, help="where the commands run", default="the spec's"
         ),
         optional(
             "network",
@@ -793,9 +776,7 @@ def _check_server(table: TomlTable) -> None:
         if not naming and "configure" not in table and "ready" not in table:
             message = "[server] has neither start nor configure nor ready"
             table.refuse(
-                table.where,
-                message,
-                "leave out [server] for a server that is already running",
+                table.where, message, "leave out [server] for a server that is already running"
             )
     elif "ready" not in table:
         hint = 'such as ready = { tcp = "127.0.0.1:8080" }'

@@ -15,12 +15,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from benchwright.features.load.options import (
-    BareOptions,
-    HostOptions,
-    LoadOptions,
-    TargetOptions,
-)
+from benchwright.features.load.options import BareOptions, HostOptions, LoadOptions, TargetOptions
 from benchwright.inputs.mistakes import Where
 from benchwright.inputs.source import SourceFile
 

@@ -96,10 +96,7 @@ def binding_criterion(result: ClaimResult, criteria: tuple[Criterion, ...]) -> C
 def gangs_text(gangs: GangEffects) -> str:
     """Return how gangs differ: `gangs differ by 2.1 % (0.4 % to 3.9 % at 95 %)`."""
     difference = gangs.difference
-    level, high = (
-        percent_text(difference.confidence, 10),
-        percent_text(difference.high, 2),
-    )
+    level, high = (percent_text(difference.confidence, 10), percent_text(difference.high, 2))
     if gangs.differ:
         return (
             f"gangs differ by {percent_text(difference.value, 2)} "

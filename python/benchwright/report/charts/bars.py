@@ -19,12 +19,7 @@ from benchwright.report.charts.plan import (
 )
 from benchwright.report.charts.plot_data import PlotData, PlotPoint, PlotSeries
 from benchwright.report.charts.sheet import AxisTick
-from benchwright.report.charts.source import (
-    PlotComponent,
-    PlotGroup,
-    PlotTest,
-    choose_components,
-)
+from benchwright.report.charts.source import PlotComponent, PlotGroup, PlotTest, choose_components
 
 # -- Lines: each series over what varies, points in the order of the axis --------------
 #
@@ -236,14 +231,10 @@ def _requested_stacks(
     names = [component.name for stack in stacks for component in stack]
     if len(names) != len(set(names)):
         raise plot_error(
-            "a component is in two stacks",
-            "name each component in one --stack only",
-            "--stack",
+            "a component is in two stacks", "name each component in one --stack only", "--stack"
         )
     if any(len(unit) > 1 for unit in units):
         raise plot_error(
-            "the stacked components have different units",
-            "stack components of one unit",
-            "--stack",
+            "the stacked components have different units", "stack components of one unit", "--stack"
         )
     return stacks

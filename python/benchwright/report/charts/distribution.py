@@ -24,20 +24,12 @@ from benchwright.report.charts.plan import (
     plot_series,
     positions_of_tests,
 )
-from benchwright.report.charts.plot_data import (
-    ABSENT,
-    PlotData,
-    PlotPoint,
-    SingleValues,
-)
+from benchwright.report.charts.plot_data import ABSENT, PlotData, PlotPoint, SingleValues
 from benchwright.report.charts.source import AxisPosition, PlotComponent, PlotTest
 from benchwright.report.charts.trials import ShownTrial
 from benchwright.stats.drift import chance_of_order, mser_truncation
 from benchwright.stats.intervals import exact_ranks, quantile_interval
-from benchwright.stats.probability_plot import (
-    FEWEST_OF_PROBABILITY_PLOT,
-    probability_plot,
-)
+from benchwright.stats.probability_plot import FEWEST_OF_PROBABILITY_PLOT, probability_plot
 from benchwright.stats.steps import find_steps
 
 MOST_PANELS = 60
@@ -70,8 +62,7 @@ def points_chart(plan: PlotPlan) -> PlotData:
 
 
 def _chart(
-    plan: PlotPlan,
-    point_of: Callable[[PlotPlan, PlotTest, PlotComponent, AxisPosition], PlotPoint],
+    plan: PlotPlan, point_of: Callable[[PlotPlan, PlotTest, PlotComponent, AxisPosition], PlotPoint]
 ) -> PlotData:
     at = {id(s): x for x, (_, s, _) in zip(positions_of_tests(plan), plan.tests(), strict=True)}
     series = []

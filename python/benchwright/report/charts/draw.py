@@ -40,13 +40,7 @@ from benchwright.report.charts.sheet import (
     binary_step,
     tick_text,
 )
-from benchwright.report.charts.style import (
-    GREY,
-    LIGHT,
-    ChartStyle,
-    SeriesLook,
-    mixed_look,
-)
+from benchwright.report.charts.style import GREY, LIGHT, ChartStyle, SeriesLook, mixed_look
 from benchwright.report.charts.ticks import tick_positions
 
 if TYPE_CHECKING:
@@ -227,10 +221,7 @@ def _add_legends(page: FigureBase, drawn: Sequence[Axes], sheet: Sheet, style: C
         where = f"outside {'lower' if below else 'upper'} center"
         widest = max(map(len, entries)) * _LETTER + 5
         fitting = int(72 * style.width_in * 0.98 / (widest * style.fontsize_pt))
-        options |= {
-            "ncols": max(1, min(len(entries), 6, fitting)),
-            "columnspacing": 1.4,
-        }
+        options |= {"ncols": max(1, min(len(entries), 6, fitting)), "columnspacing": 1.4}
     page.legend(list(entries.values()), list(entries), loc=where, **options)
 
 
@@ -359,12 +350,7 @@ def _set_ticks(axes: Any, ticks: Sequence[AxisTick], **how: Any) -> None:
 
 def _write_missing(axes: Axes, why: str) -> None:
     axes.text(
-        *(0.5, 0.5, why),
-        transform=axes.transAxes,
-        ha="center",
-        va="center",
-        color=GREY,
-        wrap=True,
+        *(0.5, 0.5, why), transform=axes.transAxes, ha="center", va="center", color=GREY, wrap=True
     )
     axes.set_xticks([])
     axes.set_yticks([])
@@ -579,8 +565,7 @@ def _annotate_on_map(axes: Axes, x: float, y: float, text: str) -> None:
 
 
 def contour_label_places(
-    lines: Sequence[Sequence[NDArray[np.float64]]],
-    points: Sequence[tuple[float, float, float]],
+    lines: Sequence[Sequence[NDArray[np.float64]]], points: Sequence[tuple[float, float, float]]
 ) -> list[tuple[float, float]]:
     """Return where the lines of each level have their label: the vertex that is farthest from
     the values of samples and from the labels before it.

@@ -93,9 +93,7 @@ def forest_sheet(comparison: ComparisonResult, metric_name: Callable[[str], str]
 
 
 def _row_name(
-    verdict: MetricVerdict,
-    comparison: ComparisonResult,
-    metric_name: Callable[[str], str],
+    verdict: MetricVerdict, comparison: ComparisonResult, metric_name: Callable[[str], str]
 ) -> str:
     """Return the candidate, the metric, or both, whichever differ."""
     candidates = len(comparison.arms) > 2

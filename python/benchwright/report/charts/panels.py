@@ -282,13 +282,7 @@ def _ecdf_panel(plot: PlotData, style: ChartStyle) -> Panel:
             if x:
                 curves.append(
                     PanelCurve(
-                        series.legend,
-                        x,
-                        y,
-                        CurveForm.STEPS,
-                        colour=colour,
-                        dash=dash,
-                        shape=shape,
+                        series.legend, x, y, CurveForm.STEPS, colour=colour, dash=dash, shape=shape
                     )
                 )
     shares = msgspec.structs.replace(_value_axis(plot, style, 0.0), high=style.ymax or 1.02)
@@ -375,13 +369,7 @@ def outline(values: FloatArray) -> tuple[FloatArray, FloatArray]:
 def _single_values(point: PlotPoint, place: int) -> PanelCurve:
     values = _values_of(point)
     x = point.x + jitter(values.size) * _VIOLIN_WIDTH * 0.6
-    return PanelCurve(
-        "",
-        tuple(x.tolist()),
-        tuple(values.tolist()),
-        CurveForm.VALUES,
-        colour=place,
-    )
+    return PanelCurve("", tuple(x.tolist()), tuple(values.tolist()), CurveForm.VALUES, colour=place)
 
 
 def _medians(plot: PlotData) -> tuple[PanelCurve, ...]:
@@ -457,10 +445,7 @@ def _spans(series: PlotSeries) -> tuple[ShadedRange, ...]:
         return ()
     spans = [
         ShadedRange(
-            f"{one.state}, without a value",
-            one.epoch - 0.4,
-            one.epoch + 0.4,
-            in_legend=True,
+            f"{one.state}, without a value", one.epoch - 0.4, one.epoch + 0.4, in_legend=True
         )
         for one in values.left_out
         if one.value is None

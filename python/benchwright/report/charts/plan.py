@@ -11,12 +11,7 @@ from benchwright.core.errors import Diagnostic, InputError
 from benchwright.core.plan import StopDecision
 from benchwright.core.quantity import finite
 from benchwright.core.results import Estimate, Summary
-from benchwright.report.charts.plot_data import (
-    ABSENT,
-    PlotMode,
-    PlotPoint,
-    PlotSeries,
-)
+from benchwright.report.charts.plot_data import ABSENT, PlotMode, PlotPoint, PlotSeries
 from benchwright.report.charts.sheet import AxisTick
 from benchwright.report.charts.source import (
     AxisPosition,

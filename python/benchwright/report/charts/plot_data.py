@@ -145,29 +145,8 @@ def label_with_unit(label: str, unit: str) -> str:
 # one row per point, or one per value in the modes that draw single values. Graphit's data file
 # was for gnuplot, ours is for any program. Absent figures are null in JSON and empty in CSV.
 
-_POINTS = (
-    "series",
-    "component",
-    "unit",
-    "test",
-    "x",
-    "n",
-    "value",
-    "low",
-    "high",
-    "method",
-)
-_VALUES = (
-    "series",
-    "component",
-    "unit",
-    "test",
-    "x",
-    "epoch",
-    "value",
-    "warmup",
-    "segment",
-)
+_POINTS = ("series", "component", "unit", "test", "x", "n", "value", "low", "high", "method")
+_VALUES = ("series", "component", "unit", "test", "x", "epoch", "value", "warmup", "segment")
 _NORMAL = ("score", "expected", "band_low", "band_high")
 """Further columns of a normal probability plot."""
 
@@ -220,11 +199,7 @@ class SeriesEntry(msgspec.Struct, frozen=True):
 
 
 class PlotDocument(
-    msgspec.Struct,
-    frozen=True,
-    kw_only=True,
-    tag_field="schema",
-    tag="benchwright/plot/1",
+    msgspec.Struct, frozen=True, kw_only=True, tag_field="schema", tag="benchwright/plot/1"
 ):
     """The numbers that `bw plot` draws, and the files that it wrote."""
 

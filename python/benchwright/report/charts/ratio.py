@@ -16,19 +16,9 @@ from benchwright.report.charts.plan import (
     plot_error,
     plot_series,
 )
-from benchwright.report.charts.plot_data import (
-    ABSENT,
-    PlotData,
-    PlotPoint,
-    PlotSeries,
-)
+from benchwright.report.charts.plot_data import ABSENT, PlotData, PlotPoint, PlotSeries
 from benchwright.report.charts.sheet import AxisTick
-from benchwright.report.charts.source import (
-    AxisPosition,
-    PlotComponent,
-    PlotGroup,
-    PlotTest,
-)
+from benchwright.report.charts.source import AxisPosition, PlotComponent, PlotGroup, PlotTest
 from benchwright.stats.aggregate import MetricColumn
 from benchwright.stats.intervals import t_mixture_interval
 from benchwright.stats.two_sample import ratio_of_means
@@ -194,10 +184,7 @@ def _against_test(plan: PlotPlan, baseline: PlotTest) -> PlotData:
 
 
 def _chart(
-    plan: PlotPlan,
-    pairs_of: dict[str, list[RatioPair]],
-    labels: list[str],
-    baseline: str,
+    plan: PlotPlan, pairs_of: dict[str, list[RatioPair]], labels: list[str], baseline: str
 ) -> PlotData:
     groups = {group.name: group for group in plan.groups}
     series: list[PlotSeries] = []

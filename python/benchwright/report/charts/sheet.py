@@ -14,12 +14,7 @@ from enum import StrEnum
 
 import msgspec
 
-from benchwright.core.text import (
-    TIME_UNITS,
-    binary_size_text,
-    percent_text,
-    scaled_text,
-)
+from benchwright.core.text import TIME_UNITS, binary_size_text, percent_text, scaled_text
 
 
 class AxisUnit(StrEnum):
@@ -117,9 +112,7 @@ class PanelCurve(msgspec.Struct, frozen=True):
         assert not self.names or len(self.names) == len(self.x)
 
 
-def ecdf_steps(
-    values: Iterable[float],
-) -> tuple[tuple[float, ...], tuple[float, ...]]:
+def ecdf_steps(values: Iterable[float]) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Return x and y of the share of values at or below each of them, for `CurveForm.STEPS`;
     empty without values."""
     ordered = sorted(values)

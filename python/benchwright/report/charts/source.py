@@ -310,8 +310,7 @@ def _by_factor(groups: Sequence[PlotGroup], factor: str) -> AxisPositions:
     sources = [source for group in groups for source in group.sources]
     same = all(level_of(s, factor) == level_of(s, THREADS) for s in sources)
     return AxisPositions(
-        THREADS if same else factor,
-        tuple(tuple(map(placed, group.sources)) for group in groups),
+        THREADS if same else factor, tuple(tuple(map(placed, group.sources)) for group in groups)
     )
 
 

@@ -138,16 +138,7 @@ def _side(words: list[str]) -> Literal["left", "center", "right"]:
 # Source: M. Okabe and K. Ito 2008, Color Universal Design.
 
 Dash = str | tuple[int, tuple[float, ...]]
-_COLOURS = (
-    "#0072B2",
-    "#E69F00",
-    "#56B4E9",
-    "#D55E00",
-    "#009E73",
-    "#CC79A7",
-    "#000000",
-    "#999999",
-)
+_COLOURS = ("#0072B2", "#E69F00", "#56B4E9", "#D55E00", "#009E73", "#CC79A7", "#000000", "#999999")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 _DASHES: tuple[Dash, ...] = (
     "-",

@@ -18,12 +18,7 @@ from benchwright.report.charts.sheet import (
 )
 
 _STEPS = (1.0, 2.0, 5.0, 10.0)
-_MULTIPLES = (
-    (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0),
-    (1.0, 2.0, 5.0),
-    (1.0, 3.0),
-    (1.0,),
-)
+_MULTIPLES = ((1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0), (1.0, 2.0, 5.0), (1.0, 3.0), (1.0,))
 """Multiples of powers of ten on a logarithmic axis; the first that are few enough are taken."""
 _FEWEST = 3
 """A logarithmic axis with fewer such multiples is nearly linear and has linear ticks."""

@@ -70,11 +70,7 @@ class ShownTest(msgspec.Struct, frozen=True):
 
 
 def shown_test(
-    name: str,
-    trials: Iterable[Trial],
-    rules: MetricRules,
-    metric: str,
-    estimate: Estimate | None,
+    name: str, trials: Iterable[Trial], rules: MetricRules, metric: str, estimate: Estimate | None
 ) -> ShownTest:
     """Return a test's trials, void and failed ones included, with their values of a metric."""
     ordered = sorted(trials, key=lambda trial: (trial.started_ns, trial.epoch))
@@ -280,10 +276,7 @@ def course_panel(test: ShownTest, axis: PanelAxis) -> Panel:
             label = f"{trial.state}, without a value"
             spans.append(ShadedRange(label, at - 0.4, at + 0.4, in_legend=True))
     along = PanelAxis(
-        "trial, in the order of time",
-        AxisUnit.COUNT,
-        low=0.4,
-        high=len(test.trials) + 0.6,
+        "trial, in the order of time", AxisUnit.COUNT, low=0.4, high=len(test.trials) + 0.6
     )
     missing = "" if curves or spans else "no trial has ended"
     return Panel(test.name, along, axis, tuple(curves), spans=tuple(spans), missing=missing)

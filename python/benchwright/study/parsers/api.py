@@ -20,13 +20,7 @@ import msgspec
 from benchwright.core.errors import Diagnostic, InputError
 from benchwright.core.machine import MachineCapture
 from benchwright.core.observation import CpuProfile, MeasurementBlock, Trial
-from benchwright.core.plan import (
-    SUCCESS,
-    ComparisonArm,
-    MetricSpec,
-    StopDecision,
-    StoppingRule,
-)
+from benchwright.core.plan import SUCCESS, ComparisonArm, MetricSpec, StopDecision, StoppingRule
 from benchwright.core.results import Finding, Summary
 from benchwright.core.text import some_text
 from benchwright.findings.codes import make_finding
@@ -151,9 +145,7 @@ def without_estimates(one: ParsedInput) -> ParsedInput:
     measured = {name for trial in trials_of(one) for block in trial.blocks for name in block.values}
     stated = {summary.name for summary in one.summaries} - measured
     return msgspec.structs.replace(
-        one,
-        summaries=(),
-        specs=tuple(spec for spec in one.specs if spec.name not in stated),
+        one, summaries=(), specs=tuple(spec for spec in one.specs if spec.name not in stated)
     )
 
 

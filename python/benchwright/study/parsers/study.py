@@ -17,12 +17,7 @@ from benchwright.core.errors import argument_error
 from benchwright.feature import session_kind
 from benchwright.findings.observed import observed_files
 from benchwright.study.catalogue import sessions_now
-from benchwright.study.contents import (
-    TestContents,
-    first_machine,
-    stored_baseline,
-    tests_of,
-)
+from benchwright.study.contents import TestContents, first_machine, stored_baseline, tests_of
 from benchwright.study.directory import JOURNAL
 from benchwright.study.findings import session_findings, stored_findings
 from benchwright.study.journal import StoredSession, Study

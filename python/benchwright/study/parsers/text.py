@@ -73,10 +73,7 @@ def _res_blocks(text: str, complaints: ParseErrors, texts: _Texts) -> list[Measu
             field = _RES_FIELD.match(line)
             if field is None:
                 complaints.add(
-                    (number, 1),
-                    line,
-                    "this is not a field",
-                    "a field is `name = value`",
+                    (number, 1), line, "this is not a field", "a field is `name = value`"
                 )
             else:
                 fields[field[1]] = (field[2], number, line)
@@ -261,11 +258,7 @@ class _CsvTable:
     """Collects the rows under one header line."""
 
     def __init__(
-        self,
-        header: Sequence[str],
-        file: str,
-        complaints: ParseErrors,
-        about: Sequence[str],
+        self, header: Sequence[str], file: str, complaints: ParseErrors, about: Sequence[str]
     ) -> None:
         self._complaints = complaints
         self._about = about

@@ -54,17 +54,11 @@ FORMATS = {
         ExportFormat("jmh", "viewers of JMH's results", tools.jmh),
         ExportFormat("google-benchmark", "Google Benchmark's compare.py", tools.google_benchmark),
         ExportFormat(
-            "github-action-benchmark",
-            "the action of this name",
-            services.github_action_benchmark,
+            "github-action-benchmark", "the action of this name", services.github_action_benchmark
         ),
         ExportFormat("bencher", "bencher run --adapter json", services.bencher),
         ExportFormat("otava", "Apache Otava", services.otava, series=True),
-        ExportFormat(
-            "prometheus",
-            "node_exporter's textfile collector",
-            prometheus.prometheus,
-        ),
+        ExportFormat("prometheus", "node_exporter's textfile collector", prometheus.prometheus),
         ExportFormat("openmetrics", "readers of OpenMetrics", prometheus.openmetrics),
         ExportFormat(
             "openmetrics-intervals",

@@ -32,19 +32,10 @@ from benchwright.features.exchange.export.view import (
 from benchwright.features.load.junit import limit_cases
 from benchwright.report.answer import concerned_text
 from benchwright.report.answer_text import answer_rows
-from benchwright.report.comparison import (
-    gate_sentence,
-    null_sentence,
-    sentence,
-    verdict_word,
-)
+from benchwright.report.comparison import gate_sentence, null_sentence, sentence, verdict_word
 from benchwright.report.junit import add_child, comparison_suite, junit_text, suite_of, xml_text
 from benchwright.report.parts import finding_lines
-from benchwright.report.stats_formats import (
-    markdown_code,
-    markdown_table,
-    markdown_text,
-)
+from benchwright.report.stats_formats import markdown_code, markdown_table, markdown_text
 
 # -- JUnit -----------------------------------------------------------------------------
 

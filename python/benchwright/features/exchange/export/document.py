@@ -9,11 +9,7 @@ from benchwright.report.documents import FileEntry
 
 
 class ExportDocument(
-    msgspec.Struct,
-    frozen=True,
-    kw_only=True,
-    tag_field="schema",
-    tag="benchwright/export/1",
+    msgspec.Struct, frozen=True, kw_only=True, tag_field="schema", tag="benchwright/export/1"
 ):
     """An export: the files that were written, or its text."""
 
@@ -36,10 +32,7 @@ class FormatEntry(msgspec.Struct, frozen=True):
 
 
 class ExportFormatsDocument(
-    msgspec.Struct,
-    frozen=True,
-    tag_field="schema",
-    tag="benchwright/export-formats/1",
+    msgspec.Struct, frozen=True, tag_field="schema", tag="benchwright/export-formats/1"
 ):
     """The formats of `bw export`."""
 

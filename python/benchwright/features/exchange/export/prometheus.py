@@ -35,17 +35,7 @@ from benchwright.features.load.types import EngineResult, IntervalResult
 _UNITS = {"s": "seconds", "B": "bytes", "share": "ratio"}
 _NOT_IN_NAME = re.compile(r"[^a-zA-Z0-9_]+")
 _RESERVED = re.compile(r"_(total|count|sum|bucket|info|created)\Z")
-_LABELS = (
-    "test",
-    "bound",
-    "kind",
-    "study",
-    "session",
-    "severity",
-    "le",
-    "trial",
-    "label",
-)
+_LABELS = ("test", "bound", "kind", "study", "session", "severity", "le", "trial", "label")
 
 
 class _Family(msgspec.Struct):
@@ -213,22 +203,14 @@ def _kinds(loads: list[ExportLoad]) -> list[str]:
 
 
 def _histogram(
-    loads: list[ExportLoad],
-    labels: dict[str, str],
-    name: str,
-    times: str,
-    *,
-    label: bool,
+    loads: list[ExportLoad], labels: dict[str, str], name: str, times: str, *, label: bool
 ) -> tuple[list[tuple[dict[str, str], float]], list[str]]:
     """Return the samples of a histogram, and the suffix of each."""
     histogram = histogram_of(loads, name, times, label=label)
     found = (load.part(name, label=label) for load in loads)
     parts = [getattr(one, times) for one in found if one is not None]
     samples = [
-        (
-            {**labels, "le": repr(limit)},
-            float(histogram.count[histogram.high <= limit * 1e9].sum()),
-        )
+        ({**labels, "le": repr(limit)}, float(histogram.count[histogram.high <= limit * 1e9].sum()))
         for limit in _LIMITS_S
     ]
     total = float(histogram.total)
@@ -273,10 +255,7 @@ _INTERVAL_FAMILIES = (
     (
         ("bw_load_pending", "", "Operations at the end of an interval."),
         "kind",
-        {
-            "in_flight": lambda one: float(one.in_flight),
-            "waiting": lambda one: float(one.waiting),
-        },
+        {"in_flight": lambda one: float(one.in_flight), "waiting": lambda one: float(one.waiting)},
     ),
 )
 """Name, unit and help of a family; the label of its series; how each is read from an interval."""

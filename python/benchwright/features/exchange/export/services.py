@@ -144,10 +144,7 @@ def perfherder(view: ExportView) -> Exported:
     A suite is a test, its extra options are the levels, its subtests are the metrics.
     """
     tests = measured_tests(view, "perfherder")
-    document = {
-        "framework": {"name": "benchwright"},
-        "suites": [_suite(test) for test in tests],
-    }
+    document = {"framework": {"name": "benchwright"}, "suites": [_suite(test) for test in tests]}
     line = msgspec.json.encode(document).decode()
     has = {test.name: [one.name for one in test.metrics if _fits_perfherder(one)] for test in tests}
     return Exported(f"PERFHERDER_DATA: {line}\n", has, why="values above 1e12 are invalid there")
@@ -237,8 +234,7 @@ def otava(view: ExportView) -> Exported:
 
 
 def _otava_csv(
-    points: Sequence[tuple[ExportView, ExportTest]],
-    columns: Mapping[str, ExportMetric],
+    points: Sequence[tuple[ExportView, ExportTest]], columns: Mapping[str, ExportMetric]
 ) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")

@@ -10,11 +10,7 @@ method `stated`: shown with the tool's own interval, or without one.
 from __future__ import annotations
 
 from benchwright.features.exchange.foreign.commands import HYPERFINE, HYPERFINE_2, REDIS_BENCHMARK
-from benchwright.features.exchange.foreign.compiled import (
-    CRITERION,
-    GOOGLE_BENCHMARK,
-    JMH,
-)
+from benchwright.features.exchange.foreign.compiled import CRITERION, GOOGLE_BENCHMARK, JMH
 from benchwright.features.exchange.foreign.go_bench import BENCHFMT
 from benchwright.features.exchange.foreign.json_file import json_damage
 from benchwright.features.exchange.foreign.load_tools import FIO, K6_POINTS, K6_SUMMARY

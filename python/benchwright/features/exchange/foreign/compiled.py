@@ -44,10 +44,7 @@ from benchwright.features.exchange.foreign.units import (
     spec_of,
     stated,
 )
-from benchwright.study.parsers.api import (
-    FileOrigin,
-    ParsedInput,
-)
+from benchwright.study.parsers.api import FileOrigin, ParsedInput
 from benchwright.study.parsers.content import content_lines
 
 # -- Java: JMH ---------------------------------------------------------------------------
@@ -521,9 +518,7 @@ def _criterion_test(place: Path, problems: Problems, *, named: bool) -> ParsedIn
     )
 
 
-def _criterion_sample(
-    sample: Node,
-) -> tuple[Sequence[float | None], Sequence[float | None]]:
+def _criterion_sample(sample: Node) -> tuple[Sequence[float | None], Sequence[float | None]]:
     """Return the iterations and the times of each sample: two arrays in versions before 0.3.3,
     members of an object since then."""
     if isinstance(sample.value, list):
@@ -590,9 +585,7 @@ def _criterion_lines(path: Path, problems: Problems) -> list[ParsedInput]:
 def _criterion_event(event: Node) -> ParsedInput:
     unit = base_unit(event["unit"].text("ns"))
     blocks = _criterion_blocks(
-        event["iteration_count"].numbers(),
-        event["measured_values"].numbers(),
-        unit.factor,
+        event["iteration_count"].numbers(), event["measured_values"].numbers(), unit.factor
     )
     estimates = {}
     for key in ("mean", "median", "slope"):

@@ -53,15 +53,10 @@ _FAILED = re.compile(r"(?:\A|\t)--- FAIL: (Benchmark\S+)|\AFAIL\t(\S+)\s?(\[.*\]
 """A benchmark, at the start of a line or behind its name, or a package."""
 _PROCS = re.compile(r"-[0-9]+\Z")
 _HEAD = re.compile(
-    rb"^Benchmark\S*[ \t]+[0-9]+[ \t]+[-+.0-9eE]+[ \t]+\S|^(goos|goarch|pkg): \S",
-    re.MULTILINE,
+    rb"^Benchmark\S*[ \t]+[0-9]+[ \t]+[-+.0-9eE]+[ \t]+\S|^(goos|goarch|pkg): \S", re.MULTILINE
 )
 _EVENT = re.compile(r'^\{"[^\n]*"Action":"', re.MULTILINE)
-_NAMES = {
-    "sec/op": (ELAPSED, "s"),
-    "B/s": (THROUGHPUT, "B/s"),
-    "B/op": ("B/op", "B"),
-}
+_NAMES = {"sec/op": (ELAPSED, "s"), "B/s": (THROUGHPUT, "B/s"), "B/op": ("B/op", "B")}
 _GO_UNITS = ("ns/op", "MB/s", "B/op", "allocs/op")
 _TIMES = ("date", "time", "timestamp")
 _NOTES = ("note", *_TIMES)

@@ -305,11 +305,7 @@ _K6_FIRST = (
 _K6_MAIN = ("http_reqs_rate", "http_req_failed")
 _K6_MAIN_TRENDS = ("http_req_duration", "iteration_duration")
 _K6_ABOUT = ("thresholds", "type", "contains")
-_K6_KINDS = {
-    "rate": {"passes", "fails"},
-    "counter": {"count", "rate"},
-    "gauge": {"value"},
-}
+_K6_KINDS = {"rate": {"passes", "fails"}, "counter": {"count", "rate"}, "gauge": {"value"}}
 """By the figures that a metric of the kind always has; one with others is a trend."""
 _K6_STATISTICS = ("avg", "min", "med", "max", "count")
 _K6_DATA = ("data_sent", "data_received")
@@ -427,11 +423,7 @@ def _k6_main(names: Iterable[str]) -> Iterator[str]:
 
 
 def _k6_metric(
-    run: _RunValues,
-    name: str,
-    kind: str,
-    contains: str,
-    figures: Mapping[str, float | None],
+    run: _RunValues, name: str, kind: str, contains: str, figures: Mapping[str, float | None]
 ) -> bool:
     """Add the figures of one metric under k6's names: `http_req_duration_p95`, `http_reqs_rate`.
     Return whether there was any."""

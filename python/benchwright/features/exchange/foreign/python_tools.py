@@ -31,12 +31,7 @@ from benchwright.features.exchange.foreign.json_file import (
     load_json,
     may_be_json,
 )
-from benchwright.features.exchange.foreign.machines import (
-    CPU,
-    CPUS,
-    facts_of,
-    stated_machine,
-)
+from benchwright.features.exchange.foreign.machines import CPU, CPUS, facts_of, stated_machine
 from benchwright.features.exchange.foreign.units import (
     ELAPSED,
     BaseUnit,
@@ -435,18 +430,13 @@ def _asv(document: Node, benchmarks: dict[str, Any]) -> list[ParsedInput]:
     )
     about_machine = document["params"]
     facts = facts_of(about_machine, "arch", "os", "ram")
-    facts |= {
-        CPU: about_machine["cpu"].text(),
-        CPUS: about_machine["num_cpu"].text(),
-    }
+    facts |= {CPU: about_machine["cpu"].text(), CPUS: about_machine["num_cpu"].text()}
     machine = stated_machine(facts)
     tests: list[ParsedInput] = []
     for name, result in document["results"].members():
         about = benchmarks.get(name)
         described = Node(
-            about if isinstance(about, dict) else {},
-            document.problems,
-            f"benchmarks.{name}",
+            about if isinstance(about, dict) else {}, document.problems, f"benchmarks.{name}"
         )
         row = _asv_row(result, columns)
         for column, by_name in _ASV_FORMER.items():

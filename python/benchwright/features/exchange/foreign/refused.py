@@ -57,11 +57,7 @@ _BY_HEAD = (
         rb"\A([0-9]+, +[0-9]+, +[0-3], +[0-9]+(, +[0-9]+)*\r?\n){2}",
         _FIO_HINT,
     ),
-    (
-        "Google Benchmark's CSV",
-        rb"^name,iterations,real_time,cpu_time,time_unit,",
-        _GOOGLE_HINT,
-    ),
+    ("Google Benchmark's CSV", rb"^name,iterations,real_time,cpu_time,time_unit,", _GOOGLE_HINT),
     ("Google Benchmark's table", rb"^Benchmark +Time +CPU +Iterations", _GOOGLE_HINT),
     (
         "hyperfine's table",

@@ -410,8 +410,7 @@ def _measured(
 def _cell(names: list[str], row: list[str], wanted: tuple[str, ...]) -> str:
     """Return the first cell of a row in a column with one of these names; empty without one."""
     return next(
-        (cell.strip() for name, cell in zip(names, row, strict=False) if _is_one(name, wanted)),
-        "",
+        (cell.strip() for name, cell in zip(names, row, strict=False) if _is_one(name, wanted)), ""
     )
 
 

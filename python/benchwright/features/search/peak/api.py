@@ -62,8 +62,5 @@ def peak(
     done = call_bw("peak", words, options, [], place, progress=progress, config=config)
     document = decoded(done, PeakDocument)
     return PeakResult(
-        document=document,
-        messages=done.messages,
-        place=place,
-        exit_status=done.status,
+        document=document, messages=done.messages, place=place, exit_status=done.status
     )

@@ -64,11 +64,7 @@ def peak_sheet(report: PeakReport) -> Sheet:
     report = msgspec.structs.replace(report, trials=at_rates)
     criterion = _shown(report)
     panels = (_response_panel(report, criterion), _course_panel(report, criterion))
-    return Sheet(
-        title=_title(report),
-        panels=panels,
-        note=_note(report, criterion),
-    )
+    return Sheet(title=_title(report), panels=panels, note=_note(report, criterion))
 
 
 def _shown(report: PeakReport) -> Criterion:
@@ -283,9 +279,7 @@ def _trial_points(
     return curves
 
 
-def _columns(
-    points: Sequence[tuple[float, float]],
-) -> tuple[tuple[float, ...], tuple[float, ...]]:
+def _columns(points: Sequence[tuple[float, float]]) -> tuple[tuple[float, ...], tuple[float, ...]]:
     return tuple(x for x, _ in points), tuple(y for _, y in points)
 
 

@@ -48,14 +48,7 @@ _SEARCH = CommandSearch(
     noun="search",
     level="a rate",
     command="GEN {rate} {duration}",
-    for_command=(
-        "response",
-        "series",
-        "errors",
-        "offered",
-        "late",
-        "target_response",
-    ),
+    for_command=("response", "series", "errors", "offered", "late", "target_response"),
     spec="server, load and criteria, or with --target a workload file; without one, and without --target or --command, print "
     "the study's last search again",
     usage="bw peak [options] SPEC.toml | bw peak [options] [WORKLOAD.toml] --target T "

@@ -186,10 +186,7 @@ _FIGURES = {
     "errors": ("error_ratio", "the share of operations that failed, from 0 to 1"),
     "offered": ("offered", "the number of operations that were started"),
     "late": ("late", "the 99th percentile of the lateness in ms"),
-    "target_response": (
-        f"target_values.{MEAN}",
-        "the mean response in ms from the actual start",
-    ),
+    "target_response": (f"target_values.{MEAN}", "the mean response in ms from the actual start"),
 }
 """Further pointers: the option, the name of its figure in a failure, and what it leads to."""
 _ANY = "/value"

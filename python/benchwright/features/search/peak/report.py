@@ -413,9 +413,7 @@ def _curve_table(result: ClaimResult, criteria: tuple[Criterion, ...]) -> Iterat
         [
             number_column("rate/s", (point.rate for point in points), 5),
             *_value_columns(
-                criterion,
-                names,
-                [[point.middle, point.low, point.high] for point in points],
+                criterion, names, [[point.middle, point.low, point.high] for point in points]
             ),
         ]
     )
@@ -497,11 +495,7 @@ class CurvePointEntry(msgspec.Struct, frozen=True):
 
 
 class PeakDocument(
-    SearchHead,
-    frozen=True,
-    kw_only=True,
-    tag_field="schema",
-    tag="benchwright/peak/1",
+    SearchHead, frozen=True, kw_only=True, tag_field="schema", tag="benchwright/peak/1"
 ):
     """The result of a peak search: the request, the answer to the first claim, all claims,
     the trials and the curve."""
@@ -535,9 +529,7 @@ class PeakDocument(
 
 
 def peak_document(
-    report: PeakReport,
-    plots: Sequence[FileEntry] = (),
-    **stored: Unpack[StoredSearch],
+    report: PeakReport, plots: Sequence[FileEntry] = (), **stored: Unpack[StoredSearch]
 ) -> str:
     """Return the document as JSON."""
     result = report.result

@@ -34,21 +34,14 @@ from benchwright.report.charts.sheet import (
 
 _LOG_FROM = 30.0
 """Levels, or responses, that differ by this factor are drawn on a logarithmic axis."""
-_RESPONSES = (
-    ("mean", "response_ms_mean"),
-    ("p50", "response_ms_p50"),
-    ("p99", "response_ms_p99"),
-)
+_RESPONSES = (("mean", "response_ms_mean"), ("p50", "response_ms_p50"), ("p99", "response_ms_p99"))
 
 
 def ramp_sheet(report: RampReport, band: Sequence[BandPoint]) -> Sheet:
     """Return the page of a ramp; `band` is the whole law's curve, empty if there is none."""
     points = () if report.result is None else report.result.points
     along = _along(report, points)
-    panels = (
-        _throughput_panel(report.result, points, band, along),
-        _response_panel(points, along),
-    )
+    panels = (_throughput_panel(report.result, points, band, along), _response_panel(points, along))
     return Sheet(title=_title(report), panels=panels, note=_note(report, points))
 
 
@@ -132,11 +125,7 @@ def _linear(points: Sequence[RampPoint]) -> list[PanelCurve]:
     levels = tuple(first.level * step**place for place in range(41))
     return [
         PanelCurve(
-            "as good as the first level",
-            levels,
-            tuple(each * x for x in levels),
-            colour=7,
-            dash=1,
+            "as good as the first level", levels, tuple(each * x for x in levels), colour=7, dash=1
         )
     ]
 

@@ -74,11 +74,7 @@ class RampExperiment(OneSearchExperiment[RampResult]):
         self.request = stored_request(info, RampRequest)
         spec, self.plan = ramp_meaning(self.request, stored_spec(info))
         super().__init__(
-            info,
-            spec,
-            criteria=wanted_of(spec),
-            seed=self.plan.goal.seed,
-            plot=self.request.plot,
+            info, spec, criteria=wanted_of(spec), seed=self.plan.goal.seed, plot=self.request.plot
         )
 
     def planned(self, *, watched: bool) -> Search[RampResult]:
@@ -123,10 +119,7 @@ def wanted_of(spec: Spec) -> tuple[Criterion, ...]:
         # Limits of [peak] determine which lateness matters and how long to wait for the end.
         limited = () if spec.goal is None else spec.goal.criteria
         known = {one.key for one in limited}
-        return (
-            *limited,
-            *(response for response in _RESPONSES if response.key not in known),
-        )
+        return (*limited, *(response for response in _RESPONSES if response.key not in known))
     settings = spec.load.settings
     if isinstance(settings, CommandGenerator):
         reported = {key for key, _ in settings.values}

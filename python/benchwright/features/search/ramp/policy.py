@@ -34,12 +34,7 @@ from benchwright.features.search.ramp.levels import (
     sort_trials,
     trial_throughput,
 )
-from benchwright.features.search.ramp.profile import (
-    RampEnding,
-    errors_of,
-    result_of,
-    why_no_law,
-)
+from benchwright.features.search.ramp.profile import RampEnding, errors_of, result_of, why_no_law
 from benchwright.features.search.ramp.types import RampAxis, RampGoal, RampResult, RampStatus
 from benchwright.features.search.types import rounded_bound
 

@@ -9,13 +9,7 @@ import msgspec
 
 from benchwright.core.numeric import np
 from benchwright.core.results import Finding
-from benchwright.core.text import (
-    p_text,
-    percent_text,
-    plural,
-    signed_percent_text,
-    was,
-)
+from benchwright.core.text import p_text, percent_text, plural, signed_percent_text, was
 from benchwright.features.generators.findings import mark_findings
 from benchwright.features.load.trial import LoadEnding, LoadTrial
 from benchwright.features.search.ramp import tuning
@@ -179,8 +173,7 @@ def _point(
         response_ms_p50=median,
         response_ms_p99=tail,
         late_p99_ms=max(
-            (one.late_p99_ms for one in trials if one.late_p99_ms is not None),
-            default=None,
+            (one.late_p99_ms for one in trials if one.late_p99_ms is not None), default=None
         ),
         error_share=errors_of(trials),
         efficiency=per_unit / first_per_unit if first_per_unit else None,

@@ -11,13 +11,7 @@ from msgspec import UNSET, UnsetType
 
 from benchwright.core.plan import Pairs
 from benchwright.core.results import Estimate, Finding
-from benchwright.core.text import (
-    duration_text,
-    number_text,
-    percent_text,
-    plural,
-    rate_text,
-)
+from benchwright.core.text import duration_text, number_text, percent_text, plural, rate_text
 from benchwright.core.text_table import (
     Field,
     field_lines,
@@ -273,10 +267,7 @@ def _figure(value: float, estimate: Estimate) -> str:
 def _whole_law(fit: UslFit) -> PreferredLaw:
     """Return the whole law's parameters, for a result without a preferred law."""
     return PreferredLaw(
-        gamma=fit.gamma.value,
-        sigma=fit.sigma.value,
-        kappa=fit.kappa.value,
-        asymptote=fit.asymptote,
+        gamma=fit.gamma.value, sigma=fit.sigma.value, kappa=fit.kappa.value, asymptote=fit.asymptote
     )
 
 
@@ -429,11 +420,7 @@ class RampTrialEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RampDocument(
-    SearchHead,
-    frozen=True,
-    kw_only=True,
-    tag_field="schema",
-    tag="benchwright/ramp/1",
+    SearchHead, frozen=True, kw_only=True, tag_field="schema", tag="benchwright/ramp/1"
 ):
     """The result of a ramp: saturation, profile, fitted law and trials."""
 
@@ -518,8 +505,5 @@ def _usl_entry(fit: UslFit) -> UslEntry:
 
 def _trial_entry(search_trial: SearchTrial) -> RampTrialEntry:
     return search_trial_entry(
-        RampTrialEntry,
-        search_trial,
-        level=search_trial.trial.rate,
-        users=search_trial.probe.users,
+        RampTrialEntry, search_trial, level=search_trial.trial.rate, users=search_trial.probe.users
     )

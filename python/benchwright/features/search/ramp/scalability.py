@@ -156,10 +156,7 @@ def profile_interval(
 
 
 def _profile_end(
-    excess: Callable[[float], float],
-    inside: tuple[float, float],
-    step: float,
-    bound: float,
+    excess: Callable[[float], float], inside: tuple[float, float], step: float, bound: float
 ) -> float:
     """Return the end of the interval in the direction of `step`."""
     centre = inside[0]
@@ -178,9 +175,7 @@ def _profile_end(
 
 
 def _crossing(
-    excess: Callable[[float], float],
-    inside: tuple[float, float],
-    outside: tuple[float, float],
+    excess: Callable[[float], float], inside: tuple[float, float], outside: tuple[float, float]
 ) -> float:
     """Return the zero of the excess between a point inside and one outside, by false position,
     with bisection where that is slow."""

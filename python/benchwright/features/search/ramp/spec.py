@@ -47,11 +47,7 @@ def ramp_goal_of(said: Mapping[str, Any], spec: Spec, seed: int) -> RampGoal:
     if axis is RampAxis.RATE:
         fields["rate_step"] = rate_step_of(spec.load)
     repeats = said.get("repeats", 1)
-    return RampGoal(
-        most_repeats=max(repeats, RampGoal().most_repeats),
-        seed=seed,
-        **_known(fields),
-    )
+    return RampGoal(most_repeats=max(repeats, RampGoal().most_repeats), seed=seed, **_known(fields))
 
 
 def _known(fields: Mapping[str, Any]) -> dict[str, Any]:

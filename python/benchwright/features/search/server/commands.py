@@ -24,12 +24,7 @@ from benchwright.features.search.server.cpus import CpuList
 from benchwright.features.search.spec import ServerPlan
 from benchwright.inputs.template import fill_placeholders
 from benchwright.trial.bench import Bench
-from benchwright.trial.protocol import (
-    LauncherHello,
-    RunRequest,
-    WireCommand,
-    merge_pairs,
-)
+from benchwright.trial.protocol import LauncherHello, RunRequest, WireCommand, merge_pairs
 
 TAIL_BYTES = 2000
 AGAIN_S = 0.05

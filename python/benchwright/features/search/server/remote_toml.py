@@ -44,9 +44,7 @@ def _copies(table: TomlTable, key: str) -> tuple[str, ...]:
 
 
 def _plan(
-    run: Literal["server", "load"] = "server",
-    copy: tuple[str, ...] = (),
-    **settings: Any,
+    run: Literal["server", "load"] = "server", copy: tuple[str, ...] = (), **settings: Any
 ) -> RemotePlan:
     return RemotePlan(settings=RemoteSettings(**settings), run=run, copy=copy)
 

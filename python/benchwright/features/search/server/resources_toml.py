@@ -99,10 +99,7 @@ def _made_resources(*, disks: int | None = None, **fields: Any) -> ServerResourc
         return ServerResources(**fields)
     iops, bytes_per_s = own.pop("disk_iops", None), own.pop("disk_bandwidth", None)
     limits = IoLimits(
-        read_iops=iops,
-        write_iops=iops,
-        read_bytes_per_s=bytes_per_s,
-        write_bytes_per_s=bytes_per_s,
+        read_iops=iops, write_iops=iops, read_bytes_per_s=bytes_per_s, write_bytes_per_s=bytes_per_s
     )
     if "disk_size" in own:
         own["disk_size_bytes"] = own.pop("disk_size")
@@ -149,12 +146,7 @@ RESOURCES = Form(
             help="make so many disks, 1 to 64: loop devices with a file system",
             default="none",
         ),
-        optional(
-            "disk_size",
-            words.some_bytes,
-            help="of each",
-            default='`"1G"`',
-        ),
+        optional("disk_size", words.some_bytes, help="of each", default='`"1G"`'),
         optional(
             "disk_iops",
             words.some,

@@ -84,12 +84,7 @@ class Workbench(Protocol):
     def watched(self) -> bool:
         """Whether a running trial can be checked and ended early."""
 
-    def run(
-        self,
-        probe: Probe,
-        sample: Pairs,
-        leaves: Callable[[LoadTrial], bool],
-    ) -> LoadTrial:
+    def run(self, probe: Probe, sample: Pairs, leaves: Callable[[LoadTrial], bool]) -> LoadTrial:
         """Run one trial at a sample (factor levels) and return it.
 
         A server that does not become ready or ends, or a generator that fails, gives a trial
@@ -589,11 +584,7 @@ class _ProgramDriver:
         )
         seed = (self._setting.seed + load.number) % 2**31
         asked = generator_request(
-            load.probe,
-            place,
-            self._setting.criteria,
-            tuple(load.values.items()),
-            seed,
+            load.probe, place, self._setting.criteria, tuple(load.values.items()), seed
         )
         if host is not None:
             asked = msgspec.structs.replace(asked, directory=host.there(load.directory))

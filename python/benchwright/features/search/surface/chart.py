@@ -140,21 +140,14 @@ def _middle(factor: Factor) -> tuple[str, ...]:
 
 
 def _grid(
-    goal: SurfaceGoal,
-    result: SurfaceResult,
-    axes: tuple[Factor, Factor],
-    fixed: dict[str, str],
+    goal: SurfaceGoal, result: SurfaceResult, axes: tuple[Factor, Factor], fixed: dict[str, str]
 ) -> HeightGrid:
     across, up = axes
     x_at, y_at = _steps(), _steps()
     samples = [
         _sample(
             goal.factors,
-            {
-                **fixed,
-                across.name: level_between(across, x),
-                up.name: level_between(up, y),
-            },
+            {**fixed, across.name: level_between(across, x), up.name: level_between(up, y)},
         )
         for y in y_at
         for x in x_at

@@ -39,11 +39,7 @@ _START = "first rate of the first search; others start at a neighbour's peak"
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `bw surface`."""
-    parser = add_command(
-        commands,
-        "surface",
-        epilog=_EXAMPLES,
-    )
+    parser = add_command(commands, "surface", epilog=_EXAMPLES)
     add_options(parser, SpecArgument, helps={"spec": _SPEC})
     add_options(parser, SurfaceRequest)
     add_options(parser, PeakRequest, only=INNER, helps={"start": _START})

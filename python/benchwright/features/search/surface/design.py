@@ -408,10 +408,7 @@ class DesignSize(msgspec.Struct, frozen=True):
 
 @lru_cache(maxsize=32)
 def _designed(
-    factors: tuple[Factor, ...],
-    degree: int,
-    size: DesignSize,
-    seed: int,
+    factors: tuple[Factor, ...], degree: int, size: DesignSize, seed: int
 ) -> tuple[Sample, ...]:
     """Return the optimal samples for the largest polynomial that this number determines.
 

@@ -23,11 +23,7 @@ import msgspec
 from benchwright.core.errors import InputError
 from benchwright.core.remote import GangClients
 from benchwright.core.text import plural
-from benchwright.features.search.keys import (
-    deadline_key,
-    search_key,
-    wanted_key,
-)
+from benchwright.features.search.keys import deadline_key, search_key, wanted_key
 from benchwright.features.search.load_watcher import LoadWatcher
 from benchwright.features.search.options import SurfaceRequest
 from benchwright.features.search.peak.experiment import peak_search, peak_verdict
@@ -59,12 +55,7 @@ from benchwright.features.search.surface.types import (
     SampleResult,
     SurfaceResult,
 )
-from benchwright.features.search.types import (
-    PeakAnswer,
-    PeakStatus,
-    decode_stored,
-    encode_stored,
-)
+from benchwright.features.search.types import PeakAnswer, PeakStatus, decode_stored, encode_stored
 from benchwright.run.gangs import DeadlineReached, Gangs, Task, TaskEnd, gangs_of
 from benchwright.run.ledger import Ledger
 from benchwright.run.session import SessionVerdict

@@ -27,11 +27,7 @@ from benchwright.core.results import Estimate
 from benchwright.features.search.surface import tuning
 from benchwright.features.search.surface.coding import Matrix, points_of
 from benchwright.features.search.surface.gaussian_process import prior_draws
-from benchwright.features.search.surface.model import (
-    SampleResponses,
-    sample_responses,
-    with_value,
-)
+from benchwright.features.search.surface.model import SampleResponses, sample_responses, with_value
 from benchwright.features.search.surface.types import (
     GangEffect,
     GangEffects,

@@ -61,11 +61,7 @@ class HyperparameterDraws(msgspec.Struct, frozen=True):
     def chosen(self, which: Matrix, weights: Matrix) -> HyperparameterDraws:
         """Return some of the draws, with new weights."""
         return HyperparameterDraws(
-            self.wave[which],
-            self.trend[which],
-            self.own[which],
-            self.lengths[which],
-            weights,
+            self.wave[which], self.trend[which], self.own[which], self.lengths[which], weights
         )
 
 

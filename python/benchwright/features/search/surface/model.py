@@ -151,11 +151,7 @@ def bands(
     if predicted.dof != 0:
         reach = _quantile(predicted.dof, (1 + confidence) / 2) * predicted.sd
     rate = model.observed.rate
-    return (
-        rate(predicted.mean),
-        rate(predicted.mean - reach),
-        rate(predicted.mean + reach),
-    )
+    return (rate(predicted.mean), rate(predicted.mean - reach), rate(predicted.mean + reach))
 
 
 def _quantile(dof: float | None, probability: float) -> float:

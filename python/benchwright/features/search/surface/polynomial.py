@@ -129,10 +129,7 @@ class Polynomial(msgspec.Struct, frozen=True):
 
 
 def fit_polynomial(
-    factors: tuple[Factor, ...],
-    fitted: SampleResponses,
-    degree: int,
-    planned: int | None = None,
+    factors: tuple[Factor, ...], fitted: SampleResponses, degree: int, planned: int | None = None
 ) -> Polynomial | None:
     """Return the largest polynomial of the degree that the samples determine.
 
@@ -157,10 +154,7 @@ def fit_polynomial(
 
 
 def _fitted(
-    factors: tuple[Factor, ...],
-    terms: tuple[Term, ...],
-    fitted: SampleResponses,
-    rows: Matrix,
+    factors: tuple[Factor, ...], terms: tuple[Term, ...], fitted: SampleResponses, rows: Matrix
 ) -> Polynomial:
     inverse = np.asarray(np.linalg.inv(rows.T @ rows), float)
     coefficients = inverse @ rows.T @ fitted.response

@@ -19,13 +19,7 @@ from benchwright.core.text import (
     signed_percent_text,
     was,
 )
-from benchwright.core.text_table import (
-    Field,
-    field_lines,
-    number_columns,
-    table_lines,
-    text_column,
-)
+from benchwright.core.text_table import Field, field_lines, number_columns, table_lines, text_column
 from benchwright.core.untrusted import one_line
 from benchwright.features.search.documents import SearchHead, StoredSearch
 from benchwright.features.search.surface.model import has_interval
@@ -51,14 +45,7 @@ from benchwright.features.search.text import (
     spent_text,
 )
 from benchwright.features.search.types import Claim, PeakStatus
-from benchwright.report.documents import (
-    Ends,
-    FileEntry,
-    FindingEntry,
-    encode,
-    entries,
-    entry,
-)
+from benchwright.report.documents import Ends, FileEntry, FindingEntry, encode, entries, entry
 from benchwright.report.parts import report_text
 
 # --------------------------------------------------------------------------------------
@@ -309,10 +296,7 @@ def surface_fields(report: SurfaceReport) -> Iterator[Field]:
 def _missing_text(result: SurfaceResult) -> str:
     """Return the samples that the deadline left out: `a=1,b=2; a=1,b=4; 2 not chosen yet`."""
     shown = [sample_text(one) for one in result.missing[:MOST_ROWS]]
-    hidden, unnamed = (
-        len(result.missing) - len(shown),
-        result.left_out - len(result.missing),
-    )
+    hidden, unnamed = (len(result.missing) - len(shown), result.left_out - len(result.missing))
     if hidden:
         shown.append(f"{hidden} more")
     if unnamed:
@@ -589,11 +573,7 @@ class PredictionEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SurfaceDocument(
-    SearchHead,
-    frozen=True,
-    kw_only=True,
-    tag_field="schema",
-    tag="benchwright/surface/1",
+    SearchHead, frozen=True, kw_only=True, tag_field="schema", tag="benchwright/surface/1"
 ):
     """A response surface: the request, the samples that were searched, the model."""
 
@@ -626,9 +606,7 @@ class SurfaceDocument(
 
 
 def surface_document(
-    report: SurfaceReport,
-    plots: Sequence[FileEntry] = (),
-    **stored: Unpack[StoredSearch],
+    report: SurfaceReport, plots: Sequence[FileEntry] = (), **stored: Unpack[StoredSearch]
 ) -> str:
     """Return the document as JSON."""
     result, goal = report.result, report.goal

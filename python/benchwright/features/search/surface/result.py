@@ -100,18 +100,12 @@ def _with_left_out(goal: SurfaceGoal, surface: SurfaceResult) -> SurfaceResult:
     )
     finding = make_finding("surface-deadline", "mapping", evidence)
     return msgspec.structs.replace(
-        surface,
-        left_out=left_out,
-        missing=missing,
-        findings=(finding, *surface.findings),
+        surface, left_out=left_out, missing=missing, findings=(finding, *surface.findings)
     )
 
 
 def _fit(
-    goal: SurfaceGoal,
-    model: SurfaceModel,
-    every: Sequence[Sample],
-    measured: AbstractSet[Sample],
+    goal: SurfaceGoal, model: SurfaceModel, every: Sequence[Sample], measured: AbstractSet[Sample]
 ) -> ModelFit:
     return msgspec.structs.replace(
         model.fit(goal.confidence),
@@ -257,10 +251,7 @@ def _no_model(
     goal: SurfaceGoal, results: Sequence[SampleResult], model: SurfaceModel | None
 ) -> Iterator[Finding]:
     if model is None:
-        used, samples = (
-            len(model_results(goal, results)),
-            plural(len(results), "sample"),
-        )
+        used, samples = (len(model_results(goal, results)), plural(len(results), "sample"))
         evidence = f"of {samples} {used or 'none'} can be used: too few for a model"
         yield make_finding("surface-no-model", "model", evidence)
 
@@ -401,10 +392,4 @@ def _search_findings(results: Sequence[SampleResult]) -> Iterator[Finding]:
     for result in results:
         for finding in result.found.findings:
             subject = f"{sample_text(result.sample)} {finding.subject}".strip()
-            yield Finding(
-                finding.code,
-                finding.severity,
-                subject,
-                finding.evidence,
-                finding.remedy,
-            )
+            yield Finding(finding.code, finding.severity, subject, finding.evidence, finding.remedy)

@@ -69,13 +69,12 @@ class SurfaceSpec(msgspec.Struct, frozen=True, kw_only=True):
     samples: Annotated[
         int | None,
         Option(
-            help="number of samples to search; one that fails counts; the smallest number is below",
+            help="number of samples to search; one that fails counts; the smallest number is below"
         ),
     ] = None
     design: Annotated[DesignKind | None, Option(default="`full`; `adaptive` with `samples`")] = None
     model: Annotated[
-        ModelKind | None,
-        Option(default="`gaussian-process`; `polynomial` with d- and i-optimal"),
+        ModelKind | None, Option(default="`gaussian-process`; `polynomial` with d- and i-optimal")
     ] = None
     degree: Annotated[int | None, Option(read=whole(1, 2))] = None
     spread: Annotated[float | None, Option(parse=share)] = None
@@ -91,11 +90,7 @@ class SurfaceSpec(msgspec.Struct, frozen=True, kw_only=True):
     ] = None
     confidence: Annotated[
         float | None,
-        Option(
-            parse=parse_confidence,
-            help="confidence of bands and intervals",
-            default="95%",
-        ),
+        Option(parse=parse_confidence, help="confidence of bands and intervals", default="95%"),
     ] = None
     seed: Annotated[
         int | None,
@@ -159,8 +154,7 @@ def _described(key: Option) -> Option:
 
 
 SURFACE = Form(
-    tuple(map(_described, (*form_of(SurfaceSpec, factors=()).keys, _TRANSFORM))),
-    SurfaceSpec,
+    tuple(map(_described, (*form_of(SurfaceSpec, factors=()).keys, _TRANSFORM))), SurfaceSpec
 )
 """The keys of `[surface]`, for docs/."""
 

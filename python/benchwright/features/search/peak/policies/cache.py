@@ -25,10 +25,7 @@ class TrialCache(Generic[CachedValue]):
         self._values: OrderedDict[Hashable, tuple[Sequence[LoadTrial], CachedValue]] = OrderedDict()
 
     def value(
-        self,
-        trials: Sequence[LoadTrial],
-        key: Hashable,
-        compute: Callable[[], CachedValue],
+        self, trials: Sequence[LoadTrial], key: Hashable, compute: Callable[[], CachedValue]
     ) -> CachedValue:
         """Return the value for these trials and this key, from the cache or from `compute`."""
         whole_key = (tuple(map(id, trials)), key)

@@ -131,10 +131,7 @@ def _jump(rates: FloatArray, levels: FloatArray, split: int) -> tuple[float, flo
 
 
 def _control_text(
-    criterion: Criterion,
-    near: Sequence[tuple[LoadTrial, MonotoneRun]],
-    before: float,
-    after: float,
+    criterion: Criterion, near: Sequence[tuple[LoadTrial, MonotoneRun]], before: float, after: float
 ) -> str:
     """Return the values in time at the rate that was repeated most often, the control."""
     rates = [trial.rate for trial, _ in near]

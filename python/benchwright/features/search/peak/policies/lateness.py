@@ -109,10 +109,7 @@ def late_trials(goal: PeakGoal, history: Sequence[LoadTrial]) -> LateTrials:
     mostly = len(void) >= max(tuning.MANY_TRIALS, tuning.VOID_MOST_SHARE * len(history))
     low = max(held, default=0.0)
     return LateTrials(
-        usable,
-        void,
-        ended=mostly or untestable < tuning.NEAR_RATES * low,
-        untestable=untestable,
+        usable, void, ended=mostly or untestable < tuning.NEAR_RATES * low, untestable=untestable
     )
 
 

@@ -114,11 +114,7 @@ class Monotone:
         return _with_findings(result, goal, history, seen)
 
     def leaves(
-        self,
-        goal: PeakGoal,
-        history: Sequence[LoadTrial],
-        probe: Probe,
-        so_far: LoadTrial,
+        self, goal: PeakGoal, history: Sequence[LoadTrial], probe: Probe, so_far: LoadTrial
     ) -> bool:
         """Return whether a running probe is clearly on one side of the limit and far from it."""
         age_s, looks_s = so_far.lasted_s, tuning.LOOKS_S

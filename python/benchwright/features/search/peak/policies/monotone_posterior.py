@@ -75,9 +75,7 @@ def loads_by_criterion(criterion: Criterion, history: Sequence[LoadTrial]) -> li
     return sorted(loads, key=lambda load: load.rate)
 
 
-def growing_levels(
-    loads: Sequence[LoadEstimate],
-) -> list[tuple[float, float, float]]:
+def growing_levels(loads: Sequence[LoadEstimate]) -> list[tuple[float, float, float]]:
     """Return for each load its rate [1/s], and the logarithm of its value as a share of the limit
     with its standard error, fitted so that it grows with the rate.
 
@@ -139,10 +137,7 @@ def value_share(criterion: Criterion, trial: LoadTrial) -> float:
 
 
 def _error(
-    criterion: Criterion,
-    trials: Sequence[LoadTrial],
-    values: FloatArray,
-    lengths: FloatArray,
+    criterion: Criterion, trials: Sequence[LoadTrial], values: FloatArray, lengths: FloatArray
 ) -> tuple[float, float]:
     """Return the relative standard error of the pooled mean, and its degrees of freedom."""
     mean = max(float(np.average(values, weights=lengths)), 1e-12)
@@ -221,9 +216,7 @@ def monotone_posterior(
 ) -> MonotonePosterior:
     """Return the distribution of the peak after at least one trial. `left_out`: as in `read_runs`."""
     return _POSTERIORS.value(
-        history,
-        (goal.criteria, left_out),
-        lambda: _computed_posterior(goal, history, left_out),
+        history, (goal.criteria, left_out), lambda: _computed_posterior(goal, history, left_out)
     )
 
 
@@ -427,10 +420,7 @@ def _grid_sums(runs: tuple[MonotoneRun, ...], low: float, high: float) -> FloatA
         cells = _grid_sums(runs[:first], low, high).copy()
     else:
         cells = np.zeros(
-            (
-                NOISE_GRID_S.size,
-                tuning.PEAK_POINTS * STEEPNESS_GRID.size * BEND_GRID.size,
-            )
+            (NOISE_GRID_S.size, tuning.PEAK_POINTS * STEEPNESS_GRID.size * BEND_GRID.size)
         )
     if runs:
         _add_runs(cells, runs[first:], peak)

@@ -32,11 +32,7 @@ class Policy(Protocol):
         """Return the next probe, or the result."""
 
     def leaves(
-        self,
-        goal: PeakGoal,
-        history: Sequence[LoadTrial],
-        probe: Probe,
-        so_far: LoadTrial,
+        self, goal: PeakGoal, history: Sequence[LoadTrial], probe: Probe, so_far: LoadTrial
     ) -> bool:
         """Return whether a running probe has shown enough: called about once a second.
 
@@ -53,10 +49,7 @@ class Policy(Protocol):
 def no_trial_result(goal: PeakGoal, policy: str) -> ClaimResult:
     """Return the result of a policy of this name without any usable trial."""
     return ClaimResult(
-        status=PeakStatus.UNDECIDED,
-        detail="no usable trial",
-        claim=goal.claim,
-        policy=policy,
+        status=PeakStatus.UNDECIDED, detail="no usable trial", claim=goal.claim, policy=policy
     )
 
 

@@ -478,11 +478,7 @@ class PaperPolicy(msgspec.Struct, frozen=True):
     name: str
 
     def leaves(
-        self,
-        goal: PeakGoal,
-        history: Sequence[LoadTrial],
-        probe: Probe,
-        so_far: LoadTrial,
+        self, goal: PeakGoal, history: Sequence[LoadTrial], probe: Probe, so_far: LoadTrial
     ) -> bool:
         """Return False: no probe is left early, because the run length is fixed."""
         del goal, history, probe, so_far
@@ -577,10 +573,7 @@ class PolicyEnd(msgspec.Struct, frozen=True):
 
 
 def result_at(
-    goal: PeakGoal,
-    loads: Sequence[LoadResponse],
-    answer: LoadResponse | None,
-    end: PolicyEnd,
+    goal: PeakGoal, loads: Sequence[LoadResponse], answer: LoadResponse | None, end: PolicyEnd
 ) -> ClaimResult:
     """Return the result of a paper's policy: the answer, its bracket and the curve."""
     return ClaimResult(

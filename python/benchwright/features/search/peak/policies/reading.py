@@ -48,10 +48,7 @@ UNKNOWN_NOISE = RunNoise(0.0, 0.0)
 
 
 def run_noise(
-    values: FloatArray,
-    counts: FloatArray,
-    width_s: float,
-    period_s: float = 0.0,
+    values: FloatArray, counts: FloatArray, width_s: float, period_s: float = 0.0
 ) -> RunNoise:
     """Return the noise of a run's bins `(n_bins,)`.
 
@@ -74,10 +71,7 @@ def run_noise(
 
 
 def _noise_of_periods(
-    values: FloatArray,
-    counts: FloatArray,
-    width_s: float,
-    period_s: float,
+    values: FloatArray, counts: FloatArray, width_s: float, period_s: float
 ) -> RunNoise:
     """Return the noise from batches of whole periods; unknown with fewer than two periods."""
     periods = round(values.size * width_s / period_s)
@@ -304,8 +298,7 @@ def longest_run_s(goal: PeakGoal) -> float:
     if goal.budget_s is None:
         return tuning.MONOTONE_RUNS_S[1]
     return min(
-        tuning.MONOTONE_RUNS_S[1],
-        tuning.CONTRARY_LONGER * tuning.BUDGET_RUN_SHARE * goal.budget_s,
+        tuning.MONOTONE_RUNS_S[1], tuning.CONTRARY_LONGER * tuning.BUDGET_RUN_SHARE * goal.budget_s
     )
 
 
@@ -433,9 +426,7 @@ def _still_cold(
     steady = []
     for trial in history:
         ratio = _HALVES.value(
-            [trial],
-            (criterion, left_out),
-            functools.partial(_halves, trial, criterion, left_out),
+            [trial], (criterion, left_out), functools.partial(_halves, trial, criterion, left_out)
         )
         if ratio is not None:
             steady.append((ratio, trial.lasted_s))

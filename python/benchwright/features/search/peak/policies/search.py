@@ -33,10 +33,7 @@ from benchwright.features.search.peak.policies.evidence import (
     tallies,
     weighed,
 )
-from benchwright.features.search.peak.policies.lateness import (
-    late_findings,
-    late_of_limit_text,
-)
+from benchwright.features.search.peak.policies.lateness import late_findings, late_of_limit_text
 from benchwright.features.search.peak.policies.policy import (
     Policy,
     highest_rate,
@@ -67,11 +64,7 @@ def next_peak_step(
 
 
 def may_leave(
-    policy: Policy,
-    goal: PeakGoal,
-    history: Sequence[LoadTrial],
-    probe: Probe,
-    so_far: LoadTrial,
+    policy: Policy, goal: PeakGoal, history: Sequence[LoadTrial], probe: Probe, so_far: LoadTrial
 ) -> bool:
     """Return whether a running probe has shown enough, with failures in `history` resolved."""
     if not goal.watched or probe.users is not None:
@@ -390,10 +383,7 @@ def _unless_late(result: ClaimResult, findings: Sequence[Finding]) -> ClaimResul
     if result.status is not PeakStatus.FOUND:
         return result
     return msgspec.structs.replace(
-        result,
-        status=PeakStatus.UNDECIDED,
-        detail=late.evidence,
-        claim_probability=None,
+        result, status=PeakStatus.UNDECIDED, detail=late.evidence, claim_probability=None
     )
 
 

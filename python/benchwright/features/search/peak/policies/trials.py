@@ -28,11 +28,7 @@ from benchwright.features.search.peak.policies.evidence import (
     in_asked_units,
     is_behind,
 )
-from benchwright.features.search.peak.policies.lateness import (
-    LateTrials,
-    late_trials,
-    on_time,
-)
+from benchwright.features.search.peak.policies.lateness import LateTrials, late_trials, on_time
 from benchwright.features.search.types import PeakGoal
 from benchwright.findings.codes import make_finding
 

@@ -8,14 +8,7 @@ from benchwright.features.search.peak.policies import tuning
 from benchwright.features.search.types import PeakGoal
 from benchwright.stats.arrays import FloatArray
 
-SECONDS_OF_UNIT = {
-    "ns": 1e-9,
-    "us": 1e-6,
-    "µs": 1e-6,
-    "ms": 1e-3,
-    "s": 1.0,
-    "min": 60.0,
-}
+SECONDS_OF_UNIT = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0}
 
 
 def share_of_limit(criterion: Criterion, value: FloatArray | float) -> FloatArray:
