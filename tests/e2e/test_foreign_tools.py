@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from benchwright.cli.stats_inputs import read_inputs
 from benchwright.core.errors import InputError
+from benchwright.results.inputs import read_inputs
 from benchwright.stats.aggregate import summarise_trials
 from benchwright.study.parsers.api import ParsedInput, trials_of
 

@@ -18,9 +18,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from benchwright.cli.stats_inputs import parsers, read_history, read_inputs
 from benchwright.core.results import Summary
 from benchwright.features.history.foreign_runs import imported_runs
+from benchwright.results.inputs import parsers, read_history, read_inputs
 from benchwright.stats.aggregate import summarise, summarise_trials
 from benchwright.study.parsers.api import ParsedInput, ResultParser, trials_of
 from benchwright.study.parsers.content import content_head

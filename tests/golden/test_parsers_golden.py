@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from benchwright.cli.stats_inputs import parsers
+from benchwright.results.inputs import parsers
 from benchwright.study.parsers.api import ParsedInput, ResultParser
 
 HERE = Path(__file__).parent / "parsers"

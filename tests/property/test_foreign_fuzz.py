@@ -18,10 +18,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from benchwright.cli.stats_inputs import read_history, read_inputs
 from benchwright.core.errors import InputError
 from benchwright.features.exchange.foreign import PARSERS
 from benchwright.features.history.foreign_runs import imported_runs
+from benchwright.results.inputs import read_history, read_inputs
 from benchwright.study.parsers.api import ParsedInput, ResultParser
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "foreign"

@@ -11,12 +11,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from benchwright.cli.compare_stored import ComparedTest, chosen, compared_together
 from benchwright.core.comparison import ComparisonProgress, ComparisonResult, GateOutcome, Verdict
 from benchwright.core.errors import BenchError
 from benchwright.core.machine import Fact, FactWeight, MachineCapture
 from benchwright.core.plan import Pairs, StopDecision
 from benchwright.decide.stopping import TestProgress, TestsProgress
+from benchwright.results.stored_comparison import ComparedTest, chosen, compared_together
 from benchwright.run.ledger import Ledger
 from benchwright.run.performer import Performer
 from benchwright.run.recovery import CRASH_CAUSE, recover

@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 from benchwright.api import compare
-from benchwright.cli import compare_stored
 from benchwright.cli.main import main
 from benchwright.findings.codes import make_finding
+from benchwright.results import stored_comparison as compare_stored
 from benchwright.stats.input_comparison import benjamini_hochberg, holm
 from benchwright.study.parsers.api import ParsedInput
 

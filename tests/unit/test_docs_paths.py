@@ -20,7 +20,10 @@ PAGES = sorted(
     }
 )
 PACKAGE = ROOT / "python" / "benchwright"
-ROOMS = "|".join(sorted(one.name for one in PACKAGE.iterdir() if one.is_dir()))
+ROOMS = "|".join(
+    # A study has a folder `results` too.
+    sorted(one.name for one in PACKAGE.iterdir() if one.is_dir() and one.name != "results")
+)
 TOP = "docs|tests|crates|examples|scripts|benches|packaging|python"
 PATH = re.compile(rf"(?<![\w/.~$-])(?!\w+/\d)(?:{TOP}|{ROOMS})/[\w./*{{}},@-]*[\w*}}/]")
 """A path from the root, or from the package, as pages abbreviate them."""

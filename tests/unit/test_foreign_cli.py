@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from benchwright.cli.main import main
-from benchwright.cli.stats_inputs import read_history, read_inputs
+from benchwright.results.inputs import read_history, read_inputs
 
 FILES = Path(__file__).parents[1] / "golden" / "foreign"
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from benchwright.cli.main import main
-from benchwright.cli.stats_inputs import read_history, read_inputs
 from benchwright.core.errors import InputError
 from benchwright.features.history.foreign_runs import imported_runs
+from benchwright.results.inputs import read_history, read_inputs
 from benchwright.study.parsers.api import ParsedInput
 
 FILES = Path(__file__).parents[1] / "golden" / "foreign"

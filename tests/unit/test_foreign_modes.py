@@ -13,12 +13,12 @@ import msgspec
 import pytest
 
 from benchwright.cli.main import main
-from benchwright.cli.stats_inputs import read_history, read_inputs
 from benchwright.core.errors import InputError
 from benchwright.features.exchange.foreign.python_tools import moment_ns
 from benchwright.features.history.foreign_runs import imported_runs
 from benchwright.features.history.store import HistoryFile
 from benchwright.features.history.types import commit_text
+from benchwright.results.inputs import read_history, read_inputs
 from benchwright.study.parsers.api import ParsedInput, numbered
 
 

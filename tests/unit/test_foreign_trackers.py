@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from benchwright.cli.stats_inputs import read_history, read_inputs
 from benchwright.core.errors import InputError
 from benchwright.features.history.foreign_runs import imported_runs
 from benchwright.features.history.inputs import read_runs
 from benchwright.features.history.store import HistoryFile
 from benchwright.features.history.types import HistoryPoint
+from benchwright.results.inputs import read_history, read_inputs
 from benchwright.study.parsers.api import ParsedInput
 
 # -- github-action-benchmark ---------------------------------------------------------------

@@ -9,12 +9,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from benchwright.cli.stats_inputs import read_inputs, selected
 from benchwright.core.progress import NoProgress
 from benchwright.core.results import Finding, Severity
 from benchwright.findings.examine import Questions
 from benchwright.findings.rules import NamedRule, Result
 from benchwright.report.progress import SessionProgress
+from benchwright.results.inputs import read_inputs, selected
 from benchwright.run.findings import findings_of_session, findings_of_test
 from benchwright.run.ledger import Ledger
 from benchwright.run.performer import Performer

@@ -12,7 +12,6 @@ import msgspec
 import pytest
 
 from benchwright.cli import rule_files
-from benchwright.cli.why_results import WhyRequest, results_of
 from benchwright.core.errors import InputError
 from benchwright.core.observation import Trial, TrialEnding
 from benchwright.core.resource_use import CgroupUse, ResourceUse, TaskUse
@@ -41,6 +40,7 @@ from benchwright.findings.use_table import UseValue
 from benchwright.inputs.source import SourceFile
 from benchwright.report.documents import encode
 from benchwright.report.why import reading_text, render_why, why_document
+from benchwright.results.explained import WhyRequest, results_of
 from benchwright.run.ledger import Ledger
 from benchwright.run.runner import OutputOptions
 from benchwright.stats.aggregate import summarise, summarise_trials

@@ -254,7 +254,7 @@ def _with_stored(arguments: argparse.Namespace, request: ComparisonRequest) -> C
     """
 
     if arguments.baseline is not None:
-        from benchwright.cli.compare_stored import interleaved_baseline, stored_baseline
+        from benchwright.results.stored_comparison import interleaved_baseline, stored_baseline
         from benchwright.suite.comparison import accepted_statuses, declared_metrics
 
         if arguments.interleave_baseline:

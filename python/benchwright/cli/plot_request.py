@@ -15,7 +15,6 @@ import msgspec
 from benchwright.cli.output_file import check_output, same_file
 from benchwright.cli.plot_options import PlotOptions
 from benchwright.cli.shared_options import study_here
-from benchwright.cli.stats_inputs import check_ok_status, read_inputs
 from benchwright.core.errors import Diagnostic, InputError
 from benchwright.core.plan import SUCCESS
 from benchwright.inputs.mistakes import option_mistake
@@ -25,6 +24,7 @@ from benchwright.report.charts.plan import ChartRequest
 from benchwright.report.charts.plot_data import PlotMode
 from benchwright.report.charts.source import PlotGroup, PlotTest, natural_key, plot_test_of
 from benchwright.report.charts.style import IMAGE_FORMATS, BarSpacing, ChartStyle, LegendPlace
+from benchwright.results.inputs import check_ok_status, read_inputs
 from benchwright.study.parsers.api import ParsedInput, trials_of
 from benchwright.study.selection import split_selector
 from benchwright.suite.values import statuses

@@ -72,7 +72,6 @@ def add_parser(commands: Any) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run `bw report`; return the exit code. Raises InputError, StudyError."""
     from benchwright.cli.output_file import check_output, write_output
-    from benchwright.cli.stats_inputs import check_ok_status
     from benchwright.core.plan import SUCCESS
     from benchwright.core.text import size_text
     from benchwright.core.untrusted import visible
@@ -81,6 +80,7 @@ def run(arguments: argparse.Namespace) -> int:
     from benchwright.page.gather import gather_document
     from benchwright.page.html import has_uplot, needs_uplot, render_page
     from benchwright.report.documents import encode
+    from benchwright.results.inputs import check_ok_status
 
     request = request_from(ReportOptions, arguments)
     texts = request.studies or ("bw-study",)
@@ -118,8 +118,8 @@ def _source(text: str, accepted: Sequence[int]) -> StudyPart | FileResults:
 
     Raises InputError for a file that cannot be read.
     """
-    from benchwright.cli.stats_inputs import file_of, is_of_other_tool, read_inputs
     from benchwright.page.files import FileResults
+    from benchwright.results.inputs import file_of, is_of_other_tool, read_inputs
     from benchwright.study.directory import JOURNAL
     from benchwright.study.selection import split_selector
 

@@ -52,9 +52,9 @@ def add_arguments(parser: argparse.ArgumentParser, words: StatsWords | None = No
 
 def run(arguments: argparse.Namespace) -> int:
     """Run `bw stats`; return the exit code. Raises InputError."""
-    from benchwright.cli.stats_inputs import advice_text, check_ok_status, read_inputs, selected
     from benchwright.cli.stats_request import request_of
     from benchwright.report.stats_document import StatsWords
+    from benchwright.results.inputs import advice_text, check_ok_status, read_inputs, selected
 
     request = request_of(arguments)
     # What asks for values of tests is no question to a session that has none.
@@ -86,7 +86,7 @@ def run(arguments: argparse.Namespace) -> int:
     if predicate is not None:
         return _answer(predicate, inputs, request.confidence, request.format == "json")
     from benchwright.cli.stats_document import document_of
-    from benchwright.cli.stats_inputs import with_known_names
+    from benchwright.cli.stats_request import with_known_names
 
     words = arguments.words or StatsWords()
     request = with_known_names(request, inputs)
@@ -215,7 +215,7 @@ def _parsed_predicate(text: str | None) -> Any:
 def _answer(predicate: Any, inputs: list[ParsedInput], confidence: float, as_json: bool) -> int:
     """Evaluate the predicate for every quantity; return 0 if it is true for all, else 1."""
     from benchwright.cli.stats_document import judged_summaries
-    from benchwright.cli.stats_inputs import NOT_SELECTED, why_left_out
+    from benchwright.results.inputs import NOT_SELECTED, why_left_out
     from benchwright.stats.predicate import predicate_answers
 
     # A test that a step could not be applied to has no answer, so the predicate does not hold.

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import msgspec
 
-from benchwright.cli.stats_inputs import why_left_out
 from benchwright.cli.stats_request import StatsRequest
 from benchwright.cli.terminal import table_width
 from benchwright.core.errors import argument_error
@@ -36,6 +35,7 @@ from benchwright.report.stats_document import (
     compose_report,
     high_z_scores,
 )
+from benchwright.results.inputs import why_left_out
 from benchwright.stats.aggregate import metric_columns, observe_trials, summarise_columns
 from benchwright.stats.input_comparison import InputComparison, compare_inputs
 from benchwright.stats.metric_rules import MetricRules

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import cast
 
 import msgspec
@@ -21,7 +21,7 @@ from benchwright.findings.rules import NamedRule
 from benchwright.inputs.option_reader import OptionReader
 from benchwright.inputs.options import request_from
 from benchwright.stats.input_comparison import Variances
-from benchwright.stats.metric_rules import EXTRAS, TIMES
+from benchwright.stats.metric_rules import EXTRAS, TIMES, MetricRules
 from benchwright.stats.table import (
     COMPUTED_COLUMNS,
     FIXED_COLUMNS,
@@ -29,6 +29,7 @@ from benchwright.stats.table import (
     TABLE_FOLDS,
     TableFold,
 )
+from benchwright.study.parsers.api import ParsedInput
 
 # -- Transformations: form and syntax are checked before any file is read --------------
 
@@ -256,3 +257,61 @@ def _variances(asked: StatsOptions, reader: OptionReader[StatsOptions]) -> Varia
         message = "only a t-test has variances to pool"
         reader.wrong(option, "", message, "add --ttest")
     return "equal" if asked.equal_variance else "welch"
+
+
+# -- Names of quantities in options: as in the table or in the data --------------------
+#
+# `--metric` and `--drift` accept `elapsed`, `Elapsed` and `cpu%`; a name that no input has is an
+# error.
+
+_ALWAYS = (*TIMES, *COMPUTED_COLUMNS, *sorted(EXTRAS))
+"""Names that are valid even if no input has them."""
+
+
+def with_known_names(request: StatsRequest, inputs: Sequence[ParsedInput]) -> StatsRequest:
+    """Return the request with the names of quantities as in the data.
+
+    Raises InputError with all names that no input has; if nothing was measured, any name is
+    accepted.
+    """
+    there = dict.fromkeys(_names_of(inputs))
+    if not there:
+        return request
+    known = dict.fromkeys((*there, *_ALWAYS))
+    wrong: list[Diagnostic] = []
+    metrics = [_known("--metric", name, known, wrong) for name in request.metrics]
+    changes = {
+        _known("--drift", name, known, wrong): share
+        for name, share in request.least_changes.items()
+    }
+    if wrong:
+        raise InputError(wrong)
+    return msgspec.structs.replace(request, metrics=tuple(metrics), least_changes=changes)
+
+
+def _names_of(inputs: Iterable[ParsedInput]) -> list[str]:
+    found: list[str] = []
+    for one in inputs:
+        found += [spec.name for spec in one.specs]
+        blocks = (
+            one.blocks
+            if one.trials is None
+            else (block for trial in one.trials for block in trial.blocks)
+        )
+        found += dict.fromkeys(name for block in blocks for name in block.values)
+        found += [summary.name for summary in one.summaries]
+    return found
+
+
+def _known(option: str, said: str, known: Iterable[str], wrong: list[Diagnostic]) -> str:
+    """Return the known name that equals the text, or matches it ignoring case, or by label."""
+    names, book = list(known), MetricRules()
+    if said in names:
+        return said
+    for name in names:
+        if said.lower() in (name.lower(), book.row(name).label.lower()):
+            return name
+    message = f"no input has {said!r}"
+    hint = "there are: " + ", ".join(names)
+    wrong.append(Diagnostic("bad-argument", message, hint, file=option, text=said))
+    return said

@@ -14,18 +14,18 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from benchwright.cli.stats_inputs import (
+from benchwright.cli.stats_request import TransformStep, parsed, refused
+from benchwright.core.errors import Diagnostic, InputError
+from benchwright.core.expression import Expression
+from benchwright.core.observation import Trial, TrialEnding
+from benchwright.core.results import Finding, Severity
+from benchwright.results.inputs import (
     ESTIMATES_HINT,
     NOT_SELECTED,
     left_out,
     only_estimates_text,
     with_valid_estimates,
 )
-from benchwright.cli.stats_request import TransformStep, parsed, refused
-from benchwright.core.errors import Diagnostic, InputError
-from benchwright.core.expression import Expression
-from benchwright.core.observation import Trial, TrialEnding
-from benchwright.core.results import Finding, Severity
 from benchwright.stats.metric_rules import EXTRAS, TIMES, MetricRules
 from benchwright.stats.table import (
     COMPUTED_COLUMNS,

@@ -19,7 +19,7 @@ from benchwright.inputs.values import named
 from benchwright.suite.common_options import Json, OkStatus, RuleFiles
 
 if TYPE_CHECKING:
-    from benchwright.cli.why_results import WhyRequest
+    from benchwright.results.explained import WhyRequest
 
 
 _RATE_HINT = "write NAME=RATE, such as eth0=1Gbit/s"
@@ -87,7 +87,7 @@ class WhyOptions(msgspec.Struct, frozen=True):
 def why_request(asked: WhyOptions) -> WhyRequest:
     """Return the request of the options. Raises InputError."""
     from benchwright.cli.rule_files import rules_and_mistakes
-    from benchwright.cli.why_results import WhyRequest
+    from benchwright.results.explained import WhyRequest
 
     reader = OptionReader(asked)
     paths = [*asked.inputs, *filter(None, [asked.study])]
@@ -121,8 +121,8 @@ def run(arguments: argparse.Namespace) -> int:
 
     The exit code is 0 even if the trials were not watched; then the report says so.
     """
-    from benchwright.cli.why_results import results_of
     from benchwright.report.why import render_why, why_document
+    from benchwright.results.explained import results_of
 
     request = request_from(WhyOptions, arguments)
     results = results_of(why_request(request))

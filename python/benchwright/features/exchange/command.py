@@ -112,7 +112,7 @@ def _has_results_of_others(place: Path) -> bool:
     if not place.is_dir() or (place / JOURNAL).is_file():
         return False
     # Only a directory without a journal needs the parsers.
-    from benchwright.cli.stats_inputs import is_directory_of_results
+    from benchwright.results.inputs import is_directory_of_results
 
     return is_directory_of_results(place)
 

@@ -183,8 +183,8 @@ def read_load_file(path: Path, wanted: Sequence[str] = ()) -> ExportView:
 def _no_source(path: Path, error: Exception) -> InputError:
     """Return the error for a file that is not what `bw load --json` printed."""
     # Only a file that cannot be exported needs the parsers.
-    from benchwright.cli.stats_inputs import read_inputs
     from benchwright.features.exchange.foreign import printed_by_bw
+    from benchwright.results.inputs import read_inputs
     from benchwright.study.parsers.content import content_head
 
     printed = None

@@ -280,7 +280,7 @@ def _has_history_alone(path: Path) -> bool:
 
 def _is_folder_of_tool(path: Path) -> bool:
     # Studies need no parser of other tools' files.
-    from benchwright.cli.stats_inputs import is_of_other_tool
+    from benchwright.results.inputs import is_of_other_tool
 
     return path.is_dir() and is_of_other_tool(path)
 
@@ -292,7 +292,7 @@ def _inputs_of_other_tool(path: Path, found: _Reading) -> list[ParsedInput]:
     Raises InputError.
     """
     # Studies need no parser of other tools' files.
-    from benchwright.cli.stats_inputs import read_history
+    from benchwright.results.inputs import read_history
 
     if path.is_dir() and not _is_folder_of_tool(path):
         message = f"no study is below {path.absolute()}"
@@ -319,7 +319,7 @@ def _has_no_number(one: ParsedInput, ok_status: Sequence[int]) -> bool:
 def _files_of_tools(folder: Path) -> str:
     """Return a pattern of the files in a folder, or in folders in it, that a tool wrote; empty if
     the first files are of none."""
-    from benchwright.cli.stats_inputs import is_of_other_tool
+    from benchwright.results.inputs import is_of_other_tool
 
     for pattern in ("*", "*/*"):
         for file in itertools.islice(sorted(folder.glob(pattern)), _MOST_LOOKED_AT):

@@ -8,12 +8,6 @@ from pathlib import Path
 
 import msgspec
 
-from benchwright.cli.stats_inputs import (
-    check_ok_status,
-    is_directory_of_results,
-    other_inputs_text,
-    read_inputs,
-)
 from benchwright.core.errors import StudyError, argument_error
 from benchwright.core.plan import SUCCESS
 from benchwright.core.results import Finding, Summary
@@ -24,6 +18,12 @@ from benchwright.findings.explanation import Explanation, explain_test, is_cause
 from benchwright.findings.rules import NamedRule
 from benchwright.findings.sanity import Claims
 from benchwright.report.answer import estimate_of
+from benchwright.results.inputs import (
+    check_ok_status,
+    is_directory_of_results,
+    other_inputs_text,
+    read_inputs,
+)
 from benchwright.stats.aggregate import (
     TrialValues,
     metric_columns,

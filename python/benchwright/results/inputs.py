@@ -1,9 +1,9 @@
-"""Reads the inputs of `bw stats`, result files and studies, and gives them distinct names."""
+"""Reads the inputs of commands, result files and studies, and gives them distinct names."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from errno import ENOENT
 from importlib.metadata import entry_points
 from os import strerror
@@ -19,8 +19,6 @@ from benchwright.core.text import plural, some_text
 from benchwright.core.untrusted import shell_text
 from benchwright.feature import features
 from benchwright.findings.codes import make_finding
-from benchwright.stats.metric_rules import EXTRAS, TIMES, MetricRules
-from benchwright.stats.table import COMPUTED_COLUMNS
 from benchwright.study.directory import JOURNAL
 from benchwright.study.parsers.api import (
     ParsedInput,
@@ -32,7 +30,6 @@ from benchwright.study.parsers.api import (
 from benchwright.study.parsers.content import content_head
 
 if TYPE_CHECKING:
-    from benchwright.cli.stats_request import StatsRequest
     from benchwright.core.observation import Trial
     from benchwright.study.parsers.api import ResultFormats, ResultParser
 
@@ -380,61 +377,3 @@ def _has_all_values(before: Sequence[Trial], after: Sequence[Trial]) -> bool:
         )
         for old, new in zip(before, after, strict=True)
     )
-
-
-# -- Names of quantities in options: as in the table or in the data --------------------
-#
-# `--metric` and `--drift` accept `elapsed`, `Elapsed` and `cpu%`; a name that no input has is an
-# error.
-
-_ALWAYS = (*TIMES, *COMPUTED_COLUMNS, *sorted(EXTRAS))
-"""Names that are valid even if no input has them."""
-
-
-def with_known_names(request: StatsRequest, inputs: Sequence[ParsedInput]) -> StatsRequest:
-    """Return the request with the names of quantities as in the data.
-
-    Raises InputError with all names that no input has; if nothing was measured, any name is
-    accepted.
-    """
-    there = dict.fromkeys(_names_of(inputs))
-    if not there:
-        return request
-    known = dict.fromkeys((*there, *_ALWAYS))
-    wrong: list[Diagnostic] = []
-    metrics = [_known("--metric", name, known, wrong) for name in request.metrics]
-    changes = {
-        _known("--drift", name, known, wrong): share
-        for name, share in request.least_changes.items()
-    }
-    if wrong:
-        raise InputError(wrong)
-    return msgspec.structs.replace(request, metrics=tuple(metrics), least_changes=changes)
-
-
-def _names_of(inputs: Iterable[ParsedInput]) -> list[str]:
-    found: list[str] = []
-    for one in inputs:
-        found += [spec.name for spec in one.specs]
-        blocks = (
-            one.blocks
-            if one.trials is None
-            else (block for trial in one.trials for block in trial.blocks)
-        )
-        found += dict.fromkeys(name for block in blocks for name in block.values)
-        found += [summary.name for summary in one.summaries]
-    return found
-
-
-def _known(option: str, said: str, known: Iterable[str], wrong: list[Diagnostic]) -> str:
-    """Return the known name that equals the text, or matches it ignoring case, or by label."""
-    names, book = list(known), MetricRules()
-    if said in names:
-        return said
-    for name in names:
-        if said.lower() in (name.lower(), book.row(name).label.lower()):
-            return name
-    message = f"no input has {said!r}"
-    hint = "there are: " + ", ".join(names)
-    wrong.append(Diagnostic("bad-argument", message, hint, file=option, text=said))
-    return said

@@ -1,0 +1,1 @@
+"""What was measured, read from studies and files: inputs of commands, comparisons, explanations."""
