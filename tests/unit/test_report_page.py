@@ -14,9 +14,9 @@ from benchwright.cli.main import main
 from benchwright.page.document import TableBlock, Tone, Words
 from benchwright.page.gather import gather_document
 from benchwright.page.html import render_page, section_pages
-from benchwright.page.stored import read_tests, unfinished_comparison
 from benchwright.report.comparison import sentence
 from benchwright.report.documents import encode
+from benchwright.results.stored import read_tests, unfinished_comparison
 from benchwright.study.journal import Study
 from benchwright.study.selection import StudyPart
 

@@ -13,8 +13,8 @@ import msgspec
 
 from benchwright.api.frames import StudyFrame
 from benchwright.feature import session_kind
-from benchwright.page.stored import StoredTests, read_tests
 from benchwright.report.sessions import SessionEntry, session_entry
+from benchwright.results.stored import StoredTests, read_tests
 from benchwright.study.catalogue import record_of, sessions_now
 from benchwright.study.contents import tests_of
 from benchwright.study.journal import Study

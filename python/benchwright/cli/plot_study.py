@@ -108,8 +108,8 @@ def response_group(word: str) -> PlotGroup | None:
 
 def comparison_sheet(study: Study, session: StoredSession) -> Sheet | None:
     """Return the ratios of a session's comparisons that ended; None if there are none."""
-    from benchwright.page.stored import recorded_comparisons
     from benchwright.report.charts.forest import forest_sheet
+    from benchwright.results.stored import recorded_comparisons
 
     sheets = list(map(forest_sheet, recorded_comparisons(study, session.number)))
     if not sheets:

@@ -75,10 +75,10 @@ def shown_session(part: StudyPart, width: int = 100, paint: Paint | None = None)
     """Return what is printed of a session, for this width and these colours."""
     from benchwright.feature import session_kind
     from benchwright.page.headline import headline
-    from benchwright.page.stored import read_tests
     from benchwright.report.answer import answer_entries, answer_of, input_of_contents
     from benchwright.report.answer_text import answer_lines, group_lines, unpainted
     from benchwright.report.sessions import ShownSession
+    from benchwright.results.stored import read_tests
     from benchwright.study.catalogue import record_of, sessions_now
     from benchwright.study.contents import stored_baseline, tests_of
     from benchwright.study.findings import findings_about_session

@@ -371,7 +371,7 @@ def with_reports(
     if not compared and (len(ran) != 1 or len(ran[0][1]) != 1):
         return answer
     from benchwright.cli.outcome import document_text_of
-    from benchwright.page.stored import session_comparisons
+    from benchwright.results.stored import session_comparisons
     from benchwright.views.comparison import measured_commands, render_comparison
 
     part = split_selector(Path(answer.source))

@@ -22,9 +22,9 @@ from benchwright.core.untrusted import visible
 from benchwright.findings.environment import value_text
 from benchwright.page.document import Cell, Column, Number, ReportPart, Section, TableBlock, Words
 from benchwright.page.origin import data_section, facts_table
-from benchwright.page.stored import StoredTest, StoredTests
 from benchwright.page.tests import answered_part, results_section, tests_section
 from benchwright.report.answer import answer_of, input_of_contents
+from benchwright.results.stored import StoredTest, StoredTests
 from benchwright.stats.aggregate import metric_columns, observe_trials
 from benchwright.stats.metric_rules import MetricRules
 from benchwright.study.contents import TestContents

@@ -38,7 +38,7 @@ def headline(study: Study, session: StoredSession, tests: Sequence[TestContents]
     if kind is not None:
         return kind.headline(study, session)
     if any(test.plan.arm is not None for test in tests):
-        from benchwright.page.stored import recorded_comparisons
+        from benchwright.results.stored import recorded_comparisons
 
         found = recorded_comparisons(study, session.number)
         if found and (text := _of_comparison(found[0])):

@@ -25,12 +25,12 @@ from benchwright.page.document import (
     TableBlock,
     Words,
 )
-from benchwright.page.stored import StoredTests
 from benchwright.report.answer import SessionAnswer, visit_text
 from benchwright.report.documents import encode
 from benchwright.report.env import GROUPS, shown_value, taken_text
 from benchwright.report.stats_document import StatsInput, compose_report
 from benchwright.report.stats_json import stats_document
+from benchwright.results.stored import StoredTests
 from benchwright.study.contents import stored_defaults
 from benchwright.study.journal import StoredSession
 

@@ -25,7 +25,7 @@ from benchwright.page.document import (
     Words,
 )
 from benchwright.page.origin import data_section, environment_section, method_section
-from benchwright.page.stored import StoredTest, StoredTests, added_sections, explained, read_tests
+from benchwright.page.sections import added_sections
 from benchwright.page.trial_charts import (
     MOST_DRAWN,
     axis_of,
@@ -46,6 +46,7 @@ from benchwright.report.answer import (
     input_of_contents,
     unseen_text,
 )
+from benchwright.results.stored import StoredTest, StoredTests, explained, read_tests
 from benchwright.study.contents import stored_baseline
 from benchwright.study.journal import StoredSession, Study
 from benchwright.views.comparison import (

@@ -16,7 +16,6 @@ from benchwright.core.errors import InputError
 from benchwright.core.text import plural
 from benchwright.core.untrusted import visible
 from benchwright.page.document import LongSeries, Picture
-from benchwright.page.stored import StoredTest
 from benchwright.report.answer import TestAnswer
 from benchwright.report.charts.compose import compose_plot
 from benchwright.report.charts.panels import plot_sheet
@@ -38,6 +37,7 @@ from benchwright.report.charts.trials import (
     metric_axis,
     shown_test,
 )
+from benchwright.results.stored import StoredTest
 
 _BRIEF = "A slope, a step or a wave means that something changed during the test."
 MOST_DRAWN = 500

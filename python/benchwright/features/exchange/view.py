@@ -32,7 +32,6 @@ from benchwright.features.load.report import LoadDocument, TrialLoad
 from benchwright.features.load.types import EngineResult
 from benchwright.machine.redact import without_secrets
 from benchwright.page.session_kind import SessionOutcome
-from benchwright.page.stored import StoredTest, read_tests
 from benchwright.page.trial_documents import stored_documents
 from benchwright.report.answer import (
     State,
@@ -43,6 +42,7 @@ from benchwright.report.answer import (
     input_of_contents,
     name_without_levels,
 )
+from benchwright.results.stored import StoredTest, read_tests
 from benchwright.stats.metric_rules import TIMES
 from benchwright.study.contents import NULL_KIND, first_machine, stored_baseline
 from benchwright.study.journal import StoredSession, Study

@@ -187,7 +187,7 @@ class _Bisection:
         return msgspec.structs.replace(request, token=token)
 
     def _stored(self, token: str) -> tuple[ComparisonResult, int] | None:
-        from benchwright.page.stored import recorded_comparisons
+        from benchwright.results.stored import recorded_comparisons
 
         place = Path(self._arguments.study)
         if not (place / JOURNAL).is_file():

@@ -78,7 +78,7 @@ from benchwright.page.origin import (
     files_section,
     session_rows,
 )
-from benchwright.page.stored import added_sections
+from benchwright.page.sections import added_sections
 from benchwright.page.trial_charts import normal_pictures
 from benchwright.page.why import why_section
 from benchwright.report.answer import finding_groups

@@ -16,9 +16,7 @@ from benchwright.core.plan import StopDecision
 from benchwright.core.results import Finding, Summary
 from benchwright.decide.compare.conclusion import conclude
 from benchwright.decide.compare.evidence import ComparisonBuilder
-from benchwright.feature import features
 from benchwright.findings.explanation import Explanation, explain_test
-from benchwright.page.document import Section
 from benchwright.report.compared_blocks import paired_blocks
 from benchwright.stats.aggregate import (
     MetricColumn,
@@ -39,11 +37,6 @@ from benchwright.study.parsers.study import parsed_test
 from benchwright.suite.comparison import ComparisonRequest, rule_from_request
 
 _DERIVED = ("wait", "cpu_percent")
-
-
-def added_sections(part: str, study: Study, session: StoredSession) -> list[Section]:
-    """Return what features add to the report of any session."""
-    return [found for one in features() for found in one.sections(part, study, session)]
 
 
 class StoredTest(msgspec.Struct, frozen=True):

@@ -1,0 +1,12 @@
+"""The sections of a session's page that features add."""
+
+from __future__ import annotations
+
+from benchwright.feature import features
+from benchwright.page.document import Section
+from benchwright.study.journal import StoredSession, Study
+
+
+def added_sections(part: str, study: Study, session: StoredSession) -> list[Section]:
+    """Return what features add to the report of any session."""
+    return [found for one in features() for found in one.sections(part, study, session)]
