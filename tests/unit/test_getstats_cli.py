@@ -9,12 +9,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from benchwright.cli import stats_inputs
 from benchwright.cli.main import main
 from benchwright.core.errors import InputError
 from benchwright.core.observation import MeasurementBlock
 from benchwright.features.autopilot import programs
 from benchwright.report.stats_document import high_z_scores
+from benchwright.results import inputs as stats_inputs
 from benchwright.stats.aggregate import MetricColumn
 from benchwright.study.parsers.api import ParsedInput
 

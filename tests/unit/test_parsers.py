@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from benchwright.cli import stats_inputs
 from benchwright.core.errors import InputError
 from benchwright.core.observation import MeasurementBlock
+from benchwright.results import inputs as stats_inputs
 from benchwright.stats.aggregate import aggregate_trial
 from benchwright.stats.metric_rules import MetricRules
 from benchwright.study.findings import input_findings

@@ -7,7 +7,7 @@ import re
 import msgspec
 import pytest
 
-from benchwright.cli.stats_document import with_reports
+from benchwright.cli.stats import with_reports
 from benchwright.core.observation import TrialEnding
 from benchwright.core.results import Finding, Severity
 from benchwright.report.answer import answer_of

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import math
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -17,9 +19,10 @@ from benchwright.inputs.options import add_options
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from benchwright.cli.stats_request import TransformStep
     from benchwright.core.results import Finding
+    from benchwright.report.answer_text import StudyAnswer
     from benchwright.report.stats_document import StatsReport, StatsWords
+    from benchwright.results.stats_request import TransformStep
     from benchwright.study.parsers.api import ParsedInput
 
 
@@ -85,8 +88,8 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     if predicate is not None:
         return _answer(predicate, inputs, request.confidence, request.format == "json")
-    from benchwright.cli.stats_document import document_of
-    from benchwright.cli.stats_request import with_known_names
+    from benchwright.results.stats import document_of
+    from benchwright.results.stats_request import with_known_names
 
     words = arguments.words or StatsWords()
     request = with_known_names(request, inputs)
@@ -97,11 +100,12 @@ def run(arguments: argparse.Namespace) -> int:
     # A selection has no answer: the session's rule stopped on all trials.
     whole = not request.steps and request.command is None
     if request.format == "json" and whole:
-        from benchwright.cli.stats_document import with_answers
+        from benchwright.results.stats import with_answers
 
         document = with_answers(document, inputs, request.baseline)
     if readable or request.format == "markdown":
-        from benchwright.cli.stats_document import answers_of, with_reports
+        from benchwright.cli.stats import with_reports
+        from benchwright.results.stats import answers_of
 
         answers = answers_of(inputs, document, request.baseline) if whole else []
         if request.format == "markdown":
@@ -198,7 +202,7 @@ def _transformed(
     """Return the inputs after all steps, and the findings of `--warn`."""
     if not steps:
         return inputs, ()
-    from benchwright.cli.stats_transform import transformed
+    from benchwright.results.transform import transformed
 
     found = transformed(inputs, steps)
     return list(found.inputs), found.findings
@@ -214,8 +218,8 @@ def _parsed_predicate(text: str | None) -> Any:
 
 def _answer(predicate: Any, inputs: list[ParsedInput], confidence: float, as_json: bool) -> int:
     """Evaluate the predicate for every quantity; return 0 if it is true for all, else 1."""
-    from benchwright.cli.stats_document import judged_summaries
     from benchwright.results.inputs import NOT_SELECTED, why_left_out
+    from benchwright.results.stats import judged_summaries
     from benchwright.stats.predicate import predicate_answers
 
     # A test that a step could not be applied to has no answer, so the predicate does not hold.
@@ -237,3 +241,38 @@ def _without_scores(document: StatsReport) -> StatsReport:
     """Return the report without the notices of z-scores."""
     kept = tuple(one for one in document.notices if math.isinf(one.size))
     return msgspec.structs.replace(document, notices=kept)
+
+
+def with_reports(
+    answer: StudyAnswer, inputs: Sequence[ParsedInput], *, verbose: bool
+) -> StudyAnswer:
+    """Return the answer with the report of the session's document or comparisons, if it has any."""
+    from benchwright.core.observation import TrialEnding
+    from benchwright.study.parsers.api import trials_of
+
+    tests = [one for one in inputs if one.source == answer.source]
+    compared = any(one.arm is not None for one in tests)
+    ran = [
+        (one.test, [t for t in trials_of(one) if t.ending is not TrialEnding.INTERRUPTED])
+        for one in tests
+    ]
+    if not compared and (len(ran) != 1 or len(ran[0][1]) != 1):
+        return answer
+    from benchwright.cli.outcome import document_text_of
+    from benchwright.cli.terminal import table_width
+    from benchwright.results.stored import session_comparisons
+    from benchwright.study.journal import Study
+    from benchwright.study.selection import split_selector
+    from benchwright.views.comparison import measured_commands, render_comparison
+
+    part = split_selector(Path(answer.source))
+    with contextlib.closing(Study.open_to_read(part.place)) as study:
+        session = part.of(study)
+        found = [] if part.test else session_comparisons(study, session, tests)
+    return msgspec.structs.replace(
+        answer,
+        report=document_text_of(part.place, session.number, ran, verbose=verbose),
+        comparisons=tuple(
+            render_comparison(one, table_width(), measured_commands(ran)) for one in found
+        ),
+    )

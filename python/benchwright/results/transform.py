@@ -14,7 +14,6 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from benchwright.cli.stats_request import TransformStep, parsed, refused
 from benchwright.core.errors import Diagnostic, InputError
 from benchwright.core.expression import Expression
 from benchwright.core.observation import Trial, TrialEnding
@@ -26,6 +25,7 @@ from benchwright.results.inputs import (
     only_estimates_text,
     with_valid_estimates,
 )
+from benchwright.results.stats_request import TransformStep, parsed, refused
 from benchwright.stats.metric_rules import EXTRAS, TIMES, MetricRules
 from benchwright.stats.table import (
     COMPUTED_COLUMNS,

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
-from benchwright.cli.stats_request import StatsRequest
-from benchwright.cli.terminal import table_width
 from benchwright.core.errors import argument_error
-from benchwright.core.observation import Trial, TrialEnding
+from benchwright.core.observation import Trial
 from benchwright.core.plan import MetricSpec
 from benchwright.core.results import Finding, Summary
 from benchwright.core.text import percent_text, plural, some_text
@@ -36,11 +33,11 @@ from benchwright.report.stats_document import (
     high_z_scores,
 )
 from benchwright.results.inputs import why_left_out
+from benchwright.results.stats_request import StatsRequest
 from benchwright.stats.aggregate import metric_columns, observe_trials, summarise_columns
 from benchwright.stats.input_comparison import InputComparison, compare_inputs
 from benchwright.stats.metric_rules import MetricRules
 from benchwright.study.findings import input_findings
-from benchwright.study.journal import Study
 from benchwright.study.parsers.api import ParsedInput, trials_of
 from benchwright.study.selection import split_selector
 
@@ -356,35 +353,6 @@ def with_answers(
         names = (i.name for i in inputs if i.status and i.source == study.source)
         answers.update(zip(names, answer_entries(study.answer), strict=True))
     return msgspec.structs.replace(document, answers=answers)
-
-
-def with_reports(
-    answer: StudyAnswer, inputs: Sequence[ParsedInput], *, verbose: bool
-) -> StudyAnswer:
-    """Return the answer with the report of the session's document or comparisons, if it has any."""
-    tests = [one for one in inputs if one.source == answer.source]
-    compared = any(one.arm is not None for one in tests)
-    ran = [
-        (one.test, [t for t in trials_of(one) if t.ending is not TrialEnding.INTERRUPTED])
-        for one in tests
-    ]
-    if not compared and (len(ran) != 1 or len(ran[0][1]) != 1):
-        return answer
-    from benchwright.cli.outcome import document_text_of
-    from benchwright.results.stored import session_comparisons
-    from benchwright.views.comparison import measured_commands, render_comparison
-
-    part = split_selector(Path(answer.source))
-    with contextlib.closing(Study.open_to_read(part.place)) as study:
-        session = part.of(study)
-        found = [] if part.test else session_comparisons(study, session, tests)
-    return msgspec.structs.replace(
-        answer,
-        report=document_text_of(part.place, session.number, ran, verbose=verbose),
-        comparisons=tuple(
-            render_comparison(one, table_width(), measured_commands(ran)) for one in found
-        ),
-    )
 
 
 def _answer_input(one: ParsedInput, findings: Sequence[Finding] = ()) -> AnswerInput:
