@@ -65,10 +65,13 @@ def _table(codes: dict[str, Code]) -> str:
 
 
 def beginning_of(remedy: str) -> str:
-    """Return what to do first: a remedy up to the end of a sentence or a colon, of 40 characters or
-    more."""
-    ends = (found.start() for found in re.finditer(r"(?<=[a-z)`\d])[.:](?= |$)", remedy))
-    return remedy[: next((end for end in ends if end >= 40), len(remedy))]
+    """Return what to do first: a remedy up to the end of a sentence, a colon or a semicolon outside
+    parentheses, of 30 characters or more (a sentence 40)."""
+    for found in re.finditer(r"(?<=[a-z)`\d])[.:;](?= |$)", remedy):
+        first = remedy[: found.start()]
+        if len(first) >= (40 if found[0] == "." else 30) and first.count("(") == first.count(")"):
+            return first
+    return remedy
 
 
 if __name__ == "__main__":
