@@ -2,7 +2,8 @@
 
 The policies are the product's own (features/search/peak/policies/published.py, and the default one
 beside them), the servers simulated ones with known peaks (parts/nfs_servers.py), time is virtual.
-What comes out is told beside the paper's in docs/workbench-paper.md. Nothing is asserted.
+What comes out is told beside the paper's in docs/decisions/0026-workbench-paper.md. Nothing is
+asserted.
 
 Usage: python3 benches/paper_workbench.py [--only 3,7,t4,measured] [--out docs/images] [--full]
 """

@@ -36,7 +36,8 @@ from paper_scatter import Values, trials_until_accurate  # noqa: E402
 from parts.bw_steps import Step, fixed_run, nfs, prepare, run  # noqa: E402
 
 PEAKS = {"db_tp": 343.0, "mail": 352.0}
-"""Peak rates with one disk in memory and 4 threads (docs/workbench-paper.md) [1/s]."""
+"""Peak rates with one disk in memory and 4 threads (docs/decisions/0026-workbench-paper.md)
+[1/s]."""
 NAMES = {"db_tp": "DB_TP", "mail": "Mail"}
 LOADS = {"db_tp": (0.3, 0.9, 0.5, 0.7, 1.0), "mail": (0.3, 0.9)}
 LONG = (0.3, 0.9)

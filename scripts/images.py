@@ -29,7 +29,8 @@ PAGES = (
     "chill.md",
     "traces.md",
     "workload-toml.md",
-    "workbench-paper.md",
+    "decisions/0006-engine.md",
+    "decisions/0026-workbench-paper.md",
     "engine-measured.md",
 )
 PROGRAMS = Path(sys.executable).parent
