@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from benchwright.core.errors import BenchError
 from benchwright.core.resource_use import ResourceUse
 from benchwright.watch.reduction import SeriesError, SeriesReducer
 from series_writer import SECOND, SeriesWriter
@@ -133,6 +134,17 @@ def test_a_program_that_does_not_answer_is_told(tmp_path: Path) -> None:
         program.chmod(0o755)
         with pytest.raises(SeriesError, match=f"cannot reduce it: .*{words}"):
             SeriesReducer(program).uses(file, "", [(1, 0, 1)])
+
+
+def test_a_program_of_another_version_is_no_damage_of_the_series(tmp_path: Path) -> None:
+    file = small().write(tmp_path / "s")
+    program = tmp_path / "sampler"
+    program.write_text("#!/bin/sh\necho 'no such command: reduce' >&2; echo usage >&2; exit 2\n")
+    program.chmod(0o755)
+    with pytest.raises(BenchError, match="no such command: reduce") as caught:
+        SeriesReducer(program).uses(file, "", [(1, 0, 1)])
+    assert caught.value.code == "sampler-protocol"
+    assert "usage" not in caught.value.message
 
 
 def test_no_window_has_no_use(tmp_path: Path) -> None:

@@ -55,6 +55,10 @@ class _Damaged(msgspec.Struct, tag="damaged"):
 _DECODER: msgspec.json.Decoder[_Uses | _Damaged] = msgspec.json.Decoder(_Uses | _Damaged)
 
 
+_USAGE = 2
+"""The exit status of the program for a command that it does not have."""
+
+
 class SeriesReducer:
     """Reduces series by a sampler program."""
 
@@ -95,9 +99,11 @@ class SeriesReducer:
             reply = _DECODER.decode(done.stdout)
         except (msgspec.MsgspecError, UnicodeDecodeError):
             said = done.stderr.decode(errors="replace").strip() or f"status {done.returncode}"
-            message = f"{self._program} cannot reduce series: {said.splitlines()[0]}"
-            hint = "its version is another than that of this program: install both together"
-            raise BenchError("sampler-protocol", message, hint) from None
+            if done.returncode == _USAGE:
+                message = f"{self._program} cannot reduce series: {said.splitlines()[0]}"
+                hint = "its version is another than that of this program: install both together"
+                raise BenchError("sampler-protocol", message, hint) from None
+            raise SeriesError(file, 1, f"{self._program} cannot reduce it: {said}") from None
         if isinstance(reply, _Damaged):
             raise SeriesError(file, reply.line, reply.message)
         return reply.uses
