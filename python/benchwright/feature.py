@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from benchwright.core.errors import StudyError
     from benchwright.core.results import Finding
     from benchwright.findings.codes import Code
-    from benchwright.page.document import Section
     from benchwright.page.session_kind import SessionKind
     from benchwright.page.trial_documents import TrialDocumentKind
     from benchwright.run.gangs import SessionGangs
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from benchwright.study.parts import MeasuredPart
     from benchwright.suite.compile import SuiteLanguage
     from benchwright.suite.tables import SuiteTable
+    from benchwright.views.blocks import Section
     from benchwright.watch.kind import ObserverKind
 
 AddParser = Callable[[Any], None]
@@ -82,7 +82,8 @@ class Feature:
         return {}
 
     def before_command(self, argv: Sequence[str]) -> Sequence[Finding]:
-        """Do what must be done before any command, such as restoring what a killed `bw` left.
+        """Do what must be done before any command that is not run inside of a session, such as
+        restoring what a killed `bw` left.
 
         Returns findings to store with a session that the command starts. Errors are printed, but
         the user's command runs nevertheless.
@@ -199,17 +200,18 @@ def feature_of(command: str) -> str:
 @cache
 def features() -> tuple[Feature, ...]:
     """Return the installed features whose needs are installed too, in the order of `TABLE`."""
-    found: dict[str, Feature] = {}
-    for row in TABLE:
-        feature = _installed(row.name)
-        if feature is not None and all(need in found for need in feature.needs):
-            found[row.name] = feature
-    return tuple(found.values())
+    return tuple(one for row in TABLE if (one := feature(row.name)) is not None)
 
 
+@cache
 def feature(name: str) -> Feature | None:
-    """Return an installed feature; None if it is not installed, or something that it needs is not."""
-    return next((one for one in features() if one.name == name), None)
+    """Return an installed feature; None if it is not installed, something that it needs is not, or
+    the table has no such name (`feature_of` a command of the core).
+
+    Imports that feature and what it needs alone: commands inside trials must start fast.
+    """
+    found = _installed(name) if any(row.name == name for row in TABLE) else None
+    return None if found is None or None in map(feature, found.needs) else found
 
 
 def session_kind(name: str) -> SessionKind | None:

@@ -207,7 +207,11 @@ def _status_of(
     files: Sequence[ConfigFile],
     on_error: Callable[[Exception], None] | None,
 ) -> int:
-    undone = [found for one in features() for found in one.before_command(argv)]
+    # Inside a session it would be measured.
+    is_outside = _SESSION not in os.environ
+    undone = (
+        [found for one in features() for found in one.before_command(argv)] if is_outside else []
+    )
     words, command = _split_command(list(argv))
     arguments = argparse.Namespace()
     try:

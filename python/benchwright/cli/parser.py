@@ -117,7 +117,7 @@ def not_installed(name: str) -> str:
     """Return the error message for a command or a program whose feature is not installed."""
     return (
         f"bw: {name} is not installed: it belongs to the feature {feature_of(name)!r}\n"
-        "  = install a bw with all features, or see `bw --help` for what this one has"
+        "  = install Benchwright with all features; `bw --help` lists the commands that are installed"
     )
 
 

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from benchwright.core.results import Finding
     from benchwright.features.quiet.types import RestoreResult
 
-_SESSION = "BW_SESSION"
 _LOOKS_ITSELF = "quiet"
 
 
@@ -25,11 +24,8 @@ def undo_leftovers(argv: Sequence[str]) -> Sequence[Finding]:
     """Restore the settings that a dead `bw` had changed, and print them; return what a session that
     starts now is to report.
 
-    Nothing is restored inside a session, where it would be measured. Errors are printed, but the
-    user's command runs nevertheless.
+    Errors are printed, but the user's command runs nevertheless.
     """
-    if _SESSION in os.environ:
-        return ()
     is_quiet = bool(argv) and argv[0] == _LOOKS_ITSELF
     if is_quiet and "--status" in argv:
         # It shows what is left.
