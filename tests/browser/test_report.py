@@ -14,13 +14,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from benchwright.page.document import ReportDocument, Section
+from benchwright.page.document import ReportDocument
 from benchwright.page.gather import gather_document
 from benchwright.page.html import render_page
 from benchwright.page.trial_charts import course
 from benchwright.report.charts.trials import ShownTest, ShownTrial, metric_axis
 from benchwright.report.documents import encode
 from benchwright.study.selection import StudyPart
+from benchwright.views.blocks import Section
 from needs_perf import needs_perf
 
 HOSTILE = "</script><img src=x onerror=\"document.title='run'\">'&"

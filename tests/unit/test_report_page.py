@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from benchwright.cli.main import main
-from benchwright.page.document import TableBlock, Tone, Words
 from benchwright.page.gather import gather_document
 from benchwright.page.html import render_page, section_pages
 from benchwright.report.comparison import sentence
@@ -19,6 +18,7 @@ from benchwright.report.documents import encode
 from benchwright.results.stored import read_tests, unfinished_comparison
 from benchwright.study.journal import Study
 from benchwright.study.selection import StudyPart
+from benchwright.views.blocks import TableBlock, Tone, Words
 
 HOSTILE = "</script><img src=x onerror=alert(1)>\"'&"
 

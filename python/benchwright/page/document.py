@@ -8,25 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from benchwright.views.blocks import Block as Block
-from benchwright.views.blocks import Cell as Cell
-from benchwright.views.blocks import Column as Column
-from benchwright.views.blocks import Download as Download
-from benchwright.views.blocks import Downloads as Downloads
-from benchwright.views.blocks import FindingLine as FindingLine
-from benchwright.views.blocks import Findings as Findings
-from benchwright.views.blocks import Flame as Flame
-from benchwright.views.blocks import Group as Group
-from benchwright.views.blocks import Lines as Lines
-from benchwright.views.blocks import LongSeries as LongSeries
-from benchwright.views.blocks import Number as Number
-from benchwright.views.blocks import Picture as Picture
-from benchwright.views.blocks import Prose as Prose
-from benchwright.views.blocks import Section as Section
-from benchwright.views.blocks import TableBlock as TableBlock
-from benchwright.views.blocks import Tile as Tile
-from benchwright.views.blocks import Tone as Tone
-from benchwright.views.blocks import Words as Words
+from benchwright.views.blocks import FindingLine, Lines, Section, Tile, Tone
 
 
 class ReportPart(msgspec.Struct, frozen=True, kw_only=True):

@@ -20,7 +20,7 @@ from benchwright.core.results import Summary
 from benchwright.core.text import moment_text, percent_text, plural
 from benchwright.core.untrusted import visible
 from benchwright.findings.environment import value_text
-from benchwright.page.document import Cell, Column, Number, ReportPart, Section, TableBlock, Words
+from benchwright.page.document import ReportPart
 from benchwright.page.origin import data_section, facts_table
 from benchwright.page.tests import answered_part, results_section, tests_section
 from benchwright.report.answer import answer_of, input_of_contents
@@ -31,6 +31,7 @@ from benchwright.study.contents import TestContents
 from benchwright.study.findings import input_findings
 from benchwright.study.journal import SessionInfo, StoredSession
 from benchwright.study.parsers.api import ParsedInput, trials_of
+from benchwright.views.blocks import Cell, Column, Number, Section, TableBlock, Words
 from benchwright.views.figures import number_of, scale_of
 
 KIND = "file"

@@ -24,19 +24,10 @@ from markupsafe import Markup, escape
 
 from benchwright.core.observation import FoldedStacks
 from benchwright.feature import observers, session_kind
-from benchwright.page.document import (
-    Block,
-    Download,
-    Flame,
-    Group,
-    LongSeries,
-    Picture,
-    ReportDocument,
-    ReportPart,
-    Section,
-)
+from benchwright.page.document import ReportDocument, ReportPart
 from benchwright.report.charts.svg import CHART_CSS, PANEL_WIDTH, WIDE_PANEL, sheet_svg
 from benchwright.study.contents import NULL_KIND
+from benchwright.views.blocks import Block, Download, Flame, Group, LongSeries, Picture, Section
 
 _ROOM = files("benchwright.page")
 _UPLOT = ("uPlot.min.css", "uPlot.iife.min.js")

@@ -13,18 +13,7 @@ from benchwright.core.machine import MachineCapture
 from benchwright.core.text import moment_text, plural
 from benchwright.core.untrusted import one_line, shell_text, visible
 from benchwright.findings.environment import difference, side_texts
-from benchwright.page.document import (
-    Block,
-    Cell,
-    Column,
-    Download,
-    Downloads,
-    Prose,
-    ReportPart,
-    Section,
-    TableBlock,
-    Words,
-)
+from benchwright.page.document import ReportPart
 from benchwright.report.answer import SessionAnswer, visit_text
 from benchwright.report.documents import encode
 from benchwright.report.env import GROUPS, shown_value, taken_text
@@ -33,6 +22,17 @@ from benchwright.report.stats_json import stats_document
 from benchwright.results.stored import StoredTests
 from benchwright.study.contents import stored_defaults
 from benchwright.study.journal import StoredSession
+from benchwright.views.blocks import (
+    Block,
+    Cell,
+    Column,
+    Download,
+    Downloads,
+    Prose,
+    Section,
+    TableBlock,
+    Words,
+)
 
 # -- The machine -----------------------------------------------------------------------
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from benchwright.feature import features
-from benchwright.page.document import Section
 from benchwright.study.journal import StoredSession, Study
+from benchwright.views.blocks import Section
 
 
 def added_sections(part: str, study: Study, session: StoredSession) -> list[Section]:

@@ -10,20 +10,7 @@ from benchwright.core.observation import Trial, TrialEnding, profiles_of
 from benchwright.core.results import Estimate, Finding, Summary
 from benchwright.core.text import exact_text, moment_text, percent_text, plural
 from benchwright.core.untrusted import visible
-from benchwright.page.document import (
-    Block,
-    Cell,
-    Column,
-    Group,
-    Lines,
-    Prose,
-    ReportPart,
-    Section,
-    TableBlock,
-    Tile,
-    Tone,
-    Words,
-)
+from benchwright.page.document import ReportPart
 from benchwright.page.origin import data_section, environment_section, method_section
 from benchwright.page.sections import added_sections
 from benchwright.page.trial_charts import (
@@ -49,6 +36,19 @@ from benchwright.report.answer import (
 from benchwright.results.stored import StoredTest, StoredTests, explained, read_tests
 from benchwright.study.contents import stored_baseline
 from benchwright.study.journal import StoredSession, Study
+from benchwright.views.blocks import (
+    Block,
+    Cell,
+    Column,
+    Group,
+    Lines,
+    Prose,
+    Section,
+    TableBlock,
+    Tile,
+    Tone,
+    Words,
+)
 from benchwright.views.comparison import (
     Compared,
     comparison_section,

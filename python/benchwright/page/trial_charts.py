@@ -15,7 +15,6 @@ import msgspec
 from benchwright.core.errors import InputError
 from benchwright.core.text import plural
 from benchwright.core.untrusted import visible
-from benchwright.page.document import LongSeries, Picture
 from benchwright.report.answer import TestAnswer
 from benchwright.report.charts.compose import compose_plot
 from benchwright.report.charts.panels import plot_sheet
@@ -38,6 +37,7 @@ from benchwright.report.charts.trials import (
     shown_test,
 )
 from benchwright.results.stored import StoredTest
+from benchwright.views.blocks import LongSeries, Picture
 
 _BRIEF = "A slope, a step or a wave means that something changed during the test."
 MOST_DRAWN = 500

@@ -15,7 +15,11 @@ from benchwright.core.untrusted import visible
 from benchwright.feature import observers
 from benchwright.findings.explanation import Explanation
 from benchwright.findings.use_table import UseRow, UseValue, busy_rows
-from benchwright.page.document import (
+from benchwright.report.answer import FindingGroup, finding_groups
+from benchwright.report.charts.use import use_sheet
+from benchwright.report.why import reading_text
+from benchwright.trial.programs import find_sampler
+from benchwright.views.blocks import (
     Block,
     Cell,
     Column,
@@ -27,10 +31,6 @@ from benchwright.page.document import (
     TableBlock,
     Words,
 )
-from benchwright.report.answer import FindingGroup, finding_groups
-from benchwright.report.charts.use import use_sheet
-from benchwright.report.why import reading_text
-from benchwright.trial.programs import find_sampler
 from benchwright.views.figures import as_sentence, finding_lines
 from benchwright.watch.reduction import SeriesError, SeriesReducer
 

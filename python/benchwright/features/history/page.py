@@ -10,22 +10,21 @@ from benchwright.features.history.chart import MOST_RUNS, series_sheet
 from benchwright.features.history.document import history_document
 from benchwright.features.history.text import TONES, headline, sentence, series_table, steps_table
 from benchwright.features.history.types import commit_text
-from benchwright.page.document import (
+from benchwright.page.document import ReportDocument, ReportPart
+from benchwright.report.answer import finding_groups
+from benchwright.report.documents import encode
+from benchwright.views.blocks import (
     Cell,
     Column,
     Download,
     Downloads,
     Group,
     Picture,
-    ReportDocument,
-    ReportPart,
     Section,
     TableBlock,
     Tone,
     Words,
 )
-from benchwright.report.answer import finding_groups
-from benchwright.report.documents import encode
 from benchwright.views.figures import (
     as_sentence,
     count_number,

@@ -32,7 +32,14 @@ from benchwright.features.load.report import (
 )
 from benchwright.features.load.response_times import chain_times, host_times, response_times
 from benchwright.features.load.types import EngineResult, TimeDistribution
-from benchwright.page.document import (
+from benchwright.page.trial_charts import normal_pictures
+from benchwright.page.trial_documents import StoredDocument
+from benchwright.report.charts.compose import RESPONSE_MEAN
+from benchwright.report.charts.sheet import Sheet
+from benchwright.report.charts.source import PlotTest
+from benchwright.stats.aggregate import MetricColumn
+from benchwright.stats.probability_plot import FEWEST_OF_PROBABILITY_PLOT
+from benchwright.views.blocks import (
     Block,
     Cell,
     Column,
@@ -43,13 +50,6 @@ from benchwright.page.document import (
     Tile,
     Words,
 )
-from benchwright.page.trial_charts import normal_pictures
-from benchwright.page.trial_documents import StoredDocument
-from benchwright.report.charts.compose import RESPONSE_MEAN
-from benchwright.report.charts.sheet import Sheet
-from benchwright.report.charts.source import PlotTest
-from benchwright.stats.aggregate import MetricColumn
-from benchwright.stats.probability_plot import FEWEST_OF_PROBABILITY_PLOT
 from benchwright.views.figures import (
     count_column,
     count_number,

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from benchwright.features.load.report import TrialLoad
-    from benchwright.page.document import Section, Tile
     from benchwright.page.trial_documents import StoredDocument, TrialDocument
     from benchwright.report.charts.sheet import Sheet
+    from benchwright.views.blocks import Section, Tile
 
 
 class TrialLoads:

@@ -15,11 +15,11 @@ from benchwright.features.pool.keys import POOL_OPTION
 if TYPE_CHECKING:
     from benchwright.cli.added_options import AddedOptions
     from benchwright.findings.codes import Code
-    from benchwright.page.document import Section
     from benchwright.run.gangs import SessionGangs
     from benchwright.study.journal import SessionInfo, StoredSession, Study
     from benchwright.study.parts import MeasuredPart
     from benchwright.suite.tables import SuiteTable
+    from benchwright.views.blocks import Section
 
 
 class Pool(Feature):

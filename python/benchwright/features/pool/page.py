@@ -19,8 +19,8 @@ from benchwright.features.pool.report import (
     pool_document,
     pool_state,
 )
-from benchwright.page.document import Cell, Column, Section, TableBlock, Words
 from benchwright.study.journal import StoredSession, Study
+from benchwright.views.blocks import Cell, Column, Section, TableBlock, Words
 from benchwright.views.figures import (
     as_sentence,
     count_column,

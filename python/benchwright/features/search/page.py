@@ -57,20 +57,7 @@ from benchwright.features.search.surface.report import (
 from benchwright.features.search.surface.types import Sample
 from benchwright.features.search.text import binding_criterion, open_answer_text, sample_text
 from benchwright.features.search.types import ClaimResult, PeakStatus, SearchTrial
-from benchwright.page.document import (
-    Block,
-    Cell,
-    Column,
-    Download,
-    Number,
-    Picture,
-    ReportPart,
-    Section,
-    TableBlock,
-    Tile,
-    Tone,
-    Words,
-)
+from benchwright.page.document import ReportPart
 from benchwright.page.origin import (
     compact_json,
     environment_section,
@@ -87,6 +74,19 @@ from benchwright.report.why import named_results
 from benchwright.study.contents import machines_of
 from benchwright.study.findings import findings_about_session
 from benchwright.study.journal import StoredSession, Study
+from benchwright.views.blocks import (
+    Block,
+    Cell,
+    Column,
+    Download,
+    Number,
+    Picture,
+    Section,
+    TableBlock,
+    Tile,
+    Tone,
+    Words,
+)
 from benchwright.views.figures import (
     Scale,
     as_sentence,
