@@ -204,7 +204,7 @@ def p_cell(p: float) -> str:
 
 def quantity_text(value: float | None, unit: str, digits: int = 4) -> str:
     """Return a value in a metric's unit: seconds and bytes in the unit that suits them."""
-    if units := _SCALED_UNITS.get(unit):
+    if units := SCALED_UNITS.get(unit):
         return scaled_text(value, units, digits)
     text = number_text(value, digits)
     return text if text == ABSENT else f"{text} {written_unit(unit)}".rstrip()
@@ -213,7 +213,7 @@ def quantity_text(value: float | None, unit: str, digits: int = 4) -> str:
 def exact_text(value: float, unit: str) -> str:
     """Return a finite value in its unit with every digit that it has, 15 of a fraction: for a
     sentence that says what a value is in every trial, which a rounded number would make untrue."""
-    scale, name = unit_for(value, _SCALED_UNITS.get(unit, ((1.0, written_unit(unit)),)))
+    scale, name = unit_for(value, SCALED_UNITS.get(unit, ((1.0, written_unit(unit)),)))
     plain = not value or _PLAIN_FROM <= abs(value / scale) < _MOST_WHOLE
     if not plain:
         return f"{value:.15g} {written_unit(unit)}".rstrip()
@@ -224,7 +224,7 @@ def exact_text(value: float, unit: str) -> str:
     return f"{text} {name}".rstrip()
 
 
-_SCALED_UNITS = {
+SCALED_UNITS = {
     "s": TIME_UNITS,
     "B": DECIMAL_UNITS,
     "B/s": tuple((scale, f"{name}/s") for scale, name in DECIMAL_UNITS),

@@ -15,17 +15,7 @@ from itertools import zip_longest
 
 import msgspec
 
-from benchwright.core.text import (
-    DECIMAL_UNITS,
-    TIME_UNITS,
-    decimals_for,
-    fixed_text,
-    number_text,
-    unit_for,
-    written_unit,
-)
-
-_MOST_DECIMALS = 6
+from benchwright.core.scale import Scale, scale_of
 
 
 class TextColumn(msgspec.Struct, frozen=True):
@@ -76,9 +66,7 @@ def percent_column(heading: str, shares: Iterable[float | None], digits: int = 3
 
 def duration_column(heading: str, seconds: Iterable[float | None], digits: int = 3) -> TextColumn:
     """Return a column of times in the unit that suits them all, added to the heading."""
-    values = tuple(seconds)
-    scale, unit = common_unit(values, TIME_UNITS)
-    cells = number_cells([None if s is None else s / scale for s in values], digits)
+    cells, unit = cells_in_unit(tuple(seconds), "s", digits)
     return TextColumn(f"{heading} {unit}", tuple(cells))
 
 
@@ -103,58 +91,27 @@ def fitting(columns: Sequence[tuple[int, TextColumn]], width: int) -> list[TextC
         left = [pair for pair in left if pair[0] != dropped]
 
 
-def common_unit(
-    values: Sequence[float | None], units: Sequence[tuple[float, str]]
-) -> tuple[float, str]:
-    """Return the unit that suits the median of the values; without one, the plain unit."""
-    sizes = sorted(abs(v) for v in values if v and math.isfinite(v))
-    if not sizes:
-        return next((one for one in units if one[0] == 1), units[0])
-    return unit_for(sizes[len(sizes) // 2], units)
-
-
 def cells_in_unit(
     values: Sequence[float | None],
     unit: str,
     digits: int = 4,
     typical: Sequence[float | None] | None = None,
 ) -> tuple[list[str], str]:
-    """Return numbers with the same decimals in the unit that suits them all, and that unit: of
-    seconds and bytes a smaller or larger one, of pure numbers (`1`) none. `typical` values decide
-    instead of all of them."""
-    units = {"s": TIME_UNITS, "B": DECIMAL_UNITS}.get(unit)
-    deciding = values if typical is None else typical
-    scale, name = (1.0, written_unit(unit)) if units is None else common_unit(deciding, units)
-
-    def scaled(figures: Sequence[float | None]) -> list[float | None]:
-        return [None if figure is None else figure / scale for figure in figures]
-
-    return number_cells(scaled(values), digits, scaled(deciding)), name
+    """Return numbers in the scale that suits them all (`core/scale.py`), and its unit. `typical`
+    values decide instead of all of them."""
+    scale = scale_of(values if typical is None else typical, unit, digits, ends=values)
+    return [_cell(value, scale) for value in values], scale.unit
 
 
 def number_cells(
     values: Sequence[float | None], digits: int = 4, typical: Sequence[float | None] | None = None
 ) -> list[str]:
-    """Return numbers with the same decimals: `digits` significant digits of the largest,
-    one less of the smallest, and no zeros at the end of all. Where that takes more than
-    six decimals, each number by itself. `typical` values decide instead of all of them."""
-    plain = [_cell(value, digits) for value in values]
-    deciding = values if typical is None else typical
-    sizes = [abs(v) for v in deciding if v and math.isfinite(v)]
-    if not sizes:
-        return plain
-    decimals = max(decimals_for(max(sizes), digits), decimals_for(min(sizes), digits - 1))
-    if decimals > _MOST_DECIMALS:
-        return plain
-    decimals = min(decimals, max(len(text.partition(".")[2]) for text in plain))
-    return [
-        text if v is None or not math.isfinite(v) else fixed_text(v, decimals)
-        for text, v in zip(plain, values, strict=True)
-    ]
+    """Return pure numbers as `cells_in_unit` does."""
+    return cells_in_unit(values, "1", digits, typical)[0]
 
 
-def _cell(value: float | None, digits: int) -> str:
-    return "never" if value == math.inf else number_text(value, digits)
+def _cell(value: float | None, scale: Scale) -> str:
+    return "never" if value == math.inf else scale.text(value, unit=False)
 
 
 def table_lines(

@@ -11,28 +11,12 @@ import msgspec
 
 from benchwright.core.quantity import finite
 from benchwright.core.results import Estimate, Finding, Summary
-from benchwright.core.text import (
-    ABSENT,
-    DECIMAL_UNITS,
-    TIME_UNITS,
-    decimals_for,
-    fixed_text,
-    number_text,
-    percent_text,
-    written_unit,
-)
-from benchwright.core.text_table import common_unit
+from benchwright.core.scale import Scale as Scale
+from benchwright.core.scale import scale_of as scale_of
+from benchwright.core.text import ABSENT, percent_text
 from benchwright.core.untrusted import visible
 from benchwright.report.answer import FindingGroup
 from benchwright.views.blocks import Cell, Column, FindingLine, Number, TableBlock, Tone
-
-_SCALED = {
-    "s": TIME_UNITS,
-    "B": DECIMAL_UNITS,
-    "B/s": tuple((size, f"{name}/s") for size, name in DECIMAL_UNITS),
-}
-_MOST_DECIMALS = 6
-
 
 _LABELS = {"rss_bytes": "Peak memory"}
 
@@ -40,52 +24,6 @@ _LABELS = {"rss_bytes": "Peak memory"}
 def label_of(name: str, label: str) -> str:
     """Return the label of a quantity on the page: words where the table has the metric's name."""
     return _LABELS.get(name, label)
-
-
-class Scale(msgspec.Struct, frozen=True):
-    """The unit and the decimals of numbers that stand together."""
-
-    size: float
-    """Of the unit in which they are shown."""
-    unit: str
-    decimals: int | None
-    """None: each number by itself."""
-
-    def heading(self, label: str) -> str:
-        """Return the heading of a column whose cells have no unit."""
-        return f"{label} [{self.unit}]" if self.unit else label
-
-    def text(self, value: float | None, *, unit: bool = True) -> str:
-        """Return a value as it is shown; without `unit` for an end of an interval."""
-        if value is None or not math.isfinite(value):
-            return ABSENT if value is None or math.isnan(value) else "unbounded"
-        scaled = value / self.size
-        text = number_text(scaled) if self.decimals is None else fixed_text(scaled, self.decimals)
-        if not unit or not self.unit:
-            return text
-        return f"{text}{self.unit}" if self.unit.startswith("/") else f"{text} {self.unit}"
-
-
-def scale_of(
-    values: Iterable[float | None], unit: str, digits: int = 4, ends: Iterable[float | None] = ()
-) -> Scale:
-    """Return the scale that suits values of this unit: `digits` significant digits of the
-    largest, and one less of the smallest; none if all values, and the ends of their intervals, are
-    whole."""
-    known = [abs(v) for v in values if v and math.isfinite(v)]
-    size, name = (1.0, written_unit(unit))
-    if unit in _SCALED:
-        size, name = common_unit(known, _SCALED[unit])
-    if not known:
-        return Scale(size, name, 0)
-    decimals = max(
-        decimals_for(max(known) / size, digits),
-        min(decimals_for(min(known) / size, digits - 1), _MOST_DECIMALS),
-    )
-    every = (*known, *(end for end in ends if end is not None and math.isfinite(end)))
-    if size == 1.0 and all(float(value).is_integer() for value in every):
-        decimals = 0
-    return Scale(size, name, decimals if decimals <= _MOST_DECIMALS else None)
 
 
 def number_of(
