@@ -41,7 +41,14 @@ READ: dict[str, dict[str, list[str]]] = {
     "compare": {
         **TESTS,
         "first.json": ["stats", "compare@1", "--json"],
-        "compare.json": ["compare", "--seed", "7", "compare@1:sleep", "compare@1:sleep-2", "--json"],
+        "compare.json": [
+            "compare",
+            "--seed",
+            "7",
+            "compare@1:sleep",
+            "compare@1:sleep-2",
+            "--json",
+        ],
     },
     "suite": {**TESTS, "env.json": ["env", "suite", "--json"]},
     "suite-ap": TESTS,
@@ -123,10 +130,7 @@ def test_every_document_that_is_kept_is_read() -> None:
 
 @pytest.mark.parametrize("study", ["interrupted", "crashed", "interrupted-peak"])
 def test_a_session_that_was_cut_short_is_resumed(
-    study: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    study: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     unpack(study, tmp_path)
     # A resume changes to the directory in which the session began: /.
