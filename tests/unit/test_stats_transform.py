@@ -10,9 +10,8 @@ import pytest
 from benchwright.core.errors import InputError
 from benchwright.core.observation import MeasurementBlock, Trial, TrialEnding
 from benchwright.stats.aggregate import aggregate_trial
-from benchwright.stats.metric_rules import MetricRules
+from benchwright.stats.metric_rules import TABLE_FOLDS, MetricRules
 from benchwright.stats.table import (
-    TABLE_FOLDS,
     Table,
     aggregate_rows,
     derive,

@@ -153,7 +153,6 @@ def _print_report(paths: Sequence[str], form: str, *, verbose: bool) -> bool:
     from pathlib import Path
 
     from benchwright.feature import session_kind
-    from benchwright.run.runner import OutputOptions
     from benchwright.study.directory import JOURNAL
     from benchwright.study.journal import Study
     from benchwright.study.selection import split_selector
@@ -166,6 +165,8 @@ def _print_report(paths: Sequence[str], form: str, *, verbose: bool) -> bool:
         kind = None if session is None else session_kind(session.info.kind)
         if session is None or kind is None:
             return False
+        from benchwright.run.runner import OutputOptions
+
         options = OutputOptions(json=form == "json", quiet=True, verbose=verbose)
         kind.print_report(study, session, options)
     return True

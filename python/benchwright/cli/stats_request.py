@@ -9,14 +9,14 @@ from collections.abc import Iterable
 from benchwright.cli.rule_files import rules_and_mistakes
 from benchwright.cli.shared_options import study_here
 from benchwright.cli.stats_options import DRIFT_HINT, StatsOptions
+from benchwright.core.comparison import Variances
 from benchwright.core.errors import InputError
 from benchwright.core.plan import SUCCESS
 from benchwright.core.quantity import parse_share
 from benchwright.inputs.option_reader import OptionReader
 from benchwright.inputs.options import request_from
 from benchwright.results.stats_request import StatsRequest, checked_steps
-from benchwright.stats.input_comparison import Variances
-from benchwright.stats.table import HEADING_COLUMNS
+from benchwright.stats.metric_rules import HEADING_COLUMNS
 
 # --------------------------------------------------------------------------------------
 # Options: checked before any file is read; all mistakes are reported together.

@@ -29,6 +29,8 @@ from benchwright.core.text import duration_ns_text, percent_text, plural
 # Non-goals: decisions (decide/compare/decision.py), text (report/comparison.py).
 
 Better = Literal["lower", "higher"]
+Variances = Literal["auto", "equal", "welch"]
+"""Whether a t-test pools variances: `auto` (by an F-test), or the caller's choice."""
 EQUIVALENCE_MIN_TRIALS = 30
 """Trials of each arm before two are called equivalent."""
 BUILT_IN_METRICS = ("user", "system", "rss_bytes")

@@ -31,7 +31,7 @@ from benchwright.report.stats_document import (
     percent,
     row_cells,
 )
-from benchwright.stats.table import COMPUTED_COLUMNS
+from benchwright.stats.metric_rules import COMPUTED_COLUMNS
 
 # -- Getstats' table, in the form of the paper's Figure 2 ------------------------------
 #

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -35,11 +36,13 @@ from benchwright.report.stats_document import (
 from benchwright.results.inputs import why_left_out
 from benchwright.results.stats_request import StatsRequest
 from benchwright.stats.aggregate import metric_columns, observe_trials, summarise_columns
-from benchwright.stats.input_comparison import InputComparison, compare_inputs
 from benchwright.stats.metric_rules import MetricRules
 from benchwright.study.findings import input_findings
 from benchwright.study.parsers.api import ParsedInput, trials_of
 from benchwright.study.selection import split_selector
+
+if TYPE_CHECKING:
+    from benchwright.stats.input_comparison import InputComparison
 
 _MOST_NAMED = 10
 """Names of tests in a notice about several."""
@@ -242,6 +245,8 @@ def _comparisons(
     """Return the t-tests, if --ttest is given. Raises InputError for a single input."""
     if not request.ttest:
         return ()
+    from benchwright.stats.input_comparison import compare_inputs
+
     if len(told) < 2:
         only = told[0].entry.name if told else ""
         raise argument_error("--ttest", only, "there is only one input: nothing to compare it with")

@@ -9,17 +9,19 @@ from typing import cast
 
 import msgspec
 
+from benchwright.core.comparison import Variances
 from benchwright.core.errors import Diagnostic, InputError
 from benchwright.core.expression import Expression, parse
 from benchwright.core.plan import SUCCESS
 from benchwright.findings.rules import NamedRule
-from benchwright.stats.input_comparison import Variances
-from benchwright.stats.metric_rules import EXTRAS, TIMES, MetricRules
-from benchwright.stats.table import (
+from benchwright.stats.metric_rules import (
     COMPUTED_COLUMNS,
+    EXTRAS,
     FIXED_COLUMNS,
     HEADING_COLUMNS,
     TABLE_FOLDS,
+    TIMES,
+    MetricRules,
     TableFold,
 )
 from benchwright.study.parsers.api import ParsedInput

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
 
 import msgspec
 
+from benchwright.core.comparison import Variances
 from benchwright.core.numeric import np
 from benchwright.core.results import Estimate
 from benchwright.stats.arrays import FloatArray, SampleValues
@@ -79,9 +79,6 @@ def _placed(
 
 PRETEST_LEVEL = 0.05
 """Level of the F-test and of the tests of normality."""
-
-Variances = Literal["auto", "equal", "welch"]
-"""Whether variances are pooled: `auto` (by the F-test), or the caller's choice."""
 
 
 class QuantityComparison(msgspec.Struct, frozen=True):

@@ -13,13 +13,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Literal
+from typing import Literal, get_args
 
 import msgspec
 
 from benchwright.core.plan import MetricSpec
 
 Fold = Literal["max", "min", "sum", "mean"]
+TableFold = Literal["sum", "mean", "max", "min", "median", "count"]
+TABLE_FOLDS: tuple[str, ...] = get_args(TableFold)
+"""Ways to fold many values into one."""
+FIXED_COLUMNS = ("trial", "input", "thread", "epoch", "command", "status")
+COMPUTED_COLUMNS = ("wait", "cpu_percent")
+HEADING_COLUMNS = {"Elapsed": "elapsed", "System": "system", "User": "user", "Wait": "wait"}
 
 
 class MetricRule(msgspec.Struct, frozen=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any, Literal, cast, get_args
+from typing import Any, cast
 
 import msgspec
 
@@ -13,7 +13,14 @@ from benchwright.core.numeric import np, npt
 from benchwright.core.observation import MeasurementBlock, Trial
 from benchwright.core.plan import Pairs
 from benchwright.stats.arrays import FloatArray, IntArray
-from benchwright.stats.metric_rules import TIMES, MetricRules
+from benchwright.stats.metric_rules import (
+    COMPUTED_COLUMNS,
+    FIXED_COLUMNS,
+    HEADING_COLUMNS,
+    TIMES,
+    MetricRules,
+    TableFold,
+)
 from benchwright.stats.moments import median, moments
 
 # -- A table of rows: input and output of the transformations --------------------------
@@ -115,13 +122,8 @@ def _mixed(values: list[Any]) -> TableColumn:
 # known, and the table's headings `$Elapsed`, `$System`, `$User`, `$Wait`.
 # Source: Auto-pilot paper, section 3.3, first paragraphs and "Combining Results".
 
-TableFold = Literal["sum", "mean", "max", "min", "median", "count"]
-TABLE_FOLDS: tuple[str, ...] = get_args(TableFold)
-"""Ways to fold many values into one."""
 KEY_COLUMNS = ("trial", "epoch", "thread", "command", "input")
 """Columns that identify a row; in a merged row absent unless all rows agree."""
-COMPUTED_COLUMNS = ("wait", "cpu_percent")
-HEADING_COLUMNS = {"Elapsed": "elapsed", "System": "system", "User": "user", "Wait": "wait"}
 
 
 def names_in(table: Table) -> set[str]:
@@ -330,7 +332,6 @@ _FOLDS: Mapping[str, Callable[[FloatArray], float]] = {
 # SETUP failed) remains, because a selection must not hide an unrelated failure. A trial that
 # failed remains failed, whichever of its rows are selected.
 
-FIXED_COLUMNS = ("trial", "input", "thread", "epoch", "command", "status")
 """Columns of every row that are not measured values."""
 
 
