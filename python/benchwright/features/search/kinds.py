@@ -133,7 +133,10 @@ class SearchKind:
         rates = [one.trial.rate for one in search_trials_of(study, session.number)]
         loads = f"{len(rates)} trials under load"
         if rates:
-            loads += f", at {', '.join(f'{rate:.5g}' for rate in sorted(set(rates)))}"
+            lowest, highest = min(rates), max(rates)
+            loads += (
+                f", at {lowest:.5g}" if lowest == highest else f", {lowest:.5g} to {highest:.5g}"
+            )
         return StudyError(
             "holds-a-search",
             f"session {session.number} of {study.path} is a bw {kind} ({session.status}): it "
