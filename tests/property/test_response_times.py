@@ -19,9 +19,10 @@ from benchwright.features.load import criteria
 from benchwright.features.load.engine import aplog_text, load_metrics
 from benchwright.features.load.engine_values import counts_of, load_values
 from benchwright.features.load.limits import judged
-from benchwright.features.load.report import LoadReport, load_text
+from benchwright.features.load.report import LoadReport
 from benchwright.features.load.response_times import chain_times, host_times, response_times
 from benchwright.features.load.types import EngineResult, HostResult, SequenceResult
+from benchwright.features.load.view import load_text
 from hdr_text import bucket, encode
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "load" / "result.json"
@@ -111,7 +112,7 @@ def test_every_output_has_the_percentile_that_counting_gives(
 
     lines = load_text(result, (), LoadReport(target="T", open_loop=True)).splitlines()
     head = next(n for n, line in enumerate(lines) if "time in" in line)
-    unit_ns = UNITS[lines[head].split()[2]]
+    unit_ns = UNITS[lines[head].split()[3]]
     assert near(shown(lines[head + 1], unit_ns, 4), expected, unit_ns)
     head = next(n for n, line in enumerate(lines) if line.startswith("label"))
     unit_ns = UNITS[lines[head].split()[4]]

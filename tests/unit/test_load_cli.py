@@ -17,7 +17,7 @@ from xml.etree import ElementTree
 import msgspec
 import pytest
 
-from benchwright.features.load.report import LoadDocument
+from benchwright.features.load.document import LoadDocument
 from benchwright.report.documents import encode
 from engine_stand_in import Engine
 

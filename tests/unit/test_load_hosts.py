@@ -30,7 +30,7 @@ from benchwright.features.load.host_parts import (
 from benchwright.features.load.hosts import ClockOffset, clock_of, offset_of
 from benchwright.features.load.parse import parse_hosts, parse_target
 from benchwright.features.load.plan import CommandLineLoad, plan_of_command
-from benchwright.features.load.report import LoadReport, load_text
+from benchwright.features.load.report import LoadReport
 from benchwright.features.load.request import (
     LoadRequest,
     NamedTarget,
@@ -50,6 +50,7 @@ from benchwright.features.load.types import (
     TimeDistribution,
     WorkerResult,
 )
+from benchwright.features.load.view import load_text
 from benchwright.features.search.spec import Spec
 from benchwright.features.search.spec_toml import read_spec
 from bw_command import bw

@@ -36,7 +36,7 @@ class Poem(msgspec.Struct, frozen=True):
     def sentence(self) -> str:
         return f"The poem has {self.lines} lines."
 
-    def text(self, width: int, paint: Paint, *, verbose: bool) -> str:
+    def text(self, width: int, paint: Paint, *, table_width: int | None, verbose: bool) -> str:
         return f"a poem of {self.lines} lines\n"
 
 

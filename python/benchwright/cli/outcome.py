@@ -171,10 +171,10 @@ def document_text_of(
 
     ((name, (trial,)),) = tests
     found = trial_document(study, session, name, trial)
-    return (
-        ""
-        if found is None
-        else found.document.text(report_width(), painter(sys.stdout), verbose=verbose)
+    if found is None:
+        return ""
+    return found.document.text(
+        report_width(), painter(sys.stdout), table_width=table_width(), verbose=verbose
     )
 
 

@@ -41,7 +41,7 @@ class TrialDocument(Protocol):
     def sentence(self) -> str:
         """Its answer."""
 
-    def text(self, width: int, paint: Paint, *, verbose: bool) -> str:
+    def text(self, width: int, paint: Paint, *, table_width: int | None, verbose: bool) -> str:
         """Return the report that its program prints, without findings, which the session has;
         empty where that is not possible."""
 

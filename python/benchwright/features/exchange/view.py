@@ -27,8 +27,8 @@ from benchwright.features.exchange.export.view import (
     distinct,
     unit_of,
 )
+from benchwright.features.load.document import LoadDocument, TrialLoad
 from benchwright.features.load.plan import too_many_errors
-from benchwright.features.load.report import LoadDocument, TrialLoad
 from benchwright.features.load.types import EngineResult
 from benchwright.machine.redact import without_secrets
 from benchwright.page.session_kind import SessionOutcome

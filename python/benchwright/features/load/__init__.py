@@ -44,7 +44,7 @@ class Load(Feature):
         return status_of_stored(place, number, info, status)
 
     def documents(self) -> Mapping[DocumentType, DocumentType | None]:
-        from benchwright.features.load.report import LoadDocument
+        from benchwright.features.load.document import LoadDocument
         from benchwright.features.load.types import EngineResult
 
         return {LoadDocument: EngineResult}

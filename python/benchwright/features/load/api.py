@@ -12,7 +12,7 @@ from benchwright.api.html import table_html
 from benchwright.api.results import CallResult, figure_text, session_html, session_text
 from benchwright.api.words import Value
 from benchwright.core.errors import BenchError
-from benchwright.features.load.report import LoadDocument, load_of
+from benchwright.features.load.document import LoadDocument, load_of
 from benchwright.features.load.types import EngineResult
 from benchwright.report.documents import FindingEntry
 from benchwright.report.run import RunDocument

@@ -1,78 +1,48 @@
-"""The result of a load and its progress, as text and for JSON."""
+"""The result of a load and its progress in words: the answer, how it was measured, how it ended.
+
+Decision: the sentence has what a reader wants to know (was the rate reached, how long did
+responses take, did operations fail) and the issue error, which shows whether the generator kept
+its schedule. How it was measured (clock, pacer, features of the target) is for --verbose and for
+the page. Non-goal: tables (`view.py`).
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Annotated, Any, Literal
+from collections.abc import Iterator
+from typing import Literal
 
 import msgspec
 
 from benchwright.core.comparison import GateOutcome
-from benchwright.core.observation import Trial
 from benchwright.core.progress import ProgressDisplay
-from benchwright.core.results import Finding
 from benchwright.core.text import (
-    ABSENT,
-    TIME_UNITS,
     binary_size_text,
     byte_rate_text,
     duration_ns_text,
     list_text,
-    number_text,
-    part_text,
     percent_text,
     plural,
     rate_text,
     rounded_down,
-    unit_for,
 )
-from benchwright.core.text_table import (
-    Field,
-    TextColumn,
-    field_lines,
-    number_cells,
-    number_column,
-    table_lines,
-    text_column,
-    word_column,
-)
-from benchwright.features.load.parse import exchange_name, target_text
-from benchwright.features.load.request import LoadRequest, LoadTarget
-from benchwright.features.load.response_times import chain_times, host_times, response_times
+from benchwright.core.text_table import Field
+from benchwright.features.load.response_times import response_times
 from benchwright.features.load.types import (
     EngineResult,
     FileSetProgress,
     FileSetResult,
-    HostResult,
     KindResult,
     LimitVerdict,
     LoadCounts,
     LoadProgress,
-    SequenceResult,
     TargetResult,
     TimeDistribution,
     TlsResult,
     TraceResult,
 )
 from benchwright.findings.thresholds import FEW_BEYOND
-from benchwright.page.trial_documents import trial_document
-from benchwright.report.answer import finding_groups
-from benchwright.report.answer_text import Paint, finding_paragraphs, group_lines, unpainted
-from benchwright.report.documents import FindingEntry, encode, engine_answer, entries
-from benchwright.report.parts import report_text
-
-# --------------------------------------------------------------------------------------
-# A load's result as text: the answer in a sentence, the table of times, rates, findings.
-#
-# Decision: the sentence has what a reader wants to know (was the rate reached, how long did
-# responses take, did operations fail) and the issue error, which shows whether the generator kept
-# its schedule. The table has three rows per kind of operation: response time, service time, issue
-# error. A percentile with fewer than ten operations beyond it is marked. A percentile whose rank
-# lies among operations that failed or did not finish is unknown: the table shows the largest time
-# as its lower bound. How it was measured (clock, pacer, features of the target) is for --verbose.
-# Non-goal: the series of intervals, which `--json` has.
+from benchwright.report.answer_text import Paint, unpainted
 
 COLUMNS = (
     ("p50", "p50", 0.5),
@@ -82,9 +52,6 @@ COLUMNS = (
     ("p99.99", "p99_99", 0.0001),
     ("max", "max", 1.0),
 )
-TIMES = (("response", "response_ns"), ("service", "service_ns"), ("issue error", "issue_error_ns"))
-_MARK = "~"
-_ABOVE = "*"
 _LATER = 0.01
 """Minimum wait for the last operations that is reported, as a share of the measured part."""
 _AS_REQUESTED = 0.01
@@ -95,13 +62,9 @@ _OTHER_RATE = 0.1
 """Maximum difference of the drawn from the requested rate, as a share."""
 _SIGMAS = 4
 """Standard deviations of the number of Poisson arrivals that chance explains."""
-_FINEST = 3
-"""Maximum decimals of a time in the table: the resolution is a thousandth of its unit."""
-_MANY_KINDS = 5
-"""From this number on, an answer has the number of kinds, and a table only the response
-times of each."""
-
-
+MANY_KINDS = 5
+"""From this number on, an answer has the number of kinds, and a table only the response times of
+each."""
 REQUESTS = "requests"
 """What operations on a server are called where no better word is known."""
 
@@ -122,39 +85,35 @@ class LoadReport(msgspec.Struct, frozen=True, kw_only=True):
     limits: tuple[LimitVerdict, ...] = ()
     """The verdicts on the limits of the load."""
     width: int = 100
+    """Of lines of text."""
+    table_width: int | None = None
+    """Of tables; None: all their columns."""
     paint: Paint = unpainted
     verbose: bool = False
     """Whether findings have evidence and remedy, and how it was measured is shown."""
 
+    def kind_name(self, kind: str) -> str:
+        """Return the name of a kind of operations for users; operations on a server have that of
+        their request."""
+        return self.exchange if kind == "exchange" else kind
 
-def load_text(result: EngineResult, findings: Sequence[Finding], report: LoadReport) -> str:
-    """Return the report, ending with a newline."""
-    table = list(_table(result, report))
-    chains = [*_label_table(result), *_chain_table(result), *_limit_table(report.limits)]
-    chains += _host_table(result)
-    fields = field_lines(_fields(result, report))
-    text = report_text(
-        [load_sentence(result, report)], (*table, *_below(result, table), *chains), fields
-    )
-    # These lines may have colours, and are without unprintable characters already.
-    lines = _finding_lines(findings, report)
-    return "\n".join((text, *lines, "")) if lines else text
+    @property
+    def with_warm_up(self) -> str:
+        """The label of a count of the whole run; empty without a warm-up."""
+        return " (with the warm-up)" if self.warm_up_ns else ""
 
-
-def _finding_lines(findings: Sequence[Finding], report: LoadReport) -> list[str]:
-    """Return one line for each code, the worst first; with --verbose each finding in full."""
-    named = [("", finding) for finding in findings]
-    if report.verbose:
-        return finding_paragraphs(named, report.width, report.paint)
-    return group_lines(finding_groups(named), 1, report.width, report.paint)
+    def limits_text(self, outcome: GateOutcome) -> str:
+        """Return `2 limits`, the number of those with this outcome; empty for none."""
+        number = sum(verdict.outcome is outcome for verdict in self.limits)
+        return plural(number, "limit") if number else ""
 
 
 def load_sentence(result: EngineResult, report: LoadReport) -> str:
     """Return the answer: `read: 10,000/s as requested; response p99 105 us; 0 of 50,000 failed;
     issue error p99 28 us`."""
-    names = [kind_name(kind, report) for kind, _ in shown_kinds(result) if kind != "all"]
+    names = [report.kind_name(kind) for kind, _ in shown_kinds(result) if kind != "all"]
     kinds = list_text(names or ["load"])
-    if len(names) >= _MANY_KINDS:
+    if len(names) >= MANY_KINDS:
         kinds = f"{len(names)} kinds of operations"
     parts = _clauses(result, report)
     if result.interrupted:
@@ -163,7 +122,7 @@ def load_sentence(result: EngineResult, report: LoadReport) -> str:
         after = duration_ns_text(result.measured_ns or result.elapsed_ns)
         parts.append(f"interrupted after {after}{of}")
     for outcome, word in VERDICTS.items():
-        if number := _number_text(report.limits, outcome):
+        if number := report.limits_text(outcome):
             parts.append(f"{number} {word}")
     return f"{kinds}: {'; '.join(parts)}"
 
@@ -176,24 +135,12 @@ VERDICTS = {
 """Outcomes in the words of the report, the worst first."""
 
 
-def _number_text(verdicts: Sequence[LimitVerdict], outcome: GateOutcome) -> str:
-    """Return `2 limits`, the number of those with this outcome; empty for none."""
-    number = sum(verdict.outcome is outcome for verdict in verdicts)
-    return plural(number, "limit") if number else ""
-
-
-def kind_name(kind: str, report: LoadReport) -> str:
-    """Return the name of a kind of operations for users; operations on a server have that of their
-    request."""
-    return report.exchange if kind == "exchange" else kind
-
-
 def load_headline(result: EngineResult, report: LoadReport) -> str:
     """Return the answer in a few words: `10,000/s as requested; response p99 105 us`."""
     parts = _clauses(result, report)[:2]
     if result.interrupted:
         parts[1:] = ["interrupted"]
-    if missed := _number_text(report.limits, GateOutcome.FAILED):
+    if missed := report.limits_text(GateOutcome.FAILED):
         parts[:1] = [f"{missed} missed", *parts[:1]]
     text = "; ".join(parts)
     return f"{text[:1].upper()}{text[1:]}"
@@ -272,20 +219,25 @@ def _tail_text(result: EngineResult, times: TimeDistribution, *, is_response: bo
     return f"{title} {duration_ns_text(getattr(times, name))}"
 
 
-def _fields(result: EngineResult, report: LoadReport) -> Iterator[Field]:
+def facts(result: EngineResult, report: LoadReport) -> Iterator[Field]:
+    """Yield the target, the rates, and how it was measured, as names and texts."""
     intended = _intended(result, report.asked_per_s) if report.open_loop else ""
-    whole = with_warm_up(report.warm_up_ns)
+    whole = report.with_warm_up
     yield ("target", _target(result, report.target))
     yield ("rate", _rates(result, intended) + _measured(result, report.warm_up_ns))
     for kind, one in shown_kinds(result):
         rate, byte_rate = result.rates_of(one)
         if byte_rate and result.target.kind != "null":
-            name = kind_name(kind, report)
+            name = report.kind_name(kind)
             yield (name, f"{rate_text(rate)}, {byte_rate_text(byte_rate)}")
     if report.verbose or result.counts.without_response or result.counts.held:
-        yield ("operations", _counts(result))
+        counts = (
+            plural(number, "error") if name == "errors" else f"{number:,} {name}"
+            for name, number in outcome_counts(result.counts)
+        )
+        yield ("operations", ", ".join(counts))
     if result.file_set is not None:
-        yield ("file set", file_set_text(result.file_set, report.warm_up_ns))
+        yield ("file set", _file_set_text(result.file_set, report))
     connections = _connections(result)
     if connections:
         yield ("connections", connections + whole)
@@ -319,11 +271,6 @@ def _fields(result: EngineResult, report: LoadReport) -> Iterator[Field]:
         yield ("pacer", f"{result.pacer}; {_workers(result)}")
         for absent in (*result.target.absent, *result.environment.absent):
             yield ("absent", absent)
-
-
-def with_warm_up(warm_up_ns: int) -> str:
-    """Return the label of a count of the whole run; empty without a warm-up."""
-    return " (with the warm-up)" if warm_up_ns else ""
 
 
 def _statuses(target: TargetResult) -> str:
@@ -423,13 +370,13 @@ def _measured(result: EngineResult, warm_up_ns: int) -> str:
     return text
 
 
-def _counts(result: EngineResult) -> str:
-    counts = result.counts
-    always = (
-        f"{counts.intended:,} intended, {counts.issued:,} issued, "
-        f"{counts.completed:,} completed, {plural(counts.errors, 'error')}"
-    )
-    rest = (
+def outcome_counts(counts: LoadCounts) -> Iterator[tuple[str, int]]:
+    """Yield the number of operations with each outcome; of rare ones, where there are any."""
+    yield "intended", counts.intended
+    yield "issued", counts.issued
+    yield "completed", counts.completed
+    yield "errors", counts.errors
+    rare = (
         ("dropped", counts.dropped),
         ("skipped", counts.skipped),
         ("delayed", counts.held),
@@ -437,7 +384,7 @@ def _counts(result: EngineResult) -> str:
         ("never started", counts.waiting),
         ("unfinished", counts.unfinished),
     )
-    return always + "".join(f", {number:,} {name}" for name, number in rest if number)
+    yield from ((name, number) for name, number in rare if number)
 
 
 def _trace(trace: TraceResult, result: EngineResult) -> str:
@@ -459,123 +406,16 @@ def _trace(trace: TraceResult, result: EngineResult) -> str:
     return text + (", offsets scaled" if trace.scaled else "")
 
 
-# -- the table -------------------------------------------------------------------------
-
-
-class _TimeRow(msgspec.Struct, frozen=True):
-    """A row of the table: one of the three times, for one kind of operation."""
-
-    kind: str
-    title: str
-    times: TimeDistribution
-    is_response: bool
-
-
-def _table(result: EngineResult, report: LoadReport) -> Iterator[str]:
-    """Yield the table of times, all in one unit; of many kinds, the response times of each."""
-    kinds = shown_kinds(result)
-    short = len(kinds) > _MANY_KINDS and not report.verbose
-    rows = [
-        _TimeRow(kind, title, shown_times(result, kind, field), field == "response_ns")
-        for kind, _ in kinds
-        for title, field in (TIMES[:1] if short and kind != "all" else TIMES)
-    ]
-    scale, unit = _unit([row.times for row in rows])
-    first = TIMES[0][0]
-    mean = number_column("mean", [_in(scale, row.times.mean) for row in rows], 3)
-    yield from table_lines(
-        [
-            word_column(
-                "", (kind_name(row.kind, report) if row.title == first else "" for row in rows)
-            ),
-            word_column(f"time in {unit}", (row.title for row in rows)),
-            text_column("n", (f"{row.times.count:,}" for row in rows)),
-            mean,
-            *(_percentile_column(result, rows, column, scale) for column in COLUMNS),
-        ]
-    )
-
-
-def _unit(times: Sequence[TimeDistribution]) -> tuple[float, str]:
-    """Return the unit between the smallest and the largest time, which are often far apart, but
-    not so large that the smallest is 0."""
-    values = [getattr(one, name) for one in times for _, name, _ in COLUMNS]
-    some = [ns / 1e9 for ns in values if ns]
-    if not some:
-        return TIME_UNITS[0]
-    middle = math.sqrt(min(some) * max(some))
-    return unit_for(min(middle, min(some) * 10**_FINEST), TIME_UNITS)
-
-
-def _percentile_column(
-    result: EngineResult, rows: Sequence[_TimeRow], column: tuple[str, str, float], scale: float
-) -> TextColumn:
-    """Return one percentile of each row; `> MAX` if it is unknown."""
-    title, name, share = column
-    known = [not r.is_response or result.response_known(r.kind, share) for r in rows]
-    values = [
-        _in(scale, getattr(row.times, name)) if is_known else None
-        for row, is_known in zip(rows, known, strict=True)
-    ]
-    cells = number_cells(values, 3)
-    for place, (row, is_known) in enumerate(zip(rows, known, strict=True)):
-        if not is_known and row.times.max is not None:
-            longest = _in(scale, rounded_down(row.times.max))
-            cells[place] = f"> {number_text(longest, 3)}{_ABOVE}"
-        elif cells[place] != ABSENT and round(row.times.count * share, 6) < FEW_BEYOND:
-            cells[place] += _MARK
-    return text_column(title, cells)
-
-
-def _in(scale: float, ns: float | None) -> float | None:
-    """Return a time in the unit of this many seconds."""
-    return None if ns is None else round(ns / 1e9 / scale, _FINEST)
-
-
-def shown_times(result: EngineResult, kind: str, name: str) -> TimeDistribution:
-    """Return one of the three times of a kind (`TIMES`)."""
-    if name == "response_ns":
-        return response_times(result, kind)
-    times: TimeDistribution = getattr(result.kinds[kind], name)
-    return times
-
-
 def shown_kinds(result: EngineResult) -> list[tuple[str, KindResult]]:
     """Return each kind, and `all` if there are several kinds."""
     kinds = [(k, v) for k, v in result.kinds.items() if k != "all" and v.operations]
     return kinds if len(kinds) == 1 else [*kinds, ("all", result.all)]
 
 
-def _below(result: EngineResult, table: Sequence[str]) -> Iterator[str]:
-    if any(_MARK in line for line in table):
-        yield f"{_MARK} fewer than {FEW_BEYOND} operations lie beyond it"
-    if any(_ABOVE in line for line in table):
-        yield (
-            f"{_ABOVE} not known: {_without_response(result.counts)}; these operations count as slower "
-            "than all that did"
-        )
-    if missing := result.counts.without_response:
-        yield (
-            f"percentiles of responses are of all operations, {missing:,} of them the slowest; mean, max and "
-            "service times are of those that succeeded"
-        )
-    lateness = result.lateness_ns
-    if lateness.count and result.counts.held:
-        yield (
-            f"issue error without the {result.counts.held:,} delayed operations: "
-            f"p50 {duration_ns_text(lateness.p50)}, p99 {duration_ns_text(lateness.p99)}"
-        )
-
-
-def _without_response(counts: LoadCounts) -> str:
-    part = part_text(counts.without_response, counts.intended)
-    return f"{part} failed or did not finish"
-
-
 # -- file sets ------------------------------------------------------------------------
 
 
-def file_set_text(files: FileSetResult, warm_up_ns: int = 0) -> str:
+def _file_set_text(files: FileSetResult, report: LoadReport) -> str:
     """Return `4,200 files (111 MiB) in 21 directories; 20 made, 4,180 re-used, in 12 ms; 3
     operations without a usable object`."""
     made = files.made
@@ -586,7 +426,7 @@ def file_set_text(files: FileSetResult, warm_up_ns: int = 0) -> str:
     without = ""
     if files.unavailable:
         number = plural(files.unavailable, "operation")
-        without = f"; {number} without a usable object{with_warm_up(warm_up_ns)}"
+        without = f"; {number} without a usable object{report.with_warm_up}"
     if made is None:
         return text + without
     done = (
@@ -599,97 +439,7 @@ def file_set_text(files: FileSetResult, warm_up_ns: int = 0) -> str:
     return f"{text}, in {duration_ns_text(made.making_ns)}{without}"
 
 
-def shown_chains(result: EngineResult) -> list[tuple[str, SequenceResult]]:
-    """Return the chains with more than one operation; others are in the table of kinds."""
-    return [(name, one) for name, one in result.sequences.items() if one.operations > one.started]
-
-
-def _chain_table(result: EngineResult) -> Iterator[str]:
-    """Yield an empty line and the table of chains; nothing where there are none."""
-    chains = shown_chains(result)
-    if not chains:
-        return
-    times = [chain_times(one) for _, one in chains]
-    scale, unit = _unit(times)
-    yield ""
-    yield from table_lines(
-        [
-            word_column("chain", (name for name, _ in chains)),
-            text_column("n", (f"{one.completed:,}" for _, one in chains)),
-            text_column("failed", (f"{one.errors:,}" for _, one in chains)),
-            text_column("unfinished", (f"{one.unfinished:,}" for _, one in chains)),
-            number_column(
-                "operations each", [one.operations / one.started for _, one in chains], 3
-            ),
-            number_column(f"mean {unit}", [_in(scale, one.mean) for one in times], 3),
-            *(
-                text_column(title, _chain_cells(times, name, share, scale))
-                for title, name, share in COLUMNS
-            ),
-        ]
-    )
-
-
-def _chain_cells(
-    times: Sequence[TimeDistribution], name: str, share: float, scale: float
-) -> list[str]:
-    cells = number_cells([_in(scale, getattr(one, name)) for one in times], 3)
-    return [
-        cell + _MARK if cell != ABSENT and round(one.count * share, 6) < FEW_BEYOND else cell
-        for cell, one in zip(cells, times, strict=True)
-    ]
-
-
-# -- labels -----------------------------------------------------------------------------
-
-
-def _label_table(result: EngineResult) -> Iterator[str]:
-    """Yield an empty line and the table of labels; nothing where there are none."""
-    labels = list(result.labels.items())
-    if not labels:
-        return
-    times = [response_times(result, name, label=True) for name, _ in labels]
-    scale, unit = _unit(times)
-    yield ""
-    yield from table_lines(
-        [
-            word_column("label", (name for name, _ in labels)),
-            text_column("n", (f"{one.operations:,}" for _, one in labels)),
-            text_column("failed", (f"{_failed(one):,}" for _, one in labels)),
-            number_column(f"mean {unit}", [_in(scale, one.mean) for one in times], 3),
-            *(
-                text_column(title, _chain_cells(times, name, share, scale))
-                for title, name, share in COLUMNS
-            ),
-            word_column("errors", (_errors(one) for _, one in labels)),
-        ]
-    )
-
-
-def _failed(label: KindResult) -> int:
-    return sum(label.errors.values())
-
-
-def _errors(label: KindResult) -> str:
-    """Return `HTTP 404 12, check-failed 3`: the number of each error; empty without errors."""
-    return ", ".join(f"{name} {number:,}" for name, number in label.errors.items())
-
-
-# -- limits -----------------------------------------------------------------------------
-
-
-def _limit_table(verdicts: Sequence[LimitVerdict]) -> Iterator[str]:
-    """Yield an empty line and the table of limits; nothing where there are none."""
-    if not verdicts:
-        return
-    yield ""
-    yield from table_lines(
-        [
-            word_column("limit", (one.limit for one in verdicts)),
-            word_column("verdict", (VERDICTS[one.outcome] for one in verdicts)),
-            word_column("measured", (one.detail for one in verdicts)),
-        ]
-    )
+# -- how it ended ----------------------------------------------------------------------
 
 
 class EndingCase(msgspec.Struct, frozen=True):
@@ -730,191 +480,6 @@ def _hosts_text(result: EngineResult) -> str:
         how = f"through {way}, because no UDP packets pass"
     bound = duration_ns_text(worst.bound_ns, 2)
     return f"{text}; started within {duration_ns_text(apart_ns, 2)} of each other, each known to ±{bound} ({how})"
-
-
-def _host_table(result: EngineResult) -> Iterator[str]:
-    """Yield an empty line and the table of hosts; nothing where there are none."""
-    if not result.hosts:
-        return
-    hosts = result.hosts
-    times = [host_times(one) for one in hosts]
-    errors = [one.all.issue_error_ns if one.all else None for one in hosts]
-    scale, unit = _unit(times)
-    yield ""
-    yield from table_lines(
-        [
-            word_column("host", (one.host for one in hosts)),
-            text_column("n", (f"{one.count:,}" for one in times)),
-            text_column("failed", map(_failed_text, hosts)),
-            text_column("rate", (_rate_or_absent(one) for one in hosts)),
-            *(
-                text_column(f"{title} {unit}", _chain_cells(times, name, share, scale))
-                for title, name, share in (COLUMNS[0], COLUMNS[2])
-            ),
-            text_column(
-                "issue error p99",
-                (ABSENT if one is None else duration_ns_text(one.p99) for one in errors),
-            ),
-            text_column("start skew", map(skew_text, hosts)),
-            text_column("drift", map(_drift_text, hosts)),
-        ]
-    )
-
-
-def _failed_text(host: HostResult) -> str:
-    return ABSENT if host.counts is None else f"{host.counts.without_response:,}"
-
-
-def _rate_or_absent(host: HostResult) -> str:
-    rate = host.achieved_rate_per_s
-    return ABSENT if rate is None else rate_text(rate)
-
-
-def skew_text(host: HostResult) -> str:
-    """Return `+3.2 us ±11 us`."""
-    if host.start_skew_ns is None or host.clock is None:
-        return ABSENT
-    sign = "-" if host.start_skew_ns < 0 else "+"
-    skew = duration_ns_text(abs(host.start_skew_ns), 2)
-    return f"{sign}{skew} ±{duration_ns_text(host.clock.bound_ns, 2)}"
-
-
-def _drift_text(host: HostResult) -> str:
-    """Return `+1.2 ±0.4 ppm`."""
-    clock = host.clock
-    if clock is None or clock.drift_ppm is None or clock.drift_bound_ppm is None:
-        return ABSENT
-    return f"{clock.drift_ppm:+.2g} ±{clock.drift_bound_ppm:.2g} ppm"
-
-
-# -- the document ------------------------------------------------------------------------
-
-
-class LoopEntry(msgspec.Struct, frozen=True):
-    """Whether the workload has open and closed loops."""
-
-    open: bool
-    closed: bool
-
-
-class LoadDocument(
-    msgspec.Struct, frozen=True, kw_only=True, tag_field="schema", tag="benchwright/load/1"
-):
-    """The result of a load."""
-
-    request: dict[str, Any]
-    """The request that the engine received."""
-    loop: LoopEntry
-    result: Annotated[dict[str, Any], engine_answer("EngineResult")]
-    """The engine's result with every member that it sent."""
-    asked_rate_per_s: float | None
-    metrics: dict[str, float]
-    response_known_to: float
-    """Share of operations up to which percentiles of response times are known."""
-    findings: tuple[FindingEntry, ...]
-    limits: tuple[LimitVerdict, ...] = ()
-    """The verdicts on the limits of `--limit`."""
-    max_errors_micro: int | None = None
-    """The share of `--max-errors` [millionths]; null: not given."""
-
-
-class TrialLoad(msgspec.Struct, frozen=True):
-    """A load that a trial applied (page/trial_documents.py)."""
-
-    document: LoadDocument
-    result: EngineResult
-
-    @property
-    def headline(self) -> str:
-        """Its answer in a few words."""
-        return load_headline(self.result, headline_report(self.document))
-
-    @property
-    def sentence(self) -> str:
-        """Its answer."""
-        return load_sentence(self.result, headline_report(self.document))
-
-    def text(self, width: int, paint: Paint = unpainted, *, verbose: bool = False) -> str:
-        """Return its report without findings; empty for a request that no load has written."""
-        request = self.document.request
-        try:
-            target = target_text(msgspec.convert(request["target"], LoadTarget))
-        except (msgspec.ValidationError, KeyError):
-            return ""
-        report = msgspec.structs.replace(
-            headline_report(self.document),
-            target=target,
-            warm_up_ns=request.get("warm_up_ns") or 0,
-            width=width,
-            paint=paint,
-            verbose=verbose,
-        )
-        return load_text(self.result, (), report)
-
-
-def read_trial_load(output: bytes) -> TrialLoad | None:
-    """Return the load whose document a trial printed; None for another program's."""
-    try:
-        document = msgspec.json.decode(output, type=LoadDocument)
-        return TrialLoad(document, msgspec.convert(document.result, EngineResult))
-    except msgspec.MsgspecError:
-        return None
-
-
-def load_of(study: Path, session: int, test: str, trial: Trial) -> TrialLoad | None:
-    """Return the load in a trial's stored output; None for another program's output."""
-    found = trial_document(study, session, test, trial)
-    return found.document if found and isinstance(found.document, TrialLoad) else None
-
-
-def headline_report(document: LoadDocument) -> LoadReport:
-    """Return what the sentence and the headline of a stored load need besides its result."""
-    return LoadReport(
-        target="",
-        open_loop=document.loop.open,
-        asked_per_s=document.asked_rate_per_s,
-        duration_ns=document.request.get("duration_ns"),
-        exchange=_exchange_of(document.request),
-        limits=document.limits,
-    )
-
-
-def _exchange_of(request: Mapping[str, Any]) -> str:
-    """Return what the operations on the server of a stored request are called."""
-    try:
-        target = msgspec.convert(request["target"], LoadTarget)
-        filaments = request["workload"]["filaments"]
-        recorded = any(one["type"] == "trace" for one in filaments)
-    except (msgspec.ValidationError, KeyError, TypeError):
-        # Of another version, or no load's at all.
-        return REQUESTS
-    return exchange_name(target, recorded=recorded)
-
-
-def load_document(
-    answer: Mapping[str, Any],
-    request: LoadRequest,
-    metrics: Mapping[str, float],
-    *,
-    known_to: float,
-    findings: Sequence[Finding],
-    limits: Sequence[LimitVerdict] = (),
-    max_errors_micro: int | None = None,
-) -> str:
-    """Return the document as JSON; `answer` is the engine's, with every member."""
-    loop = request.loop
-    document = LoadDocument(
-        request=msgspec.to_builtins(request),
-        loop=LoopEntry(loop.open, loop.closed),
-        result={key: value for key, value in answer.items() if key != "type"},
-        asked_rate_per_s=request.asked_rate_per_s,
-        metrics=dict(metrics),
-        response_known_to=known_to,
-        findings=entries(FindingEntry, tuple(findings)),
-        limits=tuple(limits),
-        max_errors_micro=max_errors_micro,
-    )
-    return encode(document)
 
 
 # -- progress --------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -25,38 +25,25 @@ from benchwright.cli.shared_options import (
     named_servers,
     with_session_options,
 )
-from benchwright.cli.terminal import painter, report_width, warn
+from benchwright.cli.terminal import painter, report_width, table_width, warn
 from benchwright.core.comparison import GateOutcome
 from benchwright.core.errors import BenchError, Interrupted, OperatingError, argument_error
 from benchwright.core.plan import OWN_MODULE
 from benchwright.core.progress import progress_display
 from benchwright.features.load.command_line import check_limited, option_places, path_of
-from benchwright.features.load.engine import (
-    DECLARED,
-    INTERRUPTED,
-    aplog_text,
-    load_metrics,
-    run_load,
-)
+from benchwright.features.load.document import TrialLoad, load_document, load_of
+from benchwright.features.load.engine import DECLARED, INTERRUPTED, aplog_text, run_load
 from benchwright.features.load.feed import fed
 from benchwright.features.load.findings import load_findings
 from benchwright.features.load.options import LimitOptions
-from benchwright.features.load.parse import exchange_name, implied_server, target_text
+from benchwright.features.load.parse import implied_server, target_text
 from benchwright.features.load.plan import PreparedLoad, too_many_errors
 from benchwright.features.load.redis_probe import check_redis
-from benchwright.features.load.report import (
-    EndingCase,
-    LoadProgressLine,
-    LoadReport,
-    TrialLoad,
-    ending_cases,
-    load_document,
-    load_of,
-    load_text,
-)
+from benchwright.features.load.report import EndingCase, LoadProgressLine, ending_cases
 from benchwright.features.load.request import LoadTarget, check_worker_cpus
 from benchwright.inputs.mistakes import Where
 from benchwright.inputs.options import add_options, given, options_of
+from benchwright.report.documents import encode
 from benchwright.run.preparation import prepare_command, rehearse
 from benchwright.run.watching import refuse_missing, servers_of, with_servers
 from benchwright.study.journal import SessionInfo, Study
@@ -305,8 +292,12 @@ def _carried_out(
             answer = run_load(request, progress=line.show, places=places, warn=warn)
     findings = load_findings(answer.result, request.loop, subject)
     verdicts = _verdicts(plan, answer)
+    document = load_document(
+        answer, plan.request, findings, limits=verdicts, max_errors_micro=plan.max_errors_micro
+    )
+    load = TrialLoad(document, answer.result)
     if end is not None:
-        end.summary = _report(plan, answer, findings, verdicts)
+        end.summary = load.text(findings=findings)
         end.findings, end.interrupted = findings, answer.result.interrupted
     _append(answer, findings)
     write_plot(arguments.plot, lambda: _sheet(answer, subject))
@@ -318,7 +309,7 @@ def _carried_out(
         ending_cases(answer.result, _errors(plan, answer)),
         findings,
     )
-    _print_load(plan, answer, (findings, verdicts), arguments)
+    _print_load(load, findings, arguments)
     if answer.result.lost_hosts:
         raise BenchError(
             "host-lost",
@@ -449,68 +440,22 @@ def _append(answer: EngineAnswer, findings: tuple[Finding, ...]) -> None:
 
 
 def _print_load(
-    plan: PreparedLoad,
-    answer: EngineAnswer,
-    judged: tuple[tuple[Finding, ...], tuple[LimitVerdict, ...]],
-    arguments: argparse.Namespace,
+    load: TrialLoad, findings: Sequence[Finding], arguments: argparse.Namespace
 ) -> None:
-    """Print the complete report, before any later message or error; `judged`: findings and
-    verdicts.
+    """Print the complete report, before any later message or error.
 
     Raises BrokenPipeError if the reader of stdout has left.
     """
-    findings, verdicts = judged
-    if arguments.json:
-        text = _document(plan, answer, findings, verdicts)
-    else:
-        text = _report(
-            plan,
-            answer,
-            findings,
-            verdicts,
-            width=report_width(),
-            paint=painter(sys.stdout),
+    text = (
+        encode(load.document)
+        if arguments.json
+        else load.text(
+            report_width(),
+            painter(sys.stdout),
+            table_width=table_width(),
             verbose=arguments.verbose,
+            findings=findings,
         )
+    )
     sys.stdout.write(text)
     sys.stdout.flush()
-
-
-def _document(
-    plan: PreparedLoad,
-    answer: EngineAnswer,
-    findings: tuple[Finding, ...],
-    verdicts: tuple[LimitVerdict, ...],
-) -> str:
-    """Return the report as JSON."""
-    return load_document(
-        answer.document,
-        plan.request,
-        load_metrics(answer.result),
-        known_to=answer.result.response_known_to(),
-        max_errors_micro=plan.max_errors_micro,
-        findings=findings,
-        limits=verdicts,
-    )
-
-
-def _report(
-    plan: PreparedLoad,
-    answer: EngineAnswer,
-    findings: tuple[Finding, ...],
-    verdicts: tuple[LimitVerdict, ...],
-    **display: Any,
-) -> str:
-    """Return the report as text; `display`: how it is shown (`LoadReport`)."""
-    request = plan.request
-    report = LoadReport(
-        target=target_text(request.target),
-        open_loop=request.loop.open,
-        asked_per_s=request.asked_rate_per_s,
-        duration_ns=request.duration_ns,
-        warm_up_ns=request.warm_up_ns,
-        exchange=exchange_name(request.target, recorded=request.recorded),
-        limits=verdicts,
-        **display,
-    )
-    return load_text(answer.result, findings, report)

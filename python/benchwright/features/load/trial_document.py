@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+import msgspec
+
 if TYPE_CHECKING:
-    from benchwright.features.load.report import TrialLoad
+    from benchwright.features.load.document import TrialLoad
+    from benchwright.features.load.view import ShownLoad
     from benchwright.page.trial_documents import StoredDocument, TrialDocument
     from benchwright.report.charts.sheet import Sheet
     from benchwright.views.blocks import Section, Tile
@@ -20,29 +23,39 @@ class TrialLoads:
 
     def read(self, output: bytes) -> TrialLoad | None:
         """Return the load; None for another program's document."""
-        from benchwright.features.load.report import read_trial_load
+        from benchwright.features.load.document import read_trial_load
 
         return read_trial_load(output)
 
     def tiles(self, one: StoredDocument) -> Iterator[Tile]:
         """Yield the figures of its answer."""
-        from benchwright.features.load.page import load_tiles
+        from benchwright.features.load.view import load_tiles
 
-        return load_tiles(one)
+        return load_tiles(_shown(one))
 
     def section(self, part: str, found: Sequence[StoredDocument]) -> Section:
         """Return the section about loads."""
-        from benchwright.features.load.page import loads_section
+        from benchwright.features.load.view import loads_section
 
-        return loads_section(part, found)
+        return loads_section(part, [_shown(one) for one in found])
 
     def sheet(self, named: Sequence[tuple[str, TrialDocument]]) -> Sheet:
         """Return the chart of loads."""
         from benchwright.features.load.chart import NamedLoad, load_sheet
-        from benchwright.features.load.report import TrialLoad
+        from benchwright.features.load.document import TrialLoad
 
         loads = [NamedLoad(name, one.result) for name, one in named if isinstance(one, TrialLoad)]
         return load_sheet(loads)
+
+
+def _shown(one: StoredDocument) -> ShownLoad:
+    from benchwright.features.load.document import TrialLoad
+    from benchwright.features.load.view import ShownLoad
+
+    load = one.document
+    assert isinstance(load, TrialLoad)
+    report = msgspec.structs.replace(load.report, verbose=True)
+    return ShownLoad(one.id, one.name, one.test, load.result, report)
 
 
 LOADS = TrialLoads()

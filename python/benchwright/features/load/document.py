@@ -1,0 +1,139 @@
+"""The JSON document of a load, and the load that is in the output of a trial."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+
+from benchwright.core.observation import Trial
+from benchwright.core.results import Finding
+from benchwright.features.load.engine import EngineAnswer, load_metrics
+from benchwright.features.load.parse import exchange_name, target_text
+from benchwright.features.load.report import REQUESTS, LoadReport, load_headline, load_sentence
+from benchwright.features.load.request import LoadRequest, LoadTarget
+from benchwright.features.load.types import EngineResult, LimitVerdict
+from benchwright.features.load.view import load_text
+from benchwright.page.trial_documents import trial_document
+from benchwright.report.answer_text import Paint, unpainted
+from benchwright.report.documents import FindingEntry, engine_answer, entries, entry
+
+
+class LoopEntry(msgspec.Struct, frozen=True):
+    """Whether the workload has open and closed loops."""
+
+    open: bool
+    closed: bool
+
+
+class LoadDocument(
+    msgspec.Struct, frozen=True, kw_only=True, tag_field="schema", tag="benchwright/load/1"
+):
+    """The result of a load."""
+
+    request: dict[str, Any]
+    """The request that the engine received."""
+    loop: LoopEntry
+    result: Annotated[dict[str, Any], engine_answer("EngineResult")]
+    """The engine's result with every member that it sent."""
+    asked_rate_per_s: float | None
+    metrics: dict[str, float]
+    response_known_to: float
+    """Share of operations up to which percentiles of response times are known."""
+    findings: tuple[FindingEntry, ...]
+    limits: tuple[LimitVerdict, ...] = ()
+    """The verdicts on the limits of `--limit`."""
+    max_errors_micro: int | None = None
+    """The share of `--max-errors` [millionths]; null: not given."""
+
+
+class TrialLoad(msgspec.Struct, frozen=True):
+    """A load that a trial applied (page/trial_documents.py)."""
+
+    document: LoadDocument
+    result: EngineResult
+
+    @property
+    def report(self) -> LoadReport:
+        """What its report needs besides its result; of a request that no load has written, without
+        the target."""
+        request, target, exchange = self.document.request, "", REQUESTS
+        with contextlib.suppress(msgspec.ValidationError, KeyError, TypeError):
+            to = msgspec.convert(request["target"], LoadTarget)
+            target = target_text(to)
+            filaments = request["workload"]["filaments"]
+            exchange = exchange_name(to, recorded=any(one["type"] == "trace" for one in filaments))
+        return LoadReport(
+            target=target,
+            open_loop=self.document.loop.open,
+            asked_per_s=self.document.asked_rate_per_s,
+            duration_ns=request.get("duration_ns"),
+            warm_up_ns=request.get("warm_up_ns") or 0,
+            exchange=exchange,
+            limits=self.document.limits,
+        )
+
+    @property
+    def headline(self) -> str:
+        """Its answer in a few words."""
+        return load_headline(self.result, self.report)
+
+    @property
+    def sentence(self) -> str:
+        """Its answer."""
+        return load_sentence(self.result, self.report)
+
+    def text(
+        self,
+        width: int = 100,
+        paint: Paint = unpainted,
+        *,
+        table_width: int | None = None,
+        verbose: bool = False,
+        findings: Sequence[Finding] = (),
+    ) -> str:
+        """Return its report with these findings; empty for a request that no load has written."""
+        report = msgspec.structs.replace(
+            self.report, width=width, table_width=table_width, paint=paint, verbose=verbose
+        )
+        return load_text(self.result, findings, report) if report.target else ""
+
+
+def read_trial_load(output: bytes) -> TrialLoad | None:
+    """Return the load whose document a trial printed; None for another program's."""
+    try:
+        document = msgspec.json.decode(output, type=LoadDocument)
+        return TrialLoad(document, msgspec.convert(document.result, EngineResult))
+    except msgspec.MsgspecError:
+        return None
+
+
+def load_of(study: Path, session: int, test: str, trial: Trial) -> TrialLoad | None:
+    """Return the load in a trial's stored output; None for another program's output."""
+    found = trial_document(study, session, test, trial)
+    return found.document if found and isinstance(found.document, TrialLoad) else None
+
+
+def load_document(
+    answer: EngineAnswer,
+    request: LoadRequest,
+    findings: Sequence[Finding],
+    *,
+    limits: Sequence[LimitVerdict] = (),
+    max_errors_micro: int | None = None,
+) -> LoadDocument:
+    """Return the document of a load; its result has every member that the engine sent."""
+    return LoadDocument(
+        request=msgspec.to_builtins(request),
+        loop=entry(LoopEntry, request.loop),
+        result={key: value for key, value in answer.document.items() if key != "type"},
+        asked_rate_per_s=request.asked_rate_per_s,
+        metrics=load_metrics(answer.result),
+        response_known_to=answer.result.response_known_to(),
+        findings=entries(FindingEntry, findings),
+        limits=tuple(limits),
+        max_errors_micro=max_errors_micro,
+    )

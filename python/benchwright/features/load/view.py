@@ -1,0 +1,561 @@
+"""The result of a load as blocks: its tables, tiles and pictures; on a terminal and on the page.
+
+Decision: the table of times has three rows for each kind of operation: response time, service time,
+issue error. The times of a table have one unit, so that they are compared at a glance. A percentile
+with few operations beyond it is marked. One whose rank lies among operations that failed or did not
+finish is unknown: the largest time is its lower bound.
+Non-goal: the series of intervals as numbers, which `--json` has.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from benchwright.core.results import Finding
+from benchwright.core.text import (
+    ABSENT,
+    TIME_UNITS,
+    duration_ns_text,
+    number_text,
+    part_text,
+    plural,
+    rounded_down,
+    unit_for,
+)
+from benchwright.core.text_table import field_lines
+from benchwright.core.untrusted import visible
+from benchwright.features.load.chart import (
+    NamedLoad,
+    course_panel,
+    issue_error_panel,
+    quantities_panel,
+    rate_panel,
+)
+from benchwright.features.load.report import (
+    COLUMNS,
+    MANY_KINDS,
+    VERDICTS,
+    LoadReport,
+    facts,
+    load_sentence,
+    outcome_counts,
+    shown_kinds,
+)
+from benchwright.features.load.response_times import chain_times, host_times, response_times
+from benchwright.features.load.types import (
+    EngineResult,
+    HostResult,
+    TimeDistribution,
+    response_rank,
+)
+from benchwright.findings.thresholds import FEW_BEYOND
+from benchwright.page.trial_charts import normal_pictures
+from benchwright.report.answer import finding_groups
+from benchwright.report.answer_text import finding_paragraphs, group_lines, wrapped
+from benchwright.report.charts.compose import RESPONSE_MEAN
+from benchwright.report.charts.sheet import Sheet
+from benchwright.report.charts.source import PlotTest
+from benchwright.report.parts import report_text
+from benchwright.results.stored import StoredTest
+from benchwright.stats.aggregate import MetricColumn
+from benchwright.stats.probability_plot import FEWEST_OF_PROBABILITY_PLOT
+from benchwright.views.blocks import (
+    Block,
+    Cell,
+    Column,
+    Group,
+    Number,
+    Picture,
+    Section,
+    TableBlock,
+    Tile,
+    Words,
+)
+from benchwright.views.figures import (
+    Scale,
+    as_sentence,
+    count_column,
+    count_number,
+    heading,
+    keyed,
+    number_of,
+    scale_of,
+    table_of,
+)
+from benchwright.views.terminal import table_text
+
+_MARK = "~"
+_ABOVE = "*"
+_FINEST = 3
+"""Maximum decimals of a time in a table: the resolution is a thousandth of its unit."""
+_RANKS = {"p90": 3, "p99_99": 2}
+"""Percentiles that a narrow table leaves out first."""
+
+
+class ShownLoad(msgspec.Struct, frozen=True):
+    """A load on a page."""
+
+    id: str
+    name: str
+    test: StoredTest
+    result: EngineResult
+    report: LoadReport
+
+
+# -- Times ------------------------------------------------------------------------------
+
+
+class _Timed(msgspec.Struct, frozen=True):
+    """A row of a table: something that took times."""
+
+    of: Any
+    times: TimeDistribution
+    missing: int = 0
+    """Operations that are in none of these times, and count as slower than all that are."""
+    whole: int = 0
+    """All operations."""
+
+    def is_known(self, beyond: float) -> bool:
+        """Return whether the percentile beyond which this share lies is known."""
+        return not self.missing or response_rank(1 - beyond, self.missing, self.whole) is not None
+
+
+_Cells = tuple[Column, Callable[[str, Any], Cell]]
+_Unit = tuple[float, str]
+"""The size of a unit of time [s], and its name."""
+
+
+def _unit(rows: Iterable[_Timed]) -> _Unit:
+    """Return the unit between the smallest and the largest time, which are often far apart, but
+    not so large that the smallest is 0."""
+    values = [getattr(row.times, name) for row in rows for _, name, _ in COLUMNS]
+    some = [ns / 1e9 for ns in values if ns]
+    if not some:
+        return TIME_UNITS[0]
+    middle = math.sqrt(min(some) * max(some))
+    return unit_for(min(middle, min(some) * 10**_FINEST), TIME_UNITS)
+
+
+def _time_column(
+    heading: Column, rows: Sequence[_Timed], unit: _Unit, name: str, beyond: float | None = None
+) -> _Cells:
+    """Return the column of one figure of the times of rows; `beyond`: the share of operations that
+    lie beyond it, of a percentile."""
+
+    def in_unit(ns: float) -> float:
+        return round(ns / 1e9 / unit[0], _FINEST)
+
+    values = [getattr(row.times, name) for row in rows]
+    decimals = scale_of([in_unit(ns) for ns in values if ns is not None], "", 3).decimals
+    scale = Scale(1.0, "", _FINEST if decimals is None else min(decimals, _FINEST))
+
+    def cell(key: str, row: _Timed) -> Number:
+        key, ns, longest = f"{key}.{name}", getattr(row.times, name), row.times.max
+        if beyond and longest is not None and not row.is_known(beyond):
+            least = number_text(in_unit(rounded_down(longest)), 3)
+            return Number(key=key, value=None, text=f"> {least}{_ABOVE}")
+        if ns is None:
+            return Number(key=key, value=None, text=ABSENT)
+        few = beyond and round(row.times.count * beyond, 6) < FEW_BEYOND
+        text = scale.text(in_unit(ns))
+        return Number(key=key, value=ns / 1e9, text=text + _MARK if few else text)
+
+    return heading, cell
+
+
+def _mean(rows: Sequence[_Timed], unit: _Unit, heading: str) -> _Cells:
+    return _time_column(Column(heading, numeric=True, rank=1), rows, unit, "mean")
+
+
+def _percentiles(rows: Sequence[_Timed], unit: _Unit, label: str = "") -> Iterator[_Cells]:
+    """Yield the columns of percentiles; `label`: what took the times, where a page does not show it
+    otherwise."""
+    for title, name, share in COLUMNS:
+        rank = _RANKS.get(name, 0)
+        heading = Column(f"{label} {title}".lstrip(), numeric=True, short=title, rank=rank)
+        yield _time_column(heading, rows, unit, name, share)
+
+
+def times_table(result: EngineResult, report: LoadReport, key: str = "load") -> TableBlock:
+    """Return the three times of each kind of operation; of many kinds, the response times alone,
+    unless the report is verbose."""
+    kinds = shown_kinds(result)
+    short = len(kinds) > MANY_KINDS and not report.verbose
+    shown = []
+    for kind, one in kinds:
+        named, response = report.kind_name(kind), response_times(result, kind)
+        row = _Timed((named, "response"), response, *result.missing(kind))
+        shown.append((f"{key}.{kind}.response_ns", row))
+        if kind == "all" or not short:
+            for what, name in (("service", "service_ns"), ("issue error", "issue_error_ns")):
+                shown.append((f"{key}.{kind}.{name}", _Timed(("", what), getattr(one, name))))
+    rows = [row for _, row in shown]
+    unit = _unit(rows)
+    table = table_of(
+        f"{key}.table",
+        "Times",
+        shown,
+        (
+            (Column("Kind"), lambda _, row: Words(visible(row.of[0]))),
+            (Column(f"Time in {unit[1]}"), lambda _, row: Words(row.of[1])),
+            _count(lambda row: row.times.count),
+            _mean(rows, unit, "Mean"),
+            *_percentiles(rows, unit),
+        ),
+    )
+    return _noted(table, result, *_of_all(result))
+
+
+def _of_all(result: EngineResult) -> Iterator[str]:
+    """Yield of which operations the times are, where some have none."""
+    if missing := result.counts.without_response:
+        yield (
+            f"percentiles of responses are of all operations, {missing:,} of them the slowest; "
+            "mean, max and service times are of those that succeeded"
+        )
+    lateness, held = result.lateness_ns, result.counts.held
+    if lateness.count and held:
+        yield (
+            f"issue error without the {held:,} delayed operations: "
+            f"p50 {duration_ns_text(lateness.p50)}, p99 {duration_ns_text(lateness.p99)}"
+        )
+
+
+def _noted(table: TableBlock, result: EngineResult, *more: str) -> TableBlock:
+    """Return a table with what the marks at its times mean, a line for each sentence."""
+    numbers = [cell for row in table.rows for cell in row if isinstance(cell, Number)]
+    marks = {number.text[-1:] for number in numbers}
+    notes = [table.note] if table.note else []
+    if _MARK in marks:
+        notes.append(f"{_MARK} fewer than {FEW_BEYOND} operations lie beyond it")
+    if _ABOVE in marks:
+        part = part_text(result.counts.without_response, result.counts.intended)
+        notes.append(
+            f"{_ABOVE} not known: {part} failed or did not finish; these operations count as "
+            "slower than all that did"
+        )
+    return msgspec.structs.replace(table, note="\n".join(map(as_sentence, (*notes, *more))))
+
+
+def _count(count: Callable[[Any], int]) -> _Cells:
+    return (
+        Column("Count", numeric=True, short="n"),
+        lambda key, one: count_number(f"{key}.count", count(one)),
+    )
+
+
+def labels_table(result: EngineResult, key: str = "load") -> TableBlock:
+    """Return the response times of each label, and its errors."""
+    shown = [
+        _Timed(
+            (name, one), response_times(result, name, label=True), *result.missing(name, label=True)
+        )
+        for name, one in result.labels.items()
+    ]
+    unit = _unit(shown)
+    table = table_of(
+        f"{key}.labels",
+        "Labels",
+        keyed(f"{key}.label", shown),
+        (
+            (Column("Label"), lambda _, row: Words(visible(row.of[0]))),
+            _count(lambda row: row.of[1].operations),
+            count_column("Failed", "failed", lambda row: sum(row.of[1].errors.values())),
+            _mean(shown, unit, f"Mean {unit[1]}"),
+            *_percentiles(shown, unit, "Response"),
+            (
+                Column("Errors"),
+                lambda _, row: Words(
+                    ", ".join(f"{name} {number:,}" for name, number in row.of[1].errors.items())
+                ),
+            ),
+        ),
+    )
+    return _noted(table, result)
+
+
+def chains_table(result: EngineResult, key: str = "load") -> TableBlock:
+    """Return the chains with more than one operation; others are in the table of kinds."""
+    shown = [
+        _Timed(
+            (name, one),
+            chain_times(one),
+            one.errors + one.unfinished,
+            one.completed + one.errors + one.unfinished,
+        )
+        for name, one in result.sequences.items()
+        if one.operations > one.started
+    ]
+    unit = _unit(shown)
+    each = scale_of([row.of[1].operations / row.of[1].started for row in shown], "", 3)
+    table = table_of(
+        f"{key}.chains",
+        "Chains",
+        keyed(f"{key}.chain", shown),
+        (
+            (Column("Chain"), lambda _, row: Words(visible(row.of[0]))),
+            (
+                Column("Completed", numeric=True, short="n"),
+                lambda key, row: count_number(f"{key}.completed", row.of[1].completed),
+            ),
+            count_column("Failed", "errors", lambda row: row.of[1].errors),
+            count_column("Unfinished", "unfinished", lambda row: row.of[1].unfinished),
+            (
+                Column("Operations each", numeric=True, rank=4),
+                lambda key, row: number_of(
+                    f"{key}.each", row.of[1].operations / row.of[1].started, each
+                ),
+            ),
+            _mean(shown, unit, f"Mean {unit[1]}"),
+            *_percentiles(shown, unit),
+        ),
+        note="from the intended start of a chain's first operation to the end of its last",
+    )
+    return _noted(table, result)
+
+
+def limits_table(report: LoadReport, key: str = "load") -> TableBlock:
+    """Return the verdict on each limit of a load."""
+    return table_of(
+        f"{key}.limits",
+        "Limits",
+        keyed(f"{key}.limit", report.limits),
+        (
+            (Column("Limit"), lambda _, one: Words(visible(one.limit))),
+            (Column("Verdict"), lambda _, one: Words(VERDICTS[one.outcome])),
+            (Column("Measured"), lambda _, one: Words(visible(one.detail))),
+        ),
+    )
+
+
+def hosts_table(result: EngineResult, key: str = "load") -> TableBlock:
+    """Return the part of each host, also of one without a result."""
+    shown = []
+    for one in result.hosts:
+        counts = one.counts
+        rest = (counts.without_response, counts.intended) if counts else ()
+        shown.append(_Timed(one, host_times(one), *rest))
+    unit = _unit(shown)
+    rates = scale_of([one.achieved_rate_per_s for one in result.hosts], "/s", 5)
+    late = {
+        one.host: None
+        if one.all is None or one.all.issue_error_ns.p99 is None
+        else one.all.issue_error_ns.p99 / 1e9
+        for one in result.hosts
+    }
+    lateness = scale_of(late.values(), "s", 3)
+    table = table_of(
+        f"{key}.hosts",
+        "Hosts",
+        keyed(f"{key}.host", shown),
+        (
+            (Column("Host"), lambda _, row: Words(visible(row.of.host))),
+            _count(lambda row: row.times.count),
+            (
+                Column("Failed", numeric=True),
+                lambda key, row: (
+                    count_number(f"{key}.failed", row.missing) if row.of.counts else Words(ABSENT)
+                ),
+            ),
+            (
+                Column("Rate", numeric=True),
+                lambda key, row: number_of(f"{key}.rate", row.of.achieved_rate_per_s, rates),
+            ),
+            *(
+                _time_column(
+                    Column(f"Response {title} {unit[1]}", numeric=True, short=f"{title} {unit[1]}"),
+                    shown,
+                    unit,
+                    name,
+                    share,
+                )
+                for title, name, share in (COLUMNS[0], COLUMNS[2])
+            ),
+            (
+                Column("Issue error p99", numeric=True, rank=1),
+                lambda key, row: number_of(f"{key}.issue_error", late[row.of.host], lateness),
+            ),
+            (Column("Start skew", numeric=True, rank=2), lambda _, row: Words(_skew_text(row.of))),
+            (Column("Drift", numeric=True, rank=3), lambda _, row: Words(_drift_text(row.of))),
+        ),
+        note="each host issued its part of one schedule; the start skew is known to the bound "
+        "behind it",
+    )
+    return _noted(
+        table, result, *(visible(f"no result of {one.lost}") for one in result.lost_hosts)
+    )
+
+
+def _skew_text(host: HostResult) -> str:
+    """Return `+3.2 us ±11 us`."""
+    if host.start_skew_ns is None or host.clock is None:
+        return ABSENT
+    sign = "-" if host.start_skew_ns < 0 else "+"
+    skew = duration_ns_text(abs(host.start_skew_ns), 2)
+    return f"{sign}{skew} ±{duration_ns_text(host.clock.bound_ns, 2)}"
+
+
+def _drift_text(host: HostResult) -> str:
+    """Return `+1.2 ±0.4 ppm`."""
+    clock = host.clock
+    if clock is None or clock.drift_ppm is None or clock.drift_bound_ppm is None:
+        return ABSENT
+    return f"{clock.drift_ppm:+.2g} ±{clock.drift_bound_ppm:.2g} ppm"
+
+
+def _tables(result: EngineResult, report: LoadReport, key: str = "load") -> Iterator[TableBlock]:
+    """Yield the tables of a load, without those that have no rows."""
+    every = (
+        times_table(result, report, key),
+        labels_table(result, key),
+        chains_table(result, key),
+        limits_table(report, key),
+        hosts_table(result, key),
+    )
+    yield from (table for table in every if table.rows)
+
+
+# -- On a terminal ------------------------------------------------------------------------
+
+
+def load_text(result: EngineResult, findings: Sequence[Finding], report: LoadReport) -> str:
+    """Return the report, ending with a newline: the answer in a sentence, the tables, how it was
+    measured, findings."""
+    blocks: list[list[str]] = []
+    noted: set[str] = set()
+    for table in _tables(result, report):
+        notes = [note for note in table.note.splitlines() if note not in noted]
+        noted.update(notes)
+        lines = [line for note in notes for line in wrapped(note, report.width)]
+        blocks.append([*table_text(table, report.table_width), *lines])
+    text = report_text([load_sentence(result, report)], *blocks, field_lines(facts(result, report)))
+    named = [("", finding) for finding in findings]
+    # These lines may have colours, and are without unprintable characters already.
+    if report.verbose:
+        lines = finding_paragraphs(named, report.width, report.paint)
+    else:
+        lines = group_lines(finding_groups(named), 1, report.width, report.paint)
+    return "\n".join((text, *lines, "")) if lines else text
+
+
+# -- On the page ---------------------------------------------------------------------------
+
+
+def load_tiles(load: ShownLoad) -> Iterator[Tile]:
+    """Yield what a load's answer consists of."""
+    result, link = load.result, load.test.trials_id
+    rate = result.achieved_rate_per_s
+    yield Tile(
+        "Achieved rate", number_of(f"{load.id}.achieved", rate, scale_of([rate], "/s"), link=link)
+    )
+    for what, times in (
+        ("Response", response_times(result)),
+        ("Issue error", result.all.issue_error_ns),
+    ):
+        value = None if times.p99 is None else times.p99 / 1e9
+        yield Tile(
+            f"{what} p99",
+            number_of(f"{load.id}.{what[:5].lower()}.tile", value, scale_of([value], "s")),
+            f"of {plural(times.count, 'operation')}",
+        )
+    yield Tile("Errors", count_number(f"{load.id}.errors.tile", result.counts.errors, link=link))
+
+
+def load_responses(name: str, column: MetricColumn) -> PlotTest | None:
+    """Return the mean responses of a load's trials [ns] as a test in milliseconds; None if there
+    are fewer than three."""
+    if len(column.values) < FEWEST_OF_PROBABILITY_PLOT:
+        return None
+    values = tuple(value / 1e6 for value in column.values)
+    in_ms = MetricColumn(column.name, column.epochs, values)
+    label = {column.name: "Mean response"}
+    return PlotTest(name, {column.name: in_ms}, label, {column.name: "ms"})
+
+
+def loads_section(part: str, loads: Sequence[ShownLoad]) -> Section:
+    """Return the results of the loads."""
+    blocks: list[Block] = []
+    for load in loads:
+        inner = tuple(_blocks(load))
+        if len(loads) == 1:
+            blocks += inner
+            continue
+        sentence = visible(load_sentence(load.result, load.report))
+        blocks.append(Group(id=load.id, title=visible(load.name), sentence=sentence, blocks=inner))
+    tests = {load.test.id: load.test for load in loads}
+    found = [
+        load_responses(test.name, test.columns[RESPONSE_MEAN])
+        for test in tests.values()
+        if RESPONSE_MEAN in test.columns
+    ]
+    blocks += normal_pictures(f"{part}-normal", [one for one in found if one])
+    return Section(
+        id=f"{part}-load",
+        title="Load",
+        lead="The delay that the generator added (issue error), the time that the server needed "
+        "(service), and the time that a user waits (response).",
+        blocks=tuple(blocks),
+    )
+
+
+def _blocks(load: ShownLoad) -> Iterator[Block]:
+    named = NamedLoad(visible(load.name), load.result)
+    yield from _tables(load.result, load.report, load.id)
+    yield _counts_table(load.result, load.id)
+    yield table_of(
+        f"{load.id}.facts",
+        "How it was measured",
+        [("", one) for one in facts(load.result, load.report) if one[0] != "operations"],
+        (
+            (Column("What"), lambda _, one: Words(visible(one[0]))),
+            (Column("Value"), lambda _, one: Words(visible(one[1]))),
+        ),
+        folded=True,
+    )
+    yield Picture(
+        id=f"{load.id}.times",
+        title="Times",
+        sheet=Sheet("", (quantities_panel(named), course_panel(named))),
+        reading="Both axes of time are logarithmic. If the response time is far above the service "
+        "time, operations waited before they started. If the issue error is close to the response "
+        "time, the generator caused most of it. Operations without a response count as slower than "
+        "all others: the response has no percentile among them.",
+    )
+    yield Picture(
+        id=f"{load.id}.rates",
+        title="Rates and the generator's error",
+        sheet=Sheet("", (rate_panel([named]), issue_error_panel([named]))),
+        reading="The achieved rate should be equal to the intended one. The second chart shows the "
+        "share of operations whose issue error is at most the time below.",
+    )
+
+
+def _counts_table(result: EngineResult, key: str) -> TableBlock:
+    rates = {
+        "intended": result.intended_rate_per_s,
+        "issued": result.offered_rate_per_s,
+        "completed": result.achieved_rate_per_s,
+    }
+    scale = scale_of(rates.values(), "/s", 5)
+    return table_of(
+        f"{key}.operations",
+        "Operations",
+        [(name, (name, count, rates.get(name))) for name, count in outcome_counts(result.counts)],
+        (
+            (Column("Operations"), lambda _, one: Words(heading(one[0]))),
+            (
+                Column("Count", numeric=True),
+                lambda name, one: count_number(f"{key}.counts.{name}", one[1]),
+            ),
+            (
+                Column("Rate", numeric=True),
+                lambda name, one: (
+                    Words("") if one[2] is None else number_of(f"{key}.rates.{name}", one[2], scale)
+                ),
+            ),
+        ),
+    )
